@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -57,21 +58,6 @@ func TestTenReleasesFit(t *testing.T) {
 // billionth is the number of billionths in 1: an auditor adds up whole ones.
 const billionth = 1e9
 
-// habit returns how many steps lie between two releases, by one of several habits.
-func habit(r *rand.Rand, kind int) int64 {
-	switch kind {
-	case 0:
-		return 1
-	case 1:
-		return 10
-	case 2:
-		return int64(r.IntN(4)) // several in a step too
-	case 3:
-		return int64(1 + r.IntN(40))
-	}
-	return int64(math.Exp(8 * r.Float64()))
-}
-
 // charged is a release as an auditor writes it down: in which milliseconds its report can have been
 // made, and what it cost.
 type charged struct {
@@ -112,7 +98,7 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 				kind = r.IntN(4)
 			}
 			stepMS := model.Step.Milliseconds()
-			now += habit(r, kind) * 60_000 * int64(1+r.IntN(3)) / 2
+			now += testcase.Habit(r, kind) * 60_000 * int64(1+r.IntN(3)) / 2
 			if r.IntN(20) == 0 {
 				now -= 300_000
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -17,9 +18,10 @@ import (
 // is that of the service's own states.
 func TestCollectWindows(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 30, 12, nil)
-	windows, counts := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2}, records)
+	windows, counts := collect(t, Models{model}, o,
+		CollectOptions{WindowSteps: 5, Block: 2}, records)
 	if len(windows) != 3 || counts.Followed != int64(len(records)) || counts.Lost != 0 ||
 		counts.Users != 30 {
 		t.Fatalf("%d windows, %+v", len(windows), counts)
@@ -82,9 +84,9 @@ func TestCollectWindows(t *testing.T) {
 // too late has no part.
 func TestCollectOrder(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 2, 8, 20, nil)
-	byTime, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Open: 1}, records)
+	byTime, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5, Open: 1}, records)
 	var grouped []Record
 	for v := range 8 {
 		for i, r := range records {
@@ -93,7 +95,7 @@ func TestCollectOrder(t *testing.T) {
 			}
 		}
 	}
-	byUser, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, grouped)
+	byUser, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, grouped)
 	if len(byTime) != 4 || len(byUser) != 4 || counts.Late != 0 {
 		t.Fatalf("%d and %d windows, %+v", len(byTime), len(byUser), counts)
 	}
@@ -103,7 +105,7 @@ func TestCollectOrder(t *testing.T) {
 			t.Errorf("window %d differs by %g", i, d)
 		}
 	}
-	_, counts = collect(t, model, o, CollectOptions{WindowSteps: 5, Open: 1}, grouped)
+	_, counts = collect(t, Models{model}, o, CollectOptions{WindowSteps: 5, Open: 1}, grouped)
 	if counts.Late == 0 || counts.Followed != int64(len(records)) {
 		t.Errorf("users one after the other under one open window: %+v", counts)
 	}
@@ -122,16 +124,16 @@ func TestCollectOrder(t *testing.T) {
 // others are not.
 func TestFollowLoses(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
 	records, _ := drive(t, model, o, 3, 2, 10, nil)
 	missing := append(append([]Record(nil), records[:6]...), records[7:]...) // v0 at step 3
-	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, missing)
+	_, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, missing)
 	if want := int64(len(missing) - 6); counts.Followed != want || counts.Lost != 1 {
 		t.Errorf("%+v, want %d followed", counts, want)
 	}
 	// Joining in the middle: lost, too, and no error, until a gap.
 	restarted := append([]Record(nil), records[2:]...)
-	_, counts = collect(t, model, o, CollectOptions{WindowSteps: 5}, restarted)
+	_, counts = collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, restarted)
 	if counts.Followed != 0 || counts.Lost != 2 {
 		t.Errorf("joined in the middle: %+v", counts)
 	}
@@ -140,7 +142,7 @@ func TestFollowLoses(t *testing.T) {
 // TestFollowComesBack: a lost user is found again where the service's filter starts again.
 func TestFollowComesBack(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
 	s, states := newService(t, model, o), mechanism.State{}
 	var records []Record
 	for _, step := range []int64{0, 1, 2, 3, 20, 21, 22} {
@@ -153,7 +155,7 @@ func TestFollowComesBack(t *testing.T) {
 			Estimate: out.Estimate, Number: out.Number,
 		})
 	}
-	_, counts := collect(t, model, o, CollectOptions{WindowSteps: 5},
+	_, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5},
 		append(records[:1:1], records[2:]...))
 	if counts.Followed != 4 || counts.Lost != 1 { // step 0, and those after the gap
 		t.Errorf("%+v", counts)
@@ -163,7 +165,7 @@ func TestFollowComesBack(t *testing.T) {
 // TestFollowSettings: a reader with other settings than the service's is told so.
 func TestFollowSettings(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .3}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .3}
 	records, _ := drive(t, model, o, 4, 5, 10, nil)
 	for name, change := range map[string]func(*mechanism.Options){
 		"wrong ε": func(o *mechanism.Options) { o.Epsilon = 1 },
@@ -195,9 +197,9 @@ func TestFollowSettings(t *testing.T) {
 // with the law of the releases evaluated at every cell, surrogates included.
 func TestLikelihoodIsBayes(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
 	records, _ := drive(t, model, o, 5, 1, 3, nil)
-	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 100}, records)
+	windows, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 100}, records)
 	got := windows[0].fleet.Vehicles[0]
 
 	f, err := NewFollower(Models{model}, o)
@@ -254,11 +256,11 @@ func moved(model *mobility.Model, p []float64) []float64 {
 // against where they went.
 func TestFlows(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
 	const vehicles = 400
 	records, paths := drive(t, model, o, 6, vehicles, 10, nil)
-	windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, Flows: true},
-		records)
+	windows, _ := collect(t, Models{model}, o,
+		CollectOptions{WindowSteps: 5, Block: 2, Flows: true}, records)
 	w := windows[1]
 	if len(windows[0].flows) != 0 || w.Flowing != vehicles {
 		t.Fatalf("%d flows into the first window, %d vehicles in the second",
@@ -308,7 +310,7 @@ func TestFlows(t *testing.T) {
 // from a filter for each zone.
 func TestTracerIsExact(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
 	records, _ := drive(t, model, o, 8, 1, 4, nil)
 	zones, err := NewZones(model.Grid, 2)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
 
 // TestCoverage: intervals of 90 % hold the number of vehicles in at least that share of zones and
@@ -13,7 +14,7 @@ import (
 // estimate without any doubt of its prior fails shows that the test can.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	rates := map[string]float64{}
 	const fleets = 16
 	for fleet := range uint64(fleets) {
@@ -21,7 +22,7 @@ func TestCoverage(t *testing.T) {
 			"expected": nil, "gathered": func(v int) grid.Cell { return grid.Cell(20 + v%3) },
 		} {
 			records, paths := drive(t, model, o, 100+fleet, 60, 3, start)
-			windows, _ := collect(t, model, o, CollectOptions{WindowSteps: 5}, records)
+			windows, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, records)
 			truth := make([]float64, model.Grid.Cells())
 			for _, path := range paths {
 				truth[path[2]]++

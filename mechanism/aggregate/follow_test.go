@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
 
 // TestWaysAreComplete: the table has one row for each thing that a reader may know of a user, and
@@ -37,7 +38,7 @@ func TestWaysAreComplete(t *testing.T) {
 // MaxGap is 3.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	models := Models{town(t), restless(t, 8, 6), restless(t, 7, 9)}
+	models := Models{testcase.Town(t), restless(t, 8, 6), restless(t, 7, 9)}
 	for _, test := range []struct {
 		name, reports string
 		interval      int // 0: a release for every report

@@ -5,55 +5,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
-
-// town is a map of 8 × 6 cells of half a kilometre, whose vehicles mostly stay, drift west and
-// start in the middle rows.
-func town(tb testing.TB) *mobility.Model {
-	tb.Helper()
-	const width, height = 8, 6
-	g, err := grid.Plain(width, height, .5)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	m := &mobility.Matrix{RowStart: []int64{0}}
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}}
-	for c := range grid.Cell(width * height) {
-		total, first := 0.0, len(m.Values)
-		for to := range grid.Cell(width * height) {
-			dx, dy := to%width-c%width, to/width-c/width
-			if dx < -1 || dx > 1 || dy < -1 || dy > 1 {
-				continue
-			}
-			w := map[bool]float64{true: 6, false: 1}[to == c]
-			if dx < 0 {
-				w *= 1.5
-			}
-			m.Columns, m.Values = append(m.Columns, to), append(m.Values, w)
-			total += w
-		}
-		for i := first; i < len(m.Values); i++ {
-			m.Values[i] /= total
-		}
-		m.RowStart = append(m.RowStart, int64(len(m.Values)))
-		w := 1.0
-		if row := c / width; row == 2 || row == 3 {
-			w = 4
-		}
-		model.Initial.Cells, model.Initial.P = append(model.Initial.Cells, c),
-			append(model.Initial.P, w/96)
-	}
-	if err := model.Validate(); err != nil {
-		tb.Fatal(err)
-	}
-	return model
-}
 
 // drive returns the records of vehicles that move by the model from where start puts them (nil: as
 // the model has it), in order of steps, and the cells where they were, by vehicle and step.
@@ -98,11 +55,11 @@ func drive(
 
 // collect returns the windows of records.
 func collect(
-	tb testing.TB, model *mobility.Model, o mechanism.Options, c CollectOptions, records []Record,
+	tb testing.TB, models Models, o mechanism.Options, c CollectOptions, records []Record,
 ) ([]*Window, Counts) {
 	tb.Helper()
 	var windows []*Window
-	k, err := NewCollector(Models{model}, o, c, func(w *Window) error {
+	k, err := NewCollector(models, o, c, func(w *Window) error {
 		windows = append(windows, w)
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -80,7 +81,7 @@ func recordsOver(
 // posteriors are the service's, bit for bit where every report leaves a record.
 func TestFollowChange(t *testing.T) {
 	t.Parallel()
-	first, same, other := town(t), restless(t, 8, 6), restless(t, 7, 9)
+	first, same, other := testcase.Town(t), restless(t, 8, 6), restless(t, 7, 9)
 	for name, o := range map[string]mechanism.Options{
 		"plain":   {Epsilon: 2, Delta: .05},
 		"between": {Epsilon: 2, Delta: .05, ReleaseInterval: 3},
@@ -129,7 +130,7 @@ func TestFollowFoundOnAnotherMap(t *testing.T) {
 		later *mobility.Model
 		want  int
 	}{{restless(t, 8, 6), 2}, {restless(t, 7, 9), 2 + 5}} {
-		models := Models{town(t), test.later}
+		models := Models{testcase.Town(t), test.later}
 		records, _ := recordsOver(t, models, 5, o, 1, 10)
 		f, err := NewFollower(models, o)
 		if err != nil {
@@ -157,28 +158,12 @@ func TestFollowFoundOnAnotherMap(t *testing.T) {
 // change.
 func TestLikelihoodOverChange(t *testing.T) {
 	t.Parallel()
-	models, o := Models{town(t), restless(t, 8, 6)},
+	models, o := Models{testcase.Town(t), restless(t, 8, 6)},
 		mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
 	const steps, at = 9, 5
 	records, states := recordsOver(t, models, at, o, 20, steps)
-	var windows []*Window
-	k, err := NewCollector(models, o, CollectOptions{WindowSteps: 3, Flows: true},
-		func(w *Window) error {
-			windows = append(windows, w)
-			return nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range records {
-		if err := k.Add(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := k.Finish(); err != nil {
-		t.Fatal(err)
-	}
-	if c := k.Counts(); c.Followed != int64(len(records)) || c.Models != 2 || len(windows) != 3 {
+	windows, c := collect(t, models, o, CollectOptions{WindowSteps: 3, Flows: true}, records)
+	if c.Followed != int64(len(records)) || c.Models != 2 || len(windows) != 3 {
 		t.Fatalf("%+v, %d windows", c, len(windows))
 	}
 	blind := make([]float64, 48)
@@ -211,7 +196,7 @@ func TestLikelihoodOverChange(t *testing.T) {
 // missing is an error where its windows are wanted.
 func TestCollectForeign(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 4, 20, nil)
 	add := func(c CollectOptions, name func(Record) string) ([]*Window, Counts, error) {
 		var windows []*Window
@@ -269,7 +254,8 @@ func TestCollectForeign(t *testing.T) {
 // their time, and users come over all the same.
 func TestCollectMaps(t *testing.T) {
 	t.Parallel()
-	models, o := Models{town(t), restless(t, 7, 9)}, mechanism.Options{Epsilon: 2, Delta: .05}
+	models, o := Models{testcase.Town(t), restless(t, 7, 9)},
+		mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := recordsOver(t, models, 12, o, 5, 20)
 	for _, test := range []struct {
 		from, before   int64 // steps

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -51,9 +52,9 @@ func read(
 // releases come only after records that do not tell ε; and the estimates are a Collector's.
 func TestReaderLearns(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05, ReleaseInterval: 3}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, ReleaseInterval: 3}
 	records, _ := drive(t, model, o, 3, 20, 12, nil)
-	windows, counts := collect(t, model, o, CollectOptions{WindowSteps: 5}, records)
+	windows, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, records)
 	all := make([]Published, len(records))
 	for i, r := range records {
 		all[i] = published(model.Grid, o, r)
@@ -91,7 +92,7 @@ func TestReaderLearns(t *testing.T) {
 // counted apart.
 func TestReaderBounds(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 3, 4, 20, nil)
 	all := make([]Published, len(records))
 	for i, r := range records {
@@ -122,7 +123,7 @@ func TestReaderBounds(t *testing.T) {
 // TestReaderRefuses gives records of other settings, and settings that cannot be.
 func TestReaderRefuses(t *testing.T) {
 	t.Parallel()
-	model, o := town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 3, 1, 2, nil)
 	first, second := published(model.Grid, o, records[0]), published(model.Grid, o, records[1])
 	options := ReadOptions{
@@ -174,7 +175,9 @@ func (m onlyModel) Load(string) (*mobility.Personal, error) { return m.own, nil 
 func TestReaderChoosesOwnModel(t *testing.T) {
 	t.Parallel()
 	const start = 5
-	versions := []Version{{Model: town(t)}, {Model: restless(t, 8, 6), StartMS: start * 60_000}}
+	versions := []Version{
+		{Model: testcase.Town(t)}, {Model: restless(t, 8, 6), StartMS: start * 60_000},
+	}
 	services := make([]*mechanism.Sanitizer, len(versions))
 	o := mechanism.Options{Epsilon: 2, Delta: .05}
 	for i := range versions {

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
 
 func TestZones(t *testing.T) {
 	t.Parallel()
-	g := town(t).Grid // 8 × 6 cells of .5 km
+	g := testcase.Town(t).Grid // 8 × 6 cells of .5 km
 	z, err := NewZones(g, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
 
 // plainLedger keeps every release: what a Ledger is compared with.
@@ -21,21 +23,6 @@ func (p plainLedger) since(ms int64) Billionths {
 		}
 	}
 	return sum
-}
-
-// habit returns how many steps lie between two releases, by one of several habits.
-func habit(r *rand.Rand, kind int) int64 {
-	switch kind {
-	case 0:
-		return 1
-	case 1:
-		return 10
-	case 2:
-		return int64(r.IntN(4)) // several in a step too
-	case 3:
-		return int64(1 + r.IntN(40))
-	}
-	return int64(math.Exp(8 * r.Float64()))
 }
 
 // TestAgainstAList charges releases by many habits, with windows and costs that change, and encodes
@@ -63,7 +50,7 @@ func TestAgainstAList(t *testing.T) {
 			if changes && r.IntN(150) == 0 {
 				window, constant = []int64{1, 60, 2000, 5000}[r.IntN(4)], false
 			}
-			step += habit(r, kind)
+			step += testcase.Habit(r, kind)
 			end := StepEnd(step, stepMS)
 			l.Charge(end, amount, WindowStart(step, window, stepMS))
 			list = append(list, cost{end, amount})
@@ -130,7 +117,7 @@ func TestNoticesFaults(t *testing.T) {
 	var list plainLedger
 	step := int64(0)
 	for range 2000 {
-		step += habit(r, 3)
+		step += testcase.Habit(r, 3)
 		l.Charge(StepEnd(step, 1), Billionths(1+r.IntN(5)), WindowStart(step, 3000, 1))
 		list = append(list, cost{StepEnd(step, 1), 0})
 		list[len(list)-1].amount = l.spent - list.since(math.MinInt64)

@@ -10,17 +10,40 @@ import (
 	"github.com/geodither/geodither/producer"
 )
 
-// TestFirstTransactionIsNoEvidence: what an instance has left that was killed in its first
-// transaction, open or aborted, was not published.
-func TestFirstTransactionIsNoEvidence(t *testing.T) {
+// newCheck returns a check of a group that is new, with the topics made.
+func newCheck(t *testing.T) (*servicetest.World, *Check) {
+	t.Helper()
 	w := servicetest.NewWorld(t, 12)
 	o := topics.Cluster{
 		Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first"),
 	}
 	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &Check{
+	return w, &Check{
 		Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
 	}
+}
+
+// undecided starts a transaction that has written one record to a topic.
+func undecided(t *testing.T, w *servicetest.World, topic string) *producer.Transactional {
+	t.Helper()
+	tx, err := producer.NewTransactional(w.Client, "test/"+topic, producer.Options{})
+	servicetest.OK(t, err)
+	servicetest.OK(t, tx.Init(t.Context()))
+	_, err = tx.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: topic},
+		Records: []producer.Record{{
+			Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS,
+		}},
+	})
+	servicetest.OK(t, err)
+	return tx
+}
+
+// TestFirstTransactionIsNoEvidence: what an instance has left that was killed in its first
+// transaction, open or aborted, was not published.
+func TestFirstTransactionIsNoEvidence(t *testing.T) {
+	w, check := newCheck(t)
+	topic := check.Cluster.Topics
 	require := func(want bool, when string) {
 		t.Helper()
 		got, err := check.Published(t.Context(), 0, servicetest.Partitions)
@@ -30,24 +53,15 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 		}
 	}
 	require(false, "new,")
-	tx, err := producer.NewTransactional(w.Client, "test/first", producer.Options{})
-	servicetest.OK(t, err)
-	servicetest.OK(t, tx.Init(t.Context()))
-	_, err = tx.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: o.Topics.Sanitized},
-		Records: []producer.Record{{
-			Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS,
-		}},
-	})
-	servicetest.OK(t, err)
+	tx := undecided(t, w, topic.Sanitized)
 	require(false, "with an open transaction,")
 	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
 	servicetest.OK(t, check.Before(t.Context()))
-	w.Write(t, true, o.Topics.DeadLetters, 0,
+	w.Write(t, true, topic.DeadLetters, 0,
 		servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a dead letter,")
-	w.DeleteRecords(t, o.Topics.DeadLetters, 0, 2)
+	w.DeleteRecords(t, topic.DeadLetters, 0, 2)
 	require(true, "after retention,")
 	check.Replays = true
 	require(false, "in a replay,")
@@ -57,14 +71,8 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 // decided there yet is not called empty. Right after a commit the marker may still be on its
 // way. Once the transaction is aborted it is empty.
 func TestUndecidedIsNotLost(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := topics.Cluster{
-		Brokers: []string{w.Addr}, Group: "first", Topics: servicetest.Topics("first"),
-	}
-	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
-	check := &Check{
-		Client: w.Client, Cluster: o, StateDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler),
-	}
+	w, check := newCheck(t)
+	topic := check.Cluster.Topics
 	require := func(want bool, when string) {
 		t.Helper()
 		holds, err := check.Holds(t.Context(), 0)
@@ -74,20 +82,11 @@ func TestUndecidedIsNotLost(t *testing.T) {
 		}
 	}
 	require(false, "new,")
-	tx, err := producer.NewTransactional(w.Client, "test/undecided", producer.Options{})
-	servicetest.OK(t, err)
-	servicetest.OK(t, tx.Init(t.Context()))
-	_, err = tx.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog},
-		Records: []producer.Record{{
-			Key: []byte("a"), Value: []byte("b"), Timestamp: servicetest.StartMS,
-		}},
-	})
-	servicetest.OK(t, err)
+	tx := undecided(t, w, topic.Changelog)
 	require(true, "with an open transaction,")
 	servicetest.OK(t, tx.Abort(t.Context()))
 	require(false, "after the abort,")
-	w.Write(t, true, o.Topics.Changelog, 0,
+	w.Write(t, true, topic.Changelog, 0,
 		servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a commit,")
 }

@@ -44,16 +44,17 @@ func (i Input) withDefaults() Input {
 // Validate reports settings that are unknown. Empty ones are the defaults.
 func (i Input) Validate() error {
 	i = i.withDefaults()
-	var errs []error
-	if i.Outside != OutsideDeadLetter && i.Outside != OutsideClamp {
-		errs = append(errs, fmt.Errorf("outside %q is unknown: choose %s or %s",
-			i.Outside, OutsideDeadLetter, OutsideClamp))
+	return errors.Join(
+		oneOf("outside", i.Outside, OutsideDeadLetter, OutsideClamp),
+		oneOf("late", i.Late, LateDeadLetter, LateDrop))
+}
+
+// oneOf refuses a setting that is neither of two words.
+func oneOf(setting, value, a, b string) error {
+	if value == a || value == b {
+		return nil
 	}
-	if i.Late != LateDeadLetter && i.Late != LateDrop {
-		errs = append(errs, fmt.Errorf("late %q is unknown: choose %s or %s",
-			i.Late, LateDeadLetter, LateDrop))
-	}
-	return errors.Join(errs...)
+	return fmt.Errorf("%s %q is unknown: choose %s or %s", setting, value, a, b)
 }
 
 // Plausible refuses what devices without a fix report, and clocks that were never set:

@@ -50,16 +50,9 @@ func (p Publish) withDefaults() Publish {
 // Validate reports settings that are unknown. Empty ones are the defaults.
 func (p Publish) Validate() error {
 	p = p.withDefaults()
-	var errs []error
-	if p.Timestamp != TimestampExact && p.Timestamp != TimestampStep {
-		errs = append(errs, fmt.Errorf("timestamp %q is unknown: choose %s or %s",
-			p.Timestamp, TimestampExact, TimestampStep))
-	}
-	if p.User != UserPlain && p.User != UserPseudonym {
-		errs = append(errs, fmt.Errorf("user %q is unknown: choose %s or %s",
-			p.User, UserPlain, UserPseudonym))
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		oneOf("timestamp", p.Timestamp, TimestampExact, TimestampStep),
+		oneOf("user", p.User, UserPlain, UserPseudonym))
 }
 
 // pseudonymLabel comes before the user id in what a pseudonym is the keyed hash of.

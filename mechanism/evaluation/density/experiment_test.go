@@ -7,57 +7,15 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
-
-// smallTown is a map of 8 × 6 cells of half a kilometre. Its vehicles mostly stay, drift west, and
-// start in the middle rows.
-func smallTown(tb testing.TB) *mobility.Model {
-	tb.Helper()
-	const width, height = 8, 6
-	g, err := grid.Plain(width, height, .5)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	m := &mobility.Matrix{RowStart: []int64{0}}
-	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}}
-	for c := range grid.Cell(width * height) {
-		total, first := 0.0, len(m.Values)
-		for to := range grid.Cell(width * height) {
-			dx, dy := to%width-c%width, to/width-c/width
-			if dx < -1 || dx > 1 || dy < -1 || dy > 1 {
-				continue
-			}
-			w := map[bool]float64{true: 6, false: 1}[to == c]
-			if dx < 0 {
-				w *= 1.5
-			}
-			m.Columns, m.Values = append(m.Columns, to), append(m.Values, w)
-			total += w
-		}
-		for i := first; i < len(m.Values); i++ {
-			m.Values[i] /= total
-		}
-		m.RowStart = append(m.RowStart, int64(len(m.Values)))
-		w := 1.0
-		if row := c / width; row == 2 || row == 3 {
-			w = 4
-		}
-		model.Initial.Cells = append(model.Initial.Cells, c)
-		model.Initial.P = append(model.Initial.P, w/96)
-	}
-	if err := model.Validate(); err != nil {
-		tb.Fatal(err)
-	}
-	return model
-}
 
 func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator string) Score {
 	t.Helper()
@@ -76,7 +34,7 @@ func scoreOf(t *testing.T, scores []Score, fleet string, vehicles int, estimator
 func TestExperiment(t *testing.T) {
 	t.Parallel()
 	o := Options{
-		Model: smallTown(t), Release: mechanism.Options{Delta: .05}, Epsilons: []float64{4},
+		Model: testcase.Town(t), Release: mechanism.Options{Delta: .05}, Epsilons: []float64{4},
 		Vehicles: []int{20, 200, 600}, Steps: 4, Block: 1, Seed: 3, Workers: 1, GatheredKM: .1,
 	}
 	scores, err := Run(o)
@@ -157,7 +115,7 @@ func TestExperiment(t *testing.T) {
 func TestExperimentInParts(t *testing.T) {
 	t.Parallel()
 	whole := Options{
-		Model: smallTown(t), Fleets: []string{Expected, Gathered, Traces},
+		Model: testcase.Town(t), Fleets: []string{Expected, Gathered, Traces},
 		Release:  mechanism.Options{Delta: .05},
 		Epsilons: []float64{1, 4}, Vehicles: []int{5, 30}, Steps: 3, Block: 2, Seed: 4, Workers: 2,
 	}
@@ -205,7 +163,7 @@ func TestExperimentInParts(t *testing.T) {
 // the model alone knows where they are.
 func TestExperimentModels(t *testing.T) {
 	t.Parallel()
-	west, east := smallTown(t), smallTown(t)
+	west, east := testcase.Town(t), testcase.Town(t)
 	o := Options{
 		Model: west, Release: mechanism.Options{Delta: .05}, Vehicles: []int{40}, Steps: 1,
 		Block: 2, Seed: 5,

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -115,4 +116,59 @@ func Surrogate(g *grid.Grid, set []grid.Cell, c grid.Cell) int32 {
 		}
 	}
 	return best
+}
+
+// Town returns a model of one-minute steps on a map of 8 × 6 cells of half a kilometre. Its vehicles
+// mostly stay, drift west, and start in the middle rows.
+func Town(tb testing.TB) *mobility.Model {
+	tb.Helper()
+	const width, height = 8, 6
+	g := Grid(tb, width, height, .5)
+	m := &mobility.Matrix{RowStart: []int64{0}}
+	model := &mobility.Model{Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}}
+	for c := range grid.Cell(width * height) {
+		total, first := 0.0, len(m.Values)
+		for to := range grid.Cell(width * height) {
+			dx, dy := to%width-c%width, to/width-c/width
+			if dx < -1 || dx > 1 || dy < -1 || dy > 1 {
+				continue
+			}
+			w := map[bool]float64{true: 6, false: 1}[to == c]
+			if dx < 0 {
+				w *= 1.5
+			}
+			m.Columns, m.Values = append(m.Columns, to), append(m.Values, w)
+			total += w
+		}
+		for i := first; i < len(m.Values); i++ {
+			m.Values[i] /= total
+		}
+		m.RowStart = append(m.RowStart, int64(len(m.Values)))
+		w := 1.0
+		if row := c / width; row == 2 || row == 3 {
+			w = 4
+		}
+		model.Initial.Cells = append(model.Initial.Cells, c)
+		model.Initial.P = append(model.Initial.P, w/96)
+	}
+	if err := model.Validate(); err != nil {
+		tb.Fatal(err)
+	}
+	return model
+}
+
+// Habit returns how many steps lie between two releases of a user, by one of several habits: kind is
+// 0 to 4.
+func Habit(r *rand.Rand, kind int) int64 {
+	switch kind {
+	case 0:
+		return 1
+	case 1:
+		return 10
+	case 2:
+		return int64(r.IntN(4)) // several in a step too
+	case 3:
+		return int64(1 + r.IntN(40))
+	}
+	return int64(math.Exp(8 * r.Float64()))
 }
