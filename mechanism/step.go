@@ -19,17 +19,17 @@ import (
 // The rules look at steps and at what has been released, never at the place. The first rule that
 // applies decides:
 //
-//	report                              option                 outcome     published   ε  posterior
-//	before the user's last step                                Late        nothing     0  stays
-//	in that step                        SameStep drop          Dropped     nothing     0  stays
-//	in that step, which has a release   SameStep repeat        Repeated    that one    0  stays
-//	Input.Release is false                                     Predicted   estimate    0  prior
-//	too soon after the last release,    Between predict        Predicted   estimate    0  prior
-//	  or the prior is narrow enough     Between skip           Skipped     nothing     0  prior
-//	a budget does not hold one more     Budget.Spent suppress  Suppressed  nothing     0  prior
-//	  release                           Budget.Spent repeat    Repeated    last one    0  prior
-//	                                    Budget.Spent predict   Predicted   estimate    0  prior
-//	else                                                       Released    z           ε  inferred
+//	report                             option                 outcome     published   ε  posterior
+//	before the user's last step                               Late        nothing     0  stays
+//	in that step                       SameStep drop          Dropped     nothing     0  stays
+//	in that step, which has a release  SameStep repeat        Repeated    that one    0  stays
+//	Input.Release is false                                    Predicted   estimate    0  prior
+//	too soon after the last release,   Between predict        Predicted   estimate    0  prior
+//	  or the prior is narrow enough    Between skip           Skipped     nothing     0  prior
+//	a budget does not hold one more    Budget.Spent suppress  Suppressed  nothing     0  prior
+//	  release                          Budget.Spent repeat    Repeated    last one    0  prior
+//	                                   Budget.Spent predict   Predicted   estimate    0  prior
+//	else                                                      Released    z           ε  inferred
 //
 // Too soon is less than ReleaseInterval steps after the user's last release. The prior is narrow
 // enough if its radius is at most AdaptiveRadiusKM. The budgets are those of the window and of the

@@ -24,8 +24,8 @@ const Version = mechanismVersion
 // law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
-//	mechanism   name, then the way of isotropy or for the lattice "cell/" and its subdivision, with
-//	            their lengths; version, 8 bytes
+//	mechanism   name, then the way of isotropy or for the lattice "cell/" and its subdivision,
+//	            with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes: of the user's personal model where there is one, else of the popular one

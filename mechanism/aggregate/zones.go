@@ -10,7 +10,7 @@
 //
 //	naive      the histogram of the releases, each in the zone nearest to it
 //	blind      the model alone, as if there were no release
-//	posterior  the mean of the vehicles' posteriors, each from the model and the vehicle's releases
+//	posterior  the mean of the vehicles' posteriors, each from the model and its releases
 //	fitted     the same under a prior that is fitted to the fleet (Fleet.Fit), with intervals
 //
 // With a handful of vehicles the estimate is about individual people, however it was made.

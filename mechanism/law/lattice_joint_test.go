@@ -157,8 +157,8 @@ func (c *jointCounts) events(limits []int) []int {
 // over all events and both orders of the cells, or 0. If the pair has an ε of its own, an event
 // that happened n times came from one of the cells with a probability of at most q = e^ε/(1+e^ε)
 // each time, so k times or more with at most exp(-n·D(k/n ‖ q)), D being the divergence of two
-// coins (Chernoff). All events share goodness.FalseAlarm evenly, so that the bound exceeds the pair's ε with
-// a probability of at most that.
+// coins (Chernoff). All events share goodness.FalseAlarm evenly, so that the bound exceeds the
+// pair's ε with a probability of at most that.
 func leastEpsilon(counts [2]*jointCounts) float64 {
 	var limits []int
 	for i, most := 0, max(counts[0].most(), counts[1].most()); i < jointWords; i++ {
@@ -194,7 +194,8 @@ func divergence(p, q float64) float64 {
 }
 
 // dependence returns the χ² statistic of shells against numbers of words over its quantile at
-// goodness.FalseAlarm: above 1 they are not independent. Numbers of words that are rare share a column.
+// goodness.FalseAlarm: above 1 they are not independent. Numbers of words that are rare share a
+// column.
 func (c *jointCounts) dependence() float64 {
 	var byShell [shells]map[int]int
 	totals := map[int]int{}

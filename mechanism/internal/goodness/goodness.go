@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// FalseAlarm is the significance level of one test: with fresh seeds it would fail by chance once in
-// a million runs. With fixed seeds a run is reproducible.
+// FalseAlarm is the significance level of one test: with fresh seeds it would fail by chance once
+// in a million runs. With fixed seeds a run is reproducible.
 const FalseAlarm = 1e-6
 
 // Kolmogorov sorts a sample of any size and compares its empirical distribution function with cdf,
@@ -26,8 +26,8 @@ func Kolmogorov(sample []float64, cdf func(float64) float64) float64 {
 	return d * math.Sqrt(n) / math.Sqrt(math.Log(2/FalseAlarm)/2)
 }
 
-// ChiSquare compares counts of n outcomes with their probabilities. Outcomes expected fewer than ten
-// times, and all that have no count of their own, share one.
+// ChiSquare compares counts of n outcomes with their probabilities. Outcomes expected fewer than
+// ten times, and all that have no count of their own, share one.
 func ChiSquare(counts []int, p []float64, n int) float64 {
 	statistic, degrees := 0.0, -1.0
 	add := func(count, expected float64) {

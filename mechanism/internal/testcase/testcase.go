@@ -118,8 +118,8 @@ func Surrogate(g *grid.Grid, set []grid.Cell, c grid.Cell) int32 {
 	return best
 }
 
-// Town returns a model of one-minute steps on a map of 8 × 6 cells of half a kilometre. Its vehicles
-// mostly stay, drift west, and start in the middle rows.
+// Town returns a model of one-minute steps on a map of 8 × 6 cells of half a kilometre. Its
+// vehicles mostly stay, drift west, and start in the middle rows.
 func Town(tb testing.TB) *mobility.Model {
 	tb.Helper()
 	const width, height = 8, 6
@@ -157,8 +157,8 @@ func Town(tb testing.TB) *mobility.Model {
 	return model
 }
 
-// Habit returns how many steps lie between two releases of a user, by one of several habits: kind is
-// 0 to 4.
+// Habit returns how many steps lie between two releases of a user, by one of several habits: kind
+// is 0 to 4.
 func Habit(r *rand.Rand, kind int) int64 {
 	switch kind {
 	case 0:
