@@ -15,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -43,7 +44,7 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, bar := cmd.Context(), cli.NewProgress(std.Err, nil)
 			defer bar.Done()
-			d := doctor{findings: []pipeline.Finding{}, bar: bar}
+			d := checkup{findings: []doctor.Finding{}, bar: bar}
 			if !asJSON {
 				// What fails because of an interrupt is no finding.
 				d.out, d.over = std.Out, func() bool { return ctx.Err() != nil }
@@ -57,7 +58,7 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 			if err := errors.Join(d.failure, d.finish(std.Out, asJSON)); err != nil {
 				return err
 			}
-			if n := d.count(pipeline.LevelFailure); n > 0 {
+			if n := d.count(doctor.Failure); n > 0 {
 				return fmt.Errorf("%d of %d checks failed: the service would not work with this config", n, len(d.findings))
 			}
 			return nil
@@ -69,9 +70,9 @@ It exits with 1 if something would stop the service or keep it from publishing.`
 	return cmd
 }
 
-// doctor is what one examination has found.
-type doctor struct {
-	findings []pipeline.Finding
+// checkup is what one examination has found.
+type checkup struct {
+	findings []doctor.Finding
 	expected *expect.Summary
 
 	bar  *cli.Progress // nil: none
@@ -82,15 +83,15 @@ type doctor struct {
 	failure error
 }
 
-func (d *doctor) add(check, level, format string, args ...any) {
-	f := pipeline.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)}
+func (d *checkup) add(check, level, format string, args ...any) {
+	f := doctor.Finding{Check: check, Level: level, Detail: fmt.Sprintf(format, args...)}
 	d.findings = append(d.findings, f)
 	d.tell(f)
 }
 
 // tell prints a finding. A detail of several lines, such as a config's errors, is indented
 // as one.
-func (d *doctor) tell(f pipeline.Finding) {
+func (d *checkup) tell(f doctor.Finding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.out == nil || d.over() {
@@ -103,65 +104,65 @@ func (d *doctor) tell(f pipeline.Finding) {
 }
 
 // leave ends the telling, whatever the examination is still at.
-func (d *doctor) leave() {
+func (d *checkup) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.out = nil
 }
 
-func (d *doctor) examine(ctx context.Context, path string, bar *cli.Progress) {
+func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	options, file, err := config.Service(path)
 	if err == nil {
 		options.Logger, err = file.Log.Logger(io.Discard)
 	}
 	if err != nil {
-		d.add("config", pipeline.LevelFailure, "%v", err)
+		d.add("config", doctor.Failure, "%v", err)
 		return
 	}
-	d.add("config", pipeline.LevelOK, "%s can be read", path)
+	d.add("config", doctor.OK, "%s can be read", path)
 	m := options.Model
-	d.add("model", pipeline.LevelOK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
+	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
 	d.key(options.Key, file.KeyFile)
-	d.findings = append(d.findings, pipeline.DiagnoseAloud(ctx, options, d.tell)...)
-	if ctx.Err() == nil && d.count(pipeline.LevelFailure) == 0 {
+	d.findings = append(d.findings, doctor.ExamineAloud(ctx, options, d.tell)...)
+	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
 	}
 }
 
 // key says where the key is from, who can read it, and which days it has.
-func (d *doctor) key(key noise.Key, path string) {
+func (d *checkup) key(key noise.Key, path string) {
 	switch {
 	case bothKeys(path):
-		d.add("key", pipeline.LevelWarning, "%s", bothKeysText)
+		d.add("key", doctor.Warning, "%s", bothKeysText)
 	case os.Getenv(files.KeyVariable) != "":
-		d.add("key", pipeline.LevelOK, "from %s in the environment", files.KeyVariable)
+		d.add("key", doctor.OK, "from %s in the environment", files.KeyVariable)
 	case files.IsExposed(path):
-		d.add("key", pipeline.LevelWarning, "everybody on this machine can read %s: chmod 600", path)
+		d.add("key", doctor.Warning, "everybody on this machine can read %s: chmod 600", path)
 	default:
-		d.add("key", pipeline.LevelOK, "%s can be read, and not by everybody", path)
+		d.add("key", doctor.OK, "%s can be read, and not by everybody", path)
 	}
 	if err := files.RefuseSeeded(key); err != nil {
-		d.add("key", pipeline.LevelFailure, "%v", err)
+		d.add("key", doctor.Failure, "%v", err)
 	}
 	today := noise.DayAt(time.Now().UnixMilli())
 	switch first := key.FirstDay(); {
 	case key.Whole():
-		d.add("key days", pipeline.LevelOK, "all: whoever has this key can take the noise off everything that was ever published under it. "+
+		d.add("key days", doctor.OK, "all: whoever has this key can take the noise off everything that was ever published under it. "+
 			"\"geodither key export --until DAY\" makes one without the past")
 	case first > today:
-		d.add("key days", pipeline.LevelFailure, "from %v on, and today is %v: every fix until then would be refused (key_destroyed)", first, today)
+		d.add("key days", doctor.Failure, "from %v on, and today is %v: every fix until then would be refused (key_destroyed)", first, today)
 	case first == today:
-		d.add("key days", pipeline.LevelWarning, "from %v on, which is today: fixes of yesterday that come late are refused (key_destroyed)", first)
+		d.add("key days", doctor.Warning, "from %v on, which is today: fixes of yesterday that come late are refused (key_destroyed)", first)
 	default:
-		d.add("key days", pipeline.LevelOK, "from %v on: fixes of earlier days are refused (key_destroyed), and releases of them cannot be "+
+		d.add("key days", doctor.OK, "from %v on: fixes of earlier days are refused (key_destroyed), and releases of them cannot be "+
 			"replayed or verified", first)
 	}
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes
 // have times of their own.
-func (d *doctor) starts(later []*engine.Version) {
+func (d *checkup) starts(later []*engine.Version) {
 	if len(later) == 0 {
 		return
 	}
@@ -171,30 +172,30 @@ func (d *doctor) starts(later []*engine.Version) {
 			due = v.ID.String()
 		}
 	}
-	d.add("models", pipeline.LevelOK, "%d later versions; a fix of this moment has %s", len(later), due)
+	d.add("models", doctor.OK, "%d later versions; a fix of this moment has %s", len(later), due)
 }
 
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
-func (d *doctor) simulate(ctx context.Context, o pipeline.Options, bar *cli.Progress) {
+func (d *checkup) simulate(ctx context.Context, o pipeline.Options, bar *cli.Progress) {
 	bar.Announce("simulating what error to expect ...")
 	bar.Phase("simulating", nil)
 	x, err := expect.Simulate(ctx, o.Model, o.Release, expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
 	if err != nil {
-		d.add("expectation", pipeline.LevelFailure, "%v", err)
+		d.add("expectation", doctor.Failure, "%v", err)
 		return
 	}
 	s := x.Summary()
 	d.expected = &s
-	level := pipeline.LevelOK
+	level := doctor.OK
 	if !s.WorthIt() {
-		level = pipeline.LevelWarning
+		level = doctor.Warning
 	}
 	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); Σε up to %s an hour, %s a day for each user",
 		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 }
 
-func (d *doctor) count(level string) (n int) {
+func (d *checkup) count(level string) (n int) {
 	for _, f := range d.findings {
 		if f.Level == level {
 			n++
@@ -204,13 +205,13 @@ func (d *doctor) count(level string) (n int) {
 }
 
 // finish prints what comes after the last finding; as JSON, everything.
-func (d *doctor) finish(out io.Writer, asJSON bool) error {
+func (d *checkup) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(struct {
-			OK       bool               `json:"ok"`
-			Findings []pipeline.Finding `json:"findings"`
-			Expected *expect.Summary    `json:"expected,omitempty"`
-		}{d.count(pipeline.LevelFailure) == 0, d.findings, d.expected})
+			OK       bool             `json:"ok"`
+			Findings []doctor.Finding `json:"findings"`
+			Expected *expect.Summary  `json:"expected,omitempty"`
+		}{d.count(doctor.Failure) == 0, d.findings, d.expected})
 	}
 	if d.expected == nil {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -22,7 +23,7 @@ import (
 // doctorReport is the object that doctor --json prints.
 type doctorReport struct {
 	OK       bool
-	Findings []pipeline.Finding
+	Findings []doctor.Finding
 	Expected *expect.Summary
 }
 
@@ -50,7 +51,7 @@ func TestDoctorShowsProgress(t *testing.T) {
 	o := pipeline.Options{Settings: engine.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}}
 	out := new(bytes.Buffer)
 	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) }, func() int { return 100 })
-	d := doctor{}
+	d := checkup{}
 	d.simulate(t.Context(), o, bar)
 	if d.expected == nil || !strings.Contains(out.String(), "simulating [....................]   0 %  1 of 12000 steps") {
 		t.Errorf("it shows %q", out)

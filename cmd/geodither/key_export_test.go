@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -99,17 +99,17 @@ func TestDoctorOnKeys(t *testing.T) {
 		level      string
 		check, say string
 	}{
-		"whole":       {noise.NewKey(), path, "", pipeline.LevelOK, "key days", "key export --until"},
-		"past":        {from(today - 2), path, "", pipeline.LevelOK, "key days", "from " + (today - 2).String() + " on"},
-		"future":      {from(today + 3), path, "", pipeline.LevelFailure, "key days", "would be refused"},
-		"both":        {noise.NewKey(), path, "x", pipeline.LevelWarning, "key", "both GEODITHER_KEY and key_file"},
-		"environment": {noise.NewKey(), "", "x", pipeline.LevelOK, "key", "in the environment"},
-		"seed 0":      {noise.KeyFromSeed(0), path, "", pipeline.LevelFailure, "key", "small seed"},
-		"seed 65536":  {noise.KeyFromSeed(65536), path, "", pipeline.LevelFailure, "key", "small seed"},
+		"whole":       {noise.NewKey(), path, "", doctor.OK, "key days", "key export --until"},
+		"past":        {from(today - 2), path, "", doctor.OK, "key days", "from " + (today - 2).String() + " on"},
+		"future":      {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
+		"both":        {noise.NewKey(), path, "x", doctor.Warning, "key", "both GEODITHER_KEY and key_file"},
+		"environment": {noise.NewKey(), "", "x", doctor.OK, "key", "in the environment"},
+		"seed 0":      {noise.KeyFromSeed(0), path, "", doctor.Failure, "key", "small seed"},
+		"seed 65536":  {noise.KeyFromSeed(65536), path, "", doctor.Failure, "key", "small seed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(files.KeyVariable, c.env)
-			var d doctor
+			var d checkup
 			d.key(c.key, c.path)
 			for _, f := range d.findings {
 				if f.Check == c.check && f.Level == c.level && strings.Contains(f.Detail, c.say) {

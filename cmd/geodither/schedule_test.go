@@ -11,9 +11,9 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -338,7 +338,7 @@ func diagnosed(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := doctor{findings: pipeline.Diagnose(t.Context(), options)}
+	d := checkup{findings: doctor.Examine(t.Context(), options)}
 	d.starts(options.Later)
 	var b strings.Builder
 	for _, f := range d.findings {

@@ -220,17 +220,17 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/inspect", "cmd/internal/repair",
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"cmd/internal/verify", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"producer/partition", franz, pebble,
+			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/inspect",
+			"cmd/internal/repair", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism/grid",
+			"mechanism/law", "mechanism/mobility", "producer/partition", franz, pebble,
 		},
 	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/inspect", "cmd/internal/pipeline",
-			"cmd/internal/repair", "cmd/internal/servicetest", "cmd/internal/topics",
-			"cmd/internal/verify", "mechanism/mobility",
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/inspect",
+			"cmd/internal/pipeline", "cmd/internal/repair", "cmd/internal/servicetest",
+			"cmd/internal/topics", "cmd/internal/verify", "mechanism/mobility",
 		},
 	},
 	"cmd/internal/inspect": {
@@ -265,6 +265,17 @@ var table = map[string]rule{
 		tests: []string{
 			"cmd/internal/pipeline", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork",
+		},
+	},
+	"cmd/internal/doctor": {
+		ours: []string{
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/kafkaconn",
+			"cmd/internal/pipeline", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "schemas",
+		},
+		third: []string{kafkaGo},
+		tests: []string{
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "producer",
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -385,11 +396,11 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/engine", "cmd/internal/pipeline", "cmd/internal/repair",
-			"cmd/internal/topics", "cmd/internal/verify", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
-			"schemas", franz, kafkaGo,
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/pipeline",
+			"cmd/internal/repair", "cmd/internal/topics", "cmd/internal/verify", "consumer",
+			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "mechanism",
+			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer",
+			"producer/partition", "schemas", franz, kafkaGo,
 		},
 	},
 	"cmd/internal/servicetest": {
@@ -438,17 +449,17 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
 			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/datasets",
-			"cmd/internal/demo", "cmd/internal/devbroker", "cmd/internal/engine",
-			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files",
-			"cmd/internal/fleet", "cmd/internal/gather", "cmd/internal/inspect",
-			"cmd/internal/kafkaconn", "cmd/internal/modelfit", "cmd/internal/modelview",
-			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/repair",
-			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/tuning",
-			"cmd/internal/verify", "consumer", "mechanism", "mechanism/aggregate",
-			"mechanism/evaluation/audit", "mechanism/evaluation/compare",
-			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/trial",
-			"schemas",
+			"cmd/internal/demo", "cmd/internal/devbroker", "cmd/internal/doctor",
+			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/feed",
+			"cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
+			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/modelfit",
+			"cmd/internal/modelview", "cmd/internal/pipeline", "cmd/internal/records",
+			"cmd/internal/repair", "cmd/internal/sanitize", "cmd/internal/topics",
+			"cmd/internal/tuning", "cmd/internal/verify", "consumer", "mechanism",
+			"mechanism/aggregate", "mechanism/evaluation/audit",
+			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
+			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{

@@ -107,6 +107,10 @@ func adviceFor(reason schemas.Reason) string {
 	return ""
 }
 
+// OutsideShare is the share of fixes outside the map above which there is a warning: a map that
+// fits a fleet holds nearly all of its fixes.
+const OutsideShare = .05
+
 // SwappedAdvice is what to say where most fixes outside the map lie on it with latitude
 // and longitude swapped.
 const SwappedAdvice = "latitude and longitude look swapped: the other way round most of these " +

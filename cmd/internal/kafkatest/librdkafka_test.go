@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/mechanism"
@@ -157,12 +158,12 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 		}
 	}
 	found := ""
-	for _, f := range pipeline.Diagnose(w.Context(), o) {
+	for _, f := range doctor.Examine(w.Context(), o) {
 		if f.Check == "partitioner" {
 			found = f.Level + ": " + f.Detail
 		}
 	}
-	if !strings.HasPrefix(found, pipeline.LevelFailure) ||
+	if !strings.HasPrefix(found, doctor.Failure) ||
 		!strings.Contains(found, "set topics.partitioner: crc32") {
 		t.Errorf("doctor says %q", found)
 	}

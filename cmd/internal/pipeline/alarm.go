@@ -19,10 +19,6 @@ const (
 // anything.
 const alarmRecords = 3
 
-// outsideShare is the share of fixes outside the map above which there is a warning: a
-// map that fits a fleet holds nearly all of its fixes.
-const outsideShare = .05
-
 // reporter says in the log what a service has done, and what looks wrong.
 type reporter struct {
 	*Service
@@ -103,7 +99,7 @@ func (r *reporter) warn(now engine.Tally) {
 // which claim a place that they do not have.
 func (r *reporter) outside(now engine.Tally) {
 	outside, in := now.Outside()-r.last.Outside(), now.RecordsIn-r.last.RecordsIn
-	if outside < alarmRecords || float64(outside) <= outsideShare*float64(in) {
+	if outside < alarmRecords || float64(outside) <= engine.OutsideShare*float64(in) {
 		return
 	}
 	likely := "the map is another one than the fleet's: train a model whose box holds it"

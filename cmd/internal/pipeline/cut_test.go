@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -34,7 +34,7 @@ func TestCutChangelog(t *testing.T) {
 			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); strings.Contains(said, "does not begin") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
 	cut()
@@ -42,7 +42,7 @@ func TestCutChangelog(t *testing.T) {
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	for range 5 {
@@ -77,7 +77,7 @@ func TestCutChangelogIsAccepted(t *testing.T) {
 	w.DeleteRecords(t, o.Topics.Changelog, 0, 2)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	o.AcceptLost = true
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	r := atwork.Start(t, o)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -30,7 +30,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
 			t.Errorf("accepting %t, the service ends with %v", accept, err)
 		}
-		bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure)
+		bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
@@ -45,21 +45,21 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 	}
 }
 
-// TestDiagnoseRemadeRaw: the doctor refuses what run refuses, in the same words.
-func TestDiagnoseRemadeRaw(t *testing.T) {
+// TestDoctorRemadeRaw: the doctor refuses what run refuses, in the same words.
+func TestDoctorRemadeRaw(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
-	if found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(found,
+	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
 		"account: nothing processed yet") {
 		t.Errorf("before anything was processed: %s", found)
 	}
 	atwork.Serve(t, w, o, 2)
-	if found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(found,
+	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
 		"account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
 	w.RemakeRaw(t)
-	bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure)
+	bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
 	if !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -54,16 +55,16 @@ func TestPartitionerIsChanged(t *testing.T) {
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), changed), pipeline.LevelFailure); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(doctor.Examine(t.Context(), changed), doctor.Failure); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
-	for _, level := range []string{pipeline.LevelFailure, pipeline.LevelWarning, pipeline.LevelOK} {
-		if said := atwork.Details(pipeline.Diagnose(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
+	for _, level := range []string{doctor.Failure, doctor.Warning, doctor.OK} {
+		if said := atwork.Details(doctor.Examine(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
 			t.Errorf("doctor advises the change: %s", said)
 		}
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(said, "to set another one would start") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(said, "to set another one would start") {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)
@@ -82,7 +83,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	o.Partitioner, o.AcceptLost = engine.CRC32, true
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -41,7 +41,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
 			}
-			if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
+			if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}
 			if got := out.Read(t); got != published {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
@@ -67,11 +68,11 @@ func TestLostChangelog(t *testing.T) {
 			if aside, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside*")); err != nil || len(aside) > 0 {
 				t.Errorf("the good folder was set aside: %v, %v", aside, err)
 			}
-			found := pipeline.Diagnose(t.Context(), o)
-			if bad := atwork.Details(found, pipeline.LevelFailure); !strings.Contains(bad, "account: the changelog is lost") {
+			found := doctor.Examine(t.Context(), o)
+			if bad := atwork.Details(found, doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %+v", found)
 			}
-			if strings.Contains(atwork.Details(found, pipeline.LevelOK), o.Topics.Changelog+" is missing") {
+			if strings.Contains(atwork.Details(found, doctor.OK), o.Topics.Changelog+" is missing") {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}
 
@@ -102,11 +103,11 @@ func TestAcceptedLoss(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	accepting := o
 	accepting.AcceptLost = true
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), accepting), pipeline.LevelFailure); bad != "" {
+	if bad := atwork.Details(doctor.Examine(t.Context(), accepting), doctor.Failure); bad != "" {
 		t.Errorf("doctor finds %s", bad)
 	}
 	atwork.Serve(t, w, accepting, 2)
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), accepting), pipeline.LevelWarning); !strings.Contains(said, "take it out") {
+	if said := atwork.Details(doctor.Examine(t.Context(), accepting), doctor.Warning); !strings.Contains(said, "take it out") {
 		t.Errorf("doctor finds nothing in accept_lost_account: %s", said)
 	}
 	atwork.Serve(t, w, o, 2) // the permission was for one start

@@ -59,7 +59,7 @@ func (s *Service) watchChangelog(ctx context.Context) {
 // lookAtChangelog compares id and policy with those of the start. Other errors than
 // those that watchChangelog knows may pass.
 func (s *Service) lookAtChangelog(ctx context.Context) error {
-	o := wire.Options{RetryTimeout: callPatience}
+	o := wire.Options{RetryTimeout: CallPatience}
 	topic := s.options.Topics.Changelog
 	ids, err := admin.TopicIDs(ctx, s.client, o, topic)
 	if err != nil {

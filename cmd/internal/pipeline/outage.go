@@ -19,7 +19,7 @@ import (
 // the first call that fails and ends when every caller that failed has succeeded, or is gone.
 //
 // A call counts as failed when the client has given up on it. An outage that is over
-// before that, within callPatience, goes without a word, for it has held nobody up for
+// before that, within CallPatience, goes without a word, for it has held nobody up for
 // longer.
 type outages struct {
 	log *slog.Logger

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -106,10 +107,10 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), blind), pipeline.LevelWarning); !strings.Contains(said, "were found in more than one partition") {
+	if said := atwork.Details(doctor.Examine(t.Context(), blind), doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
 		t.Errorf("doctor says of any: %s", said)
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
 		t.Errorf("doctor says of murmur2: %s", said)
 	}
 }
@@ -137,16 +138,16 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	if n := w.View(t, "first.log", true).Read(t); n != 0 {
 		t.Errorf("the changelog has %d records", n)
 	}
-	if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor says: %s", said)
 	}
 	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
 		o := atwork.Options(w, "by-"+string(by))
 		o.Partitioner = by
-		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); bad != "" {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
 			t.Errorf("%s: doctor says %s", by, bad)
 		}
-		if said := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelOK); !strings.Contains(said, "lie where crc32 puts them") {
+		if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
 			t.Errorf("%s: doctor says %s", by, said)
 		}
 		a := w.Answers(t, o.Group)

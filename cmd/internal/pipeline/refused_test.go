@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -71,7 +71,7 @@ func TestMostRecordsAreRefused(t *testing.T) {
 			}
 			secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
 			servicetest.RequireNoLeak(t, "the log", r.Log.Bytes(), secrets)
-			found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure) + atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning)
+			found := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure) + atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning)
 			if advice := c.want[len(c.want)-1]; strings.HasPrefix(advice, "these") && !strings.Contains(found, advice) {
 				t.Errorf("the doctor does not say %q: %s", advice, found)
 			}

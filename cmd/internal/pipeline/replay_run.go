@@ -156,7 +156,7 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 			if w.empty() {
 				continue
 			}
-			committed, found, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: callPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
+			committed, found, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
 			if ctx.Err() != nil {
 				p.Done = false
 				return nil

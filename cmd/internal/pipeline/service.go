@@ -52,9 +52,9 @@ type Service struct {
 	waits   map[int32]time.Duration // how long a partition that was lost waited last
 }
 
-// callPatience is how long one call to Kafka is tried again inside the client.
+// CallPatience is how long one call to Kafka is tried again inside the client.
 // The task above it tries again itself, and says so in the log.
-const callPatience = 5 * time.Second
+const CallPatience = 5 * time.Second
 
 // NewService checks the options and connects to nothing yet.
 func NewService(o Options) (*Service, error) {
@@ -78,7 +78,7 @@ func NewService(o Options) (*Service, error) {
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
 		changes:        &changes{options: o, log: o.Logger},
 		changelogEvery: changelogEvery,
-		patience:       callPatience, openStore: state.Open,
+		patience:       CallPatience, openStore: state.Open,
 	}, nil
 }
 

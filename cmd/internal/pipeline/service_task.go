@@ -88,7 +88,7 @@ func caller(partition int32) string { return fmt.Sprintf("partition %d", partiti
 
 func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
 	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{
-		Options: wire.Options{RetryTimeout: callPatience}, MaxWait: s.options.MaxInterval,
+		Options: wire.Options{RetryTimeout: CallPatience}, MaxWait: s.options.MaxInterval,
 	})
 	return &partitionLog{fetcher: fetcher}, err
 }

@@ -56,8 +56,8 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 	}
 }
 
-// account is the check of the changelog, and of the folder that is its copy.
-func (o Options) account(client *kafka.Client, call wire.Options) *account.Check {
+// AccountCheck returns the check of the changelog, and of the folder that is its copy.
+func (o Options) AccountCheck(client *kafka.Client, call wire.Options) *account.Check {
 	return &account.Check{
 		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
 		AcceptLost: o.AcceptLost,
@@ -78,7 +78,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := wire.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	// First, since what is made here would hide it.
-	check := s.options.account(s.client, o)
+	check := s.options.AccountCheck(s.client, o)
 	check.Replays = s.windows != nil
 	if err := check.Before(ctx); err != nil {
 		return ready{}, err

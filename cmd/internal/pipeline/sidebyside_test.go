@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/group"
@@ -28,7 +28,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
 	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
-	bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure)
+	bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure)
 	for _, part := range []string{"instances", "release.epsilon", "max_ahead"} {
 		if !strings.Contains(bad, part) {
 			t.Errorf("doctor finds %q, which does not say %q", bad, part)
@@ -103,7 +103,7 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 	advanced := o
 	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(engine.Counters), servicetest.NextDay(t)
 	const says = "key_file: it has noise from another day on"
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), advanced), pipeline.LevelFailure); !strings.Contains(bad, says) {
+	if bad := atwork.Details(doctor.Examine(t.Context(), advanced), doctor.Failure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)
 	}
 	err := atwork.Start(t, advanced).Wait(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -34,7 +35,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if after := w.TopicNames(t); !slices.Equal(before, after) {
 		t.Errorf("topics were made: %v, then %v", before, after)
 	}
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
 	}
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "fleet-rwa", Partitions: 2}))
@@ -83,11 +84,11 @@ func TestOtherRawPartitions(t *testing.T) {
 		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
-		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
-		if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); strings.Contains(bad, "topics.partitions is") {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); strings.Contains(bad, "topics.partitions is") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
 	}

@@ -55,7 +55,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.input.Topic, t.changelog.Topic)
+	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.input.Topic, t.changelog.Topic)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		if slices.Contains(missing.Topics, t.changelog.Topic) {
@@ -79,7 +79,7 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 
 // Committed implements task.Transactions.
 func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
-	offset, found, err := consumer.Committed(ctx, t.client, wire.Options{RetryTimeout: callPatience}, t.group, t.input.Topic, t.input.Partition)
+	offset, found, err := consumer.Committed(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.group, t.input.Topic, t.input.Partition)
 	return offset, found, readRemedy(err)
 }
 

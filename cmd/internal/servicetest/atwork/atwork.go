@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
@@ -188,7 +189,7 @@ func Replayed(tb testing.TB, w *servicetest.World, plan pipeline.ReplayPlan) ser
 }
 
 // Details joins what the findings of one level say.
-func Details(found []pipeline.Finding, level string) string {
+func Details(found []doctor.Finding, level string) string {
 	var b strings.Builder
 	for _, f := range found {
 		if f.Level == level {

@@ -1,4 +1,4 @@
-package pipeline
+package doctor
 
 import (
 	"context"
@@ -10,50 +10,50 @@ import (
 
 // homes says whether users have their states where the config puts them, and reports
 // whether users may have states at all.
-func (d *diagnosis) homes(ctx context.Context, partitions int) (begun bool) {
+func (d *examination) homes(ctx context.Context, partitions int) (begun bool) {
 	const check = "accounts' places"
 	found, err := account.CheckHomes(ctx, d.client, d.call, d.o.Settings, d.o.Cluster, int32(partitions))
 	var moved *account.MovedError
 	switch {
 	case errors.As(err, &moved) && d.o.AcceptLost:
-		d.add(check, LevelWarning, "accept_lost_account is set, so run would go on: %v", err)
+		d.add(check, Warning, "accept_lost_account is set, so run would go on: %v", err)
 	case err != nil:
-		d.add(check, LevelFailure, "%v", err)
+		d.add(check, Failure, "%v", err)
 	case found.Other && d.o.Partitioner == engine.AnyPartitioner:
-		d.add(check, LevelWarning, "%s", account.AnyVouches)
+		d.add(check, Warning, "%s", account.AnyVouches)
 	case found.Begun:
-		d.add(check, LevelOK, "topics.partitioner moves nobody away from a state")
+		d.add(check, OK, "topics.partitioner moves nobody away from a state")
 	}
 	return found.Begun
 }
 
 // partitioner says how the records that were read came to their partitions, and whether
 // that is what the config says.
-func (d *diagnosis) partitioner(placed *account.Placement, begun bool) {
+func (d *examination) partitioner(placed *account.Placement, begun bool) {
 	const check = "partitioner"
 	by := d.o.Partitioner
 	likely, known := placed.Likely()
 	switch {
 	case placed.Partitions() == 1:
-		d.add(check, LevelOK, "%s has one partition, so no record can lie in a wrong one", d.o.Topics.Raw)
+		d.add(check, OK, "%s has one partition, so no record can lie in a wrong one", d.o.Topics.Raw)
 	case placed.Pairs() == 0:
-		d.add(check, LevelOK, "%s; no record could be looked at yet", by)
+		d.add(check, OK, "%s; no record could be looked at yet", by)
 	case by == engine.AnyPartitioner && placed.Twice() > 0:
-		d.add(check, LevelWarning, "topics.partitioner is any, and %d of %d users were found in more than one partition: "+
+		d.add(check, Warning, "topics.partitioner is any, and %d of %d users were found in more than one partition: "+
 			"each partition gives a user a budget of its own. Have every producer use one partitioner, and set topics.partitioner to it",
 			placed.Twice(), placed.Users())
 	case by == engine.AnyPartitioner && known:
-		d.add(check, LevelOK, "any: no record is refused for its partition. The %d users found lie where %s puts them: "+
+		d.add(check, OK, "any: no record is refused for its partition. The %d users found lie where %s puts them: "+
 			"set topics.partitioner: %s to have that checked", placed.Users(), likely, likely)
 	case by == engine.AnyPartitioner:
-		d.add(check, LevelOK, "any: no record is refused for its partition. None of the %d users was found in two", placed.Users())
+		d.add(check, OK, "any: no record is refused for its partition. None of the %d users was found in two", placed.Users())
 	case placed.Mostly(by):
-		d.add(check, LevelFailure, "%s", placed.Advice(by, d.o.Topics.Raw, begun))
+		d.add(check, Failure, "%s", placed.Advice(by, d.o.Topics.Raw, begun))
 	case placed.Misplaced(by) > 0:
-		d.add(check, LevelWarning, "%d of %d users found lie in another partition than %s puts them, and %s: "+
+		d.add(check, Warning, "%d of %d users found lie in another partition than %s puts them, and %s: "+
 			"these records would be refused (wrong_partition). Have every producer use %s",
 			placed.Misplaced(by), placed.Pairs(), by, placed.Explain(by), by)
 	default:
-		d.add(check, LevelOK, "the %d users found lie where %s puts them", placed.Users(), by)
+		d.add(check, OK, "the %d users found lie where %s puts them", placed.Users(), by)
 	}
 }

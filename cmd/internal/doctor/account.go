@@ -1,4 +1,4 @@
-package pipeline
+package doctor
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 
 // account looks whether the changelog holds what it must hold: as the service does
 // before it makes topics, and as each task does.
-func (d *diagnosis) account(ctx context.Context) {
-	look := d.o.account(d.client, d.call)
+func (d *examination) account(ctx context.Context) {
+	look := d.o.AccountCheck(d.client, d.call)
 	err := look.Before(ctx)
 	var lost *account.LostError
 	var other *account.ElsewhereError
@@ -35,34 +35,34 @@ func (d *diagnosis) account(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, wire.ErrTemporary):
-		d.add("account", LevelWarning, "not known yet, a transaction may be open: %v", err)
+		d.add("account", Warning, "not known yet, a transaction may be open: %v", err)
 	case errors.As(err, &other):
-		d.add("account", LevelFailure, "%v", other)
+		d.add("account", Failure, "%v", other)
 	case errors.As(err, &lost) && d.o.AcceptLost:
-		d.add("account", LevelWarning, "accept_lost_account is set, so run would start every "+
+		d.add("account", Warning, "accept_lost_account is set, so run would start every "+
 			"user's account of ε at 0: %v", err)
 	case err != nil:
-		d.add("account", LevelFailure, "%v", err)
+		d.add("account", Failure, "%v", err)
 	case cut && d.o.AcceptLost:
-		d.add("account", LevelWarning, "accept_lost_account is set, so run would go on: %s",
+		d.add("account", Warning, "accept_lost_account is set, so run would go on: %s",
 			account.CutChangelog)
 	case d.o.AcceptLost:
-		d.add("account", LevelWarning, "accept_lost_account is set, and nothing is lost: take it "+
+		d.add("account", Warning, "accept_lost_account is set, and nothing is lost: take it "+
 			"out, or a loss would go on unseen")
 	case cut:
-		d.add("account", LevelFailure, "%s. An instance that has to restore all of it stops. Stop "+
+		d.add("account", Failure, "%s. An instance that has to restore all of it stops. Stop "+
 			"all instances, delete the topic and write it back from intact state folders: "+
 			"\"geodither state rebuild-changelog --from-store\"", account.CutChangelog)
 	case !d.processed(ctx):
-		d.add("account", LevelOK, "nothing processed yet by group %s", d.o.Group)
+		d.add("account", OK, "nothing processed yet by group %s", d.o.Group)
 	default:
-		d.add("account", LevelOK, "the changelog has states wherever group %s has processed "+
+		d.add("account", OK, "the changelog has states wherever group %s has processed "+
 			"anything", d.o.Group)
 	}
 }
 
 // cut reports whether a partition of the changelog holds records but not from offset 0 on.
-func (d *diagnosis) cut(ctx context.Context) (bool, error) {
+func (d *examination) cut(ctx context.Context) (bool, error) {
 	counts, err := admin.Partitions(ctx, d.client, d.call, d.o.Topics.Changelog)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
@@ -79,8 +79,8 @@ func (d *diagnosis) cut(ctx context.Context) (bool, error) {
 }
 
 // processed reports whether the group has committed anything, in so far as it can be asked.
-func (d *diagnosis) processed(ctx context.Context) bool {
-	partitions, err := d.o.account(d.client, d.call).RawPartitions(ctx)
+func (d *examination) processed(ctx context.Context) bool {
+	partitions, err := d.o.AccountCheck(d.client, d.call).RawPartitions(ctx)
 	for n := int32(0); err == nil && n < partitions; n++ {
 		var at int64
 		at, _, err = consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
@@ -92,28 +92,28 @@ func (d *diagnosis) processed(ctx context.Context) bool {
 }
 
 // has reports whether a topic exists.
-func (d *diagnosis) has(ctx context.Context, topic string) bool {
+func (d *examination) has(ctx context.Context, topic string) bool {
 	_, err := admin.Partitions(ctx, d.client, d.call, topic)
 	return err == nil
 }
 
 // members compares the settings that live instances have told their group with these.
-func (d *diagnosis) members(ctx context.Context) {
+func (d *examination) members(ctx context.Context) {
 	found, err := group.Settings(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw)
 	if err != nil {
-		d.add("instances", LevelWarning, "the settings of running instances cannot be read "+
+		d.add("instances", Warning, "the settings of running instances cannot be read "+
 			"(Describe on the group): %v", err)
 		return
 	}
 	for _, settings := range found {
 		if !bytes.Equal(settings, d.o.GroupFingerprint()) {
-			d.add("instances", LevelFailure, "group %s has instances at work under other "+
+			d.add("instances", Failure, "group %s has instances at work under other "+
 				"settings, beside which this one would stop. What differs: %s",
 				d.o.Group, d.o.DifferencesInGroup(settings))
 			return
 		}
 	}
 	if len(found) > 0 {
-		d.add("instances", LevelOK, "those at work have the same settings")
+		d.add("instances", OK, "those at work have the same settings")
 	}
 }

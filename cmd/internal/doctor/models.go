@@ -1,4 +1,4 @@
-package pipeline
+package doctor
 
 import (
 	"fmt"
@@ -7,18 +7,18 @@ import (
 )
 
 // models looks at later versions of the model, and at personal models.
-func (d *diagnosis) models() {
+func (d *examination) models() {
 	d.personals("the first version", d.o.Personals)
 	for _, v := range d.o.Later {
 		material, err := d.o.Try(v)
 		if err != nil {
-			d.add("models", LevelFailure, "%v", err)
+			d.add("models", Failure, "%v", err)
 			continue
 		}
 		g := material.Model.Grid
-		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), LevelOK
+		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), OK
 		if v.GridID() != d.o.Model.Grid.ID() {
-			level, detail = LevelWarning, detail+", another map than the first version's: every user who comes to it begins anew"
+			level, detail = Warning, detail+", another map than the first version's: every user who comes to it begins anew"
 		}
 		d.add("models", level, "%s", detail)
 		d.personals(v.Where, material.Personals)
@@ -26,8 +26,8 @@ func (d *diagnosis) models() {
 }
 
 // personals says how many users have models of their own.
-func (d *diagnosis) personals(of string, p engine.PersonalModels) {
+func (d *examination) personals(of string, p engine.PersonalModels) {
 	if counted, ok := p.(interface{ Users() int }); ok {
-		d.add("models", LevelOK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
+		d.add("models", OK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
 	}
 }

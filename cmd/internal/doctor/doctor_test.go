@@ -1,4 +1,4 @@
-package pipeline_test
+package doctor_test
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -16,31 +16,31 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestDiagnoseOtherSettings: while an instance works, one of other settings is told
+// TestDoctorOtherSettings: while an instance works, one of other settings is told
 // that it would be refused; once it has stopped cleanly, that it would not.
-func TestDiagnoseOtherSettings(t *testing.T) {
+func TestDoctorOtherSettings(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
 	o := atwork.Options(w, "first")
 	published := w.Answers(t, o.Group)
 	w.Feed(t)
 	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelFailure); bad != "" {
+	if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
 	other := o
 	other.Release.Epsilon = 2
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	other.AcceptSettings = true // of a mark that was left; those at work are another matter
-	if bad := atwork.Details(pipeline.Diagnose(t.Context(), other), pipeline.LevelFailure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
 	service.Stop(t)
-	found := pipeline.Diagnose(t.Context(), other)
-	if bad := atwork.Details(found, pipeline.LevelFailure); bad != "" || !strings.Contains(atwork.Details(found, pipeline.LevelWarning), "other settings") {
+	found := doctor.Examine(t.Context(), other)
+	if bad := atwork.Details(found, doctor.Failure); bad != "" || !strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
 	for _, f := range found {
@@ -49,14 +49,14 @@ func TestDiagnoseOtherSettings(t *testing.T) {
 		}
 	}
 	// One record of eight was cut short.
-	if said := atwork.Details(found, pipeline.LevelWarning); !strings.Contains(said, "would be refused: malformed 1") {
+	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
 	}
 }
 
-// TestDiagnoseFixes: the doctor says which share of the last fixes lies outside the map,
+// TestDoctorFixes: the doctor says which share of the last fixes lies outside the map,
 // which share is late, and that swapped coordinates look swapped.
-func TestDiagnoseFixes(t *testing.T) {
+func TestDoctorFixes(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
 	for i, c := range []struct {
 		name   string
@@ -65,34 +65,34 @@ func TestDiagnoseFixes(t *testing.T) {
 		level  string
 		want   string
 	}{
-		{"sound", "", func(int, *schemas.Raw) {}, pipeline.LevelOK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
+		{"sound", "", func(int, *schemas.Raw) {}, doctor.OK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
 		{"some outside", "", func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
-		}, pipeline.LevelWarning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
+		}, doctor.Warning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
 		{"some outside, clamped", engine.OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
 			}
-		}, pipeline.LevelWarning, "count as in its nearest cell"},
+		}, doctor.Warning, "count as in its nearest cell"},
 		{"swapped", "", func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, pipeline.LevelFailure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
+		}, doctor.Failure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
 			"these become dead letters (input.outside). latitude and longitude look swapped"},
 		{"swapped, clamped", engine.OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, pipeline.LevelWarning, "latitude and longitude look swapped"},
+		}, doctor.Warning, "latitude and longitude look swapped"},
 		{"two feeds", "", func(n int, f *schemas.Raw) {
 			if n%2 == 1 {
 				f.Timestamp -= 5 * time.Minute.Milliseconds()
 			}
-		}, pipeline.LevelWarning, "order: 25 of the last 50 (50.0 %) are late"},
+		}, doctor.Warning, "order: 25 of the last 50 (50.0 %) are late"},
 		{"outside and ahead", "", func(n int, f *schemas.Raw) {
 			if n == 0 { // it is refused, so those after it are not late
 				f.Latitude, f.Timestamp = f.Latitude+1, f.Timestamp+24*time.Hour.Milliseconds()
 			}
-		}, pipeline.LevelOK, "order: 0 of the last 50 (0.0 %) are late"},
+		}, doctor.OK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
 		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
@@ -107,7 +107,7 @@ func TestDiagnoseFixes(t *testing.T) {
 		servicetest.OK(t, err)
 		o := atwork.Options(w, "doctor")
 		o.Topics.Raw, o.Input.Outside = raw, c.policy
-		found := pipeline.Diagnose(t.Context(), o)
+		found := doctor.Examine(t.Context(), o)
 		if said := atwork.Details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
@@ -116,21 +116,21 @@ func TestDiagnoseFixes(t *testing.T) {
 	}
 }
 
-// TestDiagnoseBadOptions goes no further than them.
-func TestDiagnoseBadOptions(t *testing.T) {
+// TestDoctorBadOptions goes no further than them.
+func TestDoctorBadOptions(t *testing.T) {
 	o := atwork.Options(servicetest.NewWorld(t, 0), "")
-	if found := pipeline.Diagnose(t.Context(), o); len(found) != 1 || found[0].Level != pipeline.LevelFailure || !strings.Contains(found[0].Detail, "group") {
+	if found := doctor.Examine(t.Context(), o); len(found) != 1 || found[0].Level != doctor.Failure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
 	}
 }
 
-// TestDiagnoseDestroyedDays: doctor tries the last raw records on the days that the key has.
-func TestDiagnoseDestroyedDays(t *testing.T) {
+// TestDoctorDestroyedDays: doctor tries the last raw records on the days that the key has.
+func TestDoctorDestroyedDays(t *testing.T) {
 	w := servicetest.NewWorld(t, 4)
 	o := atwork.Options(w, "first")
 	w.Feed(t)
 	o.Key = servicetest.NextDay(t)
-	found := atwork.Details(pipeline.Diagnose(t.Context(), o), pipeline.LevelWarning)
+	found := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning)
 	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {
 		if !strings.Contains(found, part) {
 			t.Errorf("doctor finds %q, which does not say %q", found, part)

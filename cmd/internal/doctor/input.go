@@ -1,4 +1,4 @@
-package pipeline
+package doctor
 
 import (
 	"fmt"
@@ -51,14 +51,14 @@ func (s *sampled) add(p *engine.Processor, input engine.Input, fix schemas.Raw) 
 }
 
 // report adds the findings on fixes that are sound and lie wrong, or come too late.
-func (s *sampled) report(d *diagnosis) {
+func (s *sampled) report(d *examination) {
 	if s.fixes == 0 {
 		return
 	}
 	share := func(n int) string {
 		return fmt.Sprintf("%d of the last %d (%.1f %%)", n, s.fixes, 100*float64(n)/float64(s.fixes))
 	}
-	level, detail := LevelOK, "all of the last fixes lie on the map"
+	level, detail := OK, "all of the last fixes lie on the map"
 	if s.outside > 0 {
 		detail = share(s.outside) + " lie outside the map"
 		if d.o.Input.Outside == engine.OutsideClamp {
@@ -69,21 +69,21 @@ func (s *sampled) report(d *diagnosis) {
 	}
 	switch {
 	case 2*s.swapped > s.outside:
-		level = LevelWarning
+		level = Warning
 		detail += ". " + engine.SwappedAdvice
-	case float64(s.outside) > outsideShare*float64(s.fixes):
-		level = LevelWarning
+	case float64(s.outside) > engine.OutsideShare*float64(s.fixes):
+		level = Warning
 		detail += ". Is the map the fleet's? Train a model whose box holds it"
 	}
 	if s.far == s.fixes && d.o.Input.Outside == engine.OutsideDeadLetter {
-		level = LevelFailure // nothing would be published
+		level = Failure // nothing would be published
 	}
 	d.add("map", level, "%s", detail)
 	switch {
 	case float64(s.late) > lateShare*float64(s.fixes):
-		d.add("order", LevelWarning, "%s are late, of a step before their user's last one in the sample: they are not published "+
+		d.add("order", Warning, "%s are late, of a step before their user's last one in the sample: they are not published "+
 			"(input.late: %s). A user's fixes have to come in order; are there two feeds of the same users?", share(s.late), d.o.Input.Late)
 	default:
-		d.add("order", LevelOK, "%s are late", share(s.late))
+		d.add("order", OK, "%s are late", share(s.late))
 	}
 }

@@ -1,4 +1,7 @@
-package pipeline
+// Package doctor looks for whatever would keep a service with the given options from working: its
+// settings, its folder, the brokers, the four topics, the group, the account of ε, and a sample of
+// the raw records. Each finding names a level and what to do. It changes nothing.
+package doctor
 
 import (
 	"bytes"
@@ -17,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -27,39 +31,39 @@ import (
 
 // Levels of findings.
 const (
-	LevelOK      = "ok"
-	LevelWarning = "warning" // the service would run, perhaps not as it is meant to
-	LevelFailure = "failure" // the service would stop, wait until it is mended, or publish nothing
+	OK      = "ok"
+	Warning = "warning" // the service would run, perhaps not as it is meant to
+	Failure = "failure" // the service would stop, wait until it is mended, or publish nothing
 )
 
-// Finding is what one check of Diagnose has found. It names no user and no place.
+// Finding is what one check has found. It names no user and no place.
 type Finding struct {
 	Check  string `json:"check"`
 	Level  string `json:"level"`
 	Detail string `json:"detail"`
 }
 
-// Diagnose looks for whatever would keep a service with these options from
+// Examine looks for whatever would keep a service with these options from
 // working, and changes nothing: it makes no topic, joins no group and begins no
 // transaction. What it cannot see are permissions to write, and limits that
 // brokers keep to themselves.
-func Diagnose(ctx context.Context, o Options) []Finding {
-	return DiagnoseAloud(ctx, o, func(Finding) {})
+func Examine(ctx context.Context, o pipeline.Options) []Finding {
+	return ExamineAloud(ctx, o, func(Finding) {})
 }
 
-// DiagnoseAloud is Diagnose, and tells each finding as soon as it is known.
-func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding {
-	d := &diagnosis{tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: callPatience}}
+// ExamineAloud is Examine, and tells each finding as soon as it is known.
+func ExamineAloud(ctx context.Context, o pipeline.Options, tell func(Finding)) []Finding {
+	d := &examination{tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: pipeline.CallPatience}}
 	if err := o.Validate(); err != nil {
-		d.add("settings", LevelFailure, "%v", err)
+		d.add("settings", Failure, "%v", err)
 		return d.found
 	}
-	d.add("settings", LevelOK, "fingerprint %.4x", o.Fingerprint())
+	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
 	d.budget()
 	d.models()
 	d.stateDir()
 	if !d.brokers(ctx) {
-		d.add("topics", LevelFailure, "not looked at: no broker answers")
+		d.add("topics", Failure, "not looked at: no broker answers")
 		return d.found
 	}
 	d.client = kafkaconn.NewClient(o.Brokers)
@@ -67,8 +71,8 @@ func DiagnoseAloud(ctx context.Context, o Options, tell func(Finding)) []Finding
 	return d.found
 }
 
-type diagnosis struct {
-	o      Options
+type examination struct {
+	o      pipeline.Options
 	call   wire.Options
 	client *kafka.Client
 	found  []Finding
@@ -76,29 +80,29 @@ type diagnosis struct {
 	begun  bool // users may have states in the changelog
 }
 
-func (d *diagnosis) add(check, level, format string, args ...any) {
+func (d *examination) add(check, level, format string, args ...any) {
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	d.found = append(d.found, f)
 	d.tell(f)
 }
 
 // budget says what a user's releases may cost.
-func (d *diagnosis) budget() {
+func (d *examination) budget() {
 	text, warn := engine.BudgetAdvice(d.o.Release, d.o.Model.Step)
-	level := LevelOK
+	level := OK
 	if warn {
-		level = LevelWarning
+		level = Warning
 	}
 	d.add("budget", level, "%s", text)
 }
 
 // failed reports whether a check has found something that would stop the service.
-func (d *diagnosis) failed(check string) bool {
-	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Level == LevelFailure })
+func (d *examination) failed(check string) bool {
+	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Level == Failure })
 }
 
 // stateDir tries to write where the states will go, or would be made.
-func (d *diagnosis) stateDir() {
+func (d *examination) stateDir() {
 	dir, err := filepath.Abs(d.o.StateDir)
 	for ; err == nil; dir = filepath.Dir(dir) {
 		info, statErr := os.Stat(dir)
@@ -115,13 +119,13 @@ func (d *diagnosis) stateDir() {
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		d.add("state_dir", LevelFailure, "the disk is full: free some space (%v)", err)
+		d.add("state_dir", Failure, "the disk is full: free some space (%v)", err)
 		return
 	case err != nil:
-		d.add("state_dir", LevelFailure, "it cannot be made or written: name one below a folder that exists and that this user may write to (%v)", err)
+		d.add("state_dir", Failure, "it cannot be made or written: name one below a folder that exists and that this user may write to (%v)", err)
 		return
 	}
-	d.add("state_dir", LevelOK, "%s can be written", d.o.StateDir)
+	d.add("state_dir", OK, "%s can be written", d.o.StateDir)
 }
 
 // probeBytes are written to see that there is room: on a full disk an empty file
@@ -144,20 +148,20 @@ func probe(dir string, create func(dir, pattern string) (*os.File, error)) error
 }
 
 // brokers asks each by itself, and reports whether one answers.
-func (d *diagnosis) brokers(ctx context.Context) (found bool) {
-	level := LevelFailure
+func (d *examination) brokers(ctx context.Context) (found bool) {
+	level := Failure
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
-		call, cancel := context.WithTimeout(ctx, callPatience)
-		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{RetryTimeout: callPatience, RequestTimeout: callPatience})
+		call, cancel := context.WithTimeout(ctx, pipeline.CallPatience)
+		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{RetryTimeout: pipeline.CallPatience, RequestTimeout: pipeline.CallPatience})
 		cancel()
 		if errs[i] == nil {
-			found, level = true, LevelWarning // for those that do not
+			found, level = true, Warning // for those that do not
 		}
 	}
 	for i, broker := range d.o.Brokers {
 		if errs[i] == nil {
-			d.add("broker", LevelOK, "%s answers", broker)
+			d.add("broker", OK, "%s answers", broker)
 		} else {
 			d.add("broker", level, "%s does not answer: is Kafka running there, without TLS and SASL? (%v)", broker, errs[i])
 		}
@@ -166,7 +170,7 @@ func (d *diagnosis) brokers(ctx context.Context) (found bool) {
 }
 
 // topics checks what Service.Run does, without making any.
-func (d *diagnosis) topics(ctx context.Context) {
+func (d *examination) topics(ctx context.Context) {
 	t := d.o.Topics
 	d.account(ctx) // a changelog that is missing here may have been lost
 	d.members(ctx)
@@ -176,27 +180,27 @@ func (d *diagnosis) topics(ctx context.Context) {
 		var missing *admin.MissingTopicsError
 		switch {
 		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
-			d.add("topic", LevelWarning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
+			d.add("topic", Warning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
 		case errors.As(err, &missing) && t.Create && name == t.Raw:
-			d.add("topic", LevelFailure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
+			d.add("topic", Failure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
-			d.add("topic", LevelFailure, "%s is missing, and run would not make it: see the account", name)
+			d.add("topic", Failure, "%s is missing, and run would not make it: see the account", name)
 		case errors.As(err, &missing) && t.Create:
-			d.add("topic", LevelOK, "%s is missing; run will make it (topics.create)", name)
+			d.add("topic", OK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
-			d.add("topic", LevelFailure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
+			d.add("topic", Failure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case err != nil:
-			d.add("topic", LevelFailure, "%s: %v", name, err)
+			d.add("topic", Failure, "%s: %v", name, err)
 		default:
 			counts[name] = have[name]
 			d.topic(ctx, name, have[name], counts[t.Raw])
 		}
 	}
 	if err := topics.CheckRawPartitions(ctx, d.client, d.call, t); err != nil {
-		d.add("topic", LevelFailure, "%v", err)
+		d.add("topic", Failure, "%v", err)
 	}
 	if n := counts[t.Raw]; n > 0 {
 		if counts[t.Changelog] == n {
@@ -211,28 +215,28 @@ func (d *diagnosis) topics(ctx context.Context) {
 }
 
 // topic checks one that is there, against the raw topic's number of partitions.
-func (d *diagnosis) topic(ctx context.Context, name string, partitions, want int) {
+func (d *examination) topic(ctx context.Context, name string, partitions, want int) {
 	t := d.o.Topics
 	if want > 0 && partitions != want {
-		d.add("topic", LevelFailure, "%v", topics.ExplainPartitions(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
+		d.add("topic", Failure, "%v", topics.ExplainPartitions(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
 		return
 	}
 	const batch = "max.message.bytes"
 	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy", topics.RetentionMS, batch)
 	if err != nil {
-		d.add("topic", LevelFailure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
+		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		return
 	}
-	level, detail := LevelOK, fmt.Sprintf("%s has %d partitions", name, partitions)
+	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
 	limit, err := strconv.Atoi(configs[batch])
 	switch {
 	case name == t.Changelog && configs["cleanup.policy"] != topics.Compacted["cleanup.policy"]:
-		level, detail = LevelFailure, (&admin.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
+		level, detail = Failure, (&admin.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
-		level, detail = LevelWarning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
+		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
 	case name == t.Sanitized || name == t.DeadLetters:
 		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw, topics.RetentionMS); err == nil && topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]) {
-			level, detail = LevelWarning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
+			level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
 		}
 	}
 	d.add("topic", level, "%s", detail)
@@ -244,7 +248,7 @@ const sampleRecords = 1000
 // rawRecords reads a few from the end of each partition and tries to use them: a
 // wrong encoding shows, whether reading is allowed, and how many fixes are late or
 // outside the map.
-func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
+func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, account.NewPlacement(partitions)
 	for n := range int32(partitions) {
 		p, err := engine.NewProcessor(d.o.Settings, engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
@@ -272,7 +276,7 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 			})
 		}
 		if err != nil {
-			d.add("raw records", LevelFailure, "partition %d of %s cannot be read: %v", n, d.o.Topics.Raw, err)
+			d.add("raw records", Failure, "partition %d of %s cannot be read: %v", n, d.o.Topics.Raw, err)
 			return
 		}
 	}
@@ -282,23 +286,23 @@ func (d *diagnosis) rawRecords(ctx context.Context, partitions int) {
 	switch {
 	case bad > 0 && 2*noDay > int64(bad):
 		// No failure: these may be answered already, and the next ones are of a later day.
-		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s; the key begins at %v: %s",
+		d.add("raw records", Warning, "%d of the last %d would be refused: %s; the key begins at %v: %s",
 			bad, read, seen.refused.String(), d.o.Key.FirstDay(), advice)
 	case bad > 0 && bad == read:
-		d.add("raw records", LevelFailure, "none of the last %d can be used: %s (%s)", read, advice, seen.refused.String())
+		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)", read, advice, seen.refused.String())
 	case 2*bad > read:
-		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s; %s", bad, read, seen.refused.String(), advice)
+		d.add("raw records", Warning, "%d of the last %d would be refused: %s; %s", bad, read, seen.refused.String(), advice)
 	case bad > 0:
-		d.add("raw records", LevelWarning, "%d of the last %d would be refused: %s", bad, read, seen.refused.String())
+		d.add("raw records", Warning, "%d of the last %d would be refused: %s", bad, read, seen.refused.String())
 	default:
-		d.add("raw records", LevelOK, "the last %d can be used", read)
+		d.add("raw records", OK, "the last %d can be used", read)
 	}
 	d.partitioner(placed, d.begun)
 	seen.report(d)
 }
 
 // sample visits the last records of a raw partition.
-func (d *diagnosis) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
+func (d *examination) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
 	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
 	if err != nil {
 		return err
@@ -307,46 +311,46 @@ func (d *diagnosis) sample(ctx context.Context, n int32, visit func(consumer.Rec
 }
 
 // group asks for what it has committed, which also shows that it may be asked.
-func (d *diagnosis) group(ctx context.Context, partitions int) {
+func (d *examination) group(ctx context.Context, partitions int) {
 	begun := 0
 	for n := range int32(partitions) {
 		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
 		if err != nil && errors.Is(err, wire.ErrTemporary) {
-			d.add("group", LevelWarning, "%s: its offset in partition %d is not known yet, a transaction may be open: %v", d.o.Group, n, err)
+			d.add("group", Warning, "%s: its offset in partition %d is not known yet, a transaction may be open: %v", d.o.Group, n, err)
 			return
 		}
 		if err != nil {
-			d.add("group", LevelFailure, "%s: %v", d.o.Group, err)
+			d.add("group", Failure, "%s: %v", d.o.Group, err)
 			return
 		}
 		if found {
 			begun++
 		}
 	}
-	d.add("group", LevelOK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
+	d.add("group", OK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
 }
 
 // lastSettings compares the last marks of the changelog with the options.
-func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
+func (d *examination) lastSettings(ctx context.Context, partitions int) {
 	source, err := topics.ID(ctx, d.client, d.o.Topics.Raw)
 	if err != nil {
-		d.add("changelog", LevelFailure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
+		d.add("changelog", Failure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
 		return
 	}
 	other, open, adopted, differ := 0, 0, 0, ""
 	for n := range int32(partitions) {
 		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
 		if err != nil {
-			d.add("changelog", LevelFailure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
+			d.add("changelog", Failure, "partition %d of %s: %v", n, d.o.Topics.Changelog, err)
 			return
 		}
 		if err := task.CheckSource(mark, source); err != nil {
-			d.add("changelog", LevelFailure, "partition %d: %v", n, err)
+			d.add("changelog", Failure, "partition %d: %v", n, err)
 			return
 		}
 		if bytes.Equal(mark.Settings, d.o.Fingerprint()) {
 			if _, err := engine.Resolve(mark.Amendments, d.o.Later); err != nil {
-				d.add("changelog", LevelFailure, "partition %d: %v", n, err)
+				d.add("changelog", Failure, "partition %d: %v", n, err)
 				return
 			}
 			adopted = max(adopted, len(mark.Amendments))
@@ -362,11 +366,11 @@ func (d *diagnosis) lastSettings(ctx context.Context, partitions int) {
 	}
 	switch {
 	case open > 0 && !d.o.AcceptSettings:
-		d.add("changelog", LevelFailure, "%d partitions were written under other settings by an instance that works still or was killed: "+
+		d.add("changelog", Failure, "%d partitions were written under other settings by an instance that works still or was killed: "+
 			"stop it cleanly under its own settings, or set accept_settings: true. What differs: %s", open, differ)
 	case other > 0:
-		d.add("changelog", LevelWarning, "%d partitions were written under other settings: from the start on releases are made under these. What differs: %s", other, differ)
+		d.add("changelog", Warning, "%d partitions were written under other settings: from the start on releases are made under these. What differs: %s", other, differ)
 	default:
-		d.add("changelog", LevelOK, "under these settings, or not begun; %d later versions of the model adopted, at most %d fit", adopted, task.MaxAmendments)
+		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the model adopted, at most %d fit", adopted, task.MaxAmendments)
 	}
 }
