@@ -90,7 +90,7 @@ and more are about a fleet.`,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several, or name them behind the flags; - is standard input")
-	f.settings.Register(flags, "models, topic, release")
+	f.settings.RegisterConfig(flags, "models, topic, release")
 	f.settings.RegisterInterval(flags)
 	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")

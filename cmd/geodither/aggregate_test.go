@@ -58,23 +58,24 @@ func TestAggregateFiles(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	const none = "" // of a config
 	for name, c := range map[string]struct {
-		flags   []string
-		release string
-		publish string
+		flags    []string
+		interval []string // the only flag that aggregate needs too
+		release  string
+		publish  string
 	}{
-		"plain":     {nil, none, none},
-		"flags":     {[]string{"--interval", "3m", "--mechanism", "knorm"}, none, none},
-		"interval":  {nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
-		"laplace":   {nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
-		"skip":      {nil, "interval: 2m, between: skip, budget: none", none},
-		"budget":    {nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none},
-		"anonymous": {nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}"},
+		"plain":     {nil, nil, none, none},
+		"flags":     {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
+		"interval":  {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
+		"laplace":   {nil, nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
+		"skip":      {nil, nil, "interval: 2m, between: skip, budget: none", none},
+		"budget":    {nil, nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none},
+		"anonymous": {nil, nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}"},
 	} {
-		settings := slices.Concat(c.flags, withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
+		settings := slices.Concat(c.flags, c.interval, withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
 		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
 		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", jsonFile)...)...)
-		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.flags...)
+		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.interval...)
 		if c.release != none {
 			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release), "--window", "10m"}
 		}
@@ -228,8 +229,9 @@ release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 			t.Errorf("%s: the topic says %v, the file %v", column, a, b)
 		}
 	}
-	// A flag takes the place of the config's setting.
-	requireMessage(t, call(t, "aggregate", "-c", config, "--epsilon", "3"), cli.ExitFailed, "ε = 2", "the settings say 3", "leave --epsilon out")
+	other := readerConfig(t, dir, "model: "+model, "epsilon: 3, interval: 2m, min_radius: 700m, budget: none")
+	requireMessage(t, call(t, "aggregate", "-c", other, "--in", sanitized, "--window", "10m"), cli.ExitFailed,
+		"ε = 2", "the settings say 3", "leave release.epsilon out")
 	raw := write(t, dir, "raw.yml", fmt.Sprintf("{brokers: [%q], topics: {sanitized: raw}, model: model.avro}", broker))
 	requireMessage(t, call(t, "aggregate", "-c", raw), cli.ExitFailed, "is this a sanitized topic")
 }
@@ -279,9 +281,9 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(file("bad.ndjson", "{\"user_id\":3}\n")), cli.ExitFailed, []string{"bad.ndjson:1", "no sanitized record"}},
 		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), cli.ExitFailed, []string{"twice.csv:", "order"}},
 		{args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))), cli.ExitFailed, []string{"kind.csv:2", "a newer one"}},
-		{args(sanitized, "--epsilon", "1"), cli.ExitFailed, []string{"ε = 2", "leave --epsilon out"}},
-		{args(sanitized, "--delta", ".5"), cli.ExitFailed, []string{"δ = 0.02", "leave --delta out"}},
-		{args(sanitized, "--mechanism", "pim"), cli.ExitFailed, []string{"lattice", "leave --mechanism out"}},
+		{args(sanitized, withConfig(t, "release: {epsilon: 1, budget: none}")...), cli.ExitFailed, []string{"ε = 2", "leave release.epsilon out"}},
+		{args(sanitized, withConfig(t, "release: {delta: .5, budget: none}")...), cli.ExitFailed, []string{"δ = 0.02", "leave release.delta out"}},
+		{args(sanitized, withConfig(t, "release: {mechanism: pim, budget: none}")...), cli.ExitFailed, []string{"lattice", "leave release.mechanism out"}},
 		{[]string{"aggregate", "-c", readerConfig(t, t.TempDir(), "model: "+model, "min_radius: 3km, budget: none"), "--in", sanitized}, cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{"under the model", "several --model"}},
 		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},

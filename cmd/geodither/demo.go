@@ -21,8 +21,6 @@ type demoFlags struct {
 	once, json bool
 	vehicles   int
 	seed       uint64
-	speed      float64
-	port       int
 	verbose    bool
 	settings   config.Flags
 }
@@ -43,9 +41,6 @@ Contains public sector information licensed under the Open Government Licence v3
   geodither demo --vehicles 1000 --epsilon 4`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.once && !cmd.Flags().Changed("speed") {
-				f.speed = 0
-			}
 			return f.run(cmd.Context(), cmd.Flags(), std)
 		},
 	}
@@ -54,8 +49,6 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
 	flags.IntVar(&f.vehicles, "vehicles", 0, "add this many simulated vehicles that move by the model")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise and of the simulated vehicles: the same seed gives the same records")
-	flags.Float64Var(&f.speed, "speed", 120, "times the pace at which it happened; 0: as fast as it goes")
-	flags.IntVar(&f.port, "port", 0, "port of the embedded broker on 127.0.0.1; 0: any free one")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
 	f.settings.Register(flags, "release")
 	f.settings.RegisterInterval(flags)
@@ -63,8 +56,12 @@ Contains public sector information licensed under the Open Government Licence v3
 }
 
 func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Streams) error {
-	if f.vehicles < 0 || !(f.speed >= 0) { // so written, no NaN passes either
-		return cli.Usagef("--vehicles and --speed must not be negative")
+	if f.vehicles < 0 {
+		return cli.Usagef("--vehicles must not be negative")
+	}
+	speed := 120. // the sample's two and a half hours take little more than a minute
+	if f.once {
+		speed = 0
 	}
 	c, err := f.settings.File(flags)
 	if err != nil {
@@ -87,7 +84,7 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 		level = slog.LevelInfo
 	}
 	return demo.Run(ctx, demo.Options{
-		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: f.seed, Speed: f.speed, Port: f.port,
+		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: f.seed, Speed: speed,
 		Release: release,
 		Logger:  slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level})),
 	}, std)

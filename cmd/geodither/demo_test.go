@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/demo"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // demoOnce runs the demo to its end in a temporary folder of its own, which it
@@ -124,7 +129,7 @@ func TestDemoText(t *testing.T) {
 func TestDemoInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	b := start(t, nil, "demo", "--speed", "1000")
+	b := start(t, nil, "demo")
 	eventually(t, "a line of the view", func() bool { return strings.Contains(b.out.String(), "  releases ") })
 	if code := b.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, b.log)
@@ -132,21 +137,22 @@ func TestDemoInterrupted(t *testing.T) {
 	if out := b.out.String(); strings.Contains(out, "exactly once") || !strings.Contains(out, "interrupted") {
 		t.Errorf("the report of an interrupted demo:\n%s", out)
 	}
-	b = start(t, nil, "demo", "--once", "--json", "--speed", "10")
-	eventually(t, "the beginning", func() bool { return strings.Contains(b.log.String(), "consume --brokers") })
-	if code := b.stop(t); code != cli.ExitFailed || b.out.String() != "" || !strings.Contains(b.log.String(), "interrupted") {
-		t.Errorf("exit %d, output %q, %s", code, b.out, b.log)
+	ctx, cancel := context.WithCancel(t.Context())
+	out, log := new(shared), new(shared)
+	go func() {
+		eventually(t, "the beginning", func() bool { return strings.Contains(log.String(), "consume --brokers") })
+		cancel()
+	}()
+	err := demo.Run(ctx, demo.Options{
+		Once: true, JSON: true, Speed: 10, Seed: 1, Logger: slog.New(slog.DiscardHandler),
+		Release: func(*mobility.Model) (mechanism.Options, error) {
+			return mechanism.Options{Epsilon: 4, Delta: .01}, nil
+		},
+	}, cli.Streams{Out: out, Err: log})
+	if !errors.Is(err, context.Canceled) || out.String() != "" {
+		t.Errorf("%v, output %q, %s", err, out, log)
 	}
 	if left := names(t, dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
-	}
-}
-
-// TestDemoPort: a port that is taken is an error that says what to do.
-func TestDemoPort(t *testing.T) {
-	_, port, _ := strings.Cut(startBroker(t), ":")
-	t.Setenv("TMPDIR", t.TempDir())
-	if r := call(t, "demo", "--port", port); r.code != cli.ExitFailed || !strings.Contains(r.err, "choose another") {
-		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 }

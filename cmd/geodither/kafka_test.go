@@ -74,7 +74,10 @@ func (c throughKafka) test(t *testing.T) {
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
 
-	fed := succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "3", "--encoding", encoding, "--in", traces)
+	as := func(encoding string) []string {
+		return withConfig(t, fmt.Sprintf("{brokers: [%q], encoding: {raw: %s, sanitized: %s}}", broker, encoding, encoding))
+	}
+	fed := succeed(t, append([]string{"produce", "--topic", "raw", "--create", "3", "--in", traces}, as(encoding)...)...)
 	if want := fmt.Sprintf("produced %d records to raw (3 partitions)", len(fixes)+1); !strings.Contains(fed.err, want) || !strings.Contains(fed.err, "1 line skipped") {
 		t.Errorf("produce says %q, want %q and a skipped line", fed.err, want)
 	}
@@ -100,11 +103,11 @@ log: {level: debug}
 	}
 	service := start(t, nil, "run", "-c", config)
 	consume := func(more ...string) result {
-		return call(t, append([]string{"consume", "--brokers", broker, "--topic", "out", "--encoding", encoding}, more...)...)
+		return call(t, append([]string{"consume", "-c", config, "--topic", "out"}, more...)...)
 	}
 	eventually(t, "every record", func() bool { return strings.Count(consume().out, "\n") >= len(want) })
 	eventually(t, "the late fix", func() bool {
-		return strings.Contains(call(t, "consume", "--brokers", broker, "--topic", "g-dead-letters", "--encoding", encoding).err, "is this a sanitized topic")
+		return strings.Contains(call(t, "consume", "-c", config, "--topic", "g-dead-letters").err, "is this a sanitized topic")
 	})
 	if code := service.stop(t); code != cli.ExitDone || strings.Contains(service.log.String(), "level=ERROR") {
 		t.Errorf("the service ended with %d\n%s", code, service.log)
@@ -128,8 +131,8 @@ log: {level: debug}
 		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
 	}
 	wrong := map[string]string{"avro": "json", "json": "avro"}[encoding]
-	requireMessage(t, consume("--encoding", wrong), cli.ExitFailed, "out/", "--encoding right?")
-	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "raw", "--encoding", encoding), cli.ExitFailed, "is this a sanitized topic")
+	requireMessage(t, consume(as(wrong)...), cli.ExitFailed, "out/", "encoding right in the config")
+	requireMessage(t, call(t, "consume", "-c", config, "--topic", "raw"), cli.ExitFailed, "is this a sanitized topic")
 }
 
 // requireUsers holds CSV in whatever order of users against records.

@@ -125,7 +125,7 @@ func TestFullDisk(t *testing.T) {
 	succeed(t, sanitizeArgs(traces, model, "--out", sanitized)...)
 	for _, args := range [][]string{
 		sanitizeArgs(traces, model, "--out", "/dev/full"),
-		{"aggregate", "--model", model, "--in", sanitized, "--window", "15m", "--zone", "1km", "--epsilon", "2", "--delta", "0.02", "--out", "/dev/full"},
+		{"aggregate", "--model", model, "--in", sanitized, "--window", "15m", "--zone", "1km", "--out", "/dev/full"},
 		{"model", "fit", model, "--in", traces, "--min-segment", "10", "--json", "/dev/full"},
 	} {
 		r := call(t, args...)

@@ -41,8 +41,9 @@ func TestSeededOutput(t *testing.T) {
 	}{"seeded": {[]string{"--seed", "1"}, true}, "keyed": {[]string{"--key-file", key}, false}} {
 		out := filepath.Join(dir, name+".csv")
 		succeed(t, sanitizeArgs(traces, model, append(c.args, "--out", out)...)...)
-		for _, more := range [][]string{nil, {"--mechanism", "lattice"}} {
-			r := succeed(t, append([]string{"aggregate", "--model", model, "--in", out, "--window", "10m"}, more...)...)
+		config := withConfig(t, "model: "+model, "release: {mechanism: lattice, budget: none}")
+		for _, more := range [][]string{{"--model", model}, config} {
+			r := succeed(t, append([]string{"aggregate", "--in", out, "--window", "10m"}, more...)...)
 			if said := strings.Contains(r.err, `marked "seeded, not private"`); said != c.says {
 				t.Errorf("%s %q: said %t:\n%s", name, more, said, r.err)
 			}

@@ -148,7 +148,7 @@ func TestConsumeDeadLetters(t *testing.T) {
 	requireWords(t, succeed(t, append(args, "csv")...).out, "topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
 	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")
 	args[len(args)-2] = "--format=json"
-	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "--encoding")
+	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "encoding right")
 }
 
 func requireWords(t *testing.T, text string, words ...string) {

@@ -70,9 +70,10 @@ func TestTrainTopic(t *testing.T) {
 	want := inspectModel(t, model).ID
 	for _, encoding := range []string{"avro", "json"} {
 		topic := "raw." + encoding
-		succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "3", "--encoding", encoding, "--in", traces)
+		config := topicConfig(t, broker, topic, encoding, "")
+		succeed(t, "produce", "-c", config, "--create", "3", "--in", traces)
 		again := filepath.Join(dir, encoding+".avro")
-		r := trainOn(t, again, "-c", topicConfig(t, broker, topic, encoding, ""))
+		r := trainOn(t, again, "-c", config)
 		if r.code != cli.ExitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
 			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
 		}

@@ -42,7 +42,7 @@ func TestWrongUsage(t *testing.T) {
 		{append([]string{"demo"}, withConfig(t, "release: {inference: guess, budget: none}")...), []string{`"guess"`, "surrogate, paper"}},
 		{[]string{"demo", "--inference", "paper"}, []string{"--inference is gone", "release.inference"}},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
-		{[]string{"demo", "--speed", "NaN"}, []string{"--speed"}},
+		{[]string{"demo", "--speed", "3"}, []string{"--speed is gone"}},
 		{[]string{"demo", "--seed", "-1"}, []string{"--seed"}},
 		{[]string{"model", "inspect"}, []string{"name one model file", "geodither model inspect model.avro"}},
 		{[]string{"model", "inspect", "a", "b"}, []string{"name one model file"}},
@@ -84,7 +84,8 @@ func TestWrongUsage(t *testing.T) {
 		{sanitize("--seed", "1", "--key-file", "k"), []string{"--seed and --key-file exclude each other"}},
 		{[]string{"produce", "--in", traces}, []string{"--topic", "-c"}},
 		{produce(), []string{"--in"}},
-		{produce("--in", traces, "--encoding", "xml"), []string{"xml"}},
+		{produce("--in", traces, "--encoding", "json"), []string{"--encoding is gone", "encoding.raw"}},
+		{produce(append(withConfig(t, "encoding: {raw: xml}"), "--in", traces)...), []string{"xml"}},
 		{produce("--in", traces, "--rate", "-1"), []string{"--rate"}},
 		{produce("--in", traces, "--rate", "NaN"), []string{"--rate"}},
 		{produce("--in", traces, "--create", "-1"), []string{"--create"}},
@@ -94,7 +95,7 @@ func TestWrongUsage(t *testing.T) {
 		{produce("--in", traces, "--steps", "5"), []string{"--simulate"}},
 		{[]string{"consume"}, []string{"--topic", "-c"}},
 		{[]string{"consume", "--topic", "t", "--format", "xml"}, []string{`"xml"`, "json, csv or geojson"}},
-		{[]string{"consume", "--topic", "t", "--encoding", "xml"}, []string{"xml"}},
+		{append([]string{"consume", "--topic", "t"}, withConfig(t, "encoding: {sanitized: xml}")...), []string{"xml"}},
 		{[]string{"consume", "--topic", "t", "--brokers", ""}, []string{"--brokers"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {

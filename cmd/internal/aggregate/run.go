@@ -112,8 +112,8 @@ func (r *run) explain(err error) error {
 		return cli.Usage(options)
 	}
 	if setting, ok := errors.AsType[*aggregate.SettingError](err); ok {
-		return fmt.Errorf("%w: leave --%s out, or aggregate the records of one setting "+
-			"by themselves", err, setting.Name)
+		return fmt.Errorf("%w: leave release.%s out of the config, or aggregate the records "+
+			"of one setting by themselves", err, setting.Name)
 	}
 	switch {
 	case errors.Is(err, aggregate.ErrAfter):

@@ -287,6 +287,12 @@ var table = map[string]rule{
 		},
 		third: []string{gonum},
 	},
+	"cmd/internal/attack": {
+		ours: []string{
+			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/traces",
+			"mechanism/evaluation/audit", "mechanism/mobility", "mechanism/trial",
+		},
+	},
 	"cmd/internal/cli": {
 		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
 		third: []string{cobra, pflag, term},
@@ -447,19 +453,18 @@ var table = map[string]rule{
 	},
 	"cmd/geodither": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/audit",
-			"cmd/internal/cli", "cmd/internal/config", "cmd/internal/datasets",
-			"cmd/internal/demo", "cmd/internal/devbroker", "cmd/internal/doctor",
-			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/feed",
-			"cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
+			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",
+			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
+			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
+			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
 			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/modelfit",
 			"cmd/internal/modelview", "cmd/internal/pipeline", "cmd/internal/records",
 			"cmd/internal/repair", "cmd/internal/sanitize", "cmd/internal/topics",
 			"cmd/internal/tuning", "cmd/internal/verify", "consumer", "mechanism",
-			"mechanism/aggregate", "mechanism/evaluation/audit",
-			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
-			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/trial", "schemas",
+			"mechanism/aggregate", "mechanism/evaluation/audit", "mechanism/evaluation/compare",
+			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{

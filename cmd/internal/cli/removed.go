@@ -16,6 +16,9 @@ import (
 // old when they meet a new release.
 var removed = map[string]map[string]string{
 	"aggregate": with(releaseKeys, map[string]string{
+		"delta":      "records tell δ; to require another one, " + inConfig("release.delta"),
+		"epsilon":    "records tell ε; to require another one, " + inConfig("release.epsilon"),
+		"mechanism":  "records tell it; to require another one, " + inConfig("release.mechanism"),
 		"out-format": outFormat,
 		"resamples":  "the intervals are always made with 40 resamples",
 		"seed":       "the seed is fixed, so that the same records give the same figures",
@@ -28,13 +31,19 @@ var removed = map[string]map[string]string{
 		"encoding": inConfig("encoding.sanitized"),
 	}),
 	"audit": with(releaseKeys, map[string]string{
-		"format": format,
-		"strict": strict,
+		"confidence": "a sound program always fails in one of a thousand audits",
+		"exact":      "the exponents of all pairs of places are always compared",
+		"format":     format,
+		"strict":     strict,
 	}),
 	"consume": {
+		"encoding":         inConfig("encoding.sanitized"),
 		"read-uncommitted": "only committed records are read; the others were never released",
 	},
-	"demo": with(releaseKeys, nil),
+	"demo": with(releaseKeys, map[string]string{
+		"port":  "the embedded broker takes any free port, and the demo prints it",
+		"speed": "the sample is fed 120 times faster than it happened, with --once as fast as it goes",
+	}),
 	"evaluate": {
 		"seed":  "the seed is fixed, so that the same traces give the same report",
 		"runs":  "every experiment has its own number of runs, with --quick a smaller one",
@@ -52,8 +61,9 @@ var removed = map[string]map[string]string{
 		"seed":   "the seed is fixed, so that the same settings give the same figures",
 	}),
 	"produce": {
-		"format": format,
-		"strict": strict,
+		"encoding": inConfig("encoding.raw"),
+		"format":   format,
+		"strict":   strict,
 	},
 	"replay": {
 		"group":    `the group is always the service's, ".replay." and the output topic`,

@@ -20,12 +20,17 @@ type Flags struct {
 // Register registers -c, --mechanism, --epsilon and --delta. uses says in the help what the command
 // reads of the config.
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
-	flags.StringVarP(&f.Path, "config", "c", "", "service's config `FILE`: "+uses+"; not its key")
+	f.RegisterConfig(flags, uses)
 	flags.StringVar(&f.mechanism, "mechanism", "",
 		"lattice (default), pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"what one release may reveal, a natural logarithm; releases add up")
 	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
+}
+
+// RegisterConfig registers -c alone, with what the command reads of the config.
+func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
+	flags.StringVarP(&f.Path, "config", "c", "", "service's config `FILE`: "+uses+"; not its key")
 }
 
 // RegisterInterval registers --interval.

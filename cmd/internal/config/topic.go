@@ -12,21 +12,18 @@ import (
 
 // TopicFlags name a topic: by themselves, or as a config does.
 type TopicFlags struct {
-	path     string
-	brokers  []string
-	topic    string
-	encoding string
+	path    string
+	brokers []string
+	topic   string
 }
 
-// Register registers -c, --brokers, --topic and --encoding. what says in the help which topic it
-// is.
+// Register registers -c, --brokers and --topic. what says in the help which topic it is.
 func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
 	flags.StringVarP(&f.path, "config", "c", "",
 		"service's config `FILE`: its brokers, "+what+", encoding; not its key")
 	flags.StringSliceVar(&f.brokers, "brokers", nil,
 		"Kafka brokers, `HOST:PORT,...`; default localhost:9092")
 	flags.StringVar(&f.topic, "topic", "", "`TOPIC`, in place of the config's")
-	flags.StringVar(&f.encoding, "encoding", "", "encoding of the topic: avro (default) or json")
 }
 
 // Topic is a topic that a command reads or writes.
@@ -90,7 +87,6 @@ func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, e
 		t.Brokers = f.brokers
 	}
 	t.Name = cmp.Or(f.topic, t.Name)
-	t.Encoding = cmp.Or(schemas.Encoding(f.encoding), t.Encoding)
 	if t.Name == "" {
 		return t, cli.Usagef("name the topic with --topic, or the config of its service with -c")
 	}

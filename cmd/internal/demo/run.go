@@ -52,8 +52,6 @@ type Options struct {
 	// Speed is the number of times that the feed is faster than the fleet was; 0: as fast as it
 	// goes.
 	Speed float64
-	// Port is that of the embedded broker; 0: any free one.
-	Port int
 	// Release says how to release under the demo's model.
 	Release func(*mobility.Model) (mechanism.Options, error)
 	// Logger gets what the broker and the service log.
@@ -93,7 +91,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	broker, err := devbroker.Start(devbroker.Options{Port: o.Port, Logger: o.Logger})
+	broker, err := devbroker.Start(devbroker.Options{Logger: o.Logger})
 	if err != nil {
 		return err
 	}

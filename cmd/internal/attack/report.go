@@ -1,4 +1,4 @@
-package main
+package attack
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
 )
 
-// auditReport is what "audit" prints: the library's report and where its
-// situations come from.
-type auditReport struct {
+// Report is what "geodither audit" prints: what the audit of the mechanism has found and where its
+// location sets come from, and what the audit of the service has found.
+type Report struct {
 	*audit.Report
 	Service   *serviceaudit.Report `json:"service"`
 	Visits    int                  `json:"visits"`         // steps that were followed
@@ -24,7 +24,8 @@ type auditReport struct {
 	Seconds   float64              `json:"seconds"`
 }
 
-func (r auditReport) print(out io.Writer) error {
+// Print prints the report for a person.
+func (r Report) Print(out io.Writer) error {
 	verdict := "nothing found"
 	if !r.Passed {
 		verdict = fmt.Sprintf("%d findings", len(r.Findings))
@@ -72,7 +73,7 @@ The same report again: %s
 }
 
 // meaning says what follows, and what does not.
-func (r auditReport) meaning() string {
+func (r Report) meaning() string {
 	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice to the last bit."
 	if r.Passed {
 		return fmt.Sprintf("an observer who knows all but the key multiplied the odds of a place by at least e^%.2f, with confidence %g (seen: %s), in this attack, which e^ε = %.2f allows. Nothing contradicts the guarantee, but %s",
@@ -82,7 +83,7 @@ func (r auditReport) meaning() string {
 }
 
 // seen is the odds of the strongest test's draws, beside the bound that follows.
-func (r auditReport) seen() string {
+func (r Report) seen() string {
 	w := r.Attack.Worst
 	if w.Hits == 0 || w.Misses == 0 {
 		return fmt.Sprintf("%d right, %d wrong", w.Hits, w.Misses)
@@ -90,7 +91,7 @@ func (r auditReport) seen() string {
 	return fmt.Sprintf("e^%.2f", w.Estimate)
 }
 
-func (r auditReport) bits() string {
+func (r Report) bits() string {
 	switch {
 	case r.Bits.Lattice && r.Bits.OffLattice == 0:
 		return fmt.Sprintf("%d of %d releases lie on the lattice that all places share, to the last bit", r.Bits.Draws, r.Bits.Draws)
@@ -121,7 +122,7 @@ func passes(c audit.CheckReport) string {
 	return fmt.Sprintf("FAILED in %d of %d trials (%s)", c.Failures, c.Trials, strings.Join(c.Details, "; "))
 }
 
-func (r auditReport) table(out io.Writer) error {
+func (r Report) table(out io.Writer) error {
 	best := map[string]float64{}
 	for _, s := range r.Attack.Survey {
 		best[s.Situation] = max(best[s.Situation], s.Bound)
@@ -139,4 +140,35 @@ area: of that hull of differences, four to six times the area of the set's own h
 fat, thin: whether the hull's shorter axis is at least a third of its longer one (axes of inertia), or less; line, point: it has no area
 `)
 	return err
+}
+
+// serviceFindings are the failed checks, in words.
+func serviceFindings(r *serviceaudit.Report) []string {
+	var findings []string
+	for _, c := range r.Checks {
+		if c.Failures > 0 {
+			findings = append(findings, fmt.Sprintf("the service fails the check %q, %d times in %d trials: %s",
+				c.Name, c.Failures, c.Trials, strings.Join(c.Details, "; ")))
+		}
+	}
+	return findings
+}
+
+// printService prints one line a check: what was looked at, and what that would have found.
+func printService(out io.Writer, r *serviceaudit.Report, epsilon float64) error {
+	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; "+
+		"%d statistical tests, all together at confidence %.6g\n", r.Records, r.Tests, r.Confidence)
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %.6g, from %d right guesses and %d wrong ones "+
+		"at these records; stated is %g\n\n",
+		r.Bound, r.AttackConfidence, r.Hits, r.Misses, epsilon)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range r.Checks {
+		verdict := "passed"
+		if c.Failures > 0 {
+			verdict = "FAILED"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d trials\t%s\n", c.Name, verdict, c.Trials, c.Says)
+		fmt.Fprintf(table, "\t\t\twould find: %s\n", c.Power)
+	}
+	return table.Flush()
 }
