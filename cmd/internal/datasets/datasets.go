@@ -29,12 +29,16 @@ type Flags struct {
 
 // Register registers the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.paths, "data", nil, "`NAME=PATH` of a data set: a file or folder of traces; repeat it for several; none: the shipped buses")
-	flags.StringArrayVar(&f.box, "box", nil, "the map's `SOUTH,WEST,NORTH,EAST`, degrees, or NAME=...")
+	flags.StringArrayVar(&f.paths, "data", nil, "`NAME=PATH` of a data set: a file or folder of "+
+		"traces; repeat it for several; none: the shipped buses")
+	flags.StringArrayVar(&f.box, "box", nil,
+		"the map's `SOUTH,WEST,NORTH,EAST`, degrees, or NAME=...")
 	flags.StringArrayVar(&f.cell, "cell", nil, "side of a cell, such as 340m, or NAME=340m")
 	flags.StringArrayVar(&f.step, "step", nil, "time step of the model, such as 30s, or NAME=30s")
-	flags.StringArrayVar(&f.timestamps, "timestamps", nil, "length of a trace, or NAME=500; default 500")
-	flags.StringArrayVar(&f.every, "every-fix", nil, "`NAME` of a data set of check-ins: each is a timestamp")
+	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
+		"length of a trace, or NAME=500; default 500")
+	flags.StringArrayVar(&f.every, "every-fix", nil,
+		"`NAME` of a data set of check-ins: each is a timestamp")
 }
 
 // Set is a data set before it is read.
@@ -53,13 +57,23 @@ const sampleName = "buses"
 func builtIn() []Set {
 	return []Set{
 		{
-			definition: study.Definition{Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500, MaxGap: 5 * time.Minute, Folds: 5},
-			model:      gather.Plan{Box: "39.85,116.27,39.97,116.50", Cell: "340m", Step: 5 * time.Second},
+			definition: study.Definition{
+				Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500,
+				MaxGap: 5 * time.Minute, Folds: 5,
+			},
+			model: gather.Plan{
+				Box: "39.85,116.27,39.97,116.50", Cell: "340m", Step: 5 * time.Second,
+			},
 		},
 		{
-			definition: study.Definition{Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5},
-			format:     traces.Gowalla,
-			model:      gather.Plan{Box: "33.70,-118.69,34.34,-118.14", Cell: "890m", Step: time.Hour, Train: train.Options{EveryFix: true}},
+			definition: study.Definition{
+				Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5,
+			},
+			format: traces.Gowalla,
+			model: gather.Plan{
+				Box: "33.70,-118.69,34.34,-118.14", Cell: "890m", Step: time.Hour,
+				Train: train.Options{EveryFix: true},
+			},
 		},
 	}
 }
@@ -67,9 +81,15 @@ func builtIn() []Set {
 func sampleSet() Set {
 	b := fleet.SampleBox()
 	return Set{
-		definition: study.Definition{Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60, MaxGap: 5 * time.Minute, Folds: 4, Open: true},
-		sample:     true,
-		model:      gather.Plan{Box: fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East), Cell: fmt.Sprintf("%dm", fleet.SampleCellM), Step: fleet.SampleStep},
+		definition: study.Definition{
+			Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60,
+			MaxGap: 5 * time.Minute, Folds: 4, Open: true,
+		},
+		sample: true,
+		model: gather.Plan{
+			Box:  fmt.Sprintf("%g,%g,%g,%g", b.South, b.West, b.North, b.East),
+			Cell: fmt.Sprintf("%dm", fleet.SampleCellM), Step: fleet.SampleStep,
+		},
 	}
 }
 
@@ -81,7 +101,8 @@ func (f *Flags) Sets() ([]Set, error) {
 	for _, text := range f.paths {
 		name, path, ok := strings.Cut(text, "=")
 		if !ok || !dataName.MatchString(name) || path == "" {
-			return nil, cli.Usagef("--data %q: write NAME=PATH, with a name of lower-case letters, digits and hyphens", text)
+			return nil, cli.Usagef("--data %q: write NAME=PATH, with a name of lower-case "+
+				"letters, digits and hyphens", text)
 		}
 		at := slices.IndexFunc(sets, func(s Set) bool { return s.definition.Name == name })
 		if at < 0 {
@@ -107,7 +128,9 @@ func newSet(name string) Set {
 			return set
 		}
 	}
-	return Set{definition: study.Definition{Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5}}
+	return Set{definition: study.Definition{
+		Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5,
+	}}
 }
 
 // amend gives a set what the flags say of it, or of all.
@@ -122,7 +145,8 @@ func (f *Flags) amend(set *Set) error {
 			*flag.to = value
 		}
 		if *flag.to == "" {
-			return cli.Usagef("the data set %s has no --%s: only geolife and gowalla have one of their own", name, flag.name)
+			return cli.Usagef("the data set %s has no --%s: only geolife and gowalla have one "+
+				"of their own", name, flag.name)
 		}
 	}
 	if value, ok := valueFor(f.step, name); ok {
@@ -133,7 +157,8 @@ func (f *Flags) amend(set *Set) error {
 		set.model.Step = step
 	}
 	if set.model.Step == 0 {
-		return cli.Usagef("the data set %s has no --step: choose one in which a vehicle usually reports once or twice", name)
+		return cli.Usagef("the data set %s has no --step: choose one in which a vehicle usually "+
+			"reports once or twice", name)
 	}
 	if value, ok := valueFor(f.timestamps, name); ok {
 		var n int
@@ -208,8 +233,8 @@ func (s *Set) Load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*st
 		return nil, err
 	}
 	if points, kept := in.Places(); kept {
-		data.Places = study.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has checked in, "+
-			"those of the same coordinates as one", len(points)), points)
+		data.Places = study.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has "+
+			"checked in, those of the same coordinates as one", len(points)), points)
 	}
 	return data, nil
 }

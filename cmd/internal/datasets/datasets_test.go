@@ -38,7 +38,8 @@ func TestCheckInPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		sets[0].definition.Folds = 2
-		data, err := sets[0].Load(t.Context(), cli.NewProgress(io.Discard, nil), cli.Streams{Err: io.Discard})
+		data, err := sets[0].Load(t.Context(), cli.NewProgress(io.Discard, nil),
+			cli.Streams{Err: io.Discard})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,8 @@ type CellMass struct {
 }
 
 // ErrNoState says that a user has no state.
-var ErrNoState = errors.New("the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
+var ErrNoState = errors.New(
+	"the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
 
 // Options say where to look and what for. Required, beside what Settings and Cluster
 // require: User, and StateDir if Local.
@@ -246,7 +247,9 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 }
 
 // lastValue reads a partition of the changelog for one key.
-func lastValue(ctx context.Context, client *kafka.Client, topic string, p int32, key []byte) (stored, error) {
+func lastValue(
+	ctx context.Context, client *kafka.Client, topic string, p int32, key []byte,
+) (stored, error) {
 	reader, err := topics.Open(ctx, client, topic, p, consumer.FetcherOptions{})
 	if err != nil {
 		return stored{}, err
@@ -307,10 +310,14 @@ func (f stored) inspect(o Options) (State, error) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Posterior.P[b], s.Posterior.P[a]) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(s.Posterior.P[b], s.Posterior.P[a])
+	})
 	for _, i := range order[:min(max(o.Top, 0), len(order))] {
 		c := s.Posterior.Cells[i]
-		found.Top = append(found.Top, CellMass{Cell: int64(c), Centre: *degreesOf(g, g.Centre(c)), Probability: s.Posterior.P[i]})
+		found.Top = append(found.Top, CellMass{
+			Cell: int64(c), Centre: *degreesOf(g, g.Centre(c)), Probability: s.Posterior.P[i],
+		})
 	}
 	return found, nil
 }

@@ -36,15 +36,19 @@ func TestInspect(t *testing.T) {
 		query.Local, query.Top = local, 3
 		got, err := inspect.User(t.Context(), query)
 		servicetest.OK(t, err)
-		if got.Step != last.Step || int64(got.Releases) != last.Release || got.ModelID != last.ModelID || !got.OfThisModel ||
+		if got.Step != last.Step || int64(got.Releases) != last.Release ||
+			got.ModelID != last.ModelID || !got.OfThisModel ||
 			*got.Estimate != (inspect.Place{last.EstimateLatitude, last.EstimateLongitude}) ||
-			*got.LastRelease != (inspect.Place{last.Latitude, last.Longitude}) || got.RadiusM != last.RadiusM {
+			*got.LastRelease != (inspect.Place{last.Latitude, last.Longitude}) ||
+			got.RadiusM != last.RadiusM {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
-		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 || !(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
+		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 ||
+			!(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
 			t.Errorf("local %t: %+v", local, got)
 		}
-		if len(got.Top) != 3 || got.Top[0].Probability < got.Top[1].Probability || (got.Offset < 0) != local {
+		if len(got.Top) != 3 || got.Top[0].Probability < got.Top[1].Probability ||
+			(got.Offset < 0) != local {
 			t.Errorf("local %t: top cells %+v, offset %d", local, got.Top, got.Offset)
 		}
 		for _, nobody := range []string{"nobody", "", "\x00input"} {
@@ -60,7 +64,8 @@ func TestInspect(t *testing.T) {
 	budgeted.Publish.User = engine.UserPseudonym
 	spent, err := inspect.User(t.Context(), atwork.InspectOptions(budgeted, user))
 	servicetest.OK(t, err)
-	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon || spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
+	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon ||
+		spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
 		t.Errorf("with a budget: %+v", spent)
 	}
 	// Under another map the points mean nothing, and are not shown.
@@ -70,7 +75,8 @@ func TestInspect(t *testing.T) {
 	query.Top = 3
 	got, err := inspect.User(t.Context(), query)
 	servicetest.OK(t, err)
-	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil || got.Step != last.Step {
+	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil ||
+		got.Step != last.Step {
 		t.Errorf("under another map: %+v", got)
 	}
 }
@@ -80,10 +86,13 @@ func TestInspect(t *testing.T) {
 func TestInspectElsewhere(t *testing.T) {
 	w := atwork.Served(t, 4, 2)
 	s := mechanism.State{}
-	w.Write(t, true, "first.log", 0, servicetest.Line{Key: "a", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "b", Value: string(s.AppendBinary(nil))},
-		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))}, servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
+	w.Write(t, true, "first.log", 0, servicetest.Line{Key: "a", Value: string(s.AppendBinary(nil))},
+		servicetest.Line{Key: "b", Value: string(s.AppendBinary(nil))},
+		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))},
+		servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
 	for _, user := range []string{"a", "b", "c", "d"} {
-		got, err := inspect.User(t.Context(), atwork.InspectOptions(atwork.Options(w, "first"), user))
+		got, err := inspect.User(t.Context(),
+			atwork.InspectOptions(atwork.Options(w, "first"), user))
 		servicetest.OK(t, err)
 		if got.Partition != 0 {
 			t.Errorf("%s is found in partition %d", user, got.Partition)

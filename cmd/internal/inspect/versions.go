@@ -21,7 +21,9 @@ type AdoptedVersion struct {
 }
 
 // describe puts amendments into words.
-func describe(list []task.Amendment, known []*engine.Version) (described []AdoptedVersion, err error) {
+func describe(
+	list []task.Amendment, known []*engine.Version,
+) (described []AdoptedVersion, err error) {
 	for _, a := range list {
 		id, err := engine.ParseVersionID(a.Name)
 		if err != nil {
@@ -40,7 +42,9 @@ func describe(list []task.Amendment, known []*engine.Version) (described []Adopt
 // modelOf finds the version whose model, or whose user's own model, a state is of. Without
 // one it is the first version, and ok is false.
 func (o Options) modelOf(s *mechanism.State, user string) (m *mobility.Model, ok bool, err error) {
-	all := []func() (*engine.Material, error){func() (*engine.Material, error) { return &engine.Material{Model: o.Model, Personals: o.Personals}, nil }}
+	all := []func() (*engine.Material, error){func() (*engine.Material, error) {
+		return &engine.Material{Model: o.Model, Personals: o.Personals}, nil
+	}}
 	for _, v := range slices.Backward(o.Later) {
 		all = append(all, v.Load)
 	}

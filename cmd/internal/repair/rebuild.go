@@ -129,8 +129,8 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 		}
 		// Offsets of two changelogs cannot be compared, so which states are newer is not known.
 		if r.copied != nil && !bytes.Equal(r.copied, id) {
-			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name, one of "+
-				"which was made when the other was gone: name only folders of the later one",
+			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name, one "+
+				"of which was made when the other was gone: name only folders of the later one",
 				r.names[0], name)
 		}
 		r.copied = id
@@ -189,9 +189,9 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	for _, p := range plan.Partitions {
 		if p.unknown && evidence {
 			problems = append(problems, fmt.Errorf("partition %d: no folder has its states, and "+
-				"group %s has no offset there, which may have expired: name the state folder of the "+
-				"instance that had it last. If nothing of it was ever processed, set the group's "+
-				"offset there to 0", p.Number, r.o.Group))
+				"group %s has no offset there, which may have expired: name the state folder of "+
+				"the instance that had it last. If nothing of it was ever processed, set the "+
+				"group's offset there to 0", p.Number, r.o.Group))
 		}
 	}
 	if len(problems) > 0 {
@@ -251,11 +251,11 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
 			"those at %d: what users have spent on the fixes in between "+
 			"is in no account. Name the state folder of the instance that had the partition "+
-			"last. If there is none, and %[5]s still holds its records from offset %[4]d on, set the "+
-			"group's offset in this partition back to %[4]d, run this again, and start the service "+
-			"with the settings and the key that were in force: it makes the same records once more, "+
-			"byte for byte, which costs no ε, and they come twice in %[6]s", r.o.Group, committed,
-			p.Folder, p.Input, r.o.Topics.Raw, r.o.Topics.Sanitized)
+			"last. If there is none, and %[5]s still holds its records from offset %[4]d on, set "+
+			"the group's offset in this partition back to %[4]d, run this again, and start the "+
+			"service with the settings and the key that were in force: it makes the same records "+
+			"once more, byte for byte, which costs no ε, and they come twice in %[6]s", r.o.Group,
+			committed, p.Folder, p.Input, r.o.Topics.Raw, r.o.Topics.Sanitized)
 	case found && p.Input > committed:
 		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
 			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
@@ -287,8 +287,8 @@ func (r *rebuilder) hasInput(ctx context.Context, n int32) (bool, error) {
 func (r *rebuilder) whole(ctx context.Context, n int32) error {
 	changelog, err := topics.Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
 	if err == nil && changelog.First > 0 {
-		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of it "+
-			"is then written back", account.CutChangelog, r.o.Topics.Changelog)
+		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of "+
+			"it is then written back", account.CutChangelog, r.o.Topics.Changelog)
 	}
 	return err
 }

@@ -26,7 +26,8 @@ func TestRebuildRefuses(t *testing.T) {
 	refused := func(what string, o pipeline.Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
-			plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false), folders)
+			plan, err := repair.RebuildChangelog(t.Context(),
+				atwork.RepairOptions(o, keep, false), folders)
 			if err == nil {
 				t.Errorf("%s: rebuilt as %+v", what, plan)
 				continue
@@ -63,7 +64,8 @@ func TestRebuildRefuses(t *testing.T) {
 	// A dry run writes nothing; the newest of several folders counts; a second run has
 	// nothing left to do.
 	for _, keep := range []bool{true, false} {
-		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false), []string{old, o.StateDir, old})
+		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false),
+			[]string{old, o.StateDir, old})
 		servicetest.OK(t, err)
 		users := 0
 		for _, p := range plan.Partitions {
@@ -94,9 +96,11 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	one, two := atwork.Start(t, o), atwork.Start(t, second)
 	servicetest.Await(t, "both have partitions", func() bool {
 		w.Feed(t)
-		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 && a.Read(t) > 0
+		return o.Counters.Snapshot().RecordsIn > 0 && second.Counters.Snapshot().RecordsIn > 0 &&
+			a.Read(t) > 0
 	}, one, two)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, one, two)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, one, two)
 	ends := make(chan struct{}, 2)
 	for _, r := range []*atwork.Running{one, two} {
 		// both at once, so that neither gets the other's partitions
@@ -107,11 +111,13 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	servicetest.OK(t, errors.Join(one.Err, two.Err))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{o.StateDir}, {second.StateDir}} {
-		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, true, false), folders); err == nil {
+		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, true, false),
+			folders); err == nil {
 			t.Logf("%s has taken everything over before its end: %+v", folders, plan)
 		}
 	}
-	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir, second.StateDir})
+	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir, second.StateDir})
 	servicetest.OK(t, err)
 	t.Logf("rebuilt as %+v", plan.Partitions)
 	atwork.Serve(t, w, second, 2)
@@ -133,8 +139,11 @@ func TestRebuildChecksTheMark(t *testing.T) {
 		mark func(task.Mark) []byte
 		want string
 	}{
-		"none":    {func(task.Mark) []byte { return nil }, "an earlier version"},
-		"another": {func(m task.Mark) []byte { m.Input++; return task.AppendMark(nil, m) }, "does not add up"},
+		"none": {func(task.Mark) []byte { return nil }, "an earlier version"},
+		"another": {
+			func(m task.Mark) []byte { m.Input++; return task.AppendMark(nil, m) },
+			"does not add up",
+		},
 		"another raw topic's": {func(m task.Mark) []byte {
 			m.Source = []byte("another")
 			return task.AppendMark(nil, m)
@@ -156,10 +165,12 @@ func TestRebuildChecksTheMark(t *testing.T) {
 			servicetest.OK(t, err)
 			m, err := task.DecodeMark(value)
 			servicetest.OK(t, err)
-			servicetest.OK(t, p.Apply([]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
+			servicetest.OK(t, p.Apply(
+				[]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
 		}
 		servicetest.OK(t, store.Close())
-		if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{dir}); err == nil || !strings.Contains(err.Error(), change.want) {
+		if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+			[]string{dir}); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

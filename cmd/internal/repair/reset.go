@@ -106,7 +106,8 @@ func (o Options) resetFolder(ctx context.Context) (Reset, error) {
 		return plan, err
 	}
 	if !o.Discard && len(found.Names) > 0 && !found.InUse { // else the removal says that it is
-		if err := o.account(o.Client(), wire.Options{RetryTimeout: patience}).Restorable(ctx); err != nil {
+		if err := o.account(o.Client(),
+			wire.Options{RetryTimeout: patience}).Restorable(ctx); err != nil {
 			return plan, err
 		}
 		plan.Restorable = true
@@ -141,7 +142,8 @@ func ResetEverything(ctx context.Context, o Options) (Reset, error) {
 	if err != nil {
 		return plan, err
 	}
-	plan.Everything, plan.Group, plan.Changelog, plan.Epsilon = true, o.Group, o.Topics.Changelog, o.Release.Epsilon
+	plan.Everything, plan.Group, plan.Changelog, plan.Epsilon = true, o.Group,
+		o.Topics.Changelog, o.Release.Epsilon
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Raw)
 	if err != nil {
 		return plan, err
@@ -180,8 +182,9 @@ func requireEmpty(ctx context.Context, client *kafka.Client, group string) error
 			return fmt.Errorf("look at group %s: %w", group, code)
 		case errors.As(g.Error, &code), g.GroupState == "Empty", g.GroupState == "Dead":
 		default:
-			return fmt.Errorf("group %s has members (its state is %q): stop every instance of the service and try again "+
-				"(one that was killed, or has an instance_id, stays a member until its session_timeout)", group, g.GroupState)
+			return fmt.Errorf("group %s has members (its state is %q): stop every instance of "+
+				"the service and try again (one that was killed, or has an instance_id, stays a "+
+				"member until its session_timeout)", group, g.GroupState)
 		}
 	}
 	return nil
@@ -211,7 +214,8 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 	case err != nil:
 		return err
 	}
-	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio delete.retention.ms max.message.bytes min.insync.replicas"), topics.TimestampAhead)
+	names := append(strings.Fields("segment.ms segment.bytes min.cleanable.dirty.ratio "+
+		"delete.retention.ms max.message.bytes min.insync.replicas"), topics.TimestampAhead)
 	configs, err := admin.Configs(ctx, client, wire.Options{}, topic, names...)
 	if err != nil {
 		return err
@@ -227,7 +231,8 @@ func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error
 		return err
 	}
 	return admin.CreateTopics(ctx, client, wire.Options{}, admin.Topic{
-		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs, Configs: topics.Compacted,
+		Name: topic, Partitions: counts[topic], Replication: o.Topics.Replication, Initial: configs,
+		Configs: topics.Compacted,
 	})
 }
 

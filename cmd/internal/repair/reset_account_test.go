@@ -29,7 +29,9 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			w.DeleteTopic(t, o.Topics.Changelog, true)
 			return o
 		}, "was made again"},
-		"behind, after an accepted loss": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
+		"behind, after an accepted loss": {func(
+			w *servicetest.World, o pipeline.Options,
+		) pipeline.Options {
 			saved := o.StateDir + ".saved"
 			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
 			w.DeleteTopic(t, o.Topics.Changelog, false)
@@ -56,7 +58,8 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
 				_, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
-				if !errors.Is(err, account.ErrOnlyCopy) || !strings.Contains(err.Error(), test.says) {
+				if !errors.Is(err, account.ErrOnlyCopy) ||
+					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("keep %t: %v", keep, err)
 				}
 			}

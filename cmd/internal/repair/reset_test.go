@@ -21,8 +21,10 @@ func TestResetFolder(t *testing.T) {
 	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
-	if _, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, false)); !errors.Is(err, state.ErrLocked) {
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
+	if _, err := repair.ResetFolder(t.Context(),
+		atwork.RepairOptions(o, false, false)); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the state folder of a running service: %v", err)
 	}
 	service.Stop(t)
@@ -44,8 +46,11 @@ func TestResetEverything(t *testing.T) {
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 6)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "it has joined", func() bool { return strings.Contains(service.Log.String(), "partitions assigned") }, service)
-	if _, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false)); err == nil || !strings.Contains(err.Error(), "has members") {
+	servicetest.Await(t, "it has joined",
+		func() bool { return strings.Contains(service.Log.String(), "partitions assigned") },
+		service)
+	if _, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false,
+		false)); err == nil || !strings.Contains(err.Error(), "has members") {
 		t.Errorf("a group at work: %v", err)
 	}
 	service.Stop(t)
@@ -62,7 +67,8 @@ func TestResetEverything(t *testing.T) {
 	a := w.Answers(t, o.Group)
 	o.AcceptLost = true // the output topics say that something was processed
 	service = atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered twice", func() bool { return a.Read(t) >= 2*w.Fed }, service)
+	servicetest.Await(t, "everything is answered twice",
+		func() bool { return a.Read(t) >= 2*w.Fed }, service)
 	service.Stop(t)
 	for p, lines := range a.Out.Lines {
 		half := len(lines) / 2

@@ -115,6 +115,7 @@ func (w *World) DeleteRecords(tb testing.TB, topic string, partition int32, befo
 // DeleteGroup deletes a group with its offsets.
 func (w *World) DeleteGroup(tb testing.TB, group string) {
 	tb.Helper()
-	res, err := w.Client.DeleteGroups(tb.Context(), &kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
+	res, err := w.Client.DeleteGroups(tb.Context(),
+		&kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
 	OK(tb, errors.Join(err, res.Errors[group]))
 }

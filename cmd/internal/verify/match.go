@@ -47,7 +47,10 @@ func (m *matcher) expect(ctx context.Context, e *entry) error {
 			return nil
 		}
 	}
-	own := entry{Offset: e.Offset, Timestamp: e.Timestamp, Key: bytes.Clone(e.Key), Value: bytes.Clone(e.Value)}
+	own := entry{
+		Offset: e.Offset, Timestamp: e.Timestamp, Key: bytes.Clone(e.Key),
+		Value: bytes.Clone(e.Value),
+	}
 	m.want = append(m.want, own)
 	return m.settle(ctx, false)
 }
@@ -106,12 +109,15 @@ func (m *matcher) explain() {
 	switch {
 	case due >= 0 && there > due:
 		late := m.have[there]
-		m.say(Order, late.Offset, "this record of %s comes too late: it is that of the fix at offset %d of %s", m.topic, want.Offset, m.raw)
+		m.say(Order, late.Offset, "this record of %s comes too late: it is that of the fix at "+
+			"offset %d of %s", m.topic, want.Offset, m.raw)
 		m.remember(&late)
 		m.have = append(m.have[:there], m.have[there+1:]...)
 		m.want = m.want[1:]
 	case due >= 0 && there >= 0:
-		m.say(Order, have.Offset, "this record of %s comes too early: it is that of the fix at offset %d of %s", m.topic, m.want[due].Offset, m.raw)
+		m.say(Order, have.Offset,
+			"this record of %s comes too early: it is that of the fix at offset %d of %s", m.topic,
+			m.want[due].Offset, m.raw)
 		m.remember(have)
 		m.want = append(m.want[:due], m.want[due+1:]...)
 		m.have = m.have[1:]
@@ -121,7 +127,8 @@ func (m *matcher) explain() {
 	case there >= 0 || want.Offset >= m.required:
 		m.surplus()
 	case bytes.Equal(want.Key, have.Key):
-		m.say(Different, have.Offset, "this record of %s is not what the fix at offset %d of %s gives", m.topic, want.Offset, m.raw)
+		m.say(Different, have.Offset, "this record of %s is not what the fix at offset %d "+
+			"of %s gives", m.topic, want.Offset, m.raw)
 		m.want, m.have = m.want[1:], m.have[1:]
 	default:
 		m.miss()
@@ -139,7 +146,8 @@ func position(entries []entry, e *entry) int {
 }
 
 func (m *matcher) miss() {
-	m.say(Missing, m.want[0].Offset, "the record at this offset of %s has no committed answer in %s", m.raw, m.topic)
+	m.say(Missing, m.want[0].Offset,
+		"the record at this offset of %s has no committed answer in %s", m.raw, m.topic)
 }
 
 // surplus reports the next actual record as one too many.
@@ -148,9 +156,11 @@ func (m *matcher) surplus() {
 	var d digest
 	d, m.buf = have.digest(m.buf)
 	if _, ok := m.recent[d]; ok {
-		m.say(Duplicate, have.Offset, "this record of %s is there once more shortly before", m.topic)
+		m.say(Duplicate, have.Offset, "this record of %s is there once more shortly before",
+			m.topic)
 	} else {
-		m.say(Extra, have.Offset, "this record of %s is the answer to none of %s, or a late second one", m.topic, m.raw)
+		m.say(Extra, have.Offset,
+			"this record of %s is the answer to none of %s, or a late second one", m.topic, m.raw)
 	}
 	m.have = m.have[1:]
 }

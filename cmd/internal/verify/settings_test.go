@@ -22,7 +22,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 	other.Release = mechanism.Options{Epsilon: 2, Delta: .01}
 	report := atwork.Verify(t, other)
 	for _, p := range report.Partitions {
-		if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], "other settings") {
+		if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) != 1 ||
+			!strings.Contains(p.NotVerified[0], "other settings") {
 			t.Errorf("partition %d under another ε: %+v", p.Partition, p)
 		}
 	}
@@ -36,7 +37,8 @@ func TestVerifyUnderOtherSettings(t *testing.T) {
 	}
 	users := int64(0)
 	for _, p := range report.Partitions {
-		if p.ViolationCount > 0 || len(p.NotVerified) != 1 || !strings.Contains(p.NotVerified[0], "settings changed") {
+		if p.ViolationCount > 0 || len(p.NotVerified) != 1 ||
+			!strings.Contains(p.NotVerified[0], "settings changed") {
 			t.Errorf("partition %d after a change of settings: %+v", p.Partition, p)
 		}
 		users += p.Users
@@ -68,9 +70,15 @@ func TestVerifyOutsideAfterOtherSettings(t *testing.T) {
 		fix := servicetest.FixAt(w.Model, 205, 5)
 		// its user's first step
 		fix.UserID, fix.Timestamp = fmt.Sprintf("vehicle-%03d", v), servicetest.StartMS
-		late := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		late := producer.Record{
+			Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix),
+			Timestamp: fix.Timestamp,
+		}
 		fix.Timestamp += 10 * 60_000
-		outside := producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp}
+		outside := producer.Record{
+			Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix),
+			Timestamp: fix.Timestamp,
+		}
 		w.Send(t, late, outside)
 	}
 	atwork.Serve(t, w, other, 3)

@@ -128,12 +128,17 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	rerun.Sweep(o.TempDir)
 	client := kafkaconn.NewClient(o.Brokers)
-	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog, o.Topics.DeadLetters)
+	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized,
+		o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
 	}
-	w := &verification{o: o, client: client, settings: o.Fingerprint(), done: make([]int64, n), total: make([]int64, n)}
-	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized, o.Topics.DeadLetters); err != nil {
+	w := &verification{
+		o: o, client: client, settings: o.Fingerprint(), done: make([]int64, n),
+		total: make([]int64, n),
+	}
+	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized,
+		o.Topics.DeadLetters); err != nil {
 		return Report{}, err
 	}
 	if w.source, err = topics.ID(ctx, client, o.Topics.Raw); err != nil {
@@ -163,7 +168,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		// Whoever asks expects something: this is the wrong group, or a new one.
 		report.Verified, report.Partitions[0].Verified = false, false
 		report.Partitions[0].NotVerified = append(report.Partitions[0].NotVerified,
-			fmt.Sprintf("group %s has committed nothing, in no partition: is it the service's?", o.Group))
+			fmt.Sprintf("group %s has committed nothing, in no partition: is it the service's?",
+				o.Group))
 	}
 	return report, nil
 }
@@ -197,12 +203,16 @@ func (w *verification) progress(p int32, done, total int64) {
 
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
-	c := &check{verification: w, p: p, report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}}}
+	c := &check{
+		verification: w, p: p,
+		report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}},
+	}
 	folder, err := rerun.NewFolder(w.o.TempDir, w.o.Logger)
 	if err != nil {
 		return c.report, fmt.Errorf("verification: %w", err)
 	}
-	c.recomputed, c.stored, c.shown, c.seen = folder.Map(0), folder.Map(1), folder.Map(2), folder.Map(3)
+	c.recomputed, c.stored, c.shown, c.seen = folder.Map(0), folder.Map(1),
+		folder.Map(2), folder.Map(3)
 	err = errors.Join(c.run(ctx), folder.Close())
 	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
 	return c.report, err
@@ -233,7 +243,8 @@ type check struct {
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
 	c.report.ViolationCount++
 	if len(c.report.Violations) < c.o.Limit {
-		c.report.Violations = append(c.report.Violations, Violation{kind, offset, fmt.Sprintf(format, args...)})
+		c.report.Violations = append(c.report.Violations,
+			Violation{kind, offset, fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -277,7 +288,8 @@ func (c *check) run(ctx context.Context) error {
 	c.end = raw.End
 	c.report.committed = found || c.changelog.Marked
 	c.judgeOffsets(before, after, found)
-	if c.changed, err = topics.SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p, c.changelog.Mark); err != nil {
+	if c.changed, err = topics.SettingsChanged(ctx, c.client, c.o.Topics.Raw, c.p,
+		c.changelog.Mark); err != nil {
 		return err
 	}
 	if !c.judgeOrigin(raw.First, before, found) {
@@ -302,7 +314,8 @@ func (c *check) run(ctx context.Context) error {
 
 // committed waits for pending transactions, of a dead instance's too.
 func (c *check) committed(ctx context.Context) (int64, bool, error) {
-	return consumer.Committed(ctx, c.client, wire.Options{RetryTimeout: c.o.Patience()}, c.o.Group, c.o.Topics.Raw, c.p)
+	return consumer.Committed(ctx, c.client, wire.Options{RetryTimeout: c.o.Patience()},
+		c.o.Group, c.o.Topics.Raw, c.p)
 }
 
 // judgeOffsets compares the group's offset, before and after the changelog was
@@ -310,14 +323,20 @@ func (c *check) committed(ctx context.Context) (int64, bool, error) {
 func (c *check) judgeOffsets(before, after int64, found bool) {
 	switch {
 	case !c.changelog.Marked && found && before > 0:
-		c.violation(OffsetMoved, before, "the group is at this offset of %s, but the changelog %s has no mark of geodither's", c.o.Topics.Raw, c.o.Topics.Changelog)
+		c.violation(OffsetMoved, before,
+			"the group is at this offset of %s, but the changelog %s has no mark of geodither's",
+			c.o.Topics.Raw, c.o.Topics.Changelog)
 	case !c.changelog.Marked:
 	case !found:
-		c.unverified("the group has no committed offset (expired, or deleted): the changelog's mark, %d, was taken in its place", c.changelog.Mark.Input)
+		c.unverified("the group has no committed offset (expired, or deleted): the changelog's "+
+			"mark, %d, was taken in its place", c.changelog.Mark.Input)
 	case c.changelog.Mark.Input < before:
-		c.violation(OffsetMoved, before, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved forward, or the changelog has lost its end", c.o.Topics.Raw, c.changelog.Mark.Input)
+		c.violation(OffsetMoved, before, "the group is at this offset of %s, the changelog's "+
+			"last mark at %d: the group was moved forward, or the changelog has lost its end",
+			c.o.Topics.Raw, c.changelog.Mark.Input)
 	case c.changelog.Mark.Input > after:
-		c.violation(OffsetMoved, after, "the group is at this offset of %s, the changelog's last mark at %d: the group was moved back", c.o.Topics.Raw, c.changelog.Mark.Input)
+		c.violation(OffsetMoved, after, "the group is at this offset of %s, the changelog's last "+
+			"mark at %d: the group was moved back", c.o.Topics.Raw, c.changelog.Mark.Input)
 	}
 }
 
@@ -332,15 +351,21 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		}
 	}
 	switch {
-	case c.changelog.Marked && len(c.changelog.Mark.Source) > 0 && len(c.source) > 0 && !bytes.Equal(c.changelog.Mark.Source, c.source):
-		c.unverified("the raw topic was deleted and made anew: its records are not those that were processed")
+	case c.changelog.Marked && len(c.changelog.Mark.Source) > 0 && len(c.source) > 0 &&
+		!bytes.Equal(c.changelog.Mark.Source, c.source):
+		c.unverified("the raw topic was deleted and made anew: its records are not those that " +
+			"were processed")
 	case first > c.from:
-		c.unverified("the raw topic begins at offset %d now, and processing began at %d: retention has removed what the results were made of", first, c.from)
+		c.unverified("the raw topic begins at offset %d now, and processing began at %d: "+
+			"retention has removed what the results were made of", first, c.from)
 	case c.changelog.Mark.Lost:
-		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results depend on lost records", c.changelog.Mark.Origin)
-	case c.changelog.Marked && len(c.changelog.Mark.Settings) > 0 && !bytes.Equal(c.changelog.Mark.Settings, c.settings):
-		c.unverified("the changelog was last written under other settings than this config's. Different: %s. "+
-			"Verify with the config that the service runs with", c.o.Differences(c.changelog.Mark.Settings))
+		c.unverified("processing went on at raw offset %d after a loss (skip_lost): results "+
+			"depend on lost records", c.changelog.Mark.Origin)
+	case c.changelog.Marked && len(c.changelog.Mark.Settings) > 0 &&
+		!bytes.Equal(c.changelog.Mark.Settings, c.settings):
+		c.unverified("the changelog was last written under other settings than this config's. "+
+			"Different: %s. Verify with the config that the service runs with",
+			c.o.Differences(c.changelog.Mark.Settings))
 	default:
 		var err error
 		if c.amended, err = engine.Resolve(c.amendments, c.o.Later); err != nil {
@@ -349,8 +374,9 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		}
 		c.part = c.changelog.Marked && c.changed != topics.Unchanged
 		if c.part {
-			c.unverified("%s: what was released from %d to there, and all of the users that were there before, "+
-				"depends, or may depend, on settings that are gone. Only users that came later were recomputed",
+			c.unverified("%s: what was released from %d to there, and all of the users that were "+
+				"there before, depends, or may depend, on settings that are gone. Only users "+
+				"that came later were recomputed",
 				c.changed.At(c.changelog.Mark.Since), c.from)
 		}
 		c.report.From, c.report.To = c.from, c.to

@@ -58,7 +58,8 @@ func TestVerify(t *testing.T) {
 		raw, answered, users = raw+p.Raw, answered+p.Sanitized+p.DeadLetters, users+p.Users
 	}
 	if raw != w.Fed || answered != w.Fed || users != 30 {
-		t.Errorf("%d raw records, %d answers and %d users are counted, want %d, as many, and 30", raw, answered, users, w.Fed)
+		t.Errorf("%d raw records, %d answers and %d users are counted, want %d, as many, and 30",
+			raw, answered, users, w.Fed)
 	}
 	t.Run("beside a service", func(t *testing.T) {
 		service := atwork.Start(t, atwork.Options(w, "first"))
@@ -74,12 +75,14 @@ func TestVerify(t *testing.T) {
 		o := atwork.Options(w, "nobody")
 		servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, o.Topics))
 		report := atwork.Verify(t, o)
-		if report.Verified || !strings.Contains(fmt.Sprint(report.Partitions[0].NotVerified), "group nobody has committed nothing") {
+		if report.Verified || !strings.Contains(fmt.Sprint(report.Partitions[0].NotVerified),
+			"group nobody has committed nothing") {
 			t.Errorf("a service that never ran has %+v", report)
 		}
 	})
 	t.Run("no topics", func(t *testing.T) {
-		if _, err := verify.Run(t.Context(), atwork.VerifyOptions(atwork.Options(w, "typo"), "")); err == nil || !strings.Contains(err.Error(), "typo") {
+		if _, err := verify.Run(t.Context(), atwork.VerifyOptions(atwork.Options(w, "typo"),
+			"")); err == nil || !strings.Contains(err.Error(), "typo") {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -102,44 +105,79 @@ func TestVerifyFindsDamage(t *testing.T) {
 		change func([]servicetest.Line) []servicetest.Line
 		kinds  []string
 	}{
-		"removed":         {func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) }, []string{verify.Missing}},
-		"first removed":   {func(l []servicetest.Line) []servicetest.Line { return l[1:] }, []string{verify.Missing}},
-		"last removed":    {func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] }, []string{verify.Missing}},
-		"all removed":     {func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} }, []string{verify.Missing}},
-		"duplicated":      {func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) }, []string{verify.Duplicate}},
-		"duplicated late": {func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) }, []string{verify.Duplicate}},
-		"altered":         {func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l }, []string{verify.Different}},
-		"another time":    {func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l }, []string{verify.Different}},
-		"swapped":         {func(l []servicetest.Line) []servicetest.Line { l[at], l[at+1] = l[at+1], l[at]; return l }, []string{verify.Order}},
+		"removed": {
+			func(l []servicetest.Line) []servicetest.Line { return slices.Delete(l, at, at+1) },
+			[]string{verify.Missing},
+		},
+		"first removed": {
+			func(l []servicetest.Line) []servicetest.Line { return l[1:] },
+			[]string{verify.Missing},
+		},
+		"last removed": {
+			func(l []servicetest.Line) []servicetest.Line { return l[:len(l)-1] },
+			[]string{verify.Missing},
+		},
+		"all removed": {
+			func([]servicetest.Line) []servicetest.Line { return []servicetest.Line{} },
+			[]string{verify.Missing},
+		},
+		"duplicated": {
+			func(l []servicetest.Line) []servicetest.Line { return slices.Insert(l, at, l[at]) },
+			[]string{verify.Duplicate},
+		},
+		"duplicated late": {
+			func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-3]) },
+			[]string{verify.Duplicate},
+		},
+		"altered": {
+			func(l []servicetest.Line) []servicetest.Line { l[at] = altered(l[at]); return l },
+			[]string{verify.Different},
+		},
+		"another time": {
+			func(l []servicetest.Line) []servicetest.Line { l[at].Timestamp++; return l },
+			[]string{verify.Different},
+		},
+		"swapped": {func(l []servicetest.Line) []servicetest.Line {
+			l[at], l[at+1] = l[at+1], l[at]
+			return l
+		}, []string{verify.Order}},
 		"moved": {func(l []servicetest.Line) []servicetest.Line {
 			late := l[at]
 			return append(slices.Delete(l, at, at+1), late)
 		}, []string{verify.Order}},
 		"foreign": {func(l []servicetest.Line) []servicetest.Line {
-			return slices.Insert(l, at, servicetest.Line{Key: "somebody", Value: "something", Timestamp: 1})
+			return slices.Insert(l, at,
+				servicetest.Line{Key: "somebody", Value: "something", Timestamp: 1})
 		}, []string{verify.Extra}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := atwork.Options(w, "first")
 			o.Topics.Sanitized = strings.ReplaceAll(name, " ", "-") + ".out"
-			w.CopyTopic(t, "first.out", o.Topics.Sanitized, p, func(l []servicetest.Line) []servicetest.Line {
-				if len(l) <= at+2 {
-					t.Fatalf("there are %d records only", len(l))
-				}
-				return c.change(l)
-			})
+			w.CopyTopic(t, "first.out", o.Topics.Sanitized, p,
+				func(l []servicetest.Line) []servicetest.Line {
+					if len(l) <= at+2 {
+						t.Fatalf("there are %d records only", len(l))
+					}
+					return c.change(l)
+				})
 			report := atwork.Verify(t, o)
 			requireKinds(t, report, p, c.kinds...)
 			if n := report.Partitions[p].ViolationCount; n != 1 && name != "all removed" {
-				t.Errorf("%d violations are counted, want 1: %+v", n, report.Partitions[p].Violations)
+				t.Errorf("%d violations are counted, want 1: %+v",
+					n, report.Partitions[p].Violations)
 			}
 		})
 	}
 	for name, change := range map[string]func([]servicetest.Line) []servicetest.Line{
-		"removed":    func(l []servicetest.Line) []servicetest.Line { return l[1:] },
-		"altered":    func(l []servicetest.Line) []servicetest.Line { l[0] = altered(l[0]); return l },
-		"duplicated": func(l []servicetest.Line) []servicetest.Line { return append(l, l[len(l)-1]) },
+		"removed": func(l []servicetest.Line) []servicetest.Line { return l[1:] },
+		"altered": func(l []servicetest.Line) []servicetest.Line {
+			l[0] = altered(l[0])
+			return l
+		},
+		"duplicated": func(l []servicetest.Line) []servicetest.Line {
+			return append(l, l[len(l)-1])
+		},
 	} {
 		t.Run("dead letter "+name, func(t *testing.T) {
 			o := atwork.Options(w, "first")
@@ -177,7 +215,8 @@ func TestVerifyFindsStates(t *testing.T) {
 	const p = 0
 	v := w.View(t, "first.log", false)
 	v.Read(t)
-	last := v.Lines[p][slices.IndexFunc(v.Lines[p], func(l servicetest.Line) bool { return l.Key != task.MarkKey })]
+	last := v.Lines[p][slices.IndexFunc(v.Lines[p],
+		func(l servicetest.Line) bool { return l.Key != task.MarkKey })]
 	old := last // an older value of a user whose state has changed since
 	for name, l := range map[string]servicetest.Line{
 		"altered": altered(old),
@@ -187,7 +226,8 @@ func TestVerifyFindsStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := atwork.Options(w, "first")
 			o.Topics.Changelog = name + ".log"
-			w.CopyTopic(t, "first.log", o.Topics.Changelog, p, func(lines []servicetest.Line) []servicetest.Line { return append(lines, l) })
+			w.CopyTopic(t, "first.log", o.Topics.Changelog, p,
+				func(lines []servicetest.Line) []servicetest.Line { return append(lines, l) })
 			requireKinds(t, atwork.Verify(t, o), p, verify.StateDiffers)
 		})
 	}

@@ -27,8 +27,12 @@ import (
 // Options are those of a service with small transactions.
 func Options(w *servicetest.World, group string) pipeline.Options {
 	return pipeline.Options{
-		Cluster:    topics.Cluster{Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group)},
-		Settings:   engine.Settings{Model: w.Model, Key: servicetest.Key, Release: servicetest.Release},
+		Cluster: topics.Cluster{
+			Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group),
+		},
+		Settings: engine.Settings{
+			Model: w.Model, Key: servicetest.Key, Release: servicetest.Release,
+		},
 		StateDir:   filepath.Join(w.Dir, group),
 		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
 		Counters: new(engine.Counters), Logger: slog.New(slog.DiscardHandler),
@@ -64,7 +68,8 @@ func Serve(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
 	}
 	a := w.Answers(tb, o.Group)
 	service := Start(tb, o)
-	servicetest.Await(tb, "everything is answered", func() bool { return a.Read(tb) >= w.Fed }, service)
+	servicetest.Await(tb, "everything is answered",
+		func() bool { return a.Read(tb) >= w.Fed }, service)
 	service.Stop(tb)
 }
 
@@ -88,9 +93,11 @@ func Calm(tb testing.TB, w *servicetest.World) servicetest.Answers {
 	o.MaxRecords = 1000
 	a := w.Answers(tb, o.Group)
 	service := Start(tb, o)
-	servicetest.Await(tb, "the undisturbed service has answered everything", func() bool { return a.Read(tb) >= w.Fed }, service)
+	servicetest.Await(tb, "the undisturbed service has answered everything",
+		func() bool { return a.Read(tb) >= w.Fed }, service)
 	service.Stop(tb)
-	if got := o.Counters.Snapshot(); got.RecordsIn != w.Fed || got.RecordsOut+got.DeadLetters != w.Fed || got.Aborts != 0 {
+	if got := o.Counters.Snapshot(); got.RecordsIn != w.Fed ||
+		got.RecordsOut+got.DeadLetters != w.Fed || got.Aborts != 0 {
 		tb.Errorf("the counters of %d records are %+v", w.Fed, got)
 	}
 	return a
@@ -183,7 +190,9 @@ func Replay(tb testing.TB, o pipeline.Options, r pipeline.ReplayOptions) pipelin
 // Replayed reads what a replay has published.
 func Replayed(tb testing.TB, w *servicetest.World, plan pipeline.ReplayPlan) servicetest.Answers {
 	tb.Helper()
-	a := servicetest.Answers{Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false)}
+	a := servicetest.Answers{
+		Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false),
+	}
 	a.Read(tb)
 	return a
 }
@@ -208,7 +217,8 @@ func Version(tb testing.TB, n int64, m *mobility.Model) *engine.Version {
 // VersionOf is Version with more than a model.
 func VersionOf(tb testing.TB, n int64, m engine.Material) *engine.Version {
 	tb.Helper()
-	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n), func() (*engine.Material, error) { return &m, nil })
+	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n),
+		func() (*engine.Material, error) { return &m, nil })
 	servicetest.OK(tb, err)
 	return v
 }
