@@ -44,7 +44,7 @@ func (n *Network) Cut() {
 	defer n.mu.Unlock()
 	n.gone = true
 	for _, conn := range n.conns {
-		conn.Close()
+		_ = conn.Close() // it is cut either way
 	}
 	n.conns = nil
 }

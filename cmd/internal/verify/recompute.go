@@ -18,13 +18,7 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	from := c.from
 	if c.part {
 		from = c.changelog.Mark.Since
-		if err := c.see(ctx, raw, from); err != nil {
-			return err
-		}
-		if err := c.forget(c.shown, func(_, value []byte) []byte { return value }); err != nil {
-			return err
-		}
-		if err := c.forget(c.stored, func(key, _ []byte) []byte { return key }); err != nil {
+		if err := c.leaveOut(ctx, raw, from); err != nil {
 			return err
 		}
 	}
@@ -32,19 +26,13 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	if err != nil {
 		return err
 	}
-	compared := false
 	err = raw.Scan(ctx, from, c.end, func(r consumer.Record) error {
-		if r.Offset >= c.to && !compared {
-			compared = true
-			if err := c.compareStates(); err != nil {
-				return err
-			}
-		}
-		if compared && run.explained() {
-			return errExplained
-		}
 		if r.Offset < c.to {
 			c.report.Raw++
+		} else if err := run.compareOnce(); err != nil {
+			return err
+		} else if run.explained() {
+			return errExplained
 		}
 		if r.Offset%256 == 0 {
 			c.progress(c.p, r.Offset-from, c.end-from)
@@ -54,8 +42,8 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	if errors.Is(err, errExplained) {
 		err = nil
 	}
-	if err == nil && !compared {
-		err = c.compareStates()
+	if err == nil {
+		err = run.compareOnce()
 	}
 	if err != nil {
 		return err
@@ -66,6 +54,17 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	}
 	run.judgeDays(dead)
 	return nil
+}
+
+// leaveOut makes the check one of the users alone that came after the settings changed.
+func (c *check) leaveOut(ctx context.Context, raw *topics.Reader, until int64) error {
+	if err := c.see(ctx, raw, until); err != nil {
+		return err
+	}
+	if err := c.forget(c.shown, func(_, value []byte) []byte { return value }); err != nil {
+		return err
+	}
+	return c.forget(c.stored, func(key, _ []byte) []byte { return key })
 }
 
 // see collects the users that were there before the settings changed, under either
@@ -107,11 +106,13 @@ type recomputation struct {
 	showing         []uint64 // a bit set where c.shown may have a digest
 	lacking         int64    // fixes that the key has no noise for, and that were not refused
 	fault           error    // the first of the scratch that old met
+	compared        bool     // compareOnce was called
 }
 
 func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
 	r := &recomputation{check: c}
-	processor, err := engine.NewProcessor(c.o.Settings, engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)})
+	processor, err := engine.NewProcessor(c.o.Settings,
+		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,9 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	})
 }
 
-func (c *check) newMatcher(o output, report func(kind string, offset int64, detail string)) *matcher {
+func (c *check) newMatcher(
+	o output, report func(kind string, offset int64, detail string),
+) *matcher {
 	return &matcher{
 		actual: o.pull(), required: c.to, lost: o.reader.First > 0, report: report,
 		topic: o.topic, raw: c.o.Topics.Raw, recent: map[digest]struct{}{},
@@ -160,22 +163,12 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 		return err
 	}
 	tally, _ := r.rerun.Processor.Take()
-	if !old && rec.Offset < r.to && tally.Destroyed > 0 {
-		if r.refused.Has(rec.Offset) {
-			r.report.RefusedDays++
-		} else {
-			r.lacking++
-		}
-	}
 	if !old {
-		for _, m := range fx.Output {
-			e := made(rec.Offset, m, r.sanitized.actual.undated)
-			if err := r.explainShown(&e); err != nil {
-				return err
-			}
-			if err := r.sanitized.expect(ctx, &e); err != nil {
-				return err
-			}
+		if rec.Offset < r.to && tally.Destroyed > 0 {
+			r.destroyed(rec.Offset)
+		}
+		if err := r.published(ctx, rec.Offset, fx.Output); err != nil {
+			return err
 		}
 	}
 	for _, m := range fx.DeadLetters {
@@ -184,6 +177,29 @@ func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
 		}
 		e := made(rec.Offset, m, r.dead.actual.undated)
 		if err := r.dead.expect(ctx, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// destroyed counts a fix that the key has no noise for.
+func (r *recomputation) destroyed(offset int64) {
+	if r.refused.Has(offset) {
+		r.report.RefusedDays++
+	} else {
+		r.lacking++
+	}
+}
+
+// published compares what a raw record gives with what is committed.
+func (r *recomputation) published(ctx context.Context, offset int64, output []task.Message) error {
+	for _, m := range output {
+		e := made(offset, m, r.sanitized.actual.undated)
+		if err := r.explainShown(&e); err != nil {
+			return err
+		}
+		if err := r.sanitized.expect(ctx, &e); err != nil {
 			return err
 		}
 	}
@@ -257,36 +273,55 @@ func (r *recomputation) finish(ctx context.Context) error {
 			return err
 		}
 		if m.aged > 0 {
-			r.unverified("retention has removed the beginning of %s: %d recomputed records could not be compared", m.topic, m.aged)
+			r.unverified("retention has removed the beginning of %s: %d recomputed records could "+
+				"not be compared", m.topic, m.aged)
 		} else if m.lost {
-			r.unverified("the first records of %s were removed; what follows is as it should be where no violation says otherwise", m.topic)
+			r.unverified("the first records of %s were removed; what follows is as it should be "+
+				"where no violation says otherwise", m.topic)
 		}
 		if m.found > manyViolations {
-			r.unverified("%s differs in more than %d places; the rest was not looked at", m.topic, manyViolations)
+			r.unverified("%s differs in more than %d places; the rest was not looked at",
+				m.topic, manyViolations)
 		}
 	}
 	r.report.Sanitized, r.report.DeadLetters = r.sanitized.actual.read, r.dead.actual.read
 	return r.shown.Each(func(_ []byte, offset int64, _ []byte) error {
-		r.violation(Uncommitted, offset, "this record of %s, of an aborted transaction, is not what any fix gives: readers of uncommitted data have seen another release", r.o.Topics.Sanitized)
+		r.violation(Uncommitted, offset, "this record of %s, of an aborted transaction, is not "+
+			"what any fix gives: readers of uncommitted data have seen another release",
+			r.o.Topics.Sanitized)
 		return nil
 	})
+}
+
+// compareOnce compares the states when it is first called.
+func (r *recomputation) compareOnce() error {
+	if r.compared {
+		return nil
+	}
+	r.compared = true
+	return r.compareStates()
 }
 
 // compareStates compares the changelog's last values with the recomputed ones,
 // as they are when everything up to its mark is processed.
 func (c *check) compareStates() (err error) {
 	t := c.o.Topics
-	c.report.Users, err = rerun.CompareStates(c.recomputed, c.stored, func(is rerun.StateDifference, at, last int64) {
-		switch is {
-		case rerun.StateUnfounded:
-			c.violation(StateDiffers, at, "the state at this offset of %s is of a user of whom no fix was accepted", t.Changelog)
-		case rerun.StateOther:
-			c.violation(StateDiffers, at, "the state at this offset of %s is not the recomputed one; the user's last release is of the fix at offset %d of %s",
-				t.Changelog, last, t.Raw)
-		case rerun.StateMissing:
-			c.violation(StateDiffers, last, "the user whose fix is at this offset of %s has no state in %s", t.Raw, t.Changelog)
-		}
-	})
+	c.report.Users, err = rerun.CompareStates(c.recomputed, c.stored,
+		func(is rerun.StateDifference, at, last int64) {
+			switch is {
+			case rerun.StateUnfounded:
+				c.violation(StateDiffers, at, "the state at this offset of %s is of a user of "+
+					"whom no fix was accepted", t.Changelog)
+			case rerun.StateOther:
+				c.violation(StateDiffers, at, "the state at this offset of %s is not the "+
+					"recomputed one; the user's last release is of the fix at offset %d of %s",
+					t.Changelog, last, t.Raw)
+			case rerun.StateMissing:
+				c.violation(StateDiffers, last,
+					"the user whose fix is at this offset of %s has no state in %s", t.Raw,
+					t.Changelog)
+			}
+		})
 	return err
 }
 
@@ -301,7 +336,8 @@ func (r *recomputation) judgeDays(dead output) {
 		c.report.From, c.report.To = -1, -1
 		c.report.ViolationCount, c.report.Violations = 0, []Violation{}
 	case dead.reader.First > 0 || dead.reader.End == 0:
-		c.unverified("dead letters are gone, so it is not known which fixes were refused since the service's key " +
-			"no longer had their day: such a one shows as missing, and its user's state as another")
+		c.unverified("dead letters are gone, so it is not known which fixes were refused since " +
+			"the service's key no longer had their day: such a one shows as missing, and its " +
+			"user's state as another")
 	}
 }
