@@ -38,27 +38,35 @@ func (r Report) Print(out io.Writer) error {
 		tracks = "simulated traces"
 	}
 	a := r.Attack
-	fmt.Fprintf(out, "verdict      %s: %s at ε = %g, δ = %g on model %s\n", verdict, r.Mechanism, r.Epsilon, r.Delta, r.ModelID)
+	fmt.Fprintf(out, "verdict      %s: %s at ε = %g, δ = %g on model %s\n",
+		verdict, r.Mechanism, r.Epsilon, r.Delta, r.ModelID)
 	for _, finding := range r.Findings {
 		fmt.Fprintf(out, "finding      %s\n", finding)
 	}
-	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g; stated is %g\n", a.Bound, r.Confidence, r.Epsilon)
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g; stated is %g\n",
+		a.Bound, r.Confidence, r.Epsilon)
 	fmt.Fprintf(out, "attack       %d draws in %s; the strongest: %s, places %s, event %q\n",
-		r.Draws, time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), a.Worst.Situation, a.Worst.Places, a.Worst.Event)
+		r.Draws, time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond),
+		a.Worst.Situation, a.Worst.Places, a.Worst.Event)
 	fmt.Fprintf(out, "             %s\n", guesses(a.Worst))
 	fmt.Fprintf(out, "low bits     %s\n", r.bits())
 	fmt.Fprintf(out, "repeat       %s: the same facts give the same bytes\n", passes(r.Repeat))
-	fmt.Fprintf(out, "separation   %s: another key, user, cell, step, number, set, ε, mechanism or model gives other noise\n", passes(r.Separation))
-	fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of the set is, with its estimate and radius\n", passes(r.Surrogates))
-	fmt.Fprintf(out, "estimates    %s: equal releases have the same estimate, radius and kind beside them\n", passes(r.Estimates))
+	fmt.Fprintf(out, "separation   %s: another key, user, cell, step, number, set, ε, mechanism "+
+		"or model gives other noise\n", passes(r.Separation))
+	fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of "+
+		"the set is, with its estimate and radius\n", passes(r.Surrogates))
+	fmt.Fprintf(out, "estimates    %s: equal releases have the same estimate, radius and kind "+
+		"beside them\n", passes(r.Estimates))
 	if r.Ratio != nil {
 		how := "with a tolerance of 1e-9"
 		if r.Ratio.Exact {
 			how = "K and the places in whole numbers"
 		}
-		fmt.Fprintf(out, "exponents    %d comparisons, %s; they differ by %.9g ε at most, %d by more than ε\n", r.Ratio.Comparisons, how, r.Ratio.Worst, r.Ratio.Failures)
+		fmt.Fprintf(out, "exponents    %d comparisons, %s; they differ by %.9g ε at most, %d by "+
+			"more than ε\n", r.Ratio.Comparisons, how, r.Ratio.Worst, r.Ratio.Failures)
 	}
-	fmt.Fprintf(out, "\n%d location sets met in %d steps of %s; attacked:\n", r.Met, r.Visits, tracks)
+	fmt.Fprintf(out, "\n%d location sets met in %d steps of %s; attacked:\n",
+		r.Met, r.Visits, tracks)
 	if err := r.table(out); err != nil {
 		return err
 	}
@@ -74,12 +82,16 @@ The same report again: %s
 
 // meaning says what follows, and what does not.
 func (r Report) meaning() string {
-	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice to the last bit."
+	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice to " +
+		"the last bit."
 	if r.Passed {
-		return fmt.Sprintf("an observer who knows all but the key multiplied the odds of a place by at least e^%.2f, with confidence %g (seen: %s), in this attack, which e^ε = %.2f allows. Nothing contradicts the guarantee, but %s",
+		return fmt.Sprintf("an observer who knows all but the key multiplied the odds of a place "+
+			"by at least e^%.2f, with confidence %g (seen: %s), in this attack, which e^ε = %.2f "+
+			"allows. Nothing contradicts the guarantee, but %s",
 			r.Attack.Bound, r.Confidence, r.seen(), math.Exp(r.Epsilon), limits)
 	}
-	return "the guarantee does not hold for what this program publishes with this mechanism, as the findings say. What has no finding is not proved either: " + limits
+	return "the guarantee does not hold for what this program publishes with this mechanism, as " +
+		"the findings say. What has no finding is not proved either: " + limits
 }
 
 // seen is the odds of the strongest test's draws, beside the bound that follows.
@@ -94,11 +106,14 @@ func (r Report) seen() string {
 func (r Report) bits() string {
 	switch {
 	case r.Bits.Lattice && r.Bits.OffLattice == 0:
-		return fmt.Sprintf("%d of %d releases lie on the lattice that all places share, to the last bit", r.Bits.Draws, r.Bits.Draws)
+		return fmt.Sprintf("%d of %d releases lie on the lattice that all places share, to "+
+			"the last bit", r.Bits.Draws, r.Bits.Draws)
 	case r.Bits.Lattice:
-		return fmt.Sprintf("%d of %d releases lie beside the lattice that all places share", r.Bits.OffLattice, r.Bits.Draws)
+		return fmt.Sprintf("%d of %d releases lie beside the lattice that all places share",
+			r.Bits.OffLattice, r.Bits.Draws)
 	}
-	return fmt.Sprintf("%d of %d releases (%.2g %%) cannot come from the other place, with certainty", r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
+	return fmt.Sprintf("%d of %d releases (%.2g %%) cannot come from the other place, "+
+		"with certainty", r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
 }
 
 // guesses says what the strongest test saw. Without both right and wrong guesses
@@ -112,14 +127,16 @@ func guesses(r audit.AttackResult) string {
 	case r.Hits == 0:
 		return fmt.Sprintf("no right guess and %d wrong ones in %d draws", r.Misses, r.Draws)
 	}
-	return fmt.Sprintf("%d right guesses, %d wrong ones in %d draws: ln of their ratio is %.4f", r.Hits, r.Misses, r.Draws, r.Estimate)
+	return fmt.Sprintf("%d right guesses, %d wrong ones in %d draws: ln of their ratio is %.4f",
+		r.Hits, r.Misses, r.Draws, r.Estimate)
 }
 
 func passes(c audit.CheckReport) string {
 	if c.Failures == 0 {
 		return fmt.Sprintf("passed, %d trials", c.Trials)
 	}
-	return fmt.Sprintf("FAILED in %d of %d trials (%s)", c.Failures, c.Trials, strings.Join(c.Details, "; "))
+	return fmt.Sprintf("FAILED in %d of %d trials (%s)",
+		c.Failures, c.Trials, strings.Join(c.Details, "; "))
 }
 
 func (r Report) table(out io.Writer) error {
@@ -130,15 +147,19 @@ func (r Report) table(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "hull\tcells\tvertices\twidth km\tarea km²\tsurvey's bound\t")
 	for _, s := range r.Situations {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%.2f\t%.2f\t%.3f\t\n", s.Name, s.Cells, s.Vertices, s.WidthKM, s.AreaKM2, best[s.Name])
+		fmt.Fprintf(table, "%s\t%d\t%d\t%.2f\t%.2f\t%.3f\t\n",
+			s.Name, s.Cells, s.Vertices, s.WidthKM, s.AreaKM2, best[s.Name])
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprint(out, `width: the greatest distance of two cells of the set; the hull of their differences spans twice as much, so up to twice the map
-area: of that hull of differences, four to six times the area of the set's own hull; 0 on a line
-fat, thin: whether the hull's shorter axis is at least a third of its longer one (axes of inertia), or less; line, point: it has no area
-`)
+	_, err := fmt.Fprint(out,
+		"width: the greatest distance of two cells of the set; the hull of their differences "+
+			"spans twice as much, so up to twice the map\n"+
+			"area: of that hull of differences, four to six times the area of the set's own hull; "+
+			"0 on a line\n"+
+			"fat, thin: whether the hull's shorter axis is at least a third of its longer one "+
+			"(axes of inertia), or less; line, point: it has no area\n")
 	return err
 }
 
@@ -147,8 +168,8 @@ func serviceFindings(r *serviceaudit.Report) []string {
 	var findings []string
 	for _, c := range r.Checks {
 		if c.Failures > 0 {
-			findings = append(findings, fmt.Sprintf("the service fails the check %q, %d times in %d trials: %s",
-				c.Name, c.Failures, c.Trials, strings.Join(c.Details, "; ")))
+			findings = append(findings, fmt.Sprintf("the service fails the check %q, %d times in "+
+				"%d trials: %s", c.Name, c.Failures, c.Trials, strings.Join(c.Details, "; ")))
 		}
 	}
 	return findings
@@ -156,10 +177,11 @@ func serviceFindings(r *serviceaudit.Report) []string {
 
 // printService prints one line a check: what was looked at, and what that would have found.
 func printService(out io.Writer, r *serviceaudit.Report, epsilon float64) error {
-	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and \"sanitize\" use; "+
-		"%d statistical tests, all together at confidence %.6g\n", r.Records, r.Tests, r.Confidence)
-	fmt.Fprintf(out, "true ε       at least %.4f with confidence %.6g, from %d right guesses and %d wrong ones "+
-		"at these records; stated is %g\n\n",
+	fmt.Fprintf(out, "\nservice      %d raw records were fed to the code that \"run\" and "+
+		"\"sanitize\" use; %d statistical tests, all together at confidence %.6g\n", r.Records,
+		r.Tests, r.Confidence)
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %.6g, from %d right guesses and "+
+		"%d wrong ones at these records; stated is %g\n\n",
 		r.Bound, r.AttackConfidence, r.Hits, r.Misses, epsilon)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, c := range r.Checks {

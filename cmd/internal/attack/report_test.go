@@ -20,7 +20,8 @@ func TestGuesses(t *testing.T) {
 		{0, 0, 0, "no guess in 99 draws"},
 		{0, 7, 0, "no right guess and 7 wrong ones in 99 draws"},
 	} {
-		got := guesses(audit.AttackResult{Hits: c.hits, Misses: c.misses, Draws: 99, Estimate: c.estimate})
+		got := guesses(
+			audit.AttackResult{Hits: c.hits, Misses: c.misses, Draws: 99, Estimate: c.estimate})
 		if got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
@@ -30,7 +31,8 @@ func TestGuesses(t *testing.T) {
 // TestServiceFindings: a failed check of the service is one of the report's findings.
 func TestServiceFindings(t *testing.T) {
 	r := &serviceaudit.Report{Checks: []*serviceaudit.Check{
-		{Name: "rules", Trials: 7}, {Name: "law", Trials: 9, Failures: 2, Details: []string{"one", "two"}},
+		{Name: "rules", Trials: 7},
+		{Name: "law", Trials: 9, Failures: 2, Details: []string{"one", "two"}},
 	}}
 	found := serviceFindings(r)
 	if len(found) != 1 || !strings.Contains(found[0], `"law", 2 times in 9 trials: one; two`) {

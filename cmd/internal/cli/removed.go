@@ -41,8 +41,9 @@ var removed = map[string]map[string]string{
 		"read-uncommitted": "only committed records are read; the others were never released",
 	},
 	"demo": with(releaseKeys, map[string]string{
-		"port":  "the embedded broker takes any free port, and the demo prints it",
-		"speed": "the sample is fed 120 times faster than it happened, with --once as fast as it goes",
+		"port": "the embedded broker takes any free port, and the demo prints it",
+		"speed": "the sample is fed 120 times faster than it happened, with --once as fast " +
+			"as it goes",
 	}),
 	"evaluate": {
 		"seed":  "the seed is fixed, so that the same traces give the same report",

@@ -53,7 +53,9 @@ func Examine(ctx context.Context, o pipeline.Options) []Finding {
 
 // ExamineAloud is Examine, and tells each finding as soon as it is known.
 func ExamineAloud(ctx context.Context, o pipeline.Options, tell func(Finding)) []Finding {
-	d := &examination{tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: pipeline.CallPatience}}
+	d := &examination{
+		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: pipeline.CallPatience},
+	}
 	if err := o.Validate(); err != nil {
 		d.add("settings", Failure, "%v", err)
 		return d.found
@@ -98,7 +100,8 @@ func (d *examination) budget() {
 
 // failed reports whether a check has found something that would stop the service.
 func (d *examination) failed(check string) bool {
-	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Level == Failure })
+	return slices.ContainsFunc(d.found,
+		func(f Finding) bool { return f.Check == check && f.Level == Failure })
 }
 
 // stateDir tries to write where the states will go, or would be made.
@@ -122,7 +125,8 @@ func (d *examination) stateDir() {
 		d.add("state_dir", Failure, "the disk is full: free some space (%v)", err)
 		return
 	case err != nil:
-		d.add("state_dir", Failure, "it cannot be made or written: name one below a folder that exists and that this user may write to (%v)", err)
+		d.add("state_dir", Failure, "it cannot be made or written: name one below a folder that "+
+			"exists and that this user may write to (%v)", err)
 		return
 	}
 	d.add("state_dir", OK, "%s can be written", d.o.StateDir)
@@ -153,7 +157,9 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
 		call, cancel := context.WithTimeout(ctx, pipeline.CallPatience)
-		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{RetryTimeout: pipeline.CallPatience, RequestTimeout: pipeline.CallPatience})
+		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{
+			RetryTimeout: pipeline.CallPatience, RequestTimeout: pipeline.CallPatience,
+		})
 		cancel()
 		if errs[i] == nil {
 			found, level = true, Warning // for those that do not
@@ -163,7 +169,8 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 		if errs[i] == nil {
 			d.add("broker", OK, "%s answers", broker)
 		} else {
-			d.add("broker", level, "%s does not answer: is Kafka running there, without TLS and SASL? (%v)", broker, errs[i])
+			d.add("broker", level, "%s does not answer: is Kafka running there, without TLS and "+
+				"SASL? (%v)", broker, errs[i])
 		}
 	}
 	return found
@@ -180,17 +187,21 @@ func (d *examination) topics(ctx context.Context) {
 		var missing *admin.MissingTopicsError
 		switch {
 		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
-			d.add("topic", Warning, "%s is missing%s; run will make it, empty, with %d partitions (topics.create, topics.partitions)",
+			d.add("topic", Warning, "%s is missing%s; run will make it, empty, with %d "+
+				"partitions (topics.create, topics.partitions)",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
 		case errors.As(err, &missing) && t.Create && name == t.Raw:
-			d.add("topic", Failure, "%s is missing%s: run waits for it; create it, or set topics.partitions to have it made",
+			d.add("topic", Failure, "%s is missing%s: run waits for it; create it, or set "+
+				"topics.partitions to have it made",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
-			d.add("topic", Failure, "%s is missing, and run would not make it: see the account", name)
+			d.add("topic", Failure, "%s is missing, and run would not make it: see the account",
+				name)
 		case errors.As(err, &missing) && t.Create:
 			d.add("topic", OK, "%s is missing; run will make it (topics.create)", name)
 		case errors.As(err, &missing):
-			d.add("topic", Failure, "%s is missing%s: create it, set topics.create: true, or let this client see it",
+			d.add("topic", Failure,
+				"%s is missing%s: create it, set topics.create: true, or let this client see it",
 				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
 		case err != nil:
 			d.add("topic", Failure, "%s: %v", name, err)
@@ -218,11 +229,13 @@ func (d *examination) topics(ctx context.Context) {
 func (d *examination) topic(ctx context.Context, name string, partitions, want int) {
 	t := d.o.Topics
 	if want > 0 && partitions != want {
-		d.add("topic", Failure, "%v", topics.ExplainPartitions(&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
+		d.add("topic", Failure, "%v", topics.ExplainPartitions(
+			&admin.PartitionsError{Topic: name, Have: partitions, Want: want, Like: t.Raw}, t))
 		return
 	}
 	const batch = "max.message.bytes"
-	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy", topics.RetentionMS, batch)
+	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy",
+		topics.RetentionMS, batch)
 	if err != nil {
 		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		return
@@ -231,12 +244,19 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 	limit, err := strconv.Atoi(configs[batch])
 	switch {
 	case name == t.Changelog && configs["cleanup.policy"] != topics.Compacted["cleanup.policy"]:
-		level, detail = Failure, (&admin.ConfigError{Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact"}).Error()
+		level, detail = Failure, (&admin.ConfigError{
+			Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact",
+		}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
-		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit, d.o.MaxBatchBytes)
+		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and "+
+			"transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit,
+			d.o.MaxBatchBytes)
 	case name == t.Sanitized || name == t.DeadLetters:
-		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw, topics.RetentionMS); err == nil && topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]) {
-			level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, whose timestamps they carry", name, t.Raw)
+		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw,
+			topics.RetentionMS); err == nil &&
+			topics.ShorterRetention(configs[topics.RetentionMS], raw[topics.RetentionMS]) {
+			level, detail = Warning, fmt.Sprintf("%s keeps its records for less time than %s, "+
+				"whose timestamps they carry", name, t.Raw)
 		}
 	}
 	d.add("topic", level, "%s", detail)
@@ -251,12 +271,15 @@ const sampleRecords = 1000
 func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, account.NewPlacement(partitions)
 	for n := range int32(partitions) {
-		p, err := engine.NewProcessor(d.o.Settings, engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
+		p, err := engine.NewProcessor(d.o.Settings,
+			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
 		if err == nil {
 			p.Use(engine.FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				fix, err := p.Accept(task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+				fix, err := p.Accept(task.Record{
+					Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
+				})
 				var rejection *schemas.Rejection
 				switch {
 				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
@@ -276,7 +299,8 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 			})
 		}
 		if err != nil {
-			d.add("raw records", Failure, "partition %d of %s cannot be read: %v", n, d.o.Topics.Raw, err)
+			d.add("raw records", Failure, "partition %d of %s cannot be read: %v",
+				n, d.o.Topics.Raw, err)
 			return
 		}
 	}
@@ -286,14 +310,18 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	switch {
 	case bad > 0 && 2*noDay > int64(bad):
 		// No failure: these may be answered already, and the next ones are of a later day.
-		d.add("raw records", Warning, "%d of the last %d would be refused: %s; the key begins at %v: %s",
-			bad, read, seen.refused.String(), d.o.Key.FirstDay(), advice)
+		d.add("raw records", Warning,
+			"%d of the last %d would be refused: %s; the key begins at %v: %s", bad, read,
+			seen.refused.String(), d.o.Key.FirstDay(), advice)
 	case bad > 0 && bad == read:
-		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)", read, advice, seen.refused.String())
+		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)",
+			read, advice, seen.refused.String())
 	case 2*bad > read:
-		d.add("raw records", Warning, "%d of the last %d would be refused: %s; %s", bad, read, seen.refused.String(), advice)
+		d.add("raw records", Warning, "%d of the last %d would be refused: %s; %s",
+			bad, read, seen.refused.String(), advice)
 	case bad > 0:
-		d.add("raw records", Warning, "%d of the last %d would be refused: %s", bad, read, seen.refused.String())
+		d.add("raw records", Warning, "%d of the last %d would be refused: %s",
+			bad, read, seen.refused.String())
 	default:
 		d.add("raw records", OK, "the last %d can be used", read)
 	}
@@ -302,8 +330,11 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 }
 
 // sample visits the last records of a raw partition.
-func (d *examination) sample(ctx context.Context, n int32, visit func(consumer.Record) error) error {
-	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n, consumer.FetcherOptions{Options: d.call})
+func (d *examination) sample(
+	ctx context.Context, n int32, visit func(consumer.Record) error,
+) error {
+	r, err := topics.Open(ctx, d.client, d.o.Topics.Raw, n,
+		consumer.FetcherOptions{Options: d.call})
 	if err != nil {
 		return err
 	}
@@ -316,7 +347,8 @@ func (d *examination) group(ctx context.Context, partitions int) {
 	for n := range int32(partitions) {
 		_, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
 		if err != nil && errors.Is(err, wire.ErrTemporary) {
-			d.add("group", Warning, "%s: its offset in partition %d is not known yet, a transaction may be open: %v", d.o.Group, n, err)
+			d.add("group", Warning, "%s: its offset in partition %d is not known yet, a "+
+				"transaction may be open: %v", d.o.Group, n, err)
 			return
 		}
 		if err != nil {
@@ -366,11 +398,14 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 	}
 	switch {
 	case open > 0 && !d.o.AcceptSettings:
-		d.add("changelog", Failure, "%d partitions were written under other settings by an instance that works still or was killed: "+
-			"stop it cleanly under its own settings, or set accept_settings: true. What differs: %s", open, differ)
+		d.add("changelog", Failure, "%d partitions were written under other settings by an "+
+			"instance that works still or was killed: stop it cleanly under its own settings, or "+
+			"set accept_settings: true. What differs: %s", open, differ)
 	case other > 0:
-		d.add("changelog", Warning, "%d partitions were written under other settings: from the start on releases are made under these. What differs: %s", other, differ)
+		d.add("changelog", Warning, "%d partitions were written under other settings: from the "+
+			"start on releases are made under these. What differs: %s", other, differ)
 	default:
-		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the model adopted, at most %d fit", adopted, task.MaxAmendments)
+		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the "+
+			"model adopted, at most %d fit", adopted, task.MaxAmendments)
 	}
 }

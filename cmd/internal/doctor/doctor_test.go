@@ -24,23 +24,29 @@ func TestDoctorOtherSettings(t *testing.T) {
 	published := w.Answers(t, o.Group)
 	w.Feed(t)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, service)
 	if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
 	other := o
 	other.Release.Epsilon = 2
-	if bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); !strings.Contains(bad, "changelog") || !strings.Contains(bad, "accept_settings") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), other),
+		doctor.Failure); !strings.Contains(bad, "changelog") ||
+		!strings.Contains(bad, "accept_settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	other.AcceptSettings = true // of a mark that was left; those at work are another matter
-	if bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); strings.Contains(bad, "changelog") || !strings.Contains(bad, "release.epsilon") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), other),
+		doctor.Failure); strings.Contains(bad, "changelog") ||
+		!strings.Contains(bad, "release.epsilon") {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
 	service.Stop(t)
 	found := doctor.Examine(t.Context(), other)
-	if bad := atwork.Details(found, doctor.Failure); bad != "" || !strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
+	if bad := atwork.Details(found, doctor.Failure); bad != "" ||
+		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
 	for _, f := range found {
@@ -49,7 +55,8 @@ func TestDoctorOtherSettings(t *testing.T) {
 		}
 	}
 	// One record of eight was cut short.
-	if said := atwork.Details(found, doctor.Warning); !strings.Contains(said, "would be refused: malformed 1") {
+	if said := atwork.Details(found, doctor.Warning); !strings.Contains(
+		said, "would be refused: malformed 1") {
 		t.Errorf("the raw records are said to be: %s", said)
 	}
 }
@@ -65,12 +72,18 @@ func TestDoctorFixes(t *testing.T) {
 		level  string
 		want   string
 	}{
-		{"sound", "", func(int, *schemas.Raw) {}, doctor.OK, "map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late"},
-		{"some outside", "", func(n int, f *schemas.Raw) {
-			if n%10 == 0 {
-				f.Latitude++
-			}
-		}, doctor.Warning, "map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell"},
+		{
+			"sound", "", func(int, *schemas.Raw) {}, doctor.OK,
+			"map: all of the last fixes lie on the map\norder: 0 of the last 50 (0.0 %) are late",
+		},
+		{
+			"some outside", "", func(n int, f *schemas.Raw) {
+				if n%10 == 0 {
+					f.Latitude++
+				}
+			}, doctor.Warning,
+			"map: 5 of the last 50 (10.0 %) lie outside the map, 5 of them further than one cell",
+		},
 		{"some outside, clamped", engine.OutsideClamp, func(n int, f *schemas.Raw) {
 			if n%10 == 0 {
 				f.Latitude++
@@ -78,8 +91,9 @@ func TestDoctorFixes(t *testing.T) {
 		}, doctor.Warning, "count as in its nearest cell"},
 		{"swapped", "", func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
-		}, doctor.Failure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further than one cell: " +
-			"these become dead letters (input.outside). latitude and longitude look swapped"},
+		}, doctor.Failure, "50 of the last 50 (100.0 %) lie outside the map, 50 of them further " +
+			"than one cell: these become dead letters (input.outside). latitude and longitude " +
+			"look swapped"},
 		{"swapped, clamped", engine.OutsideClamp, func(_ int, f *schemas.Raw) {
 			f.Latitude, f.Longitude = f.Longitude, f.Latitude
 		}, doctor.Warning, "latitude and longitude look swapped"},
@@ -95,13 +109,17 @@ func TestDoctorFixes(t *testing.T) {
 		}, doctor.OK, "order: 0 of the last 50 (0.0 %) are late"},
 	} {
 		raw := fmt.Sprintf("sample.%d", i)
-		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: raw, Partitions: 1}))
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: raw, Partitions: 1}))
 		var records []producer.Record
 		for n := range 50 {
 			fix := servicetest.Sentinel()
 			fix.Timestamp += int64(n) * 60_000
 			c.change(n, &fix)
-			records = append(records, producer.Record{Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix), Timestamp: fix.Timestamp})
+			records = append(records, producer.Record{
+				Key: []byte(fix.UserID), Value: servicetest.Encode(t, schemas.Avro, fix),
+				Timestamp: fix.Timestamp,
+			})
 		}
 		_, err := w.Feeder.Send(t.Context(), raw, 1, records)
 		servicetest.OK(t, err)
@@ -111,7 +129,8 @@ func TestDoctorFixes(t *testing.T) {
 		if said := atwork.Details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
-		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid), servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
+		secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid),
+			servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
 		servicetest.RequireNoLeak(t, "the findings", []byte(fmt.Sprint(found)), secrets)
 	}
 }
@@ -119,7 +138,8 @@ func TestDoctorFixes(t *testing.T) {
 // TestDoctorBadOptions goes no further than them.
 func TestDoctorBadOptions(t *testing.T) {
 	o := atwork.Options(servicetest.NewWorld(t, 0), "")
-	if found := doctor.Examine(t.Context(), o); len(found) != 1 || found[0].Level != doctor.Failure || !strings.Contains(found[0].Detail, "group") {
+	if found := doctor.Examine(t.Context(), o); len(found) != 1 ||
+		found[0].Level != doctor.Failure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
 	}
 }
@@ -131,7 +151,9 @@ func TestDoctorDestroyedDays(t *testing.T) {
 	w.Feed(t)
 	o.Key = servicetest.NextDay(t)
 	found := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning)
-	for _, part := range []string{"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String()} {
+	for _, part := range []string{
+		"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String(),
+	} {
 		if !strings.Contains(found, part) {
 			t.Errorf("doctor finds %q, which does not say %q", found, part)
 		}

@@ -56,7 +56,8 @@ func (s *sampled) report(d *examination) {
 		return
 	}
 	share := func(n int) string {
-		return fmt.Sprintf("%d of the last %d (%.1f %%)", n, s.fixes, 100*float64(n)/float64(s.fixes))
+		return fmt.Sprintf("%d of the last %d (%.1f %%)", n, s.fixes,
+			100*float64(n)/float64(s.fixes))
 	}
 	level, detail := OK, "all of the last fixes lie on the map"
 	if s.outside > 0 {
@@ -64,7 +65,8 @@ func (s *sampled) report(d *examination) {
 		if d.o.Input.Outside == engine.OutsideClamp {
 			detail += " and count as in its nearest cell (input.outside: clamp)"
 		} else {
-			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters (input.outside)", s.far)
+			detail += fmt.Sprintf(", %d of them further than one cell: these become dead letters "+
+				"(input.outside)", s.far)
 		}
 	}
 	switch {
@@ -81,8 +83,9 @@ func (s *sampled) report(d *examination) {
 	d.add("map", level, "%s", detail)
 	switch {
 	case float64(s.late) > lateShare*float64(s.fixes):
-		d.add("order", Warning, "%s are late, of a step before their user's last one in the sample: they are not published "+
-			"(input.late: %s). A user's fixes have to come in order; are there two feeds of the same users?", share(s.late), d.o.Input.Late)
+		d.add("order", Warning, "%s are late, of a step before their user's last one in the "+
+			"sample: they are not published (input.late: %s). A user's fixes have to come in "+
+			"order; are there two feeds of the same users?", share(s.late), d.o.Input.Late)
 	default:
 		d.add("order", OK, "%s are late", share(s.late))
 	}

@@ -16,9 +16,11 @@ func (d *examination) models() {
 			continue
 		}
 		g := material.Model.Grid
-		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(), g.Height(), 1000*g.CellKM()), OK
+		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(),
+			g.Height(), 1000*g.CellKM()), OK
 		if v.GridID() != d.o.Model.Grid.ID() {
-			level, detail = Warning, detail+", another map than the first version's: every user who comes to it begins anew"
+			level, detail = Warning, detail+
+				", another map than the first version's: every user who comes to it begins anew"
 		}
 		d.add("models", level, "%s", detail)
 		d.personals(v.Where, material.Personals)

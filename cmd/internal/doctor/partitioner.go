@@ -12,7 +12,8 @@ import (
 // whether users may have states at all.
 func (d *examination) homes(ctx context.Context, partitions int) (begun bool) {
 	const check = "accounts' places"
-	found, err := account.CheckHomes(ctx, d.client, d.call, d.o.Settings, d.o.Cluster, int32(partitions))
+	found, err := account.CheckHomes(ctx, d.client, d.call, d.o.Settings,
+		d.o.Cluster, int32(partitions))
 	var moved *account.MovedError
 	switch {
 	case errors.As(err, &moved) && d.o.AcceptLost:
@@ -35,23 +36,27 @@ func (d *examination) partitioner(placed *account.Placement, begun bool) {
 	likely, known := placed.Likely()
 	switch {
 	case placed.Partitions() == 1:
-		d.add(check, OK, "%s has one partition, so no record can lie in a wrong one", d.o.Topics.Raw)
+		d.add(check, OK, "%s has one partition, so no record can lie in a wrong one",
+			d.o.Topics.Raw)
 	case placed.Pairs() == 0:
 		d.add(check, OK, "%s; no record could be looked at yet", by)
 	case by == engine.AnyPartitioner && placed.Twice() > 0:
-		d.add(check, Warning, "topics.partitioner is any, and %d of %d users were found in more than one partition: "+
-			"each partition gives a user a budget of its own. Have every producer use one partitioner, and set topics.partitioner to it",
+		d.add(check, Warning, "topics.partitioner is any, and %d of %d users were found in more "+
+			"than one partition: each partition gives a user a budget of its own. Have every "+
+			"producer use one partitioner, and set topics.partitioner to it",
 			placed.Twice(), placed.Users())
 	case by == engine.AnyPartitioner && known:
-		d.add(check, OK, "any: no record is refused for its partition. The %d users found lie where %s puts them: "+
-			"set topics.partitioner: %s to have that checked", placed.Users(), likely, likely)
+		d.add(check, OK, "any: no record is refused for its partition. The %d users found lie "+
+			"where %s puts them: set topics.partitioner: %s to have that checked", placed.Users(),
+			likely, likely)
 	case by == engine.AnyPartitioner:
-		d.add(check, OK, "any: no record is refused for its partition. None of the %d users was found in two", placed.Users())
+		d.add(check, OK, "any: no record is refused for its partition. None of the %d users was "+
+			"found in two", placed.Users())
 	case placed.Mostly(by):
 		d.add(check, Failure, "%s", placed.Advice(by, d.o.Topics.Raw, begun))
 	case placed.Misplaced(by) > 0:
-		d.add(check, Warning, "%d of %d users found lie in another partition than %s puts them, and %s: "+
-			"these records would be refused (wrong_partition). Have every producer use %s",
+		d.add(check, Warning, "%d of %d users found lie in another partition than %s puts them, "+
+			"and %s: these records would be refused (wrong_partition). Have every producer use %s",
 			placed.Misplaced(by), placed.Pairs(), by, placed.Explain(by), by)
 	default:
 		d.add(check, OK, "the %d users found lie where %s puts them", placed.Users(), by)

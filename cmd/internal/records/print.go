@@ -40,7 +40,8 @@ func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printe
 	return Printer{close: end, print: func(value []byte) error {
 		record, err := codec.DecodeSanitized(value)
 		if err != nil {
-			return fmt.Errorf("%w; is this a sanitized topic, and its encoding right in the config (-c)?", err)
+			return fmt.Errorf(
+				"%w; is this a sanitized topic, and its encoding right in the config (-c)?", err)
 		}
 		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
 			seeded++
@@ -84,7 +85,8 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 	return Printer{close: end, print: func(value []byte) error {
 		letter, err := codec.DecodeDeadLetter(value)
 		if err != nil {
-			return fmt.Errorf("%w; is this a dead-letter topic, and its encoding right in the config (-c)?", err)
+			return fmt.Errorf(
+				"%w; is this a dead-letter topic, and its encoding right in the config (-c)?", err)
 		}
 		return write(letter)
 	}}, nil
