@@ -9,9 +9,13 @@
 // LaplaceTight are the paper's baseline. The guarantee stands at each type; mechanism/PROOFS.md has
 // the proofs.
 //
-// Everything but the argument of Mechanism.Sample is public. No sum depends on the order of a map,
-// and products that are added are rounded first, so the same words give the same release on every
-// architecture.
+// Quantizer, the codebook mechanism, needs no location set: it places code points by the prior and
+// answers by randomized response over them. It is the mechanism of least error, and the lattice is
+// the one that tells near places apart least.
+//
+// Everything but the argument of Mechanism.Sample and Quantizer.Sample is public. No sum depends on
+// the order of a map, and products that are added are rounded first, so the same words give the
+// same release on every architecture.
 //
 // # The lattice next to the others
 //

@@ -18,8 +18,8 @@ const (
 	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of
 	// a cell of the location set could fall below the smallest normal float64 and count as 0.
 	MaxEpsilon = 700.0
-	// MaxDecimals is how many decimals ε may have for Lattice, which computes with them all: larger
-	// powers of ten do not leave the whole numbers of its draws room enough.
+	// MaxDecimals is how many decimals ε may have for Lattice and Codebook, which compute with them
+	// all: larger powers of ten do not leave the whole numbers of Lattice's draws room enough.
 	MaxDecimals = 9
 )
 
@@ -39,23 +39,48 @@ func ValidateEpsilon(epsilon float64) error {
 		epsilon, MinEpsilon, MaxEpsilon)
 }
 
-// CheckEpsilon is ValidateEpsilon for one mechanism: Lattice asks for a number of at most
-// MaxDecimals decimals too.
+// CheckEpsilon is ValidateEpsilon for one mechanism: Lattice and Codebook ask for a number of at
+// most MaxDecimals decimals too.
 func (o Options) CheckEpsilon(epsilon float64) error {
-	if err := ValidateEpsilon(epsilon); err != nil || o.WithDefaults().Name != Lattice {
+	if err := ValidateEpsilon(epsilon); err != nil || !o.Exact() {
 		return err
 	}
 	_, _, err := exactEpsilon(epsilon)
 	return err
 }
 
-// CheckGrid reports whether the mechanism can release from every set of a grid's cells. Only
-// Lattice has bounds there: the scales of its proposals have to fit into words.
+// Exact says whether the mechanism draws on whole numbers, so that its guarantee holds for the very
+// numbers that are published: Lattice and Codebook do.
+func (o Options) Exact() bool {
+	name := o.WithDefaults().Name
+	return name == Lattice || name == Codebook
+}
+
+// CheckGrid reports whether the mechanism can release on a grid. Lattice and Codebook have bounds
+// there: the scales of a proposal have to fit into words, and so have the squares of code points.
 func (o Options) CheckGrid(epsilon float64, g *grid.Grid) error {
-	o = o.WithDefaults()
-	if o.Name != Lattice {
+	switch o = o.WithDefaults(); o.Name {
+	case Codebook:
+		return checkSides(g)
+	case Lattice:
+		return o.checkLatticeGrid(epsilon, g)
+	}
+	return nil
+}
+
+// MaxSide is the longest side of a map in cells for Codebook: the squares of code points then fit a
+// word.
+const MaxSide = 1 << 18
+
+func checkSides(g *grid.Grid) error {
+	if max(g.Width(), g.Height()) <= MaxSide {
 		return nil
 	}
+	return fmt.Errorf("%d × %d cells exceed the codebook mechanism's whole numbers, which hold %d "+
+		"cells a side: take larger cells", g.Width(), g.Height(), MaxSide)
+}
+
+func (o Options) checkLatticeGrid(epsilon float64, g *grid.Grid) error {
 	p, q, err := exactEpsilon(epsilon)
 	if err != nil {
 		return err
@@ -81,7 +106,7 @@ func exactEpsilon(epsilon float64) (p, q uint64, err error) {
 	var buf [32]byte
 	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
 	if len(decimals) > MaxDecimals {
-		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the lattice mechanism computes "+
+		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the mechanism computes "+
 			"with all of them, at most %d: write it shorter, such as %s",
 			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
 	}

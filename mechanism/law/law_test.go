@@ -323,7 +323,7 @@ func TestLaplaceLaw(t *testing.T) {
 func TestSquaredErrors(t *testing.T) {
 	t.Parallel()
 	h := crookedHull(t, .34)
-	for _, name := range Names() {
+	for _, name := range HullNames() {
 		m := mustNew(t, name)
 		m.Prepare(h, lawEpsilon)
 		src := noise.NewKeyed(noise.KeyFromSeed(45)).Stream([]byte(name))
@@ -359,7 +359,7 @@ func TestSinglePlace(t *testing.T) {
 	var h SensitivityHull
 	h.OfCells(g, []grid.Cell{7})
 	x := g.Centre(7)
-	for _, name := range Names() {
+	for _, name := range HullNames() {
 		m := mustNew(t, name)
 		m.Prepare(&h, 1)
 		if z := m.Sample(&noSource{t}, 7); z != x {
@@ -374,9 +374,9 @@ func TestSinglePlace(t *testing.T) {
 	}
 }
 
-type noSource struct{ t *testing.T }
+type noSource struct{ t testing.TB }
 
 func (s *noSource) Uint64() uint64 {
-	s.t.Error("a release of a single place took a random number")
+	s.t.Error("a release took a random number too many")
 	return 1
 }

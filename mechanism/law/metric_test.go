@@ -47,7 +47,7 @@ func places(g *grid.Grid, cells []grid.Cell) []convex.Vec {
 // distance, and over all sets some pair must come near.
 func TestFactorAgainstPairs(t *testing.T) {
 	t.Parallel()
-	for _, name := range Names() {
+	for _, name := range HullNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(81, 1))

@@ -21,14 +21,21 @@ const (
 	// which is never larger.
 	LaplaceTight = "laplace-tight"
 	// Lattice is the law of PIM and KNorm on the points of a lattice, drawn exactly on whole
-	// numbers. Of all mechanisms only Lattice has a guarantee that holds for the very numbers that
-	// are published. The guarantees of the others hold for the real numbers that the published ones
-	// stand for. The default.
+	// numbers. Of all mechanisms only Lattice and Codebook have a guarantee that holds for the very
+	// numbers that are published. The guarantees of the others hold for the real numbers that the
+	// published ones stand for. The default.
 	Lattice = "lattice"
+	// Codebook is randomized response over a vector quantizer of the prior, drawn exactly. It needs
+	// the prior itself and no location set, so it is not a Mechanism: see Quantizer.
+	Codebook = "codebook"
 )
 
 // Names returns the names of all mechanisms.
-func Names() []string { return []string{PIM, KNorm, Laplace, LaplaceTight, Lattice} }
+func Names() []string { return append(HullNames(), Codebook) }
+
+// HullNames returns the names of the mechanisms that New makes: those whose noise is shaped by the
+// sensitivity hull of a location set.
+func HullNames() []string { return []string{PIM, KNorm, Laplace, LaplaceTight, Lattice} }
 
 // Ways to find the isotropic transform T of PIM. The law of a release does not depend on T (‖Tz‖_TK
 // = ‖z‖_K), so the choice changes time and bits, not privacy or error.
@@ -54,7 +61,7 @@ const (
 
 // Options choose a mechanism. The zero value is the default one.
 type Options struct {
-	// Name is Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
+	// Name is one of Names; empty means Lattice.
 	Name string
 	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means
 	// IsotropyClosedForm.
@@ -107,10 +114,14 @@ func oneOf(setting, value string, names ...string) error {
 		strings.Join(names, ", "))
 }
 
-// New returns a mechanism.
+// New returns a mechanism. It refuses Codebook, which NewQuantizer makes.
 func New(o Options) (Mechanism, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Name == Codebook {
+		return nil, fmt.Errorf("the %s mechanism has no location set and no density: choose one "+
+			"of %s here", Codebook, strings.Join(HullNames(), ", "))
 	}
 	switch o = o.WithDefaults(); o.Name {
 	case PIM:

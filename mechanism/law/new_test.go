@@ -8,7 +8,7 @@ import (
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(Names(), "") {
+	for _, name := range append(HullNames(), "") {
 		for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled, ""} {
 			m, err := New(Options{Name: name, Isotropy: isotropy})
 			if err != nil || m.Name() != name && (name != "" || m.Name() != Lattice) {

@@ -1,0 +1,382 @@
+package law
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/big"
+	"math/bits"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Bounds of codebooks.
+const (
+	// CodeSteps is how many steps of the code points' lattice make a cell's side. 256 do not
+	// suffice: at ε = .001 the best code points lie some hundredths of a cell apart.
+	CodeSteps = 4096
+	// maxPatches bounds the patches that code points are placed by.
+	maxPatches = 192
+)
+
+// Quantizer is the codebook mechanism: randomized response over a vector quantizer of the public
+// prior. Prepare places code points c_0 … c_{m-1} on the map. Every cell x of the map votes for its
+// nearest code point v(x). Sample draws the index j of a code point with
+//
+//	P(j|x) = 2⁶⁴/(2⁶⁴ + (m-1)·T)  if j = v(x),  T/(2⁶⁴ + (m-1)·T)  if not,  T = ⌈2⁶⁴·e^-ε⌉.
+//
+// The release is the place c_j, and the posterior of a cell is its prior times 2⁶⁴ where v(x) = j,
+// times T elsewhere, normalized.
+//
+// Guarantee: P(j|x) has two values, whose ratio is at most e^ε, so P(j|x1) ≤ e^ε·P(j|x2) for every
+// j and any two cells of the map. This needs no location set, and no cell is released as another
+// one. It is a statement on the very numbers that are published, given independent uniform words:
+// votes are comparisons of whole numbers, and so is the draw. How many words a draw takes is
+// independent of its result and of the cell (PROOFS.md, theorem 12).
+//
+// The code points are those that leave the least expected squared error of the posterior mean, as
+// far as a bounded search finds them. With E = e^ε - 1, the mass P_j and the first moment M_j about
+// the mean μ of what votes for j, the mean of the posterior after j is
+//
+//	c_j = μ + E·M_j/(1 + E·P_j),
+//
+// and the expected squared error is the prior's variance less E²·Σ|M_j|²/(1 + E·P_j)/(m + E). The
+// best votes for given code points are those for the nearest one. Votes and points are improved in
+// turn, and m is the number with the greatest gain.
+//
+// The border between two code points' votes tells two neighbouring cells apart by the full e^ε. Two
+// cells that vote alike are not told apart at all. K-norm noise tells near places apart less than
+// far ones, so which mechanism is better depends on what is to stay hidden.
+//
+// A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
+// the cell that Vote and Sample are given is public.
+type Quantizer struct {
+	grid  *grid.Grid
+	other uint64  // T
+	rest  float64 // r = 1/E = T/(2⁶⁴ - T)
+	fine  int     // patches that code points are placed by
+
+	points []convex.Lattice // by row and column, all different
+	lines  []line           // of the row at hand
+	votes  []uint8
+
+	patches  patches
+	merger   merger
+	splitter splitter
+	draft    draft
+	gain     float64
+}
+
+// line is a code point seen from a row of the map: the squared distance of the row's cell in column
+// x, up to what all code points share, is at - x·slope.
+type line struct{ at, slope int64 }
+
+// NewQuantizer returns a quantizer for maps of the grid, with an empty codebook: call Prepare
+// before anything else. It fails where CheckEpsilon or CheckGrid does. It computes T once, in whole
+// numbers.
+func NewQuantizer(g *grid.Grid, epsilon float64) (*Quantizer, error) {
+	o := Options{Name: Codebook}
+	if err := o.CheckEpsilon(epsilon); err != nil {
+		return nil, err
+	}
+	if err := o.CheckGrid(epsilon, g); err != nil {
+		return nil, err
+	}
+	q := &Quantizer{grid: g, other: otherWeight(epsilon)}
+	q.rest = float64(q.other) / float64(-q.other) // 2⁶⁴ - T wraps to -T
+	q.fine = finePatches(q.rest)
+	return q, nil
+}
+
+// otherWeight returns T = ⌈2⁶⁴/L⌉ for a lower bound L of e^ε that is less than a part in 2¹⁰⁰ too
+// small, so 2⁶⁴/T ≤ L ≤ e^ε. ε is the fraction p/q that its shortest decimal stands for. L is the
+// exponential series in units of 2⁻¹⁹², each term rounded down; it ends where a term is below one
+// unit. From ε = 45 on T is 1.
+func otherWeight(epsilon float64) uint64 {
+	const unit = 192
+	p, q, err := exactEpsilon(epsilon)
+	if err != nil {
+		panic("law: " + err.Error())
+	}
+	term := new(big.Int).Lsh(big.NewInt(1), unit)
+	sum := new(big.Int).Set(term)
+	for k := uint64(1); term.Sign() > 0; k++ {
+		term.Mul(term, new(big.Int).SetUint64(p))
+		term.Quo(term, new(big.Int).Mul(new(big.Int).SetUint64(q), new(big.Int).SetUint64(k)))
+		sum.Add(sum, term)
+	}
+	t := new(big.Int).Lsh(big.NewInt(1), unit+64)
+	t.Add(t, sum).Sub(t, big.NewInt(1))
+	return t.Quo(t, sum).Uint64()
+}
+
+// finePatches returns how many patches code points are placed by: 12·e^{3ε/8}. The best codebooks
+// have about e^{ε/2} points, and the work goes with the square of the patches.
+func finePatches(rest float64) int {
+	root := math.Sqrt(math.Sqrt(1 + 1/rest))
+	n := 12 * root * math.Sqrt(root)
+	if n >= maxPatches {
+		return maxPatches
+	}
+	return int(n)
+}
+
+// Prepare places the code points for a prior: cells ascending, each with its mass above 0. The
+// masses need not add up to 1. It panics on an empty prior. It takes the same steps for the same
+// numbers, and gives the same bits on every architecture.
+//
+// Codebooks of every size come from merging patches of the prior and from splitting it. The best
+// are polished on the patches (draft.polish). The best one's code points then go to the lattice,
+// all cells of the prior vote, the points move once more to the best places for these votes, and to
+// the lattice again. Points that coincide there are one. A prior of one cell has one code point,
+// and its release tells nothing.
+//
+// Cost: linear in the prior's cells, and for the patches about the square of their number, which is
+// 17 at ε = 1, 54 at 4 and maxPatches at most. A prior of 180 cells took 6 µs at ε = 1 and 12 at 4,
+// one of 800 cells 10 and 45.
+func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
+	if len(cells) == 0 || len(cells) != len(p) {
+		panic("law: a codebook needs a prior, and a mass for each of its cells")
+	}
+	a := &q.patches
+	a.gather(grid.Cell(q.grid.Width()), cells, p, q.fine)
+	q.snap(q.sketch(a).sites)
+	q.votes = q.Votes(q.votes, cells)
+	q.count(cells, p)
+	q.draft.aim(q.rest)
+	q.gain = q.draft.gain(q.rest)
+	q.snap(q.draft.sites)
+}
+
+// sketch returns the best codebook for patches, of those that merging and splitting come to.
+func (q *Quantizer) sketch(a *patches) *draft {
+	merged, split := q.merger.best(a, q.rest), q.splitter.best(a, q.rest)
+	if split.gain(q.rest) > merged.gain(q.rest) {
+		return split
+	}
+	return merged
+}
+
+// count fills in the moments of the votes of a prior's cells.
+func (q *Quantizer) count(cells []grid.Cell, p []float64) {
+	d, a := &q.draft, &q.patches
+	d.regions = slices.Grow(d.regions[:0], len(q.points))[:len(q.points)]
+	clear(d.regions)
+	for _, r := range a.runs {
+		y := r.row - a.row
+		for i := r.from; i < r.to; i++ {
+			m, mass := &d.regions[q.votes[i]], p[i]
+			m.p += mass
+			m.x += float64(mass * (float64(cells[i]-r.first) - a.column))
+			m.y += float64(mass * y)
+		}
+	}
+	for j, m := range d.regions {
+		d.regions[j] = moments{m.p / a.total, m.x / a.total, m.y / a.total}
+	}
+}
+
+// snap puts code points on the lattice, in the order of rows and columns, without repetitions.
+func (q *Quantizer) snap(sites []site) {
+	q.points = q.points[:0]
+	for _, s := range sites {
+		q.points = append(q.points, convex.Lattice{
+			X: onSteps(q.patches.column+s.x, q.grid.Width()),
+			Y: onSteps(q.patches.row+s.y, q.grid.Height()),
+		})
+	}
+	slices.SortFunc(q.points, func(a, b convex.Lattice) int {
+		return cmp.Or(cmp.Compare(a.Y, b.Y), cmp.Compare(a.X, b.X))
+	})
+	q.points = slices.Compact(q.points)
+}
+
+// onSteps returns the step nearest to a column or row, between the first one and the last.
+func onSteps(at float64, side int) int64 {
+	return int64(math.Floor(min(max(at, 0), float64(side-1))*CodeSteps + 0.5))
+}
+
+// Points returns the code points in order: steps of 1/CodeSteps of a cell's side, from the centre
+// of the map's first cell. They belong to q until the next Prepare.
+func (q *Quantizer) Points() []convex.Lattice { return q.points }
+
+// Other returns T, the weight of each code point that is not a cell's own, which has 2⁶⁴.
+func (q *Quantizer) Other() uint64 { return q.other }
+
+// Gain returns by how much a release lowers the expected squared error of the mean under the
+// prior, km², for the votes that the code points were last moved for.
+func (q *Quantizer) Gain() float64 {
+	side := q.grid.CellKM()
+	return float64(q.gain * float64(side*side))
+}
+
+// Place returns code point j on the map, in kilometres.
+func (q *Quantizer) Place(j int) grid.Point {
+	c := q.points[j]
+	return grid.Point{
+		X: onLattice(c.X, CodeSteps, q.grid.CellKM()),
+		Y: onLattice(c.Y, CodeSteps, q.grid.CellKM()),
+	}
+}
+
+// Nearest returns the index of the code point that is nearest to a place: of a release that was
+// written down with a small error, the very index. The first among equals.
+func (q *Quantizer) Nearest(z grid.Point) int {
+	best, least := 0, math.Inf(1)
+	for j := range q.points {
+		d := q.Place(j).Sub(z)
+		if square := float64(d.X*d.X) + float64(d.Y*d.Y); square < least {
+			best, least = j, square
+		}
+	}
+	return best
+}
+
+// Vote returns the index of the code point that cell x votes for: the nearest to its centre, the
+// first among equals. It looks at every code point, whatever the cell.
+func (q *Quantizer) Vote(x grid.Cell) int {
+	q.face(int64(q.grid.Row(x)))
+	return int(q.nearest(int64(q.grid.Column(x))))
+}
+
+// Votes writes the votes of ascending cells into dst, which it returns as long as cells. In a row
+// of the map the cells that vote for one code point lie side by side, so where two cells of a row
+// vote alike, all between them do too.
+func (q *Quantizer) Votes(dst []uint8, cells []grid.Cell) []uint8 {
+	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
+	width := int64(q.grid.Width())
+	for from := 0; from < len(cells); {
+		row := int64(cells[from]) / width
+		to, end := from+1, (row+1)*width
+		for to < len(cells) && int64(cells[to]) < end {
+			to++
+		}
+		q.face(row)
+		first, votes, columns := row*width, dst[from:to], cells[from:to]
+		votes[0] = q.nearest(int64(columns[0]) - first)
+		votes[len(votes)-1] = q.nearest(int64(columns[len(columns)-1]) - first)
+		q.between(votes, columns, first)
+		from = to
+	}
+	return dst
+}
+
+// between fills in the votes between the first and the last one, of cells in a row that begins at
+// the cell first.
+func (q *Quantizer) between(votes []uint8, cells []grid.Cell, first int64) {
+	last := len(votes) - 1
+	if last < 2 {
+		return
+	}
+	if votes[0] == votes[last] {
+		for i := range votes {
+			votes[i] = votes[0]
+		}
+		return
+	}
+	middle := last / 2
+	votes[middle] = q.nearest(int64(cells[middle]) - first)
+	q.between(votes[:middle+1], cells[:middle+1], first)
+	q.between(votes[middle:], cells[middle:], first)
+}
+
+// face fills in the lines of a row. With the centre of a cell at (X, Y) steps the squared distance
+// of a code point (x, y) is, without X² + Y²,
+//
+//	x² + y² - 2·Y·y - 2·X·x.
+//
+// All coordinates are below 2³⁰ (MaxSide), so all terms and sums are below 2⁶³.
+func (q *Quantizer) face(row int64) {
+	q.lines = q.lines[:0]
+	for _, c := range q.points {
+		q.lines = append(q.lines, line{
+			at:    c.X*c.X + c.Y*(c.Y-2*CodeSteps*row),
+			slope: 2 * CodeSteps * c.X,
+		})
+	}
+}
+
+func (q *Quantizer) nearest(column int64) uint8 {
+	best, least := 0, int64(math.MaxInt64)
+	for j, l := range q.lines {
+		if square := l.at - column*l.slope; square < least {
+			best, least = j, square
+		}
+	}
+	return uint8(best)
+}
+
+// Sample draws the index of a release for the cell x. It takes pairs of words until one is below
+// 2⁶⁴ + (m-1)·T, two pairs at most on average, and none if there is one code point only.
+//
+// The pair that is kept is uniform below that number, whatever came before it. So how many words
+// were taken is independent of it, and has the same law for every cell.
+func (q *Quantizer) Sample(src noise.Source, x grid.Cell) int {
+	return q.answer(src, q.Vote(x))
+}
+
+// answer draws the index of a release for a cell that votes for own: own itself if the draw is
+// below 2⁶⁴, else one of the others, T numbers each.
+func (q *Quantizer) answer(src noise.Source, own int) int {
+	others := uint64(len(q.points) - 1)
+	if others == 0 {
+		return own
+	}
+	all := noise.Product(others, q.other)
+	all.Hi++
+	u := noise.BelowWide(src, all)
+	if u.Hi == 0 {
+		return own
+	}
+	// u - 2⁶⁴ < (m-1)·T, so its upper word is below T, and the quotient below m-1.
+	rank, _ := bits.Div64(u.Hi-1, u.Lo, q.other)
+	if int(rank) >= own {
+		return int(rank) + 1
+	}
+	return int(rank)
+}
+
+// Likelihoods writes P(j|x)/P(v(x)|x) of ascending cells into dst, which it returns as long as
+// cells: 1 for the cells that vote for j, T/2⁶⁴ for the others.
+func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float64 {
+	q.votes = q.Votes(q.votes, cells)
+	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
+	weight := [2]float64{float64(q.other) * 0x1p-64, 1}
+	for i, v := range q.votes {
+		own := 0
+		if int(v) == j {
+			own = 1
+		}
+		dst[i] = weight[own]
+	}
+	return dst
+}
+
+// AppendFacts appends what determines the law of a release for a cell that votes for own, and what
+// its index means, given grid and ε: the number of code points, their columns and rows in steps,
+// and own. All are uvarints. The code points determine the votes of all cells, and own is all that
+// the law takes from the cell. No two different codebooks or votes have the same facts.
+func (q *Quantizer) AppendFacts(b []byte, own int) []byte {
+	b = binary.AppendUvarint(b, uint64(len(q.points)))
+	for _, c := range q.points {
+		b = binary.AppendUvarint(b, uint64(c.X))
+		b = binary.AppendUvarint(b, uint64(c.Y))
+	}
+	return binary.AppendUvarint(b, uint64(own))
+}
+
+// Metric says in kilometres what ε means for a release: e^ε at any distance, as two neighbouring
+// cells can have different votes. It holds for any two positions of the map. With one code point
+// nothing is told.
+func (q *Quantizer) Metric() Metric {
+	if len(q.points) == 1 {
+		return Metric{Within200M: 1, Within1KM: 1, Across: 1}
+	}
+	factor := 0x1p64 / float64(q.other)
+	side := q.grid.CellKM()
+	across := grid.Point{X: float64(q.grid.Width()-1) * side, Y: float64(q.grid.Height()-1) * side}
+	return Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
+}

@@ -1,0 +1,94 @@
+package law
+
+import (
+	"math"
+	"slices"
+)
+
+// Bounds of the search for a codebook.
+const (
+	// maxPoints is the largest codebook. Up to ε = 8 the best ones have fewer points. Above, a
+	// larger codebook would divide places that are a few cells apart.
+	maxPoints = 128
+	// polishTurns bounds Lloyd's iteration on the patches. Eight gain nothing over three.
+	polishTurns = 3
+)
+
+// draft is a codebook in the making: the moments of each region and the best code point for them.
+type draft struct {
+	regions []moments
+	sites   []site
+	worth   float64 // of all regions
+	votes   []uint8 // of the patches, since the last vote
+}
+
+// aim moves every code point to the posterior mean of its release, M/(r + P), which is the best one
+// for given votes.
+func (d *draft) aim(rest float64) {
+	d.sites, d.worth = d.sites[:0], 0
+	for _, m := range d.regions {
+		over := 1 / (rest + m.p)
+		x, y := float64(m.x*over), float64(m.y*over)
+		square := float64(x*x) + float64(y*y)
+		d.sites = append(d.sites, site{x, y, square / 2})
+		d.worth += float64(square * (rest + m.p))
+	}
+}
+
+// gain is what the codebook takes off the expected squared error, in squared cells:
+//
+//	E²·Σ|M|²/(1 + E·P)/(m + E) = Σ|M|²/(r + P)/(1 + m·r)  with r = 1/E.
+func (d *draft) gain(rest float64) float64 {
+	return d.worth / (1 + float64(float64(len(d.regions))*rest))
+}
+
+// polish is Lloyd's iteration: the patches vote for their nearest code points, and the code points
+// move to the best places for these votes. No turn makes the codebook worse (Farvardin 1990, doi
+// 10.1109/18.54900, for noisy channels). It ends when a turn gains nothing, or after so many.
+func (d *draft) polish(a *patches, rest float64, turns int) {
+	for range turns {
+		before := d.worth
+		d.vote(a)
+		d.aim(rest)
+		if d.worth <= before {
+			return
+		}
+	}
+}
+
+func (d *draft) vote(a *patches) {
+	clear(d.regions)
+	d.votes = slices.Grow(d.votes[:0], len(a.x))[:len(a.x)]
+	ys, ps := a.y[:len(a.x)], a.p[:len(a.x)]
+	for i, x := range a.x {
+		y, p := ys[i], ps[i]
+		nearest, least := 0, math.Inf(1)
+		for j := range d.sites {
+			s := &d.sites[j]
+			if f := s.half - float64(x*s.x) - float64(y*s.y); f < least {
+				nearest, least = j, f
+			}
+		}
+		d.votes[i] = uint8(nearest)
+		m := &d.regions[nearest]
+		m.p += p
+		m.x += float64(p * x)
+		m.y += float64(p * y)
+	}
+}
+
+// take makes d the draft of those regions that are listed.
+func (d *draft) take(regions []moments, listed []int32, worth float64) {
+	d.regions = slices.Grow(d.regions[:0], len(listed))
+	for _, i := range listed {
+		d.regions = append(d.regions, regions[i])
+	}
+	d.worth = worth
+}
+
+// copyFrom makes d equal to from, without the votes.
+func (d *draft) copyFrom(from *draft) {
+	d.regions = append(d.regions[:0], from.regions...)
+	d.sites = append(d.sites[:0], from.sites...)
+	d.worth = from.worth
+}
