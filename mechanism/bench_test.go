@@ -1,7 +1,9 @@
 package mechanism
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -21,7 +23,7 @@ type setting struct {
 
 const benchPath = 256
 
-func settings(b *testing.B) []setting {
+func settings(b *testing.B, o Options) []setting {
 	b.Helper()
 	var all []setting
 	for _, c := range []struct {
@@ -32,11 +34,11 @@ func settings(b *testing.B) []setting {
 		{"dense", denseModel(b, 32, 32)},
 		{"map", denseModel(b, 1000, 1000)},
 	} {
-		s := newSanitizer(b, c.model, Options{Epsilon: 1, Delta: .01})
+		s := newSanitizer(b, c.model, o)
 		const warm = 200
 		path := walk(c.model, 1, warm+benchPath)
 		var state State
-		set := setting{name: c.name, sanitizer: s, cells: path[warm:], step: warm}
+		set := setting{name: strings.TrimPrefix(o.Mechanism+" "+c.name, " "), sanitizer: s, cells: path[warm:], step: warm}
 		for i, cell := range path {
 			if i >= warm {
 				set.states = append(set.states, copyState(&state))
@@ -53,8 +55,20 @@ func settings(b *testing.B) []setting {
 	return all
 }
 
+// BenchmarkStep measures whole steps under the default mechanism and under the codebook, at one ε
+// and at a larger one. Each mechanism's steps have the priors that its own releases lead to, which
+// are narrower under the codebook.
 func BenchmarkStep(b *testing.B) {
-	for _, set := range settings(b) {
+	sets := settings(b, Options{Epsilon: 1, Delta: .01})
+	for _, epsilon := range []float64{1, 4} {
+		for _, set := range settings(b, Options{
+			Mechanism: law.Codebook, Epsilon: epsilon, Delta: .01,
+		}) {
+			set.name += fmt.Sprintf(" ε=%v", epsilon)
+			sets = append(sets, set)
+		}
+	}
+	for _, set := range sets {
 		for _, release := range []bool{true, false} {
 			name := set.name + "/release"
 			if !release {
@@ -98,7 +112,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func BenchmarkStage(b *testing.B) {
-	for _, set := range settings(b) {
+	for _, set := range settings(b, Options{Epsilon: 1, Delta: .01}) {
 		s := set.sanitizer
 		n := 0
 		next := func() *State { n++; return &set.states[n%benchPath] }
@@ -129,7 +143,7 @@ func BenchmarkStage(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		for _, name := range law.Names() {
+		for _, name := range law.HullNames() {
 			m := mustMechanism(b, name)
 			stage("draw/"+name, func() {
 				m.Prepare(&s.hull, 1)

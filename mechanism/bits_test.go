@@ -35,7 +35,7 @@ func TestBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := bitsHeader + fmt.Sprintf("\nmechanism version %d\n\n", mechanismVersion) +
-		releaseBits(t) + stateBits(t) + latticeBits(t)
+		releaseBits(t) + stateBits(t) + latticeBits(t) + codebookBits(t)
 	if got == string(stored) {
 		return
 	}
@@ -181,6 +181,27 @@ func stateBits(t *testing.T) string {
 		}
 		fmt.Fprintf(&b, "\nstate %s %s\n%x\n", s.options.Mechanism, s.options.Inference,
 			appendFirstVersion(nil, &state))
+	}
+	return b.String()
+}
+
+// codebookBits releases along a walk under the codebook mechanism and encodes the state after each
+// step.
+func codebookBits(t *testing.T) string {
+	t.Helper()
+	model := denseModel(t, 6, 5)
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
+	var b strings.Builder
+	for _, epsilon := range []float64{.9, 4} {
+		s := newSanitizer(t, model, Options{Epsilon: epsilon, Mechanism: law.Codebook})
+		var state State
+		for i, cell := range []grid.Cell{14, 15, 29, 22, 21} {
+			out := mustStep(t, s, &state, Input{
+				User: "bits", Step: int64(10 + i*i), Cell: cell, Release: true,
+			})
+			fmt.Fprintf(&b, "\ncodebook ε=%v %d: %x %x\n%x\n", epsilon, cell, out.Release.X,
+				out.Release.Y, state.AppendBinary(nil))
+		}
 	}
 	return b.String()
 }

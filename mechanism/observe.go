@@ -35,7 +35,9 @@ var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last
 // the observer's posterior, estimate and radius are the sanitizer's, bit for bit. BetweenSkip,
 // SameStepDrop with something withheld, and SpentSuppress leave records out. The observer takes a
 // report without a record together with the next one, as one prediction over both steps: posteriors
-// then differ by the rounding to float32 and the pruning that the sanitizer did in between.
+// then differ by the rounding to float32 and the pruning that the sanitizer did in between. Under
+// Codebook such a difference moves code points a little, and a cell on the border of two of them
+// can vote otherwise for the observer.
 //
 // State.Releases must be the number of releases before those that are shown to Observe. Cost: that
 // of Step.
@@ -61,7 +63,11 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	}
 	s.foresee(state, seen)
 	s.arrange()
-	s.book(state, seen.Step, seen.Release)
+	z := seen.Release
+	if s.codebook != nil {
+		z = s.codebook.Place(s.codebook.Nearest(z))
+	}
+	s.book(state, seen.Step, z)
 	return nil
 }
 
@@ -78,7 +84,8 @@ func (s *Sanitizer) foresee(state *State, seen Seen) {
 // Snap returns the release that a place stands for after it was written in degrees. Under Lattice
 // that is the nearest point of the lattice, with the very bits that were released as long as the
 // writing is off by less than half a step. Under the other mechanisms it is the place itself, whose
-// last bits are lost; posteriors then differ by as little.
+// last bits are lost; posteriors then differ by as little. Only under Codebook nothing is lost:
+// Observe takes a place for the nearest code point.
 func (s *Sanitizer) Snap(p grid.Point) grid.Point {
 	if s.options.Mechanism != law.Lattice {
 		return p

@@ -53,9 +53,12 @@ const (
 // Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision.
 // Everything else has one, so Options{Epsilon: e, Delta: d} is complete.
 type Options struct {
-	// Mechanism is law.Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
+	// Mechanism is law.Lattice, Codebook, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
+	// Under Codebook the location set has no influence on a release: Delta decides only what
+	// Outcome.SetSize counts, no cell drifts, and padding does nothing.
 	Mechanism string
-	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate.
+	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate. Under
+	// Codebook both are the same, since every cell is released as itself.
 	Inference string
 	// Isotropy is law.IsotropyClosedForm or law.IsotropySampled, for PIM only; empty means
 	// IsotropyClosedForm.
@@ -64,8 +67,9 @@ type Options struct {
 	// law.DefaultSubdivision. See law.Options.
 	Subdivision int
 	// Epsilon bounds the logarithm of likelihood ratios of one release. It lies between
-	// law.MinEpsilon and law.MaxEpsilon. For Lattice it has at most law.MaxDecimals decimals: it
-	// stands for the number it is written as, the shortest text that gives this float64.
+	// law.MinEpsilon and law.MaxEpsilon. For Lattice and Codebook it has at most law.MaxDecimals
+	// decimals: it stands for the number it is written as, the shortest text that gives this
+	// float64.
 	Epsilon float64
 	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size
 	// of the noise against drift and does not weaken the bound ε. 0 means every cell of positive
@@ -114,7 +118,7 @@ func (o Options) law() law.Options {
 }
 
 // NewMechanism returns the mechanism of Mechanism, Isotropy and Subdivision; the other options do
-// not matter here.
+// not matter here. It fails for Codebook, which is no law.Mechanism.
 func (o Options) NewMechanism() (law.Mechanism, error) { return law.New(o.law()) }
 
 // withDefaults returns o with empty fields filled.

@@ -91,7 +91,7 @@ type Outcome struct {
 	// SetSize is |ΔX| of a new release, else 0.
 	SetSize int
 	// Drift says that the true cell lay outside the location set: secret. False where nothing was
-	// released.
+	// released, and always under Codebook, which releases no cell as another one.
 	Drift bool `json:"-"`
 	// Number is the number of the user's releases so far.
 	Number uint64

@@ -19,7 +19,7 @@ func TestOneCellIsNeverReleased(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	middle := model.Initial.Cells[0]
-	for _, name := range law.Names() {
+	for _, name := range law.HullNames() {
 		out := mustStep(t, newSanitizer(t, model, Options{Mechanism: name, Epsilon: 1, Delta: .1}),
 			new(State), Input{User: "u", Cell: middle, Release: true})
 		if out.SetSize != DefaultMinCells || out.Release == model.Grid.Centre(middle) {
@@ -57,7 +57,7 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(73, 1))
 	src := noise.NewKeyed(noise.KeyFromSeed(73)).Stream(nil)
-	for _, name := range law.Names() {
+	for _, name := range law.HullNames() {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)

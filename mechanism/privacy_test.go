@@ -83,7 +83,7 @@ func worstRatio(m law.Mechanism, epsilon float64, z []grid.Point, places []conve
 // ε-differential privacy.
 func TestEveryReleaseIsPrivate(t *testing.T) {
 	t.Parallel()
-	for _, name := range law.Names() {
+	for _, name := range law.HullNames() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(51, 1))
@@ -213,7 +213,7 @@ func TestPosteriorStaysWithinEpsilonOfPrior(t *testing.T) {
 	paper, pruned := 0.0, 0.0
 	for i := range 400 {
 		s := randomScene(t, r)
-		for _, name := range law.Names() {
+		for _, name := range law.HullNames() {
 			m := mustMechanism(t, name)
 			m.Prepare(&s.hull, s.epsilon)
 			for _, z := range s.releases(src, m) {

@@ -37,7 +37,9 @@ type Sanitizer struct {
 	surrogates locationset.Surrogates
 	nearest    []int32
 	hull       law.SensitivityHull
-	mechanism  law.Mechanism
+	mechanism  law.Mechanism  // nil under Codebook
+	codebook   *law.Quantizer // nil under the other mechanisms
+	emission   []float64      // likelihoods under Codebook
 	places     []convex.Vec
 	inference  Inference
 	estimator  Estimator
@@ -67,21 +69,25 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	if err != nil {
 		return nil, err
 	}
-	noisy, err := o.NewMechanism()
-	if err != nil {
-		return nil, err
-	}
 	if err := o.law().CheckGrid(o.Epsilon, m.Grid); err != nil {
 		return nil, err
 	}
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
 		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
-		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), mechanism: noisy,
+		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution),
 		estimator: Estimator{Place: o.Estimate},
 		cost:      ledger.CostOf(o.Epsilon),
 		window:    ledger.LimitOf(o.Budget.Epsilon),
 		lifetime:  ledger.LimitOf(o.Budget.Lifetime),
+	}
+	if o.Mechanism == law.Codebook {
+		s.codebook, err = law.NewQuantizer(m.Grid, o.Epsilon)
+	} else {
+		s.mechanism, err = o.NewMechanism()
+	}
+	if err != nil {
+		return nil, err
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -109,32 +110,63 @@ func (s *Sanitizer) withhold(state *State, in Input, kind Kind) Outcome {
 
 // release draws and charges a release of the prior's step. Where the key has no noise for the
 // step's day nothing has changed.
-//
-// This is the one place that uses the true cell: to look up its surrogate, which the transcript and
-// the draw are given, and to say whether they differ.
 func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	s.arrange()
-	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
-	facts := s.transcript.complete(in.User, in.Step, state.Releases+1, s.set.Cells, surrogate)
-	source, err := s.streams.On(dayOf(in.Step, s.stepMS), facts)
+	z, drift, err := s.draw(in, state.Releases+1)
 	if err != nil {
 		return Outcome{}, err
 	}
-	s.book(state, in.Step, s.mechanism.Sample(source, surrogate))
+	s.book(state, in.Step, z)
 
 	out := s.predicted(state, in, Released)
 	out.Changed = true
 	out.Epsilon = s.options.Epsilon
-	out.Metric = s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
+	out.Metric = s.metric()
 	out.SetSize = len(s.set.Cells)
-	out.Drift = surrogate != in.Cell
+	out.Drift = drift
 	return out, nil
 }
 
+// draw draws the release of a number, after arrange. This is the one place that uses the true cell:
+// to look up its surrogate, which the transcript and the draw are given, and to say whether they
+// differ; or under Codebook to look up its vote.
+func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
+	day := dayOf(in.Step, s.stepMS)
+	if s.codebook != nil {
+		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook,
+			s.codebook.Vote(in.Cell))
+		source, err := s.streams.On(day, facts)
+		if err != nil {
+			return grid.Point{}, false, err
+		}
+		return s.codebook.Place(s.codebook.Sample(source, in.Cell)), false, nil
+	}
+	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
+	facts := s.transcript.complete(in.User, in.Step, number, s.set.Cells, surrogate)
+	source, err := s.streams.On(day, facts)
+	if err != nil {
+		return grid.Point{}, false, err
+	}
+	return s.mechanism.Sample(source, surrogate), surrogate != in.Cell, nil
+}
+
+// metric says what ε meant for a release, after arrange.
+func (s *Sanitizer) metric() law.Metric {
+	if s.codebook != nil {
+		return s.codebook.Metric()
+	}
+	return s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
+}
+
 // arrange chooses what determines the law of a release, all of it from the prior: set, hull,
-// surrogates, mechanism.
+// surrogates, mechanism; under Codebook the code points, and a set for its size only.
 func (s *Sanitizer) arrange() {
 	g := s.model.Grid
+	if s.codebook != nil {
+		s.set.Choose(s.prior, s.options.Delta)
+		s.codebook.Prepare(s.prior.Cells, s.prior.P)
+		return
+	}
 	s.set.ChoosePadded(g, s.prior, s.options.Delta, s.options.padding())
 	s.hull.OfCells(g, s.set.Cells)
 	s.surrogates.Reset(g, s.set.Cells)
@@ -162,6 +194,11 @@ func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
 // factor. Where no cell can emit z, which only the paper's inference knows, all are 0 and the prior
 // stays.
 func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
+	if s.codebook != nil { // every cell emits as itself: there is one way of inference
+		j := s.codebook.Nearest(z)
+		s.emission = s.codebook.Likelihoods(s.emission, j, s.prior.Cells)
+		return s.emission
+	}
 	if s.options.Inference == InferencePaper {
 		s.places = centres(s.places, s.model.Grid, s.prior.Cells)
 		return s.inference.Paper(s.mechanism, z, s.places)

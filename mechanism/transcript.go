@@ -24,8 +24,8 @@ const Version = mechanismVersion
 // law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
-//	mechanism   name, then the way of isotropy or for the lattice "cell/" and its subdivision,
-//	            with their lengths; version, 8 bytes
+//	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice
+//	            or the code points, with their lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes: of the user's personal model where there is one, else of the popular one
@@ -35,6 +35,12 @@ const Version = mechanismVersion
 //	set         number of cells of ΔX, uvarint; its cells ascending, uvarints: the first one, then
 //	            each minus the one before
 //	cell        4 bytes, the surrogate
+//
+// Under the codebook mechanism the law is that of v(x), the vote of x, over the code points. The
+// code points determine the votes of all cells, and what an answer means. Then set and cell are
+//
+//	points      number of code points, uvarint; of each column and row in steps, uvarints
+//	vote        uvarint
 //
 // The stream is that of the transcript under the key of the day on which the step begins. The day
 // is no field: step and its length determine it.
@@ -53,9 +59,12 @@ type transcript struct {
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	b := appendText(t.buf[:0], "geodither release 3")
 	b = appendText(b, o.Mechanism)
-	if o.Mechanism == law.Lattice {
+	switch o.Mechanism {
+	case law.Lattice:
 		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))
-	} else {
+	case law.Codebook:
+		b = appendText(b, "cell/"+strconv.Itoa(law.CodeSteps))
+	default:
 		b = appendText(b, o.Isotropy)
 	}
 	b = binary.LittleEndian.AppendUint64(b, mechanismVersion)
@@ -74,13 +83,26 @@ func (t *transcript) use(model ID) { copy(t.buf[t.prefix-len(model):t.prefix], m
 func (t *transcript) complete(
 	user string, step int64, number uint64, set []grid.Cell, cell grid.Cell,
 ) []byte {
-	b := appendText(t.buf[:t.prefix], user)
-	b = binary.LittleEndian.AppendUint64(b, uint64(step))
-	b = binary.LittleEndian.AppendUint64(b, number)
-	b = appendCells(b, set)
+	b := appendCells(t.whose(user, step, number), set)
 	b = binary.LittleEndian.AppendUint32(b, uint32(cell))
 	t.buf = b
 	return b
+}
+
+// completeVote returns the transcript of one release from a codebook. It is valid until the next
+// call.
+func (t *transcript) completeVote(
+	user string, step int64, number uint64, codebook *law.Quantizer, vote int,
+) []byte {
+	t.buf = codebook.AppendFacts(t.whose(user, step, number), vote)
+	return t.buf
+}
+
+// whose begins the transcript of one release.
+func (t *transcript) whose(user string, step int64, number uint64) []byte {
+	b := appendText(t.buf[:t.prefix], user)
+	b = binary.LittleEndian.AppendUint64(b, uint64(step))
+	return binary.LittleEndian.AppendUint64(b, number)
 }
 
 // appendCells writes ascending cells as their number and their differences: most sets are patches,

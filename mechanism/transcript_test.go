@@ -149,7 +149,7 @@ func TestTwoSettingsOneKey(t *testing.T) {
 		Cells: []grid.Cell{0, 4, middle, 20, 24},
 		P:     []float64{.24, .24, .04, .24, .24},
 	}
-	for _, name := range law.Names() {
+	for _, name := range law.HullNames() {
 		var hulls [][]convex.Vec
 		release := func(delta float64, cell grid.Cell) Outcome {
 			s := newSanitizer(t, model, Options{

@@ -28,8 +28,8 @@ type run struct {
 }
 
 // patchMass is how much a patch of several columns may hold, in shares of 1/most of the total. With
-// 1.5 a prior that spreads evenly gets a little fewer patches than asked for. As two neighbours in a
-// band hold more than one may, no prior gets more than 4/3 of them and one for each band.
+// 1.5 a prior that spreads evenly gets a little fewer patches than asked for. Two neighbours in a
+// band hold more than one may, so no prior gets more than 4/3 of them and one for each band.
 const patchMass = 1.5
 
 // gather makes patches of a prior on a map of the given width. Cells ascend. Up to most cells stay

@@ -22,7 +22,7 @@ type Flags struct {
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 	f.RegisterConfig(flags, uses)
 	flags.StringVar(&f.mechanism, "mechanism", "",
-		"lattice (default), pim, knorm, laplace or laplace-tight")
+		"lattice (default), codebook, pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"what one release may reveal, a natural logarithm; releases add up")
 	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")

@@ -53,12 +53,12 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 }
 
 // unproved names what the section chooses that has no proof, as key and value; empty: nothing. The
-// guarantee of the lattice is proved for the very bytes that are published. The other mechanisms
-// compute in floating point, whose low bits can give the place away, and the inference of the paper
-// lets the location set depend on the true place.
+// guarantees of the lattice and of the codebook are proved for the very bytes that are published.
+// The other mechanisms compute in floating point, whose low bits can give the place away, and the
+// inference of the paper lets the location set depend on the true place.
 func (c Release) unproved() string {
 	switch {
-	case c.Mechanism != "" && c.Mechanism != law.Lattice:
+	case !law.Options{Name: c.Mechanism}.Exact():
 		return "mechanism " + c.Mechanism
 	case c.Inference == mechanism.InferencePaper:
 		return "inference " + c.Inference

@@ -1,0 +1,260 @@
+package mechanism
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+func mustQuantizer(tb testing.TB, g *grid.Grid, epsilon float64) *law.Quantizer {
+	tb.Helper()
+	q, err := law.NewQuantizer(g, epsilon)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return q
+}
+
+// TestStepReleasesTheVote releases every cell of the map. What comes out is the code point that the
+// codebook of the prior draws with the stream that was asked for. Cells that vote alike cannot be
+// told apart by anything that is published or kept, and no cell drifts.
+func TestStepReleasesTheVote(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, law.Codebook)
+	g := r.model.Grid
+	r.predict(&r.state, r.step)
+	q := mustQuantizer(t, g, r.options.Epsilon)
+	q.Prepare(r.prior.Cells, r.prior.P)
+	size := len(testcase.LocationSet(r.prior, r.options.Delta))
+	streams := noise.NewKeyed(noise.KeyFromSeed(77))
+	type published struct {
+		out   Outcome
+		state []byte
+	}
+	first := map[int]published{}
+	for cell := range grid.Cell(g.Cells()) {
+		out, state := r.release(t, cell)
+		j := q.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), cell)
+		if out.Release != q.Place(j) || out.Drift || out.SetSize != size {
+			t.Fatalf("cell %d: %+v, want code point %d at %v and a set of %d", cell, out, j,
+				q.Place(j), size)
+		}
+		own := published{out, state.AppendBinary(nil)}
+		other, ok := first[q.Vote(cell)]
+		if !ok {
+			first[q.Vote(cell)] = own
+			continue
+		}
+		if own.out != other.out || !bytes.Equal(own.state, other.state) {
+			t.Fatalf("cell %d is told apart from another that votes for %d", cell, q.Vote(cell))
+		}
+	}
+	if len(first) < 2 {
+		t.Errorf("%d votes", len(first))
+	}
+}
+
+// TestCodebookTakesPairsOfWords: every cell's release takes the same pairs of words.
+func TestCodebookTakesPairsOfWords(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	streams := &countedStreams{keyed: noise.NewKeyed(noise.KeyFromSeed(78))}
+	s := sanitizerWith(t, model, streams, Options{Mechanism: law.Codebook, Epsilon: 1})
+	var state State
+	for i, cell := range walk(model, 12, 30) {
+		mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
+	}
+	for cell := range grid.Cell(model.Grid.Cells()) {
+		next := copyState(&state)
+		mustStep(t, s, &next, Input{User: "u", Step: 30, Cell: cell, Release: true})
+		if streams.words == 0 || streams.words%2 == 1 || streams.words > 40 {
+			t.Fatalf("cell %d took %d words", cell, streams.words)
+		}
+	}
+}
+
+// TestCodebookOfOneCell: where the model is sure of a cell its release is that cell's centre, the
+// same for every true cell, and leaves the posterior at the prior.
+func TestCodebookOfOneCell(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	middle := model.Initial.Cells[0]
+	s := newSanitizer(t, model, Options{Mechanism: law.Codebook, Epsilon: 1})
+	for cell := range grid.Cell(model.Grid.Cells()) {
+		var state State
+		out := mustStep(t, s, &state, Input{User: "u", Cell: cell, Release: true})
+		if out.Release != model.Grid.Centre(middle) || out.Metric.Across != 1 ||
+			state.Posterior.Len() != 1 || state.Posterior.P[0] != 1 {
+			t.Fatalf("cell %d: %+v", cell, out)
+		}
+	}
+}
+
+// TestCodebookPosterior: the posterior that is kept stays within a factor of e^ε of any prior, and
+// is Bayes' rule for the law of the release.
+func TestCodebookPosterior(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(54, 1))
+	for i := range 400 {
+		g := testcase.Grid(t, 1+r.IntN(12), 1+r.IntN(12), .34)
+		epsilon := []float64{.01, 1, 4, 10}[i%4]
+		q := mustQuantizer(t, g, epsilon)
+		placed := testcase.Prior(r, g.Cells())
+		q.Prepare(placed.Cells, placed.P)
+		for j := range q.Points() {
+			for _, prior := range []*mobility.Distribution{
+				placed,
+				testcase.Prior(r, g.Cells()),
+			} {
+				likelihood := q.Likelihoods(nil, j, prior.Cells)
+				if ratio := posteriorRatio(prior, likelihood, epsilon); ratio > 1+rounding/epsilon {
+					t.Fatalf("case %d: |ln posterior/prior| = %g ε", i, ratio)
+				}
+				// Rounding to float32 changes a probability by up to 2⁻²⁴ of it.
+				ratio := storeRatio(prior, likelihood, epsilon, -1)
+				if ratio > 1+1e-7/epsilon {
+					t.Fatalf("case %d: |ln posterior/prior| of what is kept = %g ε", i, ratio)
+				}
+			}
+		}
+	}
+}
+
+// TestEveryFactOfACodebookChangesTheStream changes one element after the other, those that all
+// mechanisms have in common and those of the codebook.
+func TestEveryFactOfACodebookChangesTheStream(t *testing.T) {
+	t.Parallel()
+	g, err := grid.Plain(20, 20, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type codebookFacts struct {
+		facts
+		prior mobility.Distribution
+		vote  int
+	}
+	sample := func() codebookFacts {
+		f := codebookFacts{facts: sampleFacts(), vote: 1}
+		f.options = Options{Mechanism: law.Codebook, Epsilon: 3}
+		f.prior = mobility.Distribution{
+			Cells: []grid.Cell{3, 40, 117, 251, 399}, P: []float64{.2, .3, .1, .3, .1},
+		}
+		return f
+	}
+	streams := noise.NewKeyed(noise.KeyFromSeed(9))
+	head := func(f codebookFacts) [4]uint64 {
+		q := mustQuantizer(t, g, 6) // so that ε changes the transcript by itself
+		q.Prepare(f.prior.Cells, f.prior.P)
+		if len(q.Points()) <= f.vote {
+			t.Fatalf("%d code points", len(q.Points()))
+		}
+		var transcript transcript
+		transcript.begin(f.options.withDefaults(), f.grid, f.model, f.stepMS)
+		src := streams.Stream(transcript.completeVote(f.user, f.step, f.number, q, f.vote))
+		return [4]uint64{src.Uint64(), src.Uint64(), src.Uint64(), src.Uint64()}
+	}
+	if head(sample()) != head(sample()) {
+		t.Error("the same facts gave another stream")
+	}
+	seen := map[[4]uint64]string{head(sample()): "no change"}
+	for _, c := range []struct {
+		name   string
+		change func(*codebookFacts)
+	}{
+		{"mechanism", func(f *codebookFacts) { f.options.Mechanism = law.Lattice }},
+		{"epsilon", func(f *codebookFacts) { f.options.Epsilon = 3 + 0x1p-51 }},
+		{"grid", func(f *codebookFacts) { f.grid[7] = 1 }},
+		{"model", func(f *codebookFacts) { f.model[7] = 1 }},
+		{"step length", func(f *codebookFacts) { f.stepMS++ }},
+		{"user", func(f *codebookFacts) { f.user = "ac" }},
+		{"step", func(f *codebookFacts) { f.step++ }},
+		{"release number", func(f *codebookFacts) { f.number++ }},
+		{"vote", func(f *codebookFacts) { f.vote = 2 }},
+		{"first vote", func(f *codebookFacts) { f.vote = 0 }},
+		{"a code point", func(f *codebookFacts) { f.prior.Cells[2] = 137 }},
+		{"code points a little", func(f *codebookFacts) { f.prior.P[0] += .01 }},
+		{"fewer code points", func(f *codebookFacts) {
+			f.prior.Cells, f.prior.P = f.prior.Cells[:3], f.prior.P[:3]
+		}},
+	} {
+		f := sample()
+		c.change(&f)
+		h := head(f)
+		if other, ok := seen[h]; ok {
+			t.Errorf("%s: the stream is that of %s", c.name, other)
+		}
+		seen[h] = c.name
+	}
+	// What acts through nothing but the prior is no fact of its own.
+	f := sample()
+	f.options.Isotropy, f.options.Subdivision, f.options.Delta = law.IsotropySampled, 7, .3
+	if seen[head(f)] != "no change" {
+		t.Error("what a codebook does not have changes its stream")
+	}
+}
+
+// TestCodebookIgnoresDelta: δ changes the size that is reported, and nothing else.
+func TestCodebookIgnoresDelta(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	var first []byte
+	sizes := map[int]bool{}
+	for _, delta := range []float64{0, .01, .5} {
+		s := newSanitizer(t, model, Options{Mechanism: law.Codebook, Epsilon: 2, Delta: delta})
+		var state State
+		size := 0
+		for i, cell := range walk(model, 13, 60) {
+			out := mustStep(t, s, &state,
+				Input{User: "u", Step: int64(i), Cell: cell, Release: true})
+			size = out.SetSize
+		}
+		sizes[size] = true
+		if first == nil {
+			first = state.AppendBinary(nil)
+		}
+		if !slices.Equal(first, state.AppendBinary(nil)) {
+			t.Errorf("δ = %v leads to another state", delta)
+		}
+	}
+	if len(sizes) != 3 {
+		t.Errorf("sizes %v", sizes)
+	}
+}
+
+// TestCodebookErrs: over a walk the estimate under the codebook is nearer to the truth than under
+// the lattice, and nearer than without any release.
+func TestCodebookErrs(t *testing.T) {
+	t.Parallel()
+	model := denseModel(t, 32, 32)
+	path := walk(model, 14, 1500)
+	err := func(name string, epsilon float64) float64 {
+		s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: epsilon, Delta: .01})
+		var state State
+		sum := 0.0
+		for i, cell := range path {
+			out := mustStep(t, s, &state, Input{
+				User: "u", Step: int64(i), Cell: cell, Release: name != "",
+			})
+			sum += out.Estimate.Distance(model.Grid.Centre(cell))
+		}
+		return sum / float64(len(path))
+	}
+	for _, epsilon := range []float64{1, 2, 4} {
+		blind, lattice, codebook := err("", epsilon), err(law.Lattice, epsilon),
+			err(law.Codebook, epsilon)
+		text := fmt.Sprintf("ε = %v: codebook %.3f km, lattice %.3f, blind %.3f", epsilon, codebook,
+			lattice, blind)
+		t.Log(text)
+		if codebook > .8*lattice || codebook > .8*blind {
+			t.Error(text)
+		}
+	}
+}
