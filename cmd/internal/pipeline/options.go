@@ -37,6 +37,10 @@ type Options struct {
 	// a name that no other has: if it is back within SessionTimeout, nothing moves.
 	InstanceID string
 
+	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
+	// for a service that goes through all there is, for ever.
+	Windows []Window
+
 	// SkipLost goes on where retention has removed raw records that were not
 	// processed yet. Otherwise the service stops.
 	SkipLost bool

@@ -91,17 +91,6 @@ type ReplayPartition struct {
 // ErrSpend says that a replay would be a second release.
 var ErrSpend = errors.New("the replay would be a second release of the same fixes")
 
-// replayWindow is one partition's part of a replay.
-type replayWindow struct {
-	origin, from, end int64
-	settings          []byte
-	amended           []engine.Amended
-	second            bool            // the records say that they depend on second releases
-	refused           *engine.Offsets // refused again, as in the first release
-}
-
-func (w replayWindow) empty() bool { return w.end <= w.origin || w.end <= w.from }
-
 // options are those of the service that replays.
 func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 	r.Group = cmp.Or(r.Group, o.Group+".replay."+r.Output)
@@ -394,7 +383,7 @@ const tagBytes = 16
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
 // from another. So are the versions of the model, which no mark of its own has.
-func (p ReplayPartition) window(settings []byte, output string) replayWindow {
+func (p ReplayPartition) window(settings []byte, output string) Window {
 	h := sha256.New()
 	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
 	if p.second {
@@ -404,12 +393,12 @@ func (p ReplayPartition) window(settings []byte, output string) replayWindow {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:tagBytes]...)
-	w := replayWindow{
-		origin: p.Origin, from: p.From, end: p.To,
-		settings: tag, amended: p.amended, second: p.second,
+	w := Window{
+		Origin: p.Origin, From: p.From, End: p.To,
+		Settings: tag, Amended: p.amended, Second: p.second,
 	}
 	if !p.second {
-		w.refused = p.refused
+		w.Refused = p.refused
 	}
 	return w
 }

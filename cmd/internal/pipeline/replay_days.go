@@ -33,7 +33,7 @@ func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *topics.R
 	if !again {
 		to = part.To
 	}
-	records, doubtful, err := p.first.countDays(ctx, raw, part, to)
+	records, doubtful, err := p.countDays(ctx, raw, part, to)
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,10 @@ func (p *planner) open(ctx context.Context, topic string, partition int32) (r *t
 
 // countDays counts the raw records from the origin up to an offset, and those of them before
 // the range's end whose day the key lacks and that were not refused: their noise may be needed.
-func (o Options) countDays(ctx context.Context, raw *topics.Reader, part *ReplayPartition,
+func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *ReplayPartition,
 	to int64,
 ) (records, doubtful int64, err error) {
+	o := p.first
 	codec, err := schemas.NewCodec(o.RawEncoding)
 	if err != nil {
 		return 0, 0, err

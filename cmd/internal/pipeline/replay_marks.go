@@ -34,7 +34,7 @@ func (p *planner) shorten(part *ReplayPartition, own task.Mark) bool {
 		if n := len(try.amended); n < len(part.amended) {
 			try.To = min(try.To, part.amended[n].From)
 		}
-		if bytes.Equal(own.Settings, try.window(p.settings, p.r.Output).settings) {
+		if bytes.Equal(own.Settings, try.window(p.settings, p.r.Output).Settings) {
 			*part = try
 			return true
 		}

@@ -13,13 +13,20 @@ import (
 // TestReplayShortened: a replay that is taken up again after the service has adopted another
 // version ends before that one, and is no other replay; one that has come past it is.
 func TestReplayShortened(t *testing.T) {
-	two, three := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
+	version := func(n int64, stay float64) *engine.Version {
+		m := engine.Material{Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, stay)}
+		v, _, err := engine.NewVersion(servicetest.StepTime(n), "model.avro",
+			func() (*engine.Material, error) { return &m, nil })
+		servicetest.OK(t, err)
+		return v
+	}
+	two, three := version(3, 4), version(5, 5)
 	settings := []byte("settings")
 	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}}}
 	now := begun
 	now.To, now.amended = 200, []engine.Amended{{From: 10, Version: two}, {From: 90, Version: three}, {From: 95, Version: two}}
 	mark := func(part ReplayPartition, input int64) task.Mark {
-		return task.Mark{Input: input, Settings: part.window(settings, "again").settings}
+		return task.Mark{Input: input, Settings: part.window(settings, "again").Settings}
 	}
 	other := begun
 	other.From = 3

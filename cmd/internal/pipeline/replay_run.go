@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -36,17 +34,16 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 		return plan, err
 	}
 	replayed, r := r.options(o.WithDefaults())
+	settings := o.Fingerprint()
+	for _, p := range plan.Partitions {
+		replayed.Windows = append(replayed.Windows, p.window(settings, r.Output))
+	}
 	s, err := NewService(replayed)
 	if err != nil {
 		return plan, err
 	}
-	s.windows = make([]replayWindow, len(plan.Partitions))
-	settings := o.Fingerprint()
-	for i, p := range plan.Partitions {
-		s.windows[i] = p.window(settings, r.Output)
-	}
 	if !plan.Identical {
-		s.log.Warn("the replay is a second release", "users", plan.Cost.Users,
+		replayed.Logger.Warn("the replay is a second release", "users", plan.Cost.Users,
 			"epsilon", plan.Cost.Epsilon, "epsilon_user_max", plan.Cost.UserMax,
 			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already", plan.Spent.Epsilon)
 	}
@@ -55,7 +52,7 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		done <- plan.await(ctx, s, r.Progress)
+		done <- plan.await(ctx, replayed, r.Progress)
 		cancel() // a clean stop, as at a signal
 	}()
 	err = s.Run(ctx)
@@ -135,11 +132,14 @@ func (c ReplayCost) words(each float64) string {
 
 // await waits until the group has committed the whole range, in all partitions
 // and whoever did it. A context that ends before is no error.
-func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, total int64)) error {
+func (p *ReplayPlan) await(
+	ctx context.Context, o Options, progress func(done, total int64),
+) error {
+	client := o.Client()
 	var at, total int64
 	for i := range p.Partitions {
-		if w := s.windows[i]; !w.empty() {
-			total += w.end - w.origin
+		if w := o.Windows[i]; !w.Empty() {
+			total += w.End - w.Origin
 		}
 	}
 	ticker := time.NewTicker(endInterval)
@@ -152,11 +152,12 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 		}
 		p.Done, at = true, 0
 		for i := range p.Partitions {
-			w := s.windows[i]
-			if w.empty() {
+			w := o.Windows[i]
+			if w.Empty() {
 				continue
 			}
-			committed, found, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: CallPatience}, s.options.Group, s.options.Topics.Raw, int32(i))
+			committed, found, err := consumer.Committed(ctx, client,
+				wire.Options{RetryTimeout: CallPatience}, o.Group, o.Topics.Raw, int32(i))
 			if ctx.Err() != nil {
 				p.Done = false
 				return nil
@@ -165,9 +166,9 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 			// find out whether it is more, and say so.
 			if err == nil && found {
 				p.Partitions[i].Committed = committed
-				at += max(0, min(committed, w.end)-w.origin)
+				at += max(0, min(committed, w.End)-w.Origin)
 			}
-			p.Done = p.Done && err == nil && found && committed >= w.end
+			p.Done = p.Done && err == nil && found && committed >= w.End
 		}
 		if progress != nil {
 			progress(at, total)
@@ -176,27 +177,4 @@ func (p *ReplayPlan) await(ctx context.Context, s *Service, progress func(done, 
 			return nil
 		}
 	}
-}
-
-// windowed publishes what a processor makes of the records from where publishing
-// begins; those before it are for the states.
-type windowed struct {
-	*engine.Processor
-	window replayWindow
-}
-
-// Process implements task.Processor.
-func (w *windowed) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	p := w.Processor
-	tally := p.Tally()
-	before := *tally
-	if err := p.Process(rec, state, fx); err != nil {
-		return err
-	}
-	if rec.Offset < w.window.from {
-		fx.Output, fx.DeadLetters = fx.Output[:0], fx.DeadLetters[:0]
-		before.RecordsIn = tally.RecordsIn
-		*tally = before
-	}
-	return nil
 }

@@ -44,8 +44,6 @@ type Service struct {
 
 	probation *probation // nil: nothing to look at, as in a replay, or not begun
 
-	windows []replayWindow // of a replay, by partition; nil: all there is, for ever
-
 	mu      sync.Mutex
 	failure error // the first fatal one
 	stop    context.CancelFunc
@@ -82,6 +80,9 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
+// replays reports whether the service goes through windows only, after another one.
+func (s *Service) replays() bool { return s.options.Windows != nil }
+
 // Run works until the context ends, and then finishes or aborts the open
 // transactions, leaves the group and returns nil. It returns the first error
 // that trying again does not help against.
@@ -96,7 +97,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
-	if s.windows == nil {
+	if !s.replays() {
 		err := s.checkAdopted(ctx)
 		if err == nil {
 			err = s.checkPlacement(ctx)
@@ -211,7 +212,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, g *group.Gene
 		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, topics.Growing))
 		return
 	}
-	if s.windows != nil && (int(partition) >= len(s.windows) || s.windows[partition].empty()) {
+	if s.replays() && (int(partition) >= len(s.options.Windows) || s.options.Windows[partition].Empty()) {
 		return // nothing to replay here
 	}
 	defer s.outages.gone(caller(partition))

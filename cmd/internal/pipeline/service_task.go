@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
 
@@ -56,19 +55,14 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 			acceptLost: o.AcceptLost,
 		},
 	}
-	var work task.Processor = timed{processor, &o.Counters.Busy}
+	var work task.Processor = processor
 	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
-	if s.windows != nil {
-		w := s.windows[partition]
+	if s.replays() {
+		w := o.Windows[partition]
 		amends = nil // its versions are those of the first release
-		processor.Use(w.amended)
-		processor.Refuse(w.refused)
-		if w.second {
-			processor.Note(schemas.SecondRelease)
-		}
-		work, options.Settings = timed{&windowed{processor, w}, &o.Counters.Busy}, w.settings
+		work, options.Settings = w.processor(processor), w.Settings
 		// Not at whatever retention has left when it begins.
-		options.Start, options.Begin, options.End = task.At, w.origin, w.end
+		options.Start, options.Begin, options.End = task.At, w.Origin, w.End
 	}
 	return task.New(task.Dependencies{
 		Input: reads, Changelog: changelog,
@@ -78,7 +72,7 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},
 		Store:     store.Partition(partition),
-		Processor: work,
+		Processor: timed{work, &o.Counters.Busy},
 		Amender:   amends,
 	}, options)
 }

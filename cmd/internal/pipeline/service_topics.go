@@ -79,7 +79,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	t := s.options.Topics
 	// First, since what is made here would hide it.
 	check := s.options.AccountCheck(s.client, o)
-	check.Replays = s.windows != nil
+	check.Replays = s.replays()
 	if err := check.Before(ctx); err != nil {
 		return ready{}, err
 	}
