@@ -14,13 +14,14 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 type replayFlags struct {
 	config   string
 	from, to string
-	options  pipeline.ReplayOptions
+	options  replay.Options
 	dry      bool
 	asJSON   bool
 }
@@ -94,7 +95,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		begun.Do(func() { bar.Phase("replaying", nil) }) // at a rate of its own
 		bar.Count(done, total, "raw records")
 	}
-	plan, err := pipeline.Replay(cmd.Context(), options, f.options)
+	plan, err := replay.Run(cmd.Context(), options, f.options)
 	bar.Done()
 	switch {
 	case err != nil:
@@ -110,7 +111,7 @@ func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options pipeline
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
 	f.options.Planning = bar.Counter("raw records")
-	plan, err := pipeline.PlanReplay(cmd.Context(), options, f.options)
+	plan, err := replay.NewPlan(cmd.Context(), options, f.options)
 	bar.Done()
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options pipeline
 
 // refused says what to do about a second release.
 func refused(err error) error {
-	if errors.Is(err, pipeline.ErrSpend) {
+	if errors.Is(err, replay.ErrSpend) {
 		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
 	}
 	return err
@@ -145,7 +146,7 @@ func parseBound(flag, text string) (topics.Bound, error) {
 }
 
 // print prints a plan, or what was done.
-func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
+func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if f.asJSON {
 		return json.NewEncoder(out).Encode(plan)
 	}
@@ -183,14 +184,14 @@ func (f *replayFlags) print(out io.Writer, plan pipeline.ReplayPlan) error {
 	}
 	fmt.Fprintf(out, "release    a second one, at up to ε = %g a release; it needs --spend-again\n", plan.Epsilon)
 	printCost(out, "cost", plan.Cost)
-	if plan.Spent != (pipeline.ReplayCost{}) {
+	if plan.Spent != (replay.Cost{}) {
 		printCost(out, "spent", plan.Spent)
 	}
 	return nil
 }
 
 // printCost prints what second releases cost, or have cost by now.
-func printCost(out io.Writer, name string, c pipeline.ReplayCost) {
+func printCost(out io.Writer, name string, c replay.Cost) {
 	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n",
 		name, c.Epsilon, c.Users, c.UserMax)
 	if c.BeforeFrom > 0 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 )
 
 // replay starts the command in a process of its own, which can be killed.
@@ -57,7 +57,7 @@ func TestReplayCommand(t *testing.T) {
 	output := s.prefix + "again.sanitized"
 	r := succeed(t, "replay", "-c", s.config, "--output-topic", output, "--dry-run")
 	requireWords(t, r.out, "process from", "none: byte for byte the first release", output)
-	var plan pipeline.ReplayPlan
+	var plan replay.Plan
 	r = succeed(t, "replay", "-c", s.config, "--output-topic", output, "--from", "5", "--to", "2100-01-01T00:00:00Z", "--dry-run", "--json")
 	if err := json.Unmarshal([]byte(r.out), &plan); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestReplaySecondRelease(t *testing.T) {
 	}
 	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one", "needs --spend-again", "before --from", "users with published records")
 	var plan, done, again struct {
-		Cost, Spent pipeline.ReplayCost
+		Cost, Spent replay.Cost
 		Done        bool
 		Identical   bool
 	}
@@ -110,7 +110,7 @@ func TestReplaySecondRelease(t *testing.T) {
 	// it is done: there is nothing to refuse
 	read(&again, succeed(t, with("--json", "--dry-run")...))
 	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 || plan.Cost.BeforeFrom <= 0 ||
-		plan.Spent != (pipeline.ReplayCost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
+		plan.Spent != (replay.Cost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
 		t.Errorf("planned %+v, done %+v, asked again %+v", plan, done, again)
 	}
 	requireWords(t, succeed(t, args...).out, "done:", "spent", fmt.Sprintf("ε = %g in all", plan.Cost.Epsilon))

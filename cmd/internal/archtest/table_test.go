@@ -214,23 +214,24 @@ var table = map[string]rule{
 	"cmd/internal/pipeline": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/kafkaconn",
-			"cmd/internal/rerun", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/noise",
-			"producer", "schemas", "state",
+			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
+			"consumer/task", "consumer/wire", "producer", "schemas", "state",
 		},
-		third: []string{kafkaGo, sync},
+		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/inspect",
-			"cmd/internal/repair", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism/grid",
-			"mechanism/law", "mechanism/mobility", "producer/partition", franz, pebble,
+			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism",
+			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer/partition",
+			franz, pebble,
 		},
 	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/inspect",
-			"cmd/internal/pipeline", "cmd/internal/repair", "cmd/internal/servicetest",
-			"cmd/internal/topics", "cmd/internal/verify", "mechanism/mobility",
+			"cmd/internal/pipeline", "cmd/internal/repair", "cmd/internal/replay",
+			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
+			"mechanism/mobility",
 		},
 	},
 	"cmd/internal/inspect": {
@@ -276,6 +277,17 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "producer",
+		},
+	},
+	"cmd/internal/replay": {
+		ours: []string{
+			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/pipeline",
+			"cmd/internal/rerun", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/noise", "schemas",
+		},
+		third: []string{kafkaGo, sync},
+		tests: []string{
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -403,10 +415,11 @@ var table = map[string]rule{
 	"cmd/internal/kafkatest": {
 		tests: []string{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/pipeline",
-			"cmd/internal/repair", "cmd/internal/topics", "cmd/internal/verify", "consumer",
-			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "mechanism",
-			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer",
-			"producer/partition", "schemas", franz, kafkaGo,
+			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/topics",
+			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
+			"schemas", franz, kafkaGo,
 		},
 	},
 	"cmd/internal/servicetest": {
@@ -457,12 +470,13 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
-			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/modelfit",
-			"cmd/internal/modelview", "cmd/internal/pipeline", "cmd/internal/records",
-			"cmd/internal/repair", "cmd/internal/sanitize", "cmd/internal/topics",
-			"cmd/internal/tuning", "cmd/internal/verify", "consumer", "mechanism",
-			"mechanism/aggregate", "mechanism/evaluation/audit", "mechanism/evaluation/compare",
+			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
+			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/kafkaconn",
+			"cmd/internal/modelfit", "cmd/internal/modelview", "cmd/internal/pipeline",
+			"cmd/internal/records", "cmd/internal/repair", "cmd/internal/replay",
+			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/tuning",
+			"cmd/internal/verify", "consumer", "mechanism", "mechanism/aggregate",
+			"mechanism/evaluation/audit", "mechanism/evaluation/compare",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
 			"mechanism/law", "mechanism/mobility", "mechanism/noise", "schemas",
 		},

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/producer"
 )
@@ -45,10 +45,10 @@ func TestAbortedInputFirst(t *testing.T) {
 		}
 	}
 	w.verified(o)
-	again := pipeline.ReplayOptions{Output: w.prefix + "again"}
-	plan, err := pipeline.Replay(w.within(patience), o, again)
+	again := replay.Options{Output: w.prefix + "again"}
+	plan, err := replay.Run(w.within(patience), o, again)
 	w.ok(err)
-	if !plan.Identical || !plan.Done || plan.Cost != (pipeline.ReplayCost{}) {
+	if !plan.Identical || !plan.Done || plan.Cost != (replay.Cost{}) {
 		t.Errorf("a replay under the same settings is another release: %+v", plan)
 	}
 	for p := range int32(w.partitions) {
@@ -77,9 +77,9 @@ func TestReplaySpends(t *testing.T) {
 
 	dearer := o
 	dearer.Release.Epsilon = 2
-	sums := func(r pipeline.ReplayOptions) (pipeline.ReplayPlan, map[string]float64) {
+	sums := func(r replay.Options) (replay.Plan, map[string]float64) {
 		r.SpendAgain = true
-		plan, err := pipeline.Replay(w.within(patience), dearer, r)
+		plan, err := replay.Run(w.within(patience), dearer, r)
 		w.ok(err)
 		sums := map[string]float64{}
 		for p := range int32(w.partitions) {
@@ -95,13 +95,13 @@ func TestReplaySpends(t *testing.T) {
 		}
 		return plan, sums
 	}
-	last := pipeline.ReplayOptions{Output: w.prefix + "last", From: from}
-	refused, err := pipeline.Replay(w.within(patience), dearer, last)
-	if !errors.Is(err, pipeline.ErrSpend) ||
+	last := replay.Options{Output: w.prefix + "last", From: from}
+	refused, err := replay.Run(w.within(patience), dearer, last)
+	if !errors.Is(err, replay.ErrSpend) ||
 		!strings.Contains(err.Error(), "Different: release.epsilon;") {
 		t.Fatalf("the replay is not refused: %v", err)
 	}
-	_, whole := sums(pipeline.ReplayOptions{Output: w.prefix + "whole"})
+	_, whole := sums(replay.Options{Output: w.prefix + "whole"})
 	plan, part := sums(last)
 	var all, published float64
 	for user, epsilon := range part {

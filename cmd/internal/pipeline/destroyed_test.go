@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -39,17 +40,17 @@ func TestAdvanceTheKey(t *testing.T) {
 		}
 	}
 	for _, again := range []bool{false, true} {
-		_, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "gone", SpendAgain: again})
+		_, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "gone", SpendAgain: again})
 		if !errors.Is(err, noise.ErrDestroyed) || !strings.Contains(err.Error(), o.Key.FirstDay().String()) {
 			t.Errorf("spend again %t: planned, %v", again, err)
 		}
-		if _, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "gone", SpendAgain: again}); !errors.Is(err, noise.ErrDestroyed) {
+		if _, err := replay.Run(t.Context(), o, replay.Options{Output: "gone", SpendAgain: again}); !errors.Is(err, noise.ErrDestroyed) {
 			t.Errorf("spend again %t: replayed, %v", again, err)
 		}
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := atwork.Replay(t, older, pipeline.ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, older, replay.Options{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
@@ -91,7 +92,7 @@ func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers,
 		t.Errorf("with the older key, %d fixes refused, want %d: %+v", sum, refused, report)
 	}
 	first.Read(t)
-	plan := atwork.Replay(t, older, pipeline.ReplayOptions{Output: output})
+	plan := atwork.Replay(t, older, replay.Options{Output: output})
 	if !plan.Identical || plan.Cost.Epsilon != 0 {
 		t.Errorf("with the older key the replay is another release: %+v", plan.Partitions)
 	}
@@ -116,7 +117,7 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, o, replay.Options{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}
@@ -128,7 +129,7 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 
 	// Without the dead letters nothing says what was refused but the states.
 	w.DeleteTopic(t, o.Topics.DeadLetters, false)
-	if plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "own"}); err != nil || !plan.Identical {
+	if plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "own"}); err != nil || !plan.Identical {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
@@ -148,12 +149,12 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 // free where the dead letters do not say what was refused.
 func requireUnknown(t *testing.T, whole pipeline.Options) {
 	t.Helper()
-	r := pipeline.ReplayOptions{Output: "unknown"}
-	plan, err := pipeline.PlanReplay(t.Context(), whole, r)
+	r := replay.Options{Output: "unknown"}
+	plan, err := replay.NewPlan(t.Context(), whole, r)
 	if err != nil || plan.Identical || plan.Cost.Epsilon == 0 {
 		t.Errorf("without dead letters: %v, identical %t at ε = %g", err, plan.Identical, plan.Cost.Epsilon)
 	}
-	if _, err := pipeline.Replay(t.Context(), whole, r); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
+	if _, err := replay.Run(t.Context(), whole, r); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
 		t.Errorf("without dead letters it is replayed: %v", err)
 	}
 }
@@ -172,7 +173,7 @@ func TestDeadLettersAgedOut(t *testing.T) {
 		if gone {
 			w.DeleteTopic(t, o.Topics.DeadLetters, false)
 		}
-		plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "again"})
+		plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"})
 		if err != nil || !plan.Identical {
 			t.Errorf("dead letters gone %t: %v, %+v", gone, err, plan.Partitions)
 		}
@@ -197,7 +198,7 @@ func TestDroppedOnADestroyedDay(t *testing.T) {
 	}
 	first := w.Answers(t, "first")
 	first.Read(t)
-	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"})
+	plan := atwork.Replay(t, o, replay.Options{Output: "again"})
 	if !plan.Identical {
 		t.Errorf("the replay is another release: %+v", plan.Partitions)
 	}

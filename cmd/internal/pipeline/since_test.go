@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -18,7 +19,7 @@ func requireFirstRelease(tb testing.TB, o pipeline.Options, output string) {
 	if report := atwork.Verify(tb, o); !report.Verified {
 		tb.Errorf("the service's output does not verify: %+v", report)
 	}
-	plan, err := pipeline.PlanReplay(tb.Context(), o, pipeline.ReplayOptions{Output: output})
+	plan, err := replay.NewPlan(tb.Context(), o, replay.Options{Output: output})
 	servicetest.OK(tb, err)
 	if !plan.Identical {
 		tb.Errorf("a replay under the same settings is not the first release: %+v", plan.Partitions)
@@ -43,7 +44,7 @@ func TestAbortedFirst(t *testing.T) {
 	requireFirstRelease(t, o, "again")
 	first := w.Answers(t, "first")
 	first.Read(t)
-	again := atwork.Replayed(t, w, atwork.Replay(t, o, pipeline.ReplayOptions{Output: "again"}))
+	again := atwork.Replayed(t, w, atwork.Replay(t, o, replay.Options{Output: "again"}))
 	servicetest.RequireSame(t, first.Out, again.Out)
 	servicetest.RequireSame(t, first.Dead, again.Dead)
 }
@@ -74,7 +75,7 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 					p.NotVerified)
 			}
 		}
-		if plan, err := pipeline.PlanReplay(t.Context(), o, pipeline.ReplayOptions{Output: "again"}); err != nil ||
+		if plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"}); err != nil ||
 			plan.Identical {
 			t.Errorf("%s: the replay passes for the first release: %v", why, err)
 		}

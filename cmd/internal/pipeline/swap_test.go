@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -158,7 +159,7 @@ func TestSwap(t *testing.T) {
 	}
 	alone := o
 	alone.MaxRecords = 1000
-	plan := atwork.Replay(t, alone, pipeline.ReplayOptions{Output: "alone"})
+	plan := atwork.Replay(t, alone, replay.Options{Output: "alone"})
 	if !plan.Identical || plan.Publish != w.Fed {
 		t.Errorf("the plan of a replay is %+v", plan)
 	}
@@ -197,12 +198,12 @@ func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, i
 
 // interrupted replays with two instances; one is stopped on the way, and both are
 // started again.
-func interrupted(tb testing.TB, w *servicetest.World, o pipeline.Options, output string) (plan pipeline.ReplayPlan) {
+func interrupted(tb testing.TB, w *servicetest.World, o pipeline.Options, output string) (plan replay.Plan) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		_, err := pipeline.Replay(ctx, o, pipeline.ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "a"), Progress: func(done, total int64) {
+		_, err := replay.Run(ctx, o, replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "a"), Progress: func(done, total int64) {
 			if done > total/4 {
 				cancel()
 			}
@@ -212,7 +213,7 @@ func interrupted(tb testing.TB, w *servicetest.World, o pipeline.Options, output
 		}
 	})
 	wait.Go(func() {
-		plan = atwork.Replay(tb, o, pipeline.ReplayOptions{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
+		plan = atwork.Replay(tb, o, replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
 	})
 	wait.Wait()
 	cancel()
@@ -229,7 +230,7 @@ func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o pipeline.Option
 	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a start without a version in use: %v", err)
 	}
-	if _, err := pipeline.Replay(tb.Context(), o, pipeline.ReplayOptions{Output: "without"}); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), id) {
+	if _, err := replay.Run(tb.Context(), o, replay.Options{Output: "without"}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a replay without it: %v", err)
 	}
 	report := atwork.Verify(tb, o)

@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/verify"
@@ -175,11 +176,11 @@ func InspectOptions(o pipeline.Options, user string) inspect.Options {
 }
 
 // Replay runs one instance of a replay to its end.
-func Replay(tb testing.TB, o pipeline.Options, r pipeline.ReplayOptions) pipeline.ReplayPlan {
+func Replay(tb testing.TB, o pipeline.Options, r replay.Options) replay.Plan {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), servicetest.Patience)
 	defer cancel()
-	plan, err := pipeline.Replay(ctx, o, r)
+	plan, err := replay.Run(ctx, o, r)
 	servicetest.OK(tb, err)
 	if !plan.Done {
 		tb.Fatalf("the replay has not ended: %+v", plan)
@@ -188,7 +189,7 @@ func Replay(tb testing.TB, o pipeline.Options, r pipeline.ReplayOptions) pipelin
 }
 
 // Replayed reads what a replay has published.
-func Replayed(tb testing.TB, w *servicetest.World, plan pipeline.ReplayPlan) servicetest.Answers {
+func Replayed(tb testing.TB, w *servicetest.World, plan replay.Plan) servicetest.Answers {
 	tb.Helper()
 	a := servicetest.Answers{
 		Out: w.View(tb, plan.Output, false), Dead: w.View(tb, plan.DeadLetters, false),

@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 // versions finds out which versions of the model count from where: those that the first
 // release has adopted, before the end. Under other settings there is no such thing, and
 // for what would be another release anyway all count by event time alone.
-func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
+func (p *planner) versions(part *PartitionPlan, mark task.Mark) error {
 	part.amended = engine.FromTheStart(p.first.Later)
 	if !bytes.Equal(mark.Settings, p.settings) {
 		return nil
@@ -28,7 +28,7 @@ func (p *planner) versions(part *ReplayPartition, mark task.Mark) error {
 // if it is another. While that ran, the service may have come further and adopted versions that
 // the run knew nothing of. Without an end of its own it then ends before them, as it would
 // have, and not before where it has come to.
-func (p *planner) shorten(part *ReplayPartition, own task.Mark) bool {
+func (p *planner) shorten(part *PartitionPlan, own task.Mark) bool {
 	open := !p.r.To.IsOffset && p.r.To.Time.IsZero()
 	for try := *part; ; try.amended = try.amended[:len(try.amended)-1] {
 		if n := len(try.amended); n < len(part.amended) {

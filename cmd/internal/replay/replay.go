@@ -1,4 +1,7 @@
-package pipeline
+// Package replay runs a range of a raw topic through the mechanism once more, into topics of its
+// own: first a plan (NewPlan), then the run (Run), which is a service with windows. It knows when
+// the result is the first release again, byte for byte, and what it costs if it is a second one.
+package replay
 
 import (
 	"bytes"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -23,8 +27,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// ReplayOptions say what to release once more, and where to.
-type ReplayOptions struct {
+// Options say what to release once more, and where to.
+type Options struct {
 	From, To topics.Bound // From's record is in, To's is not
 	Output   string       // topic of the replayed records
 	Group    string       // default: that of the service, ".replay.", the output topic
@@ -45,15 +49,15 @@ type ReplayOptions struct {
 	Planning func(done, total int64)
 }
 
-// ReplayPlan is what a replay does.
-type ReplayPlan struct {
+// Plan is what a replay does.
+type Plan struct {
 	Output      string `json:"output_topic"`
 	DeadLetters string `json:"dead_letters_topic"`
 	Changelog   string `json:"changelog_topic"`
 	Group       string `json:"group"`
 	StateDir    string `json:"state_dir"`
 
-	Partitions []ReplayPartition `json:"partitions"`
+	Partitions []PartitionPlan `json:"partitions"`
 	// raw offsets to go through: all before a record count for it
 	Read int64 `json:"read"`
 	// of these, to publish the results of; at most so many fixes
@@ -64,16 +68,16 @@ type ReplayPlan struct {
 	Identical bool `json:"identical"`
 	// Cost is what they cost otherwise, from where processing begins to the end of the
 	// range. Spent is what of it is spent already, by this run or an earlier one.
-	Cost    ReplayCost `json:"cost"`
-	Spent   ReplayCost `json:"spent"`
-	Epsilon float64    `json:"epsilon"` // of a release
+	Cost    Cost    `json:"cost"`
+	Spent   Cost    `json:"spent"`
+	Epsilon float64 `json:"epsilon"` // of a release
 
 	Begun bool `json:"begun"` // an earlier run has begun with it
 	Done  bool `json:"done"`  // and there is nothing left to do
 }
 
-// ReplayPartition is one partition of a plan.
-type ReplayPartition struct {
+// PartitionPlan is one partition of a plan.
+type PartitionPlan struct {
 	Partition int32    `json:"partition"`
 	Origin    int64    `json:"origin"`            // raw offset at which processing begins
 	From      int64    `json:"from"`              // at which publishing begins
@@ -92,7 +96,7 @@ type ReplayPartition struct {
 var ErrSpend = errors.New("the replay would be a second release of the same fixes")
 
 // options are those of the service that replays.
-func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
+func (r Options) options(o pipeline.Options) (pipeline.Options, Options) {
 	r.Group = cmp.Or(r.Group, o.Group+".replay."+r.Output)
 	r.StateDir = cmp.Or(r.StateDir, o.StateDir+".replay-"+r.Output)
 	o.Group, o.StateDir = r.Group, r.StateDir
@@ -108,7 +112,7 @@ func (r ReplayOptions) options(o Options) (Options, ReplayOptions) {
 }
 
 // check refuses what would damage the service that made the first release.
-func (r ReplayOptions) check(o Options) error {
+func (r Options) check(o pipeline.Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -137,9 +141,9 @@ func (r ReplayOptions) check(o Options) error {
 
 // planner works out a plan.
 type planner struct {
-	first    Options // of the service
-	replay   Options
-	r        ReplayOptions
+	first    pipeline.Options // of the service
+	replay   pipeline.Options
+	r        Options
 	client   *kafka.Client
 	settings []byte
 	source   []byte
@@ -147,38 +151,38 @@ type planner struct {
 	partitions int // of the raw topic
 }
 
-// PlanReplay works out what a replay would do, and what it would cost: for a second release
+// NewPlan works out what a replay would do, and what it would cost: for a second release
 // that is one pass of the mechanism over the raw records. It writes nothing to Kafka and
-// creates no topic. Its error is the one that Replay would end with, up to its Refusal.
-func PlanReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+// creates no topic. Its error is the one that Run would end with, up to its Refusal.
+func NewPlan(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
 	}
 	replayed, _ := r.options(o.WithDefaults())
-	_, err = NewService(replayed)
+	_, err = pipeline.NewService(replayed)
 	return plan, err
 }
 
 // planTwice plans, and looks a second time where that helps.
-func planTwice(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
-	plan, err := planReplay(ctx, o, r)
+func planTwice(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
+	plan, err := planOnce(ctx, o, r)
 	if errors.Is(err, errUsed) {
 		// Another instance may have begun since the marks were read. Its mark is
 		// committed before its first record is written, so a second look finds it.
-		return planReplay(ctx, o, r)
+		return planOnce(ctx, o, r)
 	}
 	return plan, err
 }
 
-func planReplay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+func planOnce(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
 	if err := r.check(o); err != nil {
-		return ReplayPlan{}, err
+		return Plan{}, err
 	}
 	p := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers)}
 	p.replay, p.r = r.options(p.first)
 	p.settings = p.first.Fingerprint()
-	plan := ReplayPlan{
+	plan := Plan{
 		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
 		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
 	}
@@ -268,7 +272,7 @@ func (p *planner) requireFitting(ctx context.Context) error {
 }
 
 // partition plans one partition, and says whether an earlier run has begun with it.
-func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition, begun bool, err error) {
+func (p *planner) partition(ctx context.Context, n int32) (part PartitionPlan, begun bool, err error) {
 	raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
 	if err != nil {
 		return part, false, err
@@ -287,7 +291,7 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 		// changes nothing. If some are gone that it has not come to, it will stop.
 		first = min(first, own.Origin)
 	}
-	part = ReplayPartition{Partition: n, Origin: max(first, mark.Origin), Committed: -1}
+	part = PartitionPlan{Partition: n, Origin: max(first, mark.Origin), Committed: -1}
 	if part.From, err = p.r.From.Resolve(ctx, raw, part.Origin); err != nil {
 		return part, false, err
 	}
@@ -319,7 +323,7 @@ func (p *planner) partition(ctx context.Context, n int32) (part ReplayPartition,
 }
 
 // resume looks at what an earlier run has left: its last mark, and its offset.
-func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mark) (ReplayPartition, bool, error) {
+func (p *planner) resume(ctx context.Context, part PartitionPlan, own task.Mark) (PartitionPlan, bool, error) {
 	part.begun = true
 	if err := p.takeUp(&part, own); err != nil {
 		return part, true, err
@@ -334,7 +338,7 @@ func (p *planner) resume(ctx context.Context, part ReplayPartition, own task.Mar
 
 // takeUp makes a partition the one that an earlier run has begun with. Whether records are
 // marked as a second release is the earlier run's decision: its topic must not hold both.
-func (p *planner) takeUp(part *ReplayPartition, own task.Mark) error {
+func (p *planner) takeUp(part *PartitionPlan, own task.Mark) error {
 	if p.shorten(part, own) {
 		return nil
 	}
@@ -375,7 +379,7 @@ func (p *planner) differs(mark task.Mark, marked bool, settings topics.Change, f
 }
 
 // empty reports that there is nothing to publish in the partition.
-func (p ReplayPartition) empty() bool { return p.To <= p.Origin || p.To <= p.From }
+func (p PartitionPlan) empty() bool { return p.To <= p.Origin || p.To <= p.From }
 
 // tagBytes is how much of the hash in a replay's settings is kept.
 const tagBytes = 16
@@ -383,7 +387,7 @@ const tagBytes = 16
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
 // from another. So are the versions of the model, which no mark of its own has.
-func (p ReplayPartition) window(settings []byte, output string) Window {
+func (p PartitionPlan) window(settings []byte, output string) pipeline.Window {
 	h := sha256.New()
 	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
 	if p.second {
@@ -393,7 +397,7 @@ func (p ReplayPartition) window(settings []byte, output string) Window {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:tagBytes]...)
-	w := Window{
+	w := pipeline.Window{
 		Origin: p.Origin, From: p.From, End: p.To,
 		Settings: tag, Amended: p.amended, Second: p.second,
 	}

@@ -1,4 +1,4 @@
-package pipeline_test
+package replay_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -15,7 +16,7 @@ import (
 // committed is the group's offset of each partition.
 func committed(tb testing.TB, _ *servicetest.World, o pipeline.Options) []int64 {
 	tb.Helper()
-	plan, err := pipeline.PlanReplay(tb.Context(), o, pipeline.ReplayOptions{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
+	plan, err := replay.NewPlan(tb.Context(), o, replay.Options{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	servicetest.OK(tb, err)
 	var at []int64
 	for _, p := range plan.Partitions {
@@ -44,8 +45,8 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 
 	for _, skip := range []bool{false, true} {
 		o.SkipLost = skip
-		plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "again"})
-		if !errors.Is(err, pipeline.ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
+		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "again"})
+		if !errors.Is(err, replay.ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
 			t.Errorf("with skip_lost %v a replay is planned as %+v, %v", skip, plan, err)
 		}
 		report := atwork.Verify(t, o)
@@ -62,8 +63,8 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 func TestReplayIntoAnotherTopic(t *testing.T) {
 	w := atwork.Served(t, 10, 4)
 	o := atwork.Options(w, "first")
-	atwork.Replay(t, o, pipeline.ReplayOptions{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
-	plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
+	atwork.Replay(t, o, replay.Options{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
+	plan, err := replay.Run(t.Context(), o, replay.Options{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
 	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
@@ -73,7 +74,7 @@ func TestReplayIntoAnotherTopic(t *testing.T) {
 func TestReplayGoesOnAfterRetention(t *testing.T) {
 	w := atwork.Served(t, 20, 8)
 	o := atwork.Options(w, "first")
-	r := pipeline.ReplayOptions{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
+	r := replay.Options{Output: "again", To: topics.Bound{IsOffset: true, Offset: 20}}
 	atwork.Replay(t, o, r)
 	for p := range int32(servicetest.Partitions) {
 		w.DeleteRecords(t, "raw", p, 15)
@@ -96,7 +97,7 @@ func TestReplayGoesOnAfterRetention(t *testing.T) {
 	}
 	other := r
 	other.Output = "other"
-	if _, err := pipeline.Replay(t.Context(), o, other); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "retention") {
+	if _, err := replay.Run(t.Context(), o, other); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "retention") {
 		t.Errorf("a replay that begins now: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -15,7 +16,7 @@ import (
 // endInterval is how often an instance of a replay asks whether all are done.
 const endInterval = 500 * time.Millisecond
 
-// Replay runs a range of the raw topic through the mechanism once more, into
+// Run runs a range of the raw topic through the mechanism once more, into
 // another topic, exactly once. States at the range's beginning depend on all that
 // came before, so it processes from where the first release began and publishes
 // from the beginning of the range on. Several instances, each with a state folder
@@ -23,9 +24,9 @@ const endInterval = 500 * time.Millisecond
 // and one that was killed goes on where it was when it is run again.
 //
 // ErrSpend says that it would be a second release, without SpendAgain. The plan
-// is what PlanReplay gives, its Done true when the range is done; with no error and
+// is what NewPlan gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
-func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error) {
+func Run(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
@@ -38,7 +39,7 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 	for _, p := range plan.Partitions {
 		replayed.Windows = append(replayed.Windows, p.window(settings, r.Output))
 	}
-	s, err := NewService(replayed)
+	s, err := pipeline.NewService(replayed)
 	if err != nil {
 		return plan, err
 	}
@@ -71,7 +72,7 @@ func Replay(ctx context.Context, o Options, r ReplayOptions) (ReplayPlan, error)
 
 // Refusal is what a replay that is run with these options ends with instead of beginning:
 // ErrSpend, the reasons and the cost of a second release, without SpendAgain; or nil.
-func (p *ReplayPlan) Refusal(r ReplayOptions) error {
+func (p *Plan) Refusal(r Options) error {
 	if p.Identical || p.Done || r.SpendAgain {
 		return nil
 	}
@@ -80,12 +81,12 @@ func (p *ReplayPlan) Refusal(r ReplayOptions) error {
 
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
-func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) error {
+func (p *Plan) settle(ctx context.Context, o pipeline.Options, r Options) error {
 	planner := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p
-	ended.Cost, ended.Spent = ReplayCost{}, ReplayCost{}
+	ended.Cost, ended.Spent = Cost{}, Cost{}
 	ended.Partitions = slices.Clone(p.Partitions)
 	for i := range ended.Partitions {
 		ended.Partitions[i].begun = true
@@ -101,7 +102,7 @@ func (p *ReplayPlan) settle(ctx context.Context, o Options, r ReplayOptions) err
 }
 
 // why lists what makes a replay a second release, and its cost.
-func (p *ReplayPlan) why() string {
+func (p *Plan) why() string {
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, part := range p.Partitions {
@@ -120,7 +121,7 @@ func (p *ReplayPlan) why() string {
 }
 
 // words is a cost in a sentence's end.
-func (c ReplayCost) words(each float64) string {
+func (c Cost) words(each float64) string {
 	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release",
 		c.Epsilon, c.Users, c.UserMax, each)
 	if c.BeforeFrom > 0 {
@@ -132,8 +133,8 @@ func (c ReplayCost) words(each float64) string {
 
 // await waits until the group has committed the whole range, in all partitions
 // and whoever did it. A context that ends before is no error.
-func (p *ReplayPlan) await(
-	ctx context.Context, o Options, progress func(done, total int64),
+func (p *Plan) await(
+	ctx context.Context, o pipeline.Options, progress func(done, total int64),
 ) error {
 	client := o.Client()
 	var at, total int64
@@ -157,7 +158,7 @@ func (p *ReplayPlan) await(
 				continue
 			}
 			committed, found, err := consumer.Committed(ctx, client,
-				wire.Options{RetryTimeout: CallPatience}, o.Group, o.Topics.Raw, int32(i))
+				wire.Options{RetryTimeout: pipeline.CallPatience}, o.Group, o.Topics.Raw, int32(i))
 			if ctx.Err() != nil {
 				p.Done = false
 				return nil

@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"encoding/binary"
@@ -44,15 +44,15 @@ func (c *userCosts) add(to *rerun.Map, user []byte, epsilon, before float64) err
 }
 
 // costOf reads one user's sum.
-func costOf(value []byte) ReplayCost {
+func costOf(value []byte) Cost {
 	float := func(at int) float64 {
 		return math.Float64frombits(binary.BigEndian.Uint64(value[at:]))
 	}
-	return ReplayCost{Epsilon: float(0), BeforeFrom: float(8), UserMax: float(0), Users: 1}
+	return Cost{Epsilon: float(0), BeforeFrom: float(8), UserMax: float(0), Users: 1}
 }
 
 // total joins the users of one of the two sums.
-func (c *userCosts) total(of *rerun.Map) (sum ReplayCost, err error) {
+func (c *userCosts) total(of *rerun.Map) (sum Cost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = of.Each(func(_ []byte, _ int64, value []byte) error {

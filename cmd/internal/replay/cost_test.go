@@ -1,4 +1,4 @@
-package pipeline_test
+package replay_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -59,7 +60,7 @@ func epsilons(tb testing.TB, a servicetest.Answers, second bool) map[string]floa
 
 // counted is the cost of a replay of which part is published, by the records of one that
 // has published everything.
-func counted(whole, part map[string]float64) (c pipeline.ReplayCost) {
+func counted(whole, part map[string]float64) (c replay.Cost) {
 	for user, published := range part {
 		all := whole[user]
 		c.Epsilon, c.BeforeFrom = c.Epsilon+all, c.BeforeFrom+all-published
@@ -69,7 +70,7 @@ func counted(whole, part map[string]float64) (c pipeline.ReplayCost) {
 }
 
 // near reports whether two costs are the same but for rounding.
-func near(c, o pipeline.ReplayCost) bool {
+func near(c, o replay.Cost) bool {
 	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) &&
 		same(c.UserMax, o.UserMax) &&
@@ -100,14 +101,14 @@ func TestReplayCost(t *testing.T) {
 			o.Release.Epsilon = 2
 			change(&o)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
-			all := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "whole-" + name, SpendAgain: true})
+			all := atwork.Replay(t, o, replay.Options{Output: "whole-" + name, SpendAgain: true})
 			whole := epsilons(t, atwork.Replayed(t, w, all), true)
 
 			log := new(servicetest.Log)
 			o.Logger = log.Logger()
-			r := pipeline.ReplayOptions{Output: "part-" + name, From: from, TempDir: t.TempDir()}
-			announced, err := pipeline.Replay(t.Context(), o, r)
-			if !errors.Is(err, pipeline.ErrSpend) {
+			r := replay.Options{Output: "part-" + name, From: from, TempDir: t.TempDir()}
+			announced, err := replay.Run(t.Context(), o, r)
+			if !errors.Is(err, replay.ErrSpend) {
 				t.Fatalf("the replay is not refused: %v", err)
 			}
 			var done, total int64
@@ -119,7 +120,7 @@ func TestReplayCost(t *testing.T) {
 				t.Fatalf("%+v is spent: the test shows nothing", want)
 			}
 			if !near(announced.Cost, want) || !near(plan.Cost, want) || !near(plan.Spent, want) ||
-				announced.Spent != (pipeline.ReplayCost{}) {
+				announced.Spent != (replay.Cost{}) {
 				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v",
 					announced.Cost, plan.Cost, plan.Spent, want)
 			}
@@ -132,9 +133,9 @@ func TestReplayCost(t *testing.T) {
 					t.Errorf("the log says %q %d times", text, n)
 				}
 			}
-			if again, err := pipeline.PlanReplay(t.Context(), o, r); err != nil || !again.Done ||
+			if again, err := replay.NewPlan(t.Context(), o, r); err != nil || !again.Done ||
 				!near(again.Spent, want) ||
-				again.Refusal(pipeline.ReplayOptions{}) != nil {
+				again.Refusal(replay.Options{}) != nil {
 				t.Errorf("planned again when it is done: %+v, %v", again, err)
 			}
 		})
@@ -147,21 +148,21 @@ func TestReplayCostResumed(t *testing.T) {
 	w := atwork.Served(t, 20, 20)
 	o := atwork.Options(w, "first")
 	o.Release.Epsilon = 2
-	r := pipeline.ReplayOptions{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
-	whole, err := pipeline.PlanReplay(t.Context(), o, r)
+	r := replay.Options{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
+	whole, err := replay.NewPlan(t.Context(), o, r)
 	servicetest.OK(t, err)
-	var spent pipeline.ReplayCost
+	var spent replay.Cost
 	for _, to := range []int64{25, 40, 60} {
 		r.To = topics.Bound{IsOffset: true, Offset: to}
 		if to == 25 {
-			if _, err := pipeline.PlanReplay(t.Context(), o, r); err == nil {
+			if _, err := replay.NewPlan(t.Context(), o, r); err == nil {
 				t.Error("a range that ends before it begins is planned")
 			}
 			continue
 		}
 		part := atwork.Replay(t, o, r)
 		r.To, spent = topics.Bound{}, part.Spent
-		rest, err := pipeline.PlanReplay(t.Context(), o, r)
+		rest, err := replay.NewPlan(t.Context(), o, r)
 		servicetest.OK(t, err)
 		if !rest.Begun || rest.Done || rest.Identical || !near(rest.Cost, whole.Cost) ||
 			!near(rest.Spent, part.Cost) ||
@@ -170,7 +171,7 @@ func TestReplayCostResumed(t *testing.T) {
 				rest.Spent, whole.Cost, part.Cost)
 		}
 		r.SpendAgain = false
-		if err := rest.Refusal(r); !errors.Is(err, pipeline.ErrSpend) ||
+		if err := rest.Refusal(r); !errors.Is(err, replay.ErrSpend) ||
 			!strings.Contains(err.Error(), "an earlier run has spent") {
 			t.Errorf("up to %d: taken up again without a word: %v", to, err)
 		}
@@ -180,7 +181,7 @@ func TestReplayCostResumed(t *testing.T) {
 	for p := range int32(servicetest.Partitions) {
 		w.DeleteRecords(t, r.Output, p, -1) // all there are
 	}
-	aged, err := pipeline.PlanReplay(t.Context(), o, r)
+	aged, err := replay.NewPlan(t.Context(), o, r)
 	servicetest.OK(t, err)
 	if aged.Cost.Epsilon < whole.Cost.Epsilon || aged.Cost.Users < whole.Cost.Users ||
 		aged.Spent.Users != 20 ||
@@ -201,7 +202,7 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 	first := w.Answers(t, "first")
 	first.Read(t)
 	w.DeleteRecords(t, "raw", 2, 4)
-	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "cut", SpendAgain: true})
+	plan := atwork.Replay(t, o, replay.Options{Output: "cut", SpendAgain: true})
 	cut := atwork.Replayed(t, w, plan)
 	for p, lines := range cut.Out.Lines {
 		if p != 2 && !slices.Equal(lines, first.Out.Lines[p]) {
@@ -224,8 +225,8 @@ func TestReplayTakenUp(t *testing.T) {
 	for range 8 {
 		w.Feed(t)
 	}
-	r := pipeline.ReplayOptions{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
-	if _, err := pipeline.Replay(t.Context(), o, r); !errors.Is(err, pipeline.ErrSpend) ||
+	r := replay.Options{Output: "early", To: topics.Bound{IsOffset: true, Offset: 60}}
+	if _, err := replay.Run(t.Context(), o, r); !errors.Is(err, replay.ErrSpend) ||
 		!strings.Contains(err.Error(), "leave --to out") {
 		t.Fatalf("a replay beyond the service: %v", err)
 	}
@@ -233,8 +234,8 @@ func TestReplayTakenUp(t *testing.T) {
 	atwork.Replay(t, o, r)
 	atwork.Serve(t, w, o, 0)
 	r.To, r.SpendAgain = topics.Bound{}, false
-	plan, err := pipeline.Replay(t.Context(), o, r)
-	if !errors.Is(err, pipeline.ErrSpend) ||
+	plan, err := replay.Run(t.Context(), o, r)
+	if !errors.Is(err, replay.ErrSpend) ||
 		!strings.Contains(err.Error(), "begun with it as a second release") ||
 		plan.Spent.Epsilon <= 0 {
 		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
@@ -243,7 +244,7 @@ func TestReplayTakenUp(t *testing.T) {
 	epsilons(t, atwork.Replayed(t, w, atwork.Replay(t, o, r)), true)
 
 	// The other way round: a first release cannot go on as a second one.
-	same := pipeline.ReplayOptions{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
+	same := replay.Options{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
 	atwork.Replay(t, o, same)
 	for p := range int32(servicetest.Partitions) { // the service has lost records since
 		mark, _, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p)
@@ -253,7 +254,7 @@ func TestReplayTakenUp(t *testing.T) {
 			servicetest.Line{Key: task.MarkKey, Value: string(task.AppendMark(nil, mark)), Timestamp: servicetest.StartMS})
 	}
 	same.To, same.SpendAgain = topics.Bound{}, true
-	if _, err := pipeline.Replay(t.Context(), o, same); err == nil ||
+	if _, err := replay.Run(t.Context(), o, same); err == nil ||
 		!strings.Contains(err.Error(), "it would be a second release now") {
 		t.Errorf("a replay that began as the first release goes on as a second one: %v", err)
 	}
@@ -284,8 +285,8 @@ func TestReplayCostOverPartitions(t *testing.T) {
 	o.Partitioner = engine.AnyPartitioner
 	atwork.Serve(t, w, o, 0)
 	o.Release.Epsilon = 2
-	r := pipeline.ReplayOptions{Output: "again", TempDir: t.TempDir()}
-	announced, err := pipeline.PlanReplay(t.Context(), o, r)
+	r := replay.Options{Output: "again", TempDir: t.TempDir()}
+	announced, err := replay.NewPlan(t.Context(), o, r)
 	servicetest.OK(t, err)
 	r.SpendAgain = true
 	plan := atwork.Replay(t, o, r)

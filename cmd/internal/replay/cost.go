@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -20,11 +21,11 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// ReplayCost is the Σε of second releases. It counts every release, from where
+// Cost is the Σε of second releases. It counts every release, from where
 // processing begins, of each user who has a published record: the states at the
 // beginning of the range follow from the releases before it, and what is published
 // follows from the states. Users without a published record are not in it.
-type ReplayCost struct {
+type Cost struct {
 	Epsilon float64 `json:"epsilon"` // over all users
 	// of that, drawn before --from and not published itself
 	BeforeFrom float64 `json:"epsilon_before_from"`
@@ -33,13 +34,13 @@ type ReplayCost struct {
 }
 
 // add joins the cost of other users.
-func (c *ReplayCost) add(o ReplayCost) {
+func (c *Cost) add(o Cost) {
 	c.Epsilon, c.BeforeFrom = c.Epsilon+o.Epsilon, c.BeforeFrom+o.BeforeFrom
 	c.UserMax, c.Users = max(c.UserMax, o.UserMax), c.Users+o.Users
 }
 
 // rounded removes what adding floats has left behind the billionths, in which ledgers count.
-func (c ReplayCost) rounded() ReplayCost {
+func (c Cost) rounded() Cost {
 	const billion = 1e9
 	for _, x := range []*float64{&c.Epsilon, &c.BeforeFrom, &c.UserMax} {
 		*x = math.Round(*x*billion) / billion
@@ -50,8 +51,8 @@ func (c ReplayCost) rounded() ReplayCost {
 // bill keeps, on disk and by user, what the second releases of one partition cost. The
 // states have the sums themselves: a ledger counts every release since processing began.
 type bill struct {
-	o      Options // of the replay
-	part   ReplayPartition
+	o      pipeline.Options // of the replay
+	part   PartitionPlan
 	of     int        // partitions of the raw topic
 	states *rerun.Map // user → offset of the last fix, state
 	// published name → ε of the published releases, for users with a record
@@ -63,7 +64,7 @@ type bill struct {
 	name  []byte          // scratch
 }
 
-func newBill(o Options, part ReplayPartition, of int, folder *rerun.Folder) *bill {
+func newBill(o pipeline.Options, part PartitionPlan, of int, folder *rerun.Folder) *bill {
 	b := &bill{
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),
@@ -167,13 +168,13 @@ func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 
 // costs reports whether the partition has second releases. Where nothing differs it has the
 // first release's records, byte for byte, whatever other partitions have.
-func (p ReplayPartition) costs() bool { return p.second && !p.empty() }
+func (p PartitionPlan) costs() bool { return p.second && !p.empty() }
 
 // costs fills in what the second releases of a plan cost, and what of that an earlier run
 // has spent. It runs the mechanism once over the raw records that are left, so that release
 // intervals, budgets and whatever else decides on a release count as they will. It takes
 // memory that does not grow with users or records.
-func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
+func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 	if plan.Identical {
 		return nil
 	}
@@ -227,7 +228,7 @@ func (p *planner) costs(ctx context.Context, plan *ReplayPlan) (err error) {
 }
 
 // cost books what one partition has cost so far, and what it will have cost at its end.
-func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCosts,
+func (p *planner) cost(ctx context.Context, part PartitionPlan, costs *userCosts,
 	progress func(at int64),
 ) error {
 	folder, err := rerun.NewFolder(p.r.TempDir, p.replay.Logger)
@@ -238,7 +239,7 @@ func (p *planner) cost(ctx context.Context, part ReplayPartition, costs *userCos
 }
 
 // costIn is cost with an open folder of the partition's own.
-func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part ReplayPartition,
+func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part PartitionPlan,
 	costs *userCosts, progress func(at int64),
 ) error {
 	b, next := newBill(p.replay, part, p.partitions, folder), part.Origin

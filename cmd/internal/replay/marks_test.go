@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"testing"
@@ -22,10 +22,10 @@ func TestReplayShortened(t *testing.T) {
 	}
 	two, three := version(3, 4), version(5, 5)
 	settings := []byte("settings")
-	begun := ReplayPartition{Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}}}
+	begun := PartitionPlan{Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}}}
 	now := begun
 	now.To, now.amended = 200, []engine.Amended{{From: 10, Version: two}, {From: 90, Version: three}, {From: 95, Version: two}}
-	mark := func(part ReplayPartition, input int64) task.Mark {
+	mark := func(part PartitionPlan, input int64) task.Mark {
 		return task.Mark{Input: input, Settings: part.window(settings, "again").Settings}
 	}
 	other := begun
@@ -35,7 +35,7 @@ func TestReplayShortened(t *testing.T) {
 	byTimeBegun := begun
 	byTimeBegun.amended = engine.FromTheStart([]*engine.Version{two})
 	for name, test := range map[string]struct {
-		part ReplayPartition
+		part PartitionPlan
 		own  task.Mark
 		to   topics.Bound
 		want int64 // To; -1: refused
@@ -51,7 +51,7 @@ func TestReplayShortened(t *testing.T) {
 		"with an end as a time":           {now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(servicetest.StartMS)}, -1, 0},
 		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), topics.Bound{}, -1, 0},
 	} {
-		p := &planner{settings: settings, r: ReplayOptions{Output: "again", To: test.to}}
+		p := &planner{settings: settings, r: Options{Output: "again", To: test.to}}
 		part := test.part
 		if got := p.shorten(&part, test.own); got != (test.want >= 0) {
 			t.Errorf("%s: taken up again: %t", name, got)

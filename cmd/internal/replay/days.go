@@ -1,4 +1,4 @@
-package pipeline
+package replay
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -18,7 +19,7 @@ import (
 // go. It refuses one of releases whose days the key no longer has, which no ε buys back.
 // It reads the raw topic and what the service has written; where these do not tell it runs
 // the mechanism once over the raw records.
-func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *topics.Reader) error {
+func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Reader) error {
 	again, first := len(part.Differs) == 0, p.first.Key.FirstDay()
 	if part.empty() || !again && first == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (p *planner) days(ctx context.Context, part *ReplayPartition, raw *topics.R
 // answered reads what the service has refused for its day, and counts the answers that are
 // there to raw records of the partition's range; -1 where retention has removed some. They
 // are to records before the offset that it returns: the mark is read after them.
-func (p *planner) answered(ctx context.Context, part *ReplayPartition) (n, to int64, err error) {
+func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int64, err error) {
 	t := p.first.Topics
 	letters, lost, err := p.open(ctx, t.DeadLetters, part.Partition)
 	if err != nil {
@@ -100,7 +101,7 @@ func (p *planner) open(ctx context.Context, topic string, partition int32) (r *t
 
 // countDays counts the raw records from the origin up to an offset, and those of them before
 // the range's end whose day the key lacks and that were not refused: their noise may be needed.
-func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *ReplayPartition,
+func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *PartitionPlan,
 	to int64,
 ) (records, doubtful int64, err error) {
 	o := p.first
@@ -127,7 +128,7 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Repla
 // that the key cannot make, and says whether the states that come of all that the service has
 // answered are those of its changelog. Where it is another release anyway, it goes no further
 // than the range and has nothing to compare. It takes a folder on disk, as costs does.
-func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics.Reader,
+func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.Reader,
 	again bool,
 ) (lacking int64, same bool, err error) {
 	rerun.Sweep(p.r.TempDir)
@@ -175,7 +176,7 @@ func (p *planner) repeat(ctx context.Context, part *ReplayPartition, raw *topics
 
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
-func (p *planner) committedStates(ctx context.Context, o Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
+func (p *planner) committedStates(ctx context.Context, o pipeline.Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.

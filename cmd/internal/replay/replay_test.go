@@ -1,4 +1,4 @@
-package pipeline_test
+package replay_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -28,8 +29,8 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	o := atwork.Options(w, "first")
 
 	var told int64
-	plan := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "alone", Progress: func(done, total int64) { told = done - total }})
-	if !plan.Identical || plan.Cost != (pipeline.ReplayCost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
+	plan := atwork.Replay(t, o, replay.Options{Output: "alone", Progress: func(done, total int64) { told = done - total }})
+	if !plan.Identical || plan.Cost != (replay.Cost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
 		t.Errorf("the plan of a replay of %d records is %+v; told %d", w.Fed, plan, told)
 	}
 	alone := atwork.Replayed(t, w, plan)
@@ -37,7 +38,7 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	servicetest.RequireSame(t, first.Dead, alone.Dead)
 
 	// Once more does nothing: it is done.
-	if again := atwork.Replay(t, o, pipeline.ReplayOptions{Output: "alone"}); !again.Begun || atwork.Replayed(t, w, again).Out.Lines[0] == nil {
+	if again := atwork.Replay(t, o, replay.Options{Output: "alone"}); !again.Begun || atwork.Replayed(t, w, again).Out.Lines[0] == nil {
 		t.Errorf("once more: %+v", again)
 	}
 	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
@@ -45,7 +46,7 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
 		wait.Go(func() {
-			atwork.Replay(t, o, pipeline.ReplayOptions{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)})
+			atwork.Replay(t, o, replay.Options{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)})
 		})
 	}
 	wait.Wait()
@@ -74,7 +75,7 @@ func TestReplayRange(t *testing.T) {
 		}
 	}
 	middle := time.UnixMilli(servicetest.StartMS + 7*60_000)
-	for name, r := range map[string]pipeline.ReplayOptions{
+	for name, r := range map[string]replay.Options{
 		"offsets": {From: topics.Bound{IsOffset: true, Offset: 21}, To: topics.Bound{IsOffset: true, Offset: 47}},
 		"from":    {From: topics.Bound{IsOffset: true, Offset: 30}},
 		"to":      {To: topics.Bound{IsOffset: true, Offset: 30}},
@@ -107,7 +108,7 @@ func TestReplayRange(t *testing.T) {
 			}
 			other := r
 			other.From = topics.Bound{IsOffset: true, Offset: 22}
-			if _, err := pipeline.Replay(t.Context(), atwork.Options(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
+			if _, err := replay.Run(t.Context(), atwork.Options(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
 		})
@@ -122,8 +123,8 @@ func TestReplayThatSpends(t *testing.T) {
 	refuse := func(o pipeline.Options, words ...string) {
 		t.Helper()
 		before := w.TopicNames(t)
-		plan, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "spent"})
-		if !errors.Is(err, pipeline.ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
+		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"})
+		if !errors.Is(err, replay.ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
 			t.Errorf("%v; the plan is %+v", err, plan)
 			return
 		}
@@ -143,7 +144,7 @@ func TestReplayThatSpends(t *testing.T) {
 	other.Key = noise.KeyFromSeed(2)
 	refuse(other, "settings are not those", "Different: key_file;")
 
-	plan, err := pipeline.Replay(t.Context(), dearer, pipeline.ReplayOptions{Output: "spent", SpendAgain: true})
+	plan, err := replay.Run(t.Context(), dearer, replay.Options{Output: "spent", SpendAgain: true})
 	servicetest.OK(t, err)
 	if !plan.Done || plan.Identical {
 		t.Errorf("the plan is %+v", plan)
@@ -156,7 +157,7 @@ func TestReplayThatSpends(t *testing.T) {
 			t.Errorf("partition %d: %d records, want %d others", p, len(lines), len(first.Out.Lines[p]))
 		}
 	}
-	if _, err := pipeline.Replay(t.Context(), o, pipeline.ReplayOptions{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
+	if _, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
 		t.Errorf("other settings into the same topic: %v", err)
 	}
 
@@ -164,16 +165,16 @@ func TestReplayThatSpends(t *testing.T) {
 	for range 2 {
 		w.Feed(t)
 	}
-	beyond := pipeline.ReplayOptions{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
-	if _, err := pipeline.Replay(t.Context(), o, beyond); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
+	beyond := replay.Options{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
+	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
 		t.Errorf("beyond the service's offset: %v", err)
 	}
 	beyond.To = topics.Bound{}
-	if plan, err := pipeline.PlanReplay(t.Context(), o, beyond); err != nil || !plan.Identical {
+	if plan, err := replay.NewPlan(t.Context(), o, beyond); err != nil || !plan.Identical {
 		t.Errorf("up to the service's offset: %v, %+v", err, plan)
 	}
 	w.DeleteRecords(t, "raw", 2, 4)
-	if _, err := pipeline.Replay(t.Context(), o, beyond); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
+	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
 		t.Errorf("after retention: %v", err)
 	}
 }
@@ -185,7 +186,7 @@ func TestReplayRefusals(t *testing.T) {
 	o := atwork.Options(w, "first")
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
 	w.Write(t, true, "calendar", 0, servicetest.Line{Key: "monday", Value: "dentist"})
-	for want, r := range map[string]pipeline.ReplayOptions{
+	for want, r := range map[string]replay.Options{
 		"--output-topic":             {},
 		`topics.sanitized: "raw"`:    {Output: "raw"},
 		"uses topic first.out":       {Output: "first.out"},
@@ -195,12 +196,12 @@ func TestReplayRefusals(t *testing.T) {
 		"holds nothing":              {Output: "x", From: topics.Bound{IsOffset: true, Offset: 5}, To: topics.Bound{IsOffset: true, Offset: 5}},
 		"holds records already":      {Output: "calendar"},
 	} {
-		if _, err := pipeline.PlanReplay(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := replay.NewPlan(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", r, err, want)
 		}
 	}
 	nobody := atwork.Options(w, "nobody")
-	if _, err := pipeline.Replay(t.Context(), nobody, pipeline.ReplayOptions{Output: "x"}); !errors.Is(err, pipeline.ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
+	if _, err := replay.Run(t.Context(), nobody, replay.Options{Output: "x"}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
 		t.Errorf("of a service that never ran: %v", err)
 	}
 }
