@@ -141,16 +141,10 @@ func (o Options) withDefaults() Options {
 // valid: they mean the defaults.
 func (o Options) Validate() error {
 	o = o.withDefaults()
-	return errors.Join(
-		o.law().Validate(),
+	return errors.Join(o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
-		o.law().CheckEpsilon(o.Epsilon),
-		ValidateDelta(o.Delta),
-		validatePrune(o.Prune),
-		validateGap(o.MaxGap),
-		validatePadding(o),
-		o.validatePolicy(),
-	)
+		o.law().CheckEpsilon(o.Epsilon), ValidateDelta(o.Delta), validatePrune(o.Prune),
+		validateGap(o.MaxGap), validatePadding(o), o.validatePolicy())
 }
 
 // ValidateDelta is the one place that knows which δ are allowed.

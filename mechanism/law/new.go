@@ -91,11 +91,9 @@ func (o Options) WithDefaults() Options {
 // valid: they mean the defaults.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
-	return errors.Join(
-		oneOf("mechanism", o.Name, Names()...),
+	return errors.Join(oneOf("mechanism", o.Name, Names()...),
 		oneOf("isotropy", o.Isotropy, IsotropyClosedForm, IsotropySampled),
-		validateSubdivision(o.Subdivision),
-	)
+		validateSubdivision(o.Subdivision))
 }
 
 func validateSubdivision(steps int) error {

@@ -48,10 +48,8 @@ func TestMedianKeepsOrder(t *testing.T) {
 	once.Merge(&d)
 	for i, want := range []float64{5, 1, 9} {
 		if once.values[i] != want {
-			t.Fatalf(
-				"distance %d is %v after Median, want %v: the median must not reorder", i,
-				once.values[i], want,
-			)
+			t.Fatalf("distance %d is %v after Median, want %v: the median must not reorder",
+				i, once.values[i], want)
 		}
 	}
 }

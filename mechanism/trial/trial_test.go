@@ -49,9 +49,8 @@ func model(t *testing.T) *mobility.Model {
 
 func sanitizer(t *testing.T, m *mobility.Model) *mechanism.Sanitizer {
 	t.Helper()
-	s, err := mechanism.NewSanitizer(
-		m, noise.NewKeyed(noise.KeyFromSeed(1)), mechanism.Options{Epsilon: 2, Delta: .05},
-	)
+	s, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(1)),
+		mechanism.Options{Epsilon: 2, Delta: .05})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +100,8 @@ func TestRun(t *testing.T) {
 				}
 				if !reflect.DeepEqual(out, r.Outcome) || r.Step != steps[r.Number] ||
 					r.Place != m.Grid.Centre(cells[r.Number]) {
-					t.Errorf(
-						"%s, report %d of %s: %+v at %+v, want %+v", name, r.Number, user,
-						r.Outcome, r.Report, out,
-					)
+					t.Errorf("%s, report %d of %s: %+v at %+v, want %+v",
+						name, r.Number, user, r.Outcome, r.Report, out)
 				}
 				in.Release = false
 				nothing, err := blind.Step(&unseen, in)
@@ -112,10 +109,8 @@ func TestRun(t *testing.T) {
 					return err
 				}
 				if runner.Beside && r.Blind != nothing.Estimate {
-					t.Errorf(
-						"%s, report %d: blind %v, want %v", name, r.Number, r.Blind,
-						nothing.Estimate,
-					)
+					t.Errorf("%s, report %d: blind %v, want %v",
+						name, r.Number, r.Blind, nothing.Estimate)
 				}
 				score.Add(r)
 				return nil

@@ -158,9 +158,8 @@ func (p *pair) result(t tally, event, way int, draws int64, alpha float64) Attac
 	r := AttackResult{
 		Situation: p.at.name, Places: p.kind, Event: p.events[event].name,
 		Guesses: guessesNames[way], Draws: draws,
-		Hits: hits, Misses: misses, Reach: p.reach, Bound: clamp(
-			EpsilonLowerBound(hits, misses, alpha),
-		),
+		Hits: hits, Misses: misses, Reach: p.reach,
+		Bound: clamp(EpsilonLowerBound(hits, misses, alpha)),
 	}
 	if hits > 0 && misses > 0 {
 		r.Estimate = math.Log(float64(hits) / float64(misses))

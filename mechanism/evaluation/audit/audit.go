@@ -73,16 +73,12 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	if o.Draws < leastDraws {
-		errs = append(errs, fmt.Errorf(
-			"%d draws tell nothing: an audit needs %d at least, and a bound near ε a million",
-			o.Draws, leastDraws,
-		))
+		errs = append(errs, fmt.Errorf("%d draws tell nothing: an audit needs %d at least, and a "+
+			"bound near ε a million", o.Draws, leastDraws))
 	}
 	if !(o.Confidence > .5 && o.Confidence < 1) {
-		errs = append(errs, fmt.Errorf(
-			"confidence %g is not between .5 and 1: leave it out for %g", o.Confidence,
-			DefaultConfidence,
-		))
+		errs = append(errs, fmt.Errorf("confidence %g is not between .5 and 1: leave it out for %g",
+			o.Confidence, DefaultConfidence))
 	}
 	return errors.Join(errs...)
 }
@@ -164,8 +160,7 @@ func (a *auditor) rng(test string) *rand.Rand {
 	return rand.New(
 		noiseSource{
 			noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream(
-				[]byte("geodither audit, " + test),
-			),
+				[]byte("geodither audit, " + test)),
 		},
 	)
 }
@@ -189,8 +184,7 @@ func Run(
 	}
 	if len(situations) == 0 {
 		return nil, errors.New(
-			"audit: it needs a situation in which something is released; give it longer tracks",
-		)
+			"audit: it needs a situation in which something is released; give it longer tracks")
 	}
 	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), release)
 	if err != nil {
@@ -225,9 +219,7 @@ func Run(
 func (r *Report) judge() {
 	r.Findings = []string{} // an array in JSON
 	find := func(format string, args ...any) {
-		r.Findings = append(
-			r.Findings, fmt.Sprintf(format, args...),
-		)
+		r.Findings = append(r.Findings, fmt.Sprintf(format, args...))
 	}
 	if r.Attack.Bound > r.Epsilon {
 		find("two places can be told apart by more than e^ε: the true ε is at least %.4f with "+
@@ -240,11 +232,8 @@ func (r *Report) judge() {
 			r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
 	}
 	if r.Bits.OffLattice > 0 {
-		find(
-			"%d of %d releases do not lie on the lattice that all places share: their bits "+
-				"depend on more than the place that was drawn",
-			r.Bits.OffLattice, r.Bits.Draws,
-		)
+		find("%d of %d releases do not lie on the lattice that all places share: their bits "+
+			"depend on more than the place that was drawn", r.Bits.OffLattice, r.Bits.Draws)
 	}
 	for _, check := range []struct {
 		name string
@@ -256,18 +245,13 @@ func (r *Report) judge() {
 		{"what is published beside a release depends on more than the releases", r.Estimates},
 	} {
 		if check.of.Failures > 0 {
-			find(
-				"%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials,
-				strings.Join(check.of.Details, "; "),
-			)
+			find("%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials,
+				strings.Join(check.of.Details, "; "))
 		}
 	}
 	if r.Ratio != nil && r.Ratio.Failures > 0 {
-		find(
-			"exponents of two places differ by more than ε in %d of %d comparisons, by %.6g ε at "+
-				"most",
-			r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst,
-		)
+		find("exponents of two places differ by more than ε in %d of %d comparisons, by %.6g "+
+			"ε at most", r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst)
 	}
 	r.Passed = len(r.Findings) == 0
 }

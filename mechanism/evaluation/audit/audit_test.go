@@ -110,9 +110,8 @@ const testDraws = 200_000
 func audited(tb testing.TB, name string, subject Subject) *Report {
 	tb.Helper()
 	m, o, situations := scouted(tb, name)
-	report, err := Run(
-		subject, m, o, situations, Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2},
-	)
+	report, err := Run(subject, m, o, situations,
+		Options{Draws: testDraws, Seed: 3, Ratio: true, Workers: 2})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -172,10 +171,8 @@ func TestAuditOfFloats(t *testing.T) {
 			if r.Attack.Bound > 1 || r.Attack.Bound < .9*r.Attack.Worst.Reach {
 				t.Errorf("the bound is %v with a reach of %v", r.Attack.Bound, r.Attack.Worst.Reach)
 			}
-			t.Logf(
-				"certainty in %.2g of releases, bound %.3f of %.3f", r.Bits.Share(), r.Attack.Bound,
-				r.Attack.Worst.Reach,
-			)
+			t.Logf("certainty in %.2g of releases, bound %.3f of %.3f",
+				r.Bits.Share(), r.Attack.Bound, r.Attack.Worst.Reach)
 		})
 	}
 }
@@ -185,9 +182,8 @@ func TestAuditIsReproducible(t *testing.T) {
 	m, o, situations := scouted(t, law.Lattice)
 	var reports [2]string
 	for i, workers := range []int{1, 3} {
-		r, err := Run(
-			Sanitizers{}, m, o, situations, Options{Draws: 20_000, Seed: 9, Workers: workers},
-		)
+		r, err := Run(Sanitizers{}, m, o, situations,
+			Options{Draws: 20_000, Seed: 9, Workers: workers})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,9 +67,8 @@ func perimeter(at *Situation, o mechanism.Options, right Sampler) Sampler {
 		i, _ := slices.BinarySearch(lengths, noise.Uniform(src)*sum)
 		v, w, t := k[i], k[(i+1)%len(k)], noise.Uniform(src)
 		p := grid.Point{X: v.X + t*(w.X-v.X), Y: v.Y + t*(w.Y-v.Y)}
-		return plus(
-			at.grid.Centre(at.cells[surrogates.Nearest(cell)]), p, noise.Gamma(src, 2)/o.Epsilon,
-		)
+		return plus(at.grid.Centre(at.cells[surrogates.Nearest(cell)]), p,
+			noise.Gamma(src, 2)/o.Epsilon)
 	}
 }
 
@@ -110,10 +109,8 @@ func TestAuditNoticesSamplers(t *testing.T) {
 			at *Situation, _ mechanism.Options, right Sampler,
 		) Sampler {
 			return func(src noise.Source, cell grid.Cell) grid.Point {
-				return plus(
-					right(src, cell), at.grid.Centre(cell).Sub(at.grid.Centre(at.surrogate(cell))),
-					1,
-				)
+				return plus(right(src, cell),
+					at.grid.Centre(cell).Sub(at.grid.Centre(at.surrogate(cell))), 1)
 			}
 		}},
 		{"a set without a cell", law.Lattice, 1.02, func(
@@ -138,12 +135,10 @@ func TestAuditNoticesSamplers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			r := audited(t, c.law, broken{sampler: c.sampler})
-			if r.Attack.Bound < c.least || r.Passed || !strings.Contains(
-				strings.Join(r.Findings, "\n"), "more than e^ε",
-			) {
-				t.Errorf(
-					"the bound is %v, want %v; findings %q", r.Attack.Bound, c.least, r.Findings,
-				)
+			if r.Attack.Bound < c.least || r.Passed ||
+				!strings.Contains(strings.Join(r.Findings, "\n"), "more than e^ε") {
+				t.Errorf("the bound is %v, want %v; findings %q",
+					r.Attack.Bound, c.least, r.Findings)
 			}
 		})
 	}
@@ -159,16 +154,14 @@ func TestAuditNoticesNaiveFloats(t *testing.T) {
 		return func(src noise.Source, cell grid.Cell) grid.Point {
 			x := at.grid.Centre(at.surrogate(cell))
 			v := right(src, cell).Sub(x)
-			return plus(
-				x, grid.Point{X: math.Round(v.X / pitch), Y: math.Round(v.Y / pitch)}, pitch,
-			)
+			return plus(x, grid.Point{X: math.Round(v.X / pitch), Y: math.Round(v.Y / pitch)},
+				pitch)
 		}
 	}})
 	if r.Bits.OffLattice < r.Bits.Draws/20 || r.Passed || len(r.Findings) != 1 ||
 		!strings.Contains(r.Findings[0], "lattice") {
-		t.Errorf(
-			"%d of %d beside the lattice, findings %q", r.Bits.OffLattice, r.Bits.Draws, r.Findings,
-		)
+		t.Errorf("%d of %d beside the lattice, findings %q",
+			r.Bits.OffLattice, r.Bits.Draws, r.Findings)
 	}
 }
 
@@ -352,10 +345,8 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 		if err := separate(a, &r); err != nil {
 			t.Fatal(err)
 		}
-		missed := slices.DeleteFunc(
-			slices.Clone(r.Separation.Details),
-			func(d string) bool { return strings.Contains(d, "another law") },
-		)
+		missed := slices.DeleteFunc(slices.Clone(r.Separation.Details),
+			func(d string) bool { return strings.Contains(d, "another law") })
 		if without == lowBit {
 			without = "cell"
 		}

@@ -68,8 +68,7 @@ func (a separation) sameLaw(at *Situation) (bool, error) {
 	src := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream([]byte("geodither audit, law"))
 	for range 100 * lawTrials {
 		drawn = append(drawn, size(
-			convex.Vec(sample(src, at.cells[0]).Sub(at.grid.Centre(at.cells[0]))),
-		))
+			convex.Vec(sample(src, at.cells[0]).Sub(at.grid.Centre(at.cells[0])))))
 	}
 	for i := range lawTrials {
 		v, err := a.noiseOf(at, a.facts(at, fmt.Sprintf("audit-law-%d", i), at.cells[0]))

@@ -39,10 +39,8 @@ func repeat(a *auditor, report *Report) error {
 			if first.Release != again.Release {
 				r.fail("another report of the same step gives another release")
 			} else if first.Estimate != again.Estimate || first.RadiusKM != again.RadiusKM {
-				r.fail(
-					"another report of the same step has another estimate or radius beside the " +
-						"same release",
-				)
+				r.fail("another report of the same step has another estimate or radius beside " +
+					"the same release")
 			}
 		}
 	}

@@ -18,10 +18,8 @@ func TestEpsilonLowerBound(t *testing.T) {
 			q := 1 / (1 + math.Exp(-bound))
 			if tail := binomialTail(c.hits+c.misses, c.hits, q); bound > 0 &&
 				math.Abs(tail/alpha-1) > 1e-5 || bound == 0 && tail > alpha && q > .5 {
-				t.Errorf(
-					"%d hits and %d misses at %g: bound %v, tail %v", c.hits, c.misses, alpha,
-					bound, tail,
-				)
+				t.Errorf("%d hits and %d misses at %g: bound %v, tail %v",
+					c.hits, c.misses, alpha, bound, tail)
 			}
 		}
 	}
@@ -36,8 +34,7 @@ func binomialTail(n, k int64, q float64) float64 {
 	sum := 0.0
 	for i := k; i <= n && i < k+200_000; i++ {
 		sum += math.Exp(
-			log(n) - log(i) - log(n-i) + float64(i)*math.Log(q) + float64(n-i)*math.Log1p(-q),
-		)
+			log(n) - log(i) - log(n-i) + float64(i)*math.Log(q) + float64(n-i)*math.Log1p(-q))
 	}
 	return sum
 }

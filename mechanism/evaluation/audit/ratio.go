@@ -91,16 +91,11 @@ func (r *RatioReport) hull(s *Situation) {
 	for _, corner := range s.k {
 		nearest := math.Inf(1)
 		for _, v := range vertices {
-			nearest = min(
-				nearest,
-				math.Hypot(
-					v.X-float64(float64(corner.X)*side), v.Y-float64(float64(corner.Y)*side),
-				),
-			)
+			nearest = min(nearest, math.Hypot(v.X-float64(float64(corner.X)*side),
+				v.Y-float64(float64(corner.Y)*side)))
 		}
-		if len(s.k) > 1 && nearest > ratioTolerance*side*(1+math.Hypot(
-			float64(corner.X), float64(corner.Y),
-		)) {
+		if len(s.k) > 1 &&
+			nearest > ratioTolerance*side*(1+math.Hypot(float64(corner.X), float64(corner.Y))) {
 			r.Failures++
 			return
 		}

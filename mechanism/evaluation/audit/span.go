@@ -76,9 +76,8 @@ func monotoneChain(points []convex.Lattice) []convex.Lattice {
 		return points
 	}
 	half := func(chain []convex.Lattice, p convex.Lattice, least int) []convex.Lattice {
-		for len(chain) > least && cross(
-			chain[len(chain)-1].Sub(chain[len(chain)-2]), p.Sub(chain[len(chain)-1]),
-		) <= 0 {
+		for len(chain) > least &&
+			cross(chain[len(chain)-1].Sub(chain[len(chain)-2]), p.Sub(chain[len(chain)-1])) <= 0 {
 			chain = chain[:len(chain)-1]
 		}
 		return append(chain, p)
@@ -145,10 +144,8 @@ func (s *Span) Gauge(x, y float64) float64 {
 	default:
 		for i, c := range s.corners {
 			edge := s.corner(i + 1).Sub(c)
-			norm = max(
-				norm,
-				(float64(x*float64(edge.Y))-float64(y*float64(edge.X)))/float64(cross(c, edge)),
-			)
+			norm = max(norm, (float64(x*float64(edge.Y))-float64(y*float64(edge.X)))/float64(
+				cross(c, edge)))
 		}
 	}
 	return norm

@@ -198,8 +198,7 @@ func (f *Figure) layout() (*layout, error) {
 	note := f.Note
 	if zeros {
 		note = strings.TrimSpace(
-			note + " The 0 at the foot of a logarithmic axis, below a gap, is 0 itself.",
-		)
+			note + " The 0 at the foot of a logarithmic axis, below a gap, is 0 itself.")
 	}
 	l.note = wrap(noteStyle, note, inner)
 	l.top, l.bottom = margin, margin
@@ -285,13 +284,8 @@ func (l *layout) draw(c draw.Canvas) {
 				// the titles of a row are aligned
 				p.Title.Padding, above = p.Title.Padding+above, 0
 			}
-			l.panels[i][j].draw(
-				p,
-				draw.Crop(
-					tile, around.left[j]-own.left, own.right-around.right[j],
-					around.bottom[i]-own.bottom, -above,
-				),
-			)
+			l.panels[i][j].draw(p, draw.Crop(tile, around.left[j]-own.left,
+				own.right-around.right[j], around.bottom[i]-own.bottom, -above))
 		}
 	}
 	y = c.Min.Y + l.bottom - 4
@@ -418,9 +412,7 @@ func portable(svg []byte) []byte {
 		fitted = append(fitted, `" lengthAdjust="spacingAndGlyphs">`...)
 		return append(append(fitted, parts[3]...), "</text>"...)
 	})
-	svg = bytes.ReplaceAll(
-		svg, []byte("font-family:Liberation Sans;"),
-		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"),
-	)
+	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
 	return bytes.ReplaceAll(svg, []byte("data:image/jpg;"), []byte("data:image/png;"))
 }

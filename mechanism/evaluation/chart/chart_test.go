@@ -135,9 +135,8 @@ func TestMapColours(t *testing.T) {
 		if near(r>>8, c.r) && near(g>>8, c.g) && near(b>>8, c.b) {
 			continue
 		}
-		t.Errorf(
-			"%s: colour %02x%02x%02x, want %02x%02x%02x", c.name, r>>8, g>>8, b>>8, c.r, c.g, c.b,
-		)
+		t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x",
+			c.name, r>>8, g>>8, b>>8, c.r, c.g, c.b)
 	}
 }
 

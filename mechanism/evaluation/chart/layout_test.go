@@ -39,10 +39,8 @@ func TestZeros(t *testing.T) {
 		}
 		ticks, log := p.Y.Tick.Marker.(logTicks)
 		if ticks.zero != c.want || log != c.log {
-			t.Errorf(
-				"%s: a zero %v on a logarithmic axis %v, want %v, %v", c.name, ticks.zero, log,
-				c.want, c.log,
-			)
+			t.Errorf("%s: a zero %v on a logarithmic axis %v, want %v, %v",
+				c.name, ticks.zero, log, c.want, c.log)
 		}
 		if c.want && !(p.Y.Min < math.Log10(.1)-zeroGap*(p.Y.Max-p.Y.Min)/2) {
 			t.Errorf("%s: the axis begins at %g, without a gap", c.name, p.Y.Min)
@@ -108,10 +106,8 @@ func TestMapFills(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l.columns[0] > 2*72 || l.row < 2.9*72 {
-		t.Errorf(
-			"a map four times as high as wide has %g by %g points", float64(l.columns[0]),
-			float64(l.row),
-		)
+		t.Errorf("a map four times as high as wide has %g by %g points",
+			float64(l.columns[0]), float64(l.row))
 	}
 }
 

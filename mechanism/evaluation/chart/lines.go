@@ -66,8 +66,7 @@ func (s *Series) check() error {
 	}
 	if (s.Low != nil || s.High != nil) && (len(s.Low) != len(s.X) || len(s.High) != len(s.X)) {
 		return fmt.Errorf(
-			"series %q: a band has as many low and high values as the line has points", s.Name,
-		)
+			"series %q: a band has as many low and high values as the line has points", s.Name)
 	}
 	return nil
 }
@@ -259,9 +258,8 @@ func (s *bandPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 			continue
 		}
 		at := x(s.series.X[i])
-		lower, upper = append(lower, vg.Point{X: at, Y: y(low)}), append(
-			upper, vg.Point{X: at, Y: y(high)},
-		)
+		lower, upper = append(lower, vg.Point{X: at, Y: y(low)}),
+			append(upper, vg.Point{X: at, Y: y(high)})
 	}
 	flush()
 }

@@ -58,9 +58,7 @@ func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
 	low, high = m.shown()
 	k := max(1, int(finest*side/max(high.X-low.X, high.Y-low.Y)))
 	dots := func(km float64, cells int) int {
-		return min(
-			max(int(math.Round(km/side*float64(k))), 0), k*cells,
-		)
+		return min(max(int(math.Round(km/side*float64(k))), 0), k*cells)
 	}
 	left, right := dots(low.X, width), dots(high.X, width)
 	bottom, top := dots(low.Y, height), dots(high.Y, height)
@@ -97,9 +95,8 @@ func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 		return nil, nil, errors.New("a map needs a grid")
 	}
 	if len(m.Values) != 0 && len(m.Values) != m.Grid.Cells() {
-		return nil, nil, fmt.Errorf(
-			"%d values for a grid of %d cells", len(m.Values), m.Grid.Cells(),
-		)
+		return nil, nil, fmt.Errorf("%d values for a grid of %d cells",
+			len(m.Values), m.Grid.Cells())
 	}
 	p := newPlot(m.Title)
 	side := m.Grid.CellKM()
@@ -114,8 +111,7 @@ func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 		}
 	}
 	p.Add(
-		outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}},
-	)
+		outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}})
 	var entries []entry
 	for i := range m.Overlays {
 		o := &m.Overlays[i]
@@ -222,8 +218,7 @@ func (m *Map) drawBar(at draw.Canvas) {
 	right := left + barWidth
 	at.DrawImage(
 		vg.Rectangle{Min: vg.Point{X: left, Y: at.Min.Y}, Max: vg.Point{X: right, Y: at.Max.Y}},
-		img,
-	)
+		img)
 	var marker plot.Ticker = linearTicks{}
 	low, high := colours.low, colours.high
 	if colours.log {

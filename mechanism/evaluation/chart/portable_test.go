@@ -58,9 +58,8 @@ func overflowing(t *testing.T, svg []byte) (faults []string) {
 			if err != nil || attr["lengthAdjust"] != "spacingAndGlyphs" || x < 0 ||
 				x+length > limit+.5 {
 				text, _ := decoder.Token()
-				faults = append(faults, fmt.Sprintf(
-					"%q from %.0f, %.0f long, of %.0f", text, x, length, limit,
-				))
+				faults = append(faults,
+					fmt.Sprintf("%q from %.0f, %.0f long, of %.0f", text, x, length, limit))
 			}
 		}
 	}

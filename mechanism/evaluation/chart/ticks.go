@@ -84,9 +84,8 @@ const wantedLabels = 5
 // Ticks implements plot.Ticker.
 func (linearTicks) Ticks(low, high float64) (ticks []plot.Tick) {
 	step, minor := linearStep(high - low)
-	first, last := math.Ceil(low/step*float64(minor)-1e-9)+0, math.Floor(
-		high/step*float64(minor)+1e-9,
-	)
+	first, last := math.Ceil(low/step*float64(minor)-1e-9)+0,
+		math.Floor(high/step*float64(minor)+1e-9)
 	for i := first; i <= last; i++ {
 		t := plot.Tick{Value: i * step / float64(minor)}
 		if math.Mod(i, float64(minor)) == 0 {

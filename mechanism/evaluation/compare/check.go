@@ -152,8 +152,7 @@ func (c *checking) rows() {
 					continue
 				}
 				distance += float64(
-					mass * math.Hypot(float64(g.Column(to)-column), float64(g.Row(to)-row)),
-				)
+					mass * math.Hypot(float64(g.Column(to)-column), float64(g.Row(to)-row)))
 			}
 		}
 	}
@@ -165,10 +164,8 @@ func (c *checking) rows() {
 	}
 	switch {
 	case g.Cells() == 1:
-		c.say(
-			"one cell", true,
-			"the map is a single cell: nothing is hidden and nothing told; choose smaller cells",
-		)
+		c.say("one cell", true,
+			"the map is a single cell: nothing is hidden and nothing told; choose smaller cells")
 	case stay > muchStay:
 		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f: "+
 			"the step of %s is short for cells of %g m; choose a longer step or smaller cells",
@@ -185,12 +182,8 @@ func (c *checking) rows() {
 func (c *checking) starts() {
 	cells, initial := c.model.Grid.Cells(), &c.model.Initial
 	if without := cells - initial.Len(); without > 0 {
-		c.say(
-			"no start", true,
-			"%d of %d cells have no initial probability: who starts there is not found; train "+
-				"with a uniform share of the initial distribution",
-			without, cells,
-		)
+		c.say("no start", true, "%d of %d cells have no initial probability: who starts there is "+
+			"not found; train with a uniform share of the initial distribution", without, cells)
 	}
 	const threshold = mechanism.DefaultPrune
 	if lost := mobility.PruneCells * threshold; lost > pruneShare*c.delta &&
@@ -206,12 +199,9 @@ func (c *checking) starts() {
 		}
 	}
 	if lost > lostShare {
-		c.say(
-			"pruned starts", true,
-			"cells with %.2g of the initial probability are pruned at the default of %g: set a "+
-				"smaller prune, or train with a larger uniform share",
-			lost, threshold,
-		)
+		c.say("pruned starts", true, "cells with %.2g of the initial probability are pruned at "+
+			"the default of %g: set a smaller prune, or train with a larger uniform share", lost,
+			threshold)
 	}
 }
 
@@ -219,11 +209,8 @@ func (c *checking) starts() {
 func (c *checking) provenance() {
 	p := c.model.Provenance
 	if p.Fit == nil {
-		c.say(
-			"no fit", false,
-			"nobody has measured how well it foretells other users: measure it with "+
-				"\"geodither model fit\", on traces of others or with --held-out",
-		)
+		c.say("no fit", false, "nobody has measured how well it foretells other users: measure "+
+			"it with \"geodither model fit\", on traces of others or with --held-out")
 	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
 		for _, line := range fit.Verdict(*p.Fit) {
 			c.say("fit", what == fit.TooSure || what == fit.TooUnsure, "%s", line)
@@ -231,17 +218,12 @@ func (c *checking) provenance() {
 	}
 	users := p.Report.Users
 	if p.Privacy == nil {
-		c.say(
-			"privacy", false,
-			"it was learned without differential privacy: whoever has the file learns about the "+
-				"traces behind it",
-		)
+		c.say("privacy", false, "it was learned without differential privacy: whoever has the "+
+			"file learns about the traces behind it")
 		if users > 0 && users < minUsers {
-			c.say(
-				"few users", true,
+			c.say("few users", true,
 				"it was learned from %s: it tells about them; train on more, or with --dp-epsilon",
-				countOf(users, "user", "users"),
-			)
+				countOf(users, "user", "users"))
 		}
 	}
 }

@@ -118,10 +118,8 @@ func TestCheck(t *testing.T) {
 			}
 			if !slices.Equal(names, tt.want) || (suspicious == 0) != (tt.suspicious == 0) ||
 				suspicious < tt.suspicious {
-				t.Errorf(
-					"remarks %q, %d of them suspicious, want %q and %d", names, suspicious, tt.want,
-					tt.suspicious,
-				)
+				t.Errorf("remarks %q, %d of them suspicious, want %q and %d",
+					names, suspicious, tt.want, tt.suspicious)
 			}
 		})
 	}
@@ -131,9 +129,8 @@ func TestCheck(t *testing.T) {
 func TestCheckPruning(t *testing.T) {
 	m := lineModel(t, mobility.PruneCells+1, .5, nil)
 	has := func(delta float64) bool {
-		return slices.ContainsFunc(
-			Check(m, delta), func(r Remark) bool { return r.Name == "pruning" && r.Suspicious },
-		)
+		return slices.ContainsFunc(Check(m, delta),
+			func(r Remark) bool { return r.Name == "pruning" && r.Suspicious })
 	}
 	if has(.01) || !has(.0005) {
 		t.Error("pruning is not judged by δ")

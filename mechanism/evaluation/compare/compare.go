@@ -102,9 +102,8 @@ func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 			b.Grid.CellM())
 	}
 	if a.Step != b.Step {
-		return nil, fmt.Errorf(
-			"%w: steps of %s and %s; train both with the same step", ErrOtherMap, a.Step, b.Step,
-		)
+		return nil, fmt.Errorf("%w: steps of %s and %s; train both with the same step",
+			ErrOtherMap, a.Step, b.Step)
 	}
 	o = o.withDefaults()
 	c := &Comparison{Epsilon: o.Release.Epsilon, Delta: o.Release.Delta}
@@ -195,10 +194,8 @@ func (c *Comparison) compareRows(a, b *mobility.Model, cells int) {
 		all = append(all, CellDifference{Cell: cell, TV: tv, Popularity: popular[cell]})
 	}
 	slices.SortFunc(all, func(x, y CellDifference) int {
-		return cmp.Or(
-			cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)),
-			cmp.Compare(x.Cell, y.Cell),
-		)
+		return cmp.Or(cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)),
+			cmp.Compare(x.Cell, y.Cell))
 	})
 	c.Cells = slices.Clone(all[:min(cells, len(all))])
 	for i := range c.Cells {

@@ -63,10 +63,8 @@ func TestExperiment(t *testing.T) {
 	b, n := get(Gathered, 600, "blind"), get(Gathered, 600, "naive")
 	if f.Variation > .8*b.Variation || p.Variation > .8*b.Variation ||
 		f.Variation > get(Gathered, 20, "fitted").Variation || f.Variation > .8*n.Variation {
-		t.Errorf(
-			"gathered: naive %.3f, blind %.3f, posterior %.3f, fitted %.3f", n.Variation,
-			b.Variation, p.Variation, f.Variation,
-		)
+		t.Errorf("gathered: naive %.3f, blind %.3f, posterior %.3f, fitted %.3f",
+			n.Variation, b.Variation, p.Variation, f.Variation)
 	}
 	for _, s := range scores {
 		if !(s.Variation >= s.VariationLow-1e-9 && s.Variation <= s.VariationHigh+1e-9) &&
@@ -77,9 +75,8 @@ func TestExperiment(t *testing.T) {
 	}
 	for _, s := range scores {
 		if len(s.Variations) != s.Fleets || math.Abs(mean(s.Variations)-s.Variation) > 1e-12 {
-			t.Errorf(
-				"%d fleets with the variations %v, mean %g", s.Fleets, s.Variations, s.Variation,
-			)
+			t.Errorf("%d fleets with the variations %v, mean %g",
+				s.Fleets, s.Variations, s.Variation)
 		}
 	}
 	stop := errors.New("stop")
@@ -93,18 +90,14 @@ func TestExperiment(t *testing.T) {
 		err := f.Write(&image, chart.SVG)
 		named := bytes.Contains(image.Bytes(), []byte("vehicles"))
 		if err != nil || !named || len(f.Panels) != 2 || f.Columns != 1 {
-			t.Errorf(
-				"the figure of %s: %d panels in %d columns, %v", m.Name, len(f.Panels), f.Columns,
-				err,
-			)
+			t.Errorf("the figure of %s: %d panels in %d columns, %v",
+				m.Name, len(f.Panels), f.Columns, err)
 		}
 		for _, series := range f.Panels[0].(*chart.Lines).Series {
 			if last := len(series.Low) - 1; m.Name == "variation" && (math.IsNaN(series.Low[0]) ||
 				!math.IsNaN(series.Low[last]) || !math.IsNaN(series.High[last])) {
-				t.Errorf(
-					"%s: a band from %v to %v, want none of the single fleet", series.Name,
-					series.Low, series.High,
-				)
+				t.Errorf("%s: a band from %v to %v, want none of the single fleet",
+					series.Name, series.Low, series.High)
 			}
 		}
 	}

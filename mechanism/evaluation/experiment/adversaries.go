@@ -73,9 +73,8 @@ func (x *adversaries) name(user int) string {
 // pieces are one for each trace.
 func (x *adversaries) pieces() (pieces []study.Piece) {
 	o, traces := x.Options, x.watched()
-	inputs := fmt.Sprintf(
-		"%s traces %d seed %d ε %g δ %g", x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta,
-	)
+	inputs := fmt.Sprintf("%s traces %d seed %d ε %g δ %g",
+		x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta)
 	for i := range traces {
 		t := &traces[i]
 		pieces = append(pieces, study.Piece{
@@ -120,8 +119,7 @@ func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*be
 		truth.prepare(&next.prior)
 		if len(truth.set.Cells) != r.Outcome.SetSize {
 			return fmt.Errorf(
-				"experiment: an observer who knows M finds another location set than the sanitizer",
-			)
+				"experiment: an observer who knows M finds another location set than the sanitizer")
 		}
 		window := min(windows-1, r.Number*windows/d.Timestamps)
 		for a := range with {

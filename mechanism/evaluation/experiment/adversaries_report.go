@@ -42,9 +42,8 @@ func learnedMetrics() []learnedMetric {
 
 func reportAdversaries(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := study.NewProse(adversariesText).Say(
-		"intro", study.Figures{"epsilon": o.Epsilon, "delta": o.Delta},
-	)
+	intro := study.NewProse(adversariesText).Say("intro",
+		study.Figures{"epsilon": o.Epsilon, "delta": o.Delta})
 	section := report.Section{Title: "Adversaries", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "adversaries", Long: true, Caption: "Every number of the section.",
@@ -103,12 +102,10 @@ func (x *adversaries) firstOf(window int) int {
 func (x *adversaries) figure(users []beliefs) *report.Figure {
 	d, o := x.data, x.Options
 	f := &chart.Figure{
-		Title: fmt.Sprintf(
-			"%s: what adversaries know over time; PIM, ε = %g, δ = %g", d.Title, o.Epsilon, o.Delta,
-		),
-		Note: x.prose.Say(
-			"note", study.Figures{"users": len(users), "shorter": d.Least < d.Timestamps},
-		),
+		Title: fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g",
+			d.Title, o.Epsilon, o.Delta),
+		Note: x.prose.Say("note",
+			study.Figures{"users": len(users), "shorter": d.Least < d.Timestamps}),
 
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
 	}
@@ -116,9 +113,8 @@ func (x *adversaries) figure(users []beliefs) *report.Figure {
 		f.Panels = append(f.Panels, x.row(users, m)...)
 	}
 	return &report.Figure{
-		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say(
-			"caption", study.Figures{"data": d.Title},
-		),
+		Name: "adversaries-" + d.Name, Chart: f, Caption: x.prose.Say("caption",
+			study.Figures{"data": d.Title}),
 	}
 }
 

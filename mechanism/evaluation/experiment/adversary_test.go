@@ -93,10 +93,8 @@ func TestFilters(t *testing.T) {
 func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distribution) {
 	t.Helper()
 	if !slices.Equal(got.Cells, want.Cells) || !slices.Equal(got.P, want.P) {
-		t.Fatalf(
-			"timestamp %d: the filter %s believes something else: %d cells, want %d", i, name,
-			got.Len(), want.Len(),
-		)
+		t.Fatalf("timestamp %d: the filter %s believes something else: %d cells, want %d",
+			i, name, got.Len(), want.Len())
 	}
 }
 
@@ -107,10 +105,8 @@ func TestAdversariesRank(t *testing.T) {
 	d := testData(t)
 	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
 	for i := range d.Traces {
-		got, err := watch(
-			d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01},
-			func(int64) error { return nil },
-		)
+		got, err := watch(d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01},
+			func(int64) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,9 +118,8 @@ func TestAdversariesRank(t *testing.T) {
 				sums[with][a].Bits += l.Bits
 			}
 		}
-		if first := learnedIn(
-			[]beliefs{*got}, 3, 0, 1, false,
-		)[0]; first.N != 1 || first.True != 1 || first.Bits != 0 {
+		if first := learnedIn([]beliefs{*got}, 3, 0, 1, false)[0]; first.N != 1 ||
+			first.True != 1 || first.Bits != 0 {
 			t.Errorf("who knows the start believes %+v of it", first)
 		}
 	}
@@ -140,14 +135,11 @@ func TestAdversariesRank(t *testing.T) {
 	if !(of(WeakUniform, true) < of(Standard, true) &&
 		of(Standard, true) < of(StrongPersonal, true) &&
 		of(Standard, true) < of(StrongStart, true)) {
-		t.Errorf(
-			"uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true),
-			of(Standard, true), of(StrongPersonal, true), of(StrongStart, true),
-		)
+		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true),
+			of(Standard, true), of(StrongPersonal, true), of(StrongStart, true))
 	}
-	if l := sums[false][0]; !studytest.Near(
-		l.True/float64(l.N), 1./(studytest.Side*studytest.Side),
-	) {
+	if l := sums[false][0]; !studytest.Near(l.True/float64(l.N),
+		1./(studytest.Side*studytest.Side)) {
 		t.Errorf("who knows nothing gives the true cell %g", l.True/float64(l.N))
 	}
 }

@@ -63,9 +63,8 @@ func TestWorkers(t *testing.T) {
 // addresses.
 func same(a, b []string) bool {
 	noPointers := func(list []string) []string {
-		return slices.DeleteFunc(
-			slices.Clone(list), func(s string) bool { return len(s) > 200 && s[0] == '{' },
-		)
+		return slices.DeleteFunc(slices.Clone(list),
+			func(s string) bool { return len(s) > 200 && s[0] == '{' })
 	}
 	return slices.Equal(noPointers(a), noPointers(b))
 }

@@ -100,18 +100,13 @@ func (p *prover) stable() claim {
 			halves := [][]study.Tally{l.line.tallies(settled, n/2), l.line.tallies(n/2, n)}
 			before, after := 1/float64(n/2-settled), 1/float64(n-n/2)
 			c.comparisons = append(c.comparisons,
-				linear(
-					where, l.label+": not shrinking", 0, []float64{-before / alike, after}, halves,
-					setOf,
-				),
-				linear(
-					where, l.label+": not growing", 0, []float64{before * alike, -after}, halves,
-					setOf,
-				))
-			c.numbers[where] += fmt.Sprintf(
-				"%s: %s, then %s; ", l.label, study.Short(study.SetBand(halves[0]).Value),
-				study.Short(study.SetBand(halves[1]).Value),
-			)
+				linear(where, l.label+": not shrinking", 0, []float64{-before / alike, after},
+					halves, setOf),
+				linear(where, l.label+": not growing", 0,
+					[]float64{before * alike, -after}, halves, setOf))
+			c.numbers[where] += fmt.Sprintf("%s: %s, then %s; ", l.label,
+				study.Short(study.SetBand(halves[0]).Value),
+				study.Short(study.SetBand(halves[1]).Value))
 		}
 	}
 	return c
@@ -122,9 +117,8 @@ func (p *prover) above4() claim {
 	c := p.claim("above4")
 	for _, k := range p.Cases() {
 		t := p.tallies(k, study.PIM, at)
-		c.comparisons = append(c.comparisons, linear(
-			k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf,
-		))
+		c.comparisons = append(c.comparisons,
+			linear(k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf))
 		c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 	}
 	return c
@@ -136,10 +130,9 @@ func (p *prover) single() claim {
 	for _, k := range p.Cases() {
 		if k.Kind == study.Personal {
 			t := p.tallies(k, study.PIM, at)
-			c.comparisons = append(c.comparisons, linear(
-				k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1},
-				[][]study.Tally{t}, setOf,
-			))
+			c.comparisons = append(c.comparisons,
+				linear(k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1},
+					[][]study.Tally{t}, setOf))
 			c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
 		}
 	}
@@ -161,9 +154,8 @@ func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64
 			for _, value := range values {
 				tallies = append(tallies, p.tallies(k, v, at(value)))
 			}
-			c.comparisons = append(c.comparisons, linear(
-				k.Title(), v.Label(), 0, weights, tallies, driftOf,
-			))
+			c.comparisons = append(c.comparisons,
+				linear(k.Title(), v.Label(), 0, weights, tallies, driftOf))
 			last := len(values) - 1
 			c.numbers[k.Title()] += fmt.Sprintf("%s: %s at %g, %s at %g; ", v.Label(),
 				study.Short(study.DriftBand(tallies[0]).Value), values[0],
@@ -192,20 +184,18 @@ func slopes(values []float64) []float64 {
 func (p *prover) driftFalls() claim {
 	o := p.Options
 	c := p.claim("driftFalls")
-	p.trend(
-		&c, -1, o.Epsilons,
-		func(v float64) study.Setting { return study.Setting{Epsilon: v, Delta: o.Delta} },
-	)
+	p.trend(&c, -1, o.Epsilons, func(v float64) study.Setting {
+		return study.Setting{Epsilon: v, Delta: o.Delta}
+	})
 	return c
 }
 
 func (p *prover) driftRises() claim {
 	o := p.Options
 	c := p.claim("driftRises")
-	p.trend(
-		&c, 1, o.Deltas,
-		func(v float64) study.Setting { return study.Setting{Epsilon: o.Epsilon, Delta: v} },
-	)
+	p.trend(&c, 1, o.Deltas, func(v float64) study.Setting {
+		return study.Setting{Epsilon: o.Epsilon, Delta: v}
+	})
 	return c
 }
 
@@ -217,10 +207,9 @@ func (p *prover) closer() claim {
 		better := 0
 		for _, at := range p.Settings() {
 			both := [][]study.Tally{p.tallies(k, study.LM, at), p.tallies(k, study.PIM, at)}
-			c.comparisons = append(c.comparisons, linear(
-				k.Title(), fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1},
-				both, release2Of,
-			))
+			c.comparisons = append(c.comparisons, linear(k.Title(),
+				fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1}, both,
+				release2Of))
 			ratio := study.ReleaseBand(both[1]).Value / study.ReleaseBand(both[0]).Value
 			low, high = min(low, ratio), max(high, ratio)
 			if study.EstimateBand(both[1]).Value < study.EstimateBand(both[0]).Value {
@@ -229,8 +218,7 @@ func (p *prover) closer() claim {
 		}
 		c.numbers[k.Title()] = fmt.Sprintf(
 			"PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings",
-			study.Short(low), study.Short(high), better, len(p.Settings()),
-		)
+			study.Short(low), study.Short(high), better, len(p.Settings()))
 	}
 	return c
 }
@@ -244,13 +232,11 @@ func (p *prover) littleGain() claim {
 			p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: wideDelta}),
 		}
 		least := float64((1 - little) * (1 - little))
-		c.comparisons = append(c.comparisons, linear(
-			k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of,
-		))
-		c.numbers[k.Title()] = fmt.Sprintf(
-			"%s km at %g, %s km at %g", study.Short(study.ReleaseBand(both[0]).Value), halfDelta,
-			study.Short(study.ReleaseBand(both[1]).Value), wideDelta,
-		)
+		c.comparisons = append(c.comparisons,
+			linear(k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of))
+		c.numbers[k.Title()] = fmt.Sprintf("%s km at %g, %s km at %g",
+			study.Short(study.ReleaseBand(both[0]).Value), halfDelta,
+			study.Short(study.ReleaseBand(both[1]).Value), wideDelta)
 	}
 	return c
 }
@@ -274,14 +260,10 @@ func (p *prover) personal() claim {
 		}
 		popular := p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at)
 		own := p.tallies(k, study.PIM, at)
-		c.numbers[k.Title()] = fmt.Sprintf(
-			"at ε = %g, δ = %g: |ΔX| %s against %s, distance %s against %s km",
-			at.Epsilon, at.Delta,
-			study.Short(study.SetBand(own).Value),
-			study.Short(study.SetBand(popular).Value),
-			study.Short(study.ReleaseBand(own).Value),
-			study.Short(study.ReleaseBand(popular).Value),
-		)
+		c.numbers[k.Title()] = fmt.Sprintf("at ε = %g, δ = %g: |ΔX| %s against %s, distance %s "+
+			"against %s km", at.Epsilon, at.Delta, study.Short(study.SetBand(own).Value),
+			study.Short(study.SetBand(popular).Value), study.Short(study.ReleaseBand(own).Value),
+			study.Short(study.ReleaseBand(popular).Value))
 	}
 	return c
 }
@@ -382,8 +364,7 @@ func (p *prover) quick() claim {
 		verdicts = append(verdicts, verdict)
 		c.numbers[study.Case{Data: d, Kind: study.Popular}.Title()] = fmt.Sprintf(
 			"%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N,
-			study.Short(t.MedianMS), study.Short(t.SlowestMS),
-		)
+			study.Short(t.MedianMS), study.Short(t.SlowestMS))
 	}
 	c.given = Depends
 	if len(slices.Compact(slices.Sorted(slices.Values(verdicts)))) == 1 {

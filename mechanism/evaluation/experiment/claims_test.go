@@ -186,9 +186,8 @@ func TestClaimsNotice(t *testing.T) {
 	if len(right) != 11 || right["|ΔX| = 1 at δ = 0.1 with a personal M"] != Fails {
 		t.Errorf("the claims are %v", right)
 	}
-	swap := strings.NewReplacer(
-		"pim/", "laplace/", "laplace/", "pim/", "δ 0.001/", "δ 0.3/", "δ 0.3/", "δ 0.001/",
-	)
+	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/",
+		"δ 0.3/", "δ 0.3/", "δ 0.001/")
 	turned := &study.Results{ByName: map[string]json.RawMessage{}}
 	for name, data := range r.ByName {
 		turned.ByName[name] = data // what is measured of PIM alone stays
@@ -200,9 +199,8 @@ func TestClaimsNotice(t *testing.T) {
 	}
 	wrong := verdicts(turned)
 	if wrong[closer] != Fails || wrong[rises] != Fails {
-		t.Errorf(
-			"with LM and PIM exchanged and δ turned round: %s and %s", wrong[closer], wrong[rises],
-		)
+		t.Errorf("with LM and PIM exchanged and δ turned round: %s and %s",
+			wrong[closer], wrong[rises])
 	}
 }
 

@@ -28,9 +28,8 @@ func timeReleases(d *study.Data, o study.Options, tick study.Tick) (*timing, err
 	if err != nil {
 		return nil, err
 	}
-	s, err := mechanism.NewSanitizer(
-		model, study.Keyed(o.Seed, 0), d.Release(study.PIM, o.Epsilon, o.Delta),
-	)
+	s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, 0),
+		d.Release(study.PIM, o.Epsilon, o.Delta))
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,7 @@ func reportFleet(s *study.Study, r *study.Results) (report.Section, error) {
 	prose := study.NewProse(fleetText)
 	section := report.Section{Title: "Where the fleet is", Parts: []report.Part{
 		report.Text(
-			prose.Say("intro", study.Figures{"delta": s.Options.Delta, "steps": fleetSteps}),
-		),
+			prose.Say("intro", study.Figures{"delta": s.Options.Delta, "steps": fleetSteps})),
 		report.Text(prose.Say("kinds", study.Figures{"steps": fleetSteps})),
 	}}
 	long := &report.Table{
@@ -67,9 +66,8 @@ func (x *fleet) describe(zones *aggregate.Zones) string {
 func (x *fleet) figure(scores []density.Score, m density.Measure) *report.Figure {
 	d := x.data
 	f := density.Figure(scores, m)
-	f.Title = fmt.Sprintf(
-		"%s: where the fleet is, from its releases: %s; δ = %g", d.Title, m.Axis, x.Options.Delta,
-	)
+	f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g",
+		d.Title, m.Axis, x.Options.Delta)
 	f.PanelWidth, f.PanelHeight = 3.5, 2.5
 	return &report.Figure{
 		Name: "fleet-" + d.Name + "-" + m.Name, Chart: f,
@@ -111,13 +109,11 @@ func (x *fleet) table(rows []fleetRow) *report.Table {
 		n, b, p, f := &r.naive, &r.blind, &r.posterior, &r.fitted
 		table.Rows = append(table.Rows, []string{
 			b.Fleet, study.Short(b.Epsilon), fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
-			fmt.Sprintf(
-				"%.3f / %.3f / %.3f / %.3f", n.Variation, b.Variation, p.Variation, f.Variation,
-			),
+			fmt.Sprintf("%.3f / %.3f / %.3f / %.3f", n.Variation, b.Variation,
+				p.Variation, f.Variation),
 			fmt.Sprintf("%.2f / %.2f / %.2f", b.Rank, p.Rank, f.Rank),
-			fmt.Sprintf(
-				"%.2f / %.2f / %.2f / %.2f", n.TopFound, b.TopFound, p.TopFound, f.TopFound,
-			),
+			fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", n.TopFound, b.TopFound,
+				p.TopFound, f.TopFound),
 			fmt.Sprintf("%.3f / %.3f", p.Coverage, f.Coverage),
 		})
 	}

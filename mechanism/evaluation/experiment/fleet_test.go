@@ -53,10 +53,8 @@ func steadyData(tb testing.TB, o train.Options) *study.Data {
 
 func fleetStudy(tb testing.TB, d *study.Data) *study.Study {
 	tb.Helper()
-	s, err := study.New(
-		[]*study.Data{d},
-		study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"},
-	)
+	s, err := study.New([]*study.Data{d},
+		study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,10 +78,8 @@ func TestFleetTraces(t *testing.T) {
 	for i, s := range list {
 		row := d.Grid.Row(s.cells[0])
 		if user := row / 2; d.Traces[user].Fold != s.fold {
-			t.Errorf(
-				"a stretch of user %d, of fold %d, is taken for one of fold %d", user,
-				d.Traces[user].Fold, s.fold,
-			)
+			t.Errorf("a stretch of user %d, of fold %d, is taken for one of fold %d",
+				user, d.Traces[user].Fold, s.fold)
 		}
 		if len(s.cells) != fleetSteps {
 			t.Errorf("a stretch of %d steps", len(s.cells))
@@ -253,9 +249,8 @@ func TestFleetOfCheckIns(t *testing.T) {
 		}
 	}
 	zones, _, err := zonesOf(s.Data[0])
-	if err != nil || !strings.Contains(
-		fleets(s)[0].describe(zones), "There is no fleet of traces",
-	) {
+	if err != nil || !strings.Contains(fleets(s)[0].describe(zones),
+		"There is no fleet of traces") {
 		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
 	}
 }
@@ -272,10 +267,8 @@ func TestFleetZones(t *testing.T) {
 		d := &study.Data{Grid: g}
 		zones, block, err := zonesOf(d)
 		if err != nil || block != c.block || zones.Count() > mostZones {
-			t.Errorf(
-				"%d × %d cells: blocks of %d, %d zones, %v", c.width, c.height, block,
-				zones.Count(), err,
-			)
+			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v",
+				c.width, c.height, block, zones.Count(), err)
 		}
 	}
 }

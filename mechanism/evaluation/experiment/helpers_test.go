@@ -18,9 +18,8 @@ func testDefinition() study.Definition {
 
 func testData(tb testing.TB) *study.Data {
 	tb.Helper()
-	d, err := study.NewData(
-		testDefinition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60),
-	)
+	d, err := study.NewData(testDefinition(),
+		studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -175,8 +175,7 @@ func (x *knn) pieces() (pieces []study.Piece) {
 					Work:   timestamps * int64(o.Runs),
 					Run: func(tick study.Tick) (any, error) {
 						return x.neighbours(
-							of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick,
-						)
+							of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick)
 					},
 				})
 			}

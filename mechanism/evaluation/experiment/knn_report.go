@@ -11,9 +11,8 @@ import (
 
 func reportKNN(s *study.Study, r *study.Results) (report.Section, error) {
 	o := s.Options
-	intro := study.NewProse(knnText).Say(
-		"intro", study.Figures{"delta": o.Delta, "epsilon": o.Epsilon},
-	)
+	intro := study.NewProse(knnText).Say("intro",
+		study.Figures{"delta": o.Delta, "epsilon": o.Epsilon})
 	section := report.Section{Title: "Nearest neighbours", Parts: []report.Part{report.Text(intro)}}
 	long := &report.Table{
 		Name: "knn", Long: true, Caption: "Every number of the section.",
@@ -132,9 +131,8 @@ func (x *knn) figure(g study.Group, answers []answered, estimate bool) *report.F
 		figure.Name += "-" + g.Name
 		title += "; " + g.Title
 	}
-	figure.Caption = x.prose.Say(
-		"caption", study.Figures{"data": d.Title, "from": from, "group": g.Title},
-	)
+	figure.Caption = x.prose.Say("caption",
+		study.Figures{"data": d.Title, "from": from, "group": g.Title})
 	queries := queriesOf(d.Places)
 	f := &chart.Figure{
 		Title: title, Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,

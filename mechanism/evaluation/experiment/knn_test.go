@@ -32,16 +32,13 @@ func TestNeighboursByHand(t *testing.T) {
 	around.add(&tally, 4, at)
 	for i, q := range around.queries {
 		if tally.N != 2 || tally.Release[i] != 2*want[q] || tally.Estimate[i] != 2*float64(q.K) {
-			t.Errorf(
-				"%v: %g of the release and %g of the estimate, want %g and %d", q,
-				tally.Release[i]/2, tally.Estimate[i]/2, want[q], q.K,
-			)
+			t.Errorf("%v: %g of the release and %g of the estimate, want %g and %d",
+				q, tally.Release[i]/2, tally.Estimate[i]/2, want[q], q.K)
 		}
 	}
 	five := slices.Index(around.queries, Query{5, 10})
-	if p, r := precision(
-		[]Neighbours{tally}, five, Query{5, 10}, false,
-	), recall([]Neighbours{tally}, five, Query{5, 10}, false); p.Value != .5 || r.Value != 1 {
+	if p, r := precision([]Neighbours{tally}, five, Query{5, 10}, false),
+		recall([]Neighbours{tally}, five, Query{5, 10}, false); p.Value != .5 || r.Value != 1 {
 		t.Errorf("precision %v, recall %v, want .5 and 1", p, r)
 	}
 }

@@ -76,9 +76,8 @@ func simulate(
 				hull.OfCells(model.Grid, ours.Cells)
 				noisy.Prepare(&hull, stated.Epsilon)
 				s.add(model.Grid, r.Cell, out, noisy.SquaredError(), outside(&prior, ours.Cells))
-				predictor.PredictPruned(
-					&prior, &r.State.Posterior, r.Step, 1, mechanism.DefaultPrune,
-				)
+				predictor.PredictPruned(&prior, &r.State.Posterior, r.Step, 1,
+					mechanism.DefaultPrune)
 				return nil
 			})
 		if err != nil {
@@ -133,9 +132,8 @@ const alarm = 4.9
 // .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε or
 // sets of three times the δ, the scores alarm.
 func TestSimulatedTruth(t *testing.T) {
-	model, _, err := studytest.Trainer(
-		t, studytest.Grid(t), train.Options{KernelRadius: 3}, 7, 400,
-	).Finish()
+	model, _, err := studytest.Trainer(t, studytest.Grid(t),
+		train.Options{KernelRadius: 3}, 7, 400).Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,21 +147,16 @@ func TestSimulatedTruth(t *testing.T) {
 		s := simulate(t, model, v, at, at)
 		got[v] = s
 		if score := s.errorScore(); math.Abs(score) > alarm {
-			t.Errorf(
-				"%s: rms %.3f km, closed form %.3f: score %.1f", v.Label(),
-				math.Sqrt(s.squares/float64(s.n)), math.Sqrt(s.expected/float64(s.n)), score,
-			)
+			t.Errorf("%s: rms %.3f km, closed form %.3f: score %.1f", v.Label(),
+				math.Sqrt(s.squares/float64(s.n)), math.Sqrt(s.expected/float64(s.n)), score)
 		}
 		if score := s.driftScore(); math.Abs(score) > alarm {
-			t.Errorf(
-				"%s: drift %.0f, expected %.1f: score %.1f", v.Label(), s.drifts, s.outside, score,
-			)
+			t.Errorf("%s: drift %.0f, expected %.1f: score %.1f",
+				v.Label(), s.drifts, s.outside, score)
 		}
 		if mean := s.outside / float64(s.n+int(s.drifts)); mean > at.Delta || mean < at.Delta/2 {
-			t.Errorf(
-				"%s: %.4f of the prior is outside ΔX on average, want a little below δ = %g",
-				v.Label(), mean, at.Delta,
-			)
+			t.Errorf("%s: %.4f of the prior is outside ΔX on average, want a little below δ = %g",
+				v.Label(), mean, at.Delta)
 		}
 	}
 	lm, pim := got[study.LM], got[study.PIM]

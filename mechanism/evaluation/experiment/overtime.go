@@ -43,11 +43,8 @@ func longestFollowed(d *study.Data) *study.Trace {
 	best := &d.Traces[0]
 	for i := range d.Traces {
 		t := &d.Traces[i]
-		if cmp.Or(
-			-cmp.Compare(len(t.Steps), len(best.Steps)),
-			cmp.Compare(t.Holes(), best.Holes()),
-			-cmp.Compare(t.Distinct(), best.Distinct()),
-		) < 0 {
+		if cmp.Or(-cmp.Compare(len(t.Steps), len(best.Steps)), cmp.Compare(t.Holes(), best.Holes()),
+			-cmp.Compare(t.Distinct(), best.Distinct())) < 0 {
 			best = t
 		}
 	}
@@ -102,11 +99,10 @@ func (x *overTime) pieces() []study.Piece {
 	}}
 	for _, v := range x.Variants() {
 		pieces = append(pieces, study.Piece{
-			Name: x.name(v.At(at)), Inputs: fmt.Sprintf(
-				"%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns,
-			),
-			Work: int64(steps * o.TimeRuns),
-			Run:  func(tick study.Tick) (any, error) { return x.follow(v, tick) },
+			Name:   x.name(v.At(at)),
+			Inputs: fmt.Sprintf("%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns),
+			Work:   int64(steps * o.TimeRuns),
+			Run:    func(tick study.Tick) (any, error) { return x.follow(v, tick) },
 		})
 	}
 	return pieces
@@ -121,9 +117,8 @@ func (x *overTime) follow(v study.Variant, tick study.Tick) (*timeline, error) {
 	}
 	line := &timeline{}
 	for run := range o.TimeRuns {
-		s, err := mechanism.NewSanitizer(
-			model, study.Keyed(o.Seed, run), d.Release(v, o.Epsilon, o.Delta),
-		)
+		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run),
+			d.Release(v, o.Epsilon, o.Delta))
 		if err != nil {
 			return nil, err
 		}
@@ -159,9 +154,8 @@ func (x *overTime) blind(tick study.Tick) (*timeline, error) {
 		line.add(r, len(sets[0].Cells), !in)
 		return nil
 	}
-	err = study.Blindly(
-		model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil), []float64{delta}, visit,
-	)
+	err = study.Blindly(model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil),
+		[]float64{delta}, visit)
 	if err == nil {
 		err = tick(int64(len(t.Steps)))
 	}

@@ -105,9 +105,8 @@ func (x *overTime) lines(g study.Group, lines []named) *report.Figure {
 	window := max(1, n/windows)
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
-		Note: x.prose.Say(
-			"lines.note", study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": window},
-		),
+		Note: x.prose.Say("lines.note",
+			study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": window}),
 	}
 	for _, m := range study.Metrics() {
 		width := window

@@ -50,9 +50,8 @@ func parametersExperiment() study.Experiment {
 }
 
 func reportParameters(s *study.Study, r *study.Results) (report.Section, error) {
-	intro := study.NewProse(parametersText).Say(
-		"intro", study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta},
-	)
+	intro := study.NewProse(parametersText).Say("intro",
+		study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta})
 	section := report.Section{
 		Title: "Impact of parameters", Parts: []report.Part{report.Text(intro)},
 	}
@@ -88,11 +87,9 @@ func (x *parameters) pieces() (pieces []study.Piece) {
 	deltas := x.Deltas()
 	x.EachFold(x.on.Data, func(of []study.Trace) {
 		pieces = append(pieces, study.Piece{
-			Name: x.name("blind", of[0].Fold), Inputs: fmt.Sprintf(
-				"%s deltas %v", x.inputs(), deltas,
-			),
-			Work: study.Timestamps(of),
-			Run:  func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
+			Name:   x.name("blind", of[0].Fold),
+			Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas), Work: study.Timestamps(of),
+			Run: func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
 		})
 	})
 	for _, v := range x.Variants() {
@@ -133,9 +130,8 @@ func (x *parameters) measure(
 	}
 	tallies := make([]study.Tally, len(traces))
 	for run := range o.Runs {
-		s, err := mechanism.NewSanitizer(
-			model, study.Keyed(o.Seed, run), d.Release(v, at.Epsilon, at.Delta),
-		)
+		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run),
+			d.Release(v, at.Epsilon, at.Delta))
 		if err != nil {
 			return nil, err
 		}
@@ -186,9 +182,8 @@ func (x *parameters) blind(
 			}
 			return nil
 		}
-		err = study.Blindly(
-			model, d.Release(study.PIM, 1, .01), t.Track(d.Grid, personal), deltas, visit,
-		)
+		err = study.Blindly(model, d.Release(study.PIM, 1, .01),
+			t.Track(d.Grid, personal), deltas, visit)
 		if err == nil {
 			err = tick(int64(len(t.Steps)))
 		}

@@ -91,9 +91,8 @@ func (x *parameters) figure(g study.Group, r *study.Results) (*report.Figure, er
 	}
 	f := &chart.Figure{
 		Title: title, Columns: 2, PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
-		Note: x.prose.Say(
-			"note", study.Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs},
-		),
+		Note: x.prose.Say("note",
+			study.Figures{"users": len(x.Traces(x.on.Data)), "runs": x.Options.Runs}),
 	}
 	for _, m := range x.metrics() {
 		for _, sweep := range x.sweeps() {

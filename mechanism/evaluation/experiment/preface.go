@@ -63,9 +63,8 @@ func terms(s *study.Study) report.Section {
 			add(v.Label(), "")
 		}
 	}
-	reading := prose.Say(
-		"reading", study.Figures{"confidence": 100 * study.Level, "enough": enough},
-	)
+	reading := prose.Say("reading",
+		study.Figures{"confidence": 100 * study.Level, "enough": enough})
 	return report.Section{
 		Title: "How to read it", Parts: []report.Part{report.Text(reading), table},
 	}

@@ -28,10 +28,8 @@ func TestReadable(t *testing.T) {
 			switch part := part.(type) {
 			case *report.Figure:
 				if captions[part.Caption] || part.Chart.Title == "" || part.Chart.Note == "" {
-					t.Errorf(
-						"%s: the caption %q is another one's, or there is no title or note",
-						part.Name, part.Caption,
-					)
+					t.Errorf("%s: the caption %q is another one's, or there is no title or note",
+						part.Name, part.Caption)
 				}
 				captions[part.Caption] = true
 				for _, panel := range part.Chart.Panels {
@@ -39,9 +37,8 @@ func TestReadable(t *testing.T) {
 				}
 			case *report.Table:
 				if !strings.HasSuffix(part.Caption, ".") || slices.Contains(part.Columns, "") {
-					t.Errorf(
-						"table %s: caption %q, columns %q", part.Name, part.Caption, part.Columns,
-					)
+					t.Errorf("table %s: caption %q, columns %q",
+						part.Name, part.Caption, part.Columns)
 				}
 			}
 		}

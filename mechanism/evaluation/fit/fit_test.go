@@ -83,9 +83,8 @@ func about(t *testing.T, what string, got, want float64) {
 // (.7, .3), (.75, .25); sets are {0}; releases are at cell 0.
 func TestFitByHand(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
-	m := chain(
-		t, 2, 1, []float64{.6, .4}, func(from, to grid.Cell) float64 { return rows[from][to] },
-	)
+	m := chain(t, 2, 1, []float64{.6, .4},
+		func(from, to grid.Cell) float64 { return rows[from][to] })
 	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
 	fit := measure(t, m, tracks, Options{
 		Release: mechanism.Options{Epsilon: 1, Delta: .45, MinCells: -1}, Deltas: []float64{},
@@ -124,10 +123,8 @@ func TestFitImpossible(t *testing.T) {
 		}
 		return 0
 	})
-	fit := measure(
-		t, m, []mobility.Track{track("a", 0, 0, 2)},
-		Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}},
-	)
+	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)},
+		Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
 	about(t, "unforeseen", fit.Unforeseen, 1./3)
@@ -178,9 +175,8 @@ func TestFitOnTheModel(t *testing.T) {
 		deviation := (at.High - at.Low) / 4 // of a normal law, from its 95 %
 		if low, high := .8*at.Delta-5*deviation, at.Delta+5*deviation; at.Drift < low ||
 			at.Drift > high {
-			t.Errorf(
-				"drift %.4f at δ = %g is not between %.4f and %.4f", at.Drift, at.Delta, low, high,
-			)
+			t.Errorf("drift %.4f at δ = %g is not between %.4f and %.4f",
+				at.Drift, at.Delta, low, high)
 		}
 		if deviation > .02 {
 			t.Errorf("200 users leave drift uncertain by %.4f", deviation)
@@ -205,10 +201,8 @@ func TestFitFindsFaults(t *testing.T) {
 		{"too unsure", walk(t, .2), still, TooUnsure},
 	} {
 		if got, at := Judge(measure(t, c.model, c.tracks, o)); got != c.want {
-			t.Errorf(
-				"%s is called %v: drift %.3f (%.3f to %.3f) at δ = %g", c.name, got, at.Drift,
-				at.Low, at.High, at.Delta,
-			)
+			t.Errorf("%s is called %v: drift %.3f (%.3f to %.3f) at δ = %g",
+				c.name, got, at.Drift, at.Low, at.High, at.Delta)
 		}
 	}
 }
@@ -285,10 +279,9 @@ func TestFitRefuses(t *testing.T) {
 func TestFitPersonal(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
 	m := chain(t, 2, 1, nil, func(from, to grid.Cell) float64 { return rows[from][to] })
-	own, err := mobility.NewPersonal(
-		m,
-		mobility.PersonalCounts{Weight: 2, Transitions: []mobility.Count{{From: 0, To: 1, N: 2}}},
-	)
+	own, err := mobility.NewPersonal(m, mobility.PersonalCounts{
+		Weight: 2, Transitions: []mobility.Count{{From: 0, To: 1, N: 2}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,9 +70,8 @@ func (f *measurement) blindPlaces() ([]grid.Point, error) {
 	for _, t := range f.held {
 		longest = max(longest, t.Steps[len(t.Steps)-1]-t.Steps[0])
 	}
-	s, err := f.sanitizer(
-		f.options.Release.Delta, noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)),
-	)
+	s, err := f.sanitizer(f.options.Release.Delta,
+		noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)))
 	if err != nil {
 		return nil, err
 	}

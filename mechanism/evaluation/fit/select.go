@@ -93,10 +93,8 @@ type Selection struct {
 }
 
 // ErrFewUsers says that there is nobody to choose on.
-var ErrFewUsers = errors.New(
-	"fit: choosing parameters takes at least two users in each of the parts that they are split " +
-		"into: give it more users, or choose the parameters yourself",
-)
+var ErrFewUsers = errors.New("fit: choosing parameters takes at least two users in each of the " +
+	"parts that they are split into: give it more users, or choose the parameters yourself")
 
 // Select chooses the parameters of smoothing by cross-validation over users. The filter goes
 // through the tracks of each part of the users under a model of the other parts. Select takes the
@@ -157,10 +155,9 @@ func (s *search) selection(best int) Selection {
 // difference returns by how much a's mean exceeds b's, and the standard error with users as
 // clusters.
 func difference(a, b []userSum) (mean, standardError float64) {
-	return clusterMean(
-		len(a),
-		func(i int) (float64, float64) { return a[i].logs - b[i].logs, float64(a[i].steps) },
-	)
+	return clusterMean(len(a), func(i int) (float64, float64) {
+		return a[i].logs - b[i].logs, float64(a[i].steps)
+	})
 }
 
 // clusterMean returns the ratio of two sums over n users, and its standard error for other users

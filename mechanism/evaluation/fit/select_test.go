@@ -82,10 +82,8 @@ func TestSelect(t *testing.T) {
 		}
 	}
 	if told != len(selection.Candidates) || first.Options.Backoff != 1000 {
-		t.Errorf(
-			"told of %d of %d candidates, the first %v", told, len(selection.Candidates),
-			first.Options,
-		)
+		t.Errorf("told of %d of %d candidates, the first %v",
+			told, len(selection.Candidates), first.Options)
 	}
 	if !same(chosen.Options, selection.Options) || chosen.Options.Backoff > 20 {
 		t.Errorf("chosen: %v", selection.Options)

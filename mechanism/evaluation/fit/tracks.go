@@ -15,8 +15,7 @@ import (
 // A split of users by this number is the same for any order or selection of their traces.
 func Unit(user string, salt uint64) float64 {
 	sum := sha256.Sum256(
-		append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...),
-	)
+		append(binary.BigEndian.AppendUint64([]byte("geodither split "), salt), user...))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 

@@ -80,9 +80,8 @@ func Verdict(f mobility.Fit) []string {
 	what, at := Judge(f)
 	drift := fmt.Sprintf("drift at δ = %s is %s", fraction(at.Delta), fraction(at.Drift))
 	if f.Users >= EnoughUsers && at.Low < at.High {
-		drift += fmt.Sprintf(
-			" (%s to %s for other users like these)", fraction(at.Low), fraction(at.High),
-		)
+		drift += fmt.Sprintf(" (%s to %s for other users like these)",
+			fraction(at.Low), fraction(at.High))
 	} else { // of few users, or of users none of whom drifted, resampling tells nothing
 		drift += fmt.Sprintf(" in %s", plural(f.Steps, "step", "steps"))
 	}
@@ -92,41 +91,27 @@ func Verdict(f mobility.Fit) []string {
 			"be too narrow; measure it on %d users or more",
 			drift, plural(f.Users, "user tells", "users tell"), EnoughUsers, EnoughUsers)
 	case what == TooSure:
-		say(
-			"%s: the model is too sure; try more jumps, a larger backoff or a larger radius "+
-				"in --smoothing"+OrSelect,
-			drift,
-		)
+		say("%s: the model is too sure; try more jumps, a larger backoff or a larger radius in "+
+			"--smoothing"+OrSelect, drift)
 	case what == TooUnsure:
-		say(
-			"%s: the model is too unsure, and its location sets are larger than they need be; "+
-				"try fewer jumps, a smaller backoff or a smaller radius in --smoothing"+OrSelect,
-			drift,
-		)
+		say("%s: the model is too unsure, and its location sets are larger than they need be; "+
+			"try fewer jumps, a smaller backoff or a smaller radius in --smoothing"+OrSelect, drift)
 	case what == Calibrated:
 		say("%s: about δ, as it should be", drift)
 	default:
 		say("%s: unclear, too little to judge by; hold out more users", drift)
 	}
 	if f.Impossible > muchImpossible {
-		say(
-			"%.1f %% of the moves are impossible under the model: try a larger radius in "+
-				"--smoothing, larger cells or a shorter step",
-			100*f.Impossible,
-		)
+		say("%.1f %% of the moves are impossible under the model: try a larger radius in "+
+			"--smoothing, larger cells or a shorter step", 100*f.Impossible)
 	}
 	if f.Moves > 0 && f.LogLikelihood < f.LogPopularity {
-		say(
-			"one step ahead the model foretells worse than popularity alone: check that the step " +
-				"suits how often users report",
-		)
+		say("one step ahead the model foretells worse than popularity alone: check that the step " +
+			"suits how often users report")
 	}
 	if f.Estimate.Mean > .95*f.Blind.Mean {
-		say(
-			"at ε = %g the estimate is hardly better than publishing nothing (%s off on average, "+
-				"blind %s)",
-			f.Epsilon, kilometres(f.Estimate.Mean), kilometres(f.Blind.Mean),
-		)
+		say("at ε = %g the estimate is hardly better than publishing nothing (%s off on "+
+			"average, blind %s)", f.Epsilon, kilometres(f.Estimate.Mean), kilometres(f.Blind.Mean))
 	}
 	return lines
 }

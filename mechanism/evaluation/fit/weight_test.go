@@ -55,10 +55,8 @@ func TestWeigh(t *testing.T) {
 	tracks := wander(m, 9, 12)
 	if fit, w := measure(t, m, tracks, o), Weigh(slices.Values(tracks), o); fit.Users != w.Users ||
 		fit.Steps != w.Steps || fit.Moves != w.Moves {
-		t.Errorf(
-			"%d users, %d steps and %d moves are measured, and %+v was weighed", fit.Users,
-			fit.Steps, fit.Moves, w,
-		)
+		t.Errorf("%d users, %d steps and %d moves are measured, and %+v was weighed",
+			fit.Users, fit.Steps, fit.Moves, w)
 	}
 }
 

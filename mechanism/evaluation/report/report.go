@@ -106,10 +106,8 @@ func (r *Report) Write(dir string, step func() error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		writeFile(filepath.Join(dir, "report.md"), r.markdown()),
-		writeFile(filepath.Join(dir, "report.html"), page),
-	)
+	return errors.Join(writeFile(filepath.Join(dir, "report.md"), r.markdown()),
+		writeFile(filepath.Join(dir, "report.html"), page))
 }
 
 func (r *Report) parts() (all []Part) {
@@ -129,10 +127,8 @@ func (r *Report) check() error {
 			name = part.Name + ".csv"
 			for _, row := range part.Rows {
 				if len(row) != len(part.Columns) {
-					return fmt.Errorf(
-						"report: table %q has %d columns, and a row of %d", part.Name,
-						len(part.Columns), len(row),
-					)
+					return fmt.Errorf("report: table %q has %d columns, and a row of %d",
+						part.Name, len(part.Columns), len(row))
 				}
 			}
 		case *Figure:
@@ -141,10 +137,8 @@ func (r *Report) check() error {
 			continue
 		}
 		if base := name[:len(name)-4]; !fileName.MatchString(base) {
-			return fmt.Errorf(
-				"report: %q is no name for a file: use lower-case letters, digits and hyphens",
-				base,
-			)
+			return fmt.Errorf("report: %q is no name for a file: use lower-case letters, digits "+
+				"and hyphens", base)
 		}
 		if seen[name] {
 			return fmt.Errorf("report: two parts are named %q", name)
@@ -172,9 +166,8 @@ func (f *Figure) write(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("figure %s: %w", f.Name, err)
 	}
 	base := filepath.Join(dir, figures, f.Name)
-	return svg.Bytes(), errors.Join(
-		writeFile(base+".svg", svg.Bytes()), writeFile(base+".png", png.Bytes()),
-	)
+	return svg.Bytes(), errors.Join(writeFile(base+".svg", svg.Bytes()),
+		writeFile(base+".png", png.Bytes()))
 }
 
 func writeFile(path string, data []byte) (err error) {
@@ -195,9 +188,8 @@ func writeFile(path string, data []byte) (err error) {
 }
 
 // plain escapes text for Markdown.
-var plain = strings.NewReplacer(
-	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", "`", "\\`", "[", `\[`,
-)
+var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
+	"&lt;", "`", "\\`", "[", `\[`)
 
 func (r *Report) markdown() []byte {
 	var b bytes.Buffer
@@ -215,14 +207,10 @@ func (r *Report) markdown() []byte {
 			case *Table:
 				part.markdown(&b)
 			case *Figure:
-				fmt.Fprintf(
-					&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()), figures,
-					part.Name,
-				)
-				fmt.Fprintf(
-					&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n",
-					plain.Replace(part.Caption), figures, part.Name,
-				)
+				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()),
+					figures, part.Name)
+				fmt.Fprintf(&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n",
+					plain.Replace(part.Caption), figures, part.Name)
 			}
 		}
 	}

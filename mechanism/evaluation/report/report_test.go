@@ -69,9 +69,8 @@ func TestWrite(t *testing.T) {
 		`alt="A line. Panels: y, over x. Shown: a."`, `<a href="#section-0">One &amp; only</a>`,
 		`<section id="section-0">`,
 	} {
-		if !strings.Contains(page, want) && !strings.Contains(
-			page, strings.ReplaceAll(want, "&#43;", "+"),
-		) {
+		if !strings.Contains(page, want) &&
+			!strings.Contains(page, strings.ReplaceAll(want, "&#43;", "+")) {
 			t.Errorf("report.html has no %q", want)
 		}
 	}
@@ -97,9 +96,8 @@ func TestWrite(t *testing.T) {
 	}
 	if svg := read(
 		t, dir, "figures", "lines.svg",
-	); !strings.Contains(svg, "<svg") || !bytes.HasPrefix(
-		[]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG"),
-	) {
+	); !strings.Contains(svg, "<svg") ||
+		!bytes.HasPrefix([]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG")) {
 		t.Error("the figures are not what their names say")
 	}
 }

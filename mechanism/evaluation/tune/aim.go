@@ -42,9 +42,8 @@ func near(scouted []Outcome) (settings []Setting) {
 
 // byCost returns outcomes in the order of cheaper.
 func byCost(outcomes []Outcome) []Outcome {
-	return slices.SortedFunc(
-		slices.Values(outcomes), func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) },
-	)
+	return slices.SortedFunc(slices.Values(outcomes),
+		func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) })
 }
 
 // frontier returns those that nothing beats, by ascending cost.

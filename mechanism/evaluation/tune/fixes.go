@@ -89,9 +89,8 @@ func (t *thread) add(at fix, binMS int64) {
 // hash, or has become an extreme.
 func (t *thread) thin(binMS int64) {
 	slices.SortFunc(t.fixes, func(a, b fix) int {
-		return cmp.Or(
-			cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.lat, b.lat), cmp.Compare(a.lon, b.lon),
-		)
+		return cmp.Or(cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.lat, b.lat),
+			cmp.Compare(a.lon, b.lon))
 	})
 	all := t.fixes[:0]
 	for _, at := range t.fixes {

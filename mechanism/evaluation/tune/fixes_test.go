@@ -59,9 +59,8 @@ func TestFixesThin(t *testing.T) {
 		return all[0]
 	}
 	shuffled := slices.Clone(fixes)
-	rand.New(rand.NewPCG(3, 4)).Shuffle(
-		len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] },
-	)
+	rand.New(rand.NewPCG(3, 4)).Shuffle(len(shuffled),
+		func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	one, many := gather(1, fixes), gather(4, shuffled)
 	for _, user := range []string{"ann", "bob", "cid"} {
 		a, b := one.thinned(user), many.thinned(user)
@@ -87,9 +86,7 @@ func TestFixesThin(t *testing.T) {
 		}
 		for bin, e := range ends {
 			has := func(ms int64) bool {
-				return slices.ContainsFunc(
-					a, func(at fix) bool { return at.timeMS == ms },
-				)
+				return slices.ContainsFunc(a, func(at fix) bool { return at.timeMS == ms })
 			}
 			if kept[bin] < 1 || kept[bin] > 3 || !has(e[0]) || !has(e[1]) {
 				t.Fatalf("%s: %d fixes of a bin are kept, or not its ends", user, kept[bin])

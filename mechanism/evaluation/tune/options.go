@@ -60,19 +60,13 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(
-		len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0,
-		"there must be a cell, a step, an ε and a δ at least to try",
-	)
+	wrong(len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0,
+		"there must be a cell, a step, an ε and a δ at least to try")
 	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
-	wrong(
-		o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
-		"a target must be positive",
-	)
-	wrong(
-		o.MostFactor200M != 0 && !(o.MostFactor200M > 1),
-		"a factor between places is above 1, which is none at all",
-	)
+	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
+		"a target must be positive")
+	wrong(o.MostFactor200M != 0 && !(o.MostFactor200M > 1),
+		"a factor between places is above 1, which is none at all")
 	wrong(o.ScoutBins < 0 || o.Bins < 0, "samples cannot be negative")
 	for _, cell := range o.CellsM {
 		_, err := grid.New(o.Box, cell)
@@ -83,20 +77,14 @@ func (o Options) Validate() error {
 		if shortest <= 0 {
 			return errors.Join(append(errs, fmt.Errorf("a step of %v is none", shortest))...)
 		}
-		wrong(
-			step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v", step,
-			shortest,
-		)
+		wrong(step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v",
+			step, shortest)
 		errs = append(errs, o.Train.Validate(step))
 	}
 	for _, interval := range o.Intervals {
 		if longest := o.LongestInterval(); interval <= 0 || interval > longest {
-			wrong(
-				true,
-				"a release every %v cannot be measured: a filter forgets somebody after %v "+
-					"without a fix, and begins anew",
-				interval, longest,
-			)
+			wrong(true, "a release every %v cannot be measured: a filter forgets somebody after "+
+				"%v without a fix, and begins anew", interval, longest)
 		}
 	}
 	for _, s := range o.candidates() {

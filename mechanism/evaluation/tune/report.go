@@ -31,8 +31,7 @@ func (r *Result) Report() *report.Report {
 		curve.Parts = append(curve.Parts, table, r.figure())
 	} else {
 		curve.Parts = append(curve.Parts, report.Text(
-			"No setting that was tried is better than the model alone by more than 3 %.",
-		))
+			"No setting that was tried is better than the model alone by more than 3 %."))
 	}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
 		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published "+
@@ -46,17 +45,13 @@ func (r *Result) Report() *report.Report {
 			"measured on about %d; what is promised and checked, on %d.",
 			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins,
 			enough*r.Options.Bins)),
-		r.table(
-			"measured", "Settings near the frontier, and those tried on the way to a target",
-			r.Measured, true,
-		),
+		r.table("measured", "Settings near the frontier, and those tried on the way to a target",
+			r.Measured, true),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
 	if chosen := r.chosen(); len(chosen) > 0 {
-		choice.Parts = append(choice.Parts, r.table(
-			"chosen", "The choice: as promised, and on the users that had no part in it", chosen,
-			false,
-		))
+		choice.Parts = append(choice.Parts, r.table("chosen",
+			"The choice: as promised, and on the users that had no part in it", chosen, false))
 	}
 	return &report.Report{Title: "How to release", Sections: []report.Section{choice, curve, how}}
 }
@@ -177,12 +172,8 @@ func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (bes
 		measured[r.Measured[i].Setting] = true
 	}
 	var list []Outcome
-	for _, o := range slices.Concat(
-		r.Measured,
-		slices.DeleteFunc(
-			slices.Clone(r.Scouted), func(o Outcome) bool { return measured[o.Setting] },
-		),
-	) {
+	for _, o := range slices.Concat(r.Measured, slices.DeleteFunc(slices.Clone(r.Scouted),
+		func(o Outcome) bool { return measured[o.Setting] })) {
 		if o.Interval == interval {
 			list = append(list, o)
 		}
@@ -190,9 +181,7 @@ func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (bes
 	slices.SortStableFunc(
 		list,
 		func(a, b Outcome) int {
-			return cmp.Or(
-				cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting),
-			)
+			return cmp.Or(cmp.Compare(x(&a), x(&b)), cheaper(a.Setting, b.Setting))
 		},
 	)
 	for _, o := range list {

@@ -189,9 +189,8 @@ func (s *search) runs(from int) []int { return runs(from, s.groups, s.options.Bi
 // allowed returns those within the limit of the options.
 func (s *search) allowed(outcomes []Outcome) []Outcome {
 	most := s.options.MostFactor200M
-	return slices.DeleteFunc(
-		slices.Clone(outcomes), func(o Outcome) bool { return most > 0 && o.Factor200M > most },
-	)
+	return slices.DeleteFunc(slices.Clone(outcomes),
+		func(o Outcome) bool { return most > 0 && o.Factor200M > most })
 }
 
 // promise measures the chosen setting again. The winner of many candidates is partly lucky, with
@@ -259,14 +258,12 @@ func (s *search) check() (err error) {
 		groups := []group{
 			{
 				without: withoutHeld,
-				trips: s.sample(
-					func(u *user) bool { return u.fold == withoutHeld }, enough*o.Bins, o.Seed,
-				),
+				trips: s.sample(func(u *user) bool { return u.fold == withoutHeld },
+					enough*o.Bins, o.Seed),
 			},
 		}
-		others, err := s.measure(
-			[]Setting{s.Promise.Setting}, groups, runs(fresh, groups, enough*o.Bins)...,
-		)
+		others, err := s.measure([]Setting{s.Promise.Setting}, groups,
+			runs(fresh, groups, enough*o.Bins)...)
 		if err != nil {
 			return err
 		}

@@ -90,9 +90,8 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the model has steps of %v and cells of %v", r.Model.Step, r.Model.Grid.CellM())
 	}
 	// The promise on strangers, by a way of its own.
-	s, err := mechanism.NewSanitizer(
-		r.Model, (&lab{options: Options{Seed: 99}}).streams(0), p.options(o.Release),
-	)
+	s, err := mechanism.NewSanitizer(r.Model, (&lab{options: Options{Seed: 99}}).streams(0),
+		p.options(o.Release))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +216,8 @@ func TestShortTrips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.LeftOut) != 1 || r.LeftOut[0] != 20*time.Minute || !strings.Contains(
-		strings.Join(r.Words(), " "), "every 20m was not tried",
-	) {
+	if len(r.LeftOut) != 1 || r.LeftOut[0] != 20*time.Minute ||
+		!strings.Contains(strings.Join(r.Words(), " "), "every 20m was not tried") {
 		t.Errorf("left out %v: %q", r.LeftOut, r.Words())
 	}
 	for _, s := range r.Scouted {

@@ -45,12 +45,9 @@ func (s Setting) options(o mechanism.Options) mechanism.Options {
 // cheaper orders settings by their cost, and those of equal cost by everything else, so that any
 // order of candidates comes to the same choice.
 func cheaper(a, b Setting) int {
-	return cmp.Or(
-		cmp.Compare(a.EpsilonDay(), b.EpsilonDay()),
-		cmp.Compare(a.CellM, b.CellM), cmp.Compare(a.Step, b.Step),
-		cmp.Compare(a.Interval, b.Interval),
-		cmp.Compare(a.Delta, b.Delta), cmp.Compare(a.Epsilon, b.Epsilon),
-	)
+	return cmp.Or(cmp.Compare(a.EpsilonDay(), b.EpsilonDay()), cmp.Compare(a.CellM, b.CellM),
+		cmp.Compare(a.Step, b.Step), cmp.Compare(a.Interval, b.Interval),
+		cmp.Compare(a.Delta, b.Delta), cmp.Compare(a.Epsilon, b.Epsilon))
 }
 
 // decimals returns x with two significant digits, up or down; an ε is a decimal number that people

@@ -34,10 +34,9 @@ const (
 )
 
 // errFewUsers says that nothing can be measured on others.
-var errFewUsers = errors.New(
-	"tune: the traces in the box are of fewer than two users: errors are measured on users that " +
-		"a model was not trained on, so that it takes two at least, and better thirty",
-)
+var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: errors " +
+	"are measured on users that a model was not trained on, so that it takes two at least, and " +
+	"better thirty")
 
 // split divides the users at random: who is in which part belongs to a user's name and the seed,
 // not to the order of the traces.
@@ -107,9 +106,8 @@ func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint6
 		most -= trips[len(trips)-1].bins
 	}
 	slices.SortFunc(trips, func(a, b trip) int {
-		return cmp.Or(
-			cmp.Compare(a.user, b.user), cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS),
-		)
+		return cmp.Or(cmp.Compare(a.user, b.user),
+			cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
 	})
 	return trips
 }

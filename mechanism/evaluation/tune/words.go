@@ -17,31 +17,23 @@ func (r *Result) Words() (lines []string) {
 		for _, interval := range r.LeftOut {
 			times = append(times, Short(interval))
 		}
-		say(
-			"A release every %s was not tried: most of the traces are shorter than two of these.",
-			strings.Join(times, " or "),
-		)
+		say("A release every %s was not tried: most of the traces are shorter than two of these.",
+			strings.Join(times, " or "))
 	}
 	if blind := r.blind(); o.TargetKM > 0 && blind <= o.TargetKM {
-		say(
-			"The model alone reaches %s: the median error without any release is %s.",
-			Length(o.TargetKM), Length(blind),
-		)
+		say("The model alone reaches %s: the median error without any release is %s.",
+			Length(o.TargetKM), Length(blind))
 	}
 	if r.Promise == nil {
 		return append(lines, r.noChoice())
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
-		say(
-			"The cheapest setting found for a median error of %s: %s.", Length(o.TargetKM),
-			p.Words(),
-		)
+		say("The cheapest setting found for a median error of %s: %s.",
+			Length(o.TargetKM), p.Words())
 	} else {
-		say(
-			"The least error found for an ε of %s a day: %s.", Number(o.TargetEpsilonDay),
-			p.Words(),
-		)
+		say("The least error found for an ε of %s a day: %s.",
+			Number(o.TargetEpsilonDay), p.Words())
 	}
 	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = "+
 		"%s. Of that, ε = %s tells likely places 200 m apart from each other, and %s those 1 km "+
@@ -50,11 +42,8 @@ func (r *Result) Words() (lines []string) {
 		Number(p.Day1KM()))
 	anew := "This was measured anew, with other noise than the choice."
 	if r.Raised > 0 {
-		anew = fmt.Sprintf(
-			"This was measured anew, with other noise than the choice; for that ε had to be "+
-				"raised from %s.",
-			Number(r.Raised),
-		)
+		anew = fmt.Sprintf("This was measured anew, with other noise than the choice; for that ε "+
+			"had to be raised from %s.", Number(r.Raised))
 	}
 	say("Half of the estimates are to be expected within %s of the truth%s, the mean error is "+
 		"%s; without any release half are within %s. %s",
@@ -67,23 +56,17 @@ func (r *Result) Words() (lines []string) {
 		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM),
 		Number(math.Exp(p.Epsilon)), 100*p.Drift)
 	if p.Factor200M > telling {
-		say(
-			"So each release all but says where in the neighbourhood somebody is. To hide more, " +
-				"allow a larger error, or set a limit to that factor.",
-		)
+		say("So each release all but says where in the neighbourhood somebody is. To hide more, " +
+			"allow a larger error, or set a limit to that factor.")
 	}
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
 	} else {
-		say(
-			"Checked on %s that had no part in the choice: %s%s, without any release %s.",
-			users(r.Others.Users), r.Others.Band(), r.Others.doubt(), Length(r.Others.BlindKM),
-		)
+		say("Checked on %s that had no part in the choice: %s%s, without any release %s.",
+			users(r.Others.Users), r.Others.Band(), r.Others.doubt(), Length(r.Others.BlindKM))
 	}
-	say(
-		"The model is learned without differential privacy from all of these traces: whoever has " +
-			"it learns about them, and ε does not cover that.",
-	)
+	say("The model is learned without differential privacy from all of these traces: whoever has " +
+		"it learns about them, and ε does not cover that.")
 	return lines
 }
 
@@ -92,10 +75,8 @@ func (r *Result) noChoice() string {
 	o := &r.Options
 	limit := ""
 	if o.MostFactor200M > 0 {
-		limit = fmt.Sprintf(
-			" while the median release tells places 200 m apart by a factor of at most %s",
-			Number(o.MostFactor200M),
-		)
+		limit = fmt.Sprintf(" while the median release tells places 200 m apart by a factor of "+
+			"at most %s", Number(o.MostFactor200M))
 	}
 	switch {
 	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
@@ -105,17 +86,12 @@ func (r *Result) noChoice() string {
 			"anew, with other noise: %s gives %s, and a factor of %s in 200 m.",
 			limit, r.Missed.Words(), r.Missed.Band(), Factor(r.Missed.Factor200M))
 	case o.TargetEpsilonDay > 0:
-		return fmt.Sprintf(
-			"No setting that was tried costs at most ε = %s a day and is better than the model "+
-				"alone, whose median error is %s,%s.",
-			Number(o.TargetEpsilonDay), Length(r.blind()), limit,
-		)
+		return fmt.Sprintf("No setting that was tried costs at most ε = %s a day and is better "+
+			"than the model alone, whose median error is %s,%s.", Number(o.TargetEpsilonDay),
+			Length(r.blind()), limit)
 	case len(r.Frontier) == 0 && limit != "":
-		return fmt.Sprintf(
-			"No setting that was tried is better than the model alone%s. Allow a larger factor, "+
-				"or try a smaller ε.",
-			limit,
-		)
+		return fmt.Sprintf("No setting that was tried is better than the model alone%s. Allow a "+
+			"larger factor, or try a smaller ε.", limit)
 	case len(r.Frontier) == 0:
 		return "No setting that was tried is better than the model alone. Give other cells, " +
 			"steps or a larger ε."
@@ -148,10 +124,8 @@ func users(n int) string {
 
 // Words name a setting.
 func (s Setting) Words() string {
-	return fmt.Sprintf(
-		"cells of %s, steps of %s, a release every %s, ε = %s, δ = %g", Length(s.CellM/1000),
-		Short(s.Step), Short(s.Interval), Number(s.Epsilon), s.Delta,
-	)
+	return fmt.Sprintf("cells of %s, steps of %s, a release every %s, ε = %s, δ = %g",
+		Length(s.CellM/1000), Short(s.Step), Short(s.Interval), Number(s.Epsilon), s.Delta)
 }
 
 // Band is the median error with its interval, in one unit.

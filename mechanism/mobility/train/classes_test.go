@@ -32,10 +32,8 @@ func TestCoresDoNotMatter(t *testing.T) {
 func TestClassesByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
 	const hour = 3600
-	fixes := slices.Concat(
-		fixesAt(g, "u", []int64{8 * hour, 8*hour + 60}, []grid.Cell{12, 13}),
-		fixesAt(g, "u", []int64{20 * hour, 20*hour + 60}, []grid.Cell{12, 11}),
-	)
+	fixes := slices.Concat(fixesAt(g, "u", []int64{8 * hour, 8*hour + 60}, []grid.Cell{12, 13}),
+		fixesAt(g, "u", []int64{20 * hour, 20*hour + 60}, []grid.Cell{12, 11}))
 	m, _ := finished(t, trainer(t, g, Options{
 		KernelRadius: 1, Backoff: 4, Jumps: -1,
 		Calendar: mobility.Calendar{Hours: []int{6, 18}},

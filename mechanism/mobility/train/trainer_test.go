@@ -155,9 +155,7 @@ func TestTracks(t *testing.T) {
 	g := plainGrid(t, 10, 10)
 	fixes := slices.Concat(
 		fixesAt(g, "b", []int64{600, 660, 0, 60, 119}, []grid.Cell{7, 8, 1, 2, 3}),
-		fixesAt(g, "a", []int64{30}, []grid.Cell{9}),
-		fixesAt(g, "c", []int64{30}, []grid.Cell{4}),
-	)
+		fixesAt(g, "a", []int64{30}, []grid.Cell{9}), fixesAt(g, "c", []int64{30}, []grid.Cell{4}))
 	list := func(tr *Trainer, keep func(string) bool) (found []string) {
 		for track := range tr.Tracks(keep) {
 			found = append(found, fmt.Sprintf("%s%v%v", track.User, track.Steps, track.Cells))

@@ -84,11 +84,8 @@ var ErrNoTrace = errors.New("experiment: no user has a trace that is long enough
 func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	g, step, o := trainer.Grid(), trainer.Step(), trainer.Options()
 	if d.Timestamps < 2 || d.Least < 2 || d.Least > d.Timestamps || d.Folds < 2 {
-		return nil, fmt.Errorf(
-			"experiment: %s: traces need at least 2 timestamps and 2 folds, and no more at the "+
-				"least than at the most",
-			d.Name,
-		)
+		return nil, fmt.Errorf("experiment: %s: traces need at least 2 timestamps and 2 folds, "+
+			"and no more at the least than at the most", d.Name)
 	}
 	data := &Data{
 		Definition: d, Grid: g, Step: step, EveryFix: o.EveryFix, Options: o,
@@ -117,11 +114,8 @@ func NewData(d Definition, trainer *train.Trainer) (*Data, error) {
 	}
 	finish()
 	if len(data.Traces) == 0 {
-		return nil, fmt.Errorf(
-			"%w: %s: %d timestamps at steps of %s, without a gap over %s: choose other steps, or "+
-				"shorter traces",
-			ErrNoTrace, d.Name, d.Least, step, d.MaxGap,
-		)
+		return nil, fmt.Errorf("%w: %s: %d timestamps at steps of %s, without a gap over %s: "+
+			"choose other steps, or shorter traces", ErrNoTrace, d.Name, d.Least, step, d.MaxGap)
 	}
 	for i := range data.Traces {
 		data.Traces[i].Fold = i % d.Folds
@@ -148,9 +142,8 @@ func (d *Data) cut(tracks []mobility.Track) *Trace {
 		n := min(len(s.Steps), d.Timestamps)
 		for from := 0; from+n <= len(s.Steps); from++ {
 			t := &Trace{User: s.User, Steps: s.Steps[from : from+n], Cells: s.Cells[from : from+n]}
-			if best == nil || cmp.Or(
-				cmp.Compare(len(best.Steps), n), cmp.Compare(t.Holes(), best.Holes()),
-			) <= 0 {
+			if best == nil ||
+				cmp.Or(cmp.Compare(len(best.Steps), n), cmp.Compare(t.Holes(), best.Holes())) <= 0 {
 				best = t
 			}
 		}

@@ -48,8 +48,7 @@ func TestCut(t *testing.T) {
 			fixesAt(trainer, g, "u", c.columns)
 			d, err := NewData(
 				Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2},
-				trainer,
-			)
+				trainer)
 			if c.steps == nil {
 				if !errors.Is(err, ErrNoTrace) {
 					t.Errorf("error %v, want ErrNoTrace", err)
@@ -81,9 +80,8 @@ func TestCheckIns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Traces[0]; !slices.Equal(got.Steps, []int64{2, 3, 4}) || !slices.Equal(
-		got.Cells, []grid.Cell{2, 3, 4},
-	) {
+	if got := d.Traces[0]; !slices.Equal(got.Steps, []int64{2, 3, 4}) ||
+		!slices.Equal(got.Cells, []grid.Cell{2, 3, 4}) {
 		t.Errorf("steps %v, cells %v", got.Steps, got.Cells)
 	}
 }
@@ -127,8 +125,7 @@ func TestPersonalCounts(t *testing.T) {
 	trainer := studytest.Trainer(t, g, train.Options{}, 2, 60)
 	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
 	d, err := NewData(
-		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer,
-	)
+		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,9 +163,8 @@ func TestPersonalCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Counts(); !slices.Equal(
-			got.Transitions, c.transitions,
-		) || !slices.Equal(got.Visits, c.visits) {
+		if got := p.Counts(); !slices.Equal(got.Transitions, c.transitions) ||
+			!slices.Equal(got.Visits, c.visits) {
 			t.Errorf("%s: transitions %v, visits %v", c.kind, got.Transitions, got.Visits)
 		}
 	}
@@ -211,9 +207,8 @@ func definition() Definition {
 
 func wanderers(tb testing.TB) *Data {
 	tb.Helper()
-	d, err := NewData(
-		definition(), studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60),
-	)
+	d, err := NewData(definition(),
+		studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -34,12 +34,8 @@ type Piece struct {
 
 // Key is under what a result is stored.
 func (p *Piece) Key(tool string) string {
-	sum := sha256.Sum256(
-		fmt.Appendf(
-			nil, "geodither piece %d %d\n%s\n%s\n%s", revision, mechanism.Version, tool, p.Name,
-			p.Inputs,
-		),
-	)
+	sum := sha256.Sum256(fmt.Appendf(nil, "geodither piece %d %d\n%s\n%s\n%s",
+		revision, mechanism.Version, tool, p.Name, p.Inputs))
 	return hex.EncodeToString(sum[:12])
 }
 

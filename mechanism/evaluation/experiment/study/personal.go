@@ -51,9 +51,7 @@ func counts(of map[[2]grid.Cell]float64) []mobility.Count {
 	slices.SortFunc(
 		list,
 		func(a, b mobility.Count) int {
-			return cmp.Or(
-				cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),
-			)
+			return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 		},
 	)
 	return list

@@ -10,8 +10,7 @@ func TestPieceError(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := carry(
 		[]Piece{{Name: "the piece", Work: 1, Run: func(Tick) (any, error) { return nil, broken }}},
-		"", Run{},
-	)
+		"", Run{})
 	if !errors.Is(err, broken) || err.Error() != "the piece: broken" {
 		t.Errorf("error %v", err)
 	}

@@ -138,9 +138,7 @@ func (s sites) Pivot(d kdtree.Dim) int {
 	slices.SortFunc(
 		s,
 		func(a, b site) int {
-			return cmp.Or(
-				cmp.Compare(a.at[d], b.at[d]), cmp.Compare(a.number, b.number),
-			)
+			return cmp.Or(cmp.Compare(a.at[d], b.at[d]), cmp.Compare(a.number, b.number))
 		},
 	)
 	return len(s) / 2

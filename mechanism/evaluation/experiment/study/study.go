@@ -120,10 +120,8 @@ func (o Options) Validate() error {
 	var errs []error
 	for _, also := range o.Also {
 		if !slices.Contains(alsos, also) {
-			errs = append(errs, fmt.Errorf(
-				"%q is nothing that can be drawn beside the paper's mechanisms: choose of %v", also,
-				alsos,
-			))
+			errs = append(errs, fmt.Errorf("%q is nothing that can be drawn beside the paper's "+
+				"mechanisms: choose of %v", also, alsos))
 		}
 	}
 	for _, epsilon := range append(slices.Concat(o.Epsilons, o.FleetEpsilons), o.Epsilon) {
@@ -137,15 +135,11 @@ func (o Options) Validate() error {
 	}
 	switch {
 	case o.Vehicles < LeastFleet:
-		errs = append(errs, fmt.Errorf(
-			"a fleet of %d vehicles says more of people than of a fleet: take %d at least",
-			o.Vehicles, LeastFleet,
-		))
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles says more of people than of a "+
+			"fleet: take %d at least", o.Vehicles, LeastFleet))
 	case o.Vehicles > MostVehicles:
-		errs = append(errs, fmt.Errorf(
-			"a fleet of %d vehicles is more than memory holds: take %d at most", o.Vehicles,
-			MostVehicles,
-		))
+		errs = append(errs, fmt.Errorf("a fleet of %d vehicles is more than memory holds: take "+
+			"%d at most", o.Vehicles, MostVehicles))
 	}
 	return errors.Join(errs...)
 }

@@ -43,10 +43,8 @@ func TestBlindly(t *testing.T) {
 		set.Choose(&want, .4)
 		if n := len(sets[1].Cells); n < len(set.Cells)-1 || n > len(set.Cells)+1 ||
 			len(sets[0].Cells) <= n {
-			t.Errorf(
-				"timestamp %d: sets of %d and %d cells, want more than and about %d", i,
-				len(sets[0].Cells), n, len(set.Cells),
-			)
+			t.Errorf("timestamp %d: sets of %d and %d cells, want more than and about %d",
+				i, len(sets[0].Cells), n, len(set.Cells))
 		}
 		return nil
 	})
