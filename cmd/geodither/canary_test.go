@@ -202,7 +202,7 @@ func TestCanaryTrain(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	for name, more := range map[string][]string{
 		"plain":   nil,
-		"private": {"--dp-epsilon", "1", "--dp-contribution", "30"},
+		"private": {"--dp-epsilon", "1", "--smoothing", "cap=30"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +41,9 @@ Start with:  geodither demo`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	// Long lines of flags are wrapped: they are read at this width.
+	wrapped := strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100")
+	root.SetUsageTemplate(wrapped)
 	root.AddCommand(
 		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),
 		newProduce(std), newConsume(std), newAggregate(std), newReplay(std), newState(std), newKey(std), newBroker(std), newVersion(std),

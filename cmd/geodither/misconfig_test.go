@@ -447,14 +447,14 @@ var misconfigurations = []misconfigured{
 			service := start(w.T, nil, "run", "-c", w.path())
 			eventually(w.T, "a start", func() bool { return strings.Contains(service.log.String(), "partitions assigned") })
 		},
-		args:  []string{"state", "rebuild-changelog", "--from-store", "-c", "CONFIG"},
+		args:  []string{"state", "rebuild-changelog", "-c", "CONFIG"},
 		words: []string{"stop"},
 	},
 	{
 		name:   "rebuilding from a folder that is not there",
 		served: true,
 		wrong:  func(w *misconfigWorld) { w.remake(w.name("g")+"-changelog", 0, nil) },
-		args:   []string{"state", "rebuild-changelog", "--from-store", "-c", "CONFIG", "DIR/gone"},
+		args:   []string{"state", "rebuild-changelog", "-c", "CONFIG", "DIR/gone"},
 		words:  []string{"gone", "state folder"},
 	},
 	{

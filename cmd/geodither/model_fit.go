@@ -24,7 +24,7 @@ with the options of the first, and measures how well it predicts these users. It
 first that the traces give the model.
 
 The filter goes through every stretch without a gap, with a release in each step, as it
-would in service. If drift, the share of releases whose true cell lies outside the location
+would in service. Places are taken as the model's training took them, interpolated or not. If drift, the share of releases whose true cell lies outside the location
 set, is far above δ, the model is too sure; far below, too unsure. Intervals are over users,
 since the steps of one user depend on each other. The same traces give the same figures.
 
@@ -73,7 +73,6 @@ alone.`,
 	flags.IntVar(&o.Runs, "runs", 1, "let the filter go through the traces this many times, each with other noise")
 	flags.Int64Var(&o.Steps, "steps", 0, "measure on at most this many steps, taken evenly from users, or from some of them where they are many; 0: no limit, and 6000 for --select")
 	flags.IntVar(&o.MinSegment, "min-segment", 0, "measure on stretches of at least this many steps without a gap; 0: 60, or less where too few users have such")
-	flags.DurationVar(&o.Interpolate, "interpolate", 0, "take places on straight lines between two fixes at most this `GAP` apart, such as 2m; with --held-out and --select as the model's training did")
 	flags.StringVar(&o.Personal, "personal", "", "measure each user under a model of the user's own, from this `FOLDER`")
 	flags.StringVar(&o.JSON, "json", "", "write the fit into this `FILE`, as JSON")
 	flags.StringVar(&o.Plot, "plot", "", "draw drift against δ into this `FILE`, .png or .svg")

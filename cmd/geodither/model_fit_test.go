@@ -128,7 +128,6 @@ func TestModelFitHeldOutBy(t *testing.T) {
 		{"--held-out", "5", "--min-segment", "-1"},
 		{"--held-out", "5", "--min-segment", "36"},
 		{"--held-out", "5", "--personal", dir},
-		{"--held-out", "5", "--interpolate", "5m"},
 		{"--held-out", "5", "--select"},
 		{"--select", "--write"},
 		{"--select", "--json", filepath.Join(dir, "fit.json")},
@@ -146,7 +145,7 @@ func TestModelFitRebuilds(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	for _, more := range []string{
-		"", "--interpolate 2m", "--hours 6,23 --weekend --utc-offset 1h", "--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
+		"", "--interpolate 2m", "--calendar 6,23,weekend,utc+1h", "--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
 	} {
 		model, _ := crowdModel(t, dir, in, strings.Fields(more)...)
 		if out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "6", "--steps", "100").out; !strings.Contains(out, "6 of 34 users held out") {
@@ -219,7 +218,7 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 func TestModelFitKeepsPrivacy(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
-	model, out := crowdModel(t, dir, in, "--dp-epsilon", "1", "--dp-contribution", "50")
+	model, out := crowdModel(t, dir, in, "--dp-epsilon", "1")
 	if strings.Contains(out, "verdict") || strings.Contains(out, "--held-out") {
 		t.Errorf("of a private model it says\n%s", out)
 	}
@@ -298,7 +297,7 @@ func TestModelFit(t *testing.T) {
 		t.Errorf("the plot does not say how it is read, or does of what is unclear:\n%s", verdict)
 	}
 	elsewhere := write(t, dir, "far.csv", "user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
-	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}, {model, "--in", in, "--interpolate", "-5m"}} {
+	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}} {
 		if r := call(t, append([]string{"model", "fit"}, bad...)...); r.code == cli.ExitDone {
 			t.Errorf("model fit %v is accepted", bad)
 		}

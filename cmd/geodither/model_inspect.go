@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,8 +34,8 @@ func newModelInspect(std cli.Streams) *cobra.Command {
 		Short: "Print what a model holds, and what error to expect from releases under it",
 		Long: `Print what a model file holds, how it was made, what anyone who has it may learn about the
 traces behind it, and how well it predicts users it was not trained on, if "geodither model
-fit" has measured that. --map draws where vehicles are to be found, --flows where a vehicle
-goes from a cell.
+fit" has measured that. --from tells where a vehicle goes from a cell in 1, 3 and 10 steps.
+--map draws that, or without --from where vehicles are to be found.
 
 With -c, or with --epsilon and --delta, it also prints what to expect of releases: the error
 of the release and of the estimate, beside that of an estimate that sees no release (blind);
@@ -48,7 +47,7 @@ For a folder of personal models it prints their number and sizes, none of a sing
 --popular, the model that they lie over, it reads and checks all of them.`,
 		Example: `  geodither model inspect model.avro
   geodither model inspect --map popularity.png model.avro
-  geodither model inspect --flows flows.svg --from 39.91,116.39 --ahead 1,5,15 model.avro
+  geodither model inspect --map flows.svg --from 39.91,116.39 model.avro
   geodither model inspect --epsilon 12 --delta 0.3 --interval 10m model.avro
   geodither model inspect --json model.avro
   geodither model inspect --popular model.avro personal/`,
@@ -124,8 +123,8 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 }
 
 func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Streams) error {
-	if f.maps.popularity != "" || f.maps.flows != "" {
-		return cli.Usagef("--map and --flows belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
+	if f.maps != (mapFlags{}) {
+		return cli.Usagef("--map, --from and --at belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
 	}
 	s, err := modelview.ReadFolder(ctx, dir, f.popular)
 	if err != nil {
@@ -139,38 +138,29 @@ func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Stream
 
 // mapFlags say what to draw of a model.
 type mapFlags struct {
-	popularity string
-	flows      string
-	from       string
-	ahead      []int
-	at         string
+	path string // of the picture; empty: none
+	from string // the cell that flows begin in; empty: no flows
+	at   string
 }
 
 func (f *mapFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.popularity, "map", "", "draw where vehicles are to be found, into a `FILE` .png or .svg")
-	flags.StringVar(&f.flows, "flows", "", "draw where a vehicle goes from a cell, into a `FILE` .png or .svg")
-	flags.StringVar(&f.from, "from", "", "the cell of --flows: `LAT,LON`, or its number")
-	flags.IntSliceVar(&f.ahead, "ahead", []int{1, 3, 10}, "steps after which --flows shows where it is")
-	flags.StringVar(&f.at, "at", "", "`TIME` at which --flows begin, as 2024-05-01T08:00:00Z; for models with classes")
+	flags.StringVar(&f.path, "map", "",
+		"draw where vehicles are, or with --from where one goes, into a `FILE` .png or .svg")
+	flags.StringVar(&f.from, "from", "",
+		"tell where a vehicle goes from this cell: `LAT,LON`, or its number")
+	flags.StringVar(&f.at, "at", "",
+		"`TIME` at which it leaves, such as 2024-05-01T08:00:00Z, if the model has a calendar")
 }
 
-// maxAhead bounds the work of a picture.
-const maxAhead = 10_000
+// ahead are the steps after which flows are told.
+var ahead = []int{1, 3, 10}
 
 func (f *mapFlags) check() error {
-	for _, path := range []string{f.popularity, f.flows} {
-		if err := files.CheckPicture(path); err != nil {
-			return err
-		}
+	if err := files.CheckPicture(f.path); err != nil {
+		return err
 	}
-	if (f.flows == "") != (f.from == "") {
-		return cli.Usagef("--flows and --from belong together")
-	}
-	if f.flows != "" && f.popularity == f.flows {
-		return cli.Usagef("--map and --flows name the same file")
-	}
-	if f.flows != "" && (len(f.ahead) == 0 || len(f.ahead) > 12 || slices.Min(f.ahead) < 1 || slices.Max(f.ahead) > maxAhead) {
-		return cli.Usagef("--ahead must be one to twelve numbers of steps, 1 to %d", maxAhead)
+	if f.at != "" && f.from == "" {
+		return cli.Usagef("--at belongs to --from, the cell that a vehicle leaves")
 	}
 	if _, err := f.start(); err != nil {
 		return err
@@ -189,29 +179,27 @@ func (f *mapFlags) start() (time.Time, error) {
 	return at, nil
 }
 
-// draw writes the pictures that were asked for, and returns the flows' figures.
-func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (*modelview.Flows, error) {
-	if f.popularity != "" {
-		if err := modelview.DrawPopularity(m, f.popularity); err != nil {
+// draw writes the picture that was asked for, and returns the flows' figures.
+func (f *mapFlags) draw(m *mobility.Model, log io.Writer) (flows *modelview.Flows, err error) {
+	drawing := func() error { return modelview.DrawPopularity(m, f.path) }
+	if f.from != "" {
+		from, err := modelview.ParseCell(f.from, m.Grid)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		at, err := f.start()
+		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(log, "wrote %s\n", f.popularity)
+		flows = modelview.NewFlows(m, from, m.StepAt(at.UnixMilli()), ahead)
+		drawing = func() error { return flows.Draw(m, f.path) }
 	}
-	if f.flows == "" {
-		return nil, nil //nolint:nilnil // nothing was asked for
+	if f.path == "" {
+		return flows, nil
 	}
-	from, err := modelview.ParseCell(f.from, m.Grid)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	at, err := f.start()
-	if err != nil {
+	if err := drawing(); err != nil {
 		return nil, err
 	}
-	flows := modelview.NewFlows(m, from, m.StepAt(at.UnixMilli()), f.ahead)
-	if err := flows.Draw(m, f.flows); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(log, "wrote %s\n", f.flows)
+	fmt.Fprintf(log, "wrote %s\n", f.path)
 	return flows, nil
 }

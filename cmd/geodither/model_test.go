@@ -70,12 +70,13 @@ func TestModelPictures(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	picture, flows := filepath.Join(dir, "map.png"), filepath.Join(dir, "flows.svg")
-	r := succeed(t, "model", "inspect", "--json", "--map", picture, "--flows", flows, "--from", "10.004,20.006", "--ahead", "4,1", model)
-	if !strings.HasPrefix(read(t, picture), "\x89PNG") || !strings.Contains(read(t, flows), "<svg") || !strings.Contains(r.err, flows) {
-		t.Errorf("no pictures: %s", r.err)
+	popular := succeed(t, "model", "inspect", "--json", "--map", picture, model)
+	r := succeed(t, "model", "inspect", "--json", "--map", flows, "--from", "10.004,20.006", model)
+	if !strings.HasPrefix(read(t, picture), "\x89PNG") || !strings.Contains(read(t, flows), "<svg") || !strings.Contains(popular.err, picture) || !strings.Contains(r.err, flows) {
+		t.Errorf("no pictures: %s%s", popular.err, r.err)
 	}
 	var s modelview.Summary
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Flows == nil || len(s.Flows.After) != 2 {
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Flows == nil || len(s.Flows.After) != 3 {
 		t.Fatalf("%v: %s", err, r.out)
 	}
 	m, err := mobility.ReadModelFile(model)
@@ -84,18 +85,17 @@ func TestModelPictures(t *testing.T) {
 	}
 	columns, values := m.MatrixAt(0).Row(s.Flows.Cell)
 	first, second := s.Flows.After[0], s.Flows.After[1]
-	if at := slices.Index(columns, s.Flows.Cell); first.Steps != 1 || second.Steps != 4 || at < 0 || first.Stay-values[at] > 1e-12 || second.MeanM <= first.MeanM {
+	if at := slices.Index(columns, s.Flows.Cell); first.Steps != 1 || second.Steps != 3 || at < 0 || first.Stay-values[at] > 1e-12 || second.MeanM <= first.MeanM {
 		t.Errorf("%+v", s.Flows)
 	}
 	for args, says := range map[string]string{
-		"--map x.gif":                              ".png or .svg",
-		"--flows " + flows:                         "--flows and --from belong together",
-		"--from 3":                                 "--flows and --from belong together",
-		"--flows " + flows + " --from 49":          "0 to 48",
-		"--flows " + flows + " --from 51.5,7.5":    "outside the model's map",
-		"--flows " + flows + " --from 3 --ahead 0": "--ahead",
-		"--flows " + flows + " --from 3 --at noon": "--at must be a time",
-		"--popular " + model:                       "--popular belongs to a folder",
+		"--map x.gif":        ".png or .svg",
+		"--at 2024-05-01":    "--at belongs to --from",
+		"--flows " + flows:   "--map FILE draws the flows",
+		"--from 49":          "0 to 48",
+		"--from 51.5,7.5":    "outside the model's map",
+		"--from 3 --at noon": "--at must be a time",
+		"--popular " + model: "--popular belongs to a folder",
 	} {
 		r := call(t, append(append([]string{"model", "inspect"}, strings.Fields(args)...), model)...)
 		requireMessage(t, r, cli.ExitUsage, says)

@@ -37,7 +37,7 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	}
 	succeed(t, append(train, open)...)
 	requireMode(t, open, 0o600)
-	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1", "--dp-contribution", "50")...)
+	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1")...)
 	requireMode(t, in("dp.avro"), 0o644)
 	succeed(t, "model", "fit", model, "--in", traces, "--json", in("fit.json"), "--plot", in("fit.svg"))
 	requireMode(t, in("fit.json"), 0o600)

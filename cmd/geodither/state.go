@@ -24,7 +24,7 @@ func newState(std cli.Streams) *cobra.Command {
 		Example: `  geodither state verify -c geodither.yml
   geodither state inspect -c geodither.yml --user bus-7
   geodither state reset -c geodither.yml --dry-run
-  geodither state rebuild-changelog --from-store -c geodither.yml --dry-run`,
+  geodither state rebuild-changelog -c geodither.yml --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

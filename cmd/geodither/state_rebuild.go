@@ -13,11 +13,11 @@ import (
 
 func newStateRebuild(std cli.Streams) *cobra.Command {
 	var (
-		config         string
-		fromStore, dry bool
+		config string
+		dry    bool
 	)
 	cmd := &cobra.Command{
-		Use:   "rebuild-changelog --from-store -c FILE [FOLDER...]",
+		Use:   "rebuild-changelog -c FILE [FOLDER...]",
 		Short: "Write a lost changelog back from intact state folders",
 		Long: `Write a changelog that was deleted, emptied or made again back from the state folders of
 the service's instances. The changelog holds every user's state and account of ε; a
@@ -33,14 +33,10 @@ It reads a folder's store/. To use one that was set aside, move its store.aside-
 in a folder of its own.
 
 Prove what was written with state verify before you start the service again.`,
-		Example: `  geodither state rebuild-changelog --from-store -c geodither.yml --dry-run
-  geodither state rebuild-changelog --from-store -c geodither.yml state-1 state-2
+		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
+  geodither state rebuild-changelog -c geodither.yml state-1 state-2
   geodither state verify -c geodither.yml`,
 		RunE: func(cmd *cobra.Command, folders []string) error {
-			if !fromStore {
-				return cli.Usagef("say --from-store: state folders are what a changelog can be " +
-					"written back from")
-			}
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
@@ -57,7 +53,6 @@ Prove what was written with state verify before you start the service again.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.BoolVar(&fromStore, "from-store", false, "write it from state folders")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be written")
 	cli.Required(cmd, "config")
 	return cmd

@@ -175,7 +175,7 @@ func TestStateRebuild(t *testing.T) {
 		}
 		requireWords(t, r.out+r.err, strings.Split(words, "|")...)
 	}
-	rebuild := []string{"state", "rebuild-changelog", "--from-store", "-c", s.config}
+	rebuild := []string{"state", "rebuild-changelog", "-c", s.config}
 	says(cli.ExitFailed, "nothing to write back", rebuild...)
 	topic := s.prefix + "town.changelog"
 	res, err := s.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
@@ -183,13 +183,13 @@ func TestStateRebuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(cli.ExitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
-	says(cli.ExitFailed, "the changelog is lost|rebuild-changelog --from-store", "run", "-c", s.config)
+	says(cli.ExitFailed, "the changelog is lost|rebuild-changelog", "run", "-c", s.config)
 	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {
 		says(cli.ExitFailed, "nothing was removed: the changelog is lost|may be the only copy|--discard-account",
 			append([]string{"state", "reset", "-c", s.config}, args...)...)
 	}
 	says(cli.ExitFailed, "do not create it; see state rebuild-changelog", "state", "verify", "-c", s.config)
-	says(cli.ExitUsage, "--from-store", "state", "rebuild-changelog", "-c", s.config)
+	says(cli.ExitUsage, "config", "state", "rebuild-changelog")
 	says(cli.ExitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
 	says(cli.ExitDone, "written to the new topic|state verify", rebuild...)
 	says(cli.ExitDone, "verified: committed output", "state", "verify", "-c", s.config)

@@ -54,8 +54,8 @@ same in each partition, or a time such as 2026-11-21T08:00:00Z, compared with th
 Kafka timestamps. Records that the service would refuse are left out and counted, except for
 late fixes.
 
---hours, --weekend and --utc-offset give each part of the day or week a matrix of its own,
-which backs off to all of them together.
+--calendar gives each part of the day or week a matrix of its own, which backs off to all of
+them together.
 
 --personal also writes how each user moves, over the popular model. Whoever reads that folder
 knows where its users live: keep it as secret as the traces. No epsilon protects it.
@@ -64,8 +64,8 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 --select finds better values for --smoothing.`,
 		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
-  geodither train --in traces.csv --hours 6,10,16,20 --weekend --utc-offset 1h --personal models --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
-  geodither train --in traces.csv --dp-epsilon 1 --dp-contribution 50 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out private.avro
+  geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h --personal models --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
+  geodither train --in traces.csv --dp-epsilon 1 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out private.avro
   geodither train --in traces.csv --smoothing radius=4,jumps=0.02 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
   geodither train --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
   geodither train -c geodither.yml --from 2026-11-01T00:00:00Z --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
@@ -86,15 +86,13 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 	flags.StringVar(&f.Personal, "personal", "", "new `FOLDER` for a model of each user's own over the popular one: as secret as the traces")
 	flags.DurationVar(&f.interpolate, "interpolate", 0, "take the place at the end of each step, on a straight line between two fixes at most this `GAP` apart, such as 2m; else a step's last fix counts")
 	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each pair of successive fixes as a transition, whatever the time between (check-ins)")
-	calendar := &f.Train.Calendar
-	flags.IntSliceVar(&calendar.Hours, "hours", nil, "local `HOURS` at which parts of the day begin, such as 6,10,16,20: a matrix for each part")
-	flags.BoolVar(&calendar.Weekend, "weekend", false, "matrices of their own for Saturdays and Sundays")
-	flags.DurationVar(&calendar.UTCOffset, "utc-offset", 0, "the map's local time less UTC, such as 8h, for --hours and --weekend")
-	flags.Var(&f.smoothing, "smoothing", "how rows are smoothed, `PART=NUMBER,...`; default radius=5,backoff=20,cap=30,jumps=0.005: "+
-		"reach of the smoothing in cells; its weight in a row, in transitions; transitions of one user out of one cell that count; "+
-		"share of each row that goes to far cells, so that who was lost is found again")
-	flags.StringVar(&f.Private.Epsilon, "dp-epsilon", "", "train with differential privacy: the `ε` that bounds what the model tells about any one user, such as 1")
-	flags.IntVar(&f.Private.Contribution, "dp-contribution", 0, "transitions of each user that count, with --dp-epsilon; 50 served best on real traces")
+	flags.Var((*gather.Calendar)(&f.Train.Calendar), "calendar",
+		"a matrix for each part of the week: `HOURS` at which parts of the day start, weekend, "+
+			"and the local time, such as 6,10,16,20,weekend,utc+1h")
+	flags.Var(&f.smoothing, "smoothing",
+		"how rows are smoothed, `PART=NUMBER,...`; default radius=5,backoff=20,cap=30,jumps=0.005")
+	flags.StringVar(&f.Private.Epsilon, "dp-epsilon", "",
+		"train with differential privacy: the `ε` that bounds what the model tells about any user")
 	cli.Required(cmd, "box", "cell", "step", "out")
 	return cmd
 }

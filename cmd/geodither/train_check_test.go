@@ -70,9 +70,9 @@ func TestTrainWarnings(t *testing.T) {
 		"one user":     {towntest.CSV(alone), nil, "all fixes are of one user"},
 		"small cells":  {towntest.CSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
 		"large cells":  {towntest.CSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
-		"idle classes": {towntest.CSV(fixes), []string{"--hours", "6,20", "--weekend"}, "no transition falls into 3 classes of 4 that --hours and --weekend make: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
-		"two classes":  {towntest.CSV(fixes), []string{"--weekend"}, "no transition falls into 1 class of 2 that --hours and --weekend make: weekends;"},
-		"busy classes": {towntest.CSV(fixes), []string{"--hours", "0,22", "--utc-offset", "-24m"}, ""},
+		"idle classes": {towntest.CSV(fixes), []string{"--calendar", "6,20,weekend"}, "no transition falls into 3 classes of 4 that --calendar makes: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
+		"two classes":  {towntest.CSV(fixes), []string{"--calendar", "weekend"}, "no transition falls into 1 class of 2 that --calendar makes: weekends;"},
+		"busy classes": {towntest.CSV(fixes), []string{"--calendar", "0,22,utc-24m"}, ""},
 		"other places": {towntest.CSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,8 +71,8 @@ func TestTrainOptions(t *testing.T) {
 	}{
 		{"", `place="last fix"`},
 		{"--interpolate 5m", `place="line to its end"`},
-		{"--hours 6,10,16,20 --weekend --utc-offset 8h", `hours=6,10,16,20 weekend=true`},
-		{"--weekend", `weekend=true`},
+		{"--calendar 6,10,16,20,weekend,utc+8h", `hours=6,10,16,20 weekend=true`},
+		{"--calendar weekend", `weekend=true`},
 		{"--smoothing radius=3,jumps=0", `kernel_radius=3 backoff=20 user_cap=30 max_gap=0s every_fix=false place="last fix" uniform=0.1 jumps=0 `},
 		{"--smoothing backoff=2.5,cap=7", `kernel_radius=5 backoff=2.5 user_cap=7`},
 	} {
@@ -99,10 +99,12 @@ func TestTrainOptions(t *testing.T) {
 		"--smoothing reach=3":                     "no part",
 		"--smoothing backoff=much":                "no number that backoff can be",
 		"--smoothing jumps=1":                     "less than 1",
-		"--hours 6":                               "two parts",
-		"--hours 6,25":                            "0 to 23",
-		"--utc-offset 8h":                         "--hours",
-		"--hours 6,20 --utc-offset 30s":           "whole minutes",
+		"--calendar 6":                            "two parts",
+		"--calendar 6,25":                         "0 to 23",
+		"--calendar utc+8h":                       "name some of them too",
+		"--calendar 6,noon":                       "no hour",
+		"--calendar 6,20,utc8":                    "no local time",
+		"--calendar 6,20,utc+30s":                 "whole minutes",
 		"--personal " + filepath.Join(dir, "a/b"): "make it first",
 	} {
 		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "no.avro")}

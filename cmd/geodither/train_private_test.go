@@ -26,7 +26,7 @@ func TestTrainPrivately(t *testing.T) {
 	// Two runs are the same in 1 of 20: with so few users the noise often silences
 	// all of them. That all twelve are the same happens less than once in 10⁷.
 	for range 12 {
-		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--dp-contribution", "20", "--smoothing", "radius=3")
+		r, out := trainPrivately(t, traces, "--dp-epsilon", "0.5", "--smoothing", "cap=20,radius=3")
 		if r.code != cli.ExitDone || !strings.Contains(r.err, "ε = 0.5 for each user id") {
 			t.Fatalf("exit %d: %s", r.code, r.err)
 		}
@@ -61,7 +61,7 @@ func TestTrainPrivately(t *testing.T) {
 
 func TestTrainPrivatelyWithNobody(t *testing.T) {
 	traces := write(t, t.TempDir(), "traces.csv", "user_id,timestamp,latitude,longitude\nu,2023-11-14T00:00:00Z,1,1\n")
-	r, _ := trainPrivately(t, traces, "--dp-epsilon", "1", "--dp-contribution", "20")
+	r, _ := trainPrivately(t, traces, "--dp-epsilon", "1", "--smoothing", "cap=20")
 	if r.code != cli.ExitDone || !strings.Contains(r.err, "made of noise alone") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
@@ -73,17 +73,15 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"no contribution":      {[]string{"--dp-epsilon", "1"}, "needs --dp-contribution"},
-		"no epsilon":           {[]string{"--dp-contribution", "10"}, "add --dp-epsilon"},
-		"no number":            {[]string{"--dp-epsilon", "1e-3", "--dp-contribution", "10"}, "decimal number"},
-		"negative":             {[]string{"--dp-epsilon", "-1", "--dp-contribution", "10"}, "positive decimal number"},
-		"a vast radius":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--smoothing", "radius=1000"}, "radius"},
-		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--dp-contribution", "10000000"}, "1 to 1000000"},
-		"personal models":      {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
-		"a choice":             {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--select"}, "geodither model fit MODEL"},
-		"a measurement":        {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--held-out", "2"}, "geodither model fit MODEL"},
-		"a second cap":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10", "--smoothing", "cap=30"}, "--dp-contribution says how many"},
-		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--dp-contribution", "-1"}, "1 to 1000000"},
+		"no number":            {[]string{"--dp-epsilon", "1e-3"}, "decimal number"},
+		"negative":             {[]string{"--dp-epsilon", "-1"}, "positive decimal number"},
+		"a vast radius":        {[]string{"--dp-epsilon", "1", "--smoothing", "radius=1000"}, "radius"},
+		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--smoothing", "cap=10000000"}, "1 to 1000000"},
+		"personal models":      {[]string{"--dp-epsilon", "1", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
+		"a choice":             {[]string{"--dp-epsilon", "1", "--select"}, "geodither model fit MODEL"},
+		"a measurement":        {[]string{"--dp-epsilon", "1", "--held-out", "2"}, "geodither model fit MODEL"},
+		"the old flag":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10"}, "--smoothing cap="},
+		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be"},
 	} {
 		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage || !strings.Contains(r.err, c.says) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.err)

@@ -393,7 +393,7 @@ func (r *restoration) scan(ctx context.Context, at, end int64, visit func(Batch)
 const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
 	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or " +
 	"a backup; or write it back from an intact state folder: " +
-	"\"geodither state rebuild-changelog --from-store\". If it is lost for good, or if the " +
+	"\"geodither state rebuild-changelog\". If it is lost for good, or if the " +
 	"group's offset was set by hand before the first start, set accept_lost_account: true for " +
 	"one start: what each user has spent so far then counts no more, and adds to what is spent " +
 	"from there on"
@@ -423,7 +423,7 @@ func (r *restoration) cutError() error {
 		"was before, and all of it is needed here (%s). A user whose state was in that part would "+
 		"have an account of ε that starts at 0 again. Stop all instances. Then restore the topic "+
 		"from a mirror or a backup; or delete it and write it back from intact state folders: "+
-		"\"geodither state rebuild-changelog --from-store\". If that part is lost for good, set "+
+		"\"geodither state rebuild-changelog\". If that part is lost for good, set "+
 		"accept_lost_account: true for one start: what those users have spent so far then counts "+
 		"no more, and adds to what is spent from there on. An instance without a state folder "+
 		"needs that again, until the topic was deleted and written back", ErrLost, r.first, r.full)

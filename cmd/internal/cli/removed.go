@@ -57,6 +57,8 @@ var removed = map[string]map[string]string{
 		"seed":   "the seed is fixed, so that the same models give the same figures",
 	},
 	"model inspect": with(releaseKeys, map[string]string{
+		"ahead":  "flows are always told for 1, 3 and 10 steps",
+		"flows":  "--map FILE draws the flows if --from names a cell",
 		"tracks": "100 tracks are always simulated",
 		"steps":  "a track always has 120 steps, or ten release intervals if that is more",
 		"seed":   "the seed is fixed, so that the same settings give the same figures",
@@ -81,6 +83,9 @@ var removed = map[string]map[string]string{
 		"publish-metric":    inConfig("publish.metric"),
 		"strict":            strict,
 	}),
+	"state rebuild-changelog": {
+		"from-store": "the changelog is always written from state folders; leave the flag out",
+	},
 	"state verify": {"temp-dir": temporary},
 	"tune": {
 		"mechanism":   "tune works with lattice",
@@ -90,17 +95,19 @@ var removed = map[string]map[string]string{
 		"strict":      strict,
 	},
 	"model fit": {
-		"deltas":   "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
-		"estimate": "the error is that of the mean",
-		"format":   format,
-		"max-gap":  withGap,
+		"deltas":      "drift is always measured at δ = .001, .003, .01, .03, .1 and .3 besides",
+		"estimate":    "the error is that of the mean",
+		"format":      format,
+		"interpolate": "places are taken as the model's training took them",
+		"max-gap":     "places are taken as the model's training took them",
 		"seed": "the seed is fixed, so that the same traces give the same figures; --runs " +
 			"averages over more noise",
 		"strict": strict,
 	},
 	"train": {
-		"backoff": smoothing("backoff"),
-		"brokers": inConfig("brokers"),
+		"backoff":         smoothing("backoff"),
+		"brokers":         inConfig("brokers"),
+		"dp-contribution": "with --dp-epsilon, " + smoothing("cap"),
 		"dp-radius": "the radius of --smoothing bounds the moves that count, such as " +
 			"--smoothing radius=3",
 		"format":        format,
@@ -115,6 +122,7 @@ var removed = map[string]map[string]string{
 		"fit-runs":      inModelFit("--runs"),
 		"fit-seed":      inModelFit("--runs"),
 		"fit-steps":     inModelFit("--steps"),
+		"hours":         calendar,
 		"held-out":      inModelFit("--held-out"),
 		"jumps":         smoothing("jumps"),
 		"keep-shared":   "fixes that two users report with the same time and place never count",
@@ -126,8 +134,10 @@ var removed = map[string]map[string]string{
 			"user's own",
 		"select": `train first, then run "geodither model fit MODEL --in TRACES --select": ` +
 			"it prints the --smoothing to train with",
-		"topic":    inConfig("topics.raw"),
-		"user-cap": smoothing("cap"),
+		"topic":      inConfig("topics.raw"),
+		"utc-offset": calendar,
+		"weekend":    calendar,
+		"user-cap":   smoothing("cap"),
 	},
 }
 
@@ -137,6 +147,7 @@ const temporary = "the environment variable TMPDIR names the folder for temporar
 const (
 	format    = "the content and the name of a file tell its format"
 	outFormat = "the extension of --out is the format: .csv, .ndjson or .geojson"
+	calendar  = "write --calendar, such as --calendar 6,10,16,20,weekend,utc+1h"
 	strict    = "rows that cannot be used are counted and left out"
 )
 

@@ -52,7 +52,7 @@ func (d *examination) account(ctx context.Context) {
 	case cut:
 		d.add("account", Failure, "%s. An instance that has to restore all of it stops. Stop "+
 			"all instances, delete the topic and write it back from intact state folders: "+
-			"\"geodither state rebuild-changelog --from-store\"", account.CutChangelog)
+			"\"geodither state rebuild-changelog\"", account.CutChangelog)
 	case !d.processed(ctx):
 		d.add("account", OK, "nothing processed yet by group %s", d.o.Group)
 	default:

@@ -121,7 +121,7 @@ func (in *Gathered) Warnings(
 		cli.Quantity(report.Transitions, "transition"), cells)
 	idle := idleClasses(trainer, model.Calendar)
 	warn(len(idle) > 0,
-		"no transition falls into %s of %d that --hours and --weekend make: %s; "+
+		"no transition falls into %s of %d that --calendar makes: %s; "+
 			"there everybody moves as in all others together: give traces of these times too, or "+
 			"make fewer classes",
 		cli.Quantity(int64(len(idle)), "class"), model.Calendar.Classes(), someOf(idle))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -27,7 +28,7 @@ func (p Plan) Into(source string) (Into, error) {
 	o := p.Train
 	if o.Calendar.UTCOffset != 0 && o.Calendar.Classes() == 1 {
 		return Into{},
-			cli.Usagef("--utc-offset says what --hours and --weekend mean: name one of them too")
+			cli.Usagef("utc says in --calendar what hours and weekends mean: name some of them too")
 	}
 	o.Source, o.Tool = source, cli.Tool()
 	if _, err := train.New(g, p.Step, o); err != nil {
@@ -110,3 +111,47 @@ func (s *Smoothing) String() string {
 
 // Type names the value in the help.
 func (s *Smoothing) Type() string { return "smoothing" }
+
+// Calendar is the value of --calendar, such as 6,10,16,20,weekend,utc+1h: the local hours at which
+// parts of the day start, whether weekends have classes of their own, and the local time minus UTC.
+type Calendar mobility.Calendar
+
+// Set reads a value of the flag.
+func (c *Calendar) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		offset, isOffset := strings.CutPrefix(part, "utc")
+		hour, err := strconv.Atoi(part)
+		switch {
+		case part == "weekend":
+			c.Weekend = true
+		case isOffset:
+			if c.UTCOffset, err = time.ParseDuration(offset); err != nil {
+				return fmt.Errorf("%q is no local time: write utc+8h or utc-5h30m", part)
+			}
+		case err == nil:
+			c.Hours = append(c.Hours, hour)
+		default:
+			return fmt.Errorf("%q is no hour: write 6,10,16,20,weekend,utc+1h, or some of these",
+				part)
+		}
+	}
+	return nil
+}
+
+// String returns the value of the flag, empty for a single class.
+func (c *Calendar) String() string {
+	var parts []string
+	for _, hour := range c.Hours {
+		parts = append(parts, strconv.Itoa(hour))
+	}
+	if c.Weekend {
+		parts = append(parts, "weekend")
+	}
+	if c.UTCOffset != 0 {
+		parts = append(parts, fmt.Sprintf("utc%+gh", c.UTCOffset.Hours()))
+	}
+	return strings.Join(parts, ",")
+}
+
+// Type names the value in the help.
+func (c *Calendar) Type() string { return "calendar" }

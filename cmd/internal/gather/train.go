@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -26,7 +27,8 @@ type Training struct {
 	Inputs   []string        // files that Out must not be
 }
 
-// Check refuses what cannot be done: now, not after an hour of training.
+// Check refuses what cannot be done: now, not after an hour of training. It completes the options
+// of a private training.
 func (t *Training) Check() error {
 	if err := t.checkPrivate(); err != nil {
 		return err
@@ -52,27 +54,21 @@ func (t *Training) Check() error {
 // private says whether the model is to be learned with differential privacy.
 func (t *Training) private() bool { return t.Private.Epsilon != "" }
 
+// contribution is how many transitions of each user count in a private training, unless the cap of
+// the smoothing says otherwise. It served best on real traces.
+const contribution = 50
+
 func (t *Training) checkPrivate() error {
-	switch {
-	case !t.private() && t.Private != (private.Options{}):
-		return cli.Usagef("--dp-contribution is for private training: add --dp-epsilon")
-	case !t.private():
+	if !t.private() {
 		return nil
-	case t.Private.Contribution == 0:
-		return cli.Usagef("--dp-epsilon needs --dp-contribution: how many transitions of each " +
-			"user count, " +
-			"such as 50; choose it without a look at the traces")
 	}
+	t.Private.Contribution, t.Train.UserCap = cmp.Or(t.Train.UserCap, contribution), 0
 	if err := t.Private.Validate(); err != nil {
 		return cli.Usage(err)
 	}
 	if t.Personal != "" {
 		return cli.Usagef("--dp-epsilon and --personal exclude each other: " +
 			"a user's own model is learned without privacy, and no ε covers it")
-	}
-	if t.Train.UserCap != 0 {
-		return cli.Usagef("--dp-epsilon and the cap of --smoothing exclude each other: " +
-			"of a private model --dp-contribution says how many transitions of each user count")
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"iter"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -44,8 +43,7 @@ type Options struct {
 	Write   bool // store the fit in the model's file
 	Select  bool // choose the smoothing instead
 
-	Personal    string        // folder of users' own models; empty: the popular model for everybody
-	Interpolate time.Duration // longest gap to interpolate across; 0: a step's last fix counts
+	Personal string // folder of users' own models; empty: the popular model for everybody
 
 	JSON, Plot string // files for the fit; empty: none
 }
@@ -69,11 +67,6 @@ func (o Options) Validate() error {
 	case rebuilds && o.Personal != "":
 		return cli.Usagef("--personal measures users' own models as they are: leave --held-out " +
 			"and --select out")
-	case rebuilds && o.Interpolate != 0:
-		return cli.Usagef("--held-out and --select interpolate as the model's training did: " +
-			"leave --interpolate out")
-	case o.Interpolate < 0:
-		return cli.Usagef("--interpolate must not be negative")
 	case o.Write && o.Steps > 0 && o.MinSegment > 0 &&
 		o.Steps/int64(o.MinSegment) < fit.FewestUsers:
 		return cli.Usagef(
@@ -152,10 +145,16 @@ func (m *measurement) read(
 // others measures the model itself, on traces of other users.
 func (m *measurement) others(from gather.Source) (Result, error) {
 	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any
-	// size.
-	every := strings.Contains(m.model.Provenance.Options, "every_fix=true")
+	// size. Whose training is not known takes a step's last fix.
+	trained, err := train.OptionsOf(m.model)
+	if err != nil {
+		trained = train.Options{
+			EveryFix: strings.Contains(m.model.Provenance.Options, "every_fix=true"),
+		}
+	}
+	every := trained.EveryFix
 	trainer, skips, err := m.read(from, train.Options{
-		KernelRadius: 1, EveryFix: every, MaxGap: m.Interpolate, Interpolate: m.Interpolate > 0,
+		KernelRadius: 1, EveryFix: every, MaxGap: trained.MaxGap, Interpolate: trained.Interpolate,
 	})
 	if err != nil {
 		return Result{}, err

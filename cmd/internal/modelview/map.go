@@ -28,7 +28,7 @@ func ParseCell(text string, g *grid.Grid) (grid.Cell, error) {
 			return 0, errors.New("--from: want LAT,LON in degrees, or a cell's number")
 		case !g.Contains(y, x):
 			return 0, errors.New(
-				"--from lies outside the model's map; its box is printed without --flows")
+				"--from lies outside the model's map; its box is printed without --from")
 		}
 		return g.Locate(y, x), nil
 	}

@@ -50,7 +50,7 @@ func TestCutChangelog(t *testing.T) {
 	}
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
-	err := fails(t, other, "restore the topic", "rebuild-changelog --from-store", "accept_lost_account: true", "starts at 0 again")
+	err := fails(t, other, "restore the topic", "rebuild-changelog", "accept_lost_account: true", "starts at 0 again")
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}

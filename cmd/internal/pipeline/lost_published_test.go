@@ -36,7 +36,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 			servicetest.OK(t, os.RemoveAll(o.StateDir))
 			out := w.View(t, o.Topics.Sanitized, true)
 			published := out.Read(t)
-			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog --from-store",
+			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog",
 				"set its offsets first", "If this is a new service")
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
