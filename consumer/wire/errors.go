@@ -72,3 +72,23 @@ func Refused(op string, code kafka.Error) *Error {
 func CutShort(op string) *Error {
 	return &Error{Op: op, Temporary: true, Err: errors.New("the broker's answer is cut short")}
 }
+
+// LinkError is a connection that a broker was reached for, and that is of no use: the broker's
+// certificate is not trusted, the login is refused, or one side expects TLS and the other does not.
+// A later attempt may succeed, because certificates, passwords and brokers change.
+type LinkError struct {
+	Broker string // host:port
+	Advice string // what is wrong and what a person can do
+	Err    error  // the cause, in the words of whoever found it
+}
+
+// Error says what is wrong, what to do, and the cause.
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("broker %s: %s (%v)", e.Broker, e.Advice, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// IsLinkError reports whether an exchange failed because of its connection's TLS or login.
+func IsLinkError(err error) bool { return errors.As(err, new(*LinkError)) }

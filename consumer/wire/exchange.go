@@ -41,18 +41,9 @@ type Exchange struct {
 	// for any more goes on until its deadline.
 	Cut context.Context
 
-	version int16 // of a kafka-go message: what the connection and its broker agreed on
+	version  int16 // of a kafka-go message: what the connection and its broker agreed on
+	clientID string
 }
-
-// Frame is an answer that is not decoded: the bytes that follow its correlation id.
-type Frame struct {
-	Key     protocol.ApiKey
-	Version int16
-	Body    []byte
-}
-
-// ApiKey implements protocol.Message.
-func (f *Frame) ApiKey() protocol.ApiKey { return f.Key } //nolint:revive // kafka-go's name
 
 // RoundTrip sends the message and waits for the answer. Any error is that of the connection or of
 // the context; NeverSent says whether the broker can have received the message.
@@ -60,10 +51,8 @@ func RoundTrip(ctx context.Context, client *kafka.Client, x Exchange) (protocol.
 	// kafka-go sets the connection's deadline from the context's.
 	ctx, cancel := context.WithTimeout(ctx, x.Timeout)
 	defer cancel()
-	transport := client.Transport
-	if transport == nil {
-		transport = kafka.DefaultTransport
-	}
+	transport := transportOf(client)
+	x.clientID = clientID(transport)
 	res, err := transport.RoundTrip(ctx, client.Addr, &x)
 	if hidden, ok := res.(*answer); ok {
 		return hidden.Message, err
@@ -96,9 +85,10 @@ func NeverSent(err error) bool {
 }
 
 // ReachHint names the brokers if an exchange failed because none of them could be reached. It is
-// empty otherwise.
+// empty otherwise; a LinkError has advice of its own.
 func ReachHint(client *kafka.Client, err error) string {
-	if NeverSent(err) && !errors.As(err, new(*routingError)) && client.Addr != nil {
+	if NeverSent(err) && !errors.As(err, new(*routingError)) && !IsLinkError(err) &&
+		client.Addr != nil {
 		return fmt.Sprintf("cannot reach any of %s: is Kafka running there?", client.Addr)
 	}
 	return ""
@@ -111,10 +101,6 @@ type routingError struct{ broker int32 }
 func (e *routingError) Error() string {
 	return fmt.Sprintf("broker %d is not in the cluster's metadata", e.broker)
 }
-
-// answer hides an answer's type from the transport, which takes every metadata response for the
-// answer to a request of its own.
-type answer struct{ protocol.Message }
 
 // ApiKey implements protocol.Message.
 //
@@ -140,10 +126,7 @@ func (x *Exchange) Required(versions map[protocol.ApiKey]int16) bool {
 }
 
 // A connection carries one exchange at a time, so one correlation id is enough.
-const (
-	correlationID = 1
-	clientID      = "geodither"
-)
+const correlationID = 1
 
 // RawExchange implements protocol.RawExchanger.
 func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
@@ -156,14 +139,14 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err erro
 			}
 		}()
 	}
-	version := x.version
+	version, flexible := x.version, false
 	if own, ok := x.Message.(*Request); ok {
-		version = own.version
-		_, err = rw.Write(own.frame())
+		version, flexible = own.version, true
+		_, err = rw.Write(own.frame(x.clientID))
 	} else if x.Raw {
-		err = protocol.WriteRequest(rw, version, correlationID, clientID, x.Message)
+		err = protocol.WriteRequest(rw, version, correlationID, x.clientID, x.Message)
 	} else {
-		res, err = protocol.RoundTrip(rw, version, correlationID, clientID, x.Message)
+		res, err = protocol.RoundTrip(rw, version, correlationID, x.clientID, x.Message)
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +159,7 @@ func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err erro
 	if err != nil {
 		return nil, err
 	}
-	return &Frame{Key: x.Message.ApiKey(), Version: version, Body: body}, nil
+	return &Frame{Key: x.Message.ApiKey(), Version: version, Body: body, flexible: flexible}, nil
 }
 
 // readFrame reads one answer into buf, or into a larger one.

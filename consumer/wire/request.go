@@ -69,7 +69,7 @@ func (q *Request) End() *Request { return q.Byte(0) }
 // frame returns the request as it is sent:
 //
 //	size 4 | key 2 | version 2 | correlation id 4 | client id string | tags | body
-func (q *Request) frame() []byte {
+func (q *Request) frame(clientID string) []byte {
 	be := binary.BigEndian
 	b := make([]byte, 4, 4+2+2+4+2+len(clientID)+1+len(q.body))
 	b = be.AppendUint16(b, uint16(q.key))

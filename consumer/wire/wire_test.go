@@ -18,7 +18,7 @@ import (
 func TestRequestBytes(t *testing.T) {
 	q := NewRequest(protocol.Heartbeat, 4).String("ab").Nullable("").Nullable("c").Int32(-2)
 	q.Count(1).Byte(7).End()
-	got := q.Bytes([]byte{8, 9}).End().frame()
+	got := q.Bytes([]byte{8, 9}).End().frame("geodither")
 	want := append([]byte{
 		0, 0, 0, 37, // size
 		0, 12, 0, 4, // key, version

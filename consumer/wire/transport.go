@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"context"
+	"net"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Transport is kafka-go's transport, with what requests have to know beside it. A client may have
+// kafka-go's own instead; then it has no rack, and nobody hears of throttling.
+type Transport struct {
+	*kafka.Transport
+
+	// Rack says where this client is, in the words of the brokers' broker.rack. A fetcher then
+	// reads from the nearest replica (KIP-392). Empty: from the leader.
+	Rack string
+
+	// Throttled is told how long a broker holds this client up, for the sake of a quota. It must be
+	// safe for concurrent use. Nil: nobody is told.
+	Throttled func(protocol.ApiKey, time.Duration)
+}
+
+// RoundTrip implements kafka.RoundTripper.
+func (t *Transport) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
+	res, err := t.Transport.RoundTrip(ctx, addr, req)
+	if t.Throttled != nil && err == nil {
+		if held := throttle(res); held > 0 {
+			t.Throttled(res.ApiKey(), held)
+		}
+	}
+	return res, err
+}
+
+// transportOf returns the client's transport.
+func transportOf(client *kafka.Client) kafka.RoundTripper {
+	if client.Transport == nil {
+		return kafka.DefaultTransport
+	}
+	return client.Transport
+}
+
+// RackOf returns where a client is, empty if that is not known.
+func RackOf(client *kafka.Client) string {
+	if t, ok := transportOf(client).(*Transport); ok {
+		return t.Rack
+	}
+	return ""
+}
+
+// defaultClientID is what brokers hear of a client that does not say its name.
+const defaultClientID = "geodither"
+
+// clientID returns the name that a transport gives itself.
+func clientID(transport kafka.RoundTripper) string {
+	if t, ok := transport.(*Transport); ok && t.ClientID != "" {
+		return t.ClientID
+	}
+	return defaultClientID
+}
