@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
@@ -122,6 +121,11 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		return o, err
 	}
 	f.topic = c.SanitizedTopic()
+	if len(f.paths) == 0 {
+		if f.topic.Connection, err = c.Connection(); err != nil {
+			return o, f.settings.Error(err)
+		}
+	}
 	if o.Read.Versions, err = f.versions(c); err != nil {
 		return o, err
 	}
@@ -206,7 +210,7 @@ func (f *aggregateFlags) input(ctx context.Context, stdin io.Reader) (*command.I
 	if len(f.paths) > 0 {
 		return command.Files(f.paths, stdin)
 	}
-	client, err := kafkaconn.Connect(ctx, f.topic.Brokers)
+	client, err := f.topic.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -220,6 +220,10 @@ func TestWrongConfig(t *testing.T) {
 		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{"key_file", "gone.key", "key new"}},
 		{"key short", "key_file: noise.key", "key_file: model.avro", []string{"key_file", "64 hexadecimal digits"}},
 		{"no state", "state_dir: state", "state_dir: ''", []string{"state_dir"}},
+		{"a login in plain text", "group: fleet", "kafka: {sasl: {mechanism: PLAIN, username: u, password: p}}\ngroup: fleet", []string{"kafka.sasl: PLAIN", "set kafka.tls"}},
+		{"an authority missing", "group: fleet", "kafka: {tls: {ca_file: gone.crt}}\ngroup: fleet", []string{"kafka.tls.ca_file: open", "gone.crt", "name an existing file"}},
+		{"a password in the wrong line", "group: fleet", "kafka: {sasl: hunter2}\ngroup: fleet", []string{"line 2: a single value cannot be used here: write settings below it"}},
+		{"a variable that is not there", "group: fleet", "kafka: {client_id: \"${GEODITHER_NOWHERE}\"}\ngroup: fleet", []string{"the environment has no variable GEODITHER_NOWHERE", "$${GEODITHER_NOWHERE}"}},
 		{"level", "level: debug", "level: loud", []string{"log.level", "debug, info, warn or error"}},
 		{"format", "format: json", "format: xml", []string{"log.format", "text or json"}},
 	} {

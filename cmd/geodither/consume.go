@@ -11,7 +11,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -60,7 +59,7 @@ why it was refused. Its content is not in it.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			client, err := kafkaconn.Connect(cmd.Context(), topic.Brokers)
+			client, err := topic.Connect(cmd.Context())
 			if err != nil {
 				return err
 			}

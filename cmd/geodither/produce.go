@@ -12,7 +12,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/fleet"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -86,7 +85,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if err != nil {
 		return err
 	}
-	client, err := kafkaconn.Connect(ctx, topic.Brokers)
+	client, err := topic.Connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,11 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if err != nil {
 				return config.Error(path, err)
 			}
+			options.Connection.Log(options.Logger)
+			// Later on a broker that refuses the service is waited for, as one that is away is.
+			if err := options.Connection.Refused(cmd.Context(), options.Brokers); err != nil {
+				return err
+			}
 			defer expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)()
 			return service.Run(cmd.Context())
 		},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/verify"
 )
@@ -37,7 +36,7 @@ func newState(std cli.Streams) *cobra.Command {
 func loadService(ctx context.Context, path string, std cli.Streams) (pipeline.Options, error) {
 	options, err := loadLocal(ctx, path, std)
 	if err == nil {
-		_, err = kafkaconn.Connect(ctx, options.Brokers)
+		_, err = options.Connection.Connect(ctx, options.Brokers)
 	}
 	return options, err
 }

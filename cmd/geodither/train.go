@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/gather"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/schemas"
 )
@@ -191,6 +190,10 @@ func (f *trainFlags) source(ctx context.Context, c config.File, args []string, s
 		!s.From.Time.IsZero() && !s.To.Time.IsZero() && !s.To.Time.After(s.From.Time) {
 		return nil, cli.Usagef("--to must be behind --from: the record at --to is left out")
 	}
-	s.Client, err = kafkaconn.Connect(ctx, c.Brokers)
+	connection, err := c.Connection()
+	if err != nil {
+		return nil, config.Error(f.config, err)
+	}
+	s.Client, err = connection.Connect(ctx, c.Brokers)
 	return s, err
 }

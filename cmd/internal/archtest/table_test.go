@@ -210,16 +210,18 @@ var table = map[string]rule{
 	"cmd/internal/kafkaconn": {
 		ours:  []string{"consumer/admin", "consumer/wire", "cmd/internal/cli"},
 		third: []string{kafkaGo},
+		tests: []string{franz, yamlGo}, // a broker that has TLS and logins; how secrets print
 	},
 	"cmd/internal/pipeline": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/kafkaconn",
+			"cmd/internal/account", "cmd/internal/engine",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "producer", "schemas", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/inspect",
+			"cmd/internal/kafkaconn",
 			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism",
 			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer/partition",
@@ -236,7 +238,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/inspect": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/topics", "consumer",
+			"cmd/internal/engine", "cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "state",
 		},
@@ -247,7 +249,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/rerun",
+			"cmd/internal/engine", "cmd/internal/rerun",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
 			"consumer/wire", "schemas",
 		},
@@ -270,7 +272,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/doctor": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/kafkaconn",
+			"cmd/internal/account", "cmd/internal/engine",
 			"cmd/internal/pipeline", "cmd/internal/topics", "consumer", "consumer/admin",
 			"consumer/group", "consumer/task", "consumer/wire", "schemas",
 		},
@@ -281,7 +283,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/replay": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/kafkaconn", "cmd/internal/pipeline",
+			"cmd/internal/engine", "cmd/internal/pipeline",
 			"cmd/internal/rerun", "cmd/internal/topics", "consumer", "consumer/admin",
 			"consumer/task", "consumer/wire", "mechanism", "mechanism/noise", "schemas",
 		},
@@ -398,10 +400,12 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
+			"cmd/internal/kafkaconn",
 			"cmd/internal/pipeline", "cmd/internal/topics", "mechanism", "mechanism/law",
 			"mechanism/mobility", "schemas",
 		},
-		third: []string{cobra, pflag, yamlGo},
+		third: []string{cobra, kafkaGo, pflag, yamlGo},
+		tests: []string{"consumer/wire"},
 	},
 	"cmd/internal/sanitize": {
 		ours: []string{
@@ -471,7 +475,7 @@ var table = map[string]rule{
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/kafkaconn",
+			"cmd/internal/gather", "cmd/internal/inspect",
 			"cmd/internal/modelfit", "cmd/internal/modelview", "cmd/internal/pipeline",
 			"cmd/internal/records", "cmd/internal/repair", "cmd/internal/replay",
 			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/tuning",
@@ -482,7 +486,8 @@ var table = map[string]rule{
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
-			"cmd/internal/towntest", "consumer/admin", "consumer/wire", "mechanism/grid",
+			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
+			"consumer/wire", "mechanism/grid",
 			"mechanism/mobility/train", "producer/partition", franz, kafkaGo, yamlGo,
 		},
 	},

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
@@ -25,6 +27,7 @@ import (
 // File is a config as it is written.
 type File struct {
 	Brokers []string `yaml:"brokers"`
+	Kafka   Kafka    `yaml:"kafka"`
 	Group   string   `yaml:"group"`
 	Member  string   `yaml:"instance_id"`
 	Topics  struct {
@@ -134,7 +137,7 @@ func read(path string) (File, error) {
 		return file, errors.New(
 			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	return file, nil
+	return file, expand(reflect.ValueOf(&file).Elem())
 }
 
 var (
@@ -154,8 +157,12 @@ func explainYAML(err error) error {
 			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
 		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
+			value := parts[1]
+			if strings.HasPrefix(parts[2], "config.Kafka") {
+				value = "a single value" // it may be a password in the wrong line
+			}
 			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
-				parts[1]+" cannot be used here: write "+kindOf(parts[2])))
+				value+" cannot be used here: write "+kindOf(parts[2])))
 		}
 		lines = append(lines, errors.New(line))
 	}
@@ -173,7 +180,8 @@ func kindOf(goType string) string {
 		return "a number"
 	case strings.HasPrefix(goType, "[]"):
 		return "a list, [one, two]"
-	case goType == "string" || strings.HasSuffix(goType, "Encoding"):
+	case goType == "string" || strings.HasSuffix(goType, "Encoding") ||
+		strings.HasSuffix(goType, "Secret"):
 		return "a text"
 	}
 	return "settings below it, each on its line"
@@ -205,6 +213,10 @@ func (c *File) options() (pipeline.Options, error) {
 		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
+	var err error
+	if o.Connection, err = c.Connection(); err != nil {
+		return o, err
+	}
 	model, err := c.Chosen()
 	if err != nil {
 		return o, err
@@ -217,8 +229,15 @@ func (c *File) options() (pipeline.Options, error) {
 	return o, inSection("key_file", err)
 }
 
+// Connection returns the connection of the section kafka. It checks the section, and the files that
+// it names.
+func (c *File) Connection() (*kafkaconn.Connection, error) {
+	return kafkaconn.New(c.Kafka.options(c.Member))
+}
+
 // resolve makes relative paths those of a folder.
 func (c *File) resolve(dir string) {
+	c.Kafka.resolve(dir)
 	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

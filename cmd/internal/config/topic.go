@@ -2,10 +2,13 @@ package config
 
 import (
 	"cmp"
+	"context"
 
+	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
 )
@@ -28,9 +31,15 @@ func (f *TopicFlags) Register(flags *pflag.FlagSet, what string) {
 
 // Topic is a topic that a command reads or writes.
 type Topic struct {
-	Brokers  []string
-	Name     string
-	Encoding schemas.Encoding
+	Brokers    []string
+	Connection *kafkaconn.Connection // nil: in plain text, without a login
+	Name       string
+	Encoding   schemas.Encoding
+}
+
+// Connect returns a client of the topic's brokers, which have answered.
+func (t Topic) Connect(ctx context.Context) (*kafka.Client, error) {
+	return t.Connection.Connect(ctx, t.Brokers)
 }
 
 // RawTopic returns the raw topic as a config names it; its name is empty where no config does.
@@ -83,6 +92,12 @@ func (f *TopicFlags) read(flags *pflag.FlagSet, pick func(File) Topic) (Topic, e
 		}
 	}
 	t := pick(c)
+	if f.path != "" {
+		var err error
+		if t.Connection, err = c.Connection(); err != nil {
+			return Topic{}, Error(f.path, err)
+		}
+	}
 	if flags.Changed("brokers") {
 		t.Brokers = f.brokers
 	}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -68,7 +67,7 @@ func ExamineAloud(ctx context.Context, o pipeline.Options, tell func(Finding)) [
 		d.add("topics", Failure, "not looked at: no broker answers")
 		return d.found
 	}
-	d.client = kafkaconn.NewClient(o.Brokers)
+	d.client = o.Client()
 	d.topics(ctx)
 	return d.found
 }
@@ -157,7 +156,7 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
 		call, cancel := context.WithTimeout(ctx, pipeline.CallPatience)
-		errs[i] = admin.Ping(call, kafkaconn.NewClient([]string{broker}), wire.Options{
+		errs[i] = admin.Ping(call, d.o.Connection.Client([]string{broker}), wire.Options{
 			RetryTimeout: pipeline.CallPatience, RequestTimeout: pipeline.CallPatience,
 		})
 		cancel()
@@ -168,9 +167,11 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 	for i, broker := range d.o.Brokers {
 		if errs[i] == nil {
 			d.add("broker", OK, "%s answers", broker)
+		} else if wire.IsLinkError(errs[i]) {
+			d.add("broker", level, "%s cannot be used: %v", broker, errs[i])
 		} else {
-			d.add("broker", level, "%s does not answer: is Kafka running there, without TLS and "+
-				"SASL? (%v)", broker, errs[i])
+			d.add("broker", level, "%s does not answer: is Kafka running there? (%v)", broker,
+				errs[i])
 		}
 	}
 	return found

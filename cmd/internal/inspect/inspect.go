@@ -16,7 +16,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -227,7 +226,7 @@ func findIn(store *state.Store, user []byte) (found []stored, err error) {
 }
 
 func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
-	client := kafkaconn.NewClient(o.Brokers)
+	client := o.Client()
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return nil, topics.LostTopic(err, o.Topics.Changelog)

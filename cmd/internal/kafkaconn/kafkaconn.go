@@ -1,31 +1,125 @@
-// Package kafkaconn is where commands and the service get their connections to Kafka.
 package kafkaconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// NewClient returns a client of brokers given as host:port. It connects to nothing before it is
-// used. TLS, SASL and the client id are set on its transport, here and nowhere else.
-func NewClient(brokers []string) *kafka.Client {
+// Options say how to connect to a cluster. The zero value connects in plain text, without a login.
+type Options struct {
+	ClientID string // what brokers call this client in quotas and logs; default geodither
+	// where this client is, as in the brokers' broker.rack; empty: read from leaders
+	Rack string
+	TLS  *TLS  // nil: plain text
+	SASL *SASL // nil: no login
+}
+
+// Connection makes connections to a cluster. It is safe for concurrent use, and one serves all
+// clients of a process: they share its OAuth token. The nil Connection connects in plain text.
+type Connection struct {
+	dialer
+	rack string
+
+	mu       sync.Mutex
+	log      *slog.Logger // nil: nobody listens
+	held     time.Duration
+	reported time.Time // when throttling was logged last
+}
+
+// New returns a connection. It checks the options and reads the files that they name, so that
+// mistakes are found at the start. It connects to nothing.
+func New(o Options) (*Connection, error) {
+	c := newConnection(o)
+	var errs []error
+	if o.TLS != nil {
+		_, err := o.TLS.config("localhost", c.now())
+		errs = append(errs, err)
+	}
+	if o.SASL != nil {
+		var err error
+		c.login, err = newLogin(*o.SASL, o.TLS != nil)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func newConnection(o Options) *Connection {
+	return &Connection{rack: o.Rack, dialer: dialer{
+		clientID: cmp.Or(o.ClientID, "geodither"), tls: o.TLS,
+		handshake: handshakePatience, now: time.Now,
+	}}
+}
+
+// Client returns a client of brokers given as host:port. It connects to nothing before it is used.
+func (c *Connection) Client(brokers []string) *kafka.Client {
+	if c == nil {
+		c = newConnection(Options{})
+	}
 	return &kafka.Client{
 		Addr: kafka.TCP(brokers...),
-		Transport: &kafka.Transport{
-			ClientID:    "geodither",
-			DialTimeout: 5 * time.Second,
-			MetadataTTL: time.Second, // how long a new topic or a moved leader goes unnoticed
+		Transport: &wire.Transport{
+			Transport: &kafka.Transport{
+				ClientID:    c.clientID,
+				Dial:        c.dial,
+				DialTimeout: 5 * time.Second,
+				MetadataTTL: time.Second, // how long a new topic or a moved leader goes unnoticed
+			},
+			Rack:      c.rack,
+			Throttled: c.throttled,
 		},
 	}
+}
+
+// NewClient is Client of a connection in plain text, without a login.
+func NewClient(brokers []string) *kafka.Client { return (*Connection)(nil).Client(brokers) }
+
+// Log begins to log what an operator has to know of the connection: now that the brokers'
+// certificates are not checked, and from now on that brokers hold this client up.
+func (c *Connection) Log(log *slog.Logger) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = log
+	if c.tls != nil && c.tls.InsecureSkipVerify {
+		log.Warn("kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so " +
+			"anybody on the way can read and change everything: name a ca_file instead")
+	}
+}
+
+// throttleGap is the least time between two lines about throttling.
+const throttleGap = time.Minute
+
+// throttled adds up for how long brokers hold this client up. The time counts once a request, also
+// where several wait at the same time.
+func (c *Connection) throttled(api protocol.ApiKey, held time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held += held
+	now := c.now()
+	if c.log == nil || now.Sub(c.reported) < throttleGap {
+		return
+	}
+	c.reported = now
+	c.log.Warn("brokers throttle this client: a quota of its user or client id is used up",
+		"client_id", c.clientID, "request", api.String(), "held", held, "held_in_all", c.held)
 }
 
 // patience is how long Connect waits for a broker before it says that there is none.
@@ -33,21 +127,31 @@ const patience = 5 * time.Second
 
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
 // Requests that follow wait longer for brokers that are away, because they were there.
-func Connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
-	return connect(ctx, brokers, patience)
+func (c *Connection) Connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
+	return c.connect(ctx, brokers, patience)
 }
 
-func connect(ctx context.Context, brokers []string, patience time.Duration) (
+func (c *Connection) connect(ctx context.Context, brokers []string, patience time.Duration) (
 	*kafka.Client, error,
 ) {
 	if len(brokers) == 0 {
 		return nil, cli.Usagef("--brokers names none: want HOST:PORT,...")
 	}
-	client := NewClient(brokers)
+	client := c.Client(brokers)
 	err := admin.Ping(ctx, client, wire.Options{RequestTimeout: patience})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !wire.IsLinkError(err) {
 		return nil, fmt.Errorf("no answer from %s within %v: is Kafka running there? (%w)",
 			strings.Join(brokers, ", "), patience, err)
 	}
 	return client, err
+}
+
+// Refused asks the brokers once, and returns an error only if they refuse this client for its TLS
+// or its login. Brokers that are away are no error: whoever goes on waits for them.
+func (c *Connection) Refused(ctx context.Context, brokers []string) error {
+	_, err := c.connect(ctx, brokers, patience)
+	if wire.IsLinkError(err) {
+		return err
+	}
+	return nil
 }

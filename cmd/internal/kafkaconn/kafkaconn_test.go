@@ -12,11 +12,12 @@ import (
 
 // TestConnect: the error names a broker that does not answer, and what to do.
 func TestConnect(t *testing.T) {
-	if _, err := Connect(t.Context(), nil); !errors.As(err, new(cli.UsageError)) {
+	if _, err := (*Connection)(nil).Connect(t.Context(),
+		nil); !errors.As(err, new(cli.UsageError)) {
 		t.Errorf("no brokers: %v", err)
 	}
 	const hint = "127.0.0.1:1: is Kafka running there?"
-	if _, err := Connect(t.Context(), []string{"127.0.0.1:1"}); err == nil ||
+	if _, err := (*Connection)(nil).Connect(t.Context(), []string{"127.0.0.1:1"}); err == nil ||
 		!strings.Contains(err.Error(), hint) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -27,7 +28,8 @@ func TestConnect(t *testing.T) {
 	}
 	defer silent.Close()
 	addr := silent.Addr().String()
-	if _, err := connect(t.Context(), []string{addr}, 50*time.Millisecond); err == nil ||
+	if _, err := (*Connection)(nil).connect(t.Context(), []string{addr},
+		50*time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "no answer from "+addr+" within 50ms") {
 		t.Errorf("a server that does not answer: %v", err)
 	}

@@ -168,7 +168,7 @@ func TestPlumbing(t *testing.T) {
 			t.Errorf("does %s change bytes? Name it in this test, or make it one of Settings", name)
 		}
 	}
-	place := []string{"Brokers", "Group", "Topics", "TransactionTimeout"}
+	place := []string{"Brokers", "Connection", "Group", "Topics", "TransactionTimeout"}
 	for i := range reflect.TypeFor[topics.Cluster]().NumField() {
 		if name := reflect.TypeFor[topics.Cluster]().Field(i).Name; !slices.Contains(place, name) {
 			t.Errorf("does %s of a cluster change bytes?", name)

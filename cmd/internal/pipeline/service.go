@@ -11,7 +11,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -71,7 +70,7 @@ func NewService(o Options) (*Service, error) {
 	timeline := newTimeline(o.Later, o.Logger)
 	timeline.keep = keep
 	return &Service{
-		options: o, client: kafkaconn.NewClient(o.Brokers), log: o.Logger,
+		options: o, client: o.Client(), log: o.Logger,
 		mechanism: processor.Options().Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
 		changes:        &changes{options: o, log: o.Logger},

@@ -17,7 +17,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -179,7 +178,7 @@ func planOnce(ctx context.Context, o pipeline.Options, r Options) (Plan, error) 
 	if err := r.check(o); err != nil {
 		return Plan{}, err
 	}
-	p := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers)}
+	p := &planner{first: o.WithDefaults(), client: o.Client()}
 	p.replay, p.r = r.options(p.first)
 	p.settings = p.first.Fingerprint()
 	plan := Plan{

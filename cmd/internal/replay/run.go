@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
@@ -82,7 +81,7 @@ func (p *Plan) Refusal(r Options) error {
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
 func (p *Plan) settle(ctx context.Context, o pipeline.Options, r Options) error {
-	planner := &planner{first: o.WithDefaults(), client: kafkaconn.NewClient(o.Brokers), partitions: len(p.Partitions)}
+	planner := &planner{first: o.WithDefaults(), client: o.Client(), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
 	announced, ended := p.Cost, *p

@@ -9,6 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // Network is a client's way to the brokers. It can be cut, and mended again.
@@ -21,7 +22,7 @@ type Network struct {
 // Client returns a client that reaches the brokers over this network.
 func (n *Network) Client(addr string) *kafka.Client {
 	client := kafkaconn.NewClient([]string{addr})
-	client.Transport.(*kafka.Transport).Dial = n.dial
+	client.Transport.(*wire.Transport).Dial = n.dial
 	return client
 }
 

@@ -32,9 +32,10 @@ type Set struct {
 // Cluster is a service's place in Kafka: where it is, and the group and the topics that
 // are its own there.
 type Cluster struct {
-	Brokers []string // host:port
-	Group   string   // consumer group; also the prefix of the transactional ids
-	Topics  Set      // Changelog and DeadLetters default to names under Group
+	Brokers    []string              // host:port
+	Connection *kafkaconn.Connection // how to reach them; nil: in plain text, without a login
+	Group      string                // consumer group; also the prefix of the transactional ids
+	Topics     Set                   // Changelog and DeadLetters default to names under Group
 	// TransactionTimeout is how long the broker leaves a silent instance's transaction open before
 	// it aborts it. Default 15 s.
 	TransactionTimeout time.Duration
@@ -96,4 +97,4 @@ func (c Cluster) TransactionalID(partition int32) string {
 func (c Cluster) Patience() time.Duration { return c.TransactionTimeout + 30*time.Second }
 
 // Client returns a client of the cluster, which connects to nothing before it is used.
-func (c Cluster) Client() *kafka.Client { return kafkaconn.NewClient(c.Brokers) }
+func (c Cluster) Client() *kafka.Client { return c.Connection.Client(c.Brokers) }

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -127,7 +126,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		o.Logger = slog.Default()
 	}
 	rerun.Sweep(o.TempDir)
-	client := kafkaconn.NewClient(o.Brokers)
+	client := o.Client()
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized,
 		o.Topics.Changelog, o.Topics.DeadLetters)
 	if err != nil {

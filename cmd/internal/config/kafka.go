@@ -1,0 +1,158 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+)
+
+// Kafka is the section that says how to connect to the brokers. All commands that take a config use
+// it, for the service's own reasons or with brokers that flags name.
+type Kafka struct {
+	ClientID string    `yaml:"client_id"`
+	Rack     string    `yaml:"rack"`
+	TLS      KafkaTLS  `yaml:"tls"`
+	SASL     KafkaSASL `yaml:"sasl"`
+}
+
+// KafkaTLS says how to encrypt connections to brokers.
+type KafkaTLS struct {
+	Enabled    *bool  `yaml:"enabled"` // default: whether any other key is set
+	CAFile     string `yaml:"ca_file"`
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
+	Insecure   bool   `yaml:"insecure_skip_verify"`
+}
+
+// KafkaSASL says how to log in to brokers.
+type KafkaSASL struct {
+	Mechanism      string           `yaml:"mechanism"`
+	Username       string           `yaml:"username"`
+	Password       kafkaconn.Secret `yaml:"password"`
+	PasswordFile   string           `yaml:"password_file"`
+	AllowPlaintext bool             `yaml:"allow_plaintext"`
+	OAuth          KafkaOAuth       `yaml:"oauthbearer"`
+}
+
+// KafkaOAuth says where the token of OAUTHBEARER comes from.
+type KafkaOAuth struct {
+	Endpoint   string            `yaml:"token_endpoint_url"`
+	ClientID   string            `yaml:"client_id"`
+	Secret     kafkaconn.Secret  `yaml:"client_secret"`
+	SecretFile string            `yaml:"client_secret_file"`
+	Scope      string            `yaml:"scope"`
+	CAFile     string            `yaml:"ca_file"`
+	TokenFile  string            `yaml:"token_file"`
+	Extensions map[string]string `yaml:"extensions"`
+}
+
+// options returns the section's settings. The member is the service's instance_id, if it has one:
+// the client id tells instances apart.
+func (k *Kafka) options(member string) kafkaconn.Options {
+	o := kafkaconn.Options{ClientID: k.ClientID, Rack: k.Rack}
+	if member != "" {
+		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
+	}
+	t := &kafkaconn.TLS{
+		CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
+		ServerName: k.TLS.ServerName, InsecureSkipVerify: k.TLS.Insecure,
+	}
+	on := *t != kafkaconn.TLS{}
+	if k.TLS.Enabled != nil {
+		on = *k.TLS.Enabled
+	}
+	if on {
+		o.TLS = t
+	}
+	s, a := &k.SASL, &k.SASL.OAuth
+	if !reflect.ValueOf(k.SASL).IsZero() {
+		o.SASL = &kafkaconn.SASL{
+			Mechanism: s.Mechanism, Username: s.Username, Password: s.Password,
+			PasswordFile: s.PasswordFile, AllowPlaintext: s.AllowPlaintext,
+			OAuth: kafkaconn.OAuth{
+				TokenEndpointURL: a.Endpoint, ClientID: a.ClientID, ClientSecret: a.Secret,
+				ClientSecretFile: a.SecretFile, Scope: a.Scope, CAFile: a.CAFile,
+				TokenFile: a.TokenFile, Extensions: a.Extensions,
+			},
+		}
+	}
+	return o
+}
+
+// resolve makes relative paths those of a folder.
+func (k *Kafka) resolve(dir string) {
+	for _, path := range []*string{
+		&k.TLS.CAFile, &k.TLS.CertFile, &k.TLS.KeyFile, &k.SASL.PasswordFile,
+		&k.SASL.OAuth.SecretFile, &k.SASL.OAuth.CAFile, &k.SASL.OAuth.TokenFile,
+	} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+}
+
+// variable is ${NAME} or ${NAME:default}; a second $ before it makes it a plain text.
+var variable = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
+
+// expand puts environment variables into the texts of a value that was read from YAML. They come
+// in after YAML was parsed, so what a variable holds cannot change the document.
+func expand(v reflect.Value) error {
+	var errs []error
+	if v.CanAddr() {
+		if secret, ok := v.Addr().Interface().(*kafkaconn.Secret); ok {
+			return secret.Expand(expandText)
+		}
+	}
+	switch v.Kind() {
+	case reflect.String:
+		text, err := expandText(v.String())
+		v.SetString(text)
+		return err
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				errs = append(errs, expand(v.Field(i)))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			errs = append(errs, expand(v.Index(i)))
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			value := reflect.New(v.Type().Elem()).Elem()
+			value.Set(v.MapIndex(key))
+			errs = append(errs, expand(value))
+			v.SetMapIndex(key, value)
+		}
+	default:
+	}
+	return errors.Join(errs...)
+}
+
+func expandText(text string) (string, error) {
+	var errs []error
+	text = variable.ReplaceAllStringFunc(text, func(found string) string {
+		if found[1] == '$' {
+			return found[1:]
+		}
+		parts := variable.FindStringSubmatch(found)
+		if value, ok := os.LookupEnv(parts[1]); ok {
+			return value
+		}
+		if parts[2] == "" {
+			errs = append(errs, fmt.Errorf("the environment has no variable %s: set it, write "+
+				"${%s:DEFAULT}, or $${%s} for the text itself", parts[1], parts[1], parts[1]))
+			return found
+		}
+		return parts[2][1:]
+	})
+	return text, errors.Join(errs...)
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// readText reads a config of some text, and returns it with its folder.
+func readText(t *testing.T, text string) (File, string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "geodither.yml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Read(path)
+	return file, dir, err
+}
+
+// TestKafka: every key of the section has an effect, and its paths are those of the config's
+// folder.
+func TestKafka(t *testing.T) {
+	file, dir, err := readText(t, `
+kafka:
+  client_id: truck
+  rack: a
+  tls: {enabled: true, ca_file: ca, cert_file: cert, key_file: key, server_name: name,
+    insecure_skip_verify: true}
+  sasl:
+    mechanism: OAUTHBEARER
+    username: u
+    password: p
+    password_file: pf
+    allow_plaintext: true
+    oauthbearer: {token_endpoint_url: url, client_id: c, client_secret: s,
+      client_secret_file: sf, scope: sc, ca_file: oca, token_file: tf, extensions: {a: b}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole func(name string, v reflect.Value)
+	whole = func(name string, v reflect.Value) {
+		for i := range v.NumField() {
+			field, f := name+"."+v.Type().Field(i).Name, v.Field(i)
+			switch {
+			case f.Kind() == reflect.Struct:
+				whole(field, f)
+			case f.IsZero():
+				t.Errorf("%s is not set", field)
+			}
+		}
+	}
+	whole("kafka", reflect.ValueOf(file.Kafka))
+	o := file.Kafka.options("member")
+	whole("tls", reflect.ValueOf(*o.TLS))
+	whole("sasl", reflect.ValueOf(*o.SASL))
+	a := o.SASL.OAuth
+	for _, path := range []string{
+		o.TLS.CAFile, o.TLS.CertFile, o.TLS.KeyFile, o.SASL.PasswordFile, a.ClientSecretFile,
+		a.CAFile, a.TokenFile,
+	} {
+		if filepath.Dir(path) != dir {
+			t.Errorf("%s is not in the folder of the config", path)
+		}
+	}
+	if o.ClientID != "truck" || o.Rack != "a" {
+		t.Errorf("client id %q, rack %q", o.ClientID, o.Rack)
+	}
+}
+
+// TestKafkaSwitches: TLS is on if any of its keys is set, or if the config says so; a login is on
+// if any of its keys is set.
+func TestKafkaSwitches(t *testing.T) {
+	for text, want := range map[string]string{
+		"group: g": "", "kafka: {rack: a}": "",
+		"kafka: {tls: {enabled: true}}":               "TLS",
+		"kafka: {tls: {ca_file: ca}}":                 "TLS",
+		"kafka: {tls: {insecure_skip_verify: true}}":  "TLS",
+		"kafka: {tls: {enabled: false, ca_file: ca}}": "",
+		"kafka: {sasl: {username: u}}":                "SASL",
+	} {
+		file, _, err := readText(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := file.Kafka.options("")
+		if (o.TLS != nil) != (want == "TLS") || (o.SASL != nil) != (want == "SASL") {
+			t.Errorf("%s: %+v", text, o)
+		}
+	}
+}
+
+// TestClientID: instances that have an id of their own are told apart by it.
+func TestClientID(t *testing.T) {
+	for text, want := range map[string]string{
+		"group: g":        "geodither",
+		"instance_id: i7": "geodither-i7",
+		"instance_id: i7\nkafka: {client_id: fleet}": "fleet",
+	} {
+		file, _, err := readText(t, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connection, err := file.Connection()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := connection.Client([]string{
+			"b:1",
+		}).Transport.(*wire.Transport).ClientID; got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestVariables: variables of the environment are put into texts after YAML was parsed, so that
+// what they hold is one text, whatever it is.
+func TestVariables(t *testing.T) {
+	t.Setenv("GEODITHER_TEST_TRICK", "a: [b}\n# \"c\" ${GEODITHER_TEST_EMPTY}")
+	t.Setenv("GEODITHER_TEST_EMPTY", "")
+	t.Setenv("GEODITHER_TEST_BROKER", "one:9092")
+	file, dir, err := readText(t, `
+brokers: ["${GEODITHER_TEST_BROKER}", two:9092]
+group: x-${GEODITHER_TEST_TRICK}-y
+instance_id: "${GEODITHER_TEST_NONE:pod}${GEODITHER_TEST_NONE:}"
+state_dir: ${GEODITHER_TEST_NONE:state}
+topics: {raw: "$${GEODITHER_TEST_BROKER} $5", sanitized: "${GEODITHER_TEST_EMPTY:no}"}
+kafka:
+  sasl:
+    password: "${GEODITHER_TEST_BROKER}"
+    oauthbearer: {extensions: {a: "${GEODITHER_TEST_BROKER}"}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string][2]string{
+		"in a list":  {strings.Join(file.Brokers, " "), "one:9092 two:9092"},
+		"as it is":   {file.Group, "x-a: [b}\n# \"c\" ${GEODITHER_TEST_EMPTY}-y"},
+		"default":    {file.Member, "pod"},
+		"in a path":  {file.StateDir, filepath.Join(dir, "state")},
+		"escaped":    {file.Topics.Raw, "${GEODITHER_TEST_BROKER} $5"},
+		"empty":      {file.Topics.Sanitized, ""},
+		"in a map":   {file.Kafka.SASL.OAuth.Extensions["a"], "one:9092"},
+		"in secrets": {file.Kafka.SASL.Password(), "one:9092"},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: %q, want %q", name, got[0], got[1])
+		}
+	}
+	_, _, err = readText(t, "group: ${GEODITHER_TEST_NONE}\nkafka: {sasl: {password: "+
+		"'${GEODITHER_TEST_NONE_EITHER}'}}")
+	if err == nil || !strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE:") ||
+		!strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE_EITHER:") {
+		t.Errorf("variables that are not there: %v", err)
+	}
+}

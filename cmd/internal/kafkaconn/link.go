@@ -1,0 +1,230 @@
+package kafkaconn
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// dialer makes connections to brokers. It is safe for concurrent use.
+type dialer struct {
+	clientID  string
+	tls       *TLS          // nil: plain text
+	login     *login        // nil: none
+	handshake time.Duration // how long a TLS handshake may take
+	now       func() time.Time
+}
+
+// dial connects to a broker, with TLS and the login. kafka-go's transport calls it, with a context
+// that ends after its DialTimeout. Every error is a net.OpError of the operation "dial": nothing of
+// a request was sent.
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{Conn: conn, dialer: d, broker: address}
+	if err := l.open(ctx); err != nil {
+		_ = conn.Close() // err says more
+		return nil, dialError(network, err)
+	}
+	return l, nil
+}
+
+// handshakePatience is less than the time that a dial may take, so that the error says which part
+// of it had no answer: a server that does not speak TLS may wait for more to read.
+const handshakePatience = 3 * time.Second
+
+// dialError marks an error as one of dialling. The address is not named: a LinkError names it.
+func dialError(network string, err error) error {
+	return &net.OpError{Op: "dial", Net: network, Err: err}
+}
+
+// link is a connection to a broker. kafka-go has one goroutine for it, which sends a request, reads
+// its answer, and only then sends the next one.
+type link struct {
+	net.Conn // with TLS, the encrypted one
+	dialer   *dialer
+	broker   string // host:port
+
+	version int16     // of SaslAuthenticate
+	renew   time.Time // when to log in again; zero: never
+
+	requests int // sent, whole or in part
+	left     int // bytes that the request being sent still has
+	size     []byte
+	answered bool // something was read
+}
+
+// open does the TLS handshake, the first request and the login, as far as there are any.
+func (l *link) open(ctx context.Context) error {
+	d := l.dialer
+	if d.tls == nil && d.login == nil {
+		return nil
+	}
+	// A deadline alone would not notice that the caller gives up.
+	raw := l.Conn
+	stop := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := l.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	if err := l.secure(ctx); err != nil {
+		return err
+	}
+	// The first request shows whether this is a broker, and whether it takes the client's
+	// certificate: in TLS 1.3 that comes after the handshake.
+	version, err := askVersions(l.Conn, d.clientID)
+	if err != nil {
+		if d.tls != nil {
+			return d.tls.explain(err, l.broker, d.now())
+		}
+		return explainPlain(err, l.broker)
+	}
+	if d.login != nil {
+		if l.version = version; version < 0 {
+			return &wire.LinkError{
+				Broker: l.broker, Err: errHandshake,
+				Advice: "it is too old for kafka.sasl: geodither needs Kafka 1.0 or later",
+			}
+		}
+		if err := l.logIn(ctx); err != nil {
+			return err
+		}
+	}
+	return l.SetDeadline(time.Time{})
+}
+
+// secure does the TLS handshake.
+func (l *link) secure(ctx context.Context) error {
+	t, now := l.dialer.tls, l.dialer.now()
+	if t == nil {
+		return nil
+	}
+	config, err := t.config(host(l.broker), now)
+	if err != nil {
+		return err
+	}
+	conn := tls.Client(l.Conn, config)
+	ctx, cancel := context.WithTimeout(ctx, l.dialer.handshake)
+	defer cancel()
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return t.explain(err, l.broker, now)
+	}
+	l.Conn = conn
+	return nil
+}
+
+// leastRenewal is how soon a broker takes another login on a connection: Kafka treats one within a
+// second as an error.
+const leastRenewal = 1100 * time.Millisecond
+
+// host returns the name in host:port.
+func host(address string) string {
+	if name, _, err := net.SplitHostPort(address); err == nil {
+		return name
+	}
+	return address
+}
+
+// logIn logs in, for the first time or again.
+func (l *link) logIn(ctx context.Context) error {
+	d := l.dialer
+	began := d.now()
+	lifetime, err := d.login.run(ctx, l.Conn, d.clientID, l.version)
+	if err != nil {
+		return d.login.explain(err, l.broker)
+	}
+	l.renew = time.Time{}
+	if lifetime > 0 {
+		l.renew = began.Add(max(renewAt(lifetime), leastRenewal))
+	}
+	return nil
+}
+
+// renewalPatience bounds a login that is repeated; the deadline of the request that waits for it
+// holds too.
+const renewalPatience = 5 * time.Second
+
+// Write implements net.Conn. Before a request it logs in again if the session is about to end. No
+// answer is due then, so the login has the connection to itself.
+func (l *link) Write(b []byte) (int, error) {
+	if l.left == 0 && len(l.size) == 0 {
+		if !l.renew.IsZero() && !l.dialer.now().Before(l.renew) {
+			ctx, cancel := context.WithTimeout(context.Background(), renewalPatience)
+			defer cancel()
+			if err := l.logIn(ctx); err != nil {
+				return 0, dialError("tcp", err)
+			}
+		}
+		l.requests++
+	}
+	n, err := l.Conn.Write(b)
+	l.follow(b[:n])
+	return n, err
+}
+
+// follow finds the ends of requests in what is sent: each is its size in 4 bytes, and as many
+// bytes.
+func (l *link) follow(sent []byte) {
+	for len(sent) > 0 {
+		if l.left == 0 {
+			take := min(4-len(l.size), len(sent))
+			l.size, sent = append(l.size, sent[:take]...), sent[take:]
+			if len(l.size) < 4 {
+				return
+			}
+			l.left = int(binary.BigEndian.Uint32(l.size))
+			l.size = l.size[:0]
+			continue
+		}
+		take := min(l.left, len(sent))
+		l.left -= take
+		sent = sent[take:]
+	}
+}
+
+// Read implements net.Conn. On a connection without TLS and login it explains the ways in which a
+// broker that wants them refuses the first requests.
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if l.dialer.tls != nil || l.dialer.login != nil {
+		return n, err
+	}
+	const first = 2 // ApiVersions is answered to anybody; the next request only after a login
+	switch {
+	case err != nil && isClosed(err) && l.requests <= first:
+		err = explainPlain(err, l.broker)
+	case n > 0 && !l.answered && isAlert(b[:n]):
+		return 0, explainPlain(errAlert, l.broker)
+	}
+	l.answered = l.answered || n > 0
+	return n, err
+}
+
+var errAlert = errors.New("it answered with a TLS alert")
+
+// isAlert reports whether an answer begins as a TLS record of the type alert. Kafka's begin with
+// their size, which would then be 352 MB.
+func isAlert(b []byte) bool { return b[0] == 21 && (len(b) == 1 || b[1] == 3) }
+
+// explainPlain says what to do about a broker that ends a connection in plain text at once.
+func explainPlain(err error, broker string) error {
+	if !isClosed(err) && !errors.Is(err, errAlert) {
+		return err
+	}
+	return &wire.LinkError{
+		// Not err itself: kafka-go would put an error of its own in the place of any io.EOF.
+		Broker: broker, Err: errors.New(err.Error()),
+		Advice: "it closed the connection instead of answering: if this goes on, the port " +
+			"probably wants TLS or a login; set kafka.tls and kafka.sasl, or use the port of its " +
+			"PLAINTEXT listener",
+	}
+}
