@@ -158,10 +158,10 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	if collect.ZoneKM, err = cli.Kilometres("zone", f.zone); err != nil {
 		return o, cli.Usage(err)
 	}
-	if collect.FromMS, err = parseTime("from", f.from); err != nil {
+	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {
 		return o, err
 	}
-	if collect.BeforeMS, err = parseTime("to", f.to); err != nil {
+	if collect.BeforeMS, err = cli.ParseTime("to", f.to); err != nil {
 		return o, err
 	}
 	if f.from != "" && f.to != "" && collect.FromMS >= collect.BeforeMS {
@@ -215,16 +215,4 @@ func (f *aggregateFlags) input(ctx context.Context, stdin io.Reader) (*command.I
 		return nil, err
 	}
 	return command.Topic(ctx, client, f.topic.Name, f.topic.Encoding)
-}
-
-// parseTime returns a time in milliseconds since 1970, 0 for none.
-func parseTime(flag, text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.UnixMilli() == 0 {
-		return 0, cli.Usagef("--%s %q is no time: write 2026-11-21T08:00:00Z", flag, text)
-	}
-	return at.UnixMilli(), nil
 }

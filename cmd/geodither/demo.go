@@ -20,7 +20,6 @@ import (
 type demoFlags struct {
 	once, json bool
 	vehicles   int
-	seed       uint64
 	verbose    bool
 	settings   config.Flags
 }
@@ -48,10 +47,9 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.BoolVar(&f.once, "once", false, "feed the sample as fast as it goes, print a report, and fail if a record is missing or double")
 	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
 	flags.IntVar(&f.vehicles, "vehicles", 0, "add this many simulated vehicles that move by the model")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the noise and of the simulated vehicles: the same seed gives the same records")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
-	f.settings.Register(flags, "release")
-	f.settings.RegisterInterval(flags)
+	f.settings.RegisterConfig(flags, "release")
+	f.settings.RegisterMechanism(flags)
 	return cmd
 }
 
@@ -84,7 +82,7 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 		level = slog.LevelInfo
 	}
 	return demo.Run(ctx, demo.Options{
-		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: f.seed, Speed: speed,
+		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: 1, Speed: speed,
 		Release: release,
 		Logger:  slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level})),
 	}, std)

@@ -65,10 +65,7 @@ func TestDemoOnce(t *testing.T) {
 	if raceDetector {
 		return // one run shows the races there are
 	}
-	again, two := demoOnce(t, "--seed", "1"), demoOnce(t, "--seed", "2")
-	if one.SanitizedSHA256 == two.SanitizedSHA256 {
-		t.Error("another seed gives the same records")
-	}
+	again := demoOnce(t)
 	for _, r := range []*demo.Report{&one, &again} {
 		if r.EventsPerSecond <= 0 || r.BusyMicros <= 0 || r.BusyMicros > 1e6 {
 			t.Errorf("%g records/s, %g µs each", r.EventsPerSecond, r.BusyMicros)
@@ -100,7 +97,7 @@ func TestDemoRules(t *testing.T) {
 	if raceDetector {
 		t.Skip("one demo shows the races there are")
 	}
-	r := demoOnce(t, append(withConfig(t, "release: {budget: {lifetime: 40}}"), "--interval", "2m")...)
+	r := demoOnce(t, withConfig(t, "release: {interval: 2m, budget: {lifetime: 40}}")...)
 	if r.Predictions == 0 || r.Silent == 0 || r.Releases != 8*10 || r.EpsilonSpent != 8*40 {
 		t.Errorf("an interval and a budget of ten releases for eight buses gave %+v", r)
 	}

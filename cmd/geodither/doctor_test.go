@@ -166,6 +166,26 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
+// TestDoctorWarnsWithoutProof: whoever let a setting without a proof through is told so again, and
+// what to do; the same of a permission that nothing needs. A sound config has no such finding.
+func TestDoctorWarnsWithoutProof(t *testing.T) {
+	for settings, words := range map[string][]string{
+		"unproved: true, mechanism: pim":   {"mechanism pim", "no proof covers", "remove both"},
+		"unproved: true, inference: paper": {"inference paper", "may reveal more than ε"},
+		"unproved: true":                   {"every setting of release has a proof: remove it"},
+		"mechanism: lattice":               nil,
+	} {
+		_, config := configDir(t, "brokers: ['127.0.0.1:1']\ngroup: g\ntopics: {raw: raw, sanitized: out}\n"+
+			"model: model.avro\nkey_file: noise.key\nstate_dir: state\n"+
+			"release: {"+settings+", epsilon: 1, delta: .01, budget: none}\n")
+		_, found := examine(t, config)
+		if warned := found["proof warning"] != ""; warned != (words != nil) {
+			t.Errorf("%s: warned %t: %v", settings, warned, found)
+		}
+		requireWords(t, found["proof warning"], words...)
+	}
+}
+
 // TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
 // nothing is simulated once one has failed.
 func TestDoctorTellsAtOnce(t *testing.T) {

@@ -8,22 +8,19 @@ import (
 	"strconv"
 	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/replay"
-	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 type replayFlags struct {
-	config   string
-	from, to string
-	options  replay.Options
-	dry      bool
-	asJSON   bool
+	config  string
+	options replay.Options
+	dry     bool
+	asJSON  bool
 }
 
 func newReplay(std cli.Streams) *cobra.Command {
@@ -61,8 +58,8 @@ processed. Whatever came before --from is processed too, for the states, and not
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&f.from, "from", "", "first raw record to publish the result of: `OFFSET` or time")
-	flags.StringVar(&f.to, "to", "", "first raw record to leave out again: `OFFSET` or time")
+	flags.Var(&f.options.From, "from", "first raw record to publish the result of: `OFFSET` or time")
+	flags.Var(&f.options.To, "to", "first raw record to leave out again: `OFFSET` or time")
 	flags.StringVar(&f.options.Output, "output-topic", "", "`TOPIC` to publish to, made if it is missing")
 	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default beside the service's")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
@@ -73,13 +70,6 @@ processed. Whatever came before --from is processed too, for the states, and not
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
-	var err error
-	if f.options.From, err = parseBound("from", f.from); err != nil {
-		return err
-	}
-	if f.options.To, err = parseBound("to", f.to); err != nil {
-		return err
-	}
 	options, err := loadService(cmd.Context(), f.config, std)
 	if err != nil {
 		return err
@@ -128,21 +118,6 @@ func refused(err error) error {
 		return fmt.Errorf("%w. If you accept that, repeat it with --spend-again", err)
 	}
 	return err
-}
-
-// parseBound reads an offset or a time; empty is neither.
-func parseBound(flag, text string) (topics.Bound, error) {
-	if text == "" {
-		return topics.Bound{}, nil
-	}
-	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
-		return topics.Bound{IsOffset: true, Offset: offset}, nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.IsZero() {
-		return topics.Bound{}, cli.Usagef("--%s %q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z", flag, text)
-	}
-	return topics.Bound{Time: at}, nil
 }
 
 // print prints a plan, or what was done.

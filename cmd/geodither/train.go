@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/modelview"
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -22,7 +23,7 @@ type trainFlags struct {
 	gather.Training
 	input       cli.InputFlags
 	config      string
-	from, to    string
+	from, to    topics.Bound
 	interpolate time.Duration
 	smoothing   gather.Smoothing
 }
@@ -76,8 +77,8 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service whose raw topic is read in place of files")
-	flags.StringVar(&f.from, "from", "", "first record of the topic to train on: `OFFSET` or time; default: its beginning")
-	flags.StringVar(&f.to, "to", "", "first record of the topic to leave out again: `OFFSET` or time; default: its end")
+	flags.Var(&f.from, "from", "first record of the topic to train on: `OFFSET` or time; default: its beginning")
+	flags.Var(&f.to, "to", "first record of the topic to leave out again: `OFFSET` or time; default: its end")
 	flags.StringVar(&f.Box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
 	flags.StringVar(&f.Cell, "cell", "", "side of a cell, such as 340m or 0.34km")
 	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
@@ -177,14 +178,7 @@ func (f *trainFlags) source(ctx context.Context, c config.File, args []string, s
 	}
 	s := &gather.Topic{
 		Name: c.Topics.Raw, Encoding: c.Encoding.Raw,
-		MaxAhead: cmp.Or(c.MaxAhead, engine.DefaultMaxAhead),
-	}
-	var err error
-	if s.From, err = parseBound("from", f.from); err != nil {
-		return nil, err
-	}
-	if s.To, err = parseBound("to", f.to); err != nil {
-		return nil, err
+		MaxAhead: cmp.Or(c.MaxAhead, engine.DefaultMaxAhead), From: f.from, To: f.to,
 	}
 	if s.From.IsOffset && s.To.IsOffset && s.To.Offset <= s.From.Offset ||
 		!s.From.Time.IsZero() && !s.To.Time.IsZero() && !s.To.Time.After(s.From.Time) {

@@ -41,7 +41,10 @@ var removed = map[string]map[string]string{
 		"read-uncommitted": "only committed records are read; the others were never released",
 	},
 	"demo": with(releaseKeys, map[string]string{
-		"port": "the embedded broker takes any free port, and the demo prints it",
+		"delta":    inConfig("release.delta"),
+		"interval": inConfig("release.interval"),
+		"seed":     "the seed is fixed, so that every demo gives the same records",
+		"port":     "the embedded broker takes any free port, and the demo prints it",
 		"speed": "the sample is fed 120 times faster than it happened, with --once as fast " +
 			"as it goes",
 	}),
@@ -88,6 +91,7 @@ var removed = map[string]map[string]string{
 	},
 	"state verify": {"temp-dir": temporary},
 	"tune": {
+		"seed":        "the seed is fixed, so that the same traces give the same figures",
 		"mechanism":   "tune works with lattice",
 		"scout-steps": "the numbers of steps are fixed, --quick takes fewer",
 		"steps":       "the numbers of steps are fixed, --quick takes fewer",

@@ -21,16 +21,21 @@ type Flags struct {
 // reads of the config.
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 	f.RegisterConfig(flags, uses)
-	flags.StringVar(&f.mechanism, "mechanism", "",
-		"lattice (default), codebook, pim, knorm, laplace or laplace-tight")
-	flags.Float64Var(&f.epsilon, "epsilon", 0,
-		"what one release may reveal, a natural logarithm; releases add up")
+	f.RegisterMechanism(flags)
 	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
 }
 
 // RegisterConfig registers -c alone, with what the command reads of the config.
 func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
-	flags.StringVarP(&f.Path, "config", "c", "", "service's config `FILE`: "+uses+"; not its key")
+	flags.StringVarP(&f.Path, "config", "c", "", "config `FILE` of the service: "+uses+"; not its key")
+}
+
+// RegisterMechanism registers --mechanism and --epsilon.
+func (f *Flags) RegisterMechanism(flags *pflag.FlagSet) {
+	flags.StringVar(&f.mechanism, "mechanism", "",
+		"`NAME`: lattice (default), codebook, pim, knorm, laplace or laplace-tight")
+	flags.Float64Var(&f.epsilon, "epsilon", 0,
+		"what one release may reveal, a natural logarithm; releases add up")
 }
 
 // RegisterInterval registers --interval.

@@ -76,6 +76,22 @@ func (c Release) proved() error {
 	return nil
 }
 
+// ProofAdvice says what it means that the section has "unproved: true", and what to do; empty: it
+// has not.
+func (c Release) ProofAdvice() string {
+	what := c.unproved()
+	switch {
+	case !c.Unproved:
+		return ""
+	case what == "":
+		return "release.unproved is true, but every setting of release has a proof: remove it, so " +
+			"that it lets no later change through"
+	}
+	return fmt.Sprintf("release.unproved lets %s through, which no proof covers: the published "+
+		"values may reveal more than ε. It is for experiments. To protect people, remove both "+
+		"from the config", what)
+}
+
 // Publish is the section "publish": what records tell besides the place.
 type Publish struct {
 	Timestamp string `yaml:"timestamp"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -177,6 +178,35 @@ type Bound struct {
 	Offset   int64
 	Time     time.Time
 }
+
+// Set reads an offset or a time, as the value of a flag.
+func (b *Bound) Set(text string) error {
+	if offset, err := strconv.ParseInt(text, 10, 64); err == nil && offset >= 0 {
+		*b = Bound{IsOffset: true, Offset: offset}
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.IsZero() {
+		return fmt.Errorf("%q is neither an offset nor a time: write 1234 or 2026-11-21T08:00:00Z",
+			text)
+	}
+	*b = Bound{Time: at}
+	return nil
+}
+
+// String returns what [Bound.Set] reads, empty for the zero bound.
+func (b *Bound) String() string {
+	switch {
+	case b.IsOffset:
+		return strconv.FormatInt(b.Offset, 10)
+	case b.Time.IsZero():
+		return ""
+	}
+	return b.Time.Format(time.RFC3339Nano)
+}
+
+// Type names the value in the help of a flag.
+func (b *Bound) Type() string { return "bound" }
 
 // Resolve returns the offset that a bound stands for in the reader's partition, and zero for the
 // zero bound. It need not be one that the partition holds.
