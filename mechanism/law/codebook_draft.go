@@ -77,15 +77,6 @@ func (d *draft) vote(a *patches) {
 	}
 }
 
-// take makes d the draft of those regions that are listed.
-func (d *draft) take(regions []moments, listed []int32, worth float64) {
-	d.regions = slices.Grow(d.regions[:0], len(listed))
-	for _, i := range listed {
-		d.regions = append(d.regions, regions[i])
-	}
-	d.worth = worth
-}
-
 // copyFrom makes d equal to from, without the votes.
 func (d *draft) copyFrom(from *draft) {
 	d.regions = append(d.regions[:0], from.regions...)

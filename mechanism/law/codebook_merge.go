@@ -9,18 +9,23 @@ import (
 // and joins, again and again, the two whose union costs least. The best sizes are kept as drafts.
 // Where many code points pay, from ε = 4 on, it finds better ones than splitting does.
 type merger struct {
-	rest    float64
-	regions []moments
-	alive   []int32
-	value   []float64 // worth of each region
-	near    []int32   // of each region the other one that is cheapest to join
-	cost    []float64 // and what that costs
-	loss    []float64 // of every pair, by region and region
+	rest   float64
+	pieces []piece
+	alive  []int32
+	near   []int32   // of each region the other one that is cheapest to join
+	cost   []float64 // and what that costs
+	loss   []float64 // of every pair, by region and region
 
 	worth float64
 	kept  [finalists]draft // best first
 	gains [finalists]float64
 	count int
+}
+
+// piece is a region with its worth.
+type piece struct {
+	moments
+	worth float64
 }
 
 // finalists is how many sizes are polished. One alone is up to 3 % worse at ε = 2, and two are at
@@ -46,16 +51,16 @@ func (m *merger) merge(a *patches, rest float64) {
 func (m *merger) begin(a *patches, rest float64) {
 	n := len(a.p)
 	m.rest, m.worth, m.count = rest, 0, 0
-	m.regions, m.alive, m.value = m.regions[:0], m.alive[:0], m.value[:0]
+	m.pieces, m.alive = m.pieces[:0], m.alive[:0]
 	m.near = slices.Grow(m.near[:0], n)[:n]
 	m.cost = slices.Grow(m.cost[:0], n)[:n]
 	m.loss = slices.Grow(m.loss[:0], n*n)[:n*n]
 	for i, p := range a.p {
 		r := moments{p, float64(p * a.x[i]), float64(p * a.y[i])}
-		m.regions = append(m.regions, r)
-		m.value = append(m.value, r.worth(rest))
+		worth := r.worth(rest)
+		m.pieces = append(m.pieces, piece{r, worth})
 		m.alive = append(m.alive, int32(i))
-		m.worth += m.value[i]
+		m.worth += worth
 		m.cost[i] = math.Inf(1)
 	}
 	for i := range n {
@@ -69,8 +74,10 @@ func (m *merger) begin(a *patches, rest float64) {
 
 // pair computes the loss of joining two regions.
 func (m *merger) pair(i, j int) float64 {
-	l := m.value[i] + m.value[j] - m.regions[i].plus(m.regions[j]).worth(m.rest)
-	n := len(m.regions)
+	a, b := &m.pieces[i], &m.pieces[j]
+	x, y := a.x+b.x, a.y+b.y
+	l := a.worth + b.worth - (float64(x*x)+float64(y*y))/(m.rest+a.p+b.p)
+	n := len(m.pieces)
 	m.loss[i*n+j], m.loss[j*n+i] = l, l
 	return l
 }
@@ -96,8 +103,8 @@ func (m *merger) cheapest() int {
 func (m *merger) join(i int) {
 	j := int(m.near[i])
 	m.worth -= m.cost[i]
-	m.regions[i] = m.regions[i].plus(m.regions[j])
-	m.value[i] = m.regions[i].worth(m.rest)
+	sum := m.pieces[i].plus(m.pieces[j].moments)
+	m.pieces[i] = piece{sum, sum.worth(m.rest)}
 	gone := slices.Index(m.alive, int32(j))
 	m.alive = slices.Delete(m.alive, gone, gone+1)
 	m.cost[i] = math.Inf(1)
@@ -120,7 +127,7 @@ func (m *merger) join(i int) {
 
 // search finds the cheapest partner of a region that has lost its own.
 func (m *merger) search(k int) {
-	n := len(m.regions)
+	n := len(m.pieces)
 	row := m.loss[k*n : k*n+n]
 	m.cost[k] = math.Inf(1)
 	for _, j := range m.alive {
@@ -144,7 +151,10 @@ func (m *merger) keep() {
 	last := m.kept[m.count-1]
 	copy(m.kept[at+1:m.count], m.kept[at:])
 	copy(m.gains[at+1:m.count], m.gains[at:])
-	last.take(m.regions, m.alive, m.worth)
+	last.regions, last.worth = last.regions[:0], m.worth
+	for _, i := range m.alive {
+		last.regions = append(last.regions, m.pieces[i].moments)
+	}
 	m.kept[at], m.gains[at] = last, gain
 }
 
