@@ -15,7 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -257,7 +257,7 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 func TestConfigModels(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	townVersions(t, dir)
-	load := func(model string) (pipeline.Options, error) {
+	load := func(model string) (service.Options, error) {
 		o, _, err := config.Service(write(t, dir, "geodither.yml", strings.Replace(complete, "model: model.avro", model, 1)))
 		return o, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -180,7 +180,7 @@ func (d *checkup) starts(later []*engine.Version) {
 
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
-func (d *checkup) simulate(ctx context.Context, o pipeline.Options, bar *cli.Progress) {
+func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Progress) {
 	bar.Announce("simulating what error to expect ...")
 	bar.Phase("simulating", nil)
 	x, err := expect.Simulate(ctx, o.Model, o.Release, expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})

@@ -15,7 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
 )
@@ -48,7 +48,7 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 // TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the
 // context whatever it is at.
 func TestDoctorShowsProgress(t *testing.T) {
-	o := pipeline.Options{Settings: engine.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}}
+	o := service.Options{Settings: engine.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}}
 	out := new(bytes.Buffer)
 	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) }, func() int { return 100 })
 	d := checkup{}

@@ -200,7 +200,7 @@ func requireMessage(t *testing.T, r result, code int, words ...string) {
 	}
 }
 
-func pipelineClient(broker string) *kafka.Client { return kafkaconn.NewClient([]string{broker}) }
+func kafkaClient(broker string) *kafka.Client { return kafkaconn.NewClient([]string{broker}) }
 
 // pipe is a pair of files, as a shell makes it.
 func pipe(t *testing.T) (from, to *os.File) {

@@ -131,7 +131,7 @@ func TestMisconfigured(t *testing.T) {
 	townFiles(t, model)
 	for n, c := range misconfigurations {
 		t.Run(c.name, func(t *testing.T) {
-			w := &misconfigWorld{T: t, broker: broker, client: pipelineClient(broker), dir: t.TempDir(), n: n}
+			w := &misconfigWorld{T: t, broker: broker, client: kafkaClient(broker), dir: t.TempDir(), n: n}
 			for _, file := range []string{"model.avro", "traces.csv"} {
 				write(t, w.dir, file, read(t, filepath.Join(model, file)))
 			}
@@ -181,7 +181,7 @@ func requireClear(t *testing.T, code int, out, log string, words []string) {
 			t.Errorf("it does not say %q:\n%s", word, message)
 		}
 	}
-	for _, word := range []string{"panic", "goroutine ", "struct {", "main.", "pipeline.", "%!"} {
+	for _, word := range []string{"panic", "goroutine ", "struct {", "main.", "service.Options", "engine.Settings", "%!"} {
 		if strings.Contains(message, word) {
 			t.Errorf("it says %q:\n%s", word, message)
 		}

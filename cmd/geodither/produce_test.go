@@ -43,7 +43,7 @@ func TestProduceSimulated(t *testing.T) {
 // feeding it nothing and reading every partition.
 func end(t *testing.T, broker, topic string) (n int) {
 	t.Helper()
-	w := crashWorld{client: pipelineClient(broker)}
+	w := crashWorld{client: kafkaClient(broker)}
 	for _, records := range w.readIfThere(t, topic, true) {
 		n += len(records)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 type replayFlags struct {
@@ -97,7 +97,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 }
 
 // plan prints the plan, and ends as the replay would begin.
-func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options pipeline.Options) error {
+func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.Options) error {
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
 	f.options.Planning = bar.Counter("raw records")

@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 func newRun(std cli.Streams) *cobra.Command {
@@ -53,7 +53,7 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if bothKeys(file.KeyFile) {
 				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
 			}
-			service, err := pipeline.NewService(options)
+			service, err := service.New(options)
 			if err != nil {
 				return config.Error(path, err)
 			}

@@ -57,7 +57,7 @@ func decoded(t *testing.T, lines string) []schemas.Sanitized {
 	}
 }
 
-// TestSanitizeIsTheEngine holds the command's records against the pipeline's own
+// TestSanitizeIsTheEngine holds the command's records against the engine's own
 // code, field by field.
 func TestSanitizeIsTheEngine(t *testing.T) {
 	dir := t.TempDir()

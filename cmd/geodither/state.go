@@ -12,7 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
@@ -33,7 +33,7 @@ func newState(std cli.Streams) *cobra.Command {
 
 // loadService reads the config of a service for a command that only looks at what
 // it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, path string, std cli.Streams) (pipeline.Options, error) {
+func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
 	options, err := loadLocal(ctx, path, std)
 	if err == nil {
 		_, err = options.Connection.Connect(ctx, options.Brokers)
@@ -42,7 +42,7 @@ func loadService(ctx context.Context, path string, std cli.Streams) (pipeline.Op
 }
 
 // loadLocal reads the config alone.
-func loadLocal(_ context.Context, path string, std cli.Streams) (pipeline.Options, error) {
+func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
 	options, file, err := config.Service(path)
 	if err != nil {
 		return options, err

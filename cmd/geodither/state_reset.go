@@ -10,8 +10,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 func newStateReset(std cli.Streams) *cobra.Command {
@@ -80,7 +80,7 @@ release a range once more beside what is there, use replay.`,
 }
 
 // repairOptions are a service's, for what removes or writes back its states.
-func repairOptions(o pipeline.Options, dry, discard bool) repair.Options {
+func repairOptions(o service.Options, dry, discard bool) repair.Options {
 	return repair.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir,
 		MaxBatchBytes: o.MaxBatchBytes, DryRun: dry, Discard: discard, Logger: o.Logger,

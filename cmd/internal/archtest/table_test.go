@@ -27,7 +27,7 @@ type rule struct {
 // table is the map of the repository: every package stands here, and every entry is used, or the
 // test fails. The mathematics (mechanism and below) imports no plumbing, and the
 // plumbing carries bytes and imports no mathematics; they meet in
-// cmd/internal/pipeline.
+// cmd/internal.
 var table = map[string]rule{
 	"mechanism/convex": {pure: true},
 	"mechanism/grid":   {pure: true},
@@ -212,34 +212,18 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{franz, yamlGo}, // a broker that has TLS and logins; how secrets print
 	},
-	"cmd/internal/pipeline": {
-		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "producer", "schemas", "state",
-		},
-		third: []string{kafkaGo},
-		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/inspect",
-			"cmd/internal/kafkaconn",
-			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "cmd/internal/verify", "mechanism",
-			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer/partition",
-			franz, pebble,
-		},
-	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/inspect",
-			"cmd/internal/pipeline", "cmd/internal/repair", "cmd/internal/replay",
+			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
 			"mechanism/mobility",
 		},
 	},
 	"cmd/internal/inspect": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "state",
 		},
 		third: []string{kafkaGo},
@@ -249,9 +233,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/rerun",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire", "schemas",
+			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/task", "consumer/wire", "schemas",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
@@ -266,15 +249,15 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/pipeline", "cmd/internal/servicetest",
+			"cmd/internal/service", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork",
 		},
 	},
 	"cmd/internal/doctor": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine",
-			"cmd/internal/pipeline", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "schemas",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/service",
+			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
+			"consumer/task", "consumer/wire", "schemas",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -283,13 +266,28 @@ var table = map[string]rule{
 	},
 	"cmd/internal/replay": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/pipeline",
-			"cmd/internal/rerun", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/noise", "schemas",
+			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/service",
+			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
+			"consumer/wire", "mechanism", "mechanism/noise", "schemas",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
+		},
+	},
+	"cmd/internal/service": {
+		ours: []string{
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
+			"schemas", "state",
+		},
+		third: []string{kafkaGo},
+		tests: []string{
+			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/inspect",
+			"cmd/internal/kafkaconn", "cmd/internal/repair", "cmd/internal/replay",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/verify", "mechanism", "mechanism/grid", "mechanism/mobility",
+			"mechanism/noise", "producer/partition", franz, pebble,
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -339,7 +337,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
 			"cmd/internal/feed", "cmd/internal/fleet", "cmd/internal/kafkaconn",
-			"cmd/internal/pipeline", "cmd/internal/topics", "consumer", "consumer/wire",
+			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/wire",
 			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",
 		},
@@ -400,9 +398,8 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
-			"cmd/internal/kafkaconn",
-			"cmd/internal/pipeline", "cmd/internal/topics", "mechanism", "mechanism/law",
-			"mechanism/mobility", "schemas",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics",
+			"mechanism", "mechanism/law", "mechanism/mobility", "schemas",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
@@ -418,8 +415,8 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/pipeline",
-			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/topics",
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/repair",
+			"cmd/internal/replay", "cmd/internal/service", "cmd/internal/topics",
 			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
@@ -474,20 +471,21 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet", "cmd/internal/gather",
-			"cmd/internal/inspect", "cmd/internal/modelfit", "cmd/internal/modelview",
-			"cmd/internal/pipeline", "cmd/internal/records", "cmd/internal/repair",
-			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/topics",
-			"cmd/internal/tuning", "cmd/internal/verify", "consumer", "mechanism",
-			"mechanism/aggregate", "mechanism/evaluation/audit", "mechanism/evaluation/compare",
-			"mechanism/evaluation/experiment", "mechanism/evaluation/experiment/study",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise", "schemas",
+			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
+			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
+			"cmd/internal/modelview", "cmd/internal/records", "cmd/internal/repair",
+			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
+			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
+			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
+			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
+			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "schemas",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
-			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin", "consumer/wire",
-			"mechanism/grid", "mechanism/mobility/train", "producer/partition", franz, kafkaGo,
-			yamlGo,
+			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
+			"consumer/wire", "mechanism/grid", "mechanism/mobility/train",
+			"producer/partition", franz, kafkaGo, yamlGo,
 		},
 	},
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
 )
@@ -76,21 +76,21 @@ type Log struct {
 
 // Service reads the config of a service, and everything that it names. Its errors are the user's
 // and name the file.
-func Service(path string) (pipeline.Options, File, error) {
+func Service(path string) (service.Options, File, error) {
 	file, err := Read(path)
 	if err != nil {
-		return pipeline.Options{}, file, err
+		return service.Options{}, file, err
 	}
 	if err := file.Release.Budget.required(); err != nil {
-		return pipeline.Options{}, file, Error(path, err)
+		return service.Options{}, file, Error(path, err)
 	}
 	options, err := file.options()
 	if err != nil {
-		return pipeline.Options{}, file, Error(path, err)
+		return service.Options{}, file, Error(path, err)
 	}
 	if err := errors.Join(options.Validate(),
 		inSection("release", file.Release.proved())); err != nil {
-		return pipeline.Options{}, file, Error(path, err)
+		return service.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
 }
@@ -188,8 +188,8 @@ func kindOf(goType string) string {
 }
 
 // options reads the files that the config names. It leaves values to the options' own Validate.
-func (c *File) options() (pipeline.Options, error) {
-	o := pipeline.Options{
+func (c *File) options() (service.Options, error) {
+	o := service.Options{
 		Cluster: topics.Cluster{
 			Brokers: c.Brokers, Group: c.Group,
 			Topics: topics.Set{

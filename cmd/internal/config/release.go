@@ -99,7 +99,7 @@ type Publish struct {
 	Metric    bool   `yaml:"metric"`
 }
 
-// Options returns the pipeline's options.
+// Options returns the service's options.
 func (c Publish) Options() engine.Publish {
 	return engine.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
 }
@@ -110,7 +110,7 @@ type Input struct {
 	Late    string `yaml:"late"`
 }
 
-// Options returns the pipeline's options.
+// Options returns the service's options.
 func (c Input) Options() engine.Input {
 	return engine.Input{Outside: c.Outside, Late: c.Late}
 }

@@ -66,7 +66,7 @@ func (s *schedule) open() (*engine.Material, error) {
 	return first, nil
 }
 
-// watch is pipeline.Options.Watch. A text that has changed is taken when it has stayed
+// watch is service.Options.Watch. A text that has changed is taken when it has stayed
 // the same from one look to the next: half of a schedule can be a whole one, with another
 // meaning, and a version that was adopted cannot be taken back. Files that are others now
 // make it a change too: so is a file put back that should not have been touched.

@@ -20,7 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	if err := topics.Create(ctx, d.client, wire.Options{}, made); err != nil {
 		return err
 	}
-	service, err := pipeline.NewService(pipeline.Options{
+	service, err := service.New(service.Options{
 		Cluster: topics.Cluster{
 			Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames,
 		},
@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 }
 
 // run feeds the topic and shows what comes out, until everything is answered or the context ends.
-func (d *demo) run(ctx context.Context, service *pipeline.Service) (Report, error) {
+func (d *demo) run(ctx context.Context, service *service.Service) (Report, error) {
 	blind, err := engine.NewBlind(d.model, d.release)
 	if err != nil {
 		return Report{}, err

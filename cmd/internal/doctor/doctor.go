@@ -19,7 +19,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -46,14 +46,14 @@ type Finding struct {
 // working, and changes nothing: it makes no topic, joins no group and begins no
 // transaction. What it cannot see are permissions to write, and limits that
 // brokers keep to themselves.
-func Examine(ctx context.Context, o pipeline.Options) []Finding {
+func Examine(ctx context.Context, o service.Options) []Finding {
 	return ExamineAloud(ctx, o, func(Finding) {})
 }
 
 // ExamineAloud is Examine, and tells each finding as soon as it is known.
-func ExamineAloud(ctx context.Context, o pipeline.Options, tell func(Finding)) []Finding {
+func ExamineAloud(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
 	d := &examination{
-		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: pipeline.CallPatience},
+		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
 	}
 	if err := o.Validate(); err != nil {
 		d.add("settings", Failure, "%v", err)
@@ -73,7 +73,7 @@ func ExamineAloud(ctx context.Context, o pipeline.Options, tell func(Finding)) [
 }
 
 type examination struct {
-	o      pipeline.Options
+	o      service.Options
 	call   wire.Options
 	client *kafka.Client
 	found  []Finding
@@ -155,9 +155,9 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 	level := Failure
 	errs := make([]error, len(d.o.Brokers))
 	for i, broker := range d.o.Brokers {
-		call, cancel := context.WithTimeout(ctx, pipeline.CallPatience)
+		call, cancel := context.WithTimeout(ctx, service.CallPatience)
 		errs[i] = admin.Ping(call, d.o.Connection.Client([]string{broker}), wire.Options{
-			RetryTimeout: pipeline.CallPatience, RequestTimeout: pipeline.CallPatience,
+			RetryTimeout: service.CallPatience, RequestTimeout: service.CallPatience,
 		})
 		cancel()
 		if errs[i] == nil {

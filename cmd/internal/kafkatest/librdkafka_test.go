@@ -14,7 +14,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
@@ -60,14 +60,14 @@ func fleetOf(n int) (users []string) {
 }
 
 // json are the options of a service that reads what kcat writes.
-func (w *world) json(name string, by engine.Partitioner) pipeline.Options {
+func (w *world) json(name string, by engine.Partitioner) service.Options {
 	o := w.options(name)
 	o.RawEncoding, o.Partitioner = schemas.JSON, by
 	return o
 }
 
 // answer runs a service until it has answered all that was fed.
-func (w *world) answer(o pipeline.Options) {
+func (w *world) answer(o service.Options) {
 	w.Helper()
 	s := w.serve(o)
 	w.eventually("everything is answered", func() bool { return s.ended() || w.answered(o) })
@@ -146,7 +146,7 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 	}
 	o := w.json("wrong", engine.Murmur2)
 	err := w.serve(o).wait()
-	if !errors.Is(err, pipeline.ErrPartitioner) ||
+	if !errors.Is(err, service.ErrPartitioner) ||
 		!strings.Contains(err.Error(), "set topics.partitioner: crc32") {
 		t.Fatalf("the service ends with %v", err)
 	}
@@ -201,7 +201,7 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		w.kcat(asJava, startMS+step*60_000, users...)
 		w.kcat(asLibrdkafka, startMS+step*60_000+30_000, users[:both]...)
 	}
-	exceeded := func(o pipeline.Options) (n int) {
+	exceeded := func(o service.Options) (n int) {
 		o.Release.Budget = mechanism.Budget{
 			Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
 		}

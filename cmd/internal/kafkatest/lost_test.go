@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -40,7 +40,7 @@ func (h *harness) deleteTopic(name string) {
 }
 
 // remakeChangelog makes it as somebody would who misses it.
-func (w *world) remakeChangelog(o pipeline.Options) {
+func (w *world) remakeChangelog(o service.Options) {
 	w.Helper()
 	w.ok(admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{
 		Name: o.Topics.Changelog, Partitions: w.partitions,
@@ -63,7 +63,7 @@ func (w *world) requireLost(err error) {
 }
 
 // repairOptions are those of a service, for what mends its changelog.
-func repairOptions(o pipeline.Options) repair.Options {
+func repairOptions(o service.Options) repair.Options {
 	return repair.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
 	}

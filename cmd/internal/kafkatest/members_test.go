@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -30,7 +30,7 @@ func (c *captured) assigned() (generation, partitions string) {
 }
 
 // instance are the options of one of several instances of a service.
-func instance(o pipeline.Options, name, instanceID string) pipeline.Options {
+func instance(o service.Options, name, instanceID string) service.Options {
 	o.StateDir, o.InstanceID, o.Counters = filepath.Join(o.StateDir, name), instanceID,
 		new(engine.Counters)
 	return o
@@ -46,7 +46,7 @@ func TestARollingRestart(t *testing.T) {
 	o.SessionTimeout = 20 * time.Second
 	w.createRaw()
 	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
-	var options [3]pipeline.Options
+	var options [3]service.Options
 	var services [3]*running
 	for i := range services {
 		name := fmt.Sprint("instance-", i)
@@ -106,7 +106,7 @@ func TestScaling(t *testing.T) {
 	w.createRaw()
 	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
 	var services [3]*running
-	var options [3]pipeline.Options
+	var options [3]service.Options
 	for i := range options {
 		options[i] = instance(o, fmt.Sprint("instance-", i), "")
 	}

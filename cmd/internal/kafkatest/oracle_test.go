@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -36,7 +36,7 @@ type recomputed struct {
 	states    map[string]string
 }
 
-func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
+func (w *world) recompute(o service.Options, partition int32) recomputed {
 	w.Helper()
 	p, err := engine.NewProcessor(o.Settings, engine.Partition{
 		Topic: o.Topics.Raw, Number: partition, Of: w.partitions,
@@ -66,7 +66,7 @@ func (w *world) recompute(o pipeline.Options, partition int32) recomputed {
 // recomputation: committed records are there once, in order and byte for byte; an
 // uncommitted reader sees no other release of a fix; the changelog's last state
 // of each user is the one that the user has.
-func (w *world) exactlyOnce(o pipeline.Options) {
+func (w *world) exactlyOnce(o service.Options) {
 	w.Helper()
 	repeated := 0
 	for partition := range int32(w.partitions) {
@@ -107,7 +107,7 @@ func (w *world) exactlyOnce(o pipeline.Options) {
 }
 
 // verified has the project's own verification say the same.
-func (w *world) verified(o pipeline.Options) {
+func (w *world) verified(o service.Options) {
 	w.Helper()
 	report, err := verify.Run(w.Context(), verify.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: w.TempDir(),
@@ -128,7 +128,7 @@ func (w *world) verified(o pipeline.Options) {
 }
 
 // lastMark is the last mark of a service's changelog; a zero one if there is none.
-func (w *world) lastMark(o pipeline.Options, partition int32) (last task.Mark) {
+func (w *world) lastMark(o service.Options, partition int32) (last task.Mark) {
 	w.Helper()
 	w.scan(o.Topics.Changelog, partition, false, func(r consumer.Record) {
 		if bytes.Equal(r.Key, []byte(task.MarkKey)) {

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 // folder of the built command, which all tests share.
@@ -47,7 +47,7 @@ type process struct {
 
 // spawn starts an instance with the options of a service and a state folder of
 // its own.
-func (w *world) spawn(o pipeline.Options, instance string) *process {
+func (w *world) spawn(o service.Options, instance string) *process {
 	w.Helper()
 	binary, err := built()
 	w.ok(err)

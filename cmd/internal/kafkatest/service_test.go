@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 // running is a service at work in this process.
@@ -25,11 +25,11 @@ type running struct {
 
 // serve runs a service with its log captured. It is stopped at the test's end if
 // not before.
-func (h *harness) serve(o pipeline.Options) *running {
+func (h *harness) serve(o service.Options) *running {
 	h.Helper()
 	r := &running{t: h.T, log: new(captured), done: make(chan struct{})}
 	o.Logger = slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s, err := pipeline.NewService(o)
+	s, err := service.New(o)
 	h.ok(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(h.Context()))
 	r.cancel = cancel

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -120,8 +120,8 @@ func (w *world) topics(name string) topics.Set {
 }
 
 // options are those of a service with small transactions.
-func (w *world) options(name string) pipeline.Options {
-	return pipeline.Options{
+func (w *world) options(name string) service.Options {
+	return service.Options{
 		Cluster: topics.Cluster{
 			Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
 		},
@@ -181,7 +181,7 @@ func (w *world) feed(steps int) {
 }
 
 // answered reports whether a service has committed all that was fed.
-func (w *world) answered(o pipeline.Options) bool {
+func (w *world) answered(o service.Options) bool {
 	w.Helper()
 	for p := range int32(w.partitions) {
 		_, end, err := w.fetcher(w.raw, p, false).Bounds(w.Context())

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
@@ -23,7 +23,7 @@ func TestRebuildRefuses(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	refused := func(what string, o pipeline.Options, folders []string, want ...string) {
+	refused := func(what string, o service.Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
 			plan, err := repair.RebuildChangelog(t.Context(),

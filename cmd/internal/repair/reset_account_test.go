@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 )
@@ -18,20 +18,20 @@ import (
 // removed, whatever has become of the changelog, unless somebody says so.
 func TestResetKeepsTheOnlyCopy(t *testing.T) {
 	for name, test := range map[string]struct {
-		lose func(*servicetest.World, pipeline.Options) pipeline.Options
+		lose func(*servicetest.World, service.Options) service.Options
 		says string
 	}{
-		"deleted": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
+		"deleted": {func(w *servicetest.World, o service.Options) service.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, false)
 			return o
 		}, "do not create it"},
-		"made again": {func(w *servicetest.World, o pipeline.Options) pipeline.Options {
+		"made again": {func(w *servicetest.World, o service.Options) service.Options {
 			w.DeleteTopic(t, o.Topics.Changelog, true)
 			return o
 		}, "was made again"},
 		"behind, after an accepted loss": {func(
-			w *servicetest.World, o pipeline.Options,
-		) pipeline.Options {
+			w *servicetest.World, o service.Options,
+		) service.Options {
 			saved := o.StateDir + ".saved"
 			servicetest.OK(t, os.CopyFS(saved, os.DirFS(o.StateDir)))
 			w.DeleteTopic(t, o.Topics.Changelog, false)
@@ -41,11 +41,11 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			o.StateDir = saved
 			return o
 		}, "was made again"},
-		"of another group": {func(_ *servicetest.World, o pipeline.Options) pipeline.Options {
+		"of another group": {func(_ *servicetest.World, o service.Options) service.Options {
 			o.Group = "another"
 			return o
 		}, "of another cluster, group or topic"},
-		"no broker": {func(_ *servicetest.World, o pipeline.Options) pipeline.Options {
+		"no broker": {func(_ *servicetest.World, o service.Options) service.Options {
 			o.Brokers = []string{"127.0.0.1:1"}
 			return o
 		}, "no broker answers"},

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -51,7 +51,7 @@ func (c Cost) rounded() Cost {
 // bill keeps, on disk and by user, what the second releases of one partition cost. The
 // states have the sums themselves: a ledger counts every release since processing began.
 type bill struct {
-	o      pipeline.Options // of the replay
+	o      service.Options // of the replay
 	part   PartitionPlan
 	of     int        // partitions of the raw topic
 	states *rerun.Map // user → offset of the last fix, state
@@ -64,7 +64,7 @@ type bill struct {
 	name  []byte          // scratch
 }
 
-func newBill(o pipeline.Options, part PartitionPlan, of int, folder *rerun.Folder) *bill {
+func newBill(o service.Options, part PartitionPlan, of int, folder *rerun.Folder) *bill {
 	b := &bill{
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -82,16 +82,16 @@ func near(c, o replay.Cost) bool {
 // the whole topic is replayed. Rules that decide on releases count as they work.
 func TestReplayCost(t *testing.T) {
 	w, from := tail(t)
-	cases := map[string]func(*pipeline.Options){
-		"plain": func(*pipeline.Options) {},
-		"interval, budget": func(o *pipeline.Options) {
+	cases := map[string]func(*service.Options){
+		"plain": func(*service.Options) {},
+		"interval, budget": func(o *service.Options) {
 			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenPredict
 			o.Release.Budget = mechanism.Budget{Lifetime: 11, Spent: mechanism.SpentPredict}
 		},
-		"skipped, adaptive": func(o *pipeline.Options) {
+		"skipped, adaptive": func(o *service.Options) {
 			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2, mechanism.BetweenSkip, .6
 		},
-		"each report, pseudonyms": func(o *pipeline.Options) {
+		"each report, pseudonyms": func(o *service.Options) {
 			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, engine.UserPseudonym, .333333333
 		},
 	}

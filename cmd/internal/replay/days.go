@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -176,7 +176,7 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
-func (p *planner) committedStates(ctx context.Context, o pipeline.Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
+func (p *planner) committedStates(ctx context.Context, o service.Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
 // committed is the group's offset of each partition.
-func committed(tb testing.TB, _ *servicetest.World, o pipeline.Options) []int64 {
+func committed(tb testing.TB, _ *servicetest.World, o service.Options) []int64 {
 	tb.Helper()
 	plan, err := replay.NewPlan(tb.Context(), o, replay.Options{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	servicetest.OK(tb, err)

@@ -17,7 +17,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -95,7 +95,7 @@ type PartitionPlan struct {
 var ErrSpend = errors.New("the replay would be a second release of the same fixes")
 
 // options are those of the service that replays.
-func (r Options) options(o pipeline.Options) (pipeline.Options, Options) {
+func (r Options) options(o service.Options) (service.Options, Options) {
 	r.Group = cmp.Or(r.Group, o.Group+".replay."+r.Output)
 	r.StateDir = cmp.Or(r.StateDir, o.StateDir+".replay-"+r.Output)
 	o.Group, o.StateDir = r.Group, r.StateDir
@@ -111,7 +111,7 @@ func (r Options) options(o pipeline.Options) (pipeline.Options, Options) {
 }
 
 // check refuses what would damage the service that made the first release.
-func (r Options) check(o pipeline.Options) error {
+func (r Options) check(o service.Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -140,8 +140,8 @@ func (r Options) check(o pipeline.Options) error {
 
 // planner works out a plan.
 type planner struct {
-	first    pipeline.Options // of the service
-	replay   pipeline.Options
+	first    service.Options // of the service
+	replay   service.Options
 	r        Options
 	client   *kafka.Client
 	settings []byte
@@ -153,18 +153,18 @@ type planner struct {
 // NewPlan works out what a replay would do, and what it would cost: for a second release
 // that is one pass of the mechanism over the raw records. It writes nothing to Kafka and
 // creates no topic. Its error is the one that Run would end with, up to its Refusal.
-func NewPlan(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
+func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
 	}
 	replayed, _ := r.options(o.WithDefaults())
-	_, err = pipeline.NewService(replayed)
+	_, err = service.New(replayed)
 	return plan, err
 }
 
 // planTwice plans, and looks a second time where that helps.
-func planTwice(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
+func planTwice(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planOnce(ctx, o, r)
 	if errors.Is(err, errUsed) {
 		// Another instance may have begun since the marks were read. Its mark is
@@ -174,7 +174,7 @@ func planTwice(ctx context.Context, o pipeline.Options, r Options) (Plan, error)
 	return plan, err
 }
 
-func planOnce(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
+func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	if err := r.check(o); err != nil {
 		return Plan{}, err
 	}
@@ -386,7 +386,7 @@ const tagBytes = 16
 // window is what the partition's task needs to know. Where publishing begins, and
 // to which topic, is part of its settings: nothing else tells one replay of a group
 // from another. So are the versions of the model, which no mark of its own has.
-func (p PartitionPlan) window(settings []byte, output string) pipeline.Window {
+func (p PartitionPlan) window(settings []byte, output string) service.Window {
 	h := sha256.New()
 	fmt.Fprintf(h, "replay of %x to %q from %d\n", settings, output, p.From)
 	if p.second {
@@ -396,7 +396,7 @@ func (p PartitionPlan) window(settings []byte, output string) pipeline.Window {
 		h.Write(binary.BigEndian.AppendUint64(a.Version.ID.Name(), uint64(a.From)))
 	}
 	tag := append([]byte("replay"), h.Sum(nil)[:tagBytes]...)
-	w := pipeline.Window{
+	w := service.Window{
 		Origin: p.Origin, From: p.From, End: p.To,
 		Settings: tag, Amended: p.amended, Second: p.second,
 	}

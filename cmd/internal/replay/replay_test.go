@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -120,7 +120,7 @@ func TestReplayRange(t *testing.T) {
 func TestReplayThatSpends(t *testing.T) {
 	w := atwork.Served(t, 20, 8)
 	o := atwork.Options(w, "first")
-	refuse := func(o pipeline.Options, words ...string) {
+	refuse := func(o service.Options, words ...string) {
 		t.Helper()
 		before := w.TopicNames(t)
 		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"})

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/pipeline"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -25,7 +25,7 @@ const endInterval = 500 * time.Millisecond
 // ErrSpend says that it would be a second release, without SpendAgain. The plan
 // is what NewPlan gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
-func Run(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
+func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
@@ -38,7 +38,7 @@ func Run(ctx context.Context, o pipeline.Options, r Options) (Plan, error) {
 	for _, p := range plan.Partitions {
 		replayed.Windows = append(replayed.Windows, p.window(settings, r.Output))
 	}
-	s, err := pipeline.NewService(replayed)
+	s, err := service.New(replayed)
 	if err != nil {
 		return plan, err
 	}
@@ -80,7 +80,7 @@ func (p *Plan) Refusal(r Options) error {
 
 // settle reads from the replay's own topics what it has cost in the end, whoever has run it,
 // and logs it.
-func (p *Plan) settle(ctx context.Context, o pipeline.Options, r Options) error {
+func (p *Plan) settle(ctx context.Context, o service.Options, r Options) error {
 	planner := &planner{first: o.WithDefaults(), client: o.Client(), partitions: len(p.Partitions)}
 	planner.replay, planner.r = r.options(planner.first)
 	planner.r.Planning = nil
@@ -133,7 +133,7 @@ func (c Cost) words(each float64) string {
 // await waits until the group has committed the whole range, in all partitions
 // and whoever did it. A context that ends before is no error.
 func (p *Plan) await(
-	ctx context.Context, o pipeline.Options, progress func(done, total int64),
+	ctx context.Context, o service.Options, progress func(done, total int64),
 ) error {
 	client := o.Client()
 	var at, total int64
@@ -157,7 +157,7 @@ func (p *Plan) await(
 				continue
 			}
 			committed, found, err := consumer.Committed(ctx, client,
-				wire.Options{RetryTimeout: pipeline.CallPatience}, o.Group, o.Topics.Raw, int32(i))
+				wire.Options{RetryTimeout: service.CallPatience}, o.Group, o.Topics.Raw, int32(i))
 			if ctx.Err() != nil {
 				p.Done = false
 				return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/pipeline"
 	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/verify"
@@ -26,8 +26,8 @@ import (
 )
 
 // Options are those of a service with small transactions.
-func Options(w *servicetest.World, group string) pipeline.Options {
-	return pipeline.Options{
+func Options(w *servicetest.World, group string) service.Options {
+	return service.Options{
 		Cluster: topics.Cluster{
 			Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group),
 		},
@@ -42,18 +42,18 @@ func Options(w *servicetest.World, group string) pipeline.Options {
 
 // Running is a service at work.
 type Running struct {
-	*pipeline.Service
+	*service.Service
 	*servicetest.Running
 	Counters *engine.Counters
 }
 
 // Start runs a service with its log captured. It is stopped at the test's end
 // if not before.
-func Start(tb testing.TB, o pipeline.Options, change ...func(*pipeline.Service)) *Running {
+func Start(tb testing.TB, o service.Options, change ...func(*service.Service)) *Running {
 	tb.Helper()
 	log := new(servicetest.Log)
 	o.Logger = log.Logger()
-	s, err := pipeline.NewService(o)
+	s, err := service.New(o)
 	servicetest.OK(tb, err)
 	for _, c := range change {
 		c(s)
@@ -62,7 +62,7 @@ func Start(tb testing.TB, o pipeline.Options, change ...func(*pipeline.Service))
 }
 
 // Serve feeds some steps, and runs a service until it has answered everything.
-func Serve(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
+func Serve(tb testing.TB, w *servicetest.World, o service.Options, steps int) {
 	tb.Helper()
 	for range steps {
 		w.Feed(tb)
@@ -75,7 +75,7 @@ func Serve(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
 }
 
 // Process runs a service over steps of the feed of which some have no answer.
-func Process(tb testing.TB, w *servicetest.World, o pipeline.Options, steps int) {
+func Process(tb testing.TB, w *servicetest.World, o service.Options, steps int) {
 	tb.Helper()
 	for range steps {
 		w.Feed(tb)
@@ -125,7 +125,7 @@ func Served(tb testing.TB, vehicles, steps int) *servicetest.World {
 }
 
 // Verify runs a verification whose temporary folders are looked after.
-func Verify(tb testing.TB, o pipeline.Options) verify.Report {
+func Verify(tb testing.TB, o service.Options) verify.Report {
 	tb.Helper()
 	dir := tb.TempDir()
 	var done, total int64
@@ -152,7 +152,7 @@ func Verify(tb testing.TB, o pipeline.Options) verify.Report {
 }
 
 // RepairOptions reset or write back what a service has left.
-func RepairOptions(o pipeline.Options, dryRun, discard bool) repair.Options {
+func RepairOptions(o service.Options, dryRun, discard bool) repair.Options {
 	return repair.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, DryRun: dryRun,
 		Discard: discard, Logger: o.Logger,
@@ -160,7 +160,7 @@ func RepairOptions(o pipeline.Options, dryRun, discard bool) repair.Options {
 }
 
 // VerifyOptions verify what a service has committed, in a folder for temporary ones.
-func VerifyOptions(o pipeline.Options, tempDir string) verify.Options {
+func VerifyOptions(o service.Options, tempDir string) verify.Options {
 	return verify.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: tempDir,
 		Logger: o.Logger,
@@ -168,7 +168,7 @@ func VerifyOptions(o pipeline.Options, tempDir string) verify.Options {
 }
 
 // InspectOptions look for a user in what a service has left.
-func InspectOptions(o pipeline.Options, user string) inspect.Options {
+func InspectOptions(o service.Options, user string) inspect.Options {
 	return inspect.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, StateDir: o.StateDir,
 		Logger: o.Logger, User: user,
@@ -176,7 +176,7 @@ func InspectOptions(o pipeline.Options, user string) inspect.Options {
 }
 
 // Replay runs one instance of a replay to its end.
-func Replay(tb testing.TB, o pipeline.Options, r replay.Options) replay.Plan {
+func Replay(tb testing.TB, o service.Options, r replay.Options) replay.Plan {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), servicetest.Patience)
 	defer cancel()

@@ -1,0 +1,23 @@
+package service
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// timed is a processor whose time is measured: what a service spends on records beside waiting
+// for them and writing them. No result depends on it.
+type timed struct {
+	task.Processor
+	busy *atomic.Int64 // nanoseconds
+}
+
+// Process implements task.Processor.
+func (t timed) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	begun := time.Now()
+	err := t.Processor.Process(rec, state, fx)
+	t.busy.Add(int64(time.Since(begun)))
+	return err
+}

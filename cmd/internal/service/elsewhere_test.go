@@ -1,0 +1,93 @@
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// TestFolderOfAnEarlierCluster: topics that were in memory are gone with the offsets. No
+// account was lost here, and the way out is to give the state folder up.
+func TestFolderOfAnEarlierCluster(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		w := servicetest.NewWorld(t, 12)
+		o := atwork.Options(w, "first")
+		atwork.Serve(t, w, o, 2)
+		for _, topic := range []string{o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters} {
+			w.DeleteTopic(t, topic, false)
+		}
+		w.DeleteGroup(t, o.Group)
+		w.RemakeRaw(t)
+		o.AcceptLost = accept
+		err := fails(t, o, "of another cluster or of an earlier raw topic",
+			"state reset --discard-account")
+		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
+			t.Errorf("accepting %t, the service ends with %v", accept, err)
+		}
+		bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
+		if !strings.Contains(bad, "account: the state folder") {
+			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
+		}
+		_, err = repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
+		servicetest.OK(t, err)
+		o.AcceptLost = false
+		r := atwork.Start(t, o)
+		servicetest.Await(t, "it works", func() bool {
+			return strings.Contains(r.Log.String(), "state restored")
+		}, r)
+		r.Stop(t)
+	}
+}
+
+// TestDoctorRemadeRaw: the doctor refuses what run refuses, in the same words.
+func TestDoctorRemadeRaw(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
+		"account: nothing processed yet") {
+		t.Errorf("before anything was processed: %s", found)
+	}
+	atwork.Serve(t, w, o, 2)
+	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
+		"account: the changelog has states") {
+		t.Errorf("after something was processed: %s", found)
+	}
+	w.RemakeRaw(t)
+	bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
+	if !strings.Contains(bad, task.ErrSource.Error()) {
+		t.Errorf("the doctor finds %s", bad)
+	}
+	if err := fails(t, o, "set another group"); !errors.Is(err, task.ErrSource) {
+		t.Errorf("the service ends with %v", err)
+	}
+}
+
+// TestFolderOfTheChangelogBefore: after a rebuild the folder is set aside, and nobody is told
+// to name another one.
+func TestFolderOfTheChangelogBefore(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	servicetest.OK(t, err)
+	r := atwork.Start(t, o)
+	servicetest.Await(t, "it works", func() bool {
+		return strings.Contains(r.Log.String(), "state restored")
+	}, r)
+	r.Stop(t)
+	log := r.Log.String()
+	if !strings.Contains(log, "it belongs to the changelog before") ||
+		strings.Contains(log, "another group or topic") {
+		t.Errorf("the log says\n%s", log)
+	}
+	if strings.Contains(log, "wiped=") || !strings.Contains(log, "fresh=true") {
+		t.Errorf("an empty store is not called fresh:\n%s", log)
+	}
+}

@@ -1,0 +1,38 @@
+package service
+
+import (
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/state"
+)
+
+// CrashesEnv asks for more seeds of TestCrashes and TestLoopCrashes.
+const CrashesEnv = "GEODITHER_SERVICE_SEEDS"
+
+// What follows lets tests from outside set how a service works before it begins.
+
+// SetPatience sets how long one look at the topics may take.
+func (s *Service) SetPatience(d time.Duration) { s.patience = d }
+
+// SetGrace sets what a transaction in hand gets to end.
+func (s *Service) SetGrace(d time.Duration) { s.grace = d }
+
+// SetClient replaces the client of the brokers.
+func (s *Service) SetClient(c *kafka.Client) { s.client = c }
+
+// SetOpenStore replaces state.Open.
+func (s *Service) SetOpenStore(open func(dir string, o state.Options) (*state.Store, error)) {
+	s.openStore = open
+}
+
+// SetWatchEvery sets how often the schedule of models is looked at.
+func (s *Service) SetWatchEvery(d time.Duration) { s.watchEvery = d }
+
+// SetChangelogEvery sets how often the changelog is looked at.
+func (s *Service) SetChangelogEvery(d time.Duration) { s.changelogEvery = d }
+
+// Versions are the later versions of the model, as the service knows them by now.
+func (s *Service) Versions() []*engine.Version { return s.timeline.current() }

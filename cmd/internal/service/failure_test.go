@@ -1,0 +1,234 @@
+package service_test
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
+	"github.com/geodither/geodither/state"
+)
+
+// fails runs a service that must end by itself, and holds its error against what
+// it must say.
+func fails(t *testing.T, o service.Options, want ...string) error {
+	t.Helper()
+	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
+	err := r.Wait(t)
+	if err == nil {
+		t.Fatal("the service ends as if all were well")
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error is %q and does not say %q", err, part)
+		}
+	}
+	return err
+}
+
+func TestTopicsThatWillNotDo(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	create := func(topic string, partitions int, configs map[string]string) {
+		t.Helper()
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+	}
+	compact := map[string]string{"cleanup.policy": "compact"}
+	closed := func(group string) service.Options { // may not create topics
+		o := atwork.Options(w, group)
+		o.Topics.Create = false
+		return o
+	}
+
+	t.Run("other number of partitions", func(t *testing.T) {
+		for group, mayCreate := range map[string]bool{"narrow": false, "narrow.create": true} {
+			create(group+".out", servicetest.Partitions, nil)
+			create(group+".log", servicetest.Partitions, compact)
+			create(group+".dead", servicetest.Partitions-1, nil)
+			o := atwork.Options(w, group)
+			o.Topics.Create = mayCreate
+			err := fails(t, o, group+".dead")
+			var other *admin.PartitionsError
+			if !errors.As(err, &other) || other.Have != servicetest.Partitions-1 || other.Want != servicetest.Partitions {
+				t.Errorf("%s: %v", group, err)
+			}
+		}
+	})
+	t.Run("changelog that forgets", func(t *testing.T) {
+		for group, policy := range map[string]string{"deleting": "delete", "both": "compact,delete"} {
+			for _, mayCreate := range []bool{false, true} {
+				create(group+".out", servicetest.Partitions, nil)
+				create(group+".log", servicetest.Partitions, map[string]string{"cleanup.policy": policy})
+				create(group+".dead", servicetest.Partitions, nil)
+				o := atwork.Options(w, group)
+				o.Topics.Create = mayCreate
+				err := fails(t, o, group+".log", "cleanup.policy="+policy, "needs compact")
+				var config *admin.ConfigError
+				if !errors.As(err, &config) {
+					t.Errorf("%s: %v", group, err)
+				}
+			}
+		}
+	})
+	t.Run("created", func(t *testing.T) {
+		r := atwork.Start(t, atwork.Options(w, "made"))
+		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+		r.Stop(t)
+		servicetest.OK(t, admin.CheckConfigs(t.Context(), w.Client, wire.Options{}, "made.log", compact))
+		n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "raw", "made.out", "made.log", "made.dead")
+		if err != nil || n != servicetest.Partitions {
+			t.Errorf("%d partitions, %v", n, err)
+		}
+		// Now that they are there it starts without the permission.
+		again := atwork.Start(t, closed("made"))
+		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
+		again.Stop(t)
+	})
+}
+
+// TestWaitsForTopics: a service that starts before its topics names those that
+// are missing, goes on waiting, and works when they are there.
+func TestWaitsForTopics(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	create := func(topic string, configs map[string]string) {
+		t.Helper()
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: servicetest.Partitions, Configs: configs}))
+	}
+	create("late.out", nil)
+	o := atwork.Options(w, "late")
+	o.Topics.Create = false
+	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
+	servicetest.Await(t, "it says that it waits", func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") }, r)
+	for _, part := range []string{"late.dead", "late.log", "topics.create: true", "as many partitions as raw"} {
+		if !strings.Contains(r.Log.String(), part) {
+			t.Errorf("the log does not say %q:\n%s", part, r.Log)
+		}
+	}
+	create("late.dead", nil)
+	create("late.log", map[string]string{"cleanup.policy": "compact"})
+	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	r.Stop(t)
+}
+
+// TestWaitsForBroker: nobody listens at the address; the service says so, and
+// works when somebody does. Asked to stop before, it stops.
+func TestWaitsForBroker(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	servicetest.OK(t, err)
+	addr, port := listener.Addr().String(), listener.Addr().(*net.TCPAddr).Port
+	servicetest.OK(t, listener.Close())
+	for _, comes := range []bool{false, true} {
+		w := servicetest.World{Addr: addr, Dir: t.TempDir(), Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)}
+		o := atwork.Options(&w, "g")
+		o.Topics.Create, o.Topics.Partitions = comes, servicetest.Partitions
+		r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
+		servicetest.Await(t, "it says that it waits", func() bool {
+			return strings.Contains(r.Log.String(), `level=WARN msg="waiting for Kafka and its topics"`) && strings.Contains(r.Log.String(), addr)
+		}, r)
+		if comes {
+			broker, err := devbroker.Start(devbroker.Options{Port: port})
+			servicetest.OK(t, err)
+			defer broker.Close()
+			servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+		}
+		r.Stop(t)
+	}
+}
+
+// TestSecondInstanceOnOneFolder is refused, and the first goes on.
+func TestSecondInstanceOnOneFolder(t *testing.T) {
+	w := servicetest.NewWorld(t, 5)
+	published := w.Answers(t, "one")
+	first := atwork.Start(t, atwork.Options(w, "one"))
+	servicetest.Await(t, "it works", func() bool { return strings.Contains(first.Log.String(), "partitions assigned") }, first)
+	err := fails(t, atwork.Options(w, "one"), "in use by another instance", "a state folder of its own", atwork.Options(w, "one").StateDir)
+	if !errors.Is(err, state.ErrLocked) {
+		t.Errorf("the error is %v", err)
+	}
+	w.Feed(t)
+	servicetest.Await(t, "the first has answered", func() bool { return published.Read(t) >= w.Fed }, first)
+	first.Stop(t)
+}
+
+// TestFatalErrorEndsTheService: a state in the changelog that cannot be read ends
+// the service with an error that names the place and nobody. Another partition's
+// records are answered or not; the bad record's is not.
+func TestFatalErrorEndsTheService(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	published := w.Answers(t, "bad")
+	fix := servicetest.Sentinel()
+	rec := servicetest.Record(t, 0, fix)
+	p := partition.Murmur2(rec.Key, servicetest.Partitions)
+	_, err := w.Feeder.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: "bad.log", Partition: p},
+		Records: []producer.Record{
+			{Key: rec.Key, Value: []byte("\x01\x03 no state"), Timestamp: servicetest.StartMS},
+			{Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{}), Timestamp: servicetest.StartMS},
+		},
+	})
+	servicetest.OK(t, err)
+	w.Send(t, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+	r := atwork.Start(t, atwork.Options(w, "bad"))
+	err = r.Wait(t)
+	if !errors.Is(err, mechanism.ErrState) || task.RemedyOf(err) != task.Fatal {
+		t.Fatalf("the error is %v", err)
+	}
+	if !strings.Contains(err.Error(), "raw/") || !strings.Contains(err.Error(), "offset 0") {
+		t.Errorf("the error %q does not name the place", err)
+	}
+	secrets := append(servicetest.CoordinateSecrets(fix, w.Model.Grid), servicetest.UserSecrets(fix.UserID)...)
+	secrets = append(secrets, servicetest.PayloadSecrets(rec.Value, nil)...)
+	servicetest.RequireNoLeak(t, "the error", []byte(err.Error()), secrets)
+	servicetest.RequireNoLeak(t, "the log", r.Log.Bytes(), secrets)
+	if n := published.Read(t); n != 0 {
+		t.Errorf("%d records are published", n)
+	}
+}
+
+// TestSettingsChangedAfterAKill: the last owner of a partition ran with another
+// ε and did not stop cleanly. Going on would show readers of uncommitted records
+// two releases of a fix, so the service stops, unless it was told to accept that.
+func TestSettingsChangedAfterAKill(t *testing.T) {
+	w := servicetest.NewWorld(t, 3)
+	published := w.Answers(t, "changed")
+	o := atwork.Options(w, "changed")
+	before := o
+	before.Release.Epsilon *= 2
+	for p := range int32(servicetest.Partitions) {
+		_, err := w.Feeder.Produce(t.Context(), producer.Batch{
+			TopicPartition: producer.TopicPartition{Topic: "changed.log", Partition: p},
+			Records: []producer.Record{{
+				Key:       []byte(task.MarkKey),
+				Value:     task.AppendMark(nil, task.Mark{Open: true, Settings: before.Fingerprint()}),
+				Timestamp: servicetest.StartMS,
+			}},
+		})
+		servicetest.OK(t, err)
+	}
+	w.Feed(t)
+	err := fails(t, o, "accept_settings", "What differs: release.epsilon")
+	if !errors.Is(err, task.ErrSettings) {
+		t.Errorf("the error is %v", err)
+	}
+	if n := published.Read(t); n != 0 {
+		t.Errorf("%d records are published", n)
+	}
+	o.AcceptSettings = true
+	r := atwork.Start(t, o)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
+	r.Stop(t)
+	r = atwork.Start(t, before) // after a clean stop any settings will do
+	w.Feed(t)
+	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
+	r.Stop(t)
+}

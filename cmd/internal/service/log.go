@@ -1,0 +1,34 @@
+package service
+
+import (
+	"context"
+
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// partitionLog is task.Log on a fetcher.
+type partitionLog struct {
+	fetcher *consumer.Fetcher
+	records []task.Record     // scratch
+	fetched []consumer.Record // the last answer, as long as the fetcher keeps it
+}
+
+// Fetch implements task.Log.
+func (l *partitionLog) Fetch(ctx context.Context, offset int64) (task.Batch, error) {
+	got, err := l.fetcher.Fetch(ctx, offset)
+	if err != nil {
+		return task.Batch{}, readRemedy(err)
+	}
+	l.records, l.fetched = l.records[:0], got.Records
+	for _, r := range got.Records {
+		l.records = append(l.records, task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	}
+	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
+}
+
+// Bounds implements task.Log.
+func (l *partitionLog) Bounds(ctx context.Context) (first, end int64, err error) {
+	first, end, err = l.fetcher.Bounds(ctx)
+	return first, end, readRemedy(err)
+}

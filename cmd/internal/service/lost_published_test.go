@@ -1,0 +1,184 @@
+package service_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/state"
+)
+
+// TestLostWithItsOffsets: the changelog is gone, the group's offsets have expired and the
+// disk is new. What was published says that this is no first start.
+func TestLostWithItsOffsets(t *testing.T) {
+	for name, again := range map[string]bool{"deleted": false, "made again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := servicetest.NewWorld(t, 12)
+			o := atwork.Options(w, "first")
+			atwork.Serve(t, w, o, 4)
+			var at [servicetest.Partitions]int64
+			for p := range at {
+				var err error
+				at[p], _, err = consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", int32(p))
+				servicetest.OK(t, err)
+			}
+			w.DeleteTopic(t, o.Topics.Changelog, again)
+			w.DeleteGroup(t, o.Group)
+			servicetest.OK(t, os.RemoveAll(o.StateDir))
+			out := w.View(t, o.Topics.Sanitized, true)
+			published := out.Read(t)
+			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog",
+				"set its offsets first", "If this is a new service")
+			if !errors.Is(err, task.ErrLost) {
+				t.Errorf("the service ends with %v", err)
+			}
+			if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
+				t.Errorf("doctor finds %s", bad)
+			}
+			if got := out.Read(t); got != published {
+				t.Errorf("%d sanitized records have become %d", published, got)
+			}
+			for p, offset := range at {
+				w.MoveOffset(t, o.Group, p, offset)
+			}
+			o.AcceptLost = true
+			atwork.Serve(t, w, o, 1)
+			o.AcceptLost = false
+			atwork.Serve(t, w, o, 1)
+		})
+	}
+}
+
+// without copies a state folder and leaves a partition out.
+func without(t *testing.T, dir string, partition int32) string {
+	t.Helper()
+	other := dir + ".without"
+	servicetest.OK(t, os.CopyFS(other, os.DirFS(dir)))
+	looked, err := state.Open(other, state.Options{ReadOnly: true})
+	servicetest.OK(t, err)
+	identity := looked.Identity()
+	servicetest.OK(t, looked.Close())
+	store, err := state.Open(other, state.Options{Identity: identity})
+	servicetest.OK(t, err)
+	servicetest.OK(t, store.Partition(partition).Wipe())
+	servicetest.OK(t, store.Close())
+	return other
+}
+
+// TestRebuildUnnamedPartition: without the group's offsets a partition that no folder has
+// is not taken for one that was never processed, unless its raw partition is empty.
+func TestRebuildUnnamedPartition(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	part := without(t, o.StateDir, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	w.DeleteGroup(t, o.Group)
+	for _, folders := range [][]string{{part}, nil} {
+		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders)
+		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.Exists(t, o.Topics.Changelog) {
+			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
+		}
+	}
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{part, o.StateDir})
+	servicetest.OK(t, err)
+	atwork.Serve(t, w, o, 2)
+	atwork.RequireUndisturbed(t, w, "first")
+
+	// One vehicle: three of the partitions have never had a record.
+	w = servicetest.NewWorld(t, 1)
+	o = atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	w.DeleteGroup(t, o.Group)
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	servicetest.OK(t, err)
+	atwork.Serve(t, w, o, 1)
+}
+
+// TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
+// records come again, byte for byte, and no others.
+func TestRebuildFromLaggingStates(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	old := o.StateDir + ".old"
+	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	atwork.Serve(t, w, o, 3)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	servicetest.OK(t, os.RemoveAll(o.StateDir))
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
+	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
+		t.Fatalf("states that lag: %v", err)
+	}
+	var at [servicetest.Partitions]int64
+	store, err := state.Open(old, state.Options{ReadOnly: true})
+	servicetest.OK(t, err)
+	for p := range at {
+		stored, _, err := store.Partition(int32(p)).Positions()
+		servicetest.OK(t, err)
+		at[p] = stored.Input
+	}
+	servicetest.OK(t, store.Close())
+	for p, offset := range at {
+		w.MoveOffset(t, o.Group, p, offset)
+	}
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
+	servicetest.OK(t, err)
+	a := w.Answers(t, o.Group)
+	before := a.Read(t)
+	want := w.Fed
+	for _, offset := range at {
+		want -= offset // one raw record, one answer; the rest is made again
+	}
+	service := atwork.Start(t, o)
+	servicetest.Await(t, "it is made again", func() bool { return a.Read(t) >= before+want }, service)
+	service.Stop(t)
+	calm := atwork.Calm(t, w)
+	for p, lines := range calm.Out.Lines {
+		got, known := a.Out.Lines[p], map[servicetest.Line]bool{}
+		for _, l := range lines {
+			known[l] = true
+		}
+		for i, l := range got {
+			if !known[l] {
+				t.Fatalf("partition %d: record %d is another release", p, i)
+			}
+		}
+		if len(got) <= len(lines) {
+			t.Errorf("partition %d holds %d records, and %d without the loss", p, len(got), len(lines))
+		}
+	}
+}
+
+// TestRebuildFromTwoChangelogs: offsets of two changelogs cannot be compared.
+func TestRebuildFromTwoChangelogs(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	old := o.StateDir + ".old"
+	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
+	servicetest.OK(t, err)
+	atwork.Serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
+		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
+			t.Errorf("rebuilt as %+v: %v", plan, err)
+		}
+	}
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	servicetest.OK(t, err)
+	atwork.Serve(t, w, o, 1)
+	atwork.RequireUndisturbed(t, w, "first")
+}

@@ -1,0 +1,131 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// observer logs what one partition's task does and books its tally when the
+// transaction is known to be committed: at once, or after a commit without an
+// answer when the committed offset has been read anew.
+type observer struct {
+	task.NopObserver
+	log       *slog.Logger // has the partition
+	counters  *engine.Counters
+	processor *engine.Processor
+	dropped   engine.Tally // of a transaction that was given up; its outcome may still show
+	next      int64        // offset behind its last record
+	warned    bool         // of misplaced records
+
+	acceptLost bool // a lost changelog is no trouble
+
+	changes *changes // of the instance
+	outages *outages // of the instance; nil: nobody follows them
+	caller  string   // this partition's task, by its name there
+	pace    pace     // of lines on other trouble
+}
+
+// Fetched implements task.Observer.
+func (o *observer) Fetched(int, int64, int64) {
+	o.pace = pace{}
+	o.outages.succeeded(o.caller)
+}
+
+// misplacedWarning is what the log says when records are refused for where they lie: at
+// once for a partition's first one, and then with the totals.
+const misplacedWarning = "records are refused (wrong_partition) because they lie in another partition than topics.partitioner puts their key; " +
+	"a second partition would give a user a second budget. Have every producer use that partitioner; geodither doctor says which one was used"
+
+// Moved implements task.Observer.
+func (o *observer) Moved(from, to task.State) {
+	o.log.Debug("task moved", "from", from.String(), "to", to.String())
+}
+
+// Committed implements task.Observer.
+func (o *observer) Committed(task.Transaction) {
+	tally, _ := o.processor.Take()
+	if tally.Misplaced > 0 && !o.warned {
+		o.warned = true
+		o.log.Warn(misplacedWarning, "records", tally.RecordsIn, "misplaced", tally.Misplaced)
+	}
+	o.book(tally)
+	o.outages.succeeded(o.caller)
+}
+
+// book counts a transaction that is known to be committed.
+func (o *observer) book(t engine.Tally) {
+	t.Transactions++
+	o.counters.Book(t)
+}
+
+// Dropped implements task.Observer.
+func (o *observer) Dropped(records int, cause error) {
+	given, next := o.processor.Take()
+	if records == 0 {
+		return
+	}
+	o.dropped, o.next = given, next
+	o.log.Warn("transaction dropped", "records", records, "cause", cause)
+}
+
+// Retried implements task.Observer.
+func (o *observer) Retried(cause error, wait time.Duration) {
+	if o.outages != nil && isAway(cause) {
+		o.outages.failed(o.caller, cause)
+		return
+	}
+	level := slog.LevelDebug
+	accepted := o.acceptLost && errors.Is(cause, task.ErrLost) // it only looks again
+	if !accepted && o.pace.due(time.Now()) {
+		level = slog.LevelWarn
+	}
+	o.log.Log(context.Background(), level, "waiting to try again", "cause", cause, "wait", wait)
+}
+
+// Restoring implements task.Observer.
+func (o *observer) Restoring(p task.RestoreProgress) {
+	o.log.Info("restoring state", "changelog_records", p.Records, "at", p.At, "end", p.End, "took", p.Took)
+}
+
+// Restored implements task.Observer.
+func (o *observer) Restored(r task.Restore) {
+	switch {
+	case o.dropped.RecordsIn == 0:
+	case r.Committed >= o.next: // its commit had come through
+		o.book(o.dropped)
+	default:
+		o.counters.Book(engine.Tally{Aborts: 1})
+	}
+	o.dropped = engine.Tally{}
+	o.counters.Book(engine.Tally{Restored: int64(r.Records)})
+	if r.Assumed {
+		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account of ε begins at 0 here and adds to what was spent before; "+
+			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",
+			"input_offset", r.Input)
+	}
+	if r.Wiped != "" && r.Marked && r.From > 0 {
+		o.log.Warn(account.CutChangelog, "begins_at", r.From) //nolint:sloglint // a constant of the package that knows what it means
+	}
+	if r.OtherSettings {
+		o.changes.warn(o.log, r)
+	}
+	if r.OtherSettings && r.Mark.Open {
+		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work under other settings: "+
+			"readers of uncommitted data may see two releases of some fixes", "input_offset", r.Input)
+	}
+	details := []any{"changelog_records", r.Records, "input_offset", r.Input, "took", r.Took}
+	switch r.Wiped {
+	case "":
+	case task.StoreEmpty:
+		details = append(details, "fresh", true)
+	default:
+		details = append(details, "wiped", r.Wiped)
+	}
+	o.log.Info("state restored", details...)
+}

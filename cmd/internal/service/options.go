@@ -1,0 +1,104 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
+)
+
+// Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
+type Options struct {
+	engine.Settings
+	topics.Cluster
+
+	// Later are the versions of the mobility model that follow the first one, starts
+	// ascending, all of the first one's step. Watch, if set, is asked now and then what
+	// they are by now; an error leaves things as they are, and is logged once.
+	Later []*engine.Version
+	Watch func() (engine.Schedule, error)
+
+	StateDir   string // one folder per running instance
+	CacheBytes int64  // cache of states in front of the store; default 64 MiB
+
+	MaxRecords  int           // records per transaction; default 5000
+	MaxInterval time.Duration // age at which a transaction is committed; default 100 ms
+	// size of a record batch, and so of one user's state; default 1 MiB
+	MaxBatchBytes int
+	// after which the group gives a silent instance's partitions away; default 10 s, with
+	// InstanceID 45 s
+	SessionTimeout time.Duration
+
+	// InstanceID makes the instance a static member of the group (KIP-345), under
+	// a name that no other has: if it is back within SessionTimeout, nothing moves.
+	InstanceID string
+
+	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
+	// for a service that goes through all there is, for ever.
+	Windows []Window
+
+	// SkipLost goes on where retention has removed raw records that were not
+	// processed yet. Otherwise the service stops.
+	SkipLost bool
+
+	// AcceptSettings goes on with other settings (model, key, release) than those of
+	// an instance that was killed, perhaps in the middle of a transaction: whoever
+	// reads uncommitted records may then see two releases of the fixes that were in
+	// it. Otherwise the service stops and says so.
+	AcceptSettings bool
+
+	// AcceptLost goes on where the changelog is lost: every user's account of ε begins at
+	// 0, at the group's offset, and adds to what was spent before. Otherwise the service
+	// stops and says so. Meant for one start.
+	AcceptLost bool
+
+	Logger   *slog.Logger     // default slog.Default()
+	Counters *engine.Counters // default a new one
+}
+
+// WithDefaults fills what was left empty.
+func (o Options) WithDefaults() Options {
+	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	o.CacheBytes = cmp.Or(o.CacheBytes, 64<<20)
+	o.MaxRecords = cmp.Or(o.MaxRecords, 5000)
+	o.MaxInterval = cmp.Or(o.MaxInterval, 100*time.Millisecond)
+	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 1<<20)
+	if o.InstanceID != "" {
+		o.SessionTimeout = cmp.Or(o.SessionTimeout, 45*time.Second)
+	}
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Counters == nil {
+		o.Counters = new(engine.Counters)
+	}
+	return o
+}
+
+// Validate reports everything that is missing or out of range, in one error, by the keys of
+// the config.
+func (o Options) Validate() error {
+	errs := []error{o.Cluster.Validate(), o.Settings.Validate()}
+	d := o.WithDefaults()
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	if o.Model != nil {
+		errs = append(errs, engine.CheckLater(o.Model, o.Later, d.MaxBatchBytes))
+		err := engine.CheckSize(o.Model, d.MaxBatchBytes)
+		need(err == nil, "model: %w", err)
+	}
+	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
+	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
+	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
+	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
+	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,229 @@
+package service_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/inspect"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/producer/partition"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestTwoProducersOneBudget: of users whose records come by two partitioners no more
+// than the budget is published, and a rerun and a verification give the same. With the
+// check turned off the same count finds budgets exceeded.
+func TestTwoProducersOneBudget(t *testing.T) {
+	const steps, budget = 8, 5
+	w := servicetest.NewWorld(t, 24)
+	misplaced := w.TwoProducers(t, steps)
+	o := atwork.Options(w, "first")
+	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+	a := w.Answers(t, o.Group)
+	service := atwork.Start(t, o)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	service.Stop(t)
+	spent := w.Spent(t, "first.out")
+	if len(spent) != 24 {
+		t.Errorf("%d users are published, want 24", len(spent))
+	}
+	for user, sum := range spent {
+		if sum != budget {
+			t.Errorf("ε %v are published of %s, want the budget, %v", sum, user, budget)
+		}
+	}
+	if got := w.Reasons(t, a.Dead); !maps.Equal(got, map[schemas.Reason]int{schemas.ReasonWrongPartition: misplaced}) {
+		t.Errorf("the dead letters are %v, want %d of wrong_partition", got, misplaced)
+	}
+	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced) || got.DeadLetters != int64(misplaced) {
+		t.Errorf("counted %+v", got)
+	}
+	said := service.Log.String()
+	if !strings.Contains(said, "wrong_partition") || strings.Contains(said, "vehicle-0") {
+		t.Errorf("the log says\n%s", said)
+	}
+	if report := atwork.Verify(t, o); !report.Verified {
+		t.Errorf("it is not verified: %+v", report)
+	}
+
+	again := o
+	again.Group, again.Topics, again.StateDir = "again", servicetest.Topics("again"), w.Dir+"/again"
+	again.Counters, again.MaxRecords = new(engine.Counters), 1000
+	b := w.Answers(t, again.Group)
+	rerun := atwork.Start(t, again)
+	servicetest.Await(t, "the rerun has answered everything", func() bool { return b.Read(t) >= w.Fed }, rerun)
+	rerun.Stop(t)
+	servicetest.RequireSame(t, a.Out, b.Out)
+	for p := range a.Dead.Lines {
+		if len(a.Dead.Lines[p]) != len(b.Dead.Lines[p]) {
+			t.Errorf("partition %d: a rerun has %d dead letters, want %d", p, len(b.Dead.Lines[p]), len(a.Dead.Lines[p]))
+		}
+	}
+
+	// The fault that the check is for: without it the independent count finds it.
+	blind := again
+	blind.Group, blind.Topics, blind.StateDir = "blind", servicetest.Topics("blind"), w.Dir+"/blind"
+	blind.Counters, blind.Partitioner = new(engine.Counters), engine.AnyPartitioner
+	c := w.Answers(t, blind.Group)
+	unchecked := atwork.Start(t, blind)
+	servicetest.Await(t, "the unchecked run has answered everything", func() bool { return c.Read(t) >= w.Fed }, unchecked)
+	unchecked.Stop(t)
+	exceeded := 0
+	for _, sum := range w.Spent(t, "blind.out") {
+		if sum > budget {
+			exceeded++
+		}
+	}
+	if want := misplaced / steps; exceeded != want {
+		t.Errorf("without the check %d budgets are exceeded, want %d", exceeded, want)
+	}
+
+	// Inspect finds both states of such a user, and doctor both partitions.
+	for _, user := range servicetest.Users(6) {
+		if servicetest.CRC32Place(user) == partition.Murmur2(user, servicetest.Partitions) {
+			continue
+		}
+		for _, local := range []bool{false, true} {
+			query := atwork.InspectOptions(blind, string(user))
+			query.Local = local
+			got, err := inspect.User(t.Context(), query)
+			servicetest.OK(t, err)
+			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget || got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
+				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget || got.Partition == got.Elsewhere[0].Partition {
+				t.Errorf("local %t: a user in two partitions is inspected as %+v", local, got)
+			}
+		}
+		got, err := inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
+		servicetest.OK(t, err)
+		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != partition.Murmur2(user, servicetest.Partitions) {
+			t.Errorf("a user in one partition is inspected as %+v", got)
+		}
+	}
+	if said := atwork.Details(doctor.Examine(t.Context(), blind), doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
+		t.Errorf("doctor says of any: %s", said)
+	}
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
+		t.Errorf("doctor says of murmur2: %s", said)
+	}
+}
+
+// TestTopicOfAnotherPartitioner: a topic that is wholly crc32's stops a murmur2 service
+// before it answers anything, with a line that names crc32; crc32 and any let it pass.
+func TestTopicOfAnotherPartitioner(t *testing.T) {
+	w := servicetest.NewWorld(t, 40)
+	for range 3 {
+		w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
+		w.Step++
+	}
+	o := atwork.Options(w, "first")
+	a := w.Answers(t, o.Group)
+	for range 2 { // a restart does not help
+		r := atwork.Start(t, o)
+		err := r.Wait(t)
+		if !errors.Is(err, service.ErrPartitioner) || !strings.Contains(err.Error(), "set topics.partitioner: crc32") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
+			t.Fatalf("the service ends with %v", err)
+		}
+	}
+	if n := a.Read(t); n != 0 {
+		t.Errorf("%d records were answered", n)
+	}
+	if n := w.View(t, "first.log", true).Read(t); n != 0 {
+		t.Errorf("the changelog has %d records", n)
+	}
+	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
+		t.Errorf("doctor says: %s", said)
+	}
+	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
+		o := atwork.Options(w, "by-"+string(by))
+		o.Partitioner = by
+		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
+			t.Errorf("%s: doctor says %s", by, bad)
+		}
+		if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
+			t.Errorf("%s: doctor says %s", by, said)
+		}
+		a := w.Answers(t, o.Group)
+		r := atwork.Start(t, o)
+		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
+		r.Stop(t)
+		if got := o.Counters.Snapshot(); got.Misplaced != 0 || got.RecordsOut != w.Fed {
+			t.Errorf("%s: counted %+v", by, got)
+		}
+		if report := atwork.Verify(t, o); !report.Verified {
+			t.Errorf("%s: it is not verified: %+v", by, report)
+		}
+	}
+}
+
+// TestAnotherPartitionerLater: a service that waits at an empty topic stops when records
+// come that another partitioner has placed, as cleanly as at a signal: with the right
+// setting it goes on at once, and nobody's state is lost.
+func TestAnotherPartitionerLater(t *testing.T) {
+	w := servicetest.NewWorld(t, 40)
+	o := atwork.Options(w, "first")
+	a := w.Answers(t, o.Group)
+	r := atwork.Start(t, o)
+	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
+	if err := r.Wait(t); !errors.Is(err, service.ErrPartitioner) {
+		t.Fatalf("the service ends with %v", err)
+	}
+	// What was answered before it was known is right under both partitioners, or refused.
+	if before := a.Read(t); before >= w.Fed {
+		t.Errorf("all %d records were answered", before)
+	}
+	o.Partitioner = engine.CRC32
+	r = atwork.Start(t, o)
+	w.FeedBy(t, servicetest.CRC32Place, 60_000, servicetest.Users(40)...)
+	servicetest.Await(t, "the second fixes are answered", func() bool {
+		a.Read(t)
+		counts := map[int64]int{}
+		for _, lines := range a.Out.Lines {
+			for _, l := range lines {
+				s, err := w.Codec.DecodeSanitized([]byte(l.Value))
+				servicetest.OK(t, err)
+				counts[s.Timestamp]++
+			}
+		}
+		return counts[servicetest.StartMS+60_000] == 40
+	}, r)
+	r.Stop(t)
+	if strings.Contains(r.Log.String(), "accept_settings") {
+		t.Errorf("the stop was not clean:\n%s", r.Log)
+	}
+}
+
+// TestProbationEnds: after a partition's first records a wrong producer stops nobody,
+// whoever has the partition then.
+func TestProbationEnds(t *testing.T) {
+	w := servicetest.NewWorld(t, 40)
+	o := atwork.Options(w, "first")
+	for range 12 { // 480 records, 100 and more in each partition
+		w.FeedBy(t, func(key []byte) int32 { return partition.Murmur2(key, servicetest.Partitions) }, 0, servicetest.Users(40)...)
+		w.Step++
+	}
+	a := w.Answers(t, o.Group)
+	service := atwork.Start(t, o)
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	for i := range 3 {
+		w.FeedBy(t, servicetest.CRC32Place, int64(i), servicetest.Users(40)...)
+		servicetest.Await(t, "the others are answered", func() bool { return a.Read(t) >= w.Fed }, service)
+		service.Stop(t)
+		if i == 1 {
+			servicetest.OK(t, os.RemoveAll(o.StateDir))
+		}
+		service = atwork.Start(t, o)
+	}
+	service.Stop(t)
+	if got := w.Reasons(t, a.Dead)[schemas.ReasonWrongPartition]; got < 60 {
+		t.Errorf("%d records were refused for their partition", got)
+	}
+}

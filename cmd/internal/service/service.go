@@ -1,0 +1,273 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/group"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/state"
+)
+
+// Service is one running instance: a member of the consumer group that runs a
+// task for each partition it is given.
+type Service struct {
+	options   Options
+	client    *kafka.Client
+	log       *slog.Logger
+	mechanism string // by name, the default filled in
+
+	patience  time.Duration // of one look at the topics
+	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
+	openStore func(dir string, o state.Options) (*state.Store, error)
+
+	timeline   *timeline
+	watchEvery time.Duration
+	alarmEvery time.Duration
+	outages    *outages
+	changes    *changes
+
+	changelogEvery time.Duration
+
+	partitions int32  // of the raw topic, at the start
+	source     []byte // the raw topic's id
+	copied     []byte // the changelog's id
+
+	probation *probation // nil: nothing to look at, as in a replay, or not begun
+
+	mu      sync.Mutex
+	failure error // the first fatal one
+	stop    context.CancelFunc
+	waits   map[int32]time.Duration // how long a partition that was lost waited last
+}
+
+// CallPatience is how long one call to Kafka is tried again inside the client.
+// The task above it tries again itself, and says so in the log.
+const CallPatience = 5 * time.Second
+
+// New checks the options and connects to nothing yet.
+func New(o Options) (*Service, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
+	if err != nil {
+		return nil, err
+	}
+	keep, err := o.prepare(o.Later)
+	if err != nil {
+		return nil, err
+	}
+	timeline := newTimeline(o.Later, o.Logger)
+	timeline.keep = keep
+	return &Service{
+		options: o, client: o.Client(), log: o.Logger,
+		mechanism: processor.Options().Mechanism,
+		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
+		changes:        &changes{options: o, log: o.Logger},
+		changelogEvery: changelogEvery,
+		patience:       CallPatience, openStore: state.Open,
+	}, nil
+}
+
+// replays reports whether the service goes through windows only, after another one.
+func (s *Service) replays() bool { return s.options.Windows != nil }
+
+// Run works until the context ends, and then finishes or aborts the open
+// transactions, leaves the group and returns nil. It returns the first error
+// that trying again does not help against.
+func (s *Service) Run(ctx context.Context) error {
+	ctx, s.stop = context.WithCancel(ctx)
+	defer s.stop()
+	found, err := s.awaitTopics(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to stop before it began
+		}
+		return err
+	}
+	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
+	if !s.replays() {
+		err := s.checkAdopted(ctx)
+		if err == nil {
+			err = s.checkPlacement(ctx)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+	}
+	store, err := s.openStore(s.options.StateDir, state.Options{
+		CacheBytes: s.options.CacheBytes,
+		Identity:   found.identity,
+		Foreign:    s.changelogBefore(found.cluster),
+		Logger:     s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
+		"model", s.options.Model.ID(), "mechanism", s.mechanism,
+		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	if s.options.AcceptLost {
+		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the config, or the next loss goes on unseen")
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() { s.report(ctx) })
+	beside.Go(func() { s.watch(ctx) })
+	beside.Go(func() { s.watchChangelog(ctx) })
+	err = s.work(ctx, store)
+	err = errors.Join(err, store.Close())
+	s.stop()
+	beside.Wait()
+	total := s.options.Counters.Snapshot()
+	s.logTotals("stopped", total, "reasons", total.Refusals.String())
+	return err
+}
+
+// work follows the group from generation to generation.
+func (s *Service) work(ctx context.Context, store *state.Store) error {
+	group, err := group.Join(s.client, group.Options{
+		ID: s.options.Group, Topic: s.options.Topics.Raw,
+		InstanceID:        s.options.InstanceID,
+		Settings:          s.options.GroupFingerprint(),
+		SessionTimeout:    s.options.SessionTimeout,
+		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
+		// The others wait for this member no longer than for its sign of life. A
+		// member that has no work waits as long to leave.
+		RebalanceTimeout: max(s.options.SessionTimeout, 10*time.Second),
+		Retrying:         s.joining(),
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		generation, err := group.Next(ctx)
+		if err != nil {
+			// Closing waits for the tasks, which finish under the generation's context.
+			// An instance that has failed is not back soon: a static one's partitions go
+			// to the others at once.
+			end := group.Close
+			if s.failed() != nil {
+				end = group.Leave
+			}
+			closed := end()
+			if ctx.Err() == nil {
+				return errors.Join(s.options.named(err), closed)
+			}
+			if closed != nil {
+				s.log.Warn("the group may wait for this instance until its session times out", "cause", closed)
+			}
+			return s.failed() // or of a task at its end
+		}
+		s.outages.succeeded(groupCaller)
+		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
+		for _, p := range generation.Partitions {
+			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
+		}
+	}
+}
+
+// joining logs that joining fails: quietly at first, since a coordinator that has
+// just come up answers so for a second or two.
+func (s *Service) joining() func(error) {
+	const usual = 5 * time.Second
+	begun := time.Now()
+	var lines pace
+	return func(err error) {
+		now := time.Now()
+		level := slog.LevelDebug
+		switch {
+		case now.Sub(begun) < usual:
+		case isAway(err):
+			s.outages.failed(groupCaller, err)
+			return
+		case lines.due(now):
+			level = slog.LevelWarn
+		}
+		s.log.Log(context.Background(), level, "joining the group again", "cause", err)
+	}
+}
+
+// groupCaller is the group's membership among those that call Kafka.
+const groupCaller = "group"
+
+// runTask runs one partition until the generation ends. If the task leaves
+// before that, this member joins anew; a fatal error stops the service.
+func (s *Service) runTask(ctx context.Context, store *state.Store, g *group.Generation, partition int32) {
+	log := s.log.With("partition", partition)
+	if partition >= s.partitions {
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, topics.Growing))
+		return
+	}
+	if s.replays() && (int(partition) >= len(s.options.Windows) || s.options.Windows[partition].Empty()) {
+		return // nothing to replay here
+	}
+	defer s.outages.gone(caller(partition))
+	began := time.Now()
+	t, err := s.newTask(store, g, partition, log)
+	if err == nil {
+		err = t.Run(ctx)
+	}
+	switch {
+	case err == nil || ctx.Err() != nil && task.RemedyOf(err) != task.Fatal:
+		if err != nil {
+			log.Info("partition given up", "cause", err)
+		}
+	case task.RemedyOf(err) == task.Leave:
+		wait := s.nextWait(partition, time.Since(began))
+		log.Warn("partition lost, joining the group again", "cause", err, "wait", wait)
+		// Whoever took the partition needs a moment to show in the group.
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+			g.Rejoin()
+		}
+	default:
+		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
+	}
+}
+
+// nextWait is how long to stay away from a partition that was lost after it ran
+// for a while: twice as long each time, for each rejoining stops everybody.
+func (s *Service) nextWait(partition int32, ran time.Duration) time.Duration {
+	const shortest, longest = time.Second, 30 * time.Second
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := min(max(2*s.waits[partition], shortest), longest)
+	if ran > time.Minute {
+		wait = shortest
+	}
+	if s.waits == nil {
+		s.waits = map[int32]time.Duration{}
+	}
+	s.waits[partition] = wait
+	return wait
+}
+
+// fail keeps the first fatal error and stops the service.
+func (s *Service) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure == nil {
+		s.failure = err
+	}
+	s.stop()
+}
+
+func (s *Service) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
+}

@@ -1,0 +1,17 @@
+package service
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestGrownRawTopic: a partition beyond those of the start would begin without
+// its users' states; the instance stops and says why.
+func TestGrownRawTopic(t *testing.T) {
+	s := &Service{log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {}}
+	s.runTask(t.Context(), nil, nil, 4)
+	if err := s.failed(); err == nil || !strings.Contains(err.Error(), "has grown from 4 partitions") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,170 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
+)
+
+// transactions is task.Transactions on a transactional producer.
+type transactions struct {
+	producer   *producer.Transactional
+	client     *kafka.Client
+	group      string
+	generation *group.Generation
+	source     []byte // the raw topic's id; nil: not known
+	copied     []byte // the changelog's id, of which the store is a copy; nil: not known
+
+	input, output, changelog, deadLetters producer.TopicPartition
+
+	batches [3]producer.Batch // scratch: output, changelog, dead letters
+}
+
+// Fence implements task.Transactions. A zombie must not fence the rightful
+// owner, so the group's coordinator is asked first whether this member still
+// belongs to it. The group may move on between the two calls; then the rightful
+// owner's next call is refused, and it rejoins and fences in turn.
+func (t *transactions) Fence(ctx context.Context) error {
+	if err := t.generation.Check(ctx); err != nil {
+		return readRemedy(err)
+	}
+	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
+		return err
+	}
+	return t.sameTopics(ctx)
+}
+
+// sameTopics looks whether the raw topic or the changelog was made anew while the
+// service works. The raw topic's offsets mean other records then, and the changelog no
+// longer holds what the store is a copy of. Whoever deletes a topic sends the task that
+// reads or writes it here.
+func (t *transactions) sameTopics(ctx context.Context) error {
+	if t.source == nil {
+		return nil
+	}
+	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.input.Topic, t.changelog.Topic)
+	var missing *admin.MissingTopicsError
+	if errors.As(err, &missing) {
+		if slices.Contains(missing.Topics, t.changelog.Topic) {
+			err = fmt.Errorf("%w; the service stops unless it comes back",
+				topics.LostTopic(err, t.changelog.Topic))
+		}
+		return task.WithRemedy(err, task.Retry)
+	}
+	if err != nil {
+		return readRemedy(err)
+	}
+	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To read it, set another group and empty topics.sanitized and topics.changelog: every user's account of ε then starts at 0 there, and adds to this one",
+			task.ErrSource, t.source, id), task.Fatal)
+	}
+	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {
+		return task.WithRemedy(account.Remade(t.changelog.Topic, t.copied, id[:]), task.Fatal)
+	}
+	return nil
+}
+
+// Committed implements task.Transactions.
+func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
+	offset, found, err := consumer.Committed(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.group, t.input.Topic, t.input.Partition)
+	return offset, found, readRemedy(err)
+}
+
+// Produce implements task.Transactions.
+func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, error) {
+	t.batches[0].TopicPartition = t.output
+	t.batches[1].TopicPartition = t.changelog
+	t.batches[2].TopicPartition = t.deadLetters
+	for i, messages := range [...][]task.Message{out.Output, out.Changelog, out.DeadLetters} {
+		records := t.batches[i].Records[:0]
+		for _, m := range messages {
+			records = append(records, producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp})
+		}
+		t.batches[i].Records = records
+	}
+	offsets, err := t.producer.Produce(ctx, t.batches[:]...)
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	return t.changelogEnd(offsets)
+}
+
+// Commit implements task.Transactions.
+func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
+	by := producer.Member{
+		Group: t.group, Generation: t.generation.ID, MemberID: t.generation.MemberID, InstanceID: t.generation.InstanceID,
+	}
+	err := t.producer.CommitOffsets(ctx, by, map[producer.TopicPartition]int64{t.input: next})
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	offsets, err := t.producer.Commit(ctx)
+	if err != nil {
+		return 0, writeRemedy(err)
+	}
+	return t.changelogEnd(offsets)
+}
+
+// changelogEnd is the offset behind what a transaction has written to the changelog.
+func (t *transactions) changelogEnd(offsets producer.Offsets) (int64, error) {
+	last, ok := offsets[t.changelog]
+	if !ok {
+		// Cannot be: every transaction carries the changelog's mark.
+		return 0, task.WithRemedy(errors.New("the broker did not say where the changelog's records lie"), task.Rebuild)
+	}
+	return last + 1, nil
+}
+
+// Abort implements task.Transactions.
+func (t *transactions) Abort(ctx context.Context) error { return writeRemedy(t.producer.Abort(ctx)) }
+
+// writeRemedy translates what the producer's errors call for into the task's terms.
+// A retriable error is given as it is: nothing has happened, and the task
+// decides how often it asks again. An unknown outcome is resolved by starting
+// over from the fence.
+func writeRemedy(err error) error {
+	switch producer.RemedyOf(err) {
+	case producer.Retriable:
+		return task.WithRemedy(err, task.Retry)
+	case producer.Abortable, producer.Unknown:
+		return task.WithRemedy(err, task.Rebuild)
+	case producer.Fenced:
+		return task.WithRemedy(err, task.Leave)
+	case producer.Fatal:
+		return task.WithRemedy(err, task.Fatal)
+	}
+	return err
+}
+
+// readRemedy does the same for the consumer's errors. An offset outside of the
+// log sends the task back to look at the log's bounds, which decide.
+func readRemedy(err error) error {
+	var corrupt *consumer.CorruptError
+	var refused *wire.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, group.ErrNotMember):
+		return task.WithRemedy(err, task.Leave)
+	case errors.Is(err, wire.ErrTemporary):
+		return task.WithRemedy(err, task.Retry)
+	case errors.Is(err, consumer.ErrOffsetOutOfRange), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return task.WithRemedy(err, task.Rebuild)
+	case errors.As(err, &corrupt), errors.As(err, &refused):
+		return task.WithRemedy(err, task.Fatal)
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/group"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
+)
+
+// member is one of a group, with the transactions of the only partition.
+type member struct {
+	group *group.Member
+	*transactions
+}
+
+// membership joins a group whose coordinator is the cluster's, as a static
+// member if it has an instance id.
+func membership(t *testing.T, client *kafka.Client, instance string) *member {
+	t.Helper()
+	group, err := group.Join(client, group.Options{
+		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
+	})
+	servicetest.OK(t, err)
+	t.Cleanup(func() { group.Close() })
+	return &member{group: group}
+}
+
+// next waits for the member's next generation and gives it fresh transactions.
+func (m *member) next(t *testing.T, client *kafka.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), servicetest.Patience)
+	defer cancel()
+	generation, err := m.group.Next(ctx)
+	servicetest.OK(t, err)
+	tx, err := producer.NewTransactional(client, "g/raw/0", producer.Options{})
+	servicetest.OK(t, err)
+	m.transactions = &transactions{
+		producer: tx, client: client, group: "g", generation: generation,
+		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
+		changelog: producer.TopicPartition{Topic: "log"}, deadLetters: producer.TopicPartition{Topic: "dead"},
+	}
+}
+
+func (m *member) produce(t *testing.T, value string) error {
+	t.Helper()
+	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: servicetest.StartMS}}
+	_, err := m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
+	return err
+}
+
+func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out", "log", "dead"))
+	servicetest.OK(t, err)
+	t.Cleanup(cluster.Close)
+	return cluster, kafkaconn.NewClient(cluster.ListenAddrs())
+}
+
+// TestZombie: a member whose generation is over neither commits nor fences its
+// successor, and is told to leave.
+func TestZombie(t *testing.T) {
+	for name, instance := range map[string]string{"dynamic": "", "static": "one"} {
+		t.Run(name, func(t *testing.T) { testZombie(t, instance) })
+	}
+}
+
+// testZombie: a static member's heir is its own next process, which the group
+// takes for the same member.
+func testZombie(t *testing.T, instance string) {
+	t.Helper()
+	_, client := transactionsWorld(t)
+	old := membership(t, client, instance)
+	old.next(t, client)
+	servicetest.OK(t, old.Fence(t.Context()))
+	servicetest.OK(t, old.produce(t, "first"))
+	if _, err := old.Commit(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	servicetest.OK(t, old.produce(t, "of a zombie"))
+
+	// the group moves on, though nobody has fenced the old member
+	heir := membership(t, client, instance)
+	heir.next(t, client)
+	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
+		t.Errorf("a commit in a generation that is over: %v, %v", err, task.RemedyOf(err))
+	}
+	servicetest.OK(t, heir.Fence(t.Context()))
+	servicetest.OK(t, heir.produce(t, "second"))
+	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, group.ErrNotMember) {
+		t.Errorf("a fence in a generation that is over: %v, %v", err, task.RemedyOf(err))
+	}
+	if _, err := heir.Commit(t.Context(), 6); err != nil {
+		t.Errorf("the rightful owner is shut out: %v", err)
+	}
+	offset, found, err := heir.Committed(t.Context())
+	if err != nil || !found || offset != 6 {
+		t.Errorf("committed is %d, %v, %v", offset, found, err)
+	}
+	f, err := consumer.NewFetcher(client, "out", 0, consumer.FetcherOptions{})
+	servicetest.OK(t, err)
+	var values []string
+	_, end, err := f.Bounds(t.Context())
+	servicetest.OK(t, err)
+	for at := int64(0); at < end; {
+		got, err := f.Fetch(t.Context(), at)
+		servicetest.OK(t, err)
+		for _, r := range got.Records {
+			values = append(values, string(r.Value))
+		}
+		at = got.Next
+	}
+	if fmt.Sprint(values) != "[first second]" {
+		t.Errorf("committed are %q", values)
+	}
+}
+
+// TestFenceTellsOfRefusals: whoever may not write is told so at once.
+func TestFenceTellsOfRefusals(t *testing.T) {
+	cluster, client := transactionsWorld(t)
+	m := membership(t, client, "")
+	m.next(t, client)
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.TransactionalIDAuthorizationFailed})
+	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Fatal {
+		t.Errorf("a refused transactional id: %v, %v", err, task.RemedyOf(err))
+	}
+	servicetest.OK(t, m.Fence(t.Context()))
+}
+
+// TestRemedies translates each kind of error into what the task is to do.
+func TestRemedies(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want task.Remedy
+	}{
+		{nil, task.Unmarked},
+		{&producer.Error{Remedy: producer.Retriable}, task.Retry},
+		{&producer.Error{Remedy: producer.Abortable}, task.Rebuild},
+		{&producer.Error{Remedy: producer.Unknown}, task.Rebuild},
+		{&producer.Error{Remedy: producer.Fenced}, task.Leave},
+		{fmt.Errorf("deep: %w", &producer.Error{Remedy: producer.Fatal}), task.Fatal},
+		{errors.New("of nobody's"), task.Unmarked},
+	} {
+		if got := task.RemedyOf(writeRemedy(c.err)); got != c.want {
+			t.Errorf("writing, %v: %v, want %v", c.err, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		err  error
+		want task.Remedy
+	}{
+		{nil, task.Unmarked},
+		{fmt.Errorf("deep: %w", group.ErrNotMember), task.Leave},
+		{&wire.Error{Temporary: true, Err: context.Canceled}, task.Retry},
+		{&consumer.OffsetError{}, task.Rebuild},
+		{context.Canceled, task.Rebuild},
+		{context.DeadlineExceeded, task.Rebuild},
+		{&consumer.CorruptError{}, task.Fatal},
+		{&wire.Error{Err: kafka.TopicAuthorizationFailed}, task.Fatal},
+		{&wire.Error{Err: group.ErrNotMember}, task.Leave},
+		{errors.New("of nobody's"), task.Unmarked},
+	} {
+		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {
+			t.Errorf("reading, %v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+// TestLostChangelogAdvice: a transaction that misses its changelog tells nobody to make it.
+func TestLostChangelogAdvice(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	err := (&transactions{
+		client: w.Client, source: make([]byte, 16),
+		input:     producer.TopicPartition{Topic: "raw"},
+		changelog: producer.TopicPartition{Topic: "g.log"},
+	}).sameTopics(t.Context())
+	var missing *admin.MissingTopicsError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+		strings.Contains(err.Error(), "create it, or") {
+		t.Errorf("the error is %v", err)
+	}
+}
