@@ -127,6 +127,10 @@ var table = map[string]rule{
 		pure: true,
 	},
 
+	"mechanism/evaluation/bound": {
+		ours: []string{"mechanism/convex", "mechanism/grid"}, third: []string{gonum}, pure: true,
+	},
+
 	// gonum.org/v1/plot, and the drawing libraries behind it.
 	"mechanism/evaluation/chart": {
 		ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true,
