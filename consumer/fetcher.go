@@ -49,13 +49,17 @@ type FetcherOptions struct {
 	MaxWait time.Duration
 }
 
-// Fetcher reads one partition from its leader. It keeps no position. Not safe for concurrent use.
+// Fetcher reads one partition, from its leader or, if the client's transport has a rack, from the
+// replica that the leader names for that rack (KIP-392). It keeps no position. Not safe for
+// concurrent use.
 type Fetcher struct {
 	client    *kafka.Client
 	options   FetcherOptions
 	topic     string
 	partition int32
-	leader    int32 // wire.AnyBroker while it is not known
+	leader    int32     // wire.AnyBroker while it is not known
+	near      int32     // the replica to read from; wire.AnyBroker: the leader
+	nearUntil time.Time // when to ask the leader again for one
 	buf       []byte
 	records   []Record
 	aborted   []aborted
@@ -77,7 +81,8 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	o.MaxWait = cmp.Or(o.MaxWait, 100*time.Millisecond)
 	return &Fetcher{
-		client: client, options: o, topic: topic, partition: partition, leader: wire.AnyBroker,
+		client: client, options: o, topic: topic, partition: partition,
+		leader: wire.AnyBroker, near: wire.AnyBroker,
 	}, nil
 }
 
@@ -87,7 +92,7 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 // offset outside the log is an OffsetError, damaged data a CorruptError.
 func (f *Fetcher) Fetch(ctx context.Context, offset int64) (got Fetched, err error) {
 	err = f.atLeader(ctx, func(ctx context.Context) (err error) {
-		got, err = f.once(ctx, offset)
+		got, err = f.nearest(ctx, offset)
 		return err
 	})
 	if err != nil {
@@ -155,40 +160,83 @@ func (f *Fetcher) isolation() int8 {
 	return int8(kafka.ReadCommitted)
 }
 
-// once makes one attempt.
-func (f *Fetcher) once(ctx context.Context, offset int64) (Fetched, error) {
+// nearLife is how long a near replica is read from before the leader is asked again whether there
+// is a better one: the metadata.max.age of Kafka's own consumers. After a replica has failed, the
+// leader is not asked for nearPause: it would name the same one.
+const (
+	nearLife  = 5 * time.Minute
+	nearPause = 10 * time.Second
+)
+
+// nearest makes one attempt, at the near replica if the client has a rack. The leader names one in
+// the place of records. If that fails, because it is away or does not have yet what the leader has,
+// the leader answers.
+func (f *Fetcher) nearest(ctx context.Context, offset int64) (Fetched, error) {
+	rack := wire.RackOf(f.client)
+	if rack != "" && !time.Now().Before(f.nearUntil) {
+		got, near, err := f.once(ctx, f.leader, rack, offset)
+		f.near = wire.AnyBroker
+		if err != nil || near == wire.AnyBroker || near == f.leader {
+			return got, err
+		}
+		f.near, f.nearUntil = near, time.Now().Add(nearLife)
+		if got.Next > offset {
+			return got, nil
+		}
+	}
+	if f.near != wire.AnyBroker {
+		got, _, err := f.once(ctx, f.near, rack, offset)
+		if err == nil {
+			return got, nil
+		}
+		f.near, f.nearUntil = wire.AnyBroker, time.Now().Add(nearPause)
+	}
+	got, _, err := f.once(ctx, f.leader, "", offset)
+	return got, err
+}
+
+// once makes one attempt at a broker. It returns the replica that the broker names as nearer to the
+// rack, or wire.AnyBroker.
+func (f *Fetcher) once(ctx context.Context, broker int32, rack string, offset int64) (
+	got Fetched, near int32, err error,
+) {
 	buf := f.buf
 	f.buf = nil // a connection may still write into it after a failure
 	answer, err := wire.Ask[*wire.Frame](ctx, f.client, wire.Exchange{
-		Op: f.op(), Message: f.request(offset), To: f.leader,
+		Op: f.op(), Message: f.request(rack, offset), To: broker,
 		Timeout: f.options.MaxWait + f.options.RequestTimeout, Raw: true, Buf: buf,
 	})
 	if err != nil {
-		return Fetched{}, err
+		return Fetched{}, wire.AnyBroker, err
 	}
 	f.buf = answer.Body
 	part, err := f.parse(answer)
 	if err != nil {
-		return Fetched{}, err
+		return Fetched{}, wire.AnyBroker, err
 	}
 	switch code := kafka.Error(part.code); {
 	case code == kafka.OffsetOutOfRange:
-		return Fetched{}, &OffsetError{f.topic, f.partition, offset}
+		err = &OffsetError{f.topic, f.partition, offset}
 	case code == kafka.InvalidMessage:
-		return Fetched{}, f.corrupt(offset, "the broker found its checksum wrong")
+		err = f.corrupt(offset, "the broker found its checksum wrong")
 	case code != 0:
-		return Fetched{}, wire.Refused(f.op(), code)
+		err = wire.Refused(f.op(), code)
 	}
-	return f.decode(part, offset)
+	if err != nil {
+		return Fetched{}, wire.AnyBroker, err
+	}
+	got, err = f.decode(part, offset)
+	return got, part.near, err
 }
 
 // request asks for the partition alone, without a fetch session. It limits the partition's bytes
 // and not the request's. To Kafka that is the same, but kfake leaves the aborted transactions out
 // of an answer that fills the request's limit.
-func (f *Fetcher) request(offset int64) *fetch.Request {
+func (f *Fetcher) request(rack string, offset int64) *fetch.Request {
 	return &fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1,
 		MaxBytes: wire.MaxAnswerBytes, IsolationLevel: f.isolation(), SessionEpoch: -1,
+		RackID: rack,
 		Topics: []fetch.RequestTopic{{
 			Topic: f.topic,
 			Partitions: []fetch.RequestPartition{{
@@ -203,6 +251,7 @@ func (f *Fetcher) request(offset int64) *fetch.Request {
 type answered struct {
 	code               int16
 	end, stable, start int64
+	near               int32 // the replica to read from instead, or wire.AnyBroker
 	aborted            []aborted
 	records            []byte
 }
@@ -246,7 +295,7 @@ func (f *Fetcher) parse(a *wire.Frame) (answered, error) {
 
 func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered) {
 	partition := r.Int32()
-	p := answered{code: r.Int16(), end: r.Int64(), stable: r.Int64()}
+	p := answered{code: r.Int16(), end: r.Int64(), stable: r.Int64(), near: wire.AnyBroker}
 	if version >= 5 {
 		p.start = r.Int64()
 	}
@@ -256,7 +305,7 @@ func (f *Fetcher) parsePartition(r *wire.Reader, version int16) (int32, answered
 	}
 	p.aborted = f.aborted
 	if version >= 11 {
-		r.Int32() // preferred replica: the request names no rack, so there is none
+		p.near = r.Int32()
 	}
 	if size := r.Int32(); size > 0 {
 		p.records = r.Take(int(size))
