@@ -60,10 +60,22 @@ func New(o Options) (*Connection, error) {
 }
 
 func newConnection(o Options) *Connection {
-	return &Connection{rack: o.Rack, dialer: dialer{
+	c := &Connection{rack: o.Rack}
+	c.dialer = dialer{
 		clientID: cmp.Or(o.ClientID, "geodither"), tls: o.TLS,
-		handshake: handshakePatience, now: time.Now,
-	}}
+		handshake: handshakePatience, now: time.Now, renewed: c.renewed,
+	}
+	return c
+}
+
+// renewed logs that a session was renewed over the connection that it had.
+func (c *Connection) renewed(broker string, lifetime time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.log != nil {
+		c.log.Debug("logged in again before the session ended", "broker", broker,
+			"session", lifetime)
+	}
 }
 
 // Client returns a client of brokers given as host:port. It connects to nothing before it is used.

@@ -18,6 +18,7 @@ type dialer struct {
 	login     *login        // nil: none
 	handshake time.Duration // how long a TLS handshake may take
 	now       func() time.Time
+	renewed   func(broker string, lifetime time.Duration) // is told of a login that was repeated
 }
 
 // dial connects to a broker, with TLS and the login. kafka-go's transport calls it, with a context
@@ -86,7 +87,7 @@ func (l *link) open(ctx context.Context) error {
 		if d.tls != nil {
 			return d.tls.explain(err, l.broker, d.now())
 		}
-		return explainPlain(err, l.broker)
+		return explainClosed(err, l.broker, false)
 	}
 	if d.login != nil {
 		if l.version = version; version < 0 {
@@ -95,7 +96,7 @@ func (l *link) open(ctx context.Context) error {
 				Advice: "it is too old for kafka.sasl: geodither needs Kafka 1.0 or later",
 			}
 		}
-		if err := l.logIn(ctx); err != nil {
+		if _, err := l.logIn(ctx); err != nil {
 			return err
 		}
 	}
@@ -134,19 +135,19 @@ func host(address string) string {
 	return address
 }
 
-// logIn logs in, for the first time or again.
-func (l *link) logIn(ctx context.Context) error {
+// logIn logs in, for the first time or again. It returns how long the session lasts, 0 for ever.
+func (l *link) logIn(ctx context.Context) (time.Duration, error) {
 	d := l.dialer
 	began := d.now()
 	lifetime, err := d.login.run(ctx, l.Conn, d.clientID, l.version)
 	if err != nil {
-		return d.login.explain(err, l.broker)
+		return 0, d.login.explain(err, l.broker)
 	}
 	l.renew = time.Time{}
 	if lifetime > 0 {
 		l.renew = began.Add(max(renewAt(lifetime), leastRenewal))
 	}
-	return nil
+	return lifetime, nil
 }
 
 // renewalPatience bounds a login that is repeated; the deadline of the request that waits for it
@@ -160,9 +161,11 @@ func (l *link) Write(b []byte) (int, error) {
 		if !l.renew.IsZero() && !l.dialer.now().Before(l.renew) {
 			ctx, cancel := context.WithTimeout(context.Background(), renewalPatience)
 			defer cancel()
-			if err := l.logIn(ctx); err != nil {
+			lifetime, err := l.logIn(ctx)
+			if err != nil {
 				return 0, dialError("tcp", err)
 			}
+			l.dialer.renewed(l.broker, lifetime)
 		}
 		l.requests++
 	}
@@ -191,19 +194,20 @@ func (l *link) follow(sent []byte) {
 	}
 }
 
-// Read implements net.Conn. On a connection without TLS and login it explains the ways in which a
-// broker that wants them refuses the first requests.
+// Read implements net.Conn. On a connection without a login it explains the ways in which a broker
+// that wants one, or TLS, refuses the first requests.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
-	if l.dialer.tls != nil || l.dialer.login != nil {
+	encrypted := l.dialer.tls != nil
+	if l.dialer.login != nil {
 		return n, err
 	}
 	const first = 2 // ApiVersions is answered to anybody; the next request only after a login
 	switch {
 	case err != nil && isClosed(err) && l.requests <= first:
-		err = explainPlain(err, l.broker)
-	case n > 0 && !l.answered && isAlert(b[:n]):
-		return 0, explainPlain(errAlert, l.broker)
+		err = explainClosed(err, l.broker, encrypted)
+	case n > 0 && !l.answered && !encrypted && isAlert(b[:n]):
+		return 0, explainClosed(errAlert, l.broker, encrypted)
 	}
 	l.answered = l.answered || n > 0
 	return n, err
@@ -215,16 +219,19 @@ var errAlert = errors.New("it answered with a TLS alert")
 // their size, which would then be 352 MB.
 func isAlert(b []byte) bool { return b[0] == 21 && (len(b) == 1 || b[1] == 3) }
 
-// explainPlain says what to do about a broker that ends a connection in plain text at once.
-func explainPlain(err error, broker string) error {
+// explainClosed says what to do about a broker that ends a connection without a login at once.
+func explainClosed(err error, broker string, encrypted bool) error {
 	if !isClosed(err) && !errors.Is(err, errAlert) {
 		return err
 	}
+	missing := "TLS or a login; set kafka.tls and kafka.sasl, or use the port of its PLAINTEXT"
+	if encrypted {
+		missing = "a login; set kafka.sasl, or use the port of its SSL"
+	}
 	return &wire.LinkError{
+		Broker: broker, Advice: "it closed the connection instead of answering: if this goes " +
+			"on, the port probably wants " + missing + " listener",
 		// Not err itself: kafka-go would put an error of its own in the place of any io.EOF.
-		Broker: broker, Err: errors.New(err.Error()),
-		Advice: "it closed the connection instead of answering: if this goes on, the port " +
-			"probably wants TLS or a login; set kafka.tls and kafka.sasl, or use the port of its " +
-			"PLAINTEXT listener",
+		Err: errors.New(err.Error()),
 	}
 }
