@@ -9,7 +9,7 @@ ARGS     ?=
 # Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first look.
 DATA     ?=
 FIGURES  ?= bin/figures
-# Nodes of "make kafka-up": 1 or 3.
+# Nodes of "make kafka-up": 1 or 3. SECURE=1 adds listeners with TLS and logins.
 NODES    ?= 1
 
 # Built and run by the go command, so that everybody lints with the same version.
@@ -73,7 +73,7 @@ figures: build ## Draw the paper's figures on the shipped buses, or on DATA='geo
 	@./bin/geodither evaluate $(DATA:%=--data %) --also estimate,lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
 
 kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven
-	@deploy/kafka/kafka.sh up --nodes $(NODES)
+	@deploy/kafka/kafka.sh up --nodes $(NODES) $(if $(SECURE),--secure)
 
 kafka-down: ## Stop it and delete its data
 	@deploy/kafka/kafka.sh down

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # Apache Kafka for development and tests, without Docker: one node or three, each
 # broker and controller (KRaft), on free ports of 127.0.0.1, in a temporary folder.
-# Nothing in it is meant to last, and nothing is secured. README.md says more.
+# Nothing in it is meant to last. With --secure there are listeners with TLS and logins
+# beside the open one. README.md says more.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 dir=${TMPDIR:-/tmp}/geodither-kafka-$UID
 nodes=1
+secure=
 patience_s=120 # a node on a loaded machine takes 10 s
 
 usage() {
   cat << END
-usage: kafka.sh COMMAND [--dir DIR] [--nodes 1|3]
+usage: kafka.sh COMMAND [--dir DIR] [--nodes 1|3] [--secure]
 
   up       start a cluster and wait until every node answers
   down     kill every node and delete the data; the logs stay
@@ -27,8 +29,18 @@ DIR is $dir unless given. It gets
   DIR/node-N/log/server.log      the log of node N
   DIR/node-N/server.properties   its settings
   DIR/node-N/{pid,port}
+and with --secure, which makes new certificates (openssl),
+  DIR/brokers-sasl               listeners with TLS and a login: user geodither, password
+                                 in DIR/tls/password, by PLAIN, SCRAM-SHA-256 or -512; or
+                                 OAUTHBEARER with a token that nobody signed. A session lasts
+                                 $session_ms ms
+  DIR/brokers-ssl                listeners that want a client certificate
+  DIR/tls/{ca,client,other}.crt  the authority and two clients, their keys beside them
+Node 1 is in rack a, 2 in b, 3 in c.
 END
 }
+
+session_ms=4000
 
 fail() {
   echo "kafka.sh: $*" >&2
@@ -90,6 +102,8 @@ int32() {
 # listed PORT prints the node ids in the Metadata (version 4) answer of a broker.
 listed() (
   LC_ALL=C
+  rack_bytes=2 # null, or one letter
+  [ ! -e "$dir/tls" ] || rack_bytes=3
   exec 3<> "/dev/tcp/127.0.0.1/$1" || exit 1
   # size, api key 3, version 4, correlation id, client id "up", no topics, no creating
   printf '\0\0\0\x11\0\x03\0\x04\0\0\0\x01\0\x02up\0\0\0\0\0' >&3
@@ -98,7 +112,7 @@ listed() (
   for ((; brokers > 0; brokers--)); do
     int32 || exit 1
     echo "$number"
-    for ((bytes = 2 + 9 + 4 + 2; bytes > 0; bytes--)); do # "127.0.0.1", port, null rack
+    for ((bytes = 2 + 9 + 4 + rack_bytes; bytes > 0; bytes--)); do # "127.0.0.1", port, rack
       IFS= read -r -t 5 -d '' -n1 byte <&3 || exit 1
     done
   done
@@ -156,6 +170,46 @@ classpath() {
   mv "$dir/classpath.new" "$dir/classpath"
 }
 
+# certificates makes an authority, and certificates that it signs, in DIR/tls.
+certificates() {
+  local name tls=$dir/tls new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30)
+  command -v openssl > /dev/null || fail "no openssl here, which --secure makes certificates with"
+  rm -rf "$tls"
+  mkdir "$tls"
+  {
+    openssl req -x509 "${new[@]}" -subj /CN=authority -keyout "$tls/ca.key" -out "$tls/ca.crt"
+    for name in broker client other; do
+      openssl req -x509 "${new[@]}" -subj "/CN=$name" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
+        -addext basicConstraints=critical,CA:FALSE -CA "$tls/ca.crt" -CAkey "$tls/ca.key" \
+        -keyout "$tls/$name.key" -out "$tls/$name.crt"
+    done
+  } 2> "$tls/openssl.log" || { cat "$tls/openssl.log" >&2; fail "openssl could not make certificates; it has to be version 3"; }
+  cat "$tls/broker.key" "$tls/broker.crt" > "$tls/broker.pem"
+  head -c 18 /dev/urandom | base64 | tr '+/' '-_' > "$tls/password"
+}
+
+# secured N prints the settings of the listeners with TLS.
+secured() {
+  local modules=org.apache.kafka.common.security listener=listener.name.sasl_ssl racks=_abc
+  cat << END
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location=$dir/tls/broker.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$dir/tls/ca.crt
+listener.name.ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+$listener.plain.sasl.jaas.config=$modules.plain.PlainLoginModule required user_geodither="$(cat "$dir/tls/password")";
+$listener.scram-sha-256.sasl.jaas.config=$modules.scram.ScramLoginModule required;
+$listener.scram-sha-512.sasl.jaas.config=$modules.scram.ScramLoginModule required;
+$listener.oauthbearer.sasl.jaas.config=$modules.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+$listener.oauthbearer.sasl.server.callback.handler.class=$modules.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler
+connections.max.reauth.ms=$session_ms
+broker.rack=${racks:$1:1}
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+END
+}
+
 # free_ports COUNT prints ports that nobody listens on, below those that outgoing
 # connections get: a killed node must find its own again.
 free_ports() {
@@ -168,15 +222,17 @@ free_ports() {
   echo "$found"
 }
 
-# properties N PORT CONTROLLER_PORT VOTERS prints the settings of a node.
+# properties N PORT CONTROLLER_PORT VOTERS [SASL_PORT SSL_PORT] prints the settings of a node.
 properties() {
+  local more=''
+  [ -z "$secure" ] || more=,SASL_SSL://127.0.0.1:$5,SSL://127.0.0.1:$6
   local replicas=$nodes in_sync=$((nodes > 1 ? 2 : 1))
   cat << END
 process.roles=broker,controller
 node.id=$1
 controller.quorum.voters=$4
-listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$3
-advertised.listeners=PLAINTEXT://127.0.0.1:$2
+listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$3$more
+advertised.listeners=PLAINTEXT://127.0.0.1:$2$more
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
 log.dirs=$dir/node-$1/data
@@ -221,16 +277,24 @@ log.retention.ms=-1
 log.cleaner.backoff.ms=1000
 log.segment.delete.delay.ms=1000
 END
+  [ -z "$secure" ] || secured "$1"
 }
 
 # fresh lays out a new cluster of $nodes nodes.
 fresh() {
-  local n port voters='' brokers='' pids='' cluster=- ports
-  rm -rf "$dir"/node-*
+  local n port voters='' brokers='' sasl='' ssl='' pids='' cluster=- ports password user=()
+  rm -rf "$dir"/node-* "$dir/tls"
   classpath
-  read -r -a ports <<< "$(free_ports $((2 * nodes)))"
+  if [ -n "$secure" ]; then
+    certificates
+    password=$(cat "$dir/tls/password")
+    for n in 256 512; do user+=(--add-scram "SCRAM-SHA-$n=[name=geodither,password=$password]"); done
+  fi
+  read -r -a ports <<< "$(free_ports $((4 * nodes)))"
   for ((n = 1; n <= nodes; n++)); do
     brokers+=${brokers:+,}127.0.0.1:${ports[n - 1]}
+    sasl+=${sasl:+,}127.0.0.1:${ports[2 * nodes + n - 1]}
+    ssl+=${ssl:+,}127.0.0.1:${ports[3 * nodes + n - 1]}
     voters+=${voters:+,}$n@127.0.0.1:${ports[nodes + n - 1]}
   done
   while [[ $cluster == -* ]]; do # a leading minus would be taken for a flag
@@ -240,8 +304,9 @@ fresh() {
     port=${ports[n - 1]}
     mkdir -p "$dir/node-$n/log"
     echo "$port" > "$dir/node-$n/port"
-    properties "$n" "$port" "${ports[nodes + n - 1]}" "$voters" > "$dir/node-$n/server.properties"
-    run_java "$n" kafka.tools.StorageTool format -t "$cluster" -c "$dir/node-$n/server.properties" \
+    properties "$n" "$port" "${ports[nodes + n - 1]}" "$voters" "${ports[2 * nodes + n - 1]}" \
+      "${ports[3 * nodes + n - 1]}" > "$dir/node-$n/server.properties"
+    run_java "$n" kafka.tools.StorageTool format -t "$cluster" -c "$dir/node-$n/server.properties" "${user[@]}" \
       > "$dir/node-$n/log/format.log" 2>&1 &
     pids+=" $!"
   done
@@ -250,6 +315,10 @@ fresh() {
     wait "$pid" || { tail -n 15 "$dir/node-$n/log/format.log" >&2; fail "cannot format node $n"; }
     n=$((n + 1))
   done
+  if [ -n "$secure" ]; then
+    echo "$sasl" > "$dir/brokers-sasl"
+    echo "$ssl" > "$dir/brokers-ssl"
+  fi
   echo "$brokers" > "$dir/brokers.new" # takes its name when all is ready
 }
 
@@ -290,6 +359,9 @@ up() {
   if [ "$have" -ne 0 ] && [ "$have" -ne "$nodes" ]; then
     fail "a cluster of $have nodes runs in $dir; bring it down first (kafka.sh down), or use another --dir"
   fi
+  if [ "$have" -ne 0 ] && [ -n "$secure" ] && [ ! -e "$dir/tls" ]; then
+    fail "the cluster in $dir has no secure listeners; bring it down first (kafka.sh down)"
+  fi
   # A half-started cluster is of no use to anybody.
   trap 'trap - EXIT; down quietly' EXIT
   trap 'exit 130' INT TERM
@@ -314,7 +386,7 @@ down() {
     gone "$n" 30 || fail "node $n (process $(cat "$dir/node-$n/pid")) does not die"
     rm -rf "$dir/node-$n/data" "$dir/node-$n/pid"
   done
-  rm -f "$dir/brokers" "$dir/brokers.new"
+  rm -f "$dir"/brokers*
   [ "${1-}" = quietly ] || echo "Apache Kafka is down (logs in $dir/node-*/log)"
 }
 
@@ -381,6 +453,7 @@ while [ $# -gt 0 ]; do
       ;;
     --dir=*) dir=${1#*=} ;;
     --nodes=*) nodes=${1#*=} ;;
+    --secure) secure=yes ;;
     [1-9]) node=$1 ;;
     *) wrong "what is $1?" ;;
   esac

@@ -3,7 +3,8 @@
 # cluster of three nodes in a folder of its own and always brings it down. The
 # tests find it by
 #   GEODITHER_BROKERS     host:port,... of the nodes
-#   GEODITHER_KAFKA_DIR   kafka.sh --dir, for tests that kill and freeze nodes
+#   GEODITHER_KAFKA_DIR   kafka.sh --dir, for tests that kill and freeze nodes, and for
+#                         the listeners with TLS
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -57,7 +58,7 @@ tests() {
   fi
 }
 
-step "three nodes" deploy/kafka/kafka.sh up --nodes 3 --dir "$dir"
+step "three nodes" deploy/kafka/kafka.sh up --nodes 3 --secure --dir "$dir"
 GEODITHER_BROKERS=$(cat "$dir/brokers")
 export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
 
