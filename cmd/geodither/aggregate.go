@@ -33,46 +33,49 @@ type aggregateFlags struct {
 func newAggregate(std cli.Streams) *cobra.Command {
 	var f aggregateFlags
 	cmd := &cobra.Command{
-		Use:   "aggregate [PATH...]",
+		Use:   "aggregate {-c FILE | --model FILE} [PATH...]",
 		Short: "Where the fleet is and how it flows, from sanitized records and the model alone",
-		Long: `Estimate how many vehicles are in each zone of the map, window by window, and how many go
-from zone to zone. The input is a sanitized topic, or files of "sanitize" or "consume". The
-command needs the public model and the service's public settings, and nothing secret: it
-runs the filter again from the releases. It costs no ε.
+		Long: `Estimate how many vehicles are in each zone of the map, window by window, and how many go from
+zone to zone. The input is a sanitized topic, or files of "sanitize" or "consume". The command
+needs the public model and the public settings of the service, and nothing secret: it runs the
+filter again from the releases. It costs no ε.
 
 A vehicle counts once in a window, where it last reported. For each zone there are
 
-  vehicles, low, high    the expected number under a prior that is fitted to the fleet, by
-                         the public law of the noise (expectation maximization), with an
-                         interval of --level. The prior stays with the model as far as
-                         the releases do not contradict it
-  posterior, ...         the mean of the vehicles' posteriors, with an interval that holds
-                         if vehicles move by the model: better for small fleets
+  vehicles, low, high    the expected number under a prior that is fitted to the fleet, from the
+                         public law of the noise (expectation maximization), with an interval
+                         of --level. The prior stays close to the model as long as the releases
+                         do not contradict it
+  posterior, ...         the mean of the vehicles' posteriors, with an interval that holds if
+                         vehicles move as the model says: better for small fleets
   naive                  how many last releases lie in the zone: mostly noise if ε is small
-  model                  the model alone, without releases. Where an estimate is no
+  model                  what the model says without releases. Where an estimate is no
                          different, the releases have added nothing
 
-Records tell ε, δ, the mechanism and the model. The service's other options of release
-come from its config (-c) where they are not the defaults. The command compares every
-record's estimate with its own, so it notices a setting that changes estimates. A user
-with a missing record is left out until a gap of more than max_gap steps.
+The records name ε, δ, the mechanism and the model. The other settings of the release come from
+the service's config (-c), where they are not the defaults. The command compares the estimate of
+every record with its own, so it notices a setting that changes estimates. A user with a missing
+record is left out until the next gap of more than 60 steps.
 
-Where the service has changed its model, give all versions, with -c or several --model:
-users are followed from one to the next. Zones are parts of one map, so windows on another
-map are refused: leave them out with --from or --to.
+If the service has changed its model, give all versions, with -c or several --model: the command
+follows users from one version to the next. Zones are parts of one map, so windows on another map
+are refused: leave them out with --from or --to.
 
-Users who are released under models of their own are left out and counted, since readers do
-not have these models. So are users who are alone under a public model that is not given,
-which looks the same. Inside the company, a config that names the folder of users' own
-models lets the command follow these users too, as long as records have plain ids; flows
-leave them out.
+Users with models of their own are left out and counted, since readers do not have these models.
+So are users who are alone under a public model that is not given, which looks the same. Inside
+the company, a config that names the folder of personal models lets the command follow these
+users too, if the records have plain ids; flows leave them out.
 
-With a handful of vehicles the estimate is about individual people. Windows of a hundred
-and more are about a fleet.`,
-		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km --out density.csv --map density.png
-  geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv --out density.geojson
-  geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z --window 1h --out december.csv
-  geodither consume --topic fleet.sanitized | geodither aggregate --model model.avro --in - --window 10m`,
+With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
+a hundred vehicles and more are about a fleet.`,
+		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
+    --out density.csv --map density.png
+  geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv \
+    --out density.geojson
+  geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
+    --window 1h --out december.csv
+  geodither consume --topic fleet.sanitized |
+    geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paths = append(f.paths, args...)
@@ -88,19 +91,20 @@ and more are about a fleet.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeat it for several, or name them behind the flags; - is standard input")
+	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeatable; - is "+
+		"standard input")
 	f.settings.RegisterConfig(flags, "models, topic, release")
 	f.settings.RegisterInterval(flags)
-	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` under which the records were released; repeat it for several versions")
+	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` of the releases; repeatable, for several versions")
 	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
-	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; empty: a cell")
-	flags.StringVar(&f.from, "from", "", "`TIME` before which no window starts; records before it are followed and not counted")
-	flags.StringVar(&f.to, "to", "", "`TIME` after which no window ends; records of later windows are not looked at")
+	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; default: one cell")
+	flags.StringVar(&f.from, "from", "", "`TIME` at which the first window starts at the earliest; older records are followed only")
+	flags.StringVar(&f.to, "to", "", "`TIME` at which the last window ends at the latest; later records are not read")
 	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
 	flags.StringVar(&f.output.Path, "out", "-", "`FILE` for the densities: .csv, .ndjson or .geojson; - is CSV on standard output")
-	flags.Float64Var(&f.output.Least, "least", 0, "leave zones and flows out where fewer `VEHICLES` are expected; of flows, at least .01")
-	flags.StringVar(&f.output.Flows, "flows", "", "also write the flows between zones from window to window to this `FILE`, as CSV")
-	flags.StringVar(&f.output.Map, "map", "", "also draw the window with most vehicles to this `FILE`, .png or .svg")
+	flags.Float64Var(&f.output.Least, "least", 0, "leave out zones and flows where fewer `VEHICLES` are expected; for flows at least 0.01")
+	flags.StringVar(&f.output.Flows, "flows", "", "write the flows between zones from window to window to this `FILE`, as CSV")
+	flags.StringVar(&f.output.Map, "map", "", "draw the window with most vehicles to this `FILE`, .png or .svg")
 	return cmd
 }
 

@@ -31,37 +31,37 @@ func newAudit(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit {-c FILE | --model FILE --epsilon E --delta D} [PATH...]",
 		Short: "Attack the mechanism and the service, and bound the true ε from below",
-		Long: `Attack the mechanism and the service as somebody would who knows everything but the key and
-the place.
+		Long: `Attack the mechanism and the service like an observer who knows everything but the key and the
+place.
 
-First the mechanism. The attack shows itself releases of two places that are as far apart as
-the location set has them, guesses which of the two each came from, and concludes from its
-hits and misses how large ε must be at least. Its location sets are met along the traces of
---in, or along simulated ones of the model. It also tests the low bits of releases, that the
-same facts give the same bytes, that each fact of a release changes its noise, and the
+First the mechanism. The attack draws releases of two places that are as far apart as the
+location set allows, guesses from each release which of the two it came from, and concludes from
+right and wrong guesses how large ε must be at least. The location sets come from the traces of
+--in, or from simulated traces of the model. The command also tests the low bits of releases;
+that the same facts give the same bytes; that each fact of a release changes its noise; and the
 exponents of all pairs of places, with the hull K built by brute force.
 
-Then the service: the code that "run" and "sanitize" use turns records into encoded records
-and states. Bytes must not depend on the true cell beyond its surrogate, nor on anything but
-the releases: under each rule of release (interval, adaptive, budget, same step), in long
-runs, and in location sets of forced shapes. An observer recomputes every record and state
-from the releases alone. A fix outside the map must have the bytes of one in the cell that it
-is clamped to, or as a dead letter leave no record and no state. The noise of all releases is
-held against the stated law: size, direction, tails, every n-th step, and whether two releases
-share it.
+Then the service: the code with which "run" and "sanitize" turn raw records into encoded records
+and states. The bytes must depend on the releases alone, and on the true cell only through its
+surrogate: under each rule of release (interval, adaptive, budget, same step), in long runs, and
+in location sets of forced shapes. An observer recomputes every record and state from the
+releases alone. A fix outside the map must have the bytes of one in the cell that it is clamped
+to; as a dead letter it must leave no record and no state. The noise of all releases is compared
+with the stated law: size, direction, tails, every n-th step, and whether two releases share it.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
-keys of its own. Users' own models are not audited.
+keys of its own. Models of single users are not audited.
 
-The command exits with 1 if a bound exceeds ε or a test fails. What passes has not been
-proved private: a lower bound cannot do that. mechanism/PROOFS.md has the proofs, and a
-table of planted faults that the audit finds or misses.
+The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
+bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that
+the audit finds or misses.
 
-The same seed, program, model and traces give the same report. A sound program fails in one
-of a thousand audits of different seeds.`,
+The same seed, program, model and traces give the same report. A sound program fails in one of a
+thousand audits of different seeds.`,
 		Example: `  geodither audit -c geodither.yml
   geodither audit --model model.avro --epsilon 1 --delta 0.01
-  geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 --in traces.csv --json`,
+  geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 \
+    --in traces.csv --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args, std)

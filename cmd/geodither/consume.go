@@ -26,7 +26,7 @@ func newConsume(std cli.Streams) *cobra.Command {
 		dead    bool
 	)
 	cmd := &cobra.Command{
-		Use:   "consume",
+		Use:   "consume {-c FILE | --topic TOPIC}",
 		Short: "Read a sanitized topic as JSON lines, CSV or GeoJSON",
 		Long: `Read the committed records of a sanitized topic and print them as JSON lines, CSV or a GeoJSON
 FeatureCollection (a point for each estimate, with the release, the radius and the rest as

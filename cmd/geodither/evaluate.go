@@ -30,46 +30,51 @@ type evaluateFlags struct {
 func newEvaluate(std cli.Streams) *cobra.Command {
 	f := evaluateFlags{}
 	cmd := &cobra.Command{
-		Use:   "evaluate",
+		Use:   "evaluate --out FOLDER",
 		Short: "Repeat the paper's experiments on your traces, and write a report",
-		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside the baseline that
-sees nothing, and write a report: report.html (one file, with all figures), report.md, each
-figure as SVG and PNG, each number as CSV. Without --data the traces are the shipped buses.
+		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside a baseline that sees no
+release, and write a report: report.html (one file with all figures), report.md, each figure as
+SVG and PNG, each number as CSV. Without --data the traces are those of the shipped buses.
 
   over-time    one trace over time
-  parameters   many users' traces over ε and δ
-  knn          nearest places asked from releases: of check-ins the places of all of them, else
-               synthetic ones
-  adversaries  what those learn who know less or more than the model
-  fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by
-               their number and ε; simulated ones, and traces laid over each other
-  claims       which of the paper's sentences hold; it needs what over-time, parameters and knn
-               measure
+  parameters   the traces of many users, over ε and δ
+  knn          the nearest places to a release: with check-ins these are the places of all of
+               them, else synthetic ones
+  adversaries  what an observer learns who knows less or more than the model
+  fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by their
+               number and ε: of simulated vehicles, and of traces laid over each other
+  claims       which sentences of the paper hold; it needs over-time, parameters and knn
 
-The sets geolife and gowalla have maps, cells and steps of their own; any other name stands
-for your traces and needs --box, --cell and --step. Each may be given for all sets, as 250m,
-or for one, as NAME=250m.
+The sets geolife and gowalla have maps, cells and steps of their own. Any other name stands for
+your traces and needs --box, --cell and --step. Each of these is given for all sets, as 250m, or
+for one, as NAME=250m.
 
-Beside the paper's two mechanisms (--also, none for nothing):
+--also measures more than the paper's two mechanisms (none for nothing):
   %s
 
-The report of the same data and options is the same on any number of cores, but for the times
-that releases take (claims). Finished pieces are kept in the folder: after Ctrl-C
-the same command goes on where it stopped, and other options reuse what is the same. Figures
-over time show one person's trace. The folder is for your eyes, unless the data are open.`, strings.Join(study.Alsos(), ", ")),
+The same data and options give the same report on any number of cores, except for the times that
+releases take (claims). Finished pieces are kept in the folder: after Ctrl-C the same command
+goes on where it stopped, and other options reuse what is the same. Figures over time show the
+trace of one person, so the folder is for your eyes only, unless the data are open.`, strings.Join(study.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
-  geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
-  geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --experiment parameters --out fleet`,
+  geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" \
+    --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
+  geodither evaluate --data fleet=traces.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m \
+    --step 30s --experiment parameters --out fleet`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	flags := cmd.Flags()
 	f.data.Register(flags)
-	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"}, experimentNames()+", or all; several with commas")
-	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate}, "what else is measured, with commas")
-	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and what it was made of")
+	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"},
+		"`NAMES` with commas: "+experimentNames()+", or all")
+	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate},
+		"`NAMES` of what is measured besides, with commas")
+	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and the pieces that it is made of")
 	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
-	flags.IntVar(&f.vehicles, "vehicles", 0, "size of the largest fleet; 0: 1000, with --quick 100")
+	flags.IntVar(&f.vehicles, "vehicles", 0, "number of vehicles in the largest fleet; 0: 1000, with --quick 100")
+	flags.Lookup("experiment").DefValue = "all"
+	flags.Lookup("also").DefValue = study.AlsoEstimate
 	cli.Required(cmd, "out")
 	return cmd
 }

@@ -26,13 +26,13 @@ func newKey(std cli.Streams) *cobra.Command {
 	create := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a new random key to FILE, readable by its owner only",
-		Long: `Write a new random key to FILE, readable by its owner only.
+		Long: `Write a new random key to FILE. Only its owner can read it, and an existing file is never
+overwritten.
 
-The key is as secret as the raw fixes: whoever has it can take the noise off every
-release. All instances of one service share it, and replays need the same key to give
-the same releases. Other raw fixes, of a second raw topic, say, need a key of their own:
-under one key two releases of one user and step show whether they come from one place.
-An existing file is never overwritten.
+The key is as secret as the raw fixes: whoever has it can take the noise off every release. All
+instances of one service share it, and a replay needs the same key to give the same releases.
+Other raw fixes, for example those of a second raw topic, need a key of their own: under one key,
+two releases of one user and step show whether they come from one place.
 
 "geodither key export" writes files that hold only a part of the key.`,
 		Example: "  geodither key new noise.key",
@@ -59,10 +59,10 @@ func newPseudonym(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pseudonym --user USER",
 		Short: "Print the pseudonym under which a user's records are published",
-		Long: `Print the pseudonym that a user has with "publish: {user: pseudonym}": the first 16 bytes, in
-hex, of HMAC-SHA-256 of "geodither pseudonym 2", a zero byte and the user id, under the key's
-subkey for pseudonyms. Only who has that can tell which user a pseudonym is. A file from
-"geodither key export --pseudonym" is enough, and is of no use for anything else.`,
+		Long: `Print the pseudonym that a user has under "publish: {user: pseudonym}": the first 16 bytes, in hex,
+of HMAC-SHA-256 of "geodither pseudonym 2", a zero byte and the user id, under the subkey for
+pseudonyms. Only someone with the key can tell which user a pseudonym is. A file from "geodither
+key export --pseudonym" is enough, and is of no use for anything else.`,
 		Example: `  geodither key pseudonym --key-file noise.key --user bus-31`,
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -23,29 +23,28 @@ func newKeyExport(std cli.Streams) *cobra.Command {
 	var f keyExportFlags
 	cmd := &cobra.Command{
 		Use:   "export (--until DAY | --pseudonym) FILE",
-		Short: "Write a part of the key to FILE: without the noise of past days, or for pseudonyms only",
+		Short: "Write a part of the key to FILE: without the past, or for pseudonyms only",
 		Long: `Write a part of a key to a new FILE, readable by its owner only. An existing file is never
-overwritten, and the key that is read is left as it is.
+overwritten, and the key that is read stays as it is.
 
---until DAY leaves the noise of every day before DAY out: the first day that FILE has is DAY
-itself, which has to have begun. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
-the noise of the days before cannot be computed, and all else can: a service goes on with
-it, under the same fingerprint, pseudonyms and model ids, without accept_settings. To make
-it so that nobody can take the noise off what was published before DAY, whatever is stolen
-later:
+--until DAY leaves out the noise of every day before DAY. DAY itself, which must have begun, is the
+first day in FILE. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
+nobody can compute the noise of the earlier days. Everything else can be computed: a service goes
+on with FILE under the same fingerprint, pseudonyms and model ids, without accept_settings. To make
+sure that nobody can take the noise off what was published before DAY, whatever is stolen later:
 
   1. export FILE, with a DAY that leaves room for fixes that come late;
-  2. stop all instances cleanly, put it in the place of the old file, start them again;
-  3. destroy every copy of the old file, those in backups and of GEODITHER_KEY too.
+  2. stop all instances cleanly, replace the old file with FILE, and start them again;
+  3. destroy every copy of the old file, also those in backups and in GEODITHER_KEY.
 
-It cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
-key_destroyed, which spends nothing. "replay" and "state verify" compute states from the
-first record on, so they are refused for releases of destroyed days.
+This cannot be undone. A fix of a destroyed day that still comes is refused: a dead letter
+key_destroyed, which spends nothing. "replay" and "state verify" compute states from the first
+record on, so they are refused for releases of destroyed days.
 
---pseudonym leaves everything out but what "geodither key pseudonym" needs: who has FILE can
-tell which user a pseudonym is, and can take the noise off nothing.
+--pseudonym leaves out everything that "geodither key pseudonym" does not need: whoever has FILE
+can tell which user a pseudonym is, and cannot take the noise off anything.
 
-Both can be exported from a whole key, and from a file of --until.`,
+Both can be exported from a whole key, and from a file that --until has written.`,
 		Example: `  geodither key export --key-file noise.key --until 2026-11-01 noise-november.key
   geodither key export --key-file noise.key --pseudonym pseudonyms.key`,
 		Args: cli.OneFile("file"),

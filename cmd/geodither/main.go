@@ -36,7 +36,8 @@ Start with:  geodither demo`,
 		SilenceErrors: true,
 		Version:       cli.Version(),
 		Example: `  geodither demo
-  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
+  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s \
+    --out model.avro
   geodither run -c geodither.yml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

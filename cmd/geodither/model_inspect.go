@@ -32,19 +32,19 @@ func newModelInspect(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|FOLDER",
 		Short: "Print what a model holds, and what error to expect from releases under it",
-		Long: `Print what a model file holds, how it was made, what anyone who has it may learn about the
-traces behind it, and how well it predicts users it was not trained on, if "geodither model
-fit" has measured that. --from tells where a vehicle goes from a cell in 1, 3 and 10 steps.
---map draws that, or without --from where vehicles are to be found.
+		Long: `Print what a model file holds, how it was made, what any reader of it may learn about the traces
+behind it, and how well it predicts users that it was not trained on, if "geodither model fit"
+has measured that. --from tells where a vehicle goes from a cell in 1, 3 and 10 steps. --map draws
+that, or without --from where vehicles are.
 
-With -c, or with --epsilon and --delta, it also prints what to expect of releases: the error
-of the release and of the estimate, beside that of an estimate that sees no release (blind);
-the size of the location sets, |ΔX|; and the ε that a user spends in an hour and a day. It
-simulates tracks that move as the model says. Real people move otherwise: "geodither
+With -c, or with --epsilon and --delta, the command also simulates tracks that move as the model
+says, and prints what to expect of releases: the error of the release and of the estimate, and
+beside them the error of an estimate that sees no release (blind); the size |ΔX| of the location
+sets; and the ε that a user spends in an hour and a day. Real people move otherwise: "geodither
 sanitize" measures the same on traces.
 
-For a folder of personal models it prints their number and sizes, none of a single user. With
---popular, the model that they lie over, it reads and checks all of them.`,
+For a folder of personal models it prints their number and sizes, and nothing about a single
+user. With --popular, the shared model behind them, it reads and checks all of them.`,
 		Example: `  geodither model inspect model.avro
   geodither model inspect --map popularity.png model.avro
   geodither model inspect --map flows.svg --from 39.91,116.39 model.avro
@@ -57,7 +57,7 @@ For a folder of personal models it prints their number and sizes, none of a sing
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.maps.register(flags)
-	flags.StringVar(&f.popular, "popular", "", "of a folder: the model `FILE` that its personal models lie over")
+	flags.StringVar(&f.popular, "popular", "", "model `FILE` that the personal models of a folder belong to")
 	f.settings.Register(flags, "release")
 	f.settings.RegisterInterval(flags)
 	return cmd
@@ -149,7 +149,7 @@ func (f *mapFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "",
 		"tell where a vehicle goes from this cell: `LAT,LON`, or its number")
 	flags.StringVar(&f.at, "at", "",
-		"`TIME` at which it leaves, such as 2024-05-01T08:00:00Z, if the model has a calendar")
+		"`TIME` of --from, such as 2024-05-01T08:00:00Z, for a model with a calendar")
 }
 
 // ahead are the steps after which flows are told.

@@ -42,7 +42,7 @@ func (s *simulationFlags) register(flags *pflag.FlagSet) {
 func newProduce(std cli.Streams) *cobra.Command {
 	var f produceFlags
 	cmd := &cobra.Command{
-		Use:   "produce [PATH...]",
+		Use:   "produce {-c FILE | --topic TOPIC} {PATH... | --simulate VEHICLES --model FILE}",
 		Short: "Feed a raw topic from trace files or a simulated fleet",
 		Long: `Feed a raw topic from trace files, or from a simulated fleet that moves by a model.
 

@@ -28,40 +28,41 @@ func newReplay(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay -c FILE --output-topic TOPIC",
 		Short: "Release a range of the raw topic once more, into another topic",
-		Long: `Run a range of the raw topic through the mechanism once more, exactly once, into another
-topic, with a group, a changelog and a state folder of its own. It ends by itself. Start
-the same command several times, each with its own --state-dir, to share the work; run it
-again after an interruption and it goes on where it was.
+		Long: `Run a range of the raw topic through the mechanism once more, exactly once, into another topic.
+The replay has a group, a changelog and a state folder of its own, and ends by itself. To share
+the work, start the same command several times, each with its own --state-dir. After an
+interruption, run it again: it goes on where it was.
 
-With the same key, model and config the records are those of the first release, byte for
-byte, and cost no ε. If anything differs (settings, raw records that retention has
-removed, fixes that the service has not released yet) it would be a second release of the
-same fixes: it is refused, says why and what it would cost, and goes on only with
---spend-again. Its records then say so: their mechanism is "lattice (second release)".
+With the same key, model and config the records are those of the first release, byte for byte,
+and cost no ε. If anything differs (a setting, raw records that retention has removed, fixes that
+the service has not released yet), this would be a second release of the same fixes. The command
+then refuses, says why and what it would cost, and goes on only with --spend-again. The records
+say so too: their mechanism is "lattice (second release)".
 
-The cost is the ε of all second releases that the published records depend on: for each
-user with a record in the range, every release from the beginning of processing, before
---from too. It is exact, since the mechanism runs once over the raw records to count it,
-without publishing. The states of that run, which are private, lie in a temporary folder.
+The cost is the ε of all second releases that the published records depend on: for each user with
+a record in the range, every release since processing began, also before --from. It is exact: the
+mechanism runs once over the raw records to count it, and publishes nothing. The states of that
+run, which are private, lie in a temporary folder.
 
---dry-run prints the plan, writes nothing to Kafka and creates no topic. It ends with the
-exit code that the replay would begin with: 1 where that is refused.
+--dry-run prints the plan, writes nothing to Kafka and creates no topic. Its exit code is 1 if the
+replay would be refused.
 
 --from and --to are an offset, the same in each partition, or a time such as
-2026-11-21T08:00:00Z, compared with the raw records' Kafka timestamps. The record at --from
-is in the range, that at --to is not. Without them the range is all that the service has
-processed. Whatever came before --from is processed too, for the states, and not published.`,
+2026-11-21T08:00:00Z, compared with the Kafka timestamps of the raw records. The record at --from
+is in the range, the record at --to is not. Without them the range is all that the service has
+processed. Records before --from are processed for the states, and not published.`,
 		Example: `  geodither replay -c geodither.yml --output-topic fleet.again --dry-run
-  geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z --output-topic fleet.friday`,
+  geodither replay -c geodither.yml --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z \
+    --output-topic fleet.friday`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, std) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
-	flags.Var(&f.options.From, "from", "first raw record to publish the result of: `OFFSET` or time")
-	flags.Var(&f.options.To, "to", "first raw record to leave out again: `OFFSET` or time")
-	flags.StringVar(&f.options.Output, "output-topic", "", "`TOPIC` to publish to, made if it is missing")
-	flags.StringVar(&f.options.StateDir, "state-dir", "", "state `FOLDER` of this instance; default beside the service's")
+	flags.Var(&f.options.From, "from", "`OFFSET` or time of the first raw record whose result is published; default: the first")
+	flags.Var(&f.options.To, "to", "`OFFSET` or time of the first raw record to leave out; default: the last processed")
+	flags.StringVar(&f.options.Output, "output-topic", "", "`TOPIC` to publish to; it is created if it is missing")
+	flags.StringVar(&f.options.StateDir, "state-dir", "", "`FOLDER` for the states of this instance; default: beside the service's")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")

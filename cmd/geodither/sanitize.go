@@ -32,7 +32,7 @@ type sanitizeFlags struct {
 func newSanitize(std cli.Streams) *cobra.Command {
 	var f sanitizeFlags
 	cmd := &cobra.Command{
-		Use:   "sanitize [PATH...]",
+		Use:   "sanitize {-c FILE | --model FILE --epsilon E --delta D} PATH...",
 		Short: "Sanitize trace files, without Kafka",
 		Long: `Sanitize trace files by the same code as the service. Each fix gives a sanitized record, in
 the order of the input, unless a setting of the release leaves it out. Fixes that the
@@ -56,7 +56,8 @@ what that means in metres. They are aggregates, but they come from the truth: ke
 the trusted side. --report writes them to a file that only its owner may read.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --delta 0.01 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
-  zcat traces.gz | geodither sanitize --model model.avro --in - --epsilon 4 --delta 0.3 --out sanitized.ndjson`,
+  zcat traces.gz |
+    geodither sanitize --model model.avro --in - --epsilon 4 --delta 0.3 --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args, std)

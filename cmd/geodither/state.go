@@ -61,22 +61,22 @@ func newStateVerify(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify -c FILE",
 		Short: "Recompute everything from the raw topic and compare",
-		Long: `Recompute from the raw topic what the service has committed, and compare: sanitized
-records and dead letters byte for byte and in order, none missing and none twice; each
-user's state; the group's offset; and that no aborted or open transaction has shown
-readers of uncommitted data another release of a fix.
+		Long: `Recompute from the raw topic what the service has committed, and compare: sanitized records and
+dead letters byte for byte and in order, none missing and none twice; each user's state; and the
+offset of the group. The command also checks that no aborted or open transaction has shown another
+release of a fix to readers of uncommitted data.
 
-It needs the service's own config with the same key, and writes nothing to Kafka. It may
-run beside the service: it judges what was committed when it began, and beyond that as
-far as it sees. The recomputed states, which are private, lie in a temporary folder while it
-works. If it is killed they stay there until the next verification removes them.
+It needs the service's own config with the same key, and writes nothing to Kafka. It may run beside
+the service: it compares everything that was committed when it began, and later records as far as it
+sees them. The recomputed states, which are private, lie in a temporary folder while it works. If
+it is killed they stay there until the next verification removes them.
 
-After an accepted loss of the account (accept_lost_account), and after a reset of everything,
-it finds differences: states and releases then began anew.
+After an accepted loss of the account (accept_lost_account), and after a reset of everything, the
+command finds differences, because states and releases started again.
 
-Exit code 0 means that everything was verified and is equal. It is 1 if anything differs,
-and also if a part could not be compared, of which it says why: retention has removed raw
-records, say. The report names offsets, never a user or a place.`,
+Exit code 0 means that everything was verified and is equal. It is 1 if anything differs, and also
+if a part could not be compared; the report says why, for example because retention has removed raw
+records. The report names offsets, never a user or a place.`,
 		Example: `  geodither state verify -c geodither.yml
   geodither state verify -c geodither.yml --json | jq .verified`,
 		Args: cli.NoArgs,

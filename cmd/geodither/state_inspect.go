@@ -21,14 +21,14 @@ func newStateInspect(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect -c FILE --user ID",
 		Short: "Print the state of one user",
-		Long: `Print the state of one user as the changelog has it, or the local store with --local:
-last step, releases and Σε, last release, estimate and radius, and the size of the
-posterior.
+		Long: `Print the state of one user from the changelog, or with --local from the local store: last step,
+releases and Σε, last release, estimate and radius, and the size of the posterior.
 
-It looks into every partition. A user who has a state in more than one, because the
-producers do not agree where records belong, has spent ε in each: the sum comes last.
+The command looks into every partition. A user can have a state in more than one if producers do
+not agree on the partition of a user. Such a user has spent ε in each of them, and the last line
+has the sum.
 
-What it prints is private. It is a function of the user's past releases and the model, but
+What the command prints is private. It is a function of the user's past releases and the model, but
 it is not published: keep it on the trusted side.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
   geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json`,
@@ -59,9 +59,9 @@ it is not published: keep it on the trusted side.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&query.User, "user", "", "user `ID`")
-	flags.BoolVar(&query.Local, "local", false, "look into the local store (state_dir) instead of the changelog; no instance may be running on it")
-	flags.IntVar(&query.Top, "top", 0, "also list the `N` most probable cells")
+	flags.StringVar(&query.User, "user", "", "`ID` of the user in the raw records")
+	flags.BoolVar(&query.Local, "local", false, "read the local store (state_dir), which no instance may use, in place of the changelog")
+	flags.IntVar(&query.Top, "top", 0, "also list this `NUMBER` of most probable cells")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Required(cmd, "config", "user")
 	return cmd

@@ -19,20 +19,20 @@ func newStateRebuild(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebuild-changelog -c FILE [FOLDER...]",
 		Short: "Write a lost changelog back from intact state folders",
-		Long: `Write a changelog that was deleted, emptied or made again back from the state folders of
-the service's instances. The changelog holds every user's state and account of ε; a
-state folder is a copy of the partitions that its instance had.
+		Long: `Write a changelog that was deleted, emptied or made again back from the state folders of the
+service's instances. The changelog holds every user's state and account of ε. A state folder is a
+copy of the partitions that its instance had.
 
-Stop all instances first, and name every instance's state folder: without any it takes the
-config's state_dir. For each partition it takes the folder whose states are those at the
-group's committed offset. It refuses if there is none: states that lag leave out what users
-have spent since. It also refuses while the group has members. A missing topic is made.
+Stop all instances first, and name the state folder of every instance. Without any, the command
+takes the state_dir of the config. For each partition it takes the folder whose states are those at
+the committed offset of the group. If there is none it refuses: older states leave out what users
+have spent since. It also refuses while the group has members. A missing topic is created.
 
-Partitions that have their marks already are left alone, so the command can be repeated.
-It reads a folder's store/. To use one that was set aside, move its store.aside-N to store/
-in a folder of its own.
+Partitions that have their marks already stay as they are, so the command can be repeated. It reads
+the store/ of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder
+of its own.
 
-Prove what was written with state verify before you start the service again.`,
+Prove what was written with "geodither state verify" before you start the service again.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
   geodither state verify -c geodither.yml`,

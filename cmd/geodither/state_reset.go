@@ -22,21 +22,20 @@ func newStateReset(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset -c FILE",
 		Short: "Remove the local state folder; it is restored from the changelog",
-		Long: `Remove the local state folder. The next start restores it from the changelog, so this
-first looks whether the changelog has all that the folder has. If it has not, or cannot be
-looked at, the folder may be the only copy of the users' accounts of ε, and stays: see
-"geodither state rebuild-changelog". --discard-account removes it all the same, without a
-look, and with it what each user has spent. It also removes stores that were set aside, which
-stay otherwise. It refuses while an instance has the folder open; a dry run only says so.
+		Long: `Remove the local state folder. The next start restores it from the changelog, so the command first
+checks that the changelog has everything that the folder has. If it has not, or if the command
+cannot check, the folder may be the only copy of the users' accounts of ε, and it stays: see
+"geodither state rebuild-changelog". --discard-account removes the folder all the same, without a
+check, and with it what each user has spent. It also removes stores that were set aside, which stay
+otherwise. While an instance has the folder open the command refuses; a dry run only says so.
 
-With --everything it also removes the group's offsets and all states from the changelog,
-so that processing starts anew at the first record of the raw topic. That releases every
-fix that the topic still holds a second time, behind the first releases in the same
-sanitized topic. With the same key and settings the releases are the same ones; with
-others they are new ones and cost their ε again. As it cannot be undone it needs
---spend-again, and every instance stopped. The folders of the other instances belong to the
-changelog before: remove each with --discard-account before its next start, or it stops. To
-release a range once more beside what is there, use replay.`,
+--everything also removes the group's offsets and all states in the changelog, so that processing
+starts again at the first record of the raw topic. That releases every fix that the topic still
+holds a second time, after the first releases in the same sanitized topic. With the same key and
+settings the releases are the same. With others they are new and cost their ε again. This cannot be
+undone, so it needs --spend-again, and every instance stopped. The folders of other instances
+belong to the old changelog: remove each with --discard-account before its next start, or it
+stops. To release a range once more beside what is there, use replay.`,
 		Example: `  geodither state reset -c geodither.yml --dry-run
   geodither state reset -c geodither.yml --everything --spend-again --dry-run`,
 		Args: cli.NoArgs,

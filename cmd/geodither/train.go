@@ -31,44 +31,55 @@ type trainFlags struct {
 func newTrain(std cli.Streams) *cobra.Command {
 	var f trainFlags
 	cmd := &cobra.Command{
-		Use:   "train [PATH...]",
+		Use:   "train {PATH... | -c FILE} --box BOX --cell LENGTH --step TIME --out FILE",
 		Short: "Train a mobility model from traces",
-		Long: `Train a mobility model: how likely a vehicle in a cell of the map is in each other cell one
+		Long: `Train a mobility model: how likely a vehicle in one cell of the map is in each other cell one
 step later. The traces are files (--in): CSV, NDJSON, a folder of Geolife 1.3 (.plt) or SNAP's
 Gowalla check-ins, plain or gzip. Or they are the raw topic of a service (-c).
 
-The model is learned without privacy, and treated as public. --dp-epsilon bounds what it tells
-about any one user, by noise on what is counted. Then choose all options without a look at the
-traces.
+The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells
+about any one user: the command then adds noise to what it counts. In that case choose all
+options without a look at the traces.
 
 A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), latitude (lat)
-and longitude (lon, lng) in any order. Times are RFC 3339, UTC where they name no zone, or
-epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and
-cells that it crosses in about a step. Fixes outside the box are left out. The order of the
-input does not matter.
+and longitude (lon, lng) in any order. Times are RFC 3339, in UTC where they name no zone, or
+epoch milliseconds. Choose a step in which a vehicle usually reports once or twice, and cells
+that it crosses in about a step. Fixes outside the box are left out. The order of the input
+does not matter.
 
-With -c the brokers, the raw topic, its encoding and max_ahead are those of the service's
-config. The model that the config names need not exist yet. The command reads the records
-that are committed when it starts, or those from --from on and before --to: an offset, the
-same in each partition, or a time such as 2026-11-21T08:00:00Z, compared with the records'
-Kafka timestamps. Records that the service would refuse are left out and counted, except for
-late fixes.
+With -c the command reads the raw topic of the service's config: the records that are committed
+when it starts, or those from --from on and before --to. These two are an offset, the same in
+each partition, or a time such as 2026-11-21T08:00:00Z, compared with the records' Kafka
+timestamps. Records that the service would refuse are left out and counted, except for late
+fixes. The model that the config names need not exist yet.
 
---calendar gives each part of the day or week a matrix of its own, which backs off to all of
-them together.
+--calendar gives each part of the day or week a matrix of its own. Each of these is blended with
+the matrix of all times, the more so the less data it has.
 
---personal also writes how each user moves, over the popular model. Whoever reads that folder
-knows where its users live: keep it as secret as the traces. No epsilon protects it.
+--personal also writes one model per user: the shared model blended with the user's own
+transitions. Whoever reads that folder knows where its users live: keep it as secret as the
+traces. No epsilon protects it.
 
-"geodither model fit" measures how well the model predicts users it has not seen, and with
---select finds better values for --smoothing.`,
-		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
-  geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
-  geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h --personal models --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
-  geodither train --in traces.csv --dp-epsilon 1 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out private.avro
-  geodither train --in traces.csv --smoothing radius=4,jumps=0.02 --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
-  geodither train --every-fix --in loc-gowalla_totalCheckins.txt.gz --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
-  geodither train -c geodither.yml --from 2026-11-01T00:00:00Z --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
+--smoothing has four parts: radius, the reach of the smoothing in cells; backoff, its weight in
+a row, in transitions; cap, how many transitions of one user out of one cell count, or with
+--dp-epsilon how many transitions of one user count in all (default 50); and jumps, the share of
+each row that goes to far cells, so that the filter finds a lost user again. "geodither model
+fit --select" finds better values, and "geodither model fit" measures how well the model
+predicts users that it has not seen.`,
+		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s \
+    --out model.avro
+  geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m \
+    --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out beijing.avro
+  geodither train --in traces.csv --calendar 6,10,16,20,weekend,utc+1h --personal models \
+    --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out model.avro
+  geodither train --in traces.csv --dp-epsilon 1 --box 39.85,116.27,39.97,116.50 --cell 340m \
+    --step 60s --out private.avro
+  geodither train --in traces.csv --smoothing radius=4,jumps=0.02 \
+    --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out model.avro
+  geodither train --every-fix --in loc-gowalla_totalCheckins.txt.gz \
+    --box 33.7,-118.6,34.2,-118.0 --cell 890m --step 1h --out la.avro
+  geodither train -c geodither.yml --from 2026-11-01T00:00:00Z \
+    --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s --out fleet.avro`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args, std)
@@ -76,16 +87,18 @@ knows where its users live: keep it as secret as the traces. No epsilon protects
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service whose raw topic is read in place of files")
-	flags.Var(&f.from, "from", "first record of the topic to train on: `OFFSET` or time; default: its beginning")
-	flags.Var(&f.to, "to", "first record of the topic to leave out again: `OFFSET` or time; default: its end")
-	flags.StringVar(&f.Box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
-	flags.StringVar(&f.Cell, "cell", "", "side of a cell, such as 340m or 0.34km")
+	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service whose raw topic is read, in place of files")
+	flags.Var(&f.from, "from", "`OFFSET` or time of the first record to train on; default: the topic's start")
+	flags.Var(&f.to, "to", "`OFFSET` or time of the first record to leave out; default: the topic's end")
+	flags.StringVar(&f.Box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
+	flags.StringVar(&f.Cell, "cell", "", "`LENGTH` of a cell's side, such as 340m or 0.34km")
 	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
 	flags.StringVar(&f.Out, "out", "", "model `FILE` to write")
-	flags.StringVar(&f.Personal, "personal", "", "new `FOLDER` for a model of each user's own over the popular one: as secret as the traces")
-	flags.DurationVar(&f.interpolate, "interpolate", 0, "take the place at the end of each step, on a straight line between two fixes at most this `GAP` apart, such as 2m; else a step's last fix counts")
-	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each pair of successive fixes as a transition, whatever the time between (check-ins)")
+	flags.StringVar(&f.Personal, "personal", "", "new `FOLDER` for one model per user, as secret as the traces")
+	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps up to this `TIME`, such as 2m; default: none, "+
+		"and the last fix of a step counts")
+	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each two successive fixes as one transition, whatever the time between "+
+		"(for check-ins)")
 	flags.Var((*gather.Calendar)(&f.Train.Calendar), "calendar",
 		"a matrix for each part of the week: `HOURS` at which parts of the day start, weekend, "+
 			"and the local time, such as 6,10,16,20,weekend,utc+1h")

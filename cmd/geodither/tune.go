@@ -21,7 +21,7 @@ type tuneFlags struct {
 func newTune(std cli.Streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
-		Use:   "tune [PATH...]",
+		Use:   "tune PATH... --box BOX --out FOLDER",
 		Short: "Choose cells, step, interval, ε and δ for your own traces, and write a config",
 		Long: `Measure on traces what releases are worth and what they cost, over cells, steps, release
 intervals, ε and δ, and choose:
@@ -47,24 +47,30 @@ on the traces: without a target you get the frontier alone.
 ε a day is the sum of the releases of 24 hours for a user who reports all day, in whole steps.
 The config limits it to that.`,
 		Example: `  geodither tune --data traces.csv --box 53.40,-2.99,53.47,-2.89 --target-radius 500m --out tuned
-  geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 30s,60s --target-epsilon 500 --out tuned`,
+  geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 30s,60s \
+    --target-epsilon 500 --out tuned`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, std) },
 	}
 	flags, o := cmd.Flags(), &f.options
 	f.input.Register(flags, "data")
-	flags.StringVar(&f.box, "box", "", "the map's `SOUTH,WEST,NORTH,EAST`, degrees")
-	flags.StringSliceVar(&f.cells, "cell", nil, "sides of cells to try, `LENGTHS`; default 1/20 and 1/40 of the map")
-	flags.DurationSliceVar(&o.Steps, "step", nil, "time steps to try, `TIMES`; default by how often fixes come")
-	flags.DurationSliceVar(&o.Intervals, "interval", nil, "`TIMES` between releases to try; default 1 to 60 steps")
-	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "ε of a release to try, `NUMBERS`")
-	flags.Float64SliceVar(&o.Deltas, "delta", []float64{.01, .1, .3, .6}, "δ to try, `NUMBERS`")
-	flags.StringVar(&f.targetRadius, "target-radius", "", "`LENGTH` within which half of the estimates are to be")
-	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0, "ε that the releases of a day may add up to")
-	flags.Float64Var(&o.MostFactor200M, "factor-200m", 0, "most by which the median release may tell places 200 m apart")
+	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
+	flags.StringSliceVar(&f.cells, "cell", nil, "`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
+	flags.DurationSliceVar(&o.Steps, "step", nil, "`TIMES` of a step to try; default: by how often fixes come")
+	flags.DurationSliceVar(&o.Intervals, "interval", nil, "`TIMES` between releases to try; default: 1 to 60 steps")
+	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "`NUMBERS` of ε of a release to try")
+	flags.Float64SliceVar(&o.Deltas, "delta", []float64{.01, .1, .3, .6}, "`NUMBERS` of δ to try")
+	flags.StringVar(&f.targetRadius, "target-radius", "", "`LENGTH` within which half of the estimates must lie")
+	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0, "`EPSILON` that the releases of a day may add up to")
+	flags.Float64Var(&o.MostFactor200M, "factor-200m", 0, "`FACTOR` by which the median release may at most tell places 200 m apart")
 	flags.BoolVar(&o.Quick, "quick", false, "measure on few steps: a first look")
 	o.Seed = 1 // fixed, so that the same traces give the same figures
 	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")
+	for name, text := range map[string]string{
+		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "0.01,0.1,0.3,0.6",
+	} {
+		flags.Lookup(name).DefValue = text // in the form that one writes
+	}
 	cli.Required(cmd, "box", "out")
 	return cmd
 }

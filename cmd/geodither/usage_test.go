@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -176,6 +177,11 @@ func TestHelp(t *testing.T) {
 		example := regexp.MustCompile(`Examples:\n(.*\n)*  (\S.* )?` + cmd.CommandPath() + `\b`)
 		if !example.MatchString(r.out) {
 			t.Errorf("%s --help has no example:\n%s", cmd.CommandPath(), r.out)
+		}
+		for line := range strings.Lines(r.out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("%s --help has a line of %d columns: %s", cmd.CommandPath(), n, line)
+			}
 		}
 		if cmd.Short == "" {
 			t.Errorf("%s does not say what it does", cmd.CommandPath())

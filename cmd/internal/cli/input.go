@@ -27,7 +27,7 @@ func (f *InputFlags) Register(flags *pflag.FlagSet, paths string) {
 	flags.StringArrayVar(&f.Paths, paths, nil,
 		"file or folder of traces, `PATH`; repeatable; - is standard input")
 	flags.StringToStringVar(&f.columns, "columns", nil,
-		"other names of the columns, `COLUMN=NAME,...`, such as timestamp=ts")
+		"the file's own names of columns, `COLUMN=NAME,...`, such as timestamp=ts")
 	flags.Lookup("columns").DefValue = "" // the help would show []
 }
 

@@ -29,16 +29,18 @@ type Flags struct {
 
 // Register registers the flags.
 func (f *Flags) Register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.paths, "data", nil, "`NAME=PATH` of a data set: a file or folder of "+
-		"traces; repeat it for several; none: the shipped buses")
+	flags.StringArrayVar(&f.paths, "data", nil,
+		"`NAME=PATH` of a data set, a file or folder of traces; repeatable; default: the buses")
 	flags.StringArrayVar(&f.box, "box", nil,
-		"the map's `SOUTH,WEST,NORTH,EAST`, degrees, or NAME=...")
-	flags.StringArrayVar(&f.cell, "cell", nil, "side of a cell, such as 340m, or NAME=340m")
-	flags.StringArrayVar(&f.step, "step", nil, "time step of the model, such as 30s, or NAME=30s")
+		"`SOUTH,WEST,NORTH,EAST` of the map, in degrees, or NAME=...")
+	flags.StringArrayVar(&f.cell, "cell", nil,
+		"`LENGTH` of a cell's side, such as 340m, or NAME=340m")
+	flags.StringArrayVar(&f.step, "step", nil,
+		"time `STEP` of the model, such as 30s, or NAME=30s")
 	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
-		"length of a trace, or NAME=500; default 500")
+		"`NUMBER` of timestamps in a trace, or NAME=NUMBER; default 500")
 	flags.StringArrayVar(&f.every, "every-fix", nil,
-		"`NAME` of a data set of check-ins: each is a timestamp")
+		"`NAME` of a data set of check-ins, where each fix is a timestamp")
 }
 
 // Set is a data set before it is read.
