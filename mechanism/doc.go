@@ -20,6 +20,10 @@
 //	                                    │                  noise.Streams   │
 //	                                    └──── emission of every cell ──────┘
 //
+// Under the codebook mechanism (law.Quantizer) steps 2 to 4 are others: the prior alone determines
+// code points on the map, the true cell votes for the nearest one, and the release is a code point
+// that randomized response draws. No cell is released as another one.
+//
 // # Where to read what
 //
 // Algorithm 1 is in three files. step.go has the step from the prediction to the charge, in the
@@ -51,11 +55,14 @@
 // of earlier releases and the model alone. What each release adds is bounded by ε; budgets of
 // several releases add.
 //
+// The same holds under Codebook with σ the identity: the probabilities of a release under two cells
+// differ by a factor of e^ε at most.
+//
 // The claim covers the location's value, given the public model. It does not cover timing, presence
-// or identity, and it is not about trajectories as a whole. For Lattice it holds of the published
-// numbers themselves, because Lattice draws whole numbers exactly. For the other mechanisms it is
-// stated for real numbers: they compute in float64, whose lowest bits can tell more. PROOFS.md has
-// the proofs.
+// or identity, and it is not about trajectories as a whole. For Lattice and Codebook it holds of
+// the published numbers themselves, because they draw whole numbers exactly. For the other
+// mechanisms it is stated for real numbers: they compute in float64, whose lowest bits can tell
+// more. PROOFS.md has the proofs.
 //
 // # Determinism
 //
