@@ -12,8 +12,8 @@ type merger struct {
 	rest   float64
 	pieces []piece
 	alive  []int32
-	near   []int32   // of each region the other one that is cheapest to join
-	cost   []float64 // and what that costs
+	near   []int32   // of each region the other one that is cheapest to join; -1 if not known
+	cost   []float64 // and what that costs, or less if it is not known
 	loss   []float64 // of every pair, by region and region
 
 	worth float64
@@ -88,15 +88,20 @@ func (m *merger) nearer(i, j int, loss float64) {
 	}
 }
 
-// cheapest returns the first region that is cheapest to join with another.
+// cheapest returns a region that is cheapest to join with another.
 func (m *merger) cheapest() int {
-	best := m.alive[0]
-	for _, i := range m.alive {
-		if m.cost[i] < m.cost[best] {
-			best = i
+	for {
+		best := m.alive[0]
+		for _, i := range m.alive {
+			if m.cost[i] < m.cost[best] {
+				best = i
+			}
 		}
+		if m.near[best] >= 0 {
+			return int(best)
+		}
+		m.search(int(best))
 	}
-	return int(best)
 }
 
 // join merges into region i the one that is nearest to it.
@@ -119,13 +124,14 @@ func (m *merger) join(i int) {
 		switch {
 		case l <= m.cost[k]:
 			m.cost[k], m.near[k] = l, int32(i)
-		case at == i || at == j:
-			m.search(k)
+		case at == i || at == j: // the others cost no less than these did
+			m.near[k] = -1
 		}
 	}
 }
 
-// search finds the cheapest partner of a region that has lost its own.
+// search finds the cheapest partner of a region that has lost its own. It waits until the region
+// may be the cheapest: most are joined, or find a new partner, before that.
 func (m *merger) search(k int) {
 	n := len(m.pieces)
 	row := m.loss[k*n : k*n+n]

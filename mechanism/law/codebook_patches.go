@@ -32,15 +32,15 @@ type run struct {
 // band hold more than one may, so no prior gets more than 4/3 of them and one for each band.
 const patchMass = 1.5
 
-// gather makes patches of a prior on a map of the given width. Cells ascend. Up to most cells stay
-// as they are. Otherwise rows are joined to bands of at most total/√most, and in each band columns
-// to patches of at most patchMass·total/most; a row or column that holds more is one of its own. So
-// patches are small where the mass is, wherever that is on the map. Linear in the cells and, for
-// each band, in the columns that it spans.
+// gather makes patches of a prior on a map of the given width. Cells ascend. Up to ¾·most cells
+// stay as they are. Otherwise rows are joined to bands of at most total/√most, and in each band
+// columns to patches of at most patchMass·total/most; a row or column that holds more is one of its
+// own. So patches are small where the mass is, wherever that is on the map, and mostly fewer than
+// ¾·most. Linear in the cells and, for each band, in the columns that it spans.
 func (a *patches) gather(width grid.Cell, cells []grid.Cell, p []float64, most int) {
 	a.measure(width, cells, p)
 	a.x, a.y, a.p = a.x[:0], a.y[:0], a.p[:0]
-	if len(cells) <= most {
+	if 4*len(cells) <= 3*most {
 		for _, r := range a.runs {
 			for i := r.from; i < r.to; i++ {
 				a.add(float64(cells[i]-r.first), r.row, p[i])
