@@ -7,8 +7,14 @@ import (
 	"log/slog"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/group"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
@@ -101,4 +107,25 @@ func (o Options) Validate() error {
 	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
 	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	return errors.Join(errs...)
+}
+
+// named adds to an error about two fingerprints which settings differ.
+func (o Options) named(err error) error {
+	var before *task.SettingsError
+	var beside *group.SettingsError
+	switch {
+	case errors.As(err, &before):
+		return fmt.Errorf("%w. What differs: %s", err, o.Differences(before.Found))
+	case errors.As(err, &beside):
+		return fmt.Errorf("%w. What differs: %s", err, o.DifferencesInGroup(beside.Found))
+	}
+	return err
+}
+
+// AccountCheck returns the check of the changelog, and of the folder that is its copy.
+func (o Options) AccountCheck(client *kafka.Client, call wire.Options) *account.Check {
+	return &account.Check{
+		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
+		AcceptLost: o.AcceptLost,
+	}
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	kafka "github.com/segmentio/kafka-go"
-
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
@@ -53,14 +51,6 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 		case <-ctx.Done():
 			return ready{}, ctx.Err()
 		}
-	}
-}
-
-// AccountCheck returns the check of the changelog, and of the folder that is its copy.
-func (o Options) AccountCheck(client *kafka.Client, call wire.Options) *account.Check {
-	return &account.Check{
-		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
-		AcceptLost: o.AcceptLost,
 	}
 }
 
