@@ -146,7 +146,8 @@ func (b *bill) load(ctx context.Context, p *planner) (next int64, err error) {
 func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 	progress func(at int64),
 ) error {
-	processor, err := engine.NewProcessor(b.o.Settings, engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of})
+	processor, err := engine.NewProcessor(b.o.Settings,
+		engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of})
 	if err != nil {
 		return err
 	}
@@ -184,11 +185,10 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 		return fmt.Errorf("the cost of the replay: %w", err)
 	}
 	defer func() { err = errors.Join(err, costs.close()) }()
-	var mu sync.Mutex
-	at, total := make([]int64, len(plan.Partitions)), int64(0)
+	progress := planning{at: make([]int64, len(plan.Partitions)), tell: p.r.Planning}
 	for _, part := range plan.Partitions {
 		if part.costs() {
-			total += part.To - part.Origin
+			progress.total += part.To - part.Origin
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -199,17 +199,7 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 		}
 		group.Go(func() error {
 			err := p.cost(ctx, part, costs, func(offset int64) {
-				if p.r.Planning == nil {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				at[i] = offset - part.Origin
-				sum := int64(0)
-				for _, n := range at {
-					sum += n
-				}
-				p.r.Planning(sum, total)
+				progress.set(i, offset-part.Origin)
 			})
 			if err != nil {
 				return fmt.Errorf("partition %d: the cost of the replay: %w", part.Partition, err)
@@ -225,6 +215,29 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 	}
 	plan.Cost, err = costs.total(costs.whole)
 	return err
+}
+
+// planning adds up how far the partitions of a plan are.
+type planning struct {
+	tell  func(done, total int64) // may be nil
+	total int64
+
+	mu sync.Mutex
+	at []int64
+}
+
+func (p *planning) set(i int, at int64) {
+	if p.tell == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at[i] = at
+	done := int64(0)
+	for _, n := range p.at {
+		done += n
+	}
+	p.tell(done, p.total)
 }
 
 // cost books what one partition has cost so far, and what it will have cost at its end.

@@ -89,10 +89,12 @@ func TestReplayCost(t *testing.T) {
 			o.Release.Budget = mechanism.Budget{Lifetime: 11, Spent: mechanism.SpentPredict}
 		},
 		"skipped, adaptive": func(o *service.Options) {
-			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2, mechanism.BetweenSkip, .6
+			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2,
+				mechanism.BetweenSkip, .6
 		},
 		"each report, pseudonyms": func(o *service.Options) {
-			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease, engine.UserPseudonym, .333333333
+			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease,
+				engine.UserPseudonym, .333333333
 		},
 	}
 	for name, change := range cases {
@@ -128,7 +130,9 @@ func TestReplayCost(t *testing.T) {
 				t.Errorf("planning has come to %d of %d, the plan has %d records", done, total,
 					plan.Read)
 			}
-			for _, text := range []string{"the replay is a second release", "the second release is done"} {
+			for _, text := range []string{
+				"the replay is a second release", "the second release is done",
+			} {
 				if n := strings.Count(log.String(), text); n != 1 {
 					t.Errorf("the log says %q %d times", text, n)
 				}
@@ -148,7 +152,9 @@ func TestReplayCostResumed(t *testing.T) {
 	w := atwork.Served(t, 20, 20)
 	o := atwork.Options(w, "first")
 	o.Release.Epsilon = 2
-	r := replay.Options{Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30}}
+	r := replay.Options{
+		Output: "resumed", SpendAgain: true, From: topics.Bound{IsOffset: true, Offset: 30},
+	}
 	whole, err := replay.NewPlan(t.Context(), o, r)
 	servicetest.OK(t, err)
 	var spent replay.Cost
@@ -251,7 +257,10 @@ func TestReplayTakenUp(t *testing.T) {
 		servicetest.OK(t, err)
 		mark.Lost = true
 		w.Write(t, true, o.Topics.Changelog, p,
-			servicetest.Line{Key: task.MarkKey, Value: string(task.AppendMark(nil, mark)), Timestamp: servicetest.StartMS})
+			servicetest.Line{
+				Key: task.MarkKey, Value: string(task.AppendMark(nil, mark)),
+				Timestamp: servicetest.StartMS,
+			})
 	}
 	same.To, same.SpendAgain = topics.Bound{}, true
 	if _, err := replay.Run(t.Context(), o, same); err == nil ||

@@ -48,8 +48,9 @@ func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Rea
 	case lacking > 0:
 		return fmt.Errorf("%w: %s", noise.ErrDestroyed, rerun.LackingNoise(p.first.Key, lacking))
 	case again:
-		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead letters are gone, "+
-			"and the states that the raw records give now are not those of the first release")
+		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead "+
+			"letters are gone, and the states that the raw records give now are not those of the "+
+			"first release")
 	}
 	return nil
 }
@@ -71,8 +72,9 @@ func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int6
 	if err != nil {
 		return 0, 0, err
 	}
-	part.refused, n, err = rerun.ReadRefused(ctx, letters.Cursor(letters.First, letters.End), p.first.SanitizedEncoding,
-		engine.Partition{Topic: t.Raw, Number: part.Partition}, part.Origin, mark.Input)
+	part.refused, n, err = rerun.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
+		p.first.SanitizedEncoding, engine.Partition{Topic: t.Raw, Number: part.Partition},
+		part.Origin, mark.Input)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -88,12 +90,15 @@ func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int6
 
 // open opens one of the service's outputs, and says whether its beginning is gone. One
 // that does not exist is empty.
-func (p *planner) open(ctx context.Context, topic string, partition int32) (r *topics.Reader, lost bool, err error) {
+func (p *planner) open(
+	ctx context.Context, topic string, partition int32,
+) (r *topics.Reader, lost bool, err error) {
 	there, err := topics.Exists(ctx, p.client, topic)
 	if err != nil || !there {
 		return &topics.Reader{}, !there, err
 	}
-	if r, err = topics.Open(ctx, p.client, topic, partition, consumer.FetcherOptions{}); err != nil {
+	if r, err = topics.Open(ctx, p.client, topic, partition,
+		consumer.FetcherOptions{}); err != nil {
 		return nil, false, err
 	}
 	return r, r.First > 0, nil
@@ -149,7 +154,8 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 			return 0, false, err
 		}
 	}
-	processor, err := engine.NewProcessor(p.first.Settings, engine.Partition{Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions})
+	processor, err := engine.NewProcessor(p.first.Settings,
+		engine.Partition{Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions})
 	if err != nil {
 		return 0, false, err
 	}
@@ -170,13 +176,16 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		return lacking, false, err
 	}
 	same = true
-	_, err = rerun.CompareStates(recomputed, stored, func(rerun.StateDifference, int64, int64) { same = false })
+	_, err = rerun.CompareStates(recomputed, stored,
+		func(rerun.StateDifference, int64, int64) { same = false })
 	return lacking, same, err
 }
 
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
-func (p *planner) committedStates(ctx context.Context, o service.Options, partition int32, states *rerun.Map) (rerun.Changelog, error) {
+func (p *planner) committedStates(
+	ctx context.Context, o service.Options, partition int32, states *rerun.Map,
+) (rerun.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
 	if err == nil {
 		// The transaction that was waited for may reach behind the end of then.

@@ -16,7 +16,8 @@ import (
 // committed is the group's offset of each partition.
 func committed(tb testing.TB, _ *servicetest.World, o service.Options) []int64 {
 	tb.Helper()
-	plan, err := replay.NewPlan(tb.Context(), o, replay.Options{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
+	plan, err := replay.NewPlan(tb.Context(), o,
+		replay.Options{Output: "unused", To: topics.Bound{IsOffset: true, Offset: 1 << 40}})
 	servicetest.OK(tb, err)
 	var at []int64
 	for _, p := range plan.Partitions {
@@ -46,12 +47,14 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 	for _, skip := range []bool{false, true} {
 		o.SkipLost = skip
 		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "again"})
-		if !errors.Is(err, replay.ErrSpend) || plan.Identical || !strings.Contains(err.Error(), "lost") {
+		if !errors.Is(err, replay.ErrSpend) || plan.Identical ||
+			!strings.Contains(err.Error(), "lost") {
 			t.Errorf("with skip_lost %v a replay is planned as %+v, %v", skip, plan, err)
 		}
 		report := atwork.Verify(t, o)
 		for _, p := range report.Partitions {
-			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 || !strings.Contains(p.NotVerified[0], "lost") {
+			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 ||
+				!strings.Contains(p.NotVerified[0], "lost") {
 				t.Errorf("with skip_lost %v partition %d is reported as %+v", skip, p.Partition, p)
 			}
 		}
@@ -63,8 +66,10 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 func TestReplayIntoAnotherTopic(t *testing.T) {
 	w := atwork.Served(t, 10, 4)
 	o := atwork.Options(w, "first")
-	atwork.Replay(t, o, replay.Options{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
-	plan, err := replay.Run(t.Context(), o, replay.Options{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
+	atwork.Replay(t, o,
+		replay.Options{Output: "one", Group: "replays", StateDir: filepath.Join(w.Dir, "one")})
+	plan, err := replay.Run(t.Context(), o,
+		replay.Options{Output: "two", Group: "replays", StateDir: filepath.Join(w.Dir, "two")})
 	if err == nil || !strings.Contains(err.Error(), "another --output-topic") {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
@@ -97,7 +102,8 @@ func TestReplayGoesOnAfterRetention(t *testing.T) {
 	}
 	other := r
 	other.Output = "other"
-	if _, err := replay.Run(t.Context(), o, other); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "retention") {
+	if _, err := replay.Run(t.Context(), o, other); !errors.Is(err, replay.ErrSpend) ||
+		!strings.Contains(err.Error(), "retention") {
 		t.Errorf("a replay that begins now: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func (p *planner) versions(part *PartitionPlan, mark task.Mark) error {
 	if !bytes.Equal(mark.Settings, p.settings) {
 		return nil
 	}
-	adopted := slices.DeleteFunc(mark.Amendments, func(a task.Amendment) bool { return a.From >= part.To })
+	adopted := slices.DeleteFunc(mark.Amendments,
+		func(a task.Amendment) bool { return a.From >= part.To })
 	found, err := engine.Resolve(adopted, p.first.Later)
 	if err == nil {
 		part.amended = found

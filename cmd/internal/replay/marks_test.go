@@ -22,9 +22,13 @@ func TestReplayShortened(t *testing.T) {
 	}
 	two, three := version(3, 4), version(5, 5)
 	settings := []byte("settings")
-	begun := PartitionPlan{Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}}}
+	begun := PartitionPlan{
+		Origin: 0, From: 2, To: 80, amended: []engine.Amended{{From: 10, Version: two}},
+	}
 	now := begun
-	now.To, now.amended = 200, []engine.Amended{{From: 10, Version: two}, {From: 90, Version: three}, {From: 95, Version: two}}
+	now.To, now.amended = 200, []engine.Amended{
+		{From: 10, Version: two}, {From: 90, Version: three}, {From: 95, Version: two},
+	}
 	mark := func(part PartitionPlan, input int64) task.Mark {
 		return task.Mark{Input: input, Settings: part.window(settings, "again").Settings}
 	}
@@ -41,14 +45,18 @@ func TestReplayShortened(t *testing.T) {
 		want int64 // To; -1: refused
 		left int   // amendments
 	}{
-		"nothing adopted since":           {begun, mark(begun, 50), topics.Bound{}, 80, 1},
-		"the service has gone on":         {now, mark(now, 50), topics.Bound{}, 200, 3},
-		"two adopted since":               {now, mark(begun, 50), topics.Bound{}, 90, 1},
-		"at its end":                      {now, mark(begun, 90), topics.Bound{}, 90, 1},
-		"it has come past one":            {now, mark(begun, 91), topics.Bound{}, -1, 0},
-		"another replay":                  {now, mark(other, 50), topics.Bound{}, -1, 0},
-		"with an end as an offset":        {now, mark(begun, 50), topics.Bound{IsOffset: true, Offset: 200}, -1, 0},
-		"with an end as a time":           {now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(servicetest.StartMS)}, -1, 0},
+		"nothing adopted since":   {begun, mark(begun, 50), topics.Bound{}, 80, 1},
+		"the service has gone on": {now, mark(now, 50), topics.Bound{}, 200, 3},
+		"two adopted since":       {now, mark(begun, 50), topics.Bound{}, 90, 1},
+		"at its end":              {now, mark(begun, 90), topics.Bound{}, 90, 1},
+		"it has come past one":    {now, mark(begun, 91), topics.Bound{}, -1, 0},
+		"another replay":          {now, mark(other, 50), topics.Bound{}, -1, 0},
+		"with an end as an offset": {
+			now, mark(begun, 50), topics.Bound{IsOffset: true, Offset: 200}, -1, 0,
+		},
+		"with an end as a time": {
+			now, mark(begun, 50), topics.Bound{Time: time.UnixMilli(servicetest.StartMS)}, -1, 0,
+		},
 		"by event time alone, and longer": {byTime, mark(byTimeBegun, 50), topics.Bound{}, -1, 0},
 	} {
 		p := &planner{settings: settings, r: Options{Output: "again", To: test.to}}
@@ -56,7 +64,8 @@ func TestReplayShortened(t *testing.T) {
 		if got := p.shorten(&part, test.own); got != (test.want >= 0) {
 			t.Errorf("%s: taken up again: %t", name, got)
 		} else if got && (part.To != test.want || len(part.amended) != test.left) {
-			t.Errorf("%s: it ends at %d with %d versions, want %d and %d", name, part.To, len(part.amended), test.want, test.left)
+			t.Errorf("%s: it ends at %d with %d versions, want %d and %d",
+				name, part.To, len(part.amended), test.want, test.left)
 		}
 	}
 }

@@ -100,8 +100,8 @@ func (r Options) options(o service.Options) (service.Options, Options) {
 	r.StateDir = cmp.Or(r.StateDir, o.StateDir+".replay-"+r.Output)
 	o.Group, o.StateDir = r.Group, r.StateDir
 	o.Topics = topics.Set{
-		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog", DeadLetters: r.Group + "-dead-letters",
-		Create: true, Replication: o.Topics.Replication,
+		Raw: o.Topics.Raw, Sanitized: r.Output, Changelog: r.Group + "-changelog",
+		DeadLetters: r.Group + "-dead-letters", Create: true, Replication: o.Topics.Replication,
 	}
 	// A loss in the middle would be another result, silently; and a static member
 	// of the service's name belongs to the service.
@@ -123,10 +123,16 @@ func (r Options) check(o service.Options) error {
 	if err := replayed.Validate(); err != nil {
 		return err
 	}
-	used := map[string]bool{first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true, first.Topics.DeadLetters: true}
-	for _, topic := range []string{replayed.Topics.Sanitized, replayed.Topics.Changelog, replayed.Topics.DeadLetters} {
+	used := map[string]bool{
+		first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true,
+		first.Topics.DeadLetters: true,
+	}
+	for _, topic := range []string{
+		replayed.Topics.Sanitized, replayed.Topics.Changelog, replayed.Topics.DeadLetters,
+	} {
 		if used[topic] {
-			return fmt.Errorf("the service itself uses topic %s: name another --output-topic", topic)
+			return fmt.Errorf("the service itself uses topic %s: name another --output-topic",
+				topic)
 		}
 	}
 	switch {
@@ -182,7 +188,8 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	p.replay, p.r = r.options(p.first)
 	p.settings = p.first.Fingerprint()
 	plan := Plan{
-		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters, Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
+		Output: r.Output, DeadLetters: p.replay.Topics.DeadLetters,
+		Changelog: p.replay.Topics.Changelog, Group: p.r.Group, StateDir: p.r.StateDir,
 		Identical: true, Done: true, Epsilon: o.Release.Epsilon,
 	}
 	counts, err := admin.Partitions(ctx, p.client, wire.Options{}, p.first.Topics.Raw)
@@ -207,7 +214,8 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		plan.Partitions = append(plan.Partitions, part)
 	}
 	if plan.Publish == 0 {
-		return plan, errors.New("the range holds nothing in any partition: is --from behind --to, or has the service not come so far?")
+		return plan, errors.New("the range holds nothing in any partition: is --from behind " +
+			"--to, or has the service not come so far?")
 	}
 	if !plan.Begun {
 		if err := p.requireUnused(ctx, plan.Output); err != nil {
@@ -271,7 +279,9 @@ func (p *planner) requireFitting(ctx context.Context) error {
 }
 
 // partition plans one partition, and says whether an earlier run has begun with it.
-func (p *planner) partition(ctx context.Context, n int32) (part PartitionPlan, begun bool, err error) {
+func (p *planner) partition(
+	ctx context.Context, n int32,
+) (part PartitionPlan, begun bool, err error) {
 	raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, n, consumer.FetcherOptions{})
 	if err != nil {
 		return part, false, err
@@ -322,13 +332,16 @@ func (p *planner) partition(ctx context.Context, n int32) (part PartitionPlan, b
 }
 
 // resume looks at what an earlier run has left: its last mark, and its offset.
-func (p *planner) resume(ctx context.Context, part PartitionPlan, own task.Mark) (PartitionPlan, bool, error) {
+func (p *planner) resume(
+	ctx context.Context, part PartitionPlan, own task.Mark,
+) (PartitionPlan, bool, error) {
 	part.begun = true
 	if err := p.takeUp(&part, own); err != nil {
 		return part, true, err
 	}
 	committed, found, err := consumer.Committed(ctx, p.client,
-		wire.Options{RetryTimeout: p.replay.Patience()}, p.r.Group, p.first.Topics.Raw, part.Partition)
+		wire.Options{RetryTimeout: p.replay.Patience()}, p.r.Group,
+		p.first.Topics.Raw, part.Partition)
 	if err == nil && found {
 		part.Committed = committed
 	}
@@ -348,17 +361,21 @@ func (p *planner) takeUp(part *PartitionPlan, own task.Mark) error {
 		return nil
 	case begun:
 		return fmt.Errorf("group %s has begun to replay the first release, and it would be "+
-			"a second release now: %s. Name a new --output-topic", p.r.Group, strings.Join(part.Differs, "; "))
+			"a second release now: %s. Name a new --output-topic",
+			p.r.Group, strings.Join(part.Differs, "; "))
 	}
-	return fmt.Errorf("group %s has begun a replay with another --from, into another --output-topic, "+
-		"or under other settings, and would mix both: name a new --output-topic",
+	return fmt.Errorf("group %s has begun a replay with another --from, into another "+
+		"--output-topic, or under other settings, and would mix both: name a new --output-topic",
 		p.r.Group)
 }
 
 // differs lists why the result is not the first release again.
-func (p *planner) differs(mark task.Mark, marked bool, settings topics.Change, first, to int64) []string {
+func (p *planner) differs(
+	mark task.Mark, marked bool, settings topics.Change, first, to int64,
+) []string {
 	if !marked {
-		return []string{fmt.Sprintf("%s holds no mark: the service has not released these fixes yet", p.first.Topics.Changelog)}
+		return []string{fmt.Sprintf("%s holds no mark: the service has not released "+
+			"these fixes yet", p.first.Topics.Changelog)}
 	}
 	var why []string
 	say := func(is bool, format string, args ...any) {
@@ -366,14 +383,21 @@ func (p *planner) differs(mark task.Mark, marked bool, settings topics.Change, f
 			why = append(why, fmt.Sprintf(format, args...))
 		}
 	}
-	say(mark.Origin < 0 || len(mark.Settings) == 0, "the first release was begun by a version that did not write down its settings")
+	say(mark.Origin < 0 || len(mark.Settings) == 0,
+		"the first release was begun by a version that did not write down its settings")
 	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
-		"the settings are not those of the first release. Different: %s", p.first.Differences(mark.Settings))
+		"the settings are not those of the first release. Different: %s",
+		p.first.Differences(mark.Settings))
 	say(settings != topics.Unchanged, "%s, during the first release", settings.At(mark.Since))
-	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from offset %d, where the first release began, to %d: states depend on them", mark.Origin, first)
-	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source), "the raw topic was deleted and made anew since the first release")
-	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it depends on lost records", mark.Origin)
-	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not released yet (leave --to out to end there)", mark.Input)
+	say(mark.Origin >= 0 && first > mark.Origin, "retention has removed the raw records from "+
+		"offset %d, where the first release began, to %d: states depend on them", mark.Origin,
+		first)
+	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source),
+		"the raw topic was deleted and made anew since the first release")
+	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it "+
+		"depends on lost records", mark.Origin)
+	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not "+
+		"released yet (leave --to out to end there)", mark.Input)
 	return why
 }
 

@@ -29,8 +29,10 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	o := atwork.Options(w, "first")
 
 	var told int64
-	plan := atwork.Replay(t, o, replay.Options{Output: "alone", Progress: func(done, total int64) { told = done - total }})
-	if !plan.Identical || plan.Cost != (replay.Cost{}) || plan.Publish != w.Fed || plan.Read != w.Fed || told != 0 {
+	plan := atwork.Replay(t, o,
+		replay.Options{Output: "alone", Progress: func(done, total int64) { told = done - total }})
+	if !plan.Identical || plan.Cost != (replay.Cost{}) || plan.Publish != w.Fed ||
+		plan.Read != w.Fed || told != 0 {
 		t.Errorf("the plan of a replay of %d records is %+v; told %d", w.Fed, plan, told)
 	}
 	alone := atwork.Replayed(t, w, plan)
@@ -38,7 +40,8 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	servicetest.RequireSame(t, first.Dead, alone.Dead)
 
 	// Once more does nothing: it is done.
-	if again := atwork.Replay(t, o, replay.Options{Output: "alone"}); !again.Begun || atwork.Replayed(t, w, again).Out.Lines[0] == nil {
+	if again := atwork.Replay(t, o, replay.Options{Output: "alone"}); !again.Begun ||
+		atwork.Replayed(t, w, again).Out.Lines[0] == nil {
 		t.Errorf("once more: %+v", again)
 	}
 	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
@@ -46,7 +49,8 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	var wait sync.WaitGroup
 	for _, name := range []string{"a", "b", "c"} {
 		wait.Go(func() {
-			atwork.Replay(t, o, replay.Options{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)})
+			atwork.Replay(t, o,
+				replay.Options{Output: "three", StateDir: filepath.Join(w.Dir, "three", name)})
 		})
 	}
 	wait.Wait()
@@ -76,10 +80,15 @@ func TestReplayRange(t *testing.T) {
 	}
 	middle := time.UnixMilli(servicetest.StartMS + 7*60_000)
 	for name, r := range map[string]replay.Options{
-		"offsets": {From: topics.Bound{IsOffset: true, Offset: 21}, To: topics.Bound{IsOffset: true, Offset: 47}},
-		"from":    {From: topics.Bound{IsOffset: true, Offset: 30}},
-		"to":      {To: topics.Bound{IsOffset: true, Offset: 30}},
-		"times":   {From: topics.Bound{Time: middle}, To: topics.Bound{Time: middle.Add(3 * time.Minute)}},
+		"offsets": {
+			From: topics.Bound{IsOffset: true, Offset: 21},
+			To:   topics.Bound{IsOffset: true, Offset: 47},
+		},
+		"from": {From: topics.Bound{IsOffset: true, Offset: 30}},
+		"to":   {To: topics.Bound{IsOffset: true, Offset: 30}},
+		"times": {
+			From: topics.Bound{Time: middle}, To: topics.Bound{Time: middle.Add(3 * time.Minute)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r.Output = "range-" + name
@@ -99,16 +108,20 @@ func TestReplayRange(t *testing.T) {
 						within++
 					}
 				}
-				if want := first.Out.Lines[p][before : before+within]; !slices.Equal(want, got.Out.Lines[p]) {
-					t.Errorf("partition %d: %d records, not the %d of raw offsets %d to %d", p, len(got.Out.Lines[p]), within, part.From, part.To)
+				if want := first.Out.Lines[p][before : before+
+					within]; !slices.Equal(want, got.Out.Lines[p]) {
+					t.Errorf("partition %d: %d records, not the %d of raw offsets %d to %d",
+						p, len(got.Out.Lines[p]), within, part.From, part.To)
 				}
-				if n := int64(len(got.Out.Lines[p]) + len(got.Dead.Lines[p])); n != part.To-part.From {
+				if n := int64(
+					len(got.Out.Lines[p]) + len(got.Dead.Lines[p])); n != part.To-part.From {
 					t.Errorf("partition %d: %d answers, want %d", p, n, part.To-part.From)
 				}
 			}
 			other := r
 			other.From = topics.Bound{IsOffset: true, Offset: 22}
-			if _, err := replay.Run(t.Context(), atwork.Options(w, "first"), other); err == nil || !strings.Contains(err.Error(), "another --from") {
+			if _, err := replay.Run(t.Context(), atwork.Options(w, "first"), other); err == nil ||
+				!strings.Contains(err.Error(), "another --from") {
 				t.Errorf("another beginning into the same topic: %v", err)
 			}
 		})
@@ -124,7 +137,8 @@ func TestReplayThatSpends(t *testing.T) {
 		t.Helper()
 		before := w.TopicNames(t)
 		plan, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"})
-		if !errors.Is(err, replay.ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 || plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
+		if !errors.Is(err, replay.ErrSpend) || plan.Identical || plan.Cost.Epsilon <= 0 ||
+			plan.Cost.Epsilon > float64(w.Fed)*o.Release.Epsilon {
 			t.Errorf("%v; the plan is %+v", err, plan)
 			return
 		}
@@ -154,10 +168,12 @@ func TestReplayThatSpends(t *testing.T) {
 	spent := atwork.Replayed(t, w, plan)
 	for p, lines := range spent.Out.Lines {
 		if len(lines) != len(first.Out.Lines[p]) || slices.Equal(lines, first.Out.Lines[p]) {
-			t.Errorf("partition %d: %d records, want %d others", p, len(lines), len(first.Out.Lines[p]))
+			t.Errorf("partition %d: %d records, want %d others",
+				p, len(lines), len(first.Out.Lines[p]))
 		}
 	}
-	if _, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"}); err == nil || !strings.Contains(err.Error(), "under other settings") {
+	if _, err := replay.Run(t.Context(), o, replay.Options{Output: "spent"}); err == nil ||
+		!strings.Contains(err.Error(), "under other settings") {
 		t.Errorf("other settings into the same topic: %v", err)
 	}
 
@@ -166,7 +182,8 @@ func TestReplayThatSpends(t *testing.T) {
 		w.Feed(t)
 	}
 	beyond := replay.Options{Output: "beyond", To: topics.Bound{IsOffset: true, Offset: 1 << 40}}
-	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "leave --to out") {
+	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) ||
+		!strings.Contains(err.Error(), "leave --to out") {
 		t.Errorf("beyond the service's offset: %v", err)
 	}
 	beyond.To = topics.Bound{}
@@ -174,7 +191,8 @@ func TestReplayThatSpends(t *testing.T) {
 		t.Errorf("up to the service's offset: %v, %+v", err, plan)
 	}
 	w.DeleteRecords(t, "raw", 2, 4)
-	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "partition 2: retention") {
+	if _, err := replay.Run(t.Context(), o, beyond); !errors.Is(err, replay.ErrSpend) ||
+		!strings.Contains(err.Error(), "partition 2: retention") {
 		t.Errorf("after retention: %v", err)
 	}
 }
@@ -184,7 +202,8 @@ func TestReplayThatSpends(t *testing.T) {
 func TestReplayRefusals(t *testing.T) {
 	w := atwork.Served(t, 10, 3)
 	o := atwork.Options(w, "first")
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "calendar", Partitions: 1}))
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "calendar", Partitions: 1}))
 	w.Write(t, true, "calendar", 0, servicetest.Line{Key: "monday", Value: "dentist"})
 	for want, r := range map[string]replay.Options{
 		"--output-topic":             {},
@@ -193,15 +212,21 @@ func TestReplayRefusals(t *testing.T) {
 		"uses topic first.log":       {Output: "first.log"},
 		"service's own, and its off": {Output: "x", Group: "first"},
 		"is the service's own":       {Output: "x", StateDir: o.StateDir},
-		"holds nothing":              {Output: "x", From: topics.Bound{IsOffset: true, Offset: 5}, To: topics.Bound{IsOffset: true, Offset: 5}},
-		"holds records already":      {Output: "calendar"},
+		"holds nothing": {
+			Output: "x", From: topics.Bound{IsOffset: true, Offset: 5},
+			To: topics.Bound{IsOffset: true, Offset: 5},
+		},
+		"holds records already": {Output: "calendar"},
 	} {
-		if _, err := replay.NewPlan(t.Context(), o, r); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := replay.NewPlan(t.Context(), o, r); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", r, err, want)
 		}
 	}
 	nobody := atwork.Options(w, "nobody")
-	if _, err := replay.Run(t.Context(), nobody, replay.Options{Output: "x"}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "not released these fixes yet") {
+	if _, err := replay.Run(t.Context(), nobody,
+		replay.Options{Output: "x"}); !errors.Is(err, replay.ErrSpend) ||
+		!strings.Contains(err.Error(), "not released these fixes yet") {
 		t.Errorf("of a service that never ran: %v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
@@ -45,7 +47,8 @@ func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	if !plan.Identical {
 		replayed.Logger.Warn("the replay is a second release", "users", plan.Cost.Users,
 			"epsilon", plan.Cost.Epsilon, "epsilon_user_max", plan.Cost.UserMax,
-			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already", plan.Spent.Epsilon)
+			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already",
+			plan.Spent.Epsilon)
 	}
 	done := make(chan error, 1)
 	asked := ctx
@@ -91,7 +94,8 @@ func (p *Plan) settle(ctx context.Context, o service.Options, r Options) error {
 		ended.Partitions[i].begun = true
 	}
 	if err := planner.costs(ctx, &ended); err != nil {
-		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w", err)
+		return fmt.Errorf("the replay is done, but what it has cost could not be read again: %w",
+			err)
 	}
 	p.Spent = ended.Spent
 	o.WithDefaults().Logger.Info("the second release is done", "users", p.Spent.Users,
@@ -121,8 +125,8 @@ func (p *Plan) why() string {
 
 // words is a cost in a sentence's end.
 func (c Cost) words(each float64) string {
-	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = %g a release",
-		c.Epsilon, c.Users, c.UserMax, each)
+	text := fmt.Sprintf("ε = %g in all over %d users, up to ε = %g for one user, at ε = "+
+		"%g a release", c.Epsilon, c.Users, c.UserMax, each)
 	if c.BeforeFrom > 0 {
 		text += fmt.Sprintf("; ε = %g of it is for releases before --from, "+
 			"on which the published records depend", c.BeforeFrom)
@@ -136,7 +140,7 @@ func (p *Plan) await(
 	ctx context.Context, o service.Options, progress func(done, total int64),
 ) error {
 	client := o.Client()
-	var at, total int64
+	var total int64
 	for i := range p.Partitions {
 		if w := o.Windows[i]; !w.Empty() {
 			total += w.End - w.Origin
@@ -150,25 +154,9 @@ func (p *Plan) await(
 			return nil
 		case <-ticker.C:
 		}
-		p.Done, at = true, 0
-		for i := range p.Partitions {
-			w := o.Windows[i]
-			if w.Empty() {
-				continue
-			}
-			committed, found, err := consumer.Committed(ctx, client,
-				wire.Options{RetryTimeout: service.CallPatience}, o.Group, o.Topics.Raw, int32(i))
-			if ctx.Err() != nil {
-				p.Done = false
-				return nil
-			}
-			// An error is one of a broker that is away for a moment: the tasks
-			// find out whether it is more, and say so.
-			if err == nil && found {
-				p.Partitions[i].Committed = committed
-				at += max(0, min(committed, w.End)-w.Origin)
-			}
-			p.Done = p.Done && err == nil && found && committed >= w.End
+		at, ok := p.look(ctx, o, client)
+		if !ok {
+			return nil
 		}
 		if progress != nil {
 			progress(at, total)
@@ -177,4 +165,32 @@ func (p *Plan) await(
 			return nil
 		}
 	}
+}
+
+// look reads how far each partition is, and returns how many raw records they have processed
+// together. It is not ok when the context ends first.
+func (p *Plan) look(
+	ctx context.Context, o service.Options, client *kafka.Client,
+) (processed int64, ok bool) {
+	p.Done = true
+	for i := range p.Partitions {
+		w := o.Windows[i]
+		if w.Empty() {
+			continue
+		}
+		committed, found, err := consumer.Committed(ctx, client,
+			wire.Options{RetryTimeout: service.CallPatience}, o.Group, o.Topics.Raw, int32(i))
+		if ctx.Err() != nil {
+			p.Done = false
+			return 0, false
+		}
+		// An error is one of a broker that is away for a moment: the tasks
+		// find out whether it is more, and say so.
+		if err == nil && found {
+			p.Partitions[i].Committed = committed
+			processed += max(0, min(committed, w.End)-w.Origin)
+		}
+		p.Done = p.Done && err == nil && found && committed >= w.End
+	}
+	return processed, true
 }
