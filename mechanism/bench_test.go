@@ -38,7 +38,10 @@ func settings(b *testing.B, o Options) []setting {
 		const warm = 200
 		path := walk(c.model, 1, warm+benchPath)
 		var state State
-		set := setting{name: strings.TrimPrefix(o.Mechanism+" "+c.name, " "), sanitizer: s, cells: path[warm:], step: warm}
+		set := setting{
+			name: strings.TrimPrefix(o.Mechanism+" "+c.name, " "), sanitizer: s, cells: path[warm:],
+			step: warm,
+		}
 		for i, cell := range path {
 			if i >= warm {
 				set.states = append(set.states, copyState(&state))

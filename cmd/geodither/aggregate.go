@@ -91,20 +91,29 @@ a hundred vehicles and more are about a fleet.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON lines, plain or gzip; repeatable; - is "+
-		"standard input")
+	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON "+
+		"lines, plain or gzip; repeatable; - is standard input")
 	f.settings.RegisterConfig(flags, "models, topic, release")
 	f.settings.RegisterInterval(flags)
-	flags.StringArrayVar(&f.models, "model", nil, "model `FILE` of the releases; repeatable, for several versions")
-	flags.DurationVar(&f.window, "window", 15*time.Minute, "length of a window, a multiple of the model's step")
-	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of a zone's side, such as 1km, rounded to whole cells; default: one cell")
-	flags.StringVar(&f.from, "from", "", "`TIME` at which the first window starts at the earliest; older records are followed only")
-	flags.StringVar(&f.to, "to", "", "`TIME` at which the last window ends at the latest; later records are not read")
+	flags.StringArrayVar(&f.models, "model", nil,
+		"model `FILE` of the releases; repeatable, for several versions")
+	flags.DurationVar(&f.window, "window", 15*time.Minute,
+		"length of a window, a multiple of the model's step")
+	flags.StringVar(&f.zone, "zone", "",
+		"`LENGTH` of a zone's side, such as 1km, rounded to whole cells; default: one cell")
+	flags.StringVar(&f.from, "from", "",
+		"`TIME` at which the first window starts at the earliest; older records are followed only")
+	flags.StringVar(&f.to, "to", "",
+		"`TIME` at which the last window ends at the latest; later records are not read")
 	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
-	flags.StringVar(&f.output.Path, "out", "-", "`FILE` for the densities: .csv, .ndjson or .geojson; - is CSV on standard output")
-	flags.Float64Var(&f.output.Least, "least", 0, "leave out zones and flows where fewer `VEHICLES` are expected; for flows at least 0.01")
-	flags.StringVar(&f.output.Flows, "flows", "", "write the flows between zones from window to window to this `FILE`, as CSV")
-	flags.StringVar(&f.output.Map, "map", "", "draw the window with most vehicles to this `FILE`, .png or .svg")
+	flags.StringVar(&f.output.Path, "out", "-",
+		"`FILE` for the densities: .csv, .ndjson or .geojson; - is CSV on standard output")
+	flags.Float64Var(&f.output.Least, "least", 0,
+		"leave out zones and flows where fewer `VEHICLES` are expected; for flows at least 0.01")
+	flags.StringVar(&f.output.Flows, "flows", "",
+		"write the flows between zones from window to window to this `FILE`, as CSV")
+	flags.StringVar(&f.output.Map, "map", "",
+		"draw the window with most vehicles to this `FILE`, .png or .svg")
 	return cmd
 }
 
@@ -145,7 +154,9 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	if o.Read.Release, err = c.Release.Options(model); err != nil {
 		return o, f.settings.Error(err)
 	}
-	o.Read.Estimate = aggregate.EstimateOptions{Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0)}
+	o.Read.Estimate = aggregate.EstimateOptions{
+		Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
+	}
 	o.Output = f.output
 	if err := f.check(o); err != nil {
 		return o, err
@@ -177,11 +188,13 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 // versions reads all models that records may name: those of the flags, or else the config's.
 func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, err error) {
 	if len(f.models) == 0 && c.Model == "" && c.Models == "" {
-		return nil, cli.Usagef("name the model of the releases with --model, or the service's config with -c")
+		return nil, cli.Usagef(
+			"name the model of the releases with --model, or the service's config with -c")
 	}
 	read, err := c.Versions(f.models)
 	for _, v := range read {
-		versions = append(versions, aggregate.Version{Model: v.Model, Own: v.Personals, StartMS: v.StartMS})
+		versions = append(versions,
+			aggregate.Version{Model: v.Model, Own: v.Personals, StartMS: v.StartMS})
 	}
 	return versions, err
 }
@@ -190,10 +203,11 @@ func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, 
 func (f *aggregateFlags) check(o command.Options) error {
 	switch {
 	case len(f.paths) == 0 && f.topic.Name == "":
-		return cli.Usagef("name the sanitized records to read with --in, - for standard input, or the " +
-			"topic's config with -c")
+		return cli.Usagef("name the sanitized records to read with --in, - for standard input, " +
+			"or the topic's config with -c")
 	case f.window <= 0:
-		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, such as 15m", f.window)
+		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, "+
+			"such as 15m", f.window)
 	}
 	if err := o.Read.Estimate.Validate(); err != nil {
 		return cli.Usage(err)

@@ -63,21 +63,31 @@ func TestAggregateFiles(t *testing.T) {
 		release  string
 		publish  string
 	}{
-		"plain":     {nil, nil, none, none},
-		"flags":     {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
-		"interval":  {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
-		"laplace":   {nil, nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
-		"skip":      {nil, nil, "interval: 2m, between: skip, budget: none", none},
-		"budget":    {nil, nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none},
-		"anonymous": {nil, nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}"},
+		"plain":    {nil, nil, none, none},
+		"flags":    {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
+		"interval": {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
+		"laplace":  {nil, nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
+		"skip":     {nil, nil, "interval: 2m, between: skip, budget: none", none},
+		"budget": {
+			nil, nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none,
+		},
+		"anonymous": {
+			nil, nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}",
+		},
 	} {
-		settings := slices.Concat(c.flags, c.interval, withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
+		settings := slices.Concat(c.flags, c.interval,
+			withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
-		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", csvFile)...)...)
-		succeed(t, sanitizeArgs(traces, model, append(settings, "--seed", "3", "--out", jsonFile)...)...)
+		succeed(t, sanitizeArgs(traces, model,
+			append(settings, "--seed", "3", "--out", csvFile)...)...)
+		succeed(t, sanitizeArgs(traces, model,
+			append(settings, "--seed", "3", "--out", jsonFile)...)...)
 		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.interval...)
 		if c.release != none {
-			args = []string{"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release), "--window", "10m"}
+			args = []string{
+				"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release),
+				"--window", "10m",
+			}
 		}
 		first := succeed(t, append(args, "--in", csvFile)...)
 		if !strings.Contains(first.err, "followed    all") {
@@ -92,10 +102,17 @@ func TestAggregateFiles(t *testing.T) {
 			t.Errorf("%s: another run says something else", name)
 		}
 		lines := strings.SplitAfter(read(t, jsonFile), "\n")
-		half := write(t, dir, name+"-1.ndjson", strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return len(l) > 0 && record(t, l).UserID < lastUser(t, lines) }), ""))
-		rest := write(t, dir, name+"-2.ndjson", strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return len(l) > 0 && record(t, l).UserID >= lastUser(t, lines) }), ""))
+		half := write(t, dir, name+"-1.ndjson",
+			strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+				return len(l) > 0 && record(t, l).UserID < lastUser(t, lines)
+			}), ""))
+		rest := write(t, dir, name+"-2.ndjson",
+			strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+				return len(l) > 0 && record(t, l).UserID >= lastUser(t, lines)
+			}), ""))
 		apart := succeed(t, append(args, "--in", half, rest)...)
-		a, b := sumOfColumn(t, first.out, "posterior_high"), sumOfColumn(t, apart.out, "posterior_high")
+		a, b := sumOfColumn(t, first.out, "posterior_high"),
+			sumOfColumn(t, apart.out, "posterior_high")
 		if fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Errorf("%s: two files of JSON lines say %v, one of CSV %v", name, b, a)
 		}
@@ -129,7 +146,9 @@ func TestAggregateOutputs(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	sanitized := filepath.Join(dir, "sanitized.csv")
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
-	args := []string{"aggregate", "--model", model, "--in", sanitized, "--window", "10m", "--zone", "1km"}
+	args := []string{
+		"aggregate", "--model", model, "--in", sanitized, "--window", "10m", "--zone", "1km",
+	}
 	flows, image := filepath.Join(dir, "flows.csv"), filepath.Join(dir, "map.svg")
 	table := succeed(t, append(args, "--flows", flows, "--map", image)...)
 	_, rows := zoneRows(t, table.out)
@@ -150,7 +169,8 @@ func TestAggregateOutputs(t *testing.T) {
 			t.Errorf("%g of six vehicles flow into the window from %s", n, window)
 		}
 	}
-	if svg := read(t, image); !strings.Contains(svg, "the model alone") || !strings.Contains(svg, "6 vehicles in the window") {
+	if svg := read(t, image); !strings.Contains(svg, "the model alone") ||
+		!strings.Contains(svg, "6 vehicles in the window") {
 		t.Error("the map lacks its titles")
 	}
 	in := func(format string) string {
@@ -176,11 +196,13 @@ func TestAggregateOutputs(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
 		}
-		if p := geo.Features[i].Properties; records.Number(line["vehicles"].(float64)) != row[5] || records.Number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {
+		if p := geo.Features[i].Properties; records.Number(line["vehicles"].(float64)) != row[5] ||
+			records.Number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {
 			t.Fatalf("row %d is %v, the line %v, the feature %v", i, row, line, p)
 		}
 		ring := geo.Features[i].Geometry.Coordinates[0]
-		if len(ring) != 5 || ring[0] != ring[4] || !(ring[1][0] > ring[0][0]) || !(ring[2][1] > ring[1][1]) {
+		if len(ring) != 5 || ring[0] != ring[4] || !(ring[1][0] > ring[0][0]) ||
+			!(ring[2][1] > ring[1][1]) {
 			t.Fatalf("the polygon %v is not a counterclockwise box", ring)
 		}
 	}
@@ -210,7 +232,8 @@ release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 	succeed(t, "sanitize", "--in", traces, "-c", config, "--key-file", key, "--out", sanitized)
 	want := strings.Count(read(t, sanitized), "\n") - 1
 	eventually(t, "every record", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= want
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
+			"\n") >= want
 	})
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
@@ -220,19 +243,23 @@ release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 	}
 	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
 	reader := readerConfig(t, dir, "model: "+model, "min_radius: 700m, budget: none")
-	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized, "--window", "10m", "--interval", "2m")
+	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized,
+		"--window", "10m", "--interval", "2m")
 	if !strings.Contains(fromTopic.err, "followed    all") {
 		t.Errorf("not every record of the topic is followed:\n%s", fromTopic.err)
 	}
 	for _, column := range []string{"posterior_low", "posterior_high", "naive", "low", "high"} {
-		if a, b := sumOfColumn(t, fromTopic.out, column), sumOfColumn(t, fromFile.out, column); fmt.Sprint(a) != fmt.Sprint(b) {
+		if a, b := sumOfColumn(t, fromTopic.out, column),
+			sumOfColumn(t, fromFile.out, column); fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Errorf("%s: the topic says %v, the file %v", column, a, b)
 		}
 	}
-	other := readerConfig(t, dir, "model: "+model, "epsilon: 3, interval: 2m, min_radius: 700m, budget: none")
-	requireMessage(t, call(t, "aggregate", "-c", other, "--in", sanitized, "--window", "10m"), cli.ExitFailed,
-		"ε = 2", "the settings say 3", "leave release.epsilon out")
-	raw := write(t, dir, "raw.yml", fmt.Sprintf("{brokers: [%q], topics: {sanitized: raw}, model: model.avro}", broker))
+	other := readerConfig(t, dir, "model: "+model,
+		"epsilon: 3, interval: 2m, min_radius: 700m, budget: none")
+	requireMessage(t, call(t, "aggregate", "-c", other, "--in", sanitized, "--window", "10m"),
+		cli.ExitFailed, "ε = 2", "the settings say 3", "leave release.epsilon out")
+	raw := write(t, dir, "raw.yml",
+		fmt.Sprintf("{brokers: [%q], topics: {sanitized: raw}, model: model.avro}", broker))
 	requireMessage(t, call(t, "aggregate", "-c", raw), cli.ExitFailed, "is this a sanitized topic")
 }
 
@@ -245,7 +272,8 @@ func TestAggregateRefuses(t *testing.T) {
 	text := read(t, sanitized)
 	lines := strings.SplitAfter(text, "\n")
 	other := filepath.Join(dir, "other.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m", "--step", towntest.Step, "--out", other)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m",
+		"--step", towntest.Step, "--out", other)
 	file := func(name, text string) string { return write(t, dir, name, text) }
 	before := len(names(t, dir)) + 10 // the files below
 	args := func(in string, more ...string) []string {
@@ -258,13 +286,21 @@ func TestAggregateRefuses(t *testing.T) {
 	}{
 		{[]string{"aggregate"}, cli.ExitUsage, []string{"--model", "-c"}},
 		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in", "-c"}},
-		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{"--topic is gone", "topics.sanitized"}},
-		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{"whole multiple of the model's step"}},
+		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{
+			"--topic is gone", "topics.sanitized",
+		}},
+		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{
+			"whole multiple of the model's step",
+		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
 		{args(sanitized, "--level", "2"), cli.ExitUsage, []string{"confidence level"}},
-		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{"--resamples is gone", "40 resamples"}},
-		{args(sanitized, "--budget", "1"), cli.ExitUsage, []string{"--budget is gone", "release.budget.epsilon"}},
+		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{
+			"--resamples is gone", "40 resamples",
+		}},
+		{args(sanitized, "--budget", "1"), cli.ExitUsage, []string{
+			"--budget is gone", "release.budget.epsilon",
+		}},
 		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
@@ -276,21 +312,67 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(file("header.csv", lines[0])), cli.ExitFailed, []string{"no record"}},
 		{args(traces), cli.ExitFailed, []string{"no column", "sanitized records"}},
 		{args(file("cut.csv", text[:len(text)-40])), cli.ExitFailed, []string{"cut.csv:"}},
-		{args(file("bad.csv", lines[0]+strings.Replace(lines[1], "2023", "once", 1))), cli.ExitFailed, []string{"bad.csv:2", "column timestamp"}},
-		{args(file("nan.csv", lines[0]+strings.Replace(lines[1], ",2,0.02", ",NaN,0.02", 1))), cli.ExitFailed, []string{"nan.csv:2", "column epsilon"}},
-		{args(file("bad.ndjson", "{\"user_id\":3}\n")), cli.ExitFailed, []string{"bad.ndjson:1", "no sanitized record"}},
-		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), cli.ExitFailed, []string{"twice.csv:", "order"}},
-		{args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))), cli.ExitFailed, []string{"kind.csv:2", "a newer one"}},
-		{args(sanitized, withConfig(t, "release: {epsilon: 1, budget: none}")...), cli.ExitFailed, []string{"ε = 2", "leave release.epsilon out"}},
-		{args(sanitized, withConfig(t, "release: {delta: .5, budget: none}")...), cli.ExitFailed, []string{"δ = 0.02", "leave release.delta out"}},
-		{args(sanitized, withConfig(t, "release: {mechanism: pim, budget: none}")...), cli.ExitFailed, []string{"lattice", "leave release.mechanism out"}},
-		{[]string{"aggregate", "-c", readerConfig(t, t.TempDir(), "model: "+model, "min_radius: 3km, budget: none"), "--in", sanitized}, cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
-		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{"under the model", "several --model"}},
-		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
-		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml", "models: schedule.yml\nrelease: {budget: none}\n")}, cli.ExitFailed, []string{"models:", "schedule.yml"}},
-		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{"--models is gone", "set models in a config"}},
-		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{"--from", "write 2026-11-21T08:00:00Z"}},
-		{args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"), cli.ExitUsage, []string{"--from is not before --to"}},
+		{
+			args(file("bad.csv", lines[0]+strings.Replace(lines[1], "2023", "once", 1))),
+			cli.ExitFailed,
+			[]string{"bad.csv:2", "column timestamp"},
+		},
+		{
+			args(file("nan.csv", lines[0]+strings.Replace(lines[1], ",2,0.02", ",NaN,0.02", 1))),
+			cli.ExitFailed,
+			[]string{"nan.csv:2", "column epsilon"},
+		},
+		{args(file("bad.ndjson", "{\"user_id\":3}\n")), cli.ExitFailed, []string{
+			"bad.ndjson:1", "no sanitized record",
+		}},
+		{args(file("twice.csv", text+strings.Join(lines[1:], ""))), cli.ExitFailed, []string{
+			"twice.csv:", "order",
+		}},
+		{
+			args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))),
+			cli.ExitFailed,
+			[]string{"kind.csv:2", "a newer one"},
+		},
+		{
+			args(sanitized, withConfig(t, "release: {epsilon: 1, budget: none}")...),
+			cli.ExitFailed,
+			[]string{"ε = 2", "leave release.epsilon out"},
+		},
+		{
+			args(sanitized, withConfig(t, "release: {delta: .5, budget: none}")...), cli.ExitFailed,
+			[]string{"δ = 0.02", "leave release.delta out"},
+		},
+		{
+			args(sanitized, withConfig(t, "release: {mechanism: pim, budget: none}")...),
+			cli.ExitFailed,
+			[]string{"lattice", "leave release.mechanism out"},
+		},
+		{[]string{
+			"aggregate",
+			"-c", readerConfig(t, t.TempDir(), "model: "+model, "min_radius: 3km, budget: none"),
+			"--in", sanitized,
+		}, cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
+		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{
+			"under the model", "several --model",
+		}},
+		{[]string{"aggregate", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{
+			"gone.yml",
+		}},
+		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml",
+			"models: schedule.yml\nrelease: {budget: none}\n")}, cli.ExitFailed, []string{
+			"models:", "schedule.yml",
+		}},
+		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{
+			"--models is gone", "set models in a config",
+		}},
+		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{
+			"--from", "write 2026-11-21T08:00:00Z",
+		}},
+		{
+			args(sanitized, "--from", "2023-11-14T23:00:00Z", "--to", "2023-11-14T22:00:00Z"),
+			cli.ExitUsage,
+			[]string{"--from is not before --to"},
+		},
 	} {
 		t.Run(strings.Join(c.args[1:], " "), func(t *testing.T) {
 			if !slices.Contains(c.args, "--out") {

@@ -70,8 +70,10 @@ thousand audits of different seeds.`,
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
 	f.settings.Register(flags, "model, release, publish, input")
-	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\", in place of the config's")
-	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws, "`NUMBER` of releases that the attack draws; the audit of the service grows with it")
+	flags.StringVar(&f.model, "model", "",
+		"model `FILE` from \"geodither train\", in place of the config's")
+	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws,
+		"`NUMBER` of releases that the attack draws; the audit of the service grows with it")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
 	return cmd
@@ -112,7 +114,8 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 		err = report.Print(std.Out)
 	}
 	if err == nil && !report.Passed {
-		err = fmt.Errorf("the audit of %s did not pass: the report has what was found", report.Mechanism)
+		err = fmt.Errorf("the audit of %s did not pass: the report has what was found",
+			report.Mechanism)
 	}
 	return err
 }
@@ -139,7 +142,8 @@ func (f *auditFlags) service(flags *pflag.FlagSet) (s serviceaudit.Settings, err
 		Encoding: c.Encoding.Sanitized,
 	}
 	s.Release, err = c.Release.Options(s.Model)
-	return s, f.settings.Error(errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
+	return s, f.settings.Error(
+		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 }
 
 // again is the command that gives the same report: what was said, and the seed.
@@ -167,7 +171,8 @@ func (f *auditFlags) again(cmd *cobra.Command, args []string) string {
 // shellWord quotes what a shell would take apart.
 func shellWord(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("/._-+,:@%=", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word

@@ -18,7 +18,9 @@ import (
 )
 
 func auditArgs(model string, change ...string) []string {
-	return append([]string{"audit", "--model", model, "--epsilon", "1", "--delta", "0.1", "--draws", "5e4"}, change...)
+	return append(
+		[]string{"audit", "--model", model, "--epsilon", "1", "--delta", "0.1", "--draws", "5e4"},
+		change...)
 }
 
 var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|draws in [0-9.msµ]+`)
@@ -26,10 +28,13 @@ var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|draws in [0-9.msµ]+`)
 func TestAuditOfTheLattice(t *testing.T) {
 	traces, model := townFiles(t, t.TempDir())
 	r := succeed(t, auditArgs(model)...)
-	requireWords(t, r.out, "verdict      nothing found: lattice at ε = 1, δ = 0.1", "true ε       at least 0.", "repeat       passed",
-		"separation   passed", "surrogates   passed", "estimates    passed", "on the lattice that all places share", "simulated traces", "never proves privacy", "PROOFS.md",
-		"service      ", "equal releases", "would find: ", "in every 16th step", "seeds of at most", "confidence 0.9995", "right guesses and",
-		"by at least e^0.", "with confidence 0.9995 (seen: e^", "which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
+	requireWords(t, r.out, "verdict      nothing found: lattice at ε = 1, δ = 0.1",
+		"true ε       at least 0.", "repeat       passed", "separation   passed",
+		"surrogates   passed", "estimates    passed", "on the lattice that all places share",
+		"simulated traces", "never proves privacy", "PROOFS.md", "service      ", "equal releases",
+		"would find: ", "in every 16th step", "seeds of at most", "confidence 0.9995",
+		"right guesses and", "by at least e^0.", "with confidence 0.9995 (seen: e^",
+		"which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
 	if strings.Contains(r.out, "finding  ") {
 		t.Errorf("a finding on the lattice:\n%s", r.out)
 	}
@@ -56,7 +61,8 @@ func TestAuditOfTheLattice(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}
-	if !report.Passed || report.Findings == nil || len(report.Findings) > 0 || report.Attack.Bound < .8 || report.Attack.Bound > 1 || report.Visits != 6*40 {
+	if !report.Passed || report.Findings == nil || len(report.Findings) > 0 ||
+		report.Attack.Bound < .8 || report.Attack.Bound > 1 || report.Visits != 6*40 {
 		t.Errorf("of six vehicles' 40 steps: %s", r.out)
 	}
 	for _, word := range []string{"--in=" + traces, "--seed=7", "--config=" + settings} {
@@ -85,7 +91,8 @@ func TestAuditExitsOnFindings(t *testing.T) {
 		Passed   bool
 		Findings []string
 	}
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != cli.ExitFailed || report.Passed || len(report.Findings) != 1 {
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != cli.ExitFailed ||
+		report.Passed || len(report.Findings) != 1 {
 		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
 	}
 }
@@ -129,7 +136,8 @@ input: {outside: clamp, late: drop}
 		t.Fatal(err)
 	}
 	s := report.Service
-	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed || s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 13 {
+	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed ||
+		s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 13 {
 		t.Errorf("%s", r.out)
 	}
 }
@@ -138,7 +146,8 @@ func TestAuditUsage(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	tiny := filepath.Join(dir, "tiny.avro") // a map of one cell
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "11km", "--step", towntest.Step, "--out", tiny)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "11km",
+		"--step", towntest.Step, "--out", tiny)
 	for _, c := range []struct {
 		args  []string
 		code  int
@@ -146,7 +155,9 @@ func TestAuditUsage(t *testing.T) {
 	}{
 		{[]string{"audit"}, cli.ExitUsage, []string{"-c", "--model"}},
 		{[]string{"audit", "--model", model}, cli.ExitUsage, []string{"epsilon"}},
-		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{"gone.yml"}},
+		{[]string{"audit", "-c", filepath.Join(dir, "gone.yml")}, cli.ExitUsage, []string{
+			"gone.yml",
+		}},
 		{auditArgs(model, "--draws", "10"), cli.ExitUsage, []string{"10 draws tell nothing"}},
 		{auditArgs(model, "--draws", "0"), cli.ExitUsage, []string{"--draws"}},
 		{auditArgs(model, "--draws", "-1e6"), cli.ExitUsage, []string{"draws"}},
@@ -156,10 +167,18 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
 		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
 		{auditArgs(model, "--delta", "1"), cli.ExitUsage, []string{"delta"}},
-		{auditArgs(model, withConfig(t, "release: {min_radius: 3, budget: none}")...), cli.ExitUsage, []string{"settings.yml", "no unit"}},
-		{auditArgs(model, "--min-radius", "3km"), cli.ExitUsage, []string{"--min-radius is gone", "release.min_radius"}},
+		{
+			auditArgs(model, withConfig(t, "release: {min_radius: 3, budget: none}")...),
+			cli.ExitUsage,
+			[]string{"settings.yml", "no unit"},
+		},
+		{auditArgs(model, "--min-radius", "3km"), cli.ExitUsage, []string{
+			"--min-radius is gone", "release.min_radius",
+		}},
 		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
-		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
+		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{
+			"no such file",
+		}},
 		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place", "--delta"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
@@ -173,19 +192,22 @@ func TestAuditIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, log shared
-	code := run(ctx, auditArgs(model, "--draws", "1e12"), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
+	code := run(ctx, auditArgs(model, "--draws", "1e12"),
+		cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})
 	if code != cli.ExitFailed || log.String() != "geodither: interrupted\n" || out.String() != "" {
 		t.Errorf("exit %d, %q, %q", code, &log, &out)
 	}
 	b := start(t, strings.NewReader(""), auditArgs(model, "--draws", "1e12")...)
-	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed ||
+		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}
 }
 
 func TestShellWord(t *testing.T) {
 	for word, want := range map[string]string{
-		"a/b-c_1.csv": "a/b-c_1.csv", "a b": "'a b'", "it's": `'it'\''s'`, "": "''", "$x": "'$x'", "Straße": "'Straße'",
+		"a/b-c_1.csv": "a/b-c_1.csv", "a b": "'a b'", "it's": `'it'\''s'`, "": "''",
+		"$x": "'$x'", "Straße": "'Straße'",
 	} {
 		if got := shellWord(word); got != want {
 			t.Errorf("%q becomes %s, want %s", word, got, want)

@@ -17,28 +17,36 @@ import (
 
 // withBudget is a complete config whose budget is another text, with its key.
 func withBudget(text string) string {
-	return strings.Replace(complete, "budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}", text, 1)
+	return strings.Replace(complete,
+		"budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}", text, 1)
 }
 
 // TestBudgetRequired: every command that reads a service's config refuses one that says nothing
 // of a budget, in one line with both ways out, and takes the word none.
 func TestBudgetRequired(t *testing.T) {
 	dir, _ := configDir(t, complete)
-	for name, text := range map[string]string{"no key": withBudget(""), "an empty key": withBudget("budget: ")} {
+	for name, text := range map[string]string{
+		"no key": withBudget(""), "an empty key": withBudget("budget: "),
+	} {
 		config := write(t, dir, "missing.yml", strings.Replace(text, ", }", "}", 1))
 		for _, command := range [][]string{
 			{"run", "-c", config},
 			{"state", "verify", "-c", config},
 			{"state", "inspect", "-c", config, "--user", "0", "--local"},
 			{"replay", "-c", config, "--output-topic", "again", "--dry-run"},
-			{"aggregate", "-c", config, "--window", "1h", "--zone", "1km", "--in", filepath.Join(dir, "traces.csv")},
+			{
+				"aggregate", "-c", config, "--window", "1h", "--zone", "1km",
+				"--in", filepath.Join(dir, "traces.csv"),
+			},
 		} {
 			t.Run(name+", "+strings.Join(command[:2], " "), func(t *testing.T) {
 				r := call(t, command...)
-				requireMessage(t, r, cli.ExitUsage, "missing.yml: release.budget is not set", "{epsilon: 16, window: 24h}", `"none"`)
+				requireMessage(t, r, cli.ExitUsage, "missing.yml: release.budget is not set",
+					"{epsilon: 16, window: 24h}", `"none"`)
 			})
 		}
-		if r := call(t, "doctor", "-c", config); r.code != cli.ExitFailed || !strings.Contains(r.out, "release.budget is not set") {
+		if r := call(t, "doctor", "-c", config); r.code != cli.ExitFailed ||
+			!strings.Contains(r.out, "release.budget is not set") {
 			t.Errorf("doctor: exit %d, %s", r.code, r.out)
 		}
 	}
@@ -64,16 +72,26 @@ func TestWrongBudget(t *testing.T) {
 		{"budget: {epsilon: 6, windw: 2h}", []string{"line 16", `unknown key "windw"`}},
 		{"budget: {epsilon: many, window: 2h}", []string{"`many`", "a number"}},
 		{"budget: {epsilon: 6}", []string{"budget needs both its window"}},
-		{"budget: {epsilon: 6, window: 2h, lifetime: 5.5}", []string{"lifetime of Σε = 5.5 is below the Σε = 6", "raise lifetime"}},
-		{"budget: {epsilon: 0.25, window: 2h}", []string{"below the ε 0.5 of one release", "nothing would ever be released"}},
-		{"budget: {lifetime: 0.25}", []string{"below the ε 0.5 of one release", "nothing would ever be released"}},
+		{"budget: {epsilon: 6, window: 2h, lifetime: 5.5}", []string{
+			"lifetime of Σε = 5.5 is below the Σε = 6", "raise lifetime",
+		}},
+		{"budget: {epsilon: 0.25, window: 2h}", []string{
+			"below the ε 0.5 of one release", "nothing would ever be released",
+		}},
+		{"budget: {lifetime: 0.25}", []string{
+			"below the ε 0.5 of one release", "nothing would ever be released",
+		}},
 	} {
 		t.Run(c.budget, func(t *testing.T) {
-			requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", withBudget(c.budget))), cli.ExitUsage, append(c.words, "wrong.yml")...)
+			requireMessage(t, call(t, "run",
+				"-c", write(t, dir, "wrong.yml", withBudget(c.budget))),
+				cli.ExitUsage, append(c.words, "wrong.yml")...)
 		})
 	}
-	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"), filepath.Join(dir, "model.avro"),
-		withConfig(t, "release: {budget: {epsilon: 6, window: 1h, lifetime: 5}}")...)...), cli.ExitUsage, "lifetime of Σε = 5 is below")
+	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"),
+		filepath.Join(dir, "model.avro"),
+		withConfig(t, "release: {budget: {epsilon: 6, window: 1h, lifetime: 5}}")...)...),
+		cli.ExitUsage, "lifetime of Σε = 5 is below")
 }
 
 // TestExampleBudgets: the budgets of the shipped configs last a day of 30 or 60 s steps at their
@@ -95,8 +113,10 @@ func TestExampleBudgets(t *testing.T) {
 			text, warn := engine.BudgetAdvice(o, model.Step)
 			free := o
 			free.Budget = mechanism.Budget{}
-			if most := engine.MostEpsilonDay(free, model.Step); warn || most > o.Budget.Epsilon || most > 20 {
-				t.Errorf("%s with a step of %v: the interval spends %g a day of a budget of %+v: %s", name, model.Step, most, o.Budget, text)
+			if most := engine.MostEpsilonDay(free, model.Step); warn ||
+				most > o.Budget.Epsilon || most > 20 {
+				t.Errorf("%s with a step of %v: the interval spends %g a day of a budget "+
+					"of %+v: %s", name, model.Step, most, o.Budget, text)
 			}
 		}
 	}
@@ -108,21 +128,32 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	for name, c := range map[string]struct{ release, level, says string }{
 		"none": {"{epsilon: 1, delta: 0.1, budget: none}", "warning", "release.budget is none"},
-		"high": {"{epsilon: 1, delta: 0.1, budget: {epsilon: 30, window: 24h}}", "warning", "Σε is at most 30 for each user and day; above 20"},
-		"sane": {"{epsilon: 2, delta: 0.1, interval: 3h, budget: {epsilon: 18, window: 24h}}", "ok", "Σε is at most 16 for each user and day"},
+		"high": {
+			"{epsilon: 1, delta: 0.1, budget: {epsilon: 30, window: 24h}}", "warning",
+			"Σε is at most 30 for each user and day; above 20",
+		},
+		"sane": {
+			"{epsilon: 2, delta: 0.1, interval: 3h, budget: {epsilon: 18, window: 24h}}", "ok",
+			"Σε is at most 16 for each user and day",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			release := regexp.MustCompile(`release: .*`).ReplaceAllLiteralString(complete, "release: "+c.release)
-			text := strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "level: debug, format: json", "format: text").Replace(release)
+			release := regexp.MustCompile(`release: .*`).ReplaceAllLiteralString(complete,
+				"release: "+c.release)
+			text := strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
+				"level: debug, format: json", "format: text").Replace(release)
 			config := write(t, dir, "geodither.yml", text)
 			_, found := examine(t, config)
 			if !strings.Contains(found["budget "+c.level], c.says) {
 				t.Errorf("doctor: %v", found)
 			}
 			service := start(t, nil, "run", "-c", config)
-			eventually(t, "waiting for a broker", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
+			eventually(t, "waiting for a broker",
+				func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
 			service.stop(t)
-			if log := service.log.String(); strings.Contains(log, "release.budget") != (c.level == "warning") || c.level == "warning" && !strings.Contains(log, c.says) {
+			if log := service.log.String(); strings.Contains(log, "release.budget") !=
+				(c.level == "warning") ||
+				c.level == "warning" && !strings.Contains(log, c.says) {
 				t.Errorf("run: %s", log)
 			}
 		})
@@ -135,7 +166,8 @@ func TestBudgetOfAnAlias(t *testing.T) {
 		One config.Budget `yaml:"one"`
 		Two config.Budget `yaml:"two"`
 	}
-	if err := yaml.Unmarshal([]byte("one: &b {epsilon: 6, window: 2h}\ntwo: *b\n"), &file); err != nil || file.One != file.Two || file.Two.Window != 2*time.Hour {
+	if err := yaml.Unmarshal([]byte("one: &b {epsilon: 6, window: 2h}\ntwo: *b\n"),
+		&file); err != nil || file.One != file.Two || file.Two.Window != 2*time.Hour {
 		t.Errorf("%+v, %v", file, err)
 	}
 }

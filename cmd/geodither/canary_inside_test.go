@@ -110,17 +110,30 @@ func TestCanaryIsFoundInside(t *testing.T) {
 		plant func(m *mobility.Model)
 		text  string
 	}{
-		"nothing":          {func(*mobility.Model) {}, ""},
-		"user":             {func(m *mobility.Model) { m.Provenance.Source = fix.UserID }, fix.UserID},
-		"latitude":         {func(m *mobility.Model) { m.Provenance.Options += fmt.Sprintf(" at=%.7f", fix.Latitude) }, fmt.Sprintf("%.7f", fix.Latitude)},
-		"who was held out": {func(m *mobility.Model) { m.Provenance.Fit = &mobility.Fit{Held: fix.UserID} }, fix.UserID},
+		"nothing": {func(*mobility.Model) {}, ""},
+		"user": {
+			func(m *mobility.Model) { m.Provenance.Source = fix.UserID }, fix.UserID,
+		},
+		"latitude": {func(m *mobility.Model) {
+			m.Provenance.Options += fmt.Sprintf(" at=%.7f", fix.Latitude)
+		}, fmt.Sprintf("%.7f", fix.Latitude)},
+		"who was held out": {
+			func(m *mobility.Model) { m.Provenance.Fit = &mobility.Fit{Held: fix.UserID} },
+			fix.UserID,
+		},
 		"a probability": {func(m *mobility.Model) {
-			m.Initial = mobility.Distribution{Cells: []grid.Cell{0, 1}, P: []float64{east, 1 - east}}
+			m.Initial = mobility.Distribution{
+				Cells: []grid.Cell{0, 1}, P: []float64{east, 1 - east},
+			}
 		}, fmt.Sprint(east)},
 	} {
 		// As html/template writes it.
-		page := `<img src="data:image/svg&#43;xml;base64,` + strings.ReplaceAll(base64.StdEncoding.EncodeToString([]byte("<svg>"+c.text+"</svg>")), "+", "&#43;") + `">`
-		for path, data := range map[string]string{"planted in a model file": read(t, changedModel(t, plain, "model.avro", c.plant)), "planted in a page.html": page} {
+		page := `<img src="data:image/svg&#43;xml;base64,` + strings.ReplaceAll(
+			base64.StdEncoding.EncodeToString([]byte("<svg>"+c.text+"</svg>")), "+", "&#43;") + `">`
+		for path, data := range map[string]string{
+			"planted in a model file": read(t, changedModel(t, plain, "model.avro", c.plant)),
+			"planted in a page.html":  page,
+		} {
 			found, err := toldBy(path, []byte(data), g)
 			if err != nil {
 				t.Fatal(err)
@@ -129,13 +142,18 @@ func TestCanaryIsFoundInside(t *testing.T) {
 				t.Errorf("%s, %s: found %q", path, name, found)
 			}
 			if inBytes := told(path, []byte(data), g); len(inBytes) > 0 {
-				t.Errorf("%s, %s: the bytes show %q, and the test tests nothing", path, name, inBytes)
+				t.Errorf("%s, %s: the bytes show %q, and the test tests nothing",
+					path, name, inBytes)
 			}
 		}
 	}
-	for _, broken := range []string{"Obj\x01\x02", "Obj\x01\x00" + strings.Repeat("m", 16) + "\x02\x08no", "Obj\x01\x00" + strings.Repeat("m", 16) + "\x02\x04\xff\xff"} {
+	for _, broken := range []string{
+		"Obj\x01\x02", "Obj\x01\x00" + strings.Repeat("m", 16) + "\x02\x08no",
+		"Obj\x01\x00" + strings.Repeat("m", 16) + "\x02\x04\xff\xff",
+	} {
 		if _, err := toldBy("broken", []byte(broken), g); err == nil {
-			t.Errorf("a container that cannot be searched passes for one in which nothing is: %q", broken)
+			t.Errorf("a container that cannot be searched passes for one in which nothing is: %q",
+				broken)
 		}
 	}
 }

@@ -36,8 +36,9 @@ func canaries(g *grid.Grid) []schemas.Raw {
 		at := grid.Point{X: cell[0] + .13141592 + .0071*off, Y: cell[1] + .61828182 + .0067*off}
 		lat, lon := g.ToDegrees(at.Scale(g.CellKM()))
 		fixes = append(fixes, schemas.Raw{
-			UserID: canaryUser, Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + 7_313 + int64(minute)*11,
-			Latitude: lat, Longitude: lon,
+			UserID:    canaryUser,
+			Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + 7_313 + int64(minute)*11,
+			Latitude:  lat, Longitude: lon,
 		})
 	}
 	return fixes
@@ -56,7 +57,10 @@ func canarySecrets(fix schemas.Raw, g *grid.Grid) map[string][]byte {
 		"time of day to the ms": []byte(utcMS(fix.Timestamp)),
 	}
 	place := g.ToMap(fix.Latitude, fix.Longitude)
-	for name, v := range map[string]float64{"latitude": fix.Latitude, "longitude": fix.Longitude, "kilometres east": place.X, "kilometres north": place.Y} {
+	for name, v := range map[string]float64{
+		"latitude": fix.Latitude, "longitude": fix.Longitude, "kilometres east": place.X,
+		"kilometres north": place.Y,
+	} {
 		text := strconv.FormatFloat(v, 'f', -1, 64) + "000000000"
 		whole := strings.IndexByte(text, '.') + 1
 		if v >= 10 { // degrees; kilometres of few digits are also distances, by chance
@@ -67,8 +71,10 @@ func canarySecrets(fix schemas.Raw, g *grid.Grid) map[string][]byte {
 		}
 		secrets[name+" in full"] = []byte(text[:whole+9])
 		secrets[name+" as float64"] = binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
-		secrets[name+" as float64, big-endian"] = binary.BigEndian.AppendUint64(nil, math.Float64bits(v))
-		secrets[name+" as float32"] = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v)))
+		secrets[name+" as float64, big-endian"] = binary.BigEndian.AppendUint64(
+			nil, math.Float64bits(v))
+		secrets[name+" as float32"] = binary.LittleEndian.AppendUint32(nil, math.Float32bits(
+			float32(v)))
 	}
 	return secrets
 }
@@ -111,7 +117,8 @@ func holds(haystack, form []byte) bool {
 // what is packed in it.
 func requireUntold(t *testing.T, g *grid.Grid, r result, dir string) {
 	t.Helper()
-	found := append(told("standard output", []byte(r.out), g), told("standard error", []byte(r.err), g)...)
+	found := append(told("standard output", []byte(r.out), g),
+		told("standard error", []byte(r.err), g)...)
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -175,19 +182,21 @@ func canaryMap(t *testing.T) *grid.Grid {
 // in files, and nothing where there is nothing.
 func TestCanaryIsFound(t *testing.T) {
 	g := canaryMap(t)
-	clean := []byte("drift 0.0103 (0.0081 to 0.0132) of 350 steps of 10 users; box 10,20,10.03,20.03; 2023-11-14T22:34:00Z")
+	clean := []byte("drift 0.0103 (0.0081 to 0.0132) of 350 steps of 10 users; box " +
+		"10,20,10.03,20.03; 2023-11-14T22:34:00Z")
 	if found := told("clean", clean, g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
 	for i, fix := range canaries(g) {
 		for name, form := range canarySecrets(fix, g) {
-			if i%10 == 0 && len(told("planted", append(append(bytes.Clone(clean), form...), clean...), g)) == 0 {
+			if i%10 == 0 && len(
+				told("planted", append(append(bytes.Clone(clean), form...), clean...), g)) == 0 {
 				t.Fatalf("%s of fix %d is not found", name, i)
 			}
 		}
 		for _, text := range []string{
-			fmt.Sprintf("lat=%v", fix.Latitude), fmt.Sprintf("%.7f", fix.Longitude), fmt.Sprintf("%.5f", fix.Latitude),
-			fmt.Sprint(g.ToMap(fix.Latitude, fix.Longitude)),
+			fmt.Sprintf("lat=%v", fix.Latitude), fmt.Sprintf("%.7f", fix.Longitude),
+			fmt.Sprintf("%.5f", fix.Latitude), fmt.Sprint(g.ToMap(fix.Latitude, fix.Longitude)),
 		} {
 			if len(told("planted", []byte(text), g)) == 0 {
 				t.Fatalf("a text of %d bytes tells fix %d and is not found", len(text), i)
@@ -206,7 +215,10 @@ func TestCanaryTrain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			args := []string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "model.avro")}
+			args := []string{
+				"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+				"--out", filepath.Join(dir, "model.avro"),
+			}
 			for _, in := range []string{traces, bad} {
 				r := call(t, append(append(args, "--in", in), more...)...)
 				if r.code != cli.ExitDone {
@@ -224,20 +236,25 @@ func TestCanaryTrain(t *testing.T) {
 func TestCanaryHeldOut(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	for name, more := range map[string][]string{
-		"held out by name": {"--held-out", write(t, t.TempDir(), "held.txt", canaryUser+"\nuser-1\nuser-2\nuser-3\nuser-4\n"), "--write"},
-		"held out":         {"--held-out", "0.5", "--write"},
-		"held out alone":   {"--held-out", write(t, t.TempDir(), "held.txt", canaryUser+"\n")},
-		"refused":          {"--held-out", write(t, t.TempDir(), "held.txt", canaryUser+"\n"), "--write"},
-		"select":           {"--select"},
+		"held out by name": {"--held-out", write(t, t.TempDir(), "held.txt",
+			canaryUser+"\nuser-1\nuser-2\nuser-3\nuser-4\n"), "--write"},
+		"held out":       {"--held-out", "0.5", "--write"},
+		"held out alone": {"--held-out", write(t, t.TempDir(), "held.txt", canaryUser+"\n")},
+		"refused": {
+			"--held-out", write(t, t.TempDir(), "held.txt", canaryUser+"\n"), "--write",
+		},
+		"select": {"--select"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			model := filepath.Join(dir, "model.avro")
 			for _, in := range []string{traces, bad} {
-				succeed(t, "train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model)
+				succeed(t, "train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell,
+					"--step", towntest.Step, "--out", model)
 				args := append([]string{"model", "fit", model, "--in", in}, more...)
 				if name != "select" {
-					args = append(args, "--json", filepath.Join(dir, "fit.json"), "--plot", filepath.Join(dir, "fit.svg"))
+					args = append(args, "--json", filepath.Join(dir, "fit.json"),
+						"--plot", filepath.Join(dir, "fit.svg"))
 				}
 				r := call(t, args...)
 				if fails := name == "refused"; (r.code != cli.ExitDone) != fails {
@@ -257,11 +274,15 @@ func TestCanaryFit(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	dir := t.TempDir()
 	model, own := filepath.Join(dir, "model.avro"), filepath.Join(dir, "own")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--personal", own, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--personal", own, "--out", model)
 	for _, more := range [][]string{nil, {"--personal", own}, {"--runs", "2"}} {
 		for _, in := range []string{traces, bad} {
 			out := t.TempDir()
-			r := call(t, append([]string{"model", "fit", model, "--in", in, "--json", filepath.Join(out, "fit.json"), "--plot", filepath.Join(out, "fit.svg")}, more...)...)
+			r := call(t, append([]string{
+				"model", "fit", model, "--in", in, "--json", filepath.Join(out, "fit.json"),
+				"--plot", filepath.Join(out, "fit.svg"),
+			}, more...)...)
 			if r.code != cli.ExitDone {
 				t.Fatalf("%v: exit %d\n%s", more, r.code, r.err)
 			}
@@ -292,12 +313,19 @@ func TestCanaryEvaluate(t *testing.T) {
 	dir := t.TempDir()
 	// Of six users a quick look takes all.
 	few := slices.DeleteFunc(strings.SplitAfter(read(t, bad), "\n"), func(l string) bool {
-		return strings.HasPrefix(l, "user-") && !strings.HasPrefix(l, canaryUser) && l[6] != ',' || strings.HasPrefix(l, "user-") && l[5] > '4' && l[5] <= '9'
+		return strings.HasPrefix(l, "user-") && !strings.HasPrefix(l, canaryUser) && l[6] != ',' ||
+			strings.HasPrefix(l, "user-") && l[5] > '4' && l[5] <= '9'
 	})
-	r := succeed(t, "evaluate", "--data", "crowd="+write(t, t.TempDir(), "few.csv", strings.Join(few, "")), "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--timestamps", "25", "--quick", "--out", dir)
+	r := succeed(t, "evaluate",
+		"--data", "crowd="+write(t, t.TempDir(), "few.csv", strings.Join(few, "")),
+		"--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"--timestamps", "25", "--quick", "--out", dir)
 	requireUntold(t, g, r, dir)
 	report := read(t, filepath.Join(dir, "report.md"))
-	for _, words := range []string{"in 5 different cells", "shows one person's trace: it is for whoever may see the data, and not to be passed on"} {
+	for _, words := range []string{
+		"in 5 different cells",
+		"shows one person's trace: it is for whoever may see the data, and not to be passed on",
+	} {
 		if !strings.Contains(report, words) {
 			t.Errorf("the report does not say %q", words)
 		}
@@ -317,16 +345,19 @@ func TestCanaryAggregate(t *testing.T) {
 	traces, _, g := canaryTown(t)
 	dir, out := t.TempDir(), t.TempDir()
 	model, sanitized := filepath.Join(dir, "model.avro"), filepath.Join(dir, "sanitized.csv")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", model)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
 	if !strings.Contains(read(t, sanitized), canaryUser) {
 		t.Fatal("there is no record of the canary")
 	}
 	t.Setenv(files.KeyVariable, "no key")
-	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\nstate_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
+	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\n"+
+		"state_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
 	args := func(in, format string) []string {
 		return []string{
-			"aggregate", "-c", config, "--in", in, "--window", "10m", "--out", filepath.Join(out, "density."+format),
+			"aggregate", "-c", config, "--in", in, "--window", "10m",
+			"--out", filepath.Join(out, "density."+format),
 			"--flows", filepath.Join(out, "flows.csv"), "--map", filepath.Join(out, "map.svg"),
 		}
 	}
@@ -337,9 +368,13 @@ func TestCanaryAggregate(t *testing.T) {
 		t.Error("the folder of the key and the state is made")
 	}
 	lines := strings.SplitAfter(read(t, sanitized), "\n")
-	own := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, canaryUser) })
+	own := slices.DeleteFunc(slices.Clone(lines),
+		func(l string) bool { return !strings.HasPrefix(l, canaryUser) })
 	line := own[0]
-	for _, broken := range []string{line[:len(line)/2] + "\n", strings.Replace(line, ",", ",x", 1), own[1] + line, strings.Replace(line, "released", "guessed", 1)} {
+	for _, broken := range []string{
+		line[:len(line)/2] + "\n", strings.Replace(line, ",", ",x", 1), own[1] + line,
+		strings.Replace(line, "released", "guessed", 1),
+	} {
 		r := call(t, args(write(t, dir, "broken.csv", lines[0]+broken), "csv")...)
 		if r.code != cli.ExitFailed {
 			t.Errorf("a broken record: exit %d", r.code)

@@ -16,14 +16,17 @@ import (
 func TestRunHelpListsTheKeys(t *testing.T) {
 	help := succeed(t, "run", "--help").out
 	example := read(t, filepath.Join(root, "deploy", "geodither.yml"))
-	known := func(key string) bool { return regexp.MustCompile(`(?m)^[ #]*` + key + `:`).MatchString(example) }
+	known := func(key string) bool {
+		return regexp.MustCompile(`(?m)^[ #]*` + key + `:`).MatchString(example)
+	}
 	top, sections := config.KeysOf(reflect.TypeFor[config.File]())
 	if len(top) < 12 || len(sections) < 7 || known("nonsense") {
 		t.Fatalf("the keys are %q and %+v", top, sections)
 	}
 	sections = append(sections, config.Section{Keys: top})
 	for _, s := range sections {
-		if _, line, ok := strings.Cut(help, "\n  "+s.Name+": "); s.Name != "" && (!ok || !strings.HasPrefix(line, s.Keys[0])) {
+		if _, line, ok := strings.Cut(help, "\n  "+s.Name+": "); s.Name != "" &&
+			(!ok || !strings.HasPrefix(line, s.Keys[0])) {
 			t.Errorf("the help has no line for %s", s.Name)
 		}
 		for _, key := range s.Keys {
@@ -35,7 +38,9 @@ func TestRunHelpListsTheKeys(t *testing.T) {
 			}
 		}
 	}
-	for _, word := range []string{"release.budget", "raw, sanitized, changelog", "deploy/geodither.yml"} {
+	for _, word := range []string{
+		"release.budget", "raw, sanitized, changelog", "deploy/geodither.yml",
+	} {
 		if !strings.Contains(help, word) {
 			t.Errorf("the help does not say %q:\n%s", word, help)
 		}

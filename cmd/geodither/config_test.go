@@ -63,20 +63,23 @@ func TestLoadConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, ok := range map[string]bool{
-		"brokers":     strings.Join(o.Brokers, " ") == "one:9092 two:9092",
-		"group":       o.Group == "fleet",
-		"topics":      o.Topics.Raw == "fleet.raw" && o.Topics.Sanitized == "fleet.sanitized",
-		"own topics":  o.Topics.Changelog == "fleet.changelog" && o.Topics.DeadLetters == "fleet.dead",
-		"creation":    o.Topics.Create && o.Topics.Partitions == 6 && o.Topics.Replication == 3,
-		"encoding":    o.RawEncoding == schemas.JSON && o.SanitizedEncoding == schemas.Avro,
-		"model":       o.Model != nil && o.Model.Step == time.Minute,
-		"key":         o.Key.Equal(noise.KeyFromSeed(3 << 40)),
-		"state":       o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
-		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond && o.TransactionTimeout == 12*time.Second,
-		"times":       o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
-		"log":         file.Log == config.Log{Level: "debug", Format: "json"},
+		"brokers": strings.Join(o.Brokers, " ") == "one:9092 two:9092",
+		"group":   o.Group == "fleet",
+		"topics":  o.Topics.Raw == "fleet.raw" && o.Topics.Sanitized == "fleet.sanitized",
+		"own topics": o.Topics.Changelog == "fleet.changelog" &&
+			o.Topics.DeadLetters == "fleet.dead",
+		"creation": o.Topics.Create && o.Topics.Partitions == 6 && o.Topics.Replication == 3,
+		"encoding": o.RawEncoding == schemas.JSON && o.SanitizedEncoding == schemas.Avro,
+		"model":    o.Model != nil && o.Model.Step == time.Minute,
+		"key":      o.Key.Equal(noise.KeyFromSeed(3 << 40)),
+		"state":    o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
+		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond &&
+			o.TransactionTimeout == 12*time.Second,
+		"times": o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
+		"log":   file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": o.Release == mechanism.Options{
-			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75, ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
+			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
+			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
 		"input":   o.Input == engine.Input{Outside: "clamp", Late: "drop"},
@@ -117,12 +120,14 @@ func TestConfigIsWhole(t *testing.T) {
 // TestReleaseDefaults: a config with ε and δ alone is that of the mechanism's defaults,
 // and flags that nobody has touched mean the same.
 func TestReleaseDefaults(t *testing.T) {
-	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: 2, delta: 0.02, budget: none}\n")
+	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: "+
+		"2, delta: 0.02, budget: none}\n")
 	o, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want || o.Publish != (engine.Publish{}) {
+	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want ||
+		o.Publish != (engine.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
 	// Flags of the same values mean the same.
@@ -144,7 +149,8 @@ func TestReleaseDefaults(t *testing.T) {
 // TestConfigPaths: relative paths are relative to the file, others are kept.
 func TestConfigPaths(t *testing.T) {
 	dir, _ := configDir(t, complete)
-	text := strings.Replace(complete, "model: model.avro", "model: "+filepath.Join(dir, "model.avro"), 1)
+	text := strings.Replace(complete, "model: model.avro",
+		"model: "+filepath.Join(dir, "model.avro"), 1)
 	text = strings.Replace(text, "key_file: noise.key", "key_file: ../noise.key", 1)
 	o, _, err := config.Service(write(t, dir, "below/geodither.yml", text))
 	if err != nil {
@@ -167,10 +173,18 @@ func TestWrongConfig(t *testing.T) {
 		{"comments alone", complete, "# nothing\n", []string{"empty"}},
 		{"no YAML", complete, "a: [b", []string{"yaml"}},
 		{"two documents", "\nlog:", "\n---\nlog:", []string{"second YAML document"}},
-		{"unknown key", "group:", "gruop:", []string{"line 2", `unknown key "gruop"`, "did you mean group?"}},
-		{"unknown key of two letters more", "group:", "sesion_timeot:", []string{`unknown key "sesion_timeot"`, "did you mean session_timeout?"}},
-		{"a key like no other", "group:", "colour_scheme:", []string{`unknown key "colour_scheme": a misspelling? geodither run --help lists the keys`}},
-		{"unknown key below", "  raw:", "  row:", []string{"line 4", `unknown key "row"`, "did you mean raw?"}},
+		{"unknown key", "group:", "gruop:", []string{
+			"line 2", `unknown key "gruop"`, "did you mean group?",
+		}},
+		{"unknown key of two letters more", "group:", "sesion_timeot:", []string{
+			`unknown key "sesion_timeot"`, "did you mean session_timeout?",
+		}},
+		{"a key like no other", "group:", "colour_scheme:", []string{
+			`unknown key "colour_scheme": a misspelling? geodither run --help lists the keys`,
+		}},
+		{"unknown key below", "  raw:", "  row:", []string{
+			"line 4", `unknown key "row"`, "did you mean raw?",
+		}},
 		{"key twice", "group: fleet", "group: fleet\ngroup: fleet", []string{"already defined"}},
 		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "neither has a default"}},
 		{"no delta", "delta: 0.02, ", "", []string{"delta", "neither has a default"}},
@@ -178,53 +192,125 @@ func TestWrongConfig(t *testing.T) {
 		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
 		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
 		{"epsilon text", "epsilon: 0.5", "epsilon: one", []string{"line 16", "`one`", "a number"}},
-		{"a list of brokers", "brokers: [one:9092, two:9092]", "brokers: one:9092", []string{"`one:9092`", "a list"}},
+		{"a list of brokers", "brokers: [one:9092, two:9092]", "brokers: one:9092", []string{
+			"`one:9092`", "a list",
+		}},
 		{"a switch", "create: true", "create: often", []string{"`often`", "true or false"}},
-		{"no settings", "log: {level: debug, format: json}", "log: 1", []string{"`1`", "settings below"}},
-		{"mechanism", "mechanism: laplace", "mechanism: gauss", []string{`"gauss"`, "laplace-tight"}},
-		{"interval between steps", "interval: 10m", "interval: 90s", []string{"release: interval", "1m30s", "whole multiple of the model's step of 1m0s", "1m0s or 2m0s"}},
-		{"interval below a step", "interval: 10m", "interval: 1s", []string{"interval", "shorter than the model's step"}},
+		{"no settings", "log: {level: debug, format: json}", "log: 1", []string{
+			"`1`", "settings below",
+		}},
+		{"mechanism", "mechanism: laplace", "mechanism: gauss", []string{
+			`"gauss"`, "laplace-tight",
+		}},
+		{"interval between steps", "interval: 10m", "interval: 90s", []string{
+			"release: interval", "1m30s", "whole multiple of the model's step of 1m0s",
+			"1m0s or 2m0s",
+		}},
+		{"interval below a step", "interval: 10m", "interval: 1s", []string{
+			"interval", "shorter than the model's step",
+		}},
 		{"negative interval", "interval: 10m", "interval: -10m", []string{"interval", "negative"}},
-		{"window between steps", "window: 2h", "window: 61s", []string{"budget.window", "whole multiple"}},
-		{"radius without unit", "min_radius: 750m", "min_radius: 750", []string{"min_radius", "no unit"}},
-		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{"adaptive_radius", "positive"}},
-		{"removed key", "between: skip", "estimate: median, between: skip", []string{"line 16", `the key "estimate" is gone`, "the mean of the posterior"}},
-		{"another removed key", "between: skip", "prune: 1e-6, between: skip", []string{`the key "prune" is gone`}},
-		{"unproved mechanism", "unproved: true, ", "", []string{"release: mechanism laplace has no proof", "unproved: true"}},
-		{"unproved inference", "mechanism: laplace, inference: paper, unproved: true", "inference: paper", []string{"release: inference paper has no proof"}},
+		{"window between steps", "window: 2h", "window: 61s", []string{
+			"budget.window", "whole multiple",
+		}},
+		{"radius without unit", "min_radius: 750m", "min_radius: 750", []string{
+			"min_radius", "no unit",
+		}},
+		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{
+			"adaptive_radius", "positive",
+		}},
+		{"removed key", "between: skip", "estimate: median, between: skip", []string{
+			"line 16", `the key "estimate" is gone`, "the mean of the posterior",
+		}},
+		{"another removed key", "between: skip", "prune: 1e-6, between: skip", []string{
+			`the key "prune" is gone`,
+		}},
+		{"unproved mechanism", "unproved: true, ", "", []string{
+			"release: mechanism laplace has no proof", "unproved: true",
+		}},
+		{
+			"unproved inference", "mechanism: laplace, inference: paper, unproved: true",
+			"inference: paper",
+			[]string{"release: inference paper has no proof"},
+		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
 		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},
-		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{"budget", "nothing would ever be released"}},
+		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{
+			"budget", "nothing would ever be released",
+		}},
 		{"budget without window", "window: 2h, ", "", []string{"window"}},
 		{"spent", "spent: predict", "spent: cry", []string{`"cry"`, "suppress"}},
-		{"too exact", "mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5", "mechanism: lattice, epsilon: 0.1234567891", []string{"epsilon", "decimals"}},
+		{
+			"too exact", "mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5",
+			"mechanism: lattice, epsilon: 0.1234567891",
+			[]string{"epsilon", "decimals"},
+		},
 		{"timestamp", "timestamp: step", "timestamp: day", []string{`timestamp "day"`, "exact"}},
 		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
 		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},
 		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
-		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{"line 20", "`7`", "a duration with its unit"}},
-		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{"`soon`", "a duration"}},
-		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{"max_interval"}},
+		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{
+			"line 20", "`7`", "a duration with its unit",
+		}},
+		{"duration of nonsense", "max_ahead: 2h", "max_ahead: soon", []string{
+			"`soon`", "a duration",
+		}},
+		{"negative duration", "max_interval: 20ms", "max_interval: -20ms", []string{
+			"max_interval",
+		}},
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},
-		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{"session_timeout"}},
-		{"fixes outside", "outside: clamp", "outside: keep", []string{"input", "clamp", "dead_letter"}},
+		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{
+			"session_timeout",
+		}},
+		{"fixes outside", "outside: clamp", "outside: keep", []string{
+			"input", "clamp", "dead_letter",
+		}},
 		{"negative ahead", "max_ahead: 2h", "max_ahead: -2h", []string{"max_ahead"}},
 		{"no brokers", "brokers: [one:9092, two:9092]", "brokers: []", []string{"brokers"}},
 		{"no group", "group: fleet", "group: ''", []string{"group"}},
 		{"no raw topic", "raw: fleet.raw", "raw: ''", []string{"topics.raw"}},
-		{"a topic twice", "changelog: fleet.changelog", "changelog: fleet.raw", []string{"fleet.raw", "own topic"}},
+		{"a topic twice", "changelog: fleet.changelog", "changelog: fleet.raw", []string{
+			"fleet.raw", "own topic",
+		}},
 		{"no model", "model: model.avro", "model: ''", []string{"model", "geodither train"}},
-		{"model missing", "model: model.avro", "model: gone.avro", []string{"model", "gone.avro", "no such file"}},
-		{"model garbage", "model: model.avro", "model: traces.csv", []string{"model", "traces.csv"}},
-		{"no key", "key_file: noise.key", "key_file: ''", []string{"key_file", "key new", files.KeyVariable}},
-		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{"key_file", "gone.key", "key new"}},
-		{"key short", "key_file: noise.key", "key_file: model.avro", []string{"key_file", "64 hexadecimal digits"}},
+		{"model missing", "model: model.avro", "model: gone.avro", []string{
+			"model", "gone.avro", "no such file",
+		}},
+		{"model garbage", "model: model.avro", "model: traces.csv", []string{
+			"model", "traces.csv",
+		}},
+		{"no key", "key_file: noise.key", "key_file: ''", []string{
+			"key_file", "key new", files.KeyVariable,
+		}},
+		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{
+			"key_file", "gone.key", "key new",
+		}},
+		{"key short", "key_file: noise.key", "key_file: model.avro", []string{
+			"key_file", "64 hexadecimal digits",
+		}},
 		{"no state", "state_dir: state", "state_dir: ''", []string{"state_dir"}},
-		{"a login in plain text", "group: fleet", "kafka: {sasl: {mechanism: PLAIN, username: u, password: p}}\ngroup: fleet", []string{"kafka.sasl: PLAIN", "set kafka.tls"}},
-		{"an authority missing", "group: fleet", "kafka: {tls: {ca_file: gone.crt}}\ngroup: fleet", []string{"kafka.tls.ca_file: open", "gone.crt", "name an existing file"}},
-		{"a password in the wrong line", "group: fleet", "kafka: {sasl: hunter2}\ngroup: fleet", []string{"line 2: a single value cannot be used here: write settings below it"}},
-		{"a variable that is not there", "group: fleet", "kafka: {client_id: \"${GEODITHER_NOWHERE}\"}\ngroup: fleet", []string{"the environment has no variable GEODITHER_NOWHERE", "$${GEODITHER_NOWHERE}"}},
-		{"level", "level: debug", "level: loud", []string{"log.level", "debug, info, warn or error"}},
+		{
+			"a login in plain text", "group: fleet",
+			"kafka: {sasl: {mechanism: PLAIN, username: u, password: p}}\ngroup: fleet",
+			[]string{"kafka.sasl: PLAIN", "set kafka.tls"},
+		},
+		{
+			"an authority missing", "group: fleet",
+			"kafka: {tls: {ca_file: gone.crt}}\ngroup: fleet",
+			[]string{"kafka.tls.ca_file: open", "gone.crt", "name an existing file"},
+		},
+		{
+			"a password in the wrong line", "group: fleet", "kafka: {sasl: hunter2}\ngroup: fleet",
+			[]string{"line 2: a single value cannot be used here: write settings below it"},
+		},
+		{
+			"a variable that is not there", "group: fleet",
+			"kafka: {client_id: \"${GEODITHER_NOWHERE}\"}\ngroup: fleet",
+			[]string{"the environment has no variable GEODITHER_NOWHERE", "$${GEODITHER_NOWHERE}"},
+		},
+		{"level", "level: debug", "level: loud", []string{
+			"log.level", "debug, info, warn or error",
+		}},
 		{"format", "format: json", "format: xml", []string{"log.format", "text or json"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -234,12 +320,14 @@ func TestWrongConfig(t *testing.T) {
 			}
 			r := call(t, "run", "-c", write(t, dir, "wrong.yml", text))
 			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
-			if strings.Contains(r.err, "struct {") || strings.Contains(r.err, "main.") || strings.Contains(r.err, "time.Duration") {
+			if strings.Contains(r.err, "struct {") || strings.Contains(r.err, "main.") ||
+				strings.Contains(r.err, "time.Duration") {
 				t.Errorf("%q speaks of Go's types", r.err)
 			}
 		})
 	}
-	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitUsage, "gone.yml", "deploy/geodither.yml")
+	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitUsage,
+		"gone.yml", "deploy/geodither.yml")
 	requireMessage(t, call(t, "run", "-c", dir), cli.ExitUsage, dir)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("a wrong config made a state folder")
@@ -249,8 +337,10 @@ func TestWrongConfig(t *testing.T) {
 // TestEverythingWrongAtOnce: what can be said in one go is.
 func TestEverythingWrongAtOnce(t *testing.T) {
 	dir, _ := configDir(t, complete)
-	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1", "raw: fleet.raw", "raw: ''").Replace(complete)
-	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), cli.ExitUsage, "group", "topics.raw", "epsilon")
+	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1",
+		"raw: fleet.raw", "raw: ''").Replace(complete)
+	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), cli.ExitUsage,
+		"group", "topics.raw", "epsilon")
 }
 
 // TestConfigModels: a schedule in place of the model, and users' own models beside one.
@@ -258,7 +348,8 @@ func TestConfigModels(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	townVersions(t, dir)
 	load := func(model string) (service.Options, error) {
-		o, _, err := config.Service(write(t, dir, "geodither.yml", strings.Replace(complete, "model: model.avro", model, 1)))
+		o, _, err := config.Service(write(t, dir, "geodither.yml",
+			strings.Replace(complete, "model: model.avro", model, 1)))
 		return o, err
 	}
 	plain, err := load("model: second.avro")
@@ -266,7 +357,8 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, err := load("model: second.avro\npersonal: own\npersonal_cache_mib: 3")
-	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() || bytes.Equal(own.Fingerprint(), plain.Fingerprint()) {
+	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() ||
+		bytes.Equal(own.Fingerprint(), plain.Fingerprint()) {
 		t.Errorf("with users' own models: %v, %v", own.Personals, err)
 	}
 	if plain.Personals != nil || plain.Watch != nil || plain.Later != nil {
@@ -277,12 +369,15 @@ func TestConfigModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := load("models: schedule.yml")
-	if err != nil || len(o.Later) != 1 || o.Watch == nil || !bytes.Equal(o.Fingerprint(), one.Fingerprint()) {
+	if err != nil || len(o.Later) != 1 || o.Watch == nil ||
+		!bytes.Equal(o.Fingerprint(), one.Fingerprint()) {
 		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
 	}
 	for want, model := range map[string]string{
-		"exclude each other": "model: model.avro\nmodels: schedule.yml", "each version names its own": "models: schedule.yml\npersonal: own",
-		"nothing.yml": "models: nothing.yml", "personal_cache_mib": "model: model.avro\npersonal_cache_mib: -1",
+		"exclude each other":         "model: model.avro\nmodels: schedule.yml",
+		"each version names its own": "models: schedule.yml\npersonal: own",
+		"nothing.yml":                "models: nothing.yml",
+		"personal_cache_mib":         "model: model.avro\npersonal_cache_mib: -1",
 	} {
 		if _, err := load(model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v does not say %q", model, err, want)
@@ -299,7 +394,10 @@ func TestEachErrorHasALine(t *testing.T) {
 		want   []string
 	}{
 		"values": {
-			[]string{"group: fleet\n", "group: ''\n", "mechanism: laplace", "mechanism: gauss", "epsilon: 0.5", "epsilon: -1", "max_ahead: 2h", "max_ahead: -2h"},
+			[]string{
+				"group: fleet\n", "group: ''\n", "mechanism: laplace", "mechanism: gauss",
+				"epsilon: 0.5", "epsilon: -1", "max_ahead: 2h", "max_ahead: -2h",
+			},
 			[]string{"group: ", "max_ahead: ", "release: mechanism", "release: epsilon -1"},
 		},
 		"release": {

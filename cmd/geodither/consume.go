@@ -63,7 +63,9 @@ why it was refused. Its content is not in it.`,
 			if err != nil {
 				return err
 			}
-			source := topics.Tail{Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow}
+			source := topics.Tail{
+				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
+			}
 			return consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
 		},
 	}
@@ -79,7 +81,8 @@ why it was refused. Its content is not in it.`,
 // consumeTopic prints a topic's records. It leaves complete output behind, also when it is
 // interrupted. It says on log if there was no record, since the output may not show that.
 func consumeTopic(
-	ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer, log io.Writer,
+	ctx context.Context, source topics.Tail, printer records.Printer,
+	buffered *bufio.Writer, log io.Writer,
 ) error {
 	read := 0
 	err := source.Run(ctx, func(_ int32, r consumer.Record) error {
@@ -93,8 +96,8 @@ func consumeTopic(
 		return nil
 	})
 	if err == nil && read == 0 {
-		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow waits for some\n",
-			source.Topic)
+		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow "+
+			"waits for some\n", source.Topic)
 	}
 	return errors.Join(err, printer.Close(), buffered.Flush())
 }

@@ -99,7 +99,10 @@ func newCrashWorld(t *testing.T) *crashWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &crashWorld{dir: t.TempDir(), addr: addr, prefix: prefix, client: kafkaconn.NewClient(strings.Split(addr, ","))}
+	w := &crashWorld{
+		dir: t.TempDir(), addr: addr, prefix: prefix,
+		client: kafkaconn.NewClient(strings.Split(addr, ",")),
+	}
 	if w.model, err = fleet.SampleModel(fixes); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +145,8 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 			t.Fatal(err)
 		}
 		if n++; n%100 == 0 {
-			if err := f.Add(t.Context(), []byte(fix.UserID), value[:len(value)-3], fix.Timestamp); err != nil {
+			if err := f.Add(t.Context(), []byte(fix.UserID), value[:len(value)-3],
+				fix.Timestamp); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +160,9 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 // serve runs the service under a name until it has answered all that was fed.
 // With between, it is killed after a part of the work, between is called, and it
 // is started again, four times.
-func (w *crashWorld) serve(t *testing.T, name string, fed int64, between func(round int, stateDir string)) {
+func (w *crashWorld) serve(
+	t *testing.T, name string, fed int64, between func(round int, stateDir string),
+) {
 	t.Helper()
 	stateDir := filepath.Join(w.dir, name+"-state")
 	config := filepath.Join(w.dir, name+".yml")
@@ -180,7 +186,8 @@ session_timeout: 2s
 		w.await(t, service, name, fed*int64(round)/(rounds+1))
 		service.kill(t)
 		if w.answered(t, name) >= fed {
-			t.Fatalf("round %d: all %d records were answered before the kill; the test shows nothing", round, fed)
+			t.Fatalf("round %d: all %d records were answered before the kill; the test "+
+				"shows nothing", round, fed)
 		}
 		between(round, stateDir)
 	}
@@ -197,7 +204,10 @@ type process struct {
 
 func (w *crashWorld) start(t *testing.T, config string) *process {
 	t.Helper()
-	p := &process{cmd: exec.CommandContext(t.Context(), os.Args[0], "run", "-c", config), log: new(bytes.Buffer)}
+	p := &process{
+		cmd: exec.CommandContext(t.Context(), os.Args[0], "run", "-c", config),
+		log: new(bytes.Buffer),
+	}
 	p.cmd.Env = append(os.Environ(), "GEODITHER_TEST_COMMAND=1")
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
@@ -273,7 +283,9 @@ func (w *crashWorld) readIfThere(t *testing.T, topic string, uncommitted bool) m
 	lines := map[int32][]line{}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := topics.Tail{Client: w.client, Topic: w.prefix + topic, Uncommitted: uncommitted}.Run(ctx, func(p int32, r consumer.Record) error {
+	err := topics.Tail{
+		Client: w.client, Topic: w.prefix + topic, Uncommitted: uncommitted,
+	}.Run(ctx, func(p int32, r consumer.Record) error {
 		lines[p] = append(lines[p], line{string(r.Key), string(r.Value), r.Timestamp})
 		return nil
 	})
@@ -312,7 +324,8 @@ func requireNoOther(t *testing.T, committed, uncommitted map[int32][]line) {
 		}
 		for i, l := range lines {
 			if !known[l] {
-				t.Fatalf("partition %d: a read_uncommitted reader sees another release in record %d", p, i)
+				t.Fatalf("partition %d: a read_uncommitted reader sees another release "+
+					"in record %d", p, i)
 			}
 		}
 		aborted += len(lines) - len(committed[p])

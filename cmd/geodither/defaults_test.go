@@ -16,13 +16,17 @@ func TestRemovedNameTheirDefaults(t *testing.T) {
 	for name, value := range map[string]any{
 		"min-cells":   fmt.Sprintf("at least %d cells", mechanism.DefaultMinCells),
 		"subdivision": fmt.Sprintf("always has %d steps", law.DefaultSubdivision),
-		"prune":       fmt.Sprintf("a posterior mass of %s", strings.Replace(fmt.Sprint(mechanism.DefaultPrune), "e-07", "e-7", 1)),
-		"max-gap":     fmt.Sprintf("after %d steps", mechanism.DefaultMaxGap),
+		"prune": fmt.Sprintf("a posterior mass of %s",
+			strings.Replace(fmt.Sprint(mechanism.DefaultPrune), "e-07", "e-7", 1)),
+		"max-gap": fmt.Sprintf("after %d steps", mechanism.DefaultMaxGap),
 	} {
 		words := []string{name + " is gone", fmt.Sprint(value)}
-		requireMessage(t, call(t, "audit", "--model", model, "--"+name, "1"), cli.ExitUsage, words...)
+		requireMessage(t, call(t, "audit", "--model", model, "--"+name, "1"),
+			cli.ExitUsage, words...)
 		key := strings.ReplaceAll(name, "-", "_")
 		words[0] = fmt.Sprintf("the key %q is gone", key)
-		requireMessage(t, call(t, append([]string{"audit"}, withConfig(t, "release: {"+key+": 1}")...)...), cli.ExitUsage, words...)
+		requireMessage(t, call(t, append([]string{"audit"},
+			withConfig(t, "release: {"+key+": 1}")...)...),
+			cli.ExitUsage, words...)
 	}
 }

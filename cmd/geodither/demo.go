@@ -44,9 +44,11 @@ Contains public sector information licensed under the Open Government Licence v3
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.once, "once", false, "feed the sample as fast as it goes, print a report, and fail if a record is missing or double")
+	flags.BoolVar(&f.once, "once", false, "feed the sample as fast as it goes, print a report, "+
+		"and fail if a record is missing or double")
 	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
-	flags.IntVar(&f.vehicles, "vehicles", 0, "add this many simulated vehicles that move by the model")
+	flags.IntVar(&f.vehicles, "vehicles", 0,
+		"add this many simulated vehicles that move by the model")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
 	f.settings.RegisterConfig(flags, "release")
 	f.settings.RegisterMechanism(flags)

@@ -34,8 +34,9 @@ func demoOnce(t *testing.T, more ...string) demo.Report {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"records_in", "records_out", "dead_letters", "users", "releases", "repeats", "late", "location_set_mean",
-		"drift_ratio", "rmse_release_m", "rmse_estimate_m", "rmse_blind_m", "events_per_second",
+		"records_in", "records_out", "dead_letters", "users", "releases",
+		"repeats", "late", "location_set_mean", "drift_ratio", "rmse_release_m", "rmse_estimate_m",
+		"rmse_blind_m", "events_per_second",
 	} {
 		if _, ok := fields[name].(float64); !ok {
 			t.Errorf("the report's %s is %v, want a number", name, fields[name])
@@ -44,7 +45,8 @@ func demoOnce(t *testing.T, more ...string) demo.Report {
 	if strings.Contains(r.err, "\x1b") {
 		t.Errorf("escape codes without a terminal: %q", r.err)
 	}
-	if report.RecordsOut != report.RecordsIn-report.DeadLetters-report.Silent || report.RecordsOut != report.Releases+report.Repeats+report.Predictions {
+	if report.RecordsOut != report.RecordsIn-report.DeadLetters-report.Silent ||
+		report.RecordsOut != report.Releases+report.Repeats+report.Predictions {
 		t.Errorf("the report does not add up: %+v", report)
 	}
 	return report
@@ -56,10 +58,12 @@ func TestDemoOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if one.RecordsIn != int64(len(fixes))+3 || one.DeadLetters != 3 || one.Users != 8 || one.Late != 0 {
+	if one.RecordsIn != int64(len(fixes))+3 || one.DeadLetters != 3 ||
+		one.Users != 8 || one.Late != 0 {
 		t.Errorf("the sample's %d fixes and 3 broken records gave %+v", len(fixes), one)
 	}
-	if one.RMSEEstimateM <= 0 || one.RMSEEstimateM >= one.RMSEReleaseM || one.RMSEEstimateM >= one.RMSEBlindM || one.LocationSetMean < 1 {
+	if one.RMSEEstimateM <= 0 || one.RMSEEstimateM >= one.RMSEReleaseM ||
+		one.RMSEEstimateM >= one.RMSEBlindM || one.LocationSetMean < 1 {
 		t.Errorf("the estimate should beat the release and the blind one: %+v", one)
 	}
 	if raceDetector {
@@ -101,7 +105,9 @@ func TestDemoRules(t *testing.T) {
 	if r.Predictions == 0 || r.Silent == 0 || r.Releases != 8*10 || r.EpsilonSpent != 8*40 {
 		t.Errorf("an interval and a budget of ten releases for eight buses gave %+v", r)
 	}
-	if r := demoOnce(t, withConfig(t, "release: {same_step: drop, budget: none}")...); r.Repeats != 0 || r.Silent == 0 || r.RecordsOut != r.Releases {
+	if r := demoOnce(
+		t, withConfig(t, "release: {same_step: drop, budget: none}")...); r.Repeats != 0 ||
+		r.Silent == 0 || r.RecordsOut != r.Releases {
 		t.Errorf("without further reports of a step: %+v", r)
 	}
 }
@@ -113,7 +119,11 @@ func TestDemoText(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	out := succeed(t, "demo", "--once").out
-	for _, word := range []string{"1536 records in, 1533 out, 3 dead letters: each fix answered exactly once", "consume --brokers 127.0.0.1:", "|ΔX|", "blind", "budget    none: these traces are public", "Σε per user: ", "As fast as it goes: "} {
+	for _, word := range []string{
+		"1536 records in, 1533 out, 3 dead letters: each fix answered exactly once",
+		"consume --brokers 127.0.0.1:", "|ΔX|", "blind", "budget    none: these traces are public",
+		"Σε per user: ", "As fast as it goes: ",
+	} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the report does not say %q:\n%s", word, out)
 		}
@@ -127,17 +137,21 @@ func TestDemoInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	b := start(t, nil, "demo")
-	eventually(t, "a line of the view", func() bool { return strings.Contains(b.out.String(), "  releases ") })
+	eventually(t, "a line of the view",
+		func() bool { return strings.Contains(b.out.String(), "  releases ") })
 	if code := b.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
-	if out := b.out.String(); strings.Contains(out, "exactly once") || !strings.Contains(out, "interrupted") {
+	if out := b.out.String(); strings.Contains(out, "exactly once") ||
+		!strings.Contains(out, "interrupted") {
 		t.Errorf("the report of an interrupted demo:\n%s", out)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	out, log := new(shared), new(shared)
 	go func() {
-		eventually(t, "the beginning", func() bool { return strings.Contains(log.String(), "consume --brokers") })
+		eventually(t, "the beginning", func() bool {
+			return strings.Contains(log.String(), "consume --brokers")
+		})
 		cancel()
 	}()
 	err := demo.Run(ctx, demo.Options{

@@ -22,11 +22,14 @@ func TestDocumentedCommands(t *testing.T) {
 	texts := map[string]string{}
 	for _, name := range []string{
 		"README.md", "cmd/geodither/COMMANDS.md", "deploy/OPERATING.md", "mechanism/GUARANTEES.md",
-		"mechanism/evaluation/RESULTS.md", "schemas/CONSUMERS.md", "schemas/REASONS.md", "schemas/RECORDS.md",
+		"mechanism/evaluation/RESULTS.md", "schemas/CONSUMERS.md", "schemas/REASONS.md",
+		"schemas/RECORDS.md",
 	} {
 		texts[name] = fenced(read(t, filepath.Join(root, name)))
 	}
-	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) { texts[cmd.CommandPath()+" --help"] = cmd.Example })
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
+		texts[cmd.CommandPath()+" --help"] = cmd.Example
+	})
 	for _, pattern := range []string{"deploy/*.yml", "deploy/*/*.yml", "docker-compose.yml"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
@@ -49,7 +52,8 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 	}
-	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 6 || found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
+	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 6 ||
+		found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
 	}
 }
@@ -58,7 +62,8 @@ func TestDocumentedCommands(t *testing.T) {
 func TestReadmeLength(t *testing.T) {
 	const most = 1300
 	if words := len(strings.Fields(read(t, filepath.Join(root, "README.md")))); words > most {
-		t.Errorf("the README has %d words, at most %d: move some to the folder they govern", words, most)
+		t.Errorf("the README has %d words, at most %d: move some to the folder they govern",
+			words, most)
 	}
 }
 
@@ -89,7 +94,9 @@ func TestPlantedCommands(t *testing.T) {
 			t.Errorf("%q: %v, want it to parse: %v", text, err, want)
 		}
 	}
-	for text, want := range map[string]bool{"geodither train": true, "geodither trian": false, "geodither train --boxes": false} {
+	for text, want := range map[string]bool{
+		"geodither train": true, "geodither trian": false, "geodither train --boxes": false,
+	} {
 		if err := exists(commandLines(text)[0]); (err == nil) != want {
 			t.Errorf("%q: %v, want it to exist: %v", text, err, want)
 		}
@@ -105,7 +112,8 @@ func fenced(text string) string {
 		all.WriteString(block[1])
 	}
 	// Commands within a sentence, in backquotes, if they have arguments.
-	for _, span := range regexp.MustCompile("`(geodither [a-z][^`\n]*)`").FindAllStringSubmatch(text, -1) {
+	for _, span := range regexp.MustCompile(
+		"`(geodither [a-z][^`\n]*)`").FindAllStringSubmatch(text, -1) {
 		all.WriteString(span[1] + "\n")
 	}
 	return all.String()
@@ -114,15 +122,17 @@ func fenced(text string) string {
 // quoted returns the commands that a YAML file names in quotes.
 func quoted(text string) string {
 	var all strings.Builder
-	for _, span := range regexp.MustCompile(`"(geodither [a-z][^"\n]*)"`).FindAllStringSubmatch(text, -1) {
+	for _, span := range regexp.MustCompile(
+		`"(geodither [a-z][^"\n]*)"`).FindAllStringSubmatch(text, -1) {
 		all.WriteString(span[1] + "\n")
 	}
 	return all.String()
 }
 
 var (
-	invocation = regexp.MustCompile(`(?m)(?:^|[|;&)]\s*|\s)(?:\./|bin/)?geodither +([a-z-][^|;&\n]*)`)
-	word       = regexp.MustCompile(`"[^"]*"|\S+`)
+	invocation = regexp.MustCompile(
+		`(?m)(?:^|[|;&)]\s*|\s)(?:\./|bin/)?geodither +([a-z-][^|;&\n]*)`)
+	word = regexp.MustCompile(`"[^"]*"|\S+`)
 )
 
 // commandLines returns the arguments of each call of geodither in a shell text.
@@ -131,7 +141,8 @@ func commandLines(text string) (lines [][]string) {
 	for _, call := range invocation.FindAllStringSubmatch(text, -1) {
 		var args []string
 		for _, arg := range word.FindAllString(call[1], -1) {
-			if strings.HasPrefix(arg, "#") || strings.HasPrefix(arg, ">") || strings.HasPrefix(arg, "<") {
+			if strings.HasPrefix(arg, "#") || strings.HasPrefix(arg, ">") ||
+				strings.HasPrefix(arg, "<") {
 				break
 			}
 			args = append(args, strings.Trim(arg, `"`))

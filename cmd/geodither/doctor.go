@@ -29,8 +29,9 @@ func newDoctor(std cli.Streams) *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "doctor -c FILE",
-		Short: "Check a config, its model and key, the brokers and topics, and what error to expect",
+		Use: "doctor -c FILE",
+		Short: "Check a config, its model and key, the brokers and topics, and what " +
+			"error to expect",
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
 state folder, each broker, the topics with their partitions and settings, the last raw records, the
 group, the settings of running instances, and whether the changelog holds the account of ε of
@@ -51,7 +52,10 @@ The exit code is 1 if something would stop the service or keep it from publishin
 				d.out, d.over = std.Out, func() bool { return ctx.Err() != nil }
 			}
 			// A model may be large, and the doctor changes nothing that could stay half done.
-			if err := cli.Interruptibly(ctx, func() error { d.examine(ctx, config, bar); return ctx.Err() }); err != nil {
+			if err := cli.Interruptibly(ctx, func() error {
+				d.examine(ctx, config, bar)
+				return ctx.Err()
+			}); err != nil {
 				d.leave()
 				return err
 			}
@@ -60,7 +64,8 @@ The exit code is 1 if something would stop the service or keep it from publishin
 				return err
 			}
 			if n := d.count(doctor.Failure); n > 0 {
-				return fmt.Errorf("%d of %d checks failed: the service would not work with this config", n, len(d.findings))
+				return fmt.Errorf("%d of %d checks failed: the service would not work with "+
+					"this config", n, len(d.findings))
 			}
 			return nil
 		},
@@ -122,7 +127,8 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	}
 	d.add("config", doctor.OK, "%s can be read", path)
 	m := options.Model
-	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v", m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
+	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v",
+		m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	if text := file.Release.ProofAdvice(); text != "" {
 		d.add("proof", doctor.Warning, "%s", text)
 	}
@@ -152,15 +158,18 @@ func (d *checkup) key(key noise.Key, path string) {
 	today := noise.DayAt(time.Now().UnixMilli())
 	switch first := key.FirstDay(); {
 	case key.Whole():
-		d.add("key days", doctor.OK, "all: whoever has this key can take the noise off everything that was ever published under it. "+
-			"\"geodither key export --until DAY\" makes one without the past")
+		d.add("key days", doctor.OK, "all: whoever has this key can take the noise off "+
+			"everything that was ever published under it. \"geodither key export --until DAY\" "+
+			"makes one without the past")
 	case first > today:
-		d.add("key days", doctor.Failure, "from %v on, and today is %v: every fix until then would be refused (key_destroyed)", first, today)
+		d.add("key days", doctor.Failure, "from %v on, and today is %v: every fix until then "+
+			"would be refused (key_destroyed)", first, today)
 	case first == today:
-		d.add("key days", doctor.Warning, "from %v on, which is today: fixes of yesterday that come late are refused (key_destroyed)", first)
+		d.add("key days", doctor.Warning, "from %v on, which is today: fixes of yesterday that "+
+			"come late are refused (key_destroyed)", first)
 	default:
-		d.add("key days", doctor.OK, "from %v on: fixes of earlier days are refused (key_destroyed), and releases of them cannot be "+
-			"replayed or verified", first)
+		d.add("key days", doctor.OK, "from %v on: fixes of earlier days are refused "+
+			"(key_destroyed), and releases of them cannot be replayed or verified", first)
 	}
 }
 
@@ -184,7 +193,8 @@ func (d *checkup) starts(later []*engine.Version) {
 func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Progress) {
 	bar.Announce("simulating what error to expect ...")
 	bar.Phase("simulating", nil)
-	x, err := expect.Simulate(ctx, o.Model, o.Release, expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
+	x, err := expect.Simulate(ctx, o.Model, o.Release,
+		expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
 	if err != nil {
 		d.add("expectation", doctor.Failure, "%v", err)
 		return
@@ -195,8 +205,10 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	if !s.WorthIt() {
 		level = doctor.Warning
 	}
-	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); Σε up to %s an hour, %s a day for each user",
-		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
+	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); "+
+		"Σε up to %s an hour, %s a day for each user",
+		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour),
+		cli.Sum(s.EpsilonDay))
 }
 
 func (d *checkup) count(level string) (n int) {

@@ -48,19 +48,24 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 // TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the
 // context whatever it is at.
 func TestDoctorShowsProgress(t *testing.T) {
-	o := service.Options{Settings: engine.Settings{Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01}}}
+	o := service.Options{Settings: engine.Settings{
+		Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01},
+	}}
 	out := new(bytes.Buffer)
-	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) }, func() int { return 100 })
+	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) },
+		func() int { return 100 })
 	d := checkup{}
 	d.simulate(t.Context(), o, bar)
-	if d.expected == nil || !strings.Contains(out.String(), "simulating [....................]   0 %  1 of 12000 steps") {
+	if d.expected == nil || !strings.Contains(out.String(),
+		"simulating [....................]   0 %  1 of 12000 steps") {
 		t.Errorf("it shows %q", out)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, config := configDir(t, complete)
 	var printed, log bytes.Buffer
-	if code := run(ended, []string{"doctor", "-c", config}, cli.Streams{In: strings.NewReader(""), Out: &printed, Err: &log}); code == cli.ExitDone {
+	if code := run(ended, []string{"doctor", "-c", config},
+		cli.Streams{In: strings.NewReader(""), Out: &printed, Err: &log}); code == cli.ExitDone {
 		t.Errorf("interrupted, it exits with %d and prints %q", code, &printed)
 	}
 }
@@ -83,7 +88,8 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	dir, config := configDir(t, text(""))
 	fresh, found := examine(t, config)
 	if !fresh.OK || strings.Count(found["topic ok"], "run will make it") != 3 ||
-		!strings.Contains(found["topic warning"], "run will make it, empty, with 2 partitions") || fresh.Expected == nil || fresh.Expected.Blind.Mean <= 0 {
+		!strings.Contains(found["topic warning"], "run will make it, empty, with 2 partitions") ||
+		fresh.Expected == nil || fresh.Expected.Blind.Mean <= 0 {
 		t.Errorf("before anything is there: %+v", fresh)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
@@ -94,47 +100,71 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 	}
 
 	service := start(t, nil, "run", "-c", config)
-	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
+	eventually(t, "the topics", func() bool {
+		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
+	})
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
 	eventually(t, "records", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out, "\n") >= len(towntest.Fixes())
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
+			"\n") >= len(towntest.Fixes())
 	})
 	service.stop(t)
 	report, found := examine(t, config)
-	if !report.OK || !strings.Contains(found["raw records ok"], "can be used") || !strings.Contains(found["group ok"], "g has begun") || found["changelog ok"] == "" {
+	if !report.OK || !strings.Contains(found["raw records ok"], "can be used") ||
+		!strings.Contains(found["group ok"], "g has begun") || found["changelog ok"] == "" {
 		t.Errorf("after a run: %+v", report)
 	}
 	for what, c := range map[string]struct{ old, new, finding, word string }{
-		"encoding":      {"key_file:", "encoding: {raw: json}\nkey_file:", "raw records failure", "encoding.raw"},
-		"settings":      {"epsilon: 2", "epsilon: 3", "changelog warning", "other settings"},
-		"no topic":      {"raw: raw, sanitized: out, create: true", "raw: raw, sanitized: gone", "topic failure", "gone is missing"},
-		"partitions":    {"sanitized: out, create: true", "sanitized: other, create: false", "topic failure", "other has 3 partitions"},
-		"not compacted": {"create: true", "changelog: plain, create: true", "topic failure", "cleanup.policy"},
-		"no broker":     {"brokers: [", "brokers: [\"127.0.0.1:1\", ", "broker warning", "127.0.0.1:1 does not answer"},
-		"worthless":     {"epsilon: 2", "epsilon: 0.01", "expectation warning", "blind"},
-		"a file":        {"state_dir: state", "state_dir: traces.csv/state", "state_dir failure", "no folder"},
-		"config":        {"epsilon: 2", "epsilon: -2", "config failure", "epsilon"},
+		"encoding": {
+			"key_file:", "encoding: {raw: json}\nkey_file:", "raw records failure", "encoding.raw",
+		},
+		"settings": {"epsilon: 2", "epsilon: 3", "changelog warning", "other settings"},
+		"no topic": {
+			"raw: raw, sanitized: out, create: true", "raw: raw, sanitized: gone", "topic failure",
+			"gone is missing",
+		},
+		"partitions": {
+			"sanitized: out, create: true", "sanitized: other, create: false", "topic failure",
+			"other has 3 partitions",
+		},
+		"not compacted": {
+			"create: true", "changelog: plain, create: true", "topic failure", "cleanup.policy",
+		},
+		"no broker": {
+			"brokers: [", "brokers: [\"127.0.0.1:1\", ", "broker warning",
+			"127.0.0.1:1 does not answer",
+		},
+		"worthless": {"epsilon: 2", "epsilon: 0.01", "expectation warning", "blind"},
+		"a file": {
+			"state_dir: state", "state_dir: traces.csv/state", "state_dir failure", "no folder",
+		},
+		"config": {"epsilon: 2", "epsilon: -2", "config failure", "epsilon"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			switch what {
 			case "partitions":
-				succeed(t, "produce", "--brokers", broker, "--topic", "other", "--create", "3", filepath.Join(dir, "traces.csv"))
+				succeed(t, "produce", "--brokers", broker, "--topic", "other", "--create", "3",
+					filepath.Join(dir, "traces.csv"))
 			case "not compacted":
-				succeed(t, "produce", "--brokers", broker, "--topic", "plain", "--create", "2", filepath.Join(dir, "traces.csv"))
+				succeed(t, "produce", "--brokers", broker, "--topic", "plain", "--create", "2",
+					filepath.Join(dir, "traces.csv"))
 			}
 			changed := strings.Replace(text(""), c.old, c.new, 1)
 			if changed == text("") {
 				t.Fatal("the config was not changed")
 			}
 			report, found := examine(t, write(t, dir, "changed.yml", changed))
-			if !strings.Contains(found[c.finding], c.word) || report.OK != !strings.HasSuffix(c.finding, "failure") {
+			if !strings.Contains(found[c.finding], c.word) ||
+				report.OK != !strings.HasSuffix(c.finding, "failure") {
 				t.Errorf("no %s with %q: %+v", c.finding, c.word, report.Findings)
 			}
 		})
 	}
 	t.Run("no broker at all", func(t *testing.T) {
-		_, found := examine(t, write(t, dir, "away.yml", strings.Replace(text(""), broker, "127.0.0.1:1", 1)))
-		if !strings.Contains(found["broker failure"], "is Kafka running") || found["expectation ok"] != "" {
+		_, found := examine(t, write(t, dir, "away.yml",
+			strings.Replace(text(""), broker, "127.0.0.1:1", 1)))
+		if !strings.Contains(found["broker failure"], "is Kafka running") ||
+			found["expectation ok"] != "" {
 			t.Errorf("found %v", found)
 		}
 	})
@@ -143,12 +173,15 @@ release: {epsilon: 2, delta: 0.02, budget: none}
 			t.Fatal(err)
 		}
 		out := succeed(t, "doctor", "-c", config).out
-		for _, word := range []string{"ok       broker", "warning  key", "chmod 600", "expected error with lattice, ε = 2"} {
+		for _, word := range []string{
+			"ok       broker", "warning  key", "chmod 600", "expected error with lattice, ε = 2",
+		} {
 			if !strings.Contains(out, word) {
 				t.Errorf("no %q in\n%s", word, out)
 			}
 		}
-		if secret := strings.TrimSpace(read(t, filepath.Join(dir, "noise.key"))); strings.Contains(out, secret) {
+		if secret := strings.TrimSpace(
+			read(t, filepath.Join(dir, "noise.key"))); strings.Contains(out, secret) {
 			t.Error("the doctor prints the key")
 		}
 	})
@@ -175,9 +208,9 @@ func TestDoctorWarnsWithoutProof(t *testing.T) {
 		"unproved: true":                   {"every setting of release has a proof: remove it"},
 		"mechanism: lattice":               nil,
 	} {
-		_, config := configDir(t, "brokers: ['127.0.0.1:1']\ngroup: g\ntopics: {raw: raw, sanitized: out}\n"+
-			"model: model.avro\nkey_file: noise.key\nstate_dir: state\n"+
-			"release: {"+settings+", epsilon: 1, delta: .01, budget: none}\n")
+		_, config := configDir(t, "brokers: ['127.0.0.1:1']\ngroup: g\n"+
+			"topics: {raw: raw, sanitized: out}\nmodel: model.avro\nkey_file: noise.key\n"+
+			"state_dir: state\nrelease: {"+settings+", epsilon: 1, delta: .01, budget: none}\n")
 		_, found := examine(t, config)
 		if warned := found["proof warning"] != ""; warned != (words != nil) {
 			t.Errorf("%s: warned %t: %v", settings, warned, found)

@@ -71,8 +71,10 @@ trace of one person, so the folder is for your eyes only, unless the data are op
 	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate},
 		"`NAMES` of what is measured besides, with commas")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and the pieces that it is made of")
-	flags.BoolVar(&f.quick, "quick", false, "few users, runs and parameters: a first look, with wide bands")
-	flags.IntVar(&f.vehicles, "vehicles", 0, "number of vehicles in the largest fleet; 0: 1000, with --quick 100")
+	flags.BoolVar(&f.quick, "quick", false,
+		"few users, runs and parameters: a first look, with wide bands")
+	flags.IntVar(&f.vehicles, "vehicles", 0,
+		"number of vehicles in the largest fleet; 0: 1000, with --quick 100")
 	flags.Lookup("experiment").DefValue = "all"
 	flags.Lookup("also").DefValue = study.AlsoEstimate
 	cli.Required(cmd, "out")
@@ -143,7 +145,10 @@ func (f *evaluateFlags) prepare(sets []datasets.Set, std cli.Streams) error {
 }
 
 // carry measures what is missing and writes the report.
-func (f *evaluateFlags) carry(ctx context.Context, plan *study.Study, chosen []study.Experiment, bar *cli.Progress, std cli.Streams) error {
+func (f *evaluateFlags) carry(
+	ctx context.Context, plan *study.Study, chosen []study.Experiment, bar *cli.Progress,
+	std cli.Streams,
+) error {
 	store := study.Folder(filepath.Join(f.out, "pieces"))
 	var last study.Progress
 	bar.Phase("measuring", nil)
@@ -158,12 +163,14 @@ func (f *evaluateFlags) carry(ctx context.Context, plan *study.Study, chosen []s
 	bar.Done()
 	if err != nil {
 		if ctx.Err() != nil {
-			fmt.Fprintf(std.Err, "%d of %d pieces are measured and kept in %s: the same command goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
+			fmt.Fprintf(std.Err, "%d of %d pieces are measured and kept in %s: the same command "+
+				"goes on from there\n", last.Kept+last.Finished, last.Pieces, f.out)
 		}
 		return files.Unwritten(f.out, err)
 	}
 	if last.Kept > 0 {
-		fmt.Fprintf(std.Err, "%d of %d pieces were measured before and are taken from %s\n", last.Kept, last.Pieces, f.out)
+		fmt.Fprintf(std.Err, "%d of %d pieces were measured before and are taken from %s\n",
+			last.Kept, last.Pieces, f.out)
 	}
 	bar.Phase("drawing", nil)
 	if err := report.Write(f.out, func() error { return ctx.Err() }); err != nil {

@@ -20,7 +20,10 @@ import (
 // default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
-	args := []string{"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet", "--vehicles", "50"}
+	args := []string{
+		"evaluate", "--quick", "--out", dir, "--experiment", "over-time,parameters,fleet",
+		"--vehicles", "50",
+	}
 	r := succeed(t, args...)
 	if !strings.Contains(r.out, "report.html") || r.err != "" {
 		t.Errorf("it says %q and %q", r.out, r.err)
@@ -28,11 +31,13 @@ func TestEvaluateSample(t *testing.T) {
 	golden(t, "testdata/evaluate.md", read(t, filepath.Join(dir, "report.md")))
 	golden(t, "testdata/evaluate.csv", read(t, filepath.Join(dir, "tables", "parameters.csv")))
 	for _, name := range []string{
-		"over-time-buses", "over-time-buses-map", "parameters-buses-popular", "parameters-buses-personal",
-		"fleet-buses-variation", "fleet-buses-top", "fleet-buses-rank", "fleet-buses-coverage",
+		"over-time-buses", "over-time-buses-map", "parameters-buses-popular",
+		"parameters-buses-personal", "fleet-buses-variation", "fleet-buses-top", "fleet-buses-rank",
+		"fleet-buses-coverage",
 	} {
 		for _, ending := range []string{".svg", ".png"} {
-			if info, err := os.Stat(filepath.Join(dir, "figures", name+ending)); err != nil || info.Size() < 5000 {
+			if info, err := os.Stat(filepath.Join(dir, "figures", name+ending)); err != nil ||
+				info.Size() < 5000 {
 				t.Errorf("no figure %s%s: %v", name, ending, err)
 			}
 		}
@@ -43,7 +48,8 @@ func TestEvaluateSample(t *testing.T) {
 	// Again: nothing is measured twice, and the report is the same.
 	before := read(t, filepath.Join(dir, "report.html"))
 	r = succeed(t, args...)
-	if !strings.Contains(r.err, "were measured before") || read(t, filepath.Join(dir, "report.html")) != before {
+	if !strings.Contains(r.err, "were measured before") ||
+		read(t, filepath.Join(dir, "report.html")) != before {
 		t.Errorf("the second report differs, or does not say what it took: %q", r.err)
 	}
 }
@@ -71,9 +77,11 @@ func TestEvaluateOwn(t *testing.T) {
 	dir := t.TempDir()
 	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	out := filepath.Join(dir, "out")
-	succeed(t, "evaluate", "--data", "town="+traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", "town="+towntest.Step, "--timestamps", "30",
+	succeed(t, "evaluate", "--data", "town="+traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", "town="+towntest.Step, "--timestamps", "30",
 		"--quick", "--experiment", "parameters", "--also", "lattice", "--out", out)
-	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(out, "tables", "parameters.csv")))).ReadAll()
+	rows, err := csv.NewReader(
+		strings.NewReader(read(t, filepath.Join(out, "tables", "parameters.csv")))).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +116,8 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 			if err := f.prepare([]datasets.Set{{}}, cli.Streams{Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told || !told && errs.Len() > 0 {
+			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told ||
+				!told && errs.Len() > 0 {
 				t.Errorf("%s: it says %q", folder, errs.String())
 			}
 		}
@@ -128,20 +137,25 @@ func TestEvaluateRefuses(t *testing.T) {
 		`"nonsense" is nothing`:            {"--also", "nonsense"},
 		"write NAME=PATH":                  {"--data", "traces.csv"},
 		"has no --box":                     {"--data", "fleet=traces.csv"},
-		"has no --step":                    {"--data", "fleet=traces.csv", "--box", towntest.Box, "--cell", towntest.Cell},
-		`"other=250m" is of a data set`:    {"--cell", "other=250m"},
-		"is no time":                       {"--step", "soon"},
-		"no number of timestamps":          {"--timestamps", "many"},
-		"names that set":                   {"--every-fix", "other"},
-		"more of people than of a fleet":   {"--vehicles", "3"},
-		"length":                           {"--cell", "250"},
+		"has no --step": {
+			"--data", "fleet=traces.csv", "--box", towntest.Box, "--cell", towntest.Cell,
+		},
+		`"other=250m" is of a data set`:  {"--cell", "other=250m"},
+		"is no time":                     {"--step", "soon"},
+		"no number of timestamps":        {"--timestamps", "many"},
+		"names that set":                 {"--every-fix", "other"},
+		"more of people than of a fleet": {"--vehicles", "3"},
+		"length":                         {"--cell", "250"},
 	} {
-		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...), cli.ExitUsage, message)
+		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...),
+			cli.ExitUsage, message)
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a wrong command makes a folder")
 	}
-	requireMessage(t, call(t, "evaluate", "--out", out, "--data", "geolife="+filepath.Join(t.TempDir(), "none")), cli.ExitFailed, "check the path")
+	requireMessage(t, call(t, "evaluate", "--out", out,
+		"--data", "geolife="+filepath.Join(t.TempDir(), "none")),
+		cli.ExitFailed, "check the path")
 }
 
 // TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
@@ -167,7 +181,8 @@ func TestEvaluateInterrupted(t *testing.T) {
 	f := evaluateFlags{out: t.TempDir()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.carry(ctx, study, chosen, cli.NewProgress(&errs, nil), std); err == nil || !strings.Contains(errs.String(), "0 of 3 pieces") {
+	if err := f.carry(ctx, study, chosen, cli.NewProgress(&errs, nil), std); err == nil ||
+		!strings.Contains(errs.String(), "0 of 3 pieces") {
 		t.Errorf("error %v, %q", err, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(f.out, "report.html")); err == nil {

@@ -21,7 +21,11 @@ func TestModelInspectExpects(t *testing.T) {
 	_, path := townFiles(t, t.TempDir())
 	args := []string{"model", "inspect", "--epsilon", "12", "--delta", "0.3", "--interval", "2m"}
 	text := succeed(t, append(args, path)...).out
-	for _, word := range []string{"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ", "100 simulated tracks of 2h0m0s, seed 1", "ε = 360 an hour, 8640 a day", "|ΔX|", "within 200 m"} {
+	for _, word := range []string{
+		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
+		"100 simulated tracks of 2h0m0s, seed 1", "ε = 360 an hour, 8640 a day", "|ΔX|",
+		"within 200 m",
+	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("no %q in:\n%s", word, text)
 		}
@@ -30,22 +34,30 @@ func TestModelInspectExpects(t *testing.T) {
 		t.Error("the same seed gives another text")
 	}
 	var s modelview.Summary
-	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", path)...).out), &s); err != nil || s.Expected == nil {
+	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", path)...).out),
+		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)
 	}
-	if e := s.Expected; e.Tracks != 100 || e.Released != .5 || e.EpsilonDay != 8640 || e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Across.Largest <= 1 {
+	if e := s.Expected; e.Tracks != 100 || e.Released != .5 || e.EpsilonDay != 8640 ||
+		e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Across.Largest <= 1 {
 		t.Errorf("expected %+v", e)
 	}
-	if plain := succeed(t, "model", "inspect", path).out; strings.Contains(plain, "expected error") {
+	if plain := succeed(t, "model", "inspect",
+		path).out; strings.Contains(plain, "expected error") {
 		t.Errorf("nobody has asked for what is expected:\n%s", plain)
 	}
-	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01", "--delta", "0.01", path).out; !strings.Contains(weak, "hardly better than publishing nothing") {
+	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01", "--delta", "0.01",
+		path).out; !strings.Contains(weak, "hardly better than publishing nothing") {
 		t.Errorf("a release that tells nothing is not called so:\n%s", weak)
 	}
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", path), cli.ExitUsage, "--epsilon and --delta belong together")
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01", "--interval", "90s", path), cli.ExitUsage, "whole multiple")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", path), cli.ExitUsage,
+		"--epsilon and --delta belong together")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01",
+		"--interval", "90s", path),
+		cli.ExitUsage, "whole multiple")
 	settings := withConfig(t, "release: {epsilon: 12, delta: 0.3, interval: 2m, budget: none}")
-	if same := succeed(t, append([]string{"model", "inspect", path}, settings...)...).out; same != text {
+	if same := succeed(t, append([]string{"model", "inspect", path},
+		settings...)...).out; same != text {
 		t.Errorf("the same settings from a config give\n%s\nnot\n%s", same, text)
 	}
 }
@@ -54,7 +66,9 @@ func TestModelInspectExpects(t *testing.T) {
 // there is a broker, and warns if the estimate is no better than without releases.
 func TestRunSaysWhatToExpect(t *testing.T) {
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
-		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1", "{mechanism: laplace", "{epsilon: "+epsilon+", delta: 0.1, budget: none} #").Replace(complete))
+		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
+			"{mechanism: laplace",
+			"{epsilon: "+epsilon+", delta: 0.1, budget: none} #").Replace(complete))
 		model, err := mobility.ReadModelFile(filepath.Join(dir, "model.avro"))
 		if err != nil {
 			t.Fatal(err)
@@ -75,10 +89,13 @@ func TestRunSaysWhatToExpect(t *testing.T) {
 			return strings.Contains(log, `"expected":`) && (worth || strings.Contains(log, warning))
 		})
 		b.stop(t)
-		want := fmt.Sprintf(`"expected":{"estimate_mean_m":%g,"blind_mean_m":%g,"epsilon_per_day":%g,"simulated_tracks":20}`,
+		want := fmt.Sprintf(`"expected":{"estimate_mean_m":%g,"blind_mean_m":%g,`+
+			`"epsilon_per_day":%g,"simulated_tracks":20}`,
 			expect.Whole(s.Estimate.Mean), expect.Whole(s.Blind.Mean), s.EpsilonDay)
-		if log := b.log.String(); !strings.Contains(log, want) || strings.Contains(log, warning) == worth {
-			t.Errorf("ε = %s: want %s, and a warning: %t; the log says\n%s", epsilon, want, !worth, log)
+		if log := b.log.String(); !strings.Contains(log, want) ||
+			strings.Contains(log, warning) == worth {
+			t.Errorf("ε = %s: want %s, and a warning: %t; the log says\n%s",
+				epsilon, want, !worth, log)
 		}
 	}
 }

@@ -161,8 +161,10 @@ func names(t *testing.T, dir string) []string {
 // townFiles writes the town's traces and a model of them, and returns their paths.
 func townFiles(t *testing.T, dir string) (traces, model string) {
 	t.Helper()
-	traces, model = write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())), filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model)
+	traces, model = write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())),
+		filepath.Join(dir, "model.avro")
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", model)
 	return traces, model
 }
 

@@ -35,21 +35,34 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 func TestProduceRunConsume(t *testing.T) {
 	t.Setenv(files.KeyVariable, "")
 	for _, c := range []throughKafka{
-		{name: "avro", encoding: "avro", release: "mechanism: laplace-tight, unproved: true, budget: none", keeps: func(s sanitize.Summary) bool { return s.Repeats > 0 }},
-		{name: "json", encoding: "json", release: "budget: none", keeps: func(s sanitize.Summary) bool { return s.Mechanism == "lattice" }},
 		{
-			name: "interval", encoding: "avro", release: "interval: 3m, min_radius: 700m, budget: none",
-			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 },
+			name: "avro", encoding: "avro",
+			release: "mechanism: laplace-tight, unproved: true, budget: none",
+			keeps:   func(s sanitize.Summary) bool { return s.Repeats > 0 },
 		},
 		{
-			name: "rules", encoding: "avro", release: "interval: 2m, between: skip, same_step: drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
+			name: "json", encoding: "json", release: "budget: none",
+			keeps: func(s sanitize.Summary) bool { return s.Mechanism == "lattice" },
+		},
+		{
+			name: "interval", encoding: "avro",
+			release: "interval: 3m, min_radius: 700m, budget: none",
+			keeps:   func(s sanitize.Summary) bool { return s.Predictions > 0 },
+		},
+		{
+			name: "rules", encoding: "avro", release: "interval: 2m, between: skip, same_step: " +
+				"drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
 			},
 		},
 		{
-			name: "anonymous", encoding: "avro", release: "mechanism: pim, unproved: true, adaptive_radius: 1.9km, budget: none", publish: "{timestamp: step, user: pseudonym, metric: true}",
-			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 && s.Metric.Across.Largest > 1 },
+			name: "anonymous", encoding: "avro",
+			release: "mechanism: pim, unproved: true, adaptive_radius: 1.9km, budget: none",
+			publish: "{timestamp: step, user: pseudonym, metric: true}",
+			keeps: func(s sanitize.Summary) bool {
+				return s.Predictions > 0 && s.Metric.Across.Largest > 1
+			},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t) })
@@ -75,10 +88,13 @@ func (c throughKafka) test(t *testing.T) {
 	succeed(t, "key", "new", key)
 
 	as := func(encoding string) []string {
-		return withConfig(t, fmt.Sprintf("{brokers: [%q], encoding: {raw: %s, sanitized: %s}}", broker, encoding, encoding))
+		return withConfig(t, fmt.Sprintf("{brokers: [%q], encoding: {raw: %s, sanitized: %s}}",
+			broker, encoding, encoding))
 	}
-	fed := succeed(t, append([]string{"produce", "--topic", "raw", "--create", "3", "--in", traces}, as(encoding)...)...)
-	if want := fmt.Sprintf("produced %d records to raw (3 partitions)", len(fixes)+1); !strings.Contains(fed.err, want) || !strings.Contains(fed.err, "1 line skipped") {
+	fed := succeed(t, append([]string{"produce", "--topic", "raw", "--create", "3", "--in", traces},
+		as(encoding)...)...)
+	if want := fmt.Sprintf("produced %d records to raw (3 partitions)", len(fixes)+
+		1); !strings.Contains(fed.err, want) || !strings.Contains(fed.err, "1 line skipped") {
 		t.Errorf("produce says %q, want %q and a skipped line", fed.err, want)
 	}
 	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
@@ -105,14 +121,19 @@ log: {level: debug}
 	consume := func(more ...string) result {
 		return call(t, append([]string{"consume", "-c", config, "--topic", "out"}, more...)...)
 	}
-	eventually(t, "every record", func() bool { return strings.Count(consume().out, "\n") >= len(want) })
-	eventually(t, "the late fix", func() bool {
-		return strings.Contains(call(t, "consume", "-c", config, "--topic", "g-dead-letters").err, "is this a sanitized topic")
+	eventually(t, "every record", func() bool {
+		return strings.Count(consume().out, "\n") >= len(want)
 	})
-	if code := service.stop(t); code != cli.ExitDone || strings.Contains(service.log.String(), "level=ERROR") {
+	eventually(t, "the late fix", func() bool {
+		return strings.Contains(call(t, "consume", "-c", config, "--topic", "g-dead-letters").err,
+			"is this a sanitized topic")
+	})
+	if code := service.stop(t); code != cli.ExitDone ||
+		strings.Contains(service.log.String(), "level=ERROR") {
 		t.Errorf("the service ended with %d\n%s", code, service.log)
 	}
-	if secret := strings.TrimSpace(read(t, key)); strings.Contains(service.log.String()+service.out.String(), secret) {
+	if secret := strings.TrimSpace(read(t, key)); strings.Contains(
+		service.log.String()+service.out.String(), secret) {
 		t.Error("the service logged its key")
 	}
 
@@ -127,12 +148,14 @@ log: {level: debug}
 		}
 	}
 	requireUsers(t, consume("--format", "csv").out, users)
-	if geo := consume("--format", "geojson"); geo.code != cli.ExitDone || strings.Count(geo.out, `"Feature"`) != len(got) {
+	if geo := consume("--format", "geojson"); geo.code != cli.ExitDone ||
+		strings.Count(geo.out, `"Feature"`) != len(got) {
 		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
 	}
 	wrong := map[string]string{"avro": "json", "json": "avro"}[encoding]
 	requireMessage(t, consume(as(wrong)...), cli.ExitFailed, "out/", "encoding right in the config")
-	requireMessage(t, call(t, "consume", "-c", config, "--topic", "raw"), cli.ExitFailed, "is this a sanitized topic")
+	requireMessage(t, call(t, "consume", "-c", config, "--topic", "raw"), cli.ExitFailed,
+		"is this a sanitized topic")
 }
 
 // requireUsers holds CSV in whatever order of users against records.
@@ -166,7 +189,9 @@ state_dir: state
 release: {epsilon: 2, delta: 0.02, budget: none}
 `, broker))
 	service = start(t, nil, "run", "-c", config)
-	eventually(t, "the topics", func() bool { return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone })
+	eventually(t, "the topics", func() bool {
+		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
+	})
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
 	return service, len(towntest.Fixes())
 }
@@ -178,11 +203,15 @@ func TestConsumeFollow(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	_, n := sanitizedTopic(t, dir, broker)
 	follow := func(more ...string) *background {
-		return start(t, nil, append([]string{"consume", "--brokers", broker, "--topic", "out", "--follow"}, more...)...)
+		return start(t, nil, append(
+			[]string{"consume", "--brokers", broker, "--topic", "out", "--follow"}, more...)...)
 	}
-	lines, table, features, behind := follow(), follow("--format", "csv"), follow("--format", "geojson"), follow("--from-end")
+	lines, table, features, behind := follow(), follow("--format", "csv"),
+		follow("--format", "geojson"), follow("--from-end")
 	for _, b := range []*background{lines, table, features} {
-		eventually(t, "every record", func() bool { return strings.Count(b.out.String(), "lattice") >= n })
+		eventually(t, "every record", func() bool {
+			return strings.Count(b.out.String(), "lattice") >= n
+		})
 		if code := b.stop(t); code != cli.ExitDone || b.log.String() != "" {
 			t.Errorf("exit %d: %s", code, b.log)
 		}
@@ -190,12 +219,16 @@ func TestConsumeFollow(t *testing.T) {
 	all := decoded(t, lines.out.String())
 	requireUsers(t, table.out.String(), byUser(all))
 	if len(all) != n || !json.Valid([]byte(features.out.String())) {
-		t.Errorf("%d records, want %d; GeoJSON is whole: %v", len(all), n, json.Valid([]byte(features.out.String())))
+		t.Errorf("%d records, want %d; GeoJSON is whole: %v",
+			len(all), n, json.Valid([]byte(features.out.String())))
 	}
-	if code := behind.stop(t); code != cli.ExitDone || strings.Count(behind.out.String(), "\n") > n {
-		t.Errorf("from the end: exit %d, %d records", code, strings.Count(behind.out.String(), "\n"))
+	if code := behind.stop(t); code != cli.ExitDone ||
+		strings.Count(behind.out.String(), "\n") > n {
+		t.Errorf("from the end: exit %d, %d records", code,
+			strings.Count(behind.out.String(), "\n"))
 	}
-	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--from-end").out; left != "" {
+	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out",
+		"--from-end").out; left != "" {
 		t.Errorf("behind the end there is %q", left)
 	}
 }
@@ -210,15 +243,19 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1, budget: none}\n")
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
+		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
+		"release: {epsilon: 1, delta: 0.1, budget: none}\n")
 	service := start(t, nil, "run", "-c", config)
 	// That brokers are away is said at once, and Ctrl-C ends the waiting.
-	eventually(t, "a word about the brokers", func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
+	eventually(t, "a word about the brokers",
+		func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
 	if code := service.stop(t); code == cli.ExitUsage {
 		t.Errorf("exit %d", code)
 	}
 	log := service.log.String()
-	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) || strings.Contains(log, noise.KeyFromSeed(1<<40).Reveal()) {
+	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) ||
+		strings.Contains(log, noise.KeyFromSeed(1<<40).Reveal()) {
 		t.Errorf("the log is:\n%s", log)
 	}
 }
@@ -236,11 +273,16 @@ func TestNoBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	for _, addr := range []string{"127.0.0.1:1", "no-such-host.invalid:9092", listener.Addr().String()} {
-		for _, args := range [][]string{{"consume", "--format", "csv"}, {"produce", "--simulate", "1", "--steps", "1", "--model", model}} {
+	for _, addr := range []string{
+		"127.0.0.1:1", "no-such-host.invalid:9092", listener.Addr().String(),
+	} {
+		for _, args := range [][]string{{"consume", "--format", "csv"}, {
+			"produce", "--simulate", "1", "--steps", "1", "--model", model,
+		}} {
 			t.Run(args[0]+" "+addr, func(t *testing.T) {
 				t.Parallel()
-				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...), cli.ExitFailed, addr, "is Kafka running there?")
+				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...),
+					cli.ExitFailed, addr, "is Kafka running there?")
 			})
 		}
 	}
@@ -252,8 +294,10 @@ func TestMissingTopic(t *testing.T) {
 	_, model := townFiles(t, t.TempDir())
 	dead := "127.0.0.1:1"
 	for _, brokers := range []string{broker, dead + "," + broker, broker + "," + dead} {
-		requireMessage(t, call(t, "consume", "--brokers", brokers, "--topic", "gone"), cli.ExitFailed, "gone", "create it")
-		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone", "--simulate", "1", "--steps", "1", "--model", model), cli.ExitFailed, "gone")
+		requireMessage(t, call(t, "consume", "--brokers", brokers, "--topic", "gone"),
+			cli.ExitFailed, "gone", "create it")
+		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone",
+			"--simulate", "1", "--steps", "1", "--model", model), cli.ExitFailed, "gone")
 	}
 }
 
@@ -269,7 +313,8 @@ func TestBroker(t *testing.T) {
 		if _, port, err := net.SplitHostPort(addr); err != nil || port == strconv.Itoa(0) {
 			t.Fatalf("it says %q", b.out)
 		}
-		succeed(t, "produce", "--brokers", addr, "--topic", "t", "--create", "1", "--simulate", "5", "--steps", "2", "--model", model)
+		succeed(t, "produce", "--brokers", addr, "--topic", "t", "--create", "1", "--simulate", "5",
+			"--steps", "2", "--model", model)
 		if n := end(t, addr, "t"); n != 10*round {
 			t.Errorf("round %d: %d records, want %d", round, n, 10*round)
 		}

@@ -45,7 +45,8 @@ two releases of one user and step show whether they come from one place.
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(std.Out, "wrote %s: keep it as secret as the raw fixes, and back it up\n", args[0])
+			_, err = fmt.Fprintf(std.Out,
+				"wrote %s: keep it as secret as the raw fixes, and back it up\n", args[0])
 			return err
 		},
 	}
@@ -88,4 +89,5 @@ key export --pseudonym" is enough, and is of no use for anything else.`,
 // environment's is used.
 func bothKeys(path string) bool { return path != "" && os.Getenv(files.KeyVariable) != "" }
 
-const bothKeysText = "both " + files.KeyVariable + " and key_file are set: the environment's key is used, and the file is not looked at"
+const bothKeysText = "both " + files.KeyVariable +
+	" and key_file are set: the environment's key is used, and the file is not looked at"

@@ -51,8 +51,10 @@ Both can be exported from a whole key, and from a file that --until has written.
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.keyFile, "key-file", "", "key `FILE` to export from; without it "+files.KeyVariable)
-	flags.StringVar(&f.until, "until", "", "leave out the noise of all days before this `DAY`, such as 2026-11-01, in UTC")
+	flags.StringVar(&f.keyFile, "key-file", "",
+		"key `FILE` to export from; without it "+files.KeyVariable)
+	flags.StringVar(&f.until, "until", "",
+		"leave out the noise of all days before this `DAY`, such as 2026-11-01, in UTC")
 	flags.BoolVar(&f.pseudonym, "pseudonym", false, "leave out all but the pseudonyms")
 	return cmd
 }
@@ -68,8 +70,8 @@ func (f *keyExportFlags) run(path string, std cli.Streams) error {
 			return cli.Usagef("--until: %w", err)
 		}
 		if today := noise.DayAt(time.Now().UnixMilli()); day > today {
-			return cli.Usagef("--until: %v is still to come, and today is %v in UTC: a service would refuse every "+
-				"fix until then. Choose a day that has begun", day, today)
+			return cli.Usagef("--until: %v is still to come, and today is %v in UTC: a service "+
+				"would refuse every fix until then. Choose a day that has begun", day, today)
 		}
 	}
 	key, err := f.read()
@@ -81,8 +83,8 @@ func (f *keyExportFlags) run(path string, std cli.Streams) error {
 		key = key.PseudonymsOnly()
 	} else {
 		key, err = key.From(day)
-		said = fmt.Sprintf("it has no noise of the days before %v. Put it in the place of the old file, restart the service, "+
-			"and then destroy every copy of the old one", day)
+		said = fmt.Sprintf("it has no noise of the days before %v. Put it in the place of the "+
+			"old file, restart the service, and then destroy every copy of the old one", day)
 		switch {
 		case errors.Is(err, noise.ErrDestroyed):
 			return fmt.Errorf("--until: %w. Choose a later day", err)
@@ -103,7 +105,8 @@ func (f *keyExportFlags) read() (noise.Key, error) {
 		return files.ReadKey(f.keyFile)
 	}
 	if os.Getenv(files.KeyVariable) == "" {
-		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s", files.KeyVariable)
+		return noise.Key{}, fmt.Errorf("name the file of the key to export from, or set %s",
+			files.KeyVariable)
 	}
 	return files.LoadKey("")
 }

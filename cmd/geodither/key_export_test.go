@@ -24,7 +24,8 @@ func TestKeyExport(t *testing.T) {
 	succeed(t, "key", "new", in("noise.key"))
 	from := []string{"key", "export", "--key-file", in("noise.key")}
 	export := func(more ...string) result { return succeed(t, append(from, more...)...) }
-	requireWords(t, export("--until", "2023-11-14", in("same.key")).out, "same.key", "before 2023-11-14", "destroy every copy")
+	requireWords(t, export("--until", "2023-11-14", in("same.key")).out, "same.key",
+		"before 2023-11-14", "destroy every copy")
 	export("--until", "2023-11-15", in("later.key"))
 	requireWords(t, export("--pseudonym", in("names.key")).out, "names.key", "pseudonyms")
 	for _, name := range []string{"same.key", "later.key", "names.key"} {
@@ -32,8 +33,10 @@ func TestKeyExport(t *testing.T) {
 			t.Errorf("%s: %v, %v; want mode 0600", name, info.Mode(), err)
 		}
 		text := read(t, in(name))
-		requireMessage(t, call(t, append(from, "--pseudonym", in(name))...), cli.ExitFailed, name, "exists")
-		if read(t, in(name)) != text || strings.Contains(text, strings.TrimSpace(read(t, in("noise.key")))) {
+		requireMessage(t, call(t, append(from, "--pseudonym", in(name))...),
+			cli.ExitFailed, name, "exists")
+		if read(t, in(name)) != text ||
+			strings.Contains(text, strings.TrimSpace(read(t, in("noise.key")))) {
 			t.Errorf("%s was overwritten, or holds the whole key", name)
 		}
 	}
@@ -43,36 +46,48 @@ func TestKeyExport(t *testing.T) {
 		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "-c", pseudonyms)...)
 	}
 	refused := func(key string) result {
-		return call(t, sanitizeArgs(traces, model, "--key-file", in(key), "--out", in("refused.csv"))...)
+		return call(t, sanitizeArgs(traces, model, "--key-file", in(key),
+			"--out", in("refused.csv"))...)
 	}
 	whole := sanitize("noise.key")
 	if same := sanitize("same.key"); whole.code != cli.ExitDone || same.out != whole.out {
 		t.Errorf("the key from the day of the traces on gives other records: %s", same.err)
 	}
 	later := refused("later.key")
-	requireWords(t, later.err, fmt.Sprintf("left out, as the service refuses them: %d key_destroyed", len(towntest.Fixes())), "no noise of the days")
+	requireWords(t, later.err, fmt.Sprintf(
+		"left out, as the service refuses them: %d key_destroyed", len(towntest.Fixes())),
+		"no noise of the days")
 	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)
 	}
 	requireMessage(t, refused("names.key"), cli.ExitFailed, "pseudonyms only")
 	for _, name := range []string{"same.key", "later.key", "names.key"} {
-		if got := succeed(t, "key", "pseudonym", "--key-file", in(name), "--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
+		if got := succeed(t, "key", "pseudonym", "--key-file", in(name),
+			"--user", "3").out; !strings.Contains(whole.out, strings.TrimSpace(got)) {
 			t.Errorf("%s has another pseudonym", name)
 		}
 	}
 
 	again := []string{"key", "export", "--key-file", in("later.key")}
-	requireMessage(t, call(t, append(again, "--until", "2023-11-14", in("back.key"))...), cli.ExitFailed, "destroyed", "later day")
+	requireMessage(t, call(t, append(again, "--until", "2023-11-14", in("back.key"))...),
+		cli.ExitFailed, "destroyed", "later day")
 	succeed(t, append(again, "--until", "2024-01-01", in("onward.key"))...)
-	requireMessage(t, call(t, "key", "export", "--key-file", in("names.key"), "--until", "2024-01-01", in("x.key")), cli.ExitFailed, "no noise")
-	requireMessage(t, call(t, append(from, in("x.key"))...), cli.ExitUsage, "--until DAY or --pseudonym")
-	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...), cli.ExitUsage, "--until DAY or --pseudonym")
-	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...), cli.ExitUsage, "2026-11-21")
+	requireMessage(t, call(t, "key", "export", "--key-file", in("names.key"),
+		"--until", "2024-01-01", in("x.key")), cli.ExitFailed, "no noise")
+	requireMessage(t, call(t, append(from, in("x.key"))...), cli.ExitUsage,
+		"--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--pseudonym", "--until", "2024-01-01", in("x.key"))...),
+		cli.ExitUsage, "--until DAY or --pseudonym")
+	requireMessage(t, call(t, append(from, "--until", "tomorrow", in("x.key"))...),
+		cli.ExitUsage, "2026-11-21")
 	tomorrow := (noise.DayAt(time.Now().UnixMilli()) + 1).String()
-	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), cli.ExitUsage, tomorrow, "still to come")
-	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")), cli.ExitFailed, files.KeyVariable)
+	requireMessage(t, call(t, append(from, "--until", tomorrow, in("x.key"))...), cli.ExitUsage,
+		tomorrow, "still to come")
+	requireMessage(t, call(t, "key", "export", "--pseudonym", in("x.key")),
+		cli.ExitFailed, files.KeyVariable)
 	t.Setenv(files.KeyVariable, read(t, in("later.key")))
-	if succeed(t, "key", "export", "--until", "2024-01-01", in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
+	if succeed(t, "key", "export", "--until", "2024-01-01",
+		in("y.key")); read(t, in("y.key")) != read(t, in("onward.key")) {
 		t.Error("the environment's key is exported otherwise")
 	}
 	for _, name := range []string{"back.key", "x.key"} {
@@ -99,10 +114,15 @@ func TestDoctorOnKeys(t *testing.T) {
 		level      string
 		check, say string
 	}{
-		"whole":       {noise.NewKey(), path, "", doctor.OK, "key days", "key export --until"},
-		"past":        {from(today - 2), path, "", doctor.OK, "key days", "from " + (today - 2).String() + " on"},
-		"future":      {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
-		"both":        {noise.NewKey(), path, "x", doctor.Warning, "key", "both GEODITHER_KEY and key_file"},
+		"whole": {noise.NewKey(), path, "", doctor.OK, "key days", "key export --until"},
+		"past": {
+			from(today - 2), path, "", doctor.OK, "key days",
+			"from " + (today - 2).String() + " on",
+		},
+		"future": {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
+		"both": {
+			noise.NewKey(), path, "x", doctor.Warning, "key", "both GEODITHER_KEY and key_file",
+		},
 		"environment": {noise.NewKey(), "", "x", doctor.OK, "key", "in the environment"},
 		"seed 0":      {noise.KeyFromSeed(0), path, "", doctor.Failure, "key", "small seed"},
 		"seed 65536":  {noise.KeyFromSeed(65536), path, "", doctor.Failure, "key", "small seed"},
@@ -126,13 +146,17 @@ func TestDoctorOnKeys(t *testing.T) {
 func TestRunRefusesSeeds(t *testing.T) {
 	dir := t.TempDir()
 	townFiles(t, dir)
-	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\ntopics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\nrelease: {epsilon: 1, delta: 0.1, budget: none}\n")
+	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
+		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
+		"release: {epsilon: 1, delta: 0.1, budget: none}\n")
 	t.Setenv(files.KeyVariable, "")
 	part, err := noise.KeyFromSeed(7).From(20_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"whole": noise.KeyFromSeed(1).Reveal(), "part": part.Reveal()} {
+	for name, text := range map[string]string{
+		"whole": noise.KeyFromSeed(1).Reveal(), "part": part.Reveal(),
+	} {
 		write(t, dir, "noise.key", text)
 		r := call(t, "run", "-c", config)
 		requireMessage(t, r, cli.ExitUsage, "small seed", "key new")
@@ -145,9 +169,12 @@ func TestRunRefusesSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
-	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(), "every fix until then")
+	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(),
+		"every fix until then")
 	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1<<40).Reveal())
 	service := start(t, nil, "run", "-c", config)
-	eventually(t, "a word about both keys", func() bool { return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set") })
+	eventually(t, "a word about both keys", func() bool {
+		return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set")
+	})
 	service.stop(t)
 }

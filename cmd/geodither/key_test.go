@@ -53,9 +53,12 @@ func TestPseudonym(t *testing.T) {
 	if len(users[named]) == 0 || len(users) != 6 || len(users["3"]) != 0 {
 		t.Errorf("%s has %d records of %d users", named, len(users[named]), len(users))
 	}
-	if other := strings.TrimSpace(succeed(t, "key", "pseudonym", "--user", "3").out); other == named || len(other) != 32 {
+	if other := strings.TrimSpace(
+		succeed(t, "key", "pseudonym", "--user", "3").out); other == named || len(other) != 32 {
 		t.Errorf("another key gives %q", other)
 	}
-	requireMessage(t, call(t, "key", "pseudonym", "--key-file", filepath.Join(dir, "gone"), "--user", "3"), cli.ExitFailed, "--key-file", "gone")
+	requireMessage(t, call(t, "key", "pseudonym", "--key-file", filepath.Join(dir, "gone"),
+		"--user", "3"),
+		cli.ExitFailed, "--key-file", "gone")
 	requireMessage(t, call(t, "key", "pseudonym", "--key-file", key), cli.ExitUsage, "user")
 }

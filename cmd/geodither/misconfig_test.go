@@ -66,7 +66,9 @@ func (w *misconfigWorld) serve() {
 	w.Helper()
 	service := start(w.T, nil, "run", "-c", w.path())
 	eventually(w.T, "every answer", func() bool {
-		return strings.Count(call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out, "\n") >= len(towntest.Fixes())
+		return strings.Count(
+			call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out,
+			"\n") >= len(towntest.Fixes())
 	})
 	if code := service.stop(w.T); code != cli.ExitDone {
 		w.Fatalf("the service ended with %d\n%s", code, service.log)
@@ -76,7 +78,8 @@ func (w *misconfigWorld) serve() {
 // remake deletes a topic and, with partitions, makes it anew.
 func (w *misconfigWorld) remake(topic string, partitions int, configs map[string]string) {
 	w.Helper()
-	answer, err := w.client.DeleteTopics(w.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	answer, err := w.client.DeleteTopics(w.Context(),
+		&kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	if err == nil {
 		err = answer.Errors[topic]
 	}
@@ -90,7 +93,8 @@ func (w *misconfigWorld) remake(topic string, partitions int, configs map[string
 
 func (w *misconfigWorld) topic(topic string, partitions int, configs map[string]string) {
 	w.Helper()
-	err := admin.CreateTopics(w.Context(), w.client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs})
+	err := admin.CreateTopics(w.Context(), w.client, wire.Options{},
+		admin.Topic{Name: topic, Partitions: partitions, Configs: configs})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -105,7 +109,8 @@ func (w *misconfigWorld) spent() (n int64) {
 		return 0 // not there
 	}
 	for p := range int32(counts[w.name("out")]) {
-		fetcher, err := consumer.NewFetcher(w.client, w.name("out"), p, consumer.FetcherOptions{Uncommitted: true})
+		fetcher, err := consumer.NewFetcher(w.client, w.name("out"), p,
+			consumer.FetcherOptions{Uncommitted: true})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -131,13 +136,16 @@ func TestMisconfigured(t *testing.T) {
 	townFiles(t, model)
 	for n, c := range misconfigurations {
 		t.Run(c.name, func(t *testing.T) {
-			w := &misconfigWorld{T: t, broker: broker, client: kafkaClient(broker), dir: t.TempDir(), n: n}
+			w := &misconfigWorld{
+				T: t, broker: broker, client: kafkaClient(broker), dir: t.TempDir(), n: n,
+			}
 			for _, file := range []string{"model.avro", "traces.csv"} {
 				write(t, w.dir, file, read(t, filepath.Join(model, file)))
 			}
 			succeed(t, "key", "new", filepath.Join(w.dir, "noise.key"))
 			w.config = fmt.Sprintf(misconfigBase, broker, w.name("g"), w.name("raw"), w.name("out"))
-			succeed(t, "produce", "--brokers", broker, "--topic", w.name("raw"), "--create", "2", filepath.Join(w.dir, "traces.csv"))
+			succeed(t, "produce", "--brokers", broker, "--topic", w.name("raw"), "--create", "2",
+				filepath.Join(w.dir, "traces.csv"))
 			if c.served {
 				w.serve()
 			}
@@ -152,16 +160,19 @@ func TestMisconfigured(t *testing.T) {
 			path := w.path()
 			filled := make([]string, len(args))
 			for i, arg := range args {
-				filled[i] = strings.NewReplacer("CONFIG", path, "DIR", w.dir, "BROKER", broker, "RAW", w.name("raw"), "OUT", w.name("out")).Replace(arg)
+				filled[i] = strings.NewReplacer("CONFIG", path, "DIR", w.dir, "BROKER", broker,
+					"RAW", w.name("raw"), "OUT", w.name("out")).Replace(arg)
 			}
 			command := start(t, nil, filled...)
 			code, log := command.wait(t), command.log.String()
 			requireClear(t, code, command.out.String(), log, c.words)
-			if secret := strings.TrimSpace(read(t, filepath.Join(w.dir, "noise.key"))); strings.Contains(log+command.out.String(), secret) {
+			if secret := strings.TrimSpace(read(t, filepath.Join(w.dir,
+				"noise.key"))); strings.Contains(log+command.out.String(), secret) {
 				t.Error("it prints the key")
 			}
 			if after := w.spent(); after != before {
-				t.Errorf("%d records and markers were in the sanitized topic, now %d", before, after)
+				t.Errorf("%d records and markers were in the sanitized topic, now %d",
+					before, after)
 			}
 		})
 	}
@@ -173,7 +184,8 @@ func requireClear(t *testing.T, code int, out, log string, words []string) {
 	t.Helper()
 	at := strings.LastIndex("\n"+log, "\ngeodither: ")
 	if code == cli.ExitDone || at < 0 {
-		t.Fatalf("exit %d, and the last line does not begin with the command's name:\n%s", code, log)
+		t.Fatalf("exit %d, and the last line does not begin with the command's name:\n%s",
+			code, log)
 	}
 	message := log[at:] + out
 	for _, word := range words {
@@ -181,7 +193,9 @@ func requireClear(t *testing.T, code int, out, log string, words []string) {
 			t.Errorf("it does not say %q:\n%s", word, message)
 		}
 	}
-	for _, word := range []string{"panic", "goroutine ", "struct {", "main.", "service.Options", "engine.Settings", "%!"} {
+	for _, word := range []string{
+		"panic", "goroutine ", "struct {", "main.", "service.Options", "engine.Settings", "%!",
+	} {
 		if strings.Contains(message, word) {
 			t.Errorf("it says %q:\n%s", word, message)
 		}
@@ -248,7 +262,8 @@ var misconfigurations = []misconfigured{
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			w.remake(w.name("raw"), 2, nil)
-			succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"), filepath.Join(w.dir, "traces.csv"))
+			succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"),
+				filepath.Join(w.dir, "traces.csv"))
 		},
 		words: []string{"deleted and made anew", "another group"},
 	},
@@ -283,7 +298,9 @@ var misconfigurations = []misconfigured{
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			service := start(w.T, nil, "run", "-c", w.path())
-			eventually(w.T, "a start", func() bool { return strings.Contains(service.log.String(), "partitions assigned") })
+			eventually(w.T, "a start", func() bool {
+				return strings.Contains(service.log.String(), "partitions assigned")
+			})
 		},
 		words: []string{"in use by another instance", "state folder of its own"},
 	},
@@ -361,7 +378,9 @@ var misconfigurations = []misconfigured{
 		name:   "verification under another model",
 		served: true,
 		wrong: func(w *misconfigWorld) {
-			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box", towntest.Box, "--cell", "250m", "--step", towntest.Step, "--out", filepath.Join(w.dir, "model.avro"))
+			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box", towntest.Box,
+				"--cell", "250m", "--step", towntest.Step,
+				"--out", filepath.Join(w.dir, "model.avro"))
 		},
 		args:  []string{"state", "verify", "-c", "CONFIG"},
 		words: []string{"model"},
@@ -369,7 +388,10 @@ var misconfigurations = []misconfigured{
 	{
 		name:  "aggregate of the raw topic",
 		wrong: func(w *misconfigWorld) { w.edit(w.name("out"), w.name("raw")) },
-		args:  []string{"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
+		args: []string{
+			"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km",
+			"--out", "DIR/density.csv",
+		},
 		words: []string{"raw-", "is this a sanitized topic"},
 	},
 	{
@@ -382,7 +404,9 @@ var misconfigurations = []misconfigured{
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			service := start(w.T, nil, "run", "-c", w.path())
-			eventually(w.T, "a start", func() bool { return strings.Contains(service.log.String(), "partitions assigned") })
+			eventually(w.T, "a start", func() bool {
+				return strings.Contains(service.log.String(), "partitions assigned")
+			})
 			w.edit("epsilon: 2,", "epsilon: 3,")
 			w.edit("state_dir: state", "state_dir: other")
 			write(w.T, w.dir, "other.yml", w.config)
@@ -393,7 +417,8 @@ var misconfigurations = []misconfigured{
 	{
 		name: "key for pseudonyms alone",
 		wrong: func(w *misconfigWorld) {
-			succeed(w.T, "key", "export", "--pseudonym", filepath.Join(w.dir, "names.key"), "--key-file", filepath.Join(w.dir, "noise.key"))
+			succeed(w.T, "key", "export", "--pseudonym", filepath.Join(w.dir, "names.key"),
+				"--key-file", filepath.Join(w.dir, "noise.key"))
 			w.edit("noise.key", "names.key")
 		},
 		words: []string{"key_file", "pseudonyms"},
@@ -407,8 +432,10 @@ var misconfigurations = []misconfigured{
 		words: []string{"gone.avro", "no such file"},
 	},
 	{
-		name:  "session timeout that the broker refuses",
-		wrong: func(w *misconfigWorld) { w.edit("state_dir:", "session_timeout: 50ms\nstate_dir:") },
+		name: "session timeout that the broker refuses",
+		wrong: func(w *misconfigWorld) {
+			w.edit("state_dir:", "session_timeout: 50ms\nstate_dir:")
+		},
 		words: []string{"session", "timeout"},
 	},
 	{
@@ -445,7 +472,9 @@ var misconfigurations = []misconfigured{
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			service := start(w.T, nil, "run", "-c", w.path())
-			eventually(w.T, "a start", func() bool { return strings.Contains(service.log.String(), "partitions assigned") })
+			eventually(w.T, "a start", func() bool {
+				return strings.Contains(service.log.String(), "partitions assigned")
+			})
 		},
 		args:  []string{"state", "rebuild-changelog", "-c", "CONFIG"},
 		words: []string{"stop"},
@@ -460,8 +489,11 @@ var misconfigurations = []misconfigured{
 	{
 		name:   "replay of nothing",
 		served: true,
-		args:   []string{"replay", "-c", "CONFIG", "--output-topic", "again-none", "--from", "2030-01-01T00:00:00Z"},
-		words:  []string{"--from", "holds nothing"},
+		args: []string{
+			"replay", "-c", "CONFIG", "--output-topic", "again-none",
+			"--from", "2030-01-01T00:00:00Z",
+		},
+		words: []string{"--from", "holds nothing"},
 	},
 	{
 		name:  "a topic that is not there",
@@ -471,7 +503,10 @@ var misconfigurations = []misconfigured{
 	{
 		name:  "aggregate without a model",
 		wrong: func(w *misconfigWorld) { w.edit("model: model.avro\n", "") },
-		args:  []string{"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km", "--out", "DIR/density.csv"},
+		args: []string{
+			"aggregate", "-c", "CONFIG", "--window", "10m", "--zone", "1km",
+			"--out", "DIR/density.csv",
+		},
 		words: []string{"--model"},
 	},
 	{
@@ -505,15 +540,20 @@ func (w *misconfigWorld) otherPartitioner() {
 		fix.UserID = fmt.Sprintf("bus-%d", n)
 		fixes = append(fixes, fix)
 	}
-	succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"), write(w.T, w.dir, "many.csv", towntest.CSV(fixes)))
+	succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"),
+		write(w.T, w.dir, "many.csv", towntest.CSV(fixes)))
 	w.edit("create: true", "create: true, partitioner: crc32")
 }
 
 // moveGroup commits an offset for the group, as kafka-consumer-groups would.
 func (w *misconfigWorld) moveGroup(offset int64) {
 	w.Helper()
-	commits := map[string][]kafka.OffsetCommit{w.name("raw"): {{Partition: 0, Offset: offset}, {Partition: 1, Offset: offset}}}
-	if _, err := w.client.OffsetCommit(w.Context(), &kafka.OffsetCommitRequest{GroupID: w.name("g"), GenerationID: -1, Topics: commits}); err != nil {
+	commits := map[string][]kafka.OffsetCommit{
+		w.name("raw"): {{Partition: 0, Offset: offset}, {Partition: 1, Offset: offset}},
+	}
+	if _, err := w.client.OffsetCommit(w.Context(), &kafka.OffsetCommitRequest{
+		GroupID: w.name("g"), GenerationID: -1, Topics: commits,
+	}); err != nil {
 		w.Fatal(err)
 	}
 }

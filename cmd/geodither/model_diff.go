@@ -40,7 +40,8 @@ provenance), 1 if they differ, 2 if one cannot be read.`,
   geodither model diff --delta 0.3 --epsilon 4 --json old.avro new.avro`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("name two model files, as in %q", strings.TrimSpace(cli.FirstLine(cmd.Example)))
+				return fmt.Errorf("name two model files, as in %q",
+					strings.TrimSpace(cli.FirstLine(cmd.Example)))
 			}
 			return nil
 		},

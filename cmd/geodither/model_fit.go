@@ -55,7 +55,8 @@ A model that was trained with differential privacy can be measured on traces of 
 				return err
 			}
 			bar := cli.NewProgress(std.Err, nil)
-			result, err := modelfit.Run(cmd.Context(), args[0], gather.Files{Reader: reader}, o, bar)
+			result, err := modelfit.Run(cmd.Context(), args[0],
+				gather.Files{Reader: reader}, o, bar)
 			bar.Done()
 			if err != nil {
 				return err
@@ -65,18 +66,21 @@ A model that was trained with differential privacy can be measured on traces of 
 	}
 	flags := cmd.Flags()
 	input.Register(flags, "in")
-	flags.StringVar(&o.HeldOut, "held-out", "", "`USERS` that a second model is not trained on: a share such as 0.1, a number, or a file "+
-		"with one user a line")
-	flags.BoolVar(&o.Write, "write", false, "store the fit of --held-out in the model's file; the model itself stays the same")
-	flags.BoolVar(&o.Select, "select", false, "choose the smoothing that best predicts users left out, in place of a measurement")
+	flags.StringVar(&o.HeldOut, "held-out", "", "`USERS` that a second model is not trained on: "+
+		"a share such as 0.1, a number, or a file with one user a line")
+	flags.BoolVar(&o.Write, "write", false,
+		"store the fit of --held-out in the model's file; the model itself stays the same")
+	flags.BoolVar(&o.Select, "select", false,
+		"choose the smoothing that best predicts users left out, in place of a measurement")
 	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release of the filter")
 	flags.Float64Var(&o.Release.Delta, "delta", 0.01, "δ of the filter's location sets")
 	flags.IntVar(&o.Runs, "runs", 1, "number of passes over the traces, each with other noise")
-	flags.Int64Var(&o.Steps, "steps", 0, "measure at most this many steps, spread evenly over users; 0: no limit, and 6000 for "+
-		"--select")
-	flags.IntVar(&o.MinSegment, "min-segment", 0, "measure stretches of at least this many steps without a gap; 0: 60, or less if few "+
-		"users have such")
-	flags.StringVar(&o.Personal, "personal", "", "measure each user under a model of the user's own, from this `FOLDER`")
+	flags.Int64Var(&o.Steps, "steps", 0, "measure at most this many steps, spread evenly over "+
+		"users; 0: no limit, and 6000 for --select")
+	flags.IntVar(&o.MinSegment, "min-segment", 0, "measure stretches of at least this many steps "+
+		"without a gap; 0: 60, or less if few users have such")
+	flags.StringVar(&o.Personal, "personal", "",
+		"measure each user under a model of the user's own, from this `FOLDER`")
 	flags.StringVar(&o.JSON, "json", "", "write the fit to this `FILE`, as JSON")
 	flags.StringVar(&o.Plot, "plot", "", "draw drift against δ to this `FILE`, .png or .svg")
 	return cmd

@@ -31,10 +31,15 @@ func TestModelFitHoldsOutNoRuler(t *testing.T) {
 	list := write(t, dir, "held.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
 	model, _ := crowdModel(t, dir, in)
 	report := filepath.Join(dir, "fit.json")
-	args := []string{"model", "fit", model, "--in", in, "--held-out", list, "--json", report, "--write"}
+	args := []string{
+		"model", "fit", model, "--in", in, "--held-out", list, "--json", report, "--write",
+	}
 	r := call(t, args...)
-	requireMessage(t, r, cli.ExitFailed, "one of the users held out has 35 of the 43 steps that would be measured, more than half", "leave --write out: then the fit tells only you")
-	if fit, _ := storedFit(t, model); fit != nil || strings.Contains(r.err, "user-") || len(names(t, dir)) != 3 {
+	requireMessage(t, r, cli.ExitFailed,
+		"one of the users held out has 35 of the 43 steps that would be measured, more than half",
+		"leave --write out: then the fit tells only you")
+	if fit, _ := storedFit(t, model); fit != nil || strings.Contains(r.err, "user-") ||
+		len(names(t, dir)) != 3 {
 		t.Errorf("%s\n%v, %+v", r.err, names(t, dir), fit)
 	}
 	_, remedy, _ := strings.Cut(r.err, "--steps ")
@@ -43,7 +48,8 @@ func TestModelFitHoldsOutNoRuler(t *testing.T) {
 	if fit, _ := storedFit(t, model); fit == nil || fit.Users != 5 || fit.Steps != 10 {
 		t.Errorf("with --steps %s the fit is %+v", steps, fit)
 	}
-	if text := read(t, report); strings.Contains(text, "drift_low") || strings.Contains(text, "drift_high") {
+	if text := read(t, report); strings.Contains(text, "drift_low") ||
+		strings.Contains(text, "drift_high") {
 		t.Errorf("five users give an interval: %s", text)
 	}
 }
@@ -52,13 +58,15 @@ func TestModelFitHoldsOutNoRuler(t *testing.T) {
 func TestModelFitKeepsEnough(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
-	few := write(t, dir, "few.csv", towntest.CSV(slices.DeleteFunc(crowd(), func(f schemas.Raw) bool { return len(f.UserID) > len("user-0") || f.UserID > "user-7" })))
+	few := write(t, dir, "few.csv", towntest.CSV(slices.DeleteFunc(crowd(),
+		func(f schemas.Raw) bool { return len(f.UserID) > len("user-0") || f.UserID > "user-7" })))
 	still := write(t, dir, "still.csv", towntest.CSV(standing()))
 	var others strings.Builder
 	for u := 4; u < 34; u++ {
 		fmt.Fprintf(&others, "user-%d\n", u)
 	}
-	list, moving := write(t, dir, "others.txt", others.String()), write(t, dir, "moving.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
+	list, moving := write(t, dir, "others.txt", others.String()), write(t, dir, "moving.txt",
+		"user-0\nuser-1\nuser-2\nuser-3\nuser-4\n")
 	models := map[string]string{}
 	for _, traces := range []string{in, few, still} {
 		models[traces], _ = crowdModel(t, t.TempDir(), traces)
@@ -72,15 +80,20 @@ func TestModelFitKeepsEnough(t *testing.T) {
 		{few, moving, "of the users who are not held out 3 have two steps without a gap"},
 	} {
 		r := call(t, "model", "fit", models[c.in], "--in", c.in, "--held-out", c.by, "--write")
-		requireMessage(t, r, cli.ExitFailed, c.says, "would tell how well these few foretell the others: hold out fewer", "leave --write out")
+		requireMessage(t, r, cli.ExitFailed, c.says,
+			"would tell how well these few foretell the others: hold out fewer",
+			"leave --write out")
 	}
-	requireMessage(t, call(t, "model", "fit", models[few], "--in", few, "--held-out", "2", "--write"), cli.ExitFailed, "of the users held out 2 would be measured")
+	requireMessage(t, call(t, "model", "fit", models[few], "--in", few,
+		"--held-out", "2", "--write"),
+		cli.ExitFailed, "of the users held out 2 would be measured")
 	for traces, model := range models {
 		if fit, _ := storedFit(t, model); fit != nil {
 			t.Errorf("%s: the fit got into the model", filepath.Base(traces))
 		}
 	}
-	succeed(t, "model", "fit", models[in], "--in", in, "--held-out", "29", "--min-segment", "5", "--steps", "300", "--write")
+	succeed(t, "model", "fit", models[in], "--in", in, "--held-out", "29", "--min-segment", "5",
+		"--steps", "300", "--write")
 	if fit, _ := storedFit(t, models[in]); fit == nil || fit.Users != 29 {
 		t.Errorf("with five others the fit is %+v", fit)
 	}
@@ -89,7 +102,8 @@ func TestModelFitKeepsEnough(t *testing.T) {
 // standing is a crowd of ten, of whom user-6 to user-9 have one fix each.
 func standing() []schemas.Raw {
 	return slices.DeleteFunc(crowd(), func(f schemas.Raw) bool {
-		return len(f.UserID) > len("user-0") || f.Timestamp >= 1_700_000_040_000+60_000 && f.UserID >= "user-6"
+		return len(f.UserID) > len("user-0") ||
+			f.Timestamp >= 1_700_000_040_000+60_000 && f.UserID >= "user-6"
 	})
 }
 
@@ -101,8 +115,11 @@ func TestModelFitKeepsTheModel(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	model, _ := crowdModel(t, dir, in)
-	r := call(t, "model", "fit", model, "--in", in, "--held-out", "10", "--steps", "200", "--write", "--json", "/dev/full")
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "/dev/full cannot be written: no space left on device") || !strings.Contains(r.err, "the fit is in the model's file all the same") {
+	r := call(t, "model", "fit", model, "--in", in, "--held-out", "10", "--steps", "200",
+		"--write", "--json", "/dev/full")
+	if r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, "/dev/full cannot be written: no space left on device") ||
+		!strings.Contains(r.err, "the fit is in the model's file all the same") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 	if fit, _ := storedFit(t, model); fit == nil || !strings.Contains(r.out, "verdict") {

@@ -23,8 +23,10 @@ func crowd() []schemas.Raw {
 		for minute := range 35 {
 			corner := corners[(minute/(2+u%3)+u)%4]
 			fixes = append(fixes, schemas.Raw{
-				UserID: fmt.Sprintf("user-%d", u), Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + int64(u),
-				Latitude: 10.006 + .01*corner[0] + 1e-5*float64(u), Longitude: 20.008 + .012*corner[1],
+				UserID:    fmt.Sprintf("user-%d", u),
+				Timestamp: 1_700_000_040_000 + int64(minute)*60_000 + int64(u),
+				Latitude:  10.006 + .01*corner[0] + 1e-5*float64(u),
+				Longitude: 20.008 + .012*corner[1],
 			})
 		}
 	}
@@ -35,7 +37,10 @@ func crowd() []schemas.Raw {
 func crowdModel(t *testing.T, dir, in string, more ...string) (model, out string) {
 	t.Helper()
 	model = filepath.Join(dir, "model.avro")
-	r := succeed(t, append([]string{"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, more...)...)
+	r := succeed(t, append([]string{
+		"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", model,
+	}, more...)...)
 	return model, r.out
 }
 
@@ -58,19 +63,22 @@ func TestModelFitWrites(t *testing.T) {
 	report, plot := filepath.Join(dir, "fit.json"), filepath.Join(dir, "fit.svg")
 	model, trained := crowdModel(t, dir, in)
 	fit, id := storedFit(t, model)
-	if fit != nil || strings.Contains(trained, "verdict") || !strings.Contains(trained, "fit          not measured: geodither model fit MODEL --in TRACES --held-out 0.1") {
+	if fit != nil || strings.Contains(trained, "verdict") || !strings.Contains(trained,
+		"fit          not measured: geodither model fit MODEL --in TRACES --held-out 0.1") {
 		t.Errorf("training measures unasked, or does not say what measures: %+v\n%s", fit, trained)
 	}
 	measured := succeed(t, "model", "fit", model, "--in", in, "--held-out", "10").out
 	if fit, _ := storedFit(t, model); fit != nil {
 		t.Errorf("without --write the model's file has the fit %+v", fit)
 	}
-	out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "10", "--write", "--json", report, "--plot", plot).out
+	out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "10",
+		"--write", "--json", report, "--plot", plot).out
 	if out != measured {
 		t.Errorf("--write measures something else:\n%s\n%s", measured, out)
 	}
 	fit, after := storedFit(t, model)
-	if fit == nil || fit.Users != 10 || fit.Held != "10 of 34 users held out" || len(fit.Calibration) != 6 || fit.Steps != 350 {
+	if fit == nil || fit.Users != 10 || fit.Held != "10 of 34 users held out" ||
+		len(fit.Calibration) != 6 || fit.Steps != 350 {
 		t.Fatalf("the model's fit is %+v", fit)
 	}
 	if after != id {
@@ -82,7 +90,10 @@ func TestModelFitWrites(t *testing.T) {
 		}
 	}
 	shown := succeed(t, "model", "inspect", model).out
-	for _, word := range []string{"trained on   1190 fixes of 34 users", "10 of 34 users held out", "verdict      drift at δ = "} {
+	for _, word := range []string{
+		"trained on   1190 fixes of 34 users", "10 of 34 users held out",
+		"verdict      drift at δ = ",
+	} {
 		if !strings.Contains(shown, word) {
 			t.Errorf("inspect does not say %q:\n%s", word, shown)
 		}
@@ -92,7 +103,8 @@ func TestModelFitWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, &written); err != nil || written.LogPrior != fit.LogPrior || written.Drift(fit.Delta) != fit.Drift(fit.Delta) {
+	if err := json.Unmarshal(data, &written); err != nil || written.LogPrior != fit.LogPrior ||
+		written.Drift(fit.Delta) != fit.Drift(fit.Delta) {
 		t.Errorf("the report says %s (%v)", data, err)
 	}
 	if drawn, err := os.ReadFile(plot); err != nil || !strings.Contains(string(drawn), "<svg") {
@@ -133,7 +145,8 @@ func TestModelFitHeldOutBy(t *testing.T) {
 		{"--select", "--json", filepath.Join(dir, "fit.json")},
 		{"--write"},
 	} {
-		if r := call(t, append([]string{"model", "fit", model, "--in", in}, bad...)...); r.code == cli.ExitDone || r.err == "" {
+		if r := call(t, append([]string{"model", "fit", model, "--in", in},
+			bad...)...); r.code == cli.ExitDone || r.err == "" {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
@@ -145,10 +158,12 @@ func TestModelFitRebuilds(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	for _, more := range []string{
-		"", "--interpolate 2m", "--calendar 6,23,weekend,utc+1h", "--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
+		"", "--interpolate 2m", "--calendar 6,23,weekend,utc+1h",
+		"--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
 	} {
 		model, _ := crowdModel(t, dir, in, strings.Fields(more)...)
-		if out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "6", "--steps", "100").out; !strings.Contains(out, "6 of 34 users held out") {
+		if out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "6",
+			"--steps", "100").out; !strings.Contains(out, "6 of 34 users held out") {
 			t.Errorf("%q: %s", more, out)
 		}
 	}
@@ -156,10 +171,13 @@ func TestModelFitRebuilds(t *testing.T) {
 	before := read(t, model)
 	others := write(t, dir, "others.csv", towntest.CSV(crowd()[35:]))
 	r := call(t, "model", "fit", model, "--in", others, "--held-out", "6", "--write")
-	requireMessage(t, r, cli.ExitFailed, "training on these traces gives model ", "give these, all of them and no others")
-	untold := changedModel(t, model, "untold.avro", func(m *mobility.Model) { m.Provenance.Options = "kernel_radius=5" })
+	requireMessage(t, r, cli.ExitFailed, "training on these traces gives model ",
+		"give these, all of them and no others")
+	untold := changedModel(t, model, "untold.avro",
+		func(m *mobility.Model) { m.Provenance.Options = "kernel_radius=5" })
 	for _, what := range []string{"--held-out=6", "--select"} {
-		requireMessage(t, call(t, "model", "fit", untold, "--in", in, what), cli.ExitFailed, "does not tell its training options", "train it again")
+		requireMessage(t, call(t, "model", "fit", untold, "--in", in, what), cli.ExitFailed,
+			"does not tell its training options", "train it again")
 	}
 	if read(t, model) != before {
 		t.Error("a refused measurement has changed the model's file")
@@ -176,7 +194,8 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 			fixes[i].Timestamp += int64(i%35) * 60_000
 		}
 	}
-	in, sparse := write(t, dir, "crowd.csv", towntest.CSV(crowd())), write(t, dir, "sparse.csv", towntest.CSV(fixes))
+	in, sparse := write(t, dir, "crowd.csv", towntest.CSV(crowd())), write(t, dir,
+		"sparse.csv", towntest.CSV(fixes))
 	list := write(t, dir, "held.txt", "user-3\nuser-5\nuser-8\nuser-13\nnobody\nno one\n")
 	slow := write(t, dir, "slow.txt", "user-0\nuser-1\nuser-2\nuser-3\nuser-4\nuser-5\n")
 	model, _ := crowdModel(t, dir, in)
@@ -194,20 +213,25 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 		{rare, sparse, slow, []string{"--min-segment", "3"}, 4},
 		{model, in, "9", []string{"--steps", "9"}, 4},
 	} {
-		args := append([]string{"model", "fit", c.model, "--in", c.in, "--held-out", c.by}, c.more...)
+		args := append([]string{"model", "fit", c.model, "--in", c.in, "--held-out", c.by},
+			c.more...)
 		r := call(t, append(args, "--write", "--json", filepath.Join(dir, "fit.json"))...)
-		requireMessage(t, r, cli.ExitFailed, fmt.Sprintf("of the users held out %d would be measured", c.users), reason, "hold out more users", "leave --write out: then the fit tells only you")
+		requireMessage(t, r, cli.ExitFailed,
+			fmt.Sprintf("of the users held out %d would be measured", c.users), reason,
+			"hold out more users", "leave --write out: then the fit tells only you")
 		if strings.Contains(r.err, "user-") {
 			t.Errorf("a user is named: %s", r.err)
 		}
-		if out := succeed(t, args...).out; !strings.Contains(out, fmt.Sprintf("fit          on %d user", c.users)) {
+		if out := succeed(t, args...).out; !strings.Contains(out, fmt.Sprintf(
+			"fit          on %d user", c.users)) {
 			t.Errorf("for who has the traces, the fit of %d is\n%s", c.users, out)
 		}
 	}
 	// It is known before anything is read.
 	none := filepath.Join(dir, "none.csv")
-	requireMessage(t, call(t, "model", "fit", model, "--in", none, "--held-out", "9", "--write", "--steps", "120", "--min-segment", "30"), cli.ExitUsage,
-		"120 steps in stretches of 30 are of 4 users", reason, "--steps")
+	requireMessage(t, call(t, "model", "fit", model, "--in", none, "--held-out", "9",
+		"--write", "--steps", "120", "--min-segment", "30"),
+		cli.ExitUsage, "120 steps in stretches of 30 are of 4 users", reason, "--steps")
 	if left := names(t, dir); len(left) != 5 || read(t, model)+read(t, rare) != before {
 		t.Errorf("it left behind %v, or changed a model", left)
 	}
@@ -222,9 +246,12 @@ func TestModelFitKeepsPrivacy(t *testing.T) {
 	if strings.Contains(out, "verdict") || strings.Contains(out, "--held-out") {
 		t.Errorf("of a private model it says\n%s", out)
 	}
-	for _, what := range [][]string{{"--held-out", "9"}, {"--held-out", "9", "--write"}, {"--select"}} {
+	for _, what := range [][]string{
+		{"--held-out", "9"}, {"--held-out", "9", "--write"}, {"--select"},
+	} {
 		r := call(t, append([]string{"model", "fit", model, "--in", in}, what...)...)
-		requireMessage(t, r, cli.ExitFailed, "trained with differential privacy", "traces of other people")
+		requireMessage(t, r, cli.ExitFailed, "trained with differential privacy",
+			"traces of other people")
 	}
 	if fit, _ := storedFit(t, model); fit != nil {
 		t.Errorf("a private model has the fit %+v", fit)
@@ -238,7 +265,8 @@ func TestModelFitSelects(t *testing.T) {
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
 	model, _ := crowdModel(t, dir, in)
 	before := read(t, model)
-	out := succeed(t, "model", "fit", model, "--in", in, "--select", "--steps", "300", "--epsilon", "3").out
+	out := succeed(t, "model", "fit", model, "--in", in, "--select", "--steps", "300",
+		"--epsilon", "3").out
 	if read(t, model) != before {
 		t.Error("a choice has changed the model's file")
 	}
@@ -253,11 +281,13 @@ func TestModelFitSelects(t *testing.T) {
 	if len(marked) < 5 {
 		t.Fatalf("no candidate is marked:\n%s", out)
 	}
-	if want := fmt.Sprintf("--smoothing radius=%s,backoff=%s,cap=%s,jumps=", marked[1], marked[2], marked[3]); !strings.HasPrefix(last, want) {
+	if want := fmt.Sprintf("--smoothing radius=%s,backoff=%s,cap=%s,jumps=",
+		marked[1], marked[2], marked[3]); !strings.HasPrefix(last, want) {
 		t.Errorf("the last line is %q, want %s", last, want)
 	}
 	_, trained := crowdModel(t, dir, in, strings.Fields(last)...)
-	if want := fmt.Sprintf("kernel_radius=%s backoff=%s user_cap=%s", marked[1], marked[2], marked[3]); !strings.Contains(trained, want) {
+	if want := fmt.Sprintf("kernel_radius=%s backoff=%s user_cap=%s",
+		marked[1], marked[2], marked[3]); !strings.Contains(trained, want) {
 		t.Errorf("the model's options do not say %q:\n%s", want, trained)
 	}
 }
@@ -267,18 +297,22 @@ func TestModelFit(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
-	first := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--min-segment", "5", "--epsilon", "2").out
+	first := succeed(t, "model", "fit", model, "--in", in, "--steps", "200",
+		"--min-segment", "5", "--epsilon", "2").out
 	for _, word := range []string{"34 users", "ε = 2, δ = 0.01", "verdict      "} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the text does not say %q:\n%s", word, first)
 		}
 	}
-	if again := succeed(t, "model", "fit", model, "--in", in, "--steps", "200", "--min-segment", "5", "--epsilon", "2").out; again != first {
+	if again := succeed(t, "model", "fit", model, "--in", in, "--steps", "200",
+		"--min-segment", "5", "--epsilon", "2").out; again != first {
 		t.Errorf("the same measurement gives\n%s\nand\n%s", first, again)
 	}
 	plot := filepath.Join(dir, "fit.svg")
-	few := succeed(t, "model", "fit", model, "--in", filepath.Join(dir, "traces.csv"), "--min-segment", "10", "--plot", plot).out
-	if !strings.Contains(few, "unclear, since 6 users tell little about others") || strings.Count(few, "  not known  ") != 6 || strings.Count(first, "  not known  ") == 6 {
+	few := succeed(t, "model", "fit", model, "--in", filepath.Join(dir, "traces.csv"),
+		"--min-segment", "10", "--plot", plot).out
+	if !strings.Contains(few, "unclear, since 6 users tell little about others") ||
+		strings.Count(few, "  not known  ") != 6 || strings.Count(first, "  not known  ") == 6 {
 		t.Errorf("of few users it says\n%s\nand of many\n%s", few, first)
 	}
 	if !strings.Contains(read(t, plot), "No band: it takes 10 users") {
@@ -289,15 +323,24 @@ func TestModelFit(t *testing.T) {
 		t.Error("the plot judges what the verdict calls unclear")
 	}
 	alone := strings.SplitAfter(towntest.CSV(towntest.Fixes()), "\n")
-	one := write(t, dir, "one.csv", alone[0]+strings.Join(slices.DeleteFunc(slices.Clone(alone), func(l string) bool { return !strings.HasPrefix(l, "3,") }), ""))
-	if of := succeed(t, "model", "fit", model, "--in", one, "--min-segment", "10", "--plot", plot).out; !strings.Contains(of, "fit          on 1 user and 40 steps,") || !strings.Contains(read(t, plot), "1 user, 40 steps") {
+	one := write(t, dir, "one.csv", alone[0]+strings.Join(slices.DeleteFunc(slices.Clone(alone),
+		func(l string) bool { return !strings.HasPrefix(l, "3,") }), ""))
+	if of := succeed(t, "model", "fit", model, "--in", one, "--min-segment", "10",
+		"--plot", plot).out; !strings.Contains(of, "fit          on 1 user and 40 steps,") ||
+		!strings.Contains(read(t, plot), "1 user, 40 steps") {
 		t.Errorf("of one user it says\n%s", of)
 	}
-	if verdict := succeed(t, "model", "fit", model, "--in", in, "--min-segment", "10", "--epsilon", "2", "--plot", plot).out; strings.Contains(verdict, "unclear") == strings.Contains(read(t, plot), judged) {
+	if verdict := succeed(t, "model", "fit", model, "--in", in, "--min-segment", "10",
+		"--epsilon", "2",
+		"--plot", plot).out; strings.Contains(verdict,
+		"unclear") == strings.Contains(read(t, plot), judged) {
 		t.Errorf("the plot does not say how it is read, or does of what is unclear:\n%s", verdict)
 	}
-	elsewhere := write(t, dir, "far.csv", "user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
-	for _, bad := range [][]string{{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in}} {
+	elsewhere := write(t, dir, "far.csv",
+		"user_id,timestamp,latitude,longitude\na,1700000000000,50,50\n")
+	for _, bad := range [][]string{
+		{}, {model}, {model, "--in", elsewhere}, {filepath.Join(dir, "none.avro"), "--in", in},
+	} {
 		if r := call(t, append([]string{"model", "fit"}, bad...)...); r.code == cli.ExitDone {
 			t.Errorf("model fit %v is accepted", bad)
 		}

@@ -57,7 +57,8 @@ user. With --popular, the shared model behind them, it reads and checks all of t
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	f.maps.register(flags)
-	flags.StringVar(&f.popular, "popular", "", "model `FILE` that the personal models of a folder belong to")
+	flags.StringVar(&f.popular, "popular", "",
+		"model `FILE` that the personal models of a folder belong to")
 	f.settings.Register(flags, "release")
 	f.settings.RegisterInterval(flags)
 	return cmd
@@ -68,7 +69,8 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 		return f.runFolder(cmd.Context(), path, std)
 	}
 	if f.popular != "" {
-		return cli.Usagef("--popular belongs to a folder of personal models, and %s is a file", path)
+		return cli.Usagef("--popular belongs to a folder of personal models, and %s is a file",
+			path)
 	}
 	if err := f.maps.check(); err != nil {
 		return err
@@ -96,7 +98,9 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 }
 
 // simulate fills in what error to expect.
-func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summary *modelview.Summary, log io.Writer) error {
+func (f *inspectFlags) simulate(
+	cmd *cobra.Command, model *mobility.Model, summary *modelview.Summary, log io.Writer,
+) error {
 	c, err := f.settings.File(cmd.Flags())
 	if err != nil {
 		return err
@@ -124,7 +128,8 @@ func (f *inspectFlags) simulate(cmd *cobra.Command, model *mobility.Model, summa
 
 func (f *inspectFlags) runFolder(ctx context.Context, dir string, std cli.Streams) error {
 	if f.maps != (mapFlags{}) {
-		return cli.Usagef("--map, --from and --at belong to a model file, and %s is a folder: no picture is made of a user's own model", dir)
+		return cli.Usagef("--map, --from and --at belong to a model file, and %s is a folder: no "+
+			"picture is made of a user's own model", dir)
 	}
 	s, err := modelview.ReadFolder(ctx, dir, f.popular)
 	if err != nil {

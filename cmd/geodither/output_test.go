@@ -25,7 +25,8 @@ func TestSanitizeInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
-	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed ||
+		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}
 	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "of before" {
@@ -50,12 +51,15 @@ func TestSanitizeTwiceAtOnce(t *testing.T) {
 	head, tail, _ := strings.Cut(towntest.CSV(towntest.Fixes()), "\n1,")
 	for i, seed := range []string{"1", "2"} {
 		in, feed := io.Pipe()
-		runs[i] = running{start(t, in, sanitizeArgs("-", model, "--seed", seed, "--out", out)...), feed}
+		runs[i] = running{
+			start(t, in, sanitizeArgs("-", model, "--seed", seed, "--out", out)...), feed,
+		}
 		if _, err := io.WriteString(feed, head+"\n"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "two temporary files", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
+	eventually(t, "two temporary files",
+		func() bool { return len(names(t, filepath.Dir(out))) == 2 })
 	for i, seed := range []string{"1", "2"} {
 		if _, err := io.WriteString(runs[i].feed, "1,"+tail); err != nil {
 			t.Fatal(err)
@@ -85,7 +89,8 @@ func TestOutputTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", link)...)
-	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 || read(t, target) != want {
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 ||
+		read(t, target) != want {
 		t.Errorf("the link is now %v, %v", info.Mode(), err)
 	}
 	succeed(t, sanitizeArgs(traces, model, "--out", os.DevNull)...)
@@ -125,11 +130,15 @@ func TestFullDisk(t *testing.T) {
 	succeed(t, sanitizeArgs(traces, model, "--out", sanitized)...)
 	for _, args := range [][]string{
 		sanitizeArgs(traces, model, "--out", "/dev/full"),
-		{"aggregate", "--model", model, "--in", sanitized, "--window", "15m", "--zone", "1km", "--out", "/dev/full"},
+		{
+			"aggregate", "--model", model, "--in", sanitized, "--window", "15m", "--zone", "1km",
+			"--out", "/dev/full",
+		},
 		{"model", "fit", model, "--in", traces, "--min-segment", "10", "--json", "/dev/full"},
 	} {
 		r := call(t, args...)
-		if r.code != cli.ExitFailed || strings.Count(r.err, "/dev/full cannot be written: no space left on device: make room, or choose a place on another disk") != 1 {
+		if r.code != cli.ExitFailed || strings.Count(r.err, "/dev/full cannot be written: no "+
+			"space left on device: make room, or choose a place on another disk") != 1 {
 			t.Errorf("%s: exit %d\n%s", args[0], r.code, r.err)
 		}
 		if args[0] == "model" && !strings.Contains(r.out, "verdict") {

@@ -19,7 +19,8 @@ import (
 // another partition than murmur2 puts them.
 func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) (misplaced int) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ConsumeTopics(topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,9 @@ func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) 
 			if at != partition.Murmur2(r.Key, partitions) {
 				misplaced++
 			}
-			copies = append(copies, &kgo.Record{Topic: topic, Partition: at, Key: r.Key, Value: value, Timestamp: r.Timestamp})
+			copies = append(copies, &kgo.Record{
+				Topic: topic, Partition: at, Key: r.Key, Value: value, Timestamp: r.Timestamp,
+			})
 		})
 	}
 	if err := client.ProduceSync(t.Context(), copies...).FirstErr(); err != nil {
@@ -86,13 +89,16 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 		return call(t, "consume", "--brokers", broker, "--topic", "out", "--format", format).out
 	}
 	// The other copies come after all fixes of their users, and are late.
-	eventually(t, "every record", func() bool { return strings.Count(consumed("json"), "\n") >= fixes+misplaced })
+	eventually(t, "every record", func() bool {
+		return strings.Count(consumed("json"), "\n") >= fixes+misplaced
+	})
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
 	user := ""
 	for line := range strings.Lines(consumed("json")) {
-		if id := []byte(record(t, line).UserID); partition.CRC32(id, 3) != partition.Murmur2(id, 3) {
+		if id := []byte(
+			record(t, line).UserID); partition.CRC32(id, 3) != partition.Murmur2(id, 3) {
 			user = string(id)
 		}
 	}
@@ -100,7 +106,8 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 	if strings.Count(said, "found in     partition ") != 2 {
 		t.Errorf("a user in two partitions is shown as\n%s", said)
 	}
-	requireWords(t, said, "warning      the user has states in 2 partitions", "are spent in all", "in the window")
+	requireWords(t, said, "warning      the user has states in 2 partitions",
+		"are spent in all", "in the window")
 	requireWords(t, succeed(t, "doctor", "-c", config).out, "found in more than one partition")
 
 	file := write(t, dir, "out.ndjson", consumed("json"))
@@ -109,12 +116,16 @@ release: {epsilon: 2, delta: 0.02, budget: {epsilon: 6, window: 10m, spent: pred
 		"releases whose numbers go back":     {"--in", file},
 	} {
 		r := call(t, append([]string{"aggregate", "-c", config, "--window", "10m"}, input...)...)
-		if !strings.Contains(r.err, name) || !strings.Contains(r.err, "do not agree on a partitioner") && !strings.Contains(r.err, "may not agree on a partitioner") {
+		if !strings.Contains(r.err, name) || !strings.Contains(r.err,
+			"do not agree on a partitioner") &&
+			!strings.Contains(r.err, "may not agree on a partitioner") {
 			t.Errorf("aggregate exits with %d and says\n%s", r.code, r.err)
 		}
 	}
-	wrong := write(t, dir, "wrong.yml", strings.Replace(settings, "partitioner: any", "partitioner: md5", 1))
-	requireMessage(t, call(t, "run", "-c", wrong), cli.ExitUsage, "topics.partitioner", "choose murmur2, crc32 or any")
+	wrong := write(t, dir, "wrong.yml",
+		strings.Replace(settings, "partitioner: any", "partitioner: md5", 1))
+	requireMessage(t, call(t, "run", "-c", wrong), cli.ExitUsage, "topics.partitioner",
+		"choose murmur2, crc32 or any")
 }
 
 // TestProducePlaces: what "produce" writes lies where murmur2 puts it.
@@ -132,7 +143,8 @@ func TestProducePlaces(t *testing.T) {
 		client.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) {
 			left--
 			if want := franz.Partition(r, 3); int(r.Partition) != want {
-				t.Fatalf("a record is in partition %d, another client would put it into %d", r.Partition, want)
+				t.Fatalf("a record is in partition %d, another client would put it into %d",
+					r.Partition, want)
 			}
 		})
 	}

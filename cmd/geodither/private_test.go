@@ -30,7 +30,10 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	}
 	traces, model := townFiles(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	train := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out"}
+	train := []string{
+		"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out",
+	}
 	open := write(t, dir, "open.avro", "")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
@@ -39,11 +42,13 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	requireMode(t, open, 0o600)
 	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1")...)
 	requireMode(t, in("dp.avro"), 0o644)
-	succeed(t, "model", "fit", model, "--in", traces, "--json", in("fit.json"), "--plot", in("fit.svg"))
+	succeed(t, "model", "fit", model, "--in", traces, "--json", in("fit.json"),
+		"--plot", in("fit.svg"))
 	requireMode(t, in("fit.json"), 0o600)
 	requireMode(t, in("fit.svg"), 0o600)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", in("sanitized.csv"))...)
-	succeed(t, "aggregate", "--model", model, "--in", in("sanitized.csv"), "--window", "10m", "--out", in("density.csv"), "--flows", in("flows.csv"), "--map", in("map.svg"))
+	succeed(t, "aggregate", "--model", model, "--in", in("sanitized.csv"), "--window", "10m",
+		"--out", in("density.csv"), "--flows", in("flows.csv"), "--map", in("map.svg"))
 	for _, name := range []string{"density.csv", "flows.csv", "map.svg"} { // of six vehicles
 		requireMode(t, in(name), 0o600)
 	}

@@ -35,7 +35,8 @@ type simulationFlags struct {
 func (s *simulationFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&s.vehicles, "simulate", 0, "simulate this many `VEHICLES` that move by --model")
 	flags.StringVar(&s.model, "model", "", "model `FILE` for --simulate")
-	flags.IntVar(&s.steps, "steps", 0, "simulate this many steps, ending now; 0: live, until Ctrl-C")
+	flags.IntVar(&s.steps, "steps", 0,
+		"simulate this many steps, ending now; 0: live, until Ctrl-C")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the simulation")
 }
 
@@ -60,7 +61,8 @@ retry inside one run doubles nothing. A Kafka record's timestamp is the time of 
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
 	f.to.Register(flags, "raw topic")
-	flags.IntVar(&f.partitions, "create", 0, "make the topic with this many `PARTITIONS` if it is missing")
+	flags.IntVar(&f.partitions, "create", 0,
+		"make the topic with this many `PARTITIONS` if it is missing")
 	flags.Float64Var(&f.rate, "rate", 0, "records per second at most; 0: as fast as it goes")
 	f.simulation.register(flags)
 	return cmd
@@ -101,7 +103,8 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if skips := source.Skips(); skips.Total > 0 {
 		fmt.Fprintln(std.Err, skips)
 	}
-	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n", feeder.Sent(), topic.Name, feeder.Partitions())
+	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n",
+		feeder.Sent(), topic.Name, feeder.Partitions())
 	if source.Live() && ctx.Err() != nil {
 		return nil // a live simulation ends in no other way
 	}
@@ -110,13 +113,16 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 
 // source opens what the flags name: files, or a simulated fleet. The end of the context ends the
 // reading, too.
-func (f *produceFlags) source(ctx context.Context, args []string, stdin io.Reader) (feed.Source, error) {
+func (f *produceFlags) source(
+	ctx context.Context, args []string, stdin io.Reader,
+) (feed.Source, error) {
 	s, files := f.simulation, len(f.input.Paths)+len(args) > 0
 	switch {
 	case s.vehicles < 0 || s.steps < 0:
 		return feed.Source{}, cli.Usagef("--simulate and --steps must not be negative")
 	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return feed.Source{}, cli.Usagef("--model and --steps belong to --simulate VEHICLES, which is missing")
+		return feed.Source{}, cli.Usagef(
+			"--model and --steps belong to --simulate VEHICLES, which is missing")
 	case s.vehicles == 0:
 		reader, err := f.input.Open(ctx, args, stdin)
 		if err != nil {
@@ -126,7 +132,8 @@ func (f *produceFlags) source(ctx context.Context, args []string, stdin io.Reade
 	case files:
 		return feed.Source{}, cli.Usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return feed.Source{}, cli.Usagef("--simulate needs a --model that says how the vehicles move")
+		return feed.Source{}, cli.Usagef(
+			"--simulate needs a --model that says how the vehicles move")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {

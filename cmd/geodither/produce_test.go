@@ -15,23 +15,30 @@ func TestProduceSimulated(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	_, model := townFiles(t, dir)
 	args := func(topic string, more ...string) []string {
-		return append([]string{"produce", "--brokers", broker, "--topic", topic, "--create", "2", "--simulate", "10", "--model", model}, more...)
+		return append([]string{
+			"produce", "--brokers", broker, "--topic", topic, "--create", "2", "--simulate", "10",
+			"--model", model,
+		}, more...)
 	}
-	if r := succeed(t, args("steps", "--steps", "7")...); !strings.Contains(r.err, "produced 70 records to steps (2 partitions)") {
+	if r := succeed(t, args("steps", "--steps", "7")...); !strings.Contains(r.err,
+		"produced 70 records to steps (2 partitions)") {
 		t.Errorf("it says %q", r.err)
 	}
 	// The topic exists with 2 partitions: another number asked for changes nothing.
-	if r := succeed(t, args("steps", "--steps", "1", "--create", "5")...); !strings.Contains(r.err, "produced 10 records to steps (2 partitions)") {
+	if r := succeed(t, args("steps", "--steps", "1", "--create", "5")...); !strings.Contains(r.err,
+		"produced 10 records to steps (2 partitions)") {
 		t.Errorf("it says %q", r.err)
 	}
 	live := start(t, nil, args("live")...)
 	eventually(t, "a live record", func() bool { return end(t, broker, "live") > 0 })
-	if code := live.stop(t); code != cli.ExitDone || !strings.Contains(live.log.String(), "produced ") {
+	if code := live.stop(t); code != cli.ExitDone ||
+		!strings.Contains(live.log.String(), "produced ") {
 		t.Errorf("exit %d: %s", code, live.log)
 	}
 	slow := start(t, nil, args("slow", "--steps", "1000", "--rate", "50")...)
 	eventually(t, "a record at the rate", func() bool { return end(t, broker, "slow") > 0 })
-	if code := slow.stop(t); code != cli.ExitFailed || !strings.Contains(slow.log.String(), "interrupted") {
+	if code := slow.stop(t); code != cli.ExitFailed ||
+		!strings.Contains(slow.log.String(), "interrupted") {
 		t.Errorf("a feed cut short: exit %d: %s", code, slow.log)
 	}
 	if n := end(t, broker, "slow"); n >= 10_000 {
@@ -55,9 +62,11 @@ func TestProduceRate(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, _ := townFiles(t, dir)
 	began := time.Now()
-	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", traces, "--rate", "1000")
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1",
+		"--in", traces, "--rate", "1000")
 	// A lower bound only: a busy machine takes longer.
-	if took, least := time.Since(began), time.Duration(len(towntest.Fixes())-20)*time.Millisecond; took < least {
+	if took, least := time.Since(began),
+		time.Duration(len(towntest.Fixes())-20)*time.Millisecond; took < least {
 		t.Errorf("%d records at 1000 a second took %v", len(towntest.Fixes()), took)
 	}
 }
@@ -66,7 +75,8 @@ func TestProduceRate(t *testing.T) {
 func TestProduceQuietSource(t *testing.T) {
 	broker := startBroker(t)
 	in, feed := pipe(t)
-	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", "-")
+	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw",
+		"--create", "1", "--in", "-")
 	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes()[:3])); err != nil {
 		t.Fatal(err)
 	}

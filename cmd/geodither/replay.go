@@ -59,13 +59,18 @@ processed. Records before --from are processed for the states, and not published
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service")
-	flags.Var(&f.options.From, "from", "`OFFSET` or time of the first raw record whose result is published; default: the first")
-	flags.Var(&f.options.To, "to", "`OFFSET` or time of the first raw record to leave out; default: the last processed")
-	flags.StringVar(&f.options.Output, "output-topic", "", "`TOPIC` to publish to; it is created if it is missing")
-	flags.StringVar(&f.options.StateDir, "state-dir", "", "`FOLDER` for the states of this instance; default: beside the service's")
+	flags.Var(&f.options.From, "from",
+		"`OFFSET` or time of the first raw record whose result is published; default: the first")
+	flags.Var(&f.options.To, "to",
+		"`OFFSET` or time of the first raw record to leave out; default: the last processed")
+	flags.StringVar(&f.options.Output, "output-topic", "",
+		"`TOPIC` to publish to; it is created if it is missing")
+	flags.StringVar(&f.options.StateDir, "state-dir", "",
+		"`FOLDER` for the states of this instance; default: beside the service's")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
-	flags.BoolVar(&f.options.SpendAgain, "spend-again", false, "accept a second release of the same fixes")
+	flags.BoolVar(&f.options.SpendAgain, "spend-again", false,
+		"accept a second release of the same fixes")
 	cli.Required(cmd, "config", "output-topic")
 	return cmd
 }
@@ -146,8 +151,8 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "output     %s, dead letters %s\nstates     changelog %s, folder %s\ngroup      %s\n",
-		plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
+	fmt.Fprintf(out, "output     %s, dead letters %s\nstates     changelog %s, folder %s\n"+
+		"group      %s\n", plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
 	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
 		_, err := fmt.Fprintln(out, "cost       none: byte for byte the first release")
@@ -158,7 +163,8 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 			fmt.Fprintf(out, "differs    partition %d: %s\n", p.Partition, why)
 		}
 	}
-	fmt.Fprintf(out, "release    a second one, at up to ε = %g a release; it needs --spend-again\n", plan.Epsilon)
+	fmt.Fprintf(out, "release    a second one, at up to ε = %g a release; it needs --spend-again\n",
+		plan.Epsilon)
 	printCost(out, "cost", plan.Cost)
 	if plan.Spent != (replay.Cost{}) {
 		printCost(out, "spent", plan.Spent)
@@ -168,8 +174,8 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 
 // printCost prints what second releases cost, or have cost by now.
 func printCost(out io.Writer, name string, c replay.Cost) {
-	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for one user\n",
-		name, c.Epsilon, c.Users, c.UserMax)
+	fmt.Fprintf(out, "%-10s ε = %g in all over %d users with published records, up to ε = %g for "+
+		"one user\n", name, c.Epsilon, c.Users, c.UserMax)
 	if c.BeforeFrom > 0 {
 		fmt.Fprintf(out, "%-10s ε = %g of that is for releases before --from, "+
 			"on which the published records depend\n", "", c.BeforeFrom)

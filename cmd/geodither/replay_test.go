@@ -46,7 +46,8 @@ func TestReplayKilled(t *testing.T) {
 	}
 	requireSame(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", false))
 	requireNoOther(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", true))
-	if r := succeed(t, "replay", "-c", s.config, "--output-topic", output); !strings.Contains(r.out, "done") {
+	if r := succeed(t, "replay", "-c", s.config,
+		"--output-topic", output); !strings.Contains(r.out, "done") {
 		t.Errorf("once more: %s", r.out)
 	}
 }
@@ -58,7 +59,8 @@ func TestReplayCommand(t *testing.T) {
 	r := succeed(t, "replay", "-c", s.config, "--output-topic", output, "--dry-run")
 	requireWords(t, r.out, "process from", "none: byte for byte the first release", output)
 	var plan replay.Plan
-	r = succeed(t, "replay", "-c", s.config, "--output-topic", output, "--from", "5", "--to", "2100-01-01T00:00:00Z", "--dry-run", "--json")
+	r = succeed(t, "replay", "-c", s.config, "--output-topic", output, "--from", "5",
+		"--to", "2100-01-01T00:00:00Z", "--dry-run", "--json")
 	if err := json.Unmarshal([]byte(r.out), &plan); err != nil {
 		t.Fatal(err)
 	}
@@ -71,9 +73,13 @@ func TestReplayCommand(t *testing.T) {
 
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
 	requireMessage(t, call(t, "replay", "-c", other, "--output-topic", output), cli.ExitFailed,
-		"second release", "settings are not those of the first release", "Different: release.epsilon", "at ε = 2", "--spend-again")
-	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output, "--from", "yesterday"), cli.ExitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
-	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"), cli.ExitFailed, "topics.sanitized")
+		"second release", "settings are not those of the first release",
+		"Different: release.epsilon", "at ε = 2", "--spend-again")
+	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", output,
+		"--from", "yesterday"),
+		cli.ExitUsage, `"yesterday"`, "2026-11-21T08:00:00Z")
+	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"),
+		cli.ExitFailed, "topics.sanitized")
 }
 
 // TestReplaySecondRelease: a dry run ends as the replay would begin, and says in words and
@@ -89,9 +95,11 @@ func TestReplaySecondRelease(t *testing.T) {
 	r := call(t, with("--dry-run")...)
 	refusal := call(t, args...)
 	if r.code != cli.ExitFailed || r.err != refusal.err || refusal.code != cli.ExitFailed {
-		t.Errorf("the dry run ends with %d, %s; the replay with %d, %s", r.code, r.err, refusal.code, refusal.err)
+		t.Errorf("the dry run ends with %d, %s; the replay with %d, %s",
+			r.code, r.err, refusal.code, refusal.err)
 	}
-	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one", "needs --spend-again", "before --from", "users with published records")
+	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one",
+		"needs --spend-again", "before --from", "users with published records")
 	var plan, done, again struct {
 		Cost, Spent replay.Cost
 		Done        bool
@@ -104,19 +112,23 @@ func TestReplaySecondRelease(t *testing.T) {
 		}
 	}
 	r = succeed(t, with("--dry-run", "--json", "--spend-again")...)
-	requireWords(t, r.out, `"cost":{"epsilon":`, `"epsilon_before_from":`, `"epsilon_user_max":`, `"spent":{`)
+	requireWords(t, r.out, `"cost":{"epsilon":`, `"epsilon_before_from":`,
+		`"epsilon_user_max":`, `"spent":{`)
 	read(&plan, r)
 	read(&done, succeed(t, with("--json", "--spend-again")...))
 	// it is done: there is nothing to refuse
 	read(&again, succeed(t, with("--json", "--dry-run")...))
-	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 || plan.Cost.BeforeFrom <= 0 ||
+	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 ||
+		plan.Cost.BeforeFrom <= 0 ||
 		plan.Spent != (replay.Cost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
 		t.Errorf("planned %+v, done %+v, asked again %+v", plan, done, again)
 	}
-	requireWords(t, succeed(t, args...).out, "done:", "spent", fmt.Sprintf("ε = %g in all", plan.Cost.Epsilon))
+	requireWords(t, succeed(t, args...).out, "done:", "spent",
+		fmt.Sprintf("ε = %g in all", plan.Cost.Epsilon))
 
 	users := map[string]bool{}
-	consumed := succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "json").out
+	consumed := succeed(t, "consume", "--brokers", s.addr, "--topic", output,
+		"--format", "json").out
 	for _, record := range decoded(t, consumed) {
 		users[record.UserID] = true
 		if record.Mechanism != "lattice (second release)" {
@@ -126,19 +138,27 @@ func TestReplaySecondRelease(t *testing.T) {
 	if int64(len(users)) != plan.Cost.Users || len(users) == 0 {
 		t.Errorf("%d users have records, the cost is that of %d", len(users), plan.Cost.Users)
 	}
-	requireWords(t, succeed(t, "consume", "--brokers", s.addr, "--topic", output, "--format", "csv").out, ",lattice (second release),")
+	requireWords(t, succeed(t, "consume", "--brokers", s.addr, "--topic", output,
+		"--format", "csv").out,
+		",lattice (second release),")
 	model := filepath.Join(s.dir, "model.avro")
 	both := func(topic string) result {
-		config := fmt.Sprintf("{brokers: [%q], topics: {sanitized: %s}, model: %q}", s.addr, topic, model)
+		config := fmt.Sprintf("{brokers: [%q], topics: {sanitized: %s}, model: %q}",
+			s.addr, topic, model)
 		return call(t, "aggregate", "-c", write(t, t.TempDir(), "reader.yml", config))
 	}
-	if first, second := both(s.prefix+"town.sanitized"), both(output); first.code != second.code || second.code != 0 {
-		t.Errorf("aggregating the first release ends with %d, %s; the second with %d, %s", first.code, first.err, second.code, second.err)
+	if first, second := both(s.prefix+"town.sanitized"),
+		both(output); first.code != second.code || second.code != 0 {
+		t.Errorf("aggregating the first release ends with %d, %s; the second with %d, %s",
+			first.code, first.err, second.code, second.err)
 	}
 
 	// What stops a replay stops its dry run.
 	for _, dry := range []string{"--dry-run", "--spend-again"} {
-		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"town.dead", dry), cli.ExitFailed, "the service itself uses topic")
-		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"x", "--from", "9", "--to", "9", dry), cli.ExitFailed, "holds nothing")
+		requireMessage(t, call(t, "replay", "-c", s.config,
+			"--output-topic", s.prefix+"town.dead", dry),
+			cli.ExitFailed, "the service itself uses topic")
+		requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"x",
+			"--from", "9", "--to", "9", dry), cli.ExitFailed, "holds nothing")
 	}
 }

@@ -41,11 +41,13 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
-			if err := errors.Join(files.RefuseSeeded(options.Key), files.RefuseFuture(options.Key)); err != nil {
+			if err := errors.Join(files.RefuseSeeded(options.Key),
+				files.RefuseFuture(options.Key)); err != nil {
 				return cli.Usagef("config %s: key_file: %w", path, err)
 			}
 			if os.Getenv(files.KeyVariable) == "" && files.IsExposed(file.KeyFile) {
-				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600", "key_file", file.KeyFile)
+				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600",
+					"key_file", file.KeyFile)
 			}
 			if text, warn := engine.BudgetAdvice(options.Release, options.Model.Step); warn {
 				options.Logger.Warn("release.budget is none or high", "advice", text)

@@ -67,15 +67,21 @@ the trusted side. --report writes them to a file that only its owner may read.`,
 	f.input.Register(flags, "in")
 	f.settings.Register(flags, "model, release, publish, input")
 	f.settings.RegisterInterval(flags)
-	flags.StringVar(&f.model, "model", "", "model `FILE` from \"geodither train\", in place of the config's")
+	flags.StringVar(&f.model, "model", "",
+		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
-	flags.Uint64Var(&f.seed, "seed", 0, "seed in place of a key: the records are marked as not private")
-	flags.StringVar(&f.out, "out", "-", "`FILE` to write: .csv, .ndjson or .geojson; - is CSV on standard output")
-	flags.StringVar(&f.report, "report", "", "also write the summary as JSON to this `FILE`, for its owner alone")
+	flags.Uint64Var(&f.seed, "seed", 0,
+		"seed in place of a key: the records are marked as not private")
+	flags.StringVar(&f.out, "out", "-",
+		"`FILE` to write: .csv, .ndjson or .geojson; - is CSV on standard output")
+	flags.StringVar(&f.report, "report", "",
+		"also write the summary as JSON to this `FILE`, for its owner alone")
 	return cmd
 }
 
-func (f *sanitizeFlags) run(ctx context.Context, flags *pflag.FlagSet, args []string, std cli.Streams) error {
+func (f *sanitizeFlags) run(
+	ctx context.Context, flags *pflag.FlagSet, args []string, std cli.Streams,
+) error {
 	if _, err := records.FormatOf(f.out); err != nil {
 		return err
 	}
@@ -140,7 +146,8 @@ func (f *sanitizeFlags) read(flags *pflag.FlagSet) (s sanitize.Settings, err err
 	s.Model, s.Personals, s.Later = model.Model, model.Personals, model.Later
 	s.Publish, s.Input = c.Publish.Options(), c.Input.Options()
 	s.Release, err = c.Release.Options(s.Model)
-	return s, f.settings.Error(errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
+	return s, f.settings.Error(
+		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
 }
 
 // key returns the key of the noise: a file's, a seed's or a fresh one.
@@ -166,7 +173,8 @@ func (f *sanitizeFlags) key(seeded bool, log io.Writer) (noise.Key, error) {
 
 // warnSeeded says what it means to publish under a seed's key.
 func warnSeeded(log io.Writer) {
-	fmt.Fprint(log, `WARNING: NOT PRIVATE. The noise comes from a seed, and anybody can try all seeds: whoever has the
+	fmt.Fprint(log, "WARNING: NOT PRIVATE. The noise comes from a seed, and anybody can try all "+
+		`seeds: whoever has the
 model and finds the seed takes the noise off the released places, exactly. The records are marked
 as "seeded, not private". For places of people use --key-file, or neither.
 `)
@@ -181,7 +189,8 @@ func (f *sanitizeFlags) writeReport(s sanitize.Summary) error {
 		return err
 	}
 	if err := files.WriteSecret(f.report, append(data, '\n')); err != nil {
-		return fmt.Errorf("the records are written, but not the report: %w", files.Unwritten(f.report, err))
+		return fmt.Errorf("the records are written, but not the report: %w",
+			files.Unwritten(f.report, err))
 	}
 	return nil
 }

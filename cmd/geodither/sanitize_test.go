@@ -28,7 +28,9 @@ import (
 
 // sanitizeArgs are those of a run on the town's files.
 func sanitizeArgs(traces, model string, more ...string) []string {
-	return append([]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2", "--delta", "0.02"}, more...)
+	return append(
+		[]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2", "--delta", "0.02"},
+		more...)
 }
 
 // sanitizeTo runs sanitize into a file of a format, and returns what it said and the file.
@@ -74,12 +76,14 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 	} {
 		t.Run(o.Mechanism, func(t *testing.T) {
 			o.Epsilon, o.Delta = 2, .02
-			releases, err := engine.New(engine.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
+			releases, err := engine.New(
+				engine.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5", "--mechanism",
-				o.Mechanism, "-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...)
+			_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5",
+				"--mechanism", o.Mechanism,
+				"-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...)
 			got := decoded(t, lines)
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
@@ -96,8 +100,10 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 				if got[i] != want {
 					t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
 				}
-				if got[i].Mechanism != schemas.Noted(o.Mechanism, schemas.Seeded) || got[i].ModelID != model.ID() {
-					t.Fatalf("record %d names mechanism %s and model %s", i, got[i].Mechanism, got[i].ModelID)
+				if got[i].Mechanism != schemas.Noted(o.Mechanism, schemas.Seeded) ||
+					got[i].ModelID != model.ID() {
+					t.Fatalf("record %d names mechanism %s and model %s",
+						i, got[i].Mechanism, got[i].ModelID)
 				}
 			}
 		})
@@ -113,7 +119,9 @@ func TestSanitizeSeeds(t *testing.T) {
 	succeed(t, "key", "new", key)
 	// is the service's, and must not replace what is named
 	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1).Reveal())
-	seed := func(more ...string) string { return succeed(t, sanitizeArgs(traces, model, more...)...).out }
+	seed := func(more ...string) string {
+		return succeed(t, sanitizeArgs(traces, model, more...)...).out
+	}
 	one := seed("--seed", "1")
 	if again := seed("--seed", "1"); again != one {
 		t.Error("the same seed gives other bytes")
@@ -124,7 +132,8 @@ func TestSanitizeSeeds(t *testing.T) {
 	}
 	for name, other := range map[string]string{
 		"another seed": seed("--seed", "2"), "seed 0": seed("--seed", "0"), "a key": keyed,
-		"a fresh key": seed(), "another fresh key": seed(), "another mechanism": seed("--seed", "1", "--mechanism", "laplace"),
+		"a fresh key": seed(), "another fresh key": seed(),
+		"another mechanism": seed("--seed", "1", "--mechanism", "laplace"),
 	} {
 		if other == one {
 			t.Errorf("%s gives the bytes of seed 1", name)
@@ -156,15 +165,17 @@ func TestSanitizeFormats(t *testing.T) {
 		return text
 	}
 	want := decoded(t, in("json"))
-	if !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet > 1 }) || !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet == 0 }) {
+	if !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet > 1 }) ||
+		!slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet == 0 }) {
 		t.Error("want records with and without factors")
 	}
 	requireCSV(t, in("csv"), want)
 	requireGeoJSON(t, in("geojson"), want)
 }
 
-const sanitizedHeader = "user_id,timestamp,latitude,longitude,estimate_latitude,estimate_longitude," +
-	"radius_m,epsilon,delta,mechanism,model_id,step,release,kind,factor_200m,factor_1km,factor_set"
+const sanitizedHeader = "user_id,timestamp,latitude,longitude," +
+	"estimate_latitude,estimate_longitude,radius_m,epsilon,delta,mechanism,model_id,step,release," +
+	"kind,factor_200m,factor_1km,factor_set"
 
 func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 	t.Helper()
@@ -211,12 +222,14 @@ func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
 		t.Fatal(err)
 	}
 	if collection.Type != "FeatureCollection" || len(collection.Features) != len(want) {
-		t.Fatalf("a %s of %d features, want %d", collection.Type, len(collection.Features), len(want))
+		t.Fatalf("a %s of %d features, want %d",
+			collection.Type, len(collection.Features), len(want))
 	}
 	for i, f := range collection.Features {
 		r := want[i]
 		if f.Type != "Feature" || f.Geometry.Type != "Point" || f.Properties != r ||
-			!slices.Equal(f.Geometry.Coordinates, []float64{r.EstimateLongitude, r.EstimateLatitude}) {
+			!slices.Equal(f.Geometry.Coordinates,
+				[]float64{r.EstimateLongitude, r.EstimateLatitude}) {
 			t.Fatalf("feature %d is %+v, want a point of %+v", i, f, r)
 		}
 	}
@@ -226,7 +239,8 @@ func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
 func TestSanitizeNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	empty, report := write(t, dir, "empty.csv", "user_id,timestamp,latitude,longitude\n"), filepath.Join(dir, "report.json")
+	empty, report := write(t, dir, "empty.csv", "user_id,timestamp,latitude,longitude\n"),
+		filepath.Join(dir, "report.json")
 	_, features := sanitizeTo(t, "geojson", sanitizeArgs(empty, model, "--report", report)...)
 	requireGeoJSON(t, features, nil)
 	requireCSV(t, succeed(t, sanitizeArgs(empty, model)...).out, nil)
@@ -247,18 +261,26 @@ func TestSanitizeInputs(t *testing.T) {
 	write(t, dir, "folder/a.csv", towntest.CSV(fixes[:100]))
 	write(t, dir, "folder/b.csv.gz", packed(t, towntest.CSV(fixes[100:])))
 	for name, got := range map[string]result{
-		"folder":         call(t, sanitizeArgs(filepath.Join(dir, "folder"), model, "--seed", "1")...),
-		"gzip":           call(t, sanitizeArgs(write(t, dir, "t.gz", packed(t, towntest.CSV(fixes))), model, "--seed", "1")...),
-		"ndjson":         call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)), model, "--seed", "1")...),
-		"standard input": callWith(t, towntest.CSV(fixes), sanitizeArgs("-", model, "--seed", "1")...),
+		"folder": call(t, sanitizeArgs(filepath.Join(dir, "folder"),
+			model, "--seed", "1")...),
+		"gzip": call(t, sanitizeArgs(
+			write(t, dir, "t.gz", packed(t, towntest.CSV(fixes))), model, "--seed", "1")...),
+		"ndjson": call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)),
+			model, "--seed", "1")...),
+		"standard input": callWith(t, towntest.CSV(fixes),
+			sanitizeArgs("-", model, "--seed", "1")...),
 	} {
 		if got.code != cli.ExitDone || got.out != want {
-			t.Errorf("%s: exit %d, and other records than from one CSV file: %s", name, got.code, got.err)
+			t.Errorf("%s: exit %d, and other records than from one CSV file: %s",
+				name, got.code, got.err)
 		}
 	}
 	cut := write(t, dir, "cut.gz", packed(t, towntest.CSV(fixes))[:200])
-	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...), cli.ExitFailed, "cut.gz", "cut short")
-	if slices.ContainsFunc(names(t, dir), func(name string) bool { return strings.HasPrefix(name, "out") }) {
+	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...),
+		cli.ExitFailed, "cut.gz", "cut short")
+	if slices.ContainsFunc(names(t, dir), func(name string) bool {
+		return strings.HasPrefix(name, "out")
+	}) {
 		t.Errorf("a failed run left output behind: %v", names(t, dir))
 	}
 }
@@ -269,11 +291,13 @@ func TestSanitizeReport(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	fixes := towntest.Fixes()
-	text := towntest.CSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) + "0,junk,10,20\n" +
+	text := towntest.CSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) +
+		"0,junk,10,20\n" +
 		fmt.Sprintf("0,%d,11,21\n", fixes[len(fixes)-1].Timestamp+60_000)
 	traces = write(t, dir, filepath.Base(traces), text)
 	path := filepath.Join(dir, "report.json")
-	r, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model, "--seed", "1", "--report", path)...)
+	r, lines := sanitizeTo(t, "json",
+		sanitizeArgs(traces, model, "--seed", "1", "--report", path)...)
 	var report sanitize.Summary
 	if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 		t.Fatal(err)
@@ -286,16 +310,21 @@ func TestSanitizeReport(t *testing.T) {
 			releases++
 		}
 	}
-	if len(got) != len(fixes) || report.Fixes != int64(len(fixes)+2) || report.Late != 1 || report.SkippedLines != 1 || report.OutsideMap != 1 {
+	if len(got) != len(fixes) || report.Fixes != int64(len(fixes)+2) || report.Late != 1 ||
+		report.SkippedLines != 1 || report.OutsideMap != 1 {
 		t.Errorf("%d records and report %+v", len(got), report)
 	}
-	if report.Releases != releases || report.Users != 6 || report.EpsilonPerUser != spent/6 || report.Epsilon != 2 || report.Delta != .02 {
+	if report.Releases != releases || report.Users != 6 || report.EpsilonPerUser != spent/6 ||
+		report.Epsilon != 2 || report.Delta != .02 {
 		t.Errorf("%d releases, ε %g in all; the report says %+v", releases, spent, report)
 	}
-	if report.LocationSetMean < 1 || report.Release.RMS <= 0 || report.Estimate.Median <= 0 || report.Blind.Mean <= 0 {
+	if report.LocationSetMean < 1 || report.Release.RMS <= 0 || report.Estimate.Median <= 0 ||
+		report.Blind.Mean <= 0 {
 		t.Errorf("nothing was measured: %+v", report)
 	}
-	for _, word := range []string{"1 late", "1 outside the map", "1 line skipped", "traces.csv:", "estimate", "blind"} {
+	for _, word := range []string{
+		"1 late", "1 outside the map", "1 line skipped", "traces.csv:", "estimate", "blind",
+	} {
 		if !strings.Contains(r.err, word) {
 			t.Errorf("the summary does not say %q:\n%s", word, r.err)
 		}
@@ -304,7 +333,8 @@ func TestSanitizeReport(t *testing.T) {
 		t.Errorf("the summary repeats input: %s", r.err)
 	}
 	r = call(t, sanitizeArgs(traces, model, "--out", filepath.Join(dir, "out"), "--report", dir)...)
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the records are written, but not the report") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err,
+		"the records are written, but not the report") {
 		t.Errorf("a report that cannot be written: exit %d, %s", r.code, r.err)
 	}
 }
@@ -324,29 +354,38 @@ func TestSanitizeRefuses(t *testing.T) {
 	traces := write(t, dir, "odd.csv", towntest.CSV(towntest.Fixes())+strings.Join(rows, "\n")+"\n")
 	path := filepath.Join(dir, "report.json")
 	for outside, refused := range map[string]map[schemas.Reason]int64{
-		"dead_letter": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2},
-		"clamp":       {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
+		"dead_letter": {
+			schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1, schemas.ReasonOutsideMap: 2,
+		},
+		"clamp": {schemas.ReasonBeforeGPS: 1, schemas.ReasonNullIsland: 1},
 	} {
 		r, lines := sanitizeTo(t, "json", sanitizeArgs(traces, model,
-			append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1", "--report", path)...)...)
+			append(withConfig(t, "input: {outside: "+outside+"}"), "--seed", "1",
+				"--report", path)...)...)
 		var report sanitize.Summary
 		if err := json.Unmarshal([]byte(read(t, path)), &report); err != nil {
 			t.Fatal(err)
 		}
 		clamped := 2 - refused[schemas.ReasonOutsideMap]
-		if !maps.Equal(report.Refused, refused) || report.OutsideMap != 2 || report.Clamped != clamped || report.SwappedMap != 2 {
+		if !maps.Equal(report.Refused, refused) || report.OutsideMap != 2 ||
+			report.Clamped != clamped || report.SwappedMap != 2 {
 			t.Errorf("%s: the report says %+v", outside, report)
 		}
 		if n := len(decoded(t, lines)); n != len(towntest.Fixes())+int(clamped) {
 			t.Errorf("%s: %d records", outside, n)
 		}
-		for _, part := range []string{"2 outside the map", "1 before_gps, 1 null_island", "latitude and longitude look swapped"} {
+		for _, part := range []string{
+			"2 outside the map", "1 before_gps, 1 null_island",
+			"latitude and longitude look swapped",
+		} {
 			if !strings.Contains(r.err, part) {
 				t.Errorf("%s: the summary does not say %q:\n%s", outside, part, r.err)
 			}
 		}
 	}
-	requireMessage(t, call(t, sanitizeArgs(traces, model, withConfig(t, "input: {outside: keep}")...)...), cli.ExitUsage, "dead_letter or clamp")
+	requireMessage(t, call(t, sanitizeArgs(traces, model,
+		withConfig(t, "input: {outside: keep}")...)...),
+		cli.ExitUsage, "dead_letter or clamp")
 }
 
 // TestReportIsClosed: the report comes from the truth, so only its owner may
@@ -354,7 +393,8 @@ func TestSanitizeRefuses(t *testing.T) {
 func TestReportIsClosed(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	fresh, open := filepath.Join(dir, "fresh.json"), write(t, dir, "open.json", strings.Repeat("longer than the report ", 1000))
+	fresh, open := filepath.Join(dir, "fresh.json"), write(t, dir, "open.json",
+		strings.Repeat("longer than the report ", 1000))
 	if err := os.Chmod(open, 0o664); err != nil {
 		t.Fatal(err)
 	}
@@ -382,8 +422,14 @@ func TestOutputIsNoInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1", "--in", traces, "--out", traces},
-		{"train", "--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s", "--in", traces, "--out", traces},
+		{
+			"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1", "--in", traces,
+			"--out", traces,
+		},
+		{
+			"train", "--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s",
+			"--in", traces, "--out", traces,
+		},
 	} {
 		var out, log bytes.Buffer
 		code := run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log})

@@ -25,9 +25,11 @@ import (
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--smoothing", "backoff=3",
+	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--smoothing", "backoff=3",
 		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
-	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n- model: second.avro\n  personal: own\n  start: 2023-11-14T22:34:00Z\n")
+	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
+		"- model: second.avro\n  personal: own\n  start: 2023-11-14T22:34:00Z\n")
 }
 
 // TestScheduleFaults: each says which version and what would be right.
@@ -41,15 +43,27 @@ func TestScheduleFaults(t *testing.T) {
 		"model: a.avro":       {"a list"},
 		"- modle: model.avro": {`unknown key "modle"`, "did you mean model"},
 		"- personal: own":     {"version 1", "name a model file"},
-		"- {model: model.avro, start: 2023-11-14T22:34:00Z}":                      {"first version has a start"},
-		"- model: model.avro\n- model: second.avro":                               {"version 2", "from when on"},
-		"- model: model.avro\n- {model: second.avro, start: 2023-11-14}":          {"version 2", "no time with a zone"},
-		"- model: model.avro\n- {model: second.avro, start: 2023-11-14T22:34:00}": {"version 2", "no time with a zone"},
-		"- model: model.avro\n---\n- model: model.avro":                           {"second YAML document"},
+		"- {model: model.avro, start: 2023-11-14T22:34:00Z}": {
+			"first version has a start",
+		},
+		"- model: model.avro\n- model: second.avro": {
+			"version 2", "from when on",
+		},
+		"- model: model.avro\n- {model: second.avro, start: 2023-11-14}": {
+			"version 2", "no time with a zone",
+		},
+		"- model: model.avro\n- {model: second.avro, start: 2023-11-14T22:34:00}": {
+			"version 2", "no time with a zone",
+		},
+		"- model: model.avro\n---\n- model: model.avro": {
+			"second YAML document",
+		},
 		"- model: none.avro": {"none.avro", "geodither train"},
-		"- model: model.avro\n- {model: half.avro, start: 2023-11-14T22:34:00Z}":    {"half.avro"},
-		"- {model: model.avro, personal: none}":                                     {"none"},
-		"- {model: model.avro, personal: own}":                                      {"own", "another popular model"},
+		"- model: model.avro\n- {model: half.avro, start: 2023-11-14T22:34:00Z}": {"half.avro"},
+		"- {model: model.avro, personal: none}":                                  {"none"},
+		"- {model: model.avro, personal: own}": {
+			"own", "another popular model",
+		},
 		"- model: model.avro\n- {model: second.avro, start: 2023-11-14T22:34:00Z, ": {"yaml"},
 	} {
 		write(t, dir, "schedule.yml", text)
@@ -61,8 +75,9 @@ func TestScheduleFaults(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]config.Models{
-		"exclude each other": {Model: "a", Models: "b"}, "each version names its own": {Models: "a", Personal: "b"},
-		"geodither train": {}, "personal_cache_mib": {Model: "a", Cache: -1},
+		"exclude each other":         {Model: "a", Models: "b"},
+		"each version names its own": {Models: "a", Personal: "b"}, "geodither train": {},
+		"personal_cache_mib": {Model: "a", Cache: -1},
 	} {
 		if _, err := c.Read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v does not say %q", c, err, want)
@@ -83,19 +98,22 @@ func TestScheduleWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(model.Later) != 1 || model.Personals != nil || model.Later[0].ID.StartMS != 1_700_001_240_000 {
+	if len(model.Later) != 1 || model.Personals != nil ||
+		model.Later[0].ID.StartMS != 1_700_001_240_000 {
 		t.Fatalf("the schedule is %+v", model.Later)
 	}
 	look := func(wantErr string) engine.Schedule {
 		t.Helper()
 		found, err := model.Watch()
-		if (err != nil) != (wantErr != "") || err != nil && !strings.Contains(err.Error(), wantErr) {
+		if (err != nil) != (wantErr != "") ||
+			err != nil && !strings.Contains(err.Error(), wantErr) {
 			t.Fatalf("a look answers %v, want %q", err, wantErr)
 		}
 		return found
 	}
 	same := func(s engine.Schedule) bool {
-		return len(s.Later) == 1 && s.Later[0] == model.Later[0] && s.First.Model.String() == model.Model.ID()
+		return len(s.Later) == 1 && s.Later[0] == model.Later[0] &&
+			s.First.Model.String() == model.Model.ID()
 	}
 	if !same(look("")) || !same(look("")) {
 		t.Error("an untouched schedule is another one")
@@ -113,7 +131,8 @@ func TestScheduleWatch(t *testing.T) {
 		t.Error("a new text is taken at first sight")
 	}
 	found := look("")
-	if len(found.Later) != 2 || found.Later[0] != model.Later[0] || found.Later[1].ID.Model.String() != model.Model.ID() {
+	if len(found.Later) != 2 || found.Later[0] != model.Later[0] ||
+		found.Later[1].ID.Model.String() != model.Model.ID() {
 		t.Errorf("the new schedule is %+v", found)
 	}
 	write(t, dir, "schedule.yml", "- model: ")
@@ -134,16 +153,19 @@ func TestScheduleWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, dir, "schedule.yml", third+"# touched\n")
-	if err := os.Rename(filepath.Join(dir, "model.avro"), filepath.Join(dir, "moved.avro")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "model.avro"),
+		filepath.Join(dir, "moved.avro")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, "model.avro", string(data))
 	look("")
-	if found := look(""); found.First.Model != found.Later[1].ID.Model || found.First.Model.String() == model.Model.ID() {
+	if found := look(""); found.First.Model != found.Later[1].ID.Model ||
+		found.First.Model.String() == model.Model.ID() {
 		t.Errorf("with another first file it is %+v", found)
 	}
 	// Put back, as the log asks for, it is the first again, and nobody need touch the schedule.
-	if err := os.Rename(filepath.Join(dir, "moved.avro"), filepath.Join(dir, "model.avro")); err != nil {
+	if err := os.Rename(filepath.Join(dir, "moved.avro"),
+		filepath.Join(dir, "model.avro")); err != nil {
 		t.Fatal(err)
 	}
 	if found := look(""); found.First.Model.String() != model.Model.ID() || len(found.Later) != 2 {
@@ -174,7 +196,10 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(dir, "report.json")
-	args := []string{"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2", "--delta", "0.02", "--seed", "5", "--report", report}
+	args := []string{
+		"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2",
+		"--delta", "0.02", "--seed", "5", "--report", report,
+	}
 	_, lines := sanitizeTo(t, "json", args...)
 	used, owners := map[string]int{}, map[string]string{}
 	for _, rec := range decoded(t, lines) {
@@ -189,7 +214,8 @@ func TestSanitizeVersions(t *testing.T) {
 					owners[rec.UserID] = rec.ModelID
 				}
 				want = owners[rec.UserID]
-				if rec.ModelID == p.ID() || rec.ModelID == first.ID() || rec.ModelID == second.ID() {
+				if rec.ModelID == p.ID() || rec.ModelID == first.ID() ||
+					rec.ModelID == second.ID() {
 					t.Fatalf("a record under a user's own model names the model %s", rec.ModelID)
 				}
 			}
@@ -207,10 +233,12 @@ func TestSanitizeVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	var summary sanitize.Summary
-	if err := json.Unmarshal(data, &summary); err != nil || len(summary.LaterIDs) != 1 || summary.LaterIDs[0] != second.ID() || summary.ModelID != first.ID() {
+	if err := json.Unmarshal(data, &summary); err != nil || len(summary.LaterIDs) != 1 ||
+		summary.LaterIDs[0] != second.ID() || summary.ModelID != first.ID() {
 		t.Errorf("the report says %q and %q, %v", summary.ModelID, summary.LaterIDs, err)
 	}
-	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"), "personal: "+filepath.Join(dir, "own"))
+	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"),
+		"personal: "+filepath.Join(dir, "own"))
 	_, alone := sanitizeTo(t, "json", append([]string{
 		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5",
 	}, personals...)...)
@@ -230,7 +258,8 @@ func TestSanitizeVersions(t *testing.T) {
 	}
 	cut := 0
 	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && !info.IsDir() && !strings.Contains(filepath.Base(f), "index") {
+		if info, err := os.Stat(f); err == nil && !info.IsDir() &&
+			!strings.Contains(filepath.Base(f), "index") {
 			if err := os.Truncate(f, info.Size()/2); err != nil {
 				t.Fatal(err)
 			}
@@ -277,14 +306,16 @@ session_timeout: 2s
 `, w.addr, w.prefix+"swap", w.prefix)
 	config := write(t, w.dir, "swap.yml", text)
 	add := func(model string, minutes int) {
-		listed += fmt.Sprintf("- {model: %s, start: %s}\n", model, begin.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339))
+		listed += fmt.Sprintf("- {model: %s, start: %s}\n", model,
+			begin.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339))
 		write(t, w.dir, "schedule.yml", listed)
 	}
 	adopted := func(n int) func() bool {
 		return func() bool {
 			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
 			var found inspect.State
-			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil && len(found.Versions) == n
+			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil &&
+				len(found.Versions) == n
 		}
 	}
 	var fed int64
@@ -314,8 +345,11 @@ session_timeout: 2s
 	succeed(t, "replay", "-c", config, "--output-topic", w.prefix+"again")
 	requireSame(t, w.read(t, "swap.sanitized", false), w.read(t, "again", false))
 	requireNoOther(t, w.read(t, "swap.sanitized", false), w.read(t, "swap.sanitized", true))
-	if found := diagnosed(t, config); !strings.Contains(found, "ok changelog under these settings") || !strings.Contains(found, "2 later versions of the model adopted") ||
-		!strings.Contains(found, "ok models model "+moved.ID()) || !strings.Contains(found, "2 later versions; a fix of this moment has model "+w.model.ID()) {
+	if found := diagnosed(t, config); !strings.Contains(
+		found, "ok changelog under these settings") ||
+		!strings.Contains(found, "2 later versions of the model adopted") ||
+		!strings.Contains(found, "ok models model "+moved.ID()) ||
+		!strings.Contains(found, "2 later versions; a fix of this moment has model "+w.model.ID()) {
 		t.Errorf("the doctor finds\n%s", found)
 	}
 	printed := succeed(t, "state", "inspect", "-c", config, "--user", "sim-000001")
@@ -323,10 +357,12 @@ session_timeout: 2s
 		t.Errorf("inspect prints\n%s", printed.out)
 	}
 	write(t, w.dir, "schedule.yml", "- model: model.avro\n")
-	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") || !strings.Contains(found, moved.ID()) {
+	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") ||
+		!strings.Contains(found, moved.ID()) {
 		t.Errorf("without a version in use the doctor finds\n%s", found)
 	}
-	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed || !strings.Contains(r.err, moved.ID()) {
+	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, moved.ID()) {
 		t.Errorf("without a version in use: exit %d\n%s", r.code, r.err)
 	}
 }
@@ -356,7 +392,9 @@ func neighbours(m *mobility.Model) (*mobility.Model, error) {
 	}
 	for i := range 50 {
 		lat, lon := m.Grid.ToDegrees(m.Grid.Centre(m.Initial.Cells[i%m.Initial.Len()]))
-		trainer.Add(train.Fix{User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon})
+		trainer.Add(train.Fix{
+			User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon,
+		})
 	}
 	model, _, err := trainer.Finish()
 	return model, err

@@ -25,7 +25,9 @@ func TestSeededOutput(t *testing.T) {
 			t.Errorf("%s: %d of %d records are marked", format, n, len(towntest.Fixes()))
 		}
 		requireWords(t, seeded.err, "WARNING: NOT PRIVATE", "--key-file")
-		for name, more := range map[string][]string{"a key": {"--key-file", key}, "a fresh key": nil} {
+		for name, more := range map[string][]string{
+			"a key": {"--key-file", key}, "a fresh key": nil,
+		} {
 			r, text := sanitizeTo(t, format, sanitizeArgs(traces, model, more...)...)
 			if strings.Contains(text, "seeded") || strings.Contains(r.err, "NOT PRIVATE") {
 				t.Errorf("%s, %s: marked as seeded", format, name)
@@ -34,7 +36,8 @@ func TestSeededOutput(t *testing.T) {
 	}
 	// A seed's key in a file has no mark, so it is refused.
 	small := write(t, dir, "seed.key", noise.KeyFromSeed(70_000).Reveal())
-	requireMessage(t, call(t, sanitizeArgs(traces, model, "--key-file", small)...), cli.ExitUsage, "--key-file", "small seed")
+	requireMessage(t, call(t, sanitizeArgs(traces, model, "--key-file", small)...), cli.ExitUsage,
+		"--key-file", "small seed")
 	for name, c := range map[string]struct {
 		args []string
 		says bool
@@ -43,7 +46,8 @@ func TestSeededOutput(t *testing.T) {
 		succeed(t, sanitizeArgs(traces, model, append(c.args, "--out", out)...)...)
 		config := withConfig(t, "model: "+model, "release: {mechanism: lattice, budget: none}")
 		for _, more := range [][]string{{"--model", model}, config} {
-			r := succeed(t, append([]string{"aggregate", "--in", out, "--window", "10m"}, more...)...)
+			r := succeed(t, append([]string{"aggregate", "--in", out, "--window", "10m"},
+				more...)...)
 			if said := strings.Contains(r.err, `marked "seeded, not private"`); said != c.says {
 				t.Errorf("%s %q: said %t:\n%s", name, more, said, r.err)
 			}

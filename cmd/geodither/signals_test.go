@@ -109,7 +109,8 @@ func TestLaterSignalForces(t *testing.T) {
 		select {
 		case err := <-ended:
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
+			if !errors.As(err, &exit) ||
+				exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGTERM {
 				t.Errorf("it ends with %v, not of the signal", err)
 			}
 			return

@@ -27,7 +27,8 @@ func newState(std cli.Streams) *cobra.Command {
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std), newStateRebuild(std))
+	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std),
+		newStateRebuild(std))
 	return cmd
 }
 
@@ -114,9 +115,11 @@ records. The report names offsets, never a user or a place.`,
 // printReport prints a line for each partition, and below what is wrong.
 func printReport(out io.Writer, report verify.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "partition\tprocessed\tsanitized\tdead letters\tusers\taborted or open\tverdict\t")
+	fmt.Fprintln(table, "partition\tprocessed\tsanitized\tdead letters\tusers\taborted or "+
+		"open\tverdict\t")
 	for _, p := range report.Partitions {
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", p.Partition, p.Raw, p.Sanitized, p.DeadLetters, p.Users, p.NotCommitted, outcomeOf(p))
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n",
+			p.Partition, p.Raw, p.Sanitized, p.DeadLetters, p.Users, p.NotCommitted, outcomeOf(p))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -130,7 +133,8 @@ func printReport(out io.Writer, report verify.Report) error {
 	}
 	for _, p := range report.Partitions {
 		for _, v := range p.Violations {
-			fmt.Fprintf(out, "partition %d, offset %d: %s: %s\n", p.Partition, v.Offset, v.Kind, v.Detail)
+			fmt.Fprintf(out, "partition %d, offset %d: %s: %s\n",
+				p.Partition, v.Offset, v.Kind, v.Detail)
 		}
 		if more := p.ViolationCount - int64(len(p.Violations)); more > 0 {
 			fmt.Fprintf(out, "partition %d: %d more violations\n", p.Partition, more)
@@ -142,7 +146,8 @@ func printReport(out io.Writer, report verify.Report) error {
 	if !report.Verified {
 		return nil
 	}
-	_, err := fmt.Fprintln(out, "verified: committed output, dead letters, states and offsets are what the raw topic gives")
+	_, err := fmt.Fprintln(out, "verified: committed output, dead letters, states and offsets "+
+		"are what the raw topic gives")
 	return err
 }
 
@@ -173,7 +178,9 @@ func verdict(report verify.Report) error {
 	if len(different) > 0 {
 		return fmt.Errorf("violations in partition %s: an accepted loss of the account "+
 			"(accept_lost_account) and a reset of everything look so too. If it was neither, keep "+
-			"the topics as they are until you know why, and report it", strings.Join(different, ", "))
+			"the topics as they are until you know why, and report it",
+			strings.Join(different, ", "))
 	}
-	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in partition %s: the report says why", strings.Join(open, ", "))
+	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in "+
+		"partition %s: the report says why", strings.Join(open, ", "))
 }

@@ -45,7 +45,8 @@ it is not published: keep it on the trusted side.`,
 			if err != nil {
 				return err
 			}
-			query.Settings, query.Cluster, query.Later = options.Settings, options.Cluster, options.Later
+			query.Settings, query.Cluster, query.Later = options.Settings,
+				options.Cluster, options.Later
 			query.StateDir, query.Logger = options.StateDir, options.Logger
 			found, err := inspect.User(cmd.Context(), query)
 			if err != nil {
@@ -60,7 +61,8 @@ it is not published: keep it on the trusted side.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.StringVar(&query.User, "user", "", "`ID` of the user in the raw records")
-	flags.BoolVar(&query.Local, "local", false, "read the local store (state_dir), which no instance may use, in place of the changelog")
+	flags.BoolVar(&query.Local, "local", false,
+		"read the local store (state_dir), which no instance may use, in place of the changelog")
 	flags.IntVar(&query.Top, "top", 0, "also list this `NUMBER` of most probable cells")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Required(cmd, "config", "user")
@@ -77,12 +79,15 @@ func printStates(out io.Writer, first inspect.State) error {
 	if len(first.Elsewhere) == 0 {
 		return err
 	}
-	fmt.Fprintf(out, "\nwarning      the user has states in %d partitions, each with a budget of its own: ε %s are spent in all",
+	fmt.Fprintf(out, "\nwarning      the user has states in %d partitions, each with a budget of "+
+		"its own: ε %s are spent in all",
 		1+len(first.Elsewhere), cli.Sum(first.EpsilonSpentAll))
 	if first.EpsilonWindowAll != nil {
-		fmt.Fprintf(out, ", %s of them in the window up to the last step", cli.Sum(*first.EpsilonWindowAll))
+		fmt.Fprintf(out, ", %s of them in the window up to the last step",
+			cli.Sum(*first.EpsilonWindowAll))
 	}
-	_, err = fmt.Fprintln(out, ".\n             Have every producer use one partitioner, and set topics.partitioner to it")
+	_, err = fmt.Fprintln(out, ".\n             Have every producer use one partitioner, and set "+
+		"topics.partitioner to it")
 	return err
 }
 
@@ -100,7 +105,8 @@ func printState(out io.Writer, s inspect.State) error {
 	}
 	fmt.Fprintf(out, "releases     %d, Σε %s\n", s.Releases, cli.Sum(s.EpsilonSpent))
 	if s.EpsilonWindow != nil {
-		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n", cli.Sum(*s.EpsilonWindow))
+		fmt.Fprintf(out, "budget       Σε %s in the window up to the last step\n",
+			cli.Sum(*s.EpsilonWindow))
 	}
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
 	for _, v := range s.Versions {
@@ -111,19 +117,23 @@ func printState(out io.Writer, s inspect.State) error {
 		if v.Missing {
 			name += ", which the config's schedule lacks"
 		}
-		fmt.Fprintf(out, "version      from raw offset %d, for steps from %s: %s\n", v.FromOffset, v.Start.Format(time.RFC3339), name)
+		fmt.Fprintf(out, "version      from raw offset %d, for steps from %s: %s\n",
+			v.FromOffset, v.Start.Format(time.RFC3339), name)
 	}
 	if s.Estimate == nil {
 		fmt.Fprintf(out, "places       of another map than that of the config's model: not shown\n")
 	} else {
 		if s.LastRelease != nil {
-			fmt.Fprintf(out, "last release %.7f, %.7f\n", s.LastRelease.Latitude, s.LastRelease.Longitude)
+			fmt.Fprintf(out, "last release %.7f, %.7f\n", s.LastRelease.Latitude,
+				s.LastRelease.Longitude)
 		}
-		fmt.Fprintf(out, "estimate     %.7f, %.7f, within %.0f m with probability 95 %%\n", s.Estimate.Latitude, s.Estimate.Longitude, s.RadiusM)
+		fmt.Fprintf(out, "estimate     %.7f, %.7f, within %.0f m with probability 95 %%\n",
+			s.Estimate.Latitude, s.Estimate.Longitude, s.RadiusM)
 	}
 	_, err := fmt.Fprintf(out, "posterior    %d cells, %.1f bits\n", s.Cells, s.EntropyBits)
 	for _, c := range s.Top {
-		_, err = fmt.Fprintf(out, "             %5.1f %% at %.5f, %.5f\n", 100*c.Probability, c.Centre.Latitude, c.Centre.Longitude)
+		_, err = fmt.Fprintf(out, "             %5.1f %% at %.5f, %.5f\n",
+			100*c.Probability, c.Centre.Latitude, c.Centre.Longitude)
 	}
 	return err
 }

@@ -44,7 +44,8 @@ Prove what was written with "geodither state verify" before you start the servic
 			if len(folders) == 0 {
 				folders = []string{options.StateDir}
 			}
-			plan, err := repair.RebuildChangelog(cmd.Context(), repairOptions(options, dry, false), folders)
+			plan, err := repair.RebuildChangelog(cmd.Context(),
+				repairOptions(options, dry, false), folders)
 			if err != nil {
 				return err
 			}

@@ -41,14 +41,16 @@ stops. To release a range once more beside what is there, use replay.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if spend && !everything {
-				return cli.Usagef("--spend-again belongs to --everything; the local folder alone costs nothing")
+				return cli.Usagef(
+					"--spend-again belongs to --everything; the local folder alone costs nothing")
 			}
 			if !everything {
 				options, err := loadLocal(cmd.Context(), config, std)
 				if err != nil {
 					return err
 				}
-				found, err := repair.ResetFolder(cmd.Context(), repairOptions(options, dry, discard))
+				found, err := repair.ResetFolder(cmd.Context(),
+					repairOptions(options, dry, discard))
 				if err != nil {
 					return kept(err)
 				}
@@ -58,12 +60,14 @@ stops. To release a range once more beside what is there, use replay.`,
 			if err != nil {
 				return err
 			}
-			plan, err := repair.ResetEverything(cmd.Context(), repairOptions(options, dry || !spend, discard))
+			plan, err := repair.ResetEverything(cmd.Context(),
+				repairOptions(options, dry || !spend, discard))
 			if err != nil {
 				return kept(err)
 			}
 			if !spend && !dry {
-				return fmt.Errorf("nothing was removed: %s. If that is what you want, repeat it with --spend-again", cost(plan))
+				return fmt.Errorf("nothing was removed: %s. If that is what you want, repeat it "+
+					"with --spend-again", cost(plan))
 			}
 			return printEverything(std.Out, plan, dry)
 		},
@@ -71,9 +75,12 @@ stops. To release a range once more beside what is there, use replay.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.BoolVar(&dry, "dry-run", false, "only say what would be removed")
-	flags.BoolVar(&everything, "everything", false, "also remove the group's offsets and the changelog's states")
-	flags.BoolVar(&spend, "spend-again", false, "with --everything: accept a second release of all fixes")
-	flags.BoolVar(&discard, "discard-account", false, "remove the folder even if it is the only copy of the users' accounts")
+	flags.BoolVar(&everything, "everything", false,
+		"also remove the group's offsets and the changelog's states")
+	flags.BoolVar(&spend, "spend-again", false,
+		"with --everything: accept a second release of all fixes")
+	flags.BoolVar(&discard, "discard-account", false,
+		"remove the folder even if it is the only copy of the users' accounts")
 	cli.Required(cmd, "config")
 	return cmd
 }
@@ -98,8 +105,9 @@ func kept(err error) error {
 
 // cost says what a second release of everything costs.
 func cost(r repair.Reset) string {
-	return fmt.Sprintf("the raw topic holds %d records, and each fix among them would be released a second time, at up to ε = %g each, "+
-		"%g in all over all users", r.Fixes, r.Epsilon, float64(r.Fixes)*r.Epsilon)
+	return fmt.Sprintf("the raw topic holds %d records, and each fix among them would be "+
+		"released a second time, at up to ε = %g each, %g in all over all users", r.Fixes,
+		r.Epsilon, float64(r.Fixes)*r.Epsilon)
 }
 
 func printFolder(out io.Writer, r repair.Reset, dry bool) error {
@@ -133,14 +141,15 @@ func printEverything(out io.Writer, r repair.Reset, dry bool) error {
 	if dry {
 		did = "would remove"
 	}
-	_, err := fmt.Fprintf(out, "%s the offsets of group %s and all states in %s: %s\n", did, r.Group, r.Changelog, cost(r))
+	_, err := fmt.Fprintf(out, "%s the offsets of group %s and all states in %s: %s\n",
+		did, r.Group, r.Changelog, cost(r))
 	err = errors.Join(err, printFolder(out, r, dry))
 	if err != nil || dry {
 		return err
 	}
-	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state reset "+
-		"--discard-account\" with the config of each before it starts again\n"+
-		"the next start needs \"accept_lost_account: true\" in the config, once: the output topics "+
-		"show that there were accounts, and all of them begin at 0")
+	_, err = fmt.Fprintln(out, "if other instances have state folders: run \"geodither state "+
+		"reset --discard-account\" with the config of each before it starts again\nthe next "+
+		"start needs \"accept_lost_account: true\" in the config, once: the output topics show "+
+		"that there were accounts, and all of them begin at 0")
 	return err
 }

@@ -39,7 +39,9 @@ func newTownService(t *testing.T) *townService {
 // command starts a command line in a process of its own.
 func (s *townService) command(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.CommandContext(t.Context(), os.Args[0], args...), log: new(bytes.Buffer)}
+	p := &process{
+		cmd: exec.CommandContext(t.Context(), os.Args[0], args...), log: new(bytes.Buffer),
+	}
 	p.cmd.Env = append(os.Environ(), "GEODITHER_TEST_COMMAND=1")
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
@@ -58,7 +60,8 @@ func (s *townService) edit(t *testing.T, old, text string) string {
 	if strings.Count(string(data), old) != 1 {
 		t.Fatalf("%q is not in the config once", old)
 	}
-	return write(t, s.dir, fmt.Sprintf("edited-%x.yml", text), strings.Replace(string(data), old, text, 1))
+	return write(t, s.dir, fmt.Sprintf("edited-%x.yml", text),
+		strings.Replace(string(data), old, text, 1))
 }
 
 // TestStateVerify: exit code and JSON of a service that is right, and of one that
@@ -80,7 +83,8 @@ func TestStateVerify(t *testing.T) {
 	if !report.Verified || len(report.Partitions) != 3 || answered != s.fed {
 		t.Errorf("%d answers of %d are verified: %s", answered, s.fed, r.out)
 	}
-	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out, "equal", "verified: committed output")
+	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out, "equal",
+		"verified: committed output")
 
 	other := s.edit(t, "epsilon: 1", "epsilon: 2")
 	r = call(t, "state", "verify", "-c", other)
@@ -90,7 +94,8 @@ func TestStateVerify(t *testing.T) {
 	requireWords(t, r.out, "not verified", "other settings")
 	requireWords(t, r.err, "not everything could be verified, in partition 0, 1, 2")
 	r = call(t, "state", "verify", "-c", other, "--json")
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified || r.code != cli.ExitFailed {
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified ||
+		r.code != cli.ExitFailed {
 		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
 	}
 }
@@ -100,9 +105,12 @@ func TestStateVerify(t *testing.T) {
 func TestStateInspectAndReset(t *testing.T) {
 	s := newTownService(t)
 	c := []string{"-c", s.config}
-	state := func(args ...string) []string { return append(append([]string{"state"}, args...), c...) }
+	state := func(args ...string) []string {
+		return append(append([]string{"state"}, args...), c...)
+	}
 	fromChangelog := succeed(t, state("inspect", "--user", "sim-000001", "--top", "2")...).out
-	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate", "10, Σε 10", "posterior")
+	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate",
+		"10, Σε 10", "posterior")
 	var inspected, local inspect.State
 	for args, into := range map[string]*inspect.State{"--json": &inspected, "--local": &local} {
 		r := succeed(t, state("inspect", "--user", "sim-000001", "--json", args)...)
@@ -110,42 +118,56 @@ func TestStateInspectAndReset(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if inspected.Offset < 0 || local.Offset != -1 || *inspected.Estimate != *local.Estimate || inspected.Releases != 10 {
+	if inspected.Offset < 0 || local.Offset != -1 || *inspected.Estimate != *local.Estimate ||
+		inspected.Releases != 10 {
 		t.Errorf("%+v and %+v", inspected, local)
 	}
-	requireMessage(t, call(t, state("inspect", "--user", "typo")...), cli.ExitFailed, "has no state")
+	requireMessage(t, call(t, state("inspect", "--user", "typo")...),
+		cli.ExitFailed, "has no state")
 	requireMessage(t, call(t, state("inspect", "--user", "")...), cli.ExitUsage, "--user")
 
-	requireWords(t, succeed(t, state("reset", "--dry-run")...).out, "would remove store", "town-state")
+	requireWords(t, succeed(t, state("reset", "--dry-run")...).out,
+		"would remove store", "town-state")
 	requireWords(t, succeed(t, state("reset")...).out, "removed store")
 	requireWords(t, succeed(t, state("reset")...).out, "nothing to remove")
-	requireMessage(t, call(t, state("inspect", "--user", "sim-000001", "--local")...), cli.ExitFailed, "no store in the state folder")
-	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001", "--local")...),
+		cli.ExitFailed, "no store in the state folder")
+	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out,
+		`"verified":true`) {
 		t.Errorf("after a reset of the folder: %s", r.out)
 	}
 
 	requireMessage(t, call(t, state("reset", "--spend-again")...), cli.ExitUsage, "--everything")
 	words := []string{fmt.Sprintf("holds %d records", s.fed), "second time", "ε = 1"}
-	requireMessage(t, call(t, state("reset", "--everything")...), cli.ExitFailed, append(words, "nothing was removed", "--spend-again")...)
-	requireWords(t, succeed(t, state("reset", "--everything", "--dry-run")...).out, append(words, "would remove")...)
-	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out, `"verified":true`) {
+	requireMessage(t, call(t, state("reset", "--everything")...), cli.ExitFailed,
+		append(words, "nothing was removed", "--spend-again")...)
+	requireWords(t, succeed(t, state("reset", "--everything", "--dry-run")...).out,
+		append(words, "would remove")...)
+	if r := succeed(t, "state", "verify", "-c", s.config, "--json"); !strings.Contains(r.out,
+		`"verified":true`) {
 		t.Errorf("after a dry run: %s", r.out)
 	}
-	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out, append(words, "removed", "state reset --discard-account")...)
-	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...), cli.ExitFailed, "has no state")
+	requireWords(t, succeed(t, state("reset", "--everything", "--spend-again")...).out,
+		append(words, "removed", "state reset --discard-account")...)
+	requireMessage(t, call(t, state("inspect", "--user", "sim-000001")...),
+		cli.ExitFailed, "has no state")
 }
 
 // TestConsumeDeadLetters: one for each record that was fed cut short, with its
 // place and the reason.
 func TestConsumeDeadLetters(t *testing.T) {
 	s := newTownService(t)
-	args := []string{"consume", "--brokers", s.addr, "--topic", s.prefix + "town.dead", "--dead-letters", "--format"}
+	args := []string{
+		"consume", "--brokers", s.addr, "--topic", s.prefix + "town.dead",
+		"--dead-letters", "--format",
+	}
 	lines := strings.Split(strings.TrimSpace(succeed(t, append(args, "json")...).out), "\n")
 	if want := int(s.fed) / 101; len(lines) != want {
 		t.Errorf("%d dead letters, want %d", len(lines), want)
 	}
 	requireWords(t, lines[0], `"topic":"`+s.prefix+`raw"`, `"offset":`, `"reason":"`)
-	requireWords(t, succeed(t, append(args, "csv")...).out, "topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
+	requireWords(t, succeed(t, append(args, "csv")...).out,
+		"topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
 	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")
 	args[len(args)-2] = "--format=json"
 	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "encoding right")
@@ -178,19 +200,24 @@ func TestStateRebuild(t *testing.T) {
 	rebuild := []string{"state", "rebuild-changelog", "-c", s.config}
 	says(cli.ExitFailed, "nothing to write back", rebuild...)
 	topic := s.prefix + "town.changelog"
-	res, err := s.client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	res, err := s.client.DeleteTopics(t.Context(),
+		&kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	if err = errors.Join(err, res.Errors[topic]); err != nil {
 		t.Fatal(err)
 	}
-	says(cli.ExitFailed, "the changelog is lost|accept_lost_account|run would not make it", "doctor", "-c", s.config)
+	says(cli.ExitFailed, "the changelog is lost|accept_lost_account|run would not make it",
+		"doctor", "-c", s.config)
 	says(cli.ExitFailed, "the changelog is lost|rebuild-changelog", "run", "-c", s.config)
 	for _, args := range [][]string{{}, {"--dry-run"}, {"--everything", "--spend-again"}} {
-		says(cli.ExitFailed, "nothing was removed: the changelog is lost|may be the only copy|--discard-account",
+		says(cli.ExitFailed,
+			"nothing was removed: the changelog is lost|may be the only copy|--discard-account",
 			append([]string{"state", "reset", "-c", s.config}, args...)...)
 	}
-	says(cli.ExitFailed, "do not create it; see state rebuild-changelog", "state", "verify", "-c", s.config)
+	says(cli.ExitFailed, "do not create it; see state rebuild-changelog",
+		"state", "verify", "-c", s.config)
 	says(cli.ExitUsage, "config", "state", "rebuild-changelog")
-	says(cli.ExitDone, "this would be written to the new topic|Nothing was written", append(rebuild, "--dry-run")...)
+	says(cli.ExitDone, "this would be written to the new topic|Nothing was written",
+		append(rebuild, "--dry-run")...)
 	says(cli.ExitDone, "written to the new topic|state verify", rebuild...)
 	says(cli.ExitDone, "verified: committed output", "state", "verify", "-c", s.config)
 	says(cli.ExitDone, "the changelog has states wherever", "doctor", "-c", s.config)

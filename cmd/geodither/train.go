@@ -87,18 +87,22 @@ predicts users that it has not seen.`,
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
-	flags.StringVarP(&f.config, "config", "c", "", "config `FILE` of the service whose raw topic is read, in place of files")
-	flags.Var(&f.from, "from", "`OFFSET` or time of the first record to train on; default: the topic's start")
-	flags.Var(&f.to, "to", "`OFFSET` or time of the first record to leave out; default: the topic's end")
+	flags.StringVarP(&f.config, "config", "c", "",
+		"config `FILE` of the service whose raw topic is read, in place of files")
+	flags.Var(&f.from, "from",
+		"`OFFSET` or time of the first record to train on; default: the topic's start")
+	flags.Var(
+		&f.to, "to", "`OFFSET` or time of the first record to leave out; default: the topic's end")
 	flags.StringVar(&f.Box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringVar(&f.Cell, "cell", "", "`LENGTH` of a cell's side, such as 340m or 0.34km")
 	flags.DurationVar(&f.Step, "step", 0, "time step of the model, such as 60s")
 	flags.StringVar(&f.Out, "out", "", "model `FILE` to write")
-	flags.StringVar(&f.Personal, "personal", "", "new `FOLDER` for one model per user, as secret as the traces")
-	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps up to this `TIME`, such as 2m; default: none, "+
-		"and the last fix of a step counts")
-	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each two successive fixes as one transition, whatever the time between "+
-		"(for check-ins)")
+	flags.StringVar(&f.Personal, "personal", "",
+		"new `FOLDER` for one model per user, as secret as the traces")
+	flags.DurationVar(&f.interpolate, "interpolate", 0, "move along a straight line across gaps "+
+		"up to this `TIME`, such as 2m; default: none, and the last fix of a step counts")
+	flags.BoolVar(&f.Train.EveryFix, "every-fix", false, "count each two successive fixes as one "+
+		"transition, whatever the time between (for check-ins)")
 	flags.Var((*gather.Calendar)(&f.Train.Calendar), "calendar",
 		"a matrix for each part of the week: `HOURS` at which parts of the day start, weekend, "+
 			"and the local time, such as 6,10,16,20,weekend,utc+1h")
@@ -115,7 +119,8 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	ctx := cmd.Context()
 	given := cmd.Flags().Changed
 	if given("interpolate") && f.interpolate <= 0 {
-		return cli.Usagef("--interpolate %v is no gap: write the longest time between two fixes to interpolate across, such as 2m", f.interpolate)
+		return cli.Usagef("--interpolate %v is no gap: write the longest time between two fixes "+
+			"to interpolate across, such as 2m", f.interpolate)
 	}
 	f.Train.Interpolate, f.Train.MaxGap = f.interpolate > 0, f.interpolate
 	f.smoothing.Apply(&f.Train)
@@ -143,22 +148,29 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", made.From, cli.Quantity(made.Fixes, "fix"), f.Out)
+	fmt.Fprintf(std.Out, "read  %s: %s\nwrote %s\n", made.From,
+		cli.Quantity(made.Fixes, "fix"), f.Out)
 	if made.Users > 0 {
-		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(made.Users, "personal model"), f.Personal)
+		fmt.Fprintf(std.Out, "wrote %s to %s\n", cli.Quantity(made.Users, "personal model"),
+			f.Personal)
 	}
-	return cli.Interruptibly(ctx, func() error { return modelview.Summarize(made.Model).Print(std.Out) })
+	return cli.Interruptibly(ctx, func() error {
+		return modelview.Summarize(made.Model).Print(std.Out)
+	})
 }
 
 // checkSource refuses flags of files and of a topic that do not go together.
 func (f *trainFlags) checkSource(given func(string) bool) error {
 	switch {
 	case f.config == "" && (given("from") || given("to")):
-		return cli.Usagef("--from and --to are for a topic: name the service's config with -c, or leave them out")
+		return cli.Usagef(
+			"--from and --to are for a topic: name the service's config with -c, or leave them out")
 	case f.config == "" && len(f.Inputs) == 0:
-		return cli.Usagef("name the traces to read with --in (- is standard input), or the config of a service with -c")
+		return cli.Usagef("name the traces to read with --in (- is standard input), or the " +
+			"config of a service with -c")
 	case f.config != "" && len(f.Inputs) > 0:
-		return cli.Usagef("-c and files exclude each other: train on the service's topic or on files")
+		return cli.Usagef(
+			"-c and files exclude each other: train on the service's topic or on files")
 	case f.config != "" && given("columns"):
 		return cli.Usagef("--columns is for files; the config says how a raw topic is encoded")
 	}
@@ -184,7 +196,9 @@ func (f *trainFlags) readConfig() (config.File, error) {
 }
 
 // source opens the files, or connects to the brokers.
-func (f *trainFlags) source(ctx context.Context, c config.File, args []string, std cli.Streams) (gather.Source, error) {
+func (f *trainFlags) source(
+	ctx context.Context, c config.File, args []string, std cli.Streams,
+) (gather.Source, error) {
 	if f.config == "" {
 		reader, err := f.input.Open(ctx, args, std.In)
 		return gather.Files{Reader: reader}, err

@@ -19,17 +19,26 @@ func TestTrainUseless(t *testing.T) {
 		more []string
 		want []string
 	}{
-		"nothing":        {head, nil, []string{"no fix in 1 file"}},
-		"bad lines only": {head + "0,1,2\n", nil, []string{"no fix in 1 file", "1 line skipped: 1 wrong_columns"}},
-		"all outside":    {head + "0,1700000040000,50,50\n", nil, []string{"no fix of 1 lies inside the box", "SOUTH,WEST,NORTH,EAST"}},
-		"swapped":        {head + "0,1700000040000,20.01,10.01\n", nil, []string{"1 of 1 would if latitude and longitude changed places", "--columns"}},
-		"one fix":        {one, nil, []string{"1 fix of 1 user", "longer --step", "--every-fix"}},
+		"nothing": {head, nil, []string{"no fix in 1 file"}},
+		"bad lines only": {
+			head + "0,1,2\n", nil, []string{"no fix in 1 file", "1 line skipped: 1 wrong_columns"},
+		},
+		"all outside": {head + "0,1700000040000,50,50\n", nil, []string{
+			"no fix of 1 lies inside the box", "SOUTH,WEST,NORTH,EAST",
+		}},
+		"swapped": {head + "0,1700000040000,20.01,10.01\n", nil, []string{
+			"1 of 1 would if latitude and longitude changed places", "--columns",
+		}},
+		"one fix": {one, nil, []string{"1 fix of 1 user", "longer --step", "--every-fix"}},
 		"beyond the gap": {
 			one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n",
 			[]string{"--interpolate", "10m"},
 			[]string{"longer --step or gap of --interpolate"},
 		},
-		"far apart": {one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n", nil, []string{"3 fixes of 2 users", "longer --step"}},
+		"far apart": {
+			one + "0,1700003600000,10.02,20.02\n1,1700000100000,10.02,20.02\n", nil,
+			[]string{"3 fixes of 2 users", "longer --step"},
+		},
 		"one each": {
 			one + "1,1700000040000,10.02,20.02\n",
 			[]string{"--every-fix"},
@@ -39,7 +48,9 @@ func TestTrainUseless(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			input := write(t, dir, "traces.csv", c.text)
-			requireMessage(t, trainOn(t, filepath.Join(dir, "model.avro"), append(c.more, "--in", input)...), cli.ExitFailed, c.want...)
+			requireMessage(t, trainOn(t, filepath.Join(dir, "model.avro"),
+				append(c.more, "--in", input)...),
+				cli.ExitFailed, c.want...)
 			if left := names(t, dir); len(left) != 1 {
 				t.Errorf("it left behind %v", left)
 			}
@@ -52,7 +63,8 @@ func TestTrainWarnings(t *testing.T) {
 	fixes := towntest.Fixes()
 	outside := fixes[0]
 	outside.Latitude = 11
-	far := strings.Repeat(towntest.CSV(append(fixes[:0:0], outside))[len(towntest.CSV(nil)):], 10*len(fixes))
+	far := strings.Repeat(towntest.CSV(append(fixes[:0:0], outside))[len(towntest.CSV(nil)):],
+		10*len(fixes))
 	alone := fixes[:0:0]
 	for _, f := range fixes {
 		if f.UserID == "0" {
@@ -64,21 +76,44 @@ func TestTrainWarnings(t *testing.T) {
 		more []string
 		want string
 	}{
-		"good":         {towntest.CSV(fixes), nil, ""},
-		"outside":      {towntest.CSV(fixes) + far, nil, "fixes lie outside the box"},
-		"skipped":      {towntest.CSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil, "more was skipped than read"},
-		"one user":     {towntest.CSV(alone), nil, "all fixes are of one user"},
-		"small cells":  {towntest.CSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing"},
-		"large cells":  {towntest.CSV(fixes), []string{"--box", "10,20,10.2,20.2", "--cell", "11km"}, "all fixes lie in one of 6 cells"},
-		"idle classes": {towntest.CSV(fixes), []string{"--calendar", "6,20,weekend"}, "no transition falls into 3 classes of 4 that --calendar makes: working days, 6 to 20 h; weekends, 6 to 20 h; weekends, 20 to 6 h; there everybody moves as in all others together"},
-		"two classes":  {towntest.CSV(fixes), []string{"--calendar", "weekend"}, "no transition falls into 1 class of 2 that --calendar makes: weekends;"},
+		"good":    {towntest.CSV(fixes), nil, ""},
+		"outside": {towntest.CSV(fixes) + far, nil, "fixes lie outside the box"},
+		"skipped": {
+			towntest.CSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil,
+			"more was skipped than read",
+		},
+		"one user": {towntest.CSV(alone), nil, "all fixes are of one user"},
+		"small cells": {
+			towntest.CSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing",
+		},
+		"large cells": {
+			towntest.CSV(fixes),
+			[]string{"--box", "10,20,10.2,20.2", "--cell", "11km"},
+			"all fixes lie in one of 6 cells",
+		},
+		"idle classes": {
+			towntest.CSV(fixes), []string{"--calendar", "6,20,weekend"}, "no transition falls " +
+				"into 3 classes of 4 that --calendar makes: working days, 6 to 20 h; " +
+				"weekends, 6 to " +
+				"20 h; weekends, 20 to 6 h; there everybody moves as in all others together",
+		},
+		"two classes": {
+			towntest.CSV(fixes),
+			[]string{"--calendar", "weekend"},
+			"no transition falls into 1 class of 2 that --calendar makes: weekends;",
+		},
 		"busy classes": {towntest.CSV(fixes), []string{"--calendar", "0,22,utc-24m"}, ""},
-		"other places": {towntest.CSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)), nil, "if latitude and longitude changed places"},
+		"other places": {
+			towntest.CSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)),
+			nil, "if latitude and longitude changed places",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			r := trainOn(t, filepath.Join(dir, "model.avro"), append([]string{"--in", write(t, dir, "traces.csv", c.text)}, c.more...)...)
-			if r.code != cli.ExitDone || !strings.Contains(r.err, c.want) || c.want == "" && r.err != "" {
+			r := trainOn(t, filepath.Join(dir, "model.avro"),
+				append([]string{"--in", write(t, dir, "traces.csv", c.text)}, c.more...)...)
+			if r.code != cli.ExitDone || !strings.Contains(r.err, c.want) ||
+				c.want == "" && r.err != "" {
 				t.Errorf("exit %d, want %q:\n%s", r.code, c.want, r.err)
 			}
 		})
@@ -89,10 +124,16 @@ func TestTrainWarnings(t *testing.T) {
 // one, where it can be seen.
 func TestTrainBoxOrder(t *testing.T) {
 	dir := t.TempDir()
-	input, model := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())), filepath.Join(dir, "model.avro")
-	for _, box := range []string{"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97", "39.97,116.27,39.85,116.5"} {
-		r := call(t, "train", "--in", input, "--box", box, "--cell", "340m", "--step", "60s", "--out", model)
-		requireMessage(t, r, cli.ExitUsage, "south,west,north,east", "is it --box 39.85,116.27,39.97,116.5?")
+	input, model := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())),
+		filepath.Join(dir, "model.avro")
+	for _, box := range []string{
+		"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97",
+		"39.97,116.27,39.85,116.5",
+	} {
+		r := call(t, "train", "--in", input, "--box", box, "--cell", "340m",
+			"--step", "60s", "--out", model)
+		requireMessage(t, r, cli.ExitUsage, "south,west,north,east",
+			"is it --box 39.85,116.27,39.97,116.5?")
 	}
 }
 
@@ -101,14 +142,18 @@ func TestTrainColumns(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
 	rename := strings.NewReplacer("user_id", "vehicle", "timestamp", "at")
-	for name, text := range map[string]string{"a.csv": towntest.CSV(towntest.Fixes()), "a.ndjson": asNDJSON(towntest.Fixes())} {
+	for name, text := range map[string]string{
+		"a.csv": towntest.CSV(towntest.Fixes()), "a.ndjson": asNDJSON(towntest.Fixes()),
+	} {
 		again := filepath.Join(dir, name+".avro")
-		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at", "--in", write(t, dir, name, rename.Replace(text)))
+		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at",
+			"--in", write(t, dir, name, rename.Replace(text)))
 		if r.code != cli.ExitDone || inspectModel(t, again).ID != inspectModel(t, model).ID {
 			t.Errorf("%s: exit %d, or another model: %s", name, r.code, r.err)
 		}
 	}
-	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"), cli.ExitUsage, `no column "speed"`)
+	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"),
+		cli.ExitUsage, `no column "speed"`)
 }
 
 // TestTrainReport: it says how much was read of what.
@@ -117,7 +162,8 @@ func TestTrainReport(t *testing.T) {
 	write(t, dir, "in/a.csv", towntest.CSV(towntest.Fixes()[:100]))
 	write(t, dir, "in/b.csv", towntest.CSV(towntest.Fixes()[100:])+"junk\n")
 	r := trainOn(t, filepath.Join(dir, "model.avro"), "--in", filepath.Join(dir, "in"))
-	if want := "read  2 files: 288 fixes\n"; !strings.Contains(r.out, want) || !strings.Contains(r.err, "1 line skipped: 1 wrong_columns") {
+	if want := "read  2 files: 288 fixes\n"; !strings.Contains(r.out, want) ||
+		!strings.Contains(r.err, "1 line skipped: 1 wrong_columns") {
 		t.Errorf("it says\n%s%swant %s", r.out, r.err, want)
 	}
 }

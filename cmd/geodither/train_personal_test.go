@@ -23,9 +23,13 @@ func TestTrainPersonal(t *testing.T) {
 	}
 	traces := write(t, dir, "traces.csv", towntest.CSV(fixes))
 	model, folder := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal")
-	args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model, "--personal", folder}
+	args := []string{
+		"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", model, "--personal", folder,
+	}
 	r := succeed(t, args...)
-	if !strings.Contains(r.out, "6 personal models") || strings.Contains(r.out+r.err, "secret-name") {
+	if !strings.Contains(r.out, "6 personal models") ||
+		strings.Contains(r.out+r.err, "secret-name") {
 		t.Errorf("it says %q and %q", r.out, r.err)
 	}
 	popular, err := mobility.ReadModelFile(model)
@@ -41,8 +45,10 @@ func TestTrainPersonal(t *testing.T) {
 	if err != nil || user == nil {
 		t.Fatalf("a user's model: %v, %v", user, err)
 	}
-	if c := user.Counts(); c.Weight != mobility.DefaultPersonalWeight || len(c.Transitions) == 0 || len(c.Visits) == 0 {
-		t.Errorf("weight %v, %d transitions, %d visits", c.Weight, len(c.Transitions), len(c.Visits))
+	if c := user.Counts(); c.Weight != mobility.DefaultPersonalWeight ||
+		len(c.Transitions) == 0 || len(c.Visits) == 0 {
+		t.Errorf("weight %v, %d transitions, %d visits",
+			c.Weight, len(c.Transitions), len(c.Visits))
 	}
 	if err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -57,7 +63,8 @@ func TestTrainPersonal(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireMessage(t, call(t, args...), cli.ExitFailed, "not empty")
-	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...), cli.ExitUsage, "--personal-weight is gone: the popular model always weighs 20 transitions")
+	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...),
+		cli.ExitUsage, "--personal-weight is gone: the popular model always weighs 20 transitions")
 }
 
 // TestTrainOptions: what the flags ask for is in the model's provenance and
@@ -73,11 +80,18 @@ func TestTrainOptions(t *testing.T) {
 		{"--interpolate 5m", `place="line to its end"`},
 		{"--calendar 6,10,16,20,weekend,utc+8h", `hours=6,10,16,20 weekend=true`},
 		{"--calendar weekend", `weekend=true`},
-		{"--smoothing radius=3,jumps=0", `kernel_radius=3 backoff=20 user_cap=30 max_gap=0s every_fix=false place="last fix" uniform=0.1 jumps=0 `},
+		{
+			"--smoothing radius=3,jumps=0",
+			"kernel_radius=3 backoff=20 user_cap=30 max_gap=0s every_fix=false " +
+				`place="last fix" uniform=0.1 jumps=0 `,
+		},
 		{"--smoothing backoff=2.5,cap=7", `kernel_radius=5 backoff=2.5 user_cap=7`},
 	} {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
-		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
+		args := []string{
+			"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+			"--step", towntest.Step, "--out", model,
+		}
 		succeed(t, append(args, strings.Fields(c.flags)...)...)
 		s := inspectModel(t, model)
 		if !strings.Contains(s.Provenance.Options, c.said) {
@@ -107,7 +121,10 @@ func TestTrainOptions(t *testing.T) {
 		"--calendar 6,20,utc+30s":                 "whole minutes",
 		"--personal " + filepath.Join(dir, "a/b"): "make it first",
 	} {
-		args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "no.avro")}
+		args := []string{
+			"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+			"--step", towntest.Step, "--out", filepath.Join(dir, "no.avro"),
+		}
 		r := call(t, append(args, strings.Fields(flags)...)...)
 		if r.code == cli.ExitDone || !strings.Contains(r.err, said) {
 			t.Errorf("%q: exit %d, %q", flags, r.code, r.err)

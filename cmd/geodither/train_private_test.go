@@ -14,7 +14,10 @@ import (
 func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "model.avro")
-	args := append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", out, "--in", in}, more...)
+	args := append([]string{
+		"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"--out", out, "--in", in,
+	}, more...)
 	return call(t, args...), out
 }
 
@@ -34,7 +37,9 @@ func TestTrainPrivately(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Provenance.Privacy == nil || *m.Provenance.Privacy != (mobility.Privacy{Epsilon: "0.5", Contribution: 20, Radius: 3}) {
+		if m.Provenance.Privacy == nil || *m.Provenance.Privacy != (mobility.Privacy{
+			Epsilon: "0.5", Contribution: 20, Radius: 3,
+		}) {
 			t.Errorf("privacy %+v", m.Provenance.Privacy)
 		}
 		counted := m.Provenance.Report
@@ -42,14 +47,16 @@ func TestTrainPrivately(t *testing.T) {
 		if counted != (mobility.Report{}) || m.Provenance.Fit != nil {
 			t.Errorf("the file holds counts of the traces: %+v", m.Provenance)
 		}
-		if shown := succeed(t, "model", "inspect", out).out; !strings.Contains(shown, "not told") || strings.Contains(shown, "of 0 users") {
+		if shown := succeed(t, "model", "inspect", out).out; !strings.Contains(shown, "not told") ||
+			strings.Contains(shown, "of 0 users") {
 			t.Errorf("inspect says\n%s", shown)
 		}
 		if !strings.Contains(m.Provenance.Options, "keep_shared=true") {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
 		var told strings.Builder
-		if err := modelview.Summarize(m).Print(&told); err != nil || !strings.Contains(told.String(), "\ntrained on   not told") {
+		if err := modelview.Summarize(m).Print(&told); err != nil ||
+			!strings.Contains(told.String(), "\ntrained on   not told") {
 			t.Errorf("a private model says %v, %s", err, &told)
 		}
 		ids[m.ID()] = true
@@ -60,7 +67,8 @@ func TestTrainPrivately(t *testing.T) {
 }
 
 func TestTrainPrivatelyWithNobody(t *testing.T) {
-	traces := write(t, t.TempDir(), "traces.csv", "user_id,timestamp,latitude,longitude\nu,2023-11-14T00:00:00Z,1,1\n")
+	traces := write(t, t.TempDir(), "traces.csv",
+		"user_id,timestamp,latitude,longitude\nu,2023-11-14T00:00:00Z,1,1\n")
 	r, _ := trainPrivately(t, traces, "--dp-epsilon", "1", "--smoothing", "cap=20")
 	if r.code != cli.ExitDone || !strings.Contains(r.err, "made of noise alone") {
 		t.Errorf("exit %d: %s", r.code, r.err)
@@ -73,17 +81,33 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 		flags []string
 		says  string
 	}{
-		"no number":            {[]string{"--dp-epsilon", "1e-3"}, "decimal number"},
-		"negative":             {[]string{"--dp-epsilon", "-1"}, "positive decimal number"},
-		"a vast radius":        {[]string{"--dp-epsilon", "1", "--smoothing", "radius=1000"}, "radius"},
-		"a vast contribution":  {[]string{"--dp-epsilon", "1", "--smoothing", "cap=10000000"}, "1 to 1000000"},
-		"personal models":      {[]string{"--dp-epsilon", "1", "--personal", filepath.Join(t.TempDir(), "own")}, "exclude each other"},
-		"a choice":             {[]string{"--dp-epsilon", "1", "--select"}, "geodither model fit MODEL"},
-		"a measurement":        {[]string{"--dp-epsilon", "1", "--held-out", "2"}, "geodither model fit MODEL"},
-		"the old flag":         {[]string{"--dp-epsilon", "1", "--dp-contribution", "10"}, "--smoothing cap="},
-		"nothing of anybody's": {[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be"},
+		"no number": {[]string{"--dp-epsilon", "1e-3"}, "decimal number"},
+		"negative":  {[]string{"--dp-epsilon", "-1"}, "positive decimal number"},
+		"a vast radius": {
+			[]string{"--dp-epsilon", "1", "--smoothing", "radius=1000"}, "radius",
+		},
+		"a vast contribution": {
+			[]string{"--dp-epsilon", "1", "--smoothing", "cap=10000000"}, "1 to 1000000",
+		},
+		"personal models": {
+			[]string{"--dp-epsilon", "1", "--personal", filepath.Join(t.TempDir(), "own")},
+			"exclude each other",
+		},
+		"a choice": {
+			[]string{"--dp-epsilon", "1", "--select"}, "geodither model fit MODEL",
+		},
+		"a measurement": {
+			[]string{"--dp-epsilon", "1", "--held-out", "2"}, "geodither model fit MODEL",
+		},
+		"the old flag": {
+			[]string{"--dp-epsilon", "1", "--dp-contribution", "10"}, "--smoothing cap=",
+		},
+		"nothing of anybody's": {
+			[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be",
+		},
 	} {
-		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage || !strings.Contains(r.err, c.says) {
+		if r, _ := trainPrivately(t, traces, c.flags...); r.code != cli.ExitUsage ||
+			!strings.Contains(r.err, c.says) {
 			t.Errorf("%s: exit %d: %s", name, r.code, r.err)
 		}
 	}

@@ -20,7 +20,8 @@ func asNDJSON(fixes []schemas.Raw) string {
 	var b strings.Builder
 	for _, f := range fixes {
 		fmt.Fprintf(&b, `{"user_id":%q,"timestamp":%q,"latitude":%.6f,"longitude":%.6f}`+"\n",
-			f.UserID, time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
+			f.UserID, time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339),
+			f.Latitude, f.Longitude)
 	}
 	return b.String()
 }
@@ -31,7 +32,8 @@ func asGowalla(fixes []schemas.Raw) string {
 	for v := range 6 {
 		for i := len(fixes) - 1; i >= 0; i-- {
 			if f := fixes[i]; f.UserID == fmt.Sprint(v) {
-				fmt.Fprintf(&b, "%s\t%s\t%.6f\t%.6f\t22847\n", f.UserID, time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
+				fmt.Fprintf(&b, "%s\t%s\t%.6f\t%.6f\t22847\n", f.UserID,
+					time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
 			}
 		}
 	}
@@ -45,10 +47,12 @@ func writeGeolife(t *testing.T, dir string, fixes []schemas.Raw) string {
 	for _, f := range fixes {
 		if users[f.UserID] == nil {
 			users[f.UserID] = new(strings.Builder)
-			users[f.UserID].WriteString("Geolife trajectory\r\nWGS 84\r\nAltitude is in Feet\r\nReserved 3\r\n0,2,255,My Track,0,0,2,8421376\r\n0\r\n")
+			users[f.UserID].WriteString("Geolife trajectory\r\nWGS 84\r\nAltitude is in Feet\r\n" +
+				"Reserved 3\r\n0,2,255,My Track,0,0,2,8421376\r\n0\r\n")
 		}
 		at := time.UnixMilli(f.Timestamp).UTC()
-		fmt.Fprintf(users[f.UserID], "%.6f,%.6f,0,492,45244.0,%s,%s\r\n", f.Latitude, f.Longitude, at.Format("2006-01-02"), at.Format("15:04:05"))
+		fmt.Fprintf(users[f.UserID], "%.6f,%.6f,0,492,45244.0,%s,%s\r\n",
+			f.Latitude, f.Longitude, at.Format("2006-01-02"), at.Format("15:04:05"))
 	}
 	for user, text := range users {
 		write(t, dir, filepath.Join("Data", user, "Trajectory", "20231114.plt"), text.String())
@@ -85,20 +89,33 @@ func TestTrainFormats(t *testing.T) {
 	}{
 		{"csv", "", []string{"--in", comma}},
 		{"behind the flags", "", []string{comma}},
-		{"two files", "", []string{"--in", filepath.Join(dir, "folder/a.csv"), filepath.Join(dir, "folder/b.csv.gz")}},
-		{"two flags", "", []string{"--in", filepath.Join(dir, "folder/b.csv.gz"), "--in", filepath.Join(dir, "folder/a.csv")}},
+		{"two files", "", []string{
+			"--in", filepath.Join(dir, "folder/a.csv"), filepath.Join(dir, "folder/b.csv.gz"),
+		}},
+		{"two flags", "", []string{
+			"--in", filepath.Join(dir, "folder/b.csv.gz"),
+			"--in", filepath.Join(dir, "folder/a.csv"),
+		}},
 		{"folder", "", []string{"--in", filepath.Join(dir, "folder")}},
-		{"csv.gz", "", []string{"--in", write(t, dir, "traces.csv.gz", packed(t, towntest.CSV(fixes)))}},
+		{"csv.gz", "", []string{
+			"--in", write(t, dir, "traces.csv.gz", packed(t, towntest.CSV(fixes))),
+		}},
 		{"ndjson", "", []string{"--in", write(t, dir, "traces.ndjson", asNDJSON(fixes))}},
 		{"geolife", "", []string{"--in", writeGeolife(t, dir, fixes)}},
 		{"gowalla", "", []string{"--in", write(t, dir, "gowalla.txt", asGowalla(fixes))}},
-		{"gowalla.gz", "", []string{"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes)))}},
+		{"gowalla.gz", "", []string{
+			"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes))),
+		}},
 		{"standard input", towntest.CSV(fixes), []string{"--in", "-"}},
 		{"packed standard input", packed(t, asNDJSON(fixes)), []string{"-"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			model := filepath.Join(t.TempDir(), "model.avro")
-			args := append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, c.input...)
+			args := append([]string{
+				"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+				"--out", model,
+			},
+				c.input...)
 			r := callWith(t, c.stdin, args...)
 			if r.code != cli.ExitDone || r.err != "" {
 				t.Fatalf("exit %d: %s", r.code, r.err)
@@ -118,7 +135,8 @@ func TestTrainFormats(t *testing.T) {
 
 func inspectModel(t *testing.T, model string) (s modelview.Summary) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out), &s); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out),
+		&s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -127,17 +145,22 @@ func inspectModel(t *testing.T, model string) (s modelview.Summary) {
 func TestModelInspect(t *testing.T) {
 	_, model := townFiles(t, t.TempDir())
 	s := inspectModel(t, model)
-	if s.Width != 7 || s.Height != 7 || s.CellM != 500 || s.StepSeconds != 60 || s.Box.South != 10 || s.Box.East < 20.03 {
+	if s.Width != 7 || s.Height != 7 || s.CellM != 500 || s.StepSeconds != 60 ||
+		s.Box.South != 10 || s.Box.East < 20.03 {
 		t.Errorf("map and step are not those that were asked for: %+v", s)
 	}
-	if report := s.Provenance.Report; report.Users != 6 || report.Fixes != int64(len(towntest.Fixes())) || report.OutsideBox != 0 {
+	if report := s.Provenance.Report; report.Users != 6 ||
+		report.Fixes != int64(len(towntest.Fixes())) || report.OutsideBox != 0 {
 		t.Errorf("trained on %+v", report)
 	}
-	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 || s.Transitions < 49 {
+	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 ||
+		s.Transitions < 49 {
 		t.Errorf("not the numbers of a model: %+v", s)
 	}
 	text := succeed(t, "model", "inspect", model).out
-	for _, word := range []string{s.ID, "7 × 7 cells of 500 m", "60s", "6 users", "without differential privacy"} {
+	for _, word := range []string{
+		s.ID, "7 × 7 cells of 500 m", "60s", "6 users", "without differential privacy",
+	} {
 		if !strings.Contains(text, word) {
 			t.Errorf("the text does not say %q:\n%s", word, text)
 		}
@@ -150,10 +173,14 @@ func TestTrainCounts(t *testing.T) {
 	dir := t.TempDir()
 	text := towntest.CSV(towntest.Fixes()) + "0,junk,10,20\n" + "0,1700000000000,50,50\n"
 	traces, model := write(t, dir, "traces.csv", text), filepath.Join(dir, "model.avro")
-	args := []string{"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}
+	args := []string{
+		"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", model,
+	}
 	r := succeed(t, args...)
 	place := fmt.Sprintf("traces.csv:%d", len(towntest.Fixes())+2)
-	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) || strings.Contains(r.err, "junk") {
+	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) ||
+		strings.Contains(r.err, "junk") {
 		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
 	}
 	if got := inspectModel(t, model).Provenance.Report.OutsideBox; got != 1 {
@@ -166,11 +193,13 @@ func TestTrainCounts(t *testing.T) {
 func TestTrainInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	in, feed := pipe(t)
-	b := start(t, in, "train", "--in", "-", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", filepath.Join(dir, "model.avro"))
+	b := start(t, in, "train", "--in", "-", "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--out", filepath.Join(dir, "model.avro"))
 	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes())); err != nil {
 		t.Fatal(err)
 	}
-	if code := b.stop(t); code != cli.ExitFailed || !strings.Contains(b.log.String(), "interrupted") {
+	if code := b.stop(t); code != cli.ExitFailed ||
+		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d: %s", code, b.log)
 	}
 	if left := names(t, dir); len(left) > 0 {

@@ -17,13 +17,17 @@ import (
 // trainOn trains on the town's map.
 func trainOn(t *testing.T, model string, more ...string) result {
 	t.Helper()
-	return call(t, append([]string{"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--out", model}, more...)...)
+	return call(t, append([]string{
+		"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"--out", model,
+	}, more...)...)
 }
 
 // topicConfig writes a service's config, whose model, key and state are not there yet.
 func topicConfig(t *testing.T, broker, topic, encoding, more string) string {
 	t.Helper()
-	return write(t, t.TempDir(), "geodither.yml", fmt.Sprintf("brokers: [%s]\ntopics: {raw: %s}\nencoding: {raw: %s}\nmodel: none.avro\nkey_file: none.key\nstate_dir: none\n"+
+	return write(t, t.TempDir(), "geodither.yml", fmt.Sprintf("brokers: [%s]\ntopics: {raw: %s}\n"+
+		"encoding: {raw: %s}\nmodel: none.avro\nkey_file: none.key\nstate_dir: none\n"+
 		"release: {budget: none}\n%s", broker, topic, encoding, more))
 }
 
@@ -31,7 +35,8 @@ func topicConfig(t *testing.T, broker, topic, encoding, more string) string {
 // second after the one before.
 func put(t *testing.T, broker, topic string, records ...kgo.Record) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(broker),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +56,11 @@ func putTown(t *testing.T, broker, topic string) (fixes []schemas.Raw) {
 	fixes = towntest.Fixes()
 	var records []kgo.Record
 	for i, line := range strings.Split(strings.TrimSpace(asNDJSON(fixes)), "\n") {
-		records = append(records, kgo.Record{Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: kafkaTime(i)})
+		records = append(records,
+			kgo.Record{Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: kafkaTime(i)})
 	}
-	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2", "--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
+	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2",
+		"--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
 	put(t, broker, topic, records...)
 	return fixes
 }
@@ -74,13 +81,17 @@ func TestTrainTopic(t *testing.T) {
 		succeed(t, "produce", "-c", config, "--create", "3", "--in", traces)
 		again := filepath.Join(dir, encoding+".avro")
 		r := trainOn(t, again, "-c", config)
-		if r.code != cli.ExitDone || r.err != "" || !strings.Contains(r.out, "in 3 partitions of "+topic) {
+		if r.code != cli.ExitDone || r.err != "" ||
+			!strings.Contains(r.out, "in 3 partitions of "+topic) {
 			t.Fatalf("exit %d: %s%s", r.code, r.err, r.out)
 		}
-		if got := inspectModel(t, again); got.ID != want || got.Provenance.Source != "topic "+topic {
-			t.Errorf("%s: the topic gives model %s of %q, the file %s", encoding, got.ID, got.Provenance.Source, want)
+		if got := inspectModel(t, again); got.ID != want ||
+			got.Provenance.Source != "topic "+topic {
+			t.Errorf("%s: the topic gives model %s of %q, the file %s",
+				encoding, got.ID, got.Provenance.Source, want)
 		}
-		r = trainOn(t, again, "-c", topicConfig(t, broker, topic, map[string]string{"avro": "json", "json": "avro"}[encoding], ""))
+		r = trainOn(t, again, "-c", topicConfig(t, broker, topic,
+			map[string]string{"avro": "json", "json": "avro"}[encoding], ""))
 		requireMessage(t, r, cli.ExitFailed, "records skipped", "there is no fix")
 	}
 }
@@ -91,7 +102,8 @@ func TestTrainTopicRange(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	fixes := putTown(t, broker, "raw")
 	part := filepath.Join(dir, "part.avro")
-	if r := trainOn(t, part, "--in", write(t, dir, "part.csv", towntest.CSV(fixes[30:200]))); r.code != cli.ExitDone {
+	if r := trainOn(t, part,
+		"--in", write(t, dir, "part.csv", towntest.CSV(fixes[30:200]))); r.code != cli.ExitDone {
 		t.Fatal(r.err)
 	}
 	want := inspectModel(t, part).ID
@@ -109,9 +121,12 @@ func TestTrainTopicRange(t *testing.T) {
 			t.Errorf("%v gives another model than those fixes", bounds)
 		}
 	}
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "100000")...), cli.ExitFailed, "none of them from --from to --to")
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "5", "--to", "5")...), cli.ExitUsage, "--to must be behind --from")
-	requireMessage(t, trainOn(t, model, append(topic, "--from", "yesterday")...), cli.ExitUsage, "neither an offset nor a time")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "100000")...), cli.ExitFailed,
+		"none of them from --from to --to")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "5", "--to", "5")...),
+		cli.ExitUsage, "--to must be behind --from")
+	requireMessage(t, trainOn(t, model, append(topic, "--from", "yesterday")...), cli.ExitUsage,
+		"neither an offset nor a time")
 }
 
 // TestTrainTopicRefuses: what the service would refuse is left out and counted
@@ -121,7 +136,8 @@ func TestTrainTopicRefuses(t *testing.T) {
 	fixes := putTown(t, broker, "raw")
 	const secret = "48.8584"
 	object := func(ms int64) []byte {
-		return fmt.Appendf(nil, `{"user_id":"0","timestamp":%d,"latitude":%s,"longitude":2}`, ms, secret)
+		return fmt.Appendf(nil, `{"user_id":"0","timestamp":%d,"latitude":%s,"longitude":2}`,
+			ms, secret)
 	}
 	at := kafkaTime(1000)
 	put(t, broker, "raw",
@@ -129,22 +145,28 @@ func TestTrainTopicRefuses(t *testing.T) {
 		kgo.Record{Key: []byte("1"), Value: object(fixes[0].Timestamp), Timestamp: at},
 		kgo.Record{Key: []byte("0"), Value: []byte(`{"latitude":` + secret), Timestamp: at},
 		kgo.Record{Key: []byte("0"), Value: nil, Timestamp: at},
-		kgo.Record{Key: []byte("0"), Value: object(at.Add(2 * time.Hour).UnixMilli()), Timestamp: at},
+		kgo.Record{
+			Key: []byte("0"), Value: object(at.Add(2 * time.Hour).UnixMilli()), Timestamp: at,
+		},
 		kgo.Record{Key: []byte("0"), Value: object(1_700_000_000), Timestamp: at},
 	)
 	model := filepath.Join(dir, "model.avro")
 	topic := []string{"-c", topicConfig(t, broker, "raw", "json", "")}
 	r := trainOn(t, model, topic...)
-	want := fmt.Sprintf("6 records skipped: 2 key_mismatch, 1 before_gps, 1 empty, 1 malformed, 1 timestamp_ahead; first at raw/0:%d\n", len(fixes))
+	want := fmt.Sprintf("6 records skipped: 2 key_mismatch, 1 before_gps, 1 empty, 1 malformed, "+
+		"1 timestamp_ahead; first at raw/0:%d\n", len(fixes))
 	if r.code != cli.ExitDone || r.err != want {
 		t.Errorf("exit %d, it says\n%swant\n%s", r.code, r.err, want)
 	}
-	if got := inspectModel(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) || got.OutsideBox != 0 {
+	if got := inspectModel(t, model).Provenance.Report; got.Fixes != int64(len(fixes)) ||
+		got.OutsideBox != 0 {
 		t.Errorf("trained on %+v", got)
 	}
 	r = trainOn(t, model, "-c", topicConfig(t, broker, "raw", "json", "max_ahead: 3h\n"))
-	if got := inspectModel(t, model).Provenance.Report; r.code != cli.ExitDone || got.OutsideBox != 1 {
-		t.Errorf("exit %d; with a longer max_ahead %d fixes outside the box, want 1", r.code, got.OutsideBox)
+	if got := inspectModel(t, model).Provenance.Report; r.code != cli.ExitDone ||
+		got.OutsideBox != 1 {
+		t.Errorf("exit %d; with a longer max_ahead %d fixes outside the box, want 1",
+			r.code, got.OutsideBox)
 	}
 }
 
@@ -153,16 +175,26 @@ func TestTrainTopicUsage(t *testing.T) {
 	broker, model := startBroker(t), filepath.Join(t.TempDir(), "model.avro")
 	config := topicConfig(t, broker, "nowhere", "avro", "")
 	requireMessage(t, trainOn(t, model), cli.ExitUsage, "--in", "-c")
-	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage, "--from and --to are for a topic")
-	requireMessage(t, trainOn(t, model, "-c", config, "--in", "x.csv"), cli.ExitUsage, "exclude each other")
-	requireMessage(t, trainOn(t, model, "-c", config, "--columns", "user_id=v"), cli.ExitUsage, "is for files")
-	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "xml", "")), cli.ExitUsage, "xml")
-	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, `""`, "avro", "")), cli.ExitUsage, "topics.raw: name the topic")
-	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "avro", "max_ahead: -3h\n")), cli.ExitUsage, "max_ahead must not be negative")
+	requireMessage(t, trainOn(t, model, "--from", "3", "--in", "x.csv"), cli.ExitUsage,
+		"--from and --to are for a topic")
+	requireMessage(t, trainOn(t, model, "-c", config, "--in", "x.csv"), cli.ExitUsage,
+		"exclude each other")
+	requireMessage(t, trainOn(t, model, "-c", config, "--columns", "user_id=v"),
+		cli.ExitUsage, "is for files")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "raw", "xml", "")),
+		cli.ExitUsage, "xml")
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, `""`, "avro", "")),
+		cli.ExitUsage, "topics.raw: name the topic")
+	requireMessage(t, trainOn(t, model,
+		"-c", topicConfig(t, broker, "raw", "avro", "max_ahead: -3h\n")),
+		cli.ExitUsage, "max_ahead must not be negative")
 	for _, gone := range []string{"topic", "brokers", "encoding", "max-ahead"} {
-		requireMessage(t, trainOn(t, model, "--"+gone, "x"), cli.ExitUsage, "in a config, and name the config with -c FILE")
+		requireMessage(t, trainOn(t, model, "--"+gone, "x"), cli.ExitUsage,
+			"in a config, and name the config with -c FILE")
 	}
 	requireMessage(t, trainOn(t, model, "-c", config), cli.ExitFailed, "nowhere")
-	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2", "--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
-	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "quiet", "avro", "")), cli.ExitFailed, "quiet holds no committed records")
+	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2",
+		"--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
+	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "quiet", "avro", "")),
+		cli.ExitFailed, "quiet holds no committed records")
 }

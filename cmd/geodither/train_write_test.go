@@ -55,7 +55,8 @@ func TestModelFile(t *testing.T) {
 				t.Fatalf("the folder holds %v", left)
 			}
 			if c.kept {
-				if again, err := mobility.ReadModelFile(to); err != nil || again.ID() != model.ID() {
+				if again, err := mobility.ReadModelFile(to); err != nil ||
+					again.ID() != model.ID() {
 					t.Errorf("another model was written, or none: %v", err)
 				}
 			}

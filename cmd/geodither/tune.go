@@ -50,19 +50,28 @@ The config limits it to that.`,
   geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 30s,60s \
     --target-epsilon 500 --out tuned`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, std) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, std)
+		},
 	}
 	flags, o := cmd.Flags(), &f.options
 	f.input.Register(flags, "data")
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
-	flags.StringSliceVar(&f.cells, "cell", nil, "`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
-	flags.DurationSliceVar(&o.Steps, "step", nil, "`TIMES` of a step to try; default: by how often fixes come")
-	flags.DurationSliceVar(&o.Intervals, "interval", nil, "`TIMES` between releases to try; default: 1 to 60 steps")
-	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32}, "`NUMBERS` of ε of a release to try")
+	flags.StringSliceVar(&f.cells, "cell", nil,
+		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
+	flags.DurationSliceVar(&o.Steps, "step", nil,
+		"`TIMES` of a step to try; default: by how often fixes come")
+	flags.DurationSliceVar(&o.Intervals, "interval", nil,
+		"`TIMES` between releases to try; default: 1 to 60 steps")
+	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32},
+		"`NUMBERS` of ε of a release to try")
 	flags.Float64SliceVar(&o.Deltas, "delta", []float64{.01, .1, .3, .6}, "`NUMBERS` of δ to try")
-	flags.StringVar(&f.targetRadius, "target-radius", "", "`LENGTH` within which half of the estimates must lie")
-	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0, "`EPSILON` that the releases of a day may add up to")
-	flags.Float64Var(&o.MostFactor200M, "factor-200m", 0, "`FACTOR` by which the median release may at most tell places 200 m apart")
+	flags.StringVar(&f.targetRadius, "target-radius", "",
+		"`LENGTH` within which half of the estimates must lie")
+	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,
+		"`EPSILON` that the releases of a day may add up to")
+	flags.Float64Var(&o.MostFactor200M, "factor-200m", 0,
+		"`FACTOR` by which the median release may at most tell places 200 m apart")
 	flags.BoolVar(&o.Quick, "quick", false, "measure on few steps: a first look")
 	o.Seed = 1 // fixed, so that the same traces give the same figures
 	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")

@@ -22,7 +22,8 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
 	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	return append([]string{
-		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
+		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell,
+		"--step", towntest.Step, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
 		"--quick", "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
@@ -34,12 +35,17 @@ func TestTune(t *testing.T) {
 	line := tuneTown(t, dir, "--target-epsilon", "3000")
 	r := succeed(t, line...)
 	folder := filepath.Join(dir, "tuned")
-	for _, name := range []string{tuning.ConfigFile, tuning.ModelFile, tuning.KeyFile, "report.html", "report.md", "figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv"} {
+	for _, name := range []string{
+		tuning.ConfigFile, tuning.ModelFile, tuning.KeyFile, "report.html", "report.md",
+		"figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv",
+	} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
 		}
 	}
-	for path, want := range map[string]fs.FileMode{folder: 0o700, filepath.Join(folder, tuning.KeyFile): 0o600} {
+	for path, want := range map[string]fs.FileMode{
+		folder: 0o700, filepath.Join(folder, tuning.KeyFile): 0o600,
+	} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, want %v: %v", path, info.Mode(), want, err)
 		}
@@ -54,13 +60,16 @@ func TestTune(t *testing.T) {
 			t.Errorf("a line of %d characters: %q", utf8.RuneCountInString(line), line)
 		}
 	}
-	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 || o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
+	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 ||
+		o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
 		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
 	}
-	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(r.out, promised) || !strings.Contains(read(t, path), "model: model.avro") {
+	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(
+		r.out, promised) || !strings.Contains(read(t, path), "model: model.avro") {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
-	rows, err := csv.NewReader(strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
+	rows, err := csv.NewReader(
+		strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
 	if err != nil || len(rows) != 1+3*2*4 {
 		// intervals, of which two are too long for the traces, × δ × (ε, and that of the target)
 		t.Errorf("%d rows of settings: %v", len(rows), err)
@@ -70,11 +79,13 @@ func TestTune(t *testing.T) {
 
 	broker := startBroker(t)
 	write(t, folder, tuning.ConfigFile, strings.Replace(read(t, path), "localhost:9092", broker, 1))
-	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "4", "--in", filepath.Join(dir, "traces.csv"))
+	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "4",
+		"--in", filepath.Join(dir, "traces.csv"))
 	succeed(t, "doctor", "-c", path)
 	service := start(t, nil, "run", "-c", path)
 	eventually(t, "sanitized records", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "fleet.sanitized").out, "\n") >= 20
+		return strings.Count(
+			call(t, "consume", "--brokers", broker, "--topic", "fleet.sanitized").out, "\n") >= 20
 	})
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, service.log)
@@ -87,9 +98,12 @@ func TestTuneSame(t *testing.T) {
 	for _, cores := range []int{1, 3} {
 		before := runtime.GOMAXPROCS(cores)
 		dir := t.TempDir()
-		out := strings.ReplaceAll(succeed(t, tuneTown(t, dir, "--target-radius", "400m")...).out, dir, "")
+		out := strings.ReplaceAll(succeed(t, tuneTown(t, dir, "--target-radius", "400m")...).out,
+			dir, "")
 		runtime.GOMAXPROCS(before)
-		for _, name := range []string{tuning.ConfigFile, "tables/scouted.csv", "tables/measured.csv", "report.md"} {
+		for _, name := range []string{
+			tuning.ConfigFile, "tables/scouted.csv", "tables/measured.csv", "report.md",
+		} {
 			out += read(t, filepath.Join(dir, "tuned", name))
 		}
 		texts = append(texts, out)
@@ -104,11 +118,14 @@ func TestTuneSame(t *testing.T) {
 func TestTuneRefuses(t *testing.T) {
 	dir := t.TempDir()
 	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
-	if _, err := os.Stat(filepath.Join(dir, "tuned", tuning.ConfigFile)); r.code != cli.ExitFailed || err == nil || !strings.Contains(r.err, "no setting meets the target") ||
+	if _, err := os.Stat(
+		filepath.Join(dir, "tuned", tuning.ConfigFile)); r.code != cli.ExitFailed ||
+		err == nil || !strings.Contains(r.err, "no setting meets the target") ||
 		!strings.Contains(r.out, "The nearest is") {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
-	if text := read(t, filepath.Join(dir, "tuned", "report.md")); !strings.Contains(text, "The nearest is") {
+	if text := read(t, filepath.Join(dir, "tuned",
+		"report.md")); !strings.Contains(text, "The nearest is") {
 		t.Error("the report does not say what comes nearest")
 	}
 	for words, more := range map[string][]string{
@@ -134,7 +151,12 @@ func TestTuneRefuses(t *testing.T) {
 		}
 	}
 	swapped := tuneTown(t, t.TempDir())
-	requireMessage(t, call(t, append(swapped, "--columns", "latitude=longitude,longitude=latitude")...), cli.ExitFailed, "changed places")
-	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
-	requireMessage(t, call(t, "tune", "--data", one, "--box", towntest.Box, "--out", filepath.Join(dir, "one")), cli.ExitFailed, "two users")
+	requireMessage(t, call(t, append(swapped,
+		"--columns", "latitude=longitude,longitude=latitude")...),
+		cli.ExitFailed, "changed places")
+	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n"+
+		"0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
+	requireMessage(t, call(t, "tune", "--data", one, "--box", towntest.Box,
+		"--out", filepath.Join(dir, "one")),
+		cli.ExitFailed, "two users")
 }

@@ -20,12 +20,21 @@ func TestWrongUsage(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	out := filepath.Join(dir, "out")
 	train := func(change ...string) []string {
-		return append([]string{"train", "--in", traces, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}, change...)
+		return append([]string{
+			"train", "--in", traces, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
+			"--step", towntest.Step,
+		}, change...)
 	}
 	sanitize := func(change ...string) []string {
-		return append([]string{"sanitize", "--in", traces, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}, change...)
+		return append([]string{
+			"sanitize", "--in", traces, "--out", out, "--model", model, "--epsilon", "1",
+			"--delta", ".01",
+		},
+			change...)
 	}
-	produce := func(change ...string) []string { return append([]string{"produce", "--topic", "t"}, change...) }
+	produce := func(change ...string) []string {
+		return append([]string{"produce", "--topic", "t"}, change...)
+	}
 	for _, c := range []struct {
 		args  []string
 		words []string
@@ -38,14 +47,25 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},
 		{[]string{"demo", "--epsilon", "0"}, []string{"epsilon"}},
 		{[]string{"demo", "--epsilon", "NaN"}, []string{"epsilon"}},
-		{append([]string{"demo"}, withConfig(t, "release: {delta: 1, budget: none}")...), []string{"delta"}},
-		{[]string{"demo", "--mechanism", "gauss"}, []string{`"gauss"`, "pim, knorm, laplace, laplace-tight"}},
-		{append([]string{"demo"}, withConfig(t, "release: {inference: guess, budget: none}")...), []string{`"guess"`, "surrogate, paper"}},
-		{[]string{"demo", "--inference", "paper"}, []string{"--inference is gone", "release.inference"}},
+		{append([]string{"demo"}, withConfig(t, "release: {delta: 1, budget: none}")...), []string{
+			"delta",
+		}},
+		{[]string{"demo", "--mechanism", "gauss"}, []string{
+			`"gauss"`, "pim, knorm, laplace, laplace-tight",
+		}},
+		{
+			append([]string{"demo"}, withConfig(t, "release: {inference: guess, budget: none}")...),
+			[]string{`"guess"`, "surrogate, paper"},
+		},
+		{[]string{"demo", "--inference", "paper"}, []string{
+			"--inference is gone", "release.inference",
+		}},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
 		{[]string{"demo", "--speed", "3"}, []string{"--speed is gone"}},
 		{[]string{"demo", "--seed", "1"}, []string{"--seed is gone"}},
-		{[]string{"model", "inspect"}, []string{"name one model file", "geodither model inspect model.avro"}},
+		{[]string{"model", "inspect"}, []string{
+			"name one model file", "geodither model inspect model.avro",
+		}},
 		{[]string{"model", "inspect", "a", "b"}, []string{"name one model file"}},
 		{[]string{"key", "new"}, []string{"name one file", "geodither key new noise.key"}},
 		{[]string{"version", "x"}, []string{"takes no argument"}},
@@ -66,11 +86,20 @@ func TestWrongUsage(t *testing.T) {
 		{train("--step", "-1m"), []string{"step"}},
 		{train("--format", "gpx"), []string{"--format is gone", "content"}},
 		{train("--out", "-"), []string{"--out"}},
-		{[]string{"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}, []string{"--in"}},
+		{[]string{
+			"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
+			"--step", towntest.Step,
+		}, []string{"--in"}},
 		{[]string{"sanitize", "--model", model}, []string{"set epsilon and delta"}},
-		{[]string{"sanitize", "--epsilon", "1", "--delta", "0.1", "--in", traces}, []string{"--model", "-c", "geodither train"}},
-		{[]string{"sanitize", "--model", model, "--delta", "0.1"}, []string{"set epsilon and delta"}},
-		{[]string{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1"}, []string{"--in"}},
+		{[]string{"sanitize", "--epsilon", "1", "--delta", "0.1", "--in", traces}, []string{
+			"--model", "-c", "geodither train",
+		}},
+		{[]string{"sanitize", "--model", model, "--delta", "0.1"}, []string{
+			"set epsilon and delta",
+		}},
+		{[]string{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1"}, []string{
+			"--in",
+		}},
 		{sanitize("--epsilon", "-1"), []string{"epsilon"}},
 		{sanitize("--epsilon", "Inf"), []string{"epsilon"}},
 		{sanitize("--epsilon", "1e99"), []string{"epsilon"}},
@@ -78,25 +107,38 @@ func TestWrongUsage(t *testing.T) {
 		{sanitize("--delta", "-.1"), []string{"delta"}},
 		{sanitize("--delta", "1"), []string{"delta"}},
 		{sanitize("--mechanism", "none"), []string{`"none"`, "laplace-tight"}},
-		{sanitize(withConfig(t, "release: {inference: none, budget: none}")...), []string{`"none"`, "settings.yml"}},
+		{sanitize(withConfig(t, "release: {inference: none, budget: none}")...), []string{
+			`"none"`, "settings.yml",
+		}},
 		{sanitize("--isotropy", "none"), []string{"--isotropy is gone"}},
 		{sanitize("--out", out+".xml"), []string{".xml", ".csv, .ndjson", ".geojson"}},
 		{sanitize("--strict"), []string{"--strict is gone", "counted"}},
-		{sanitize("--seed", "1", "--key-file", "k"), []string{"--seed and --key-file exclude each other"}},
+		{sanitize("--seed", "1", "--key-file", "k"), []string{
+			"--seed and --key-file exclude each other",
+		}},
 		{[]string{"produce", "--in", traces}, []string{"--topic", "-c"}},
 		{produce(), []string{"--in"}},
-		{produce("--in", traces, "--encoding", "json"), []string{"--encoding is gone", "encoding.raw"}},
-		{produce(append(withConfig(t, "encoding: {raw: xml}"), "--in", traces)...), []string{"xml"}},
+		{produce("--in", traces, "--encoding", "json"), []string{
+			"--encoding is gone", "encoding.raw",
+		}},
+		{produce(append(withConfig(t, "encoding: {raw: xml}"), "--in", traces)...), []string{
+			"xml",
+		}},
 		{produce("--in", traces, "--rate", "-1"), []string{"--rate"}},
 		{produce("--in", traces, "--rate", "NaN"), []string{"--rate"}},
 		{produce("--in", traces, "--create", "-1"), []string{"--create"}},
-		{produce("--in", traces, "--simulate", "3", "--model", model), []string{"exclude each other"}},
+		{produce("--in", traces, "--simulate", "3", "--model", model), []string{
+			"exclude each other",
+		}},
 		{produce("--simulate", "3"), []string{"--model"}},
 		{produce("--simulate", "-3", "--model", model), []string{"negative"}},
 		{produce("--in", traces, "--steps", "5"), []string{"--simulate"}},
 		{[]string{"consume"}, []string{"--topic", "-c"}},
-		{[]string{"consume", "--topic", "t", "--format", "xml"}, []string{`"xml"`, "json, csv or geojson"}},
-		{append([]string{"consume", "--topic", "t"}, withConfig(t, "encoding: {sanitized: xml}")...), []string{"xml"}},
+		{[]string{"consume", "--topic", "t", "--format", "xml"}, []string{
+			`"xml"`, "json, csv or geojson",
+		}},
+		{append([]string{"consume", "--topic", "t"},
+			withConfig(t, "encoding: {sanitized: xml}")...), []string{"xml"}},
 		{[]string{"consume", "--topic", "t", "--brokers", ""}, []string{"--brokers"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
@@ -121,10 +163,16 @@ func TestFailures(t *testing.T) {
 	unreadable := write(t, dir, "user.csv", "user_id,timestamp,latitude\n0,1,2\n")
 	out := filepath.Join(dir, "out")
 	train := func(in, out string) []string {
-		return []string{"train", "--in", in, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step}
+		return []string{
+			"train", "--in", in, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
+			"--step", towntest.Step,
+		}
 	}
 	sanitize := func(model, in, out string) []string {
-		return []string{"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1", "--delta", ".01"}
+		return []string{
+			"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1",
+			"--delta", ".01",
+		}
 	}
 	gone := filepath.Join(dir, "gone")
 	for _, c := range []struct {
@@ -140,17 +188,23 @@ func TestFailures(t *testing.T) {
 		{sanitize(truncated, traces, out), []string{"truncated.avro"}},
 		{sanitize(model, gone, out), []string{"no such file", "check the path"}},
 		{sanitize(model, unreadable, out), []string{"user.csv", "longitude"}},
-		{sanitize(model, traces, filepath.Join(gone, "out")), []string{"no folder", "make it first"}},
+		{sanitize(model, traces, filepath.Join(gone, "out")), []string{
+			"no folder", "make it first",
+		}},
 		{sanitize(model, traces, dir), []string{"is a folder", "name a file"}},
 		{append(sanitize(model, traces, out), "--key-file", gone), []string{"key new"}},
-		{append(sanitize(model, traces, out), "--key-file", nothing), []string{"nothing.csv", "64 hexadecimal digits"}},
+		{append(sanitize(model, traces, out), "--key-file", nothing), []string{
+			"nothing.csv", "64 hexadecimal digits",
+		}},
 		{train(gone, out), []string{"no such file"}},
 		{train(nothing, out), nil},
 		{train(traces, filepath.Join(gone, "out")), []string{"no folder"}},
 		{train(traces, dir), []string{"is a folder"}},
 		{train(traces, "/dev/null"), []string{"name a file"}},
 		{[]string{"produce", "--topic", "t", "--in", gone}, []string{"no such file"}},
-		{[]string{"produce", "--topic", "t", "--simulate", "2", "--model", garbage}, []string{"garbage.avro"}},
+		{[]string{"produce", "--topic", "t", "--simulate", "2", "--model", garbage}, []string{
+			"garbage.avro",
+		}},
 		{[]string{"broker", "--port", "99999"}, []string{"choose 1 to 65535"}},
 		{[]string{"broker", "--port", "0", "--dir", nothing}, []string{"folder"}},
 	} {
@@ -166,7 +220,8 @@ func TestFailures(t *testing.T) {
 // TestHelp looks at every command there is: its help ends well, and has an
 // example that is a line of this very command.
 func TestHelp(t *testing.T) {
-	if help := succeed(t).out; !strings.Contains(help, "geodither demo") || !strings.Contains(help, "Available Commands") {
+	if help := succeed(t).out; !strings.Contains(help, "geodither demo") ||
+		!strings.Contains(help, "Available Commands") {
 		t.Errorf("geodither alone does not show how to begin:\n%s", help)
 	}
 	found := 0
@@ -213,7 +268,8 @@ func visit(cmd *cobra.Command, each func(*cobra.Command)) {
 
 func TestVersion(t *testing.T) {
 	sub, flag := succeed(t, "version").out, succeed(t, "--version").out
-	if !strings.HasPrefix(sub, "geodither ") || !strings.Contains(flag, strings.TrimSpace(strings.TrimPrefix(sub, "geodither "))) {
+	if !strings.HasPrefix(sub, "geodither ") ||
+		!strings.Contains(flag, strings.TrimSpace(strings.TrimPrefix(sub, "geodither "))) {
 		t.Errorf("version says %q, --version %q", sub, flag)
 	}
 }

@@ -23,18 +23,20 @@ func TestThrottle(t *testing.T) {
 		answer protocol.Message
 		want   time.Duration
 	}{
-		"kafka-go's":     {&fetch.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
-		"at the end":     {&produce.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
-		"hidden":         {&answer{&metadata.Response{ThrottleTimeMs: 7}}, 7 * time.Millisecond},
-		"transactional":  {&addpartitionstotxn.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
-		"none":           {&heartbeat.Response{}, 0},
-		"negative":       {&fetch.Response{ThrottleTimeMs: -7}, 0},
-		"bytes":          {&Frame{Body: []byte{0, 0, 1, 0, 9}}, 256 * time.Millisecond},
-		"flexible bytes": {&Frame{Body: []byte{0, 0, 0, 1, 0}, flexible: true}, 256 * time.Millisecond},
-		"cut short":      {&Frame{Body: []byte{1, 1, 1, 1}, flexible: true}, 0},
-		"no bytes":       {&Frame{}, 0},
-		"nothing":        {nil, 0},
-		"a nil answer":   {(*fetch.Response)(nil), 0},
+		"kafka-go's":    {&fetch.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
+		"at the end":    {&produce.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
+		"hidden":        {&answer{&metadata.Response{ThrottleTimeMs: 7}}, 7 * time.Millisecond},
+		"transactional": {&addpartitionstotxn.Response{ThrottleTimeMs: 7}, 7 * time.Millisecond},
+		"none":          {&heartbeat.Response{}, 0},
+		"negative":      {&fetch.Response{ThrottleTimeMs: -7}, 0},
+		"bytes":         {&Frame{Body: []byte{0, 0, 1, 0, 9}}, 256 * time.Millisecond},
+		"flexible bytes": {
+			&Frame{Body: []byte{0, 0, 0, 1, 0}, flexible: true}, 256 * time.Millisecond,
+		},
+		"cut short":    {&Frame{Body: []byte{1, 1, 1, 1}, flexible: true}, 0},
+		"no bytes":     {&Frame{}, 0},
+		"nothing":      {nil, 0},
+		"a nil answer": {(*fetch.Response)(nil), 0},
 	} {
 		if got := throttle(c.answer); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

@@ -27,7 +27,8 @@ func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 
 // RegisterConfig registers -c alone, with what the command reads of the config.
 func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
-	flags.StringVarP(&f.Path, "config", "c", "", "config `FILE` of the service: "+uses+"; not its key")
+	flags.StringVarP(&f.Path, "config", "c", "",
+		"config `FILE` of the service: "+uses+"; not its key")
 }
 
 // RegisterMechanism registers --mechanism and --epsilon.

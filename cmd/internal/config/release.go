@@ -84,8 +84,8 @@ func (c Release) ProofAdvice() string {
 	case !c.Unproved:
 		return ""
 	case what == "":
-		return "release.unproved is true, but every setting of release has a proof: remove it, so " +
-			"that it lets no later change through"
+		return "release.unproved is true, but every setting of release has a proof: remove it, " +
+			"so that it lets no later change through"
 	}
 	return fmt.Sprintf("release.unproved lets %s through, which no proof covers: the published "+
 		"values may reveal more than ε. It is for experiments. To protect people, remove both "+

@@ -58,7 +58,8 @@ func (r *reporter) alarm(now engine.Tally) {
 	if refused == in {
 		message = "every record is refused"
 	}
-	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(), //nolint:sloglint // one of two constants
+	//nolint:sloglint // the message is one of two constants
+	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(),
 		"likely", reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
 		"topic", r.options.Topics.DeadLetters)
 }
@@ -78,9 +79,10 @@ func (r *reporter) warn(now engine.Tally) {
 	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
 	if !r.warned && 10*refused > in {
 		reasons := now.Refusals.Minus(r.last.Refusals)
-		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says where they are",
-			"records", in, "refused", refused, "reasons", reasons.String(),
-			"likely", reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
+			"where they are", "records", in, "refused", refused, "reasons", reasons.String(),
+			"likely",
+			reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
 			"topic", r.options.Topics.DeadLetters)
 	}
 	if n := now.Misplaced - r.last.Misplaced; n > 0 {
@@ -88,7 +90,8 @@ func (r *reporter) warn(now engine.Tally) {
 			"partitioner", r.options.Partitioner, "topic", r.options.Topics.DeadLetters)
 	}
 	if n := now.Destroyed - r.last.Destroyed; n > 0 {
-		r.log.Warn("fixes were refused since the noise key of their day was destroyed (key_destroyed in the dead-letter topic)",
+		r.log.Warn("fixes were refused since the noise key of their day was destroyed "+
+			"(key_destroyed in the dead-letter topic)",
 			"refused", n, "key_first_day", r.options.Key.FirstDay().String())
 	}
 	r.outside(now)
@@ -107,7 +110,8 @@ func (r *reporter) outside(now engine.Tally) {
 		likely = engine.SwappedAdvice
 	}
 	r.log.Warn("many fixes lie outside the map", "records", in,
-		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused", now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
+		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused",
+		now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
 }
 
 func (s *Service) logTotals(message string, t engine.Tally, more ...any) {

@@ -26,29 +26,57 @@ func TestReports(t *testing.T) {
 		}
 		return r
 	}
-	before := engine.Tally{RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500, Refusals: refused(schemas.ReasonMalformed, 1000)}
+	before := engine.Tally{
+		RecordsIn: 1000, DeadLetters: 1000, OutsideRefused: 500,
+		Refusals: refused(schemas.ReasonMalformed, 1000),
+	}
 	after := func(in, dead, clamped, outside, swapped int64, r engine.Refusals) engine.Tally {
 		for range 1000 {
 			r.Add(schemas.ReasonMalformed, nil)
 		}
 		return engine.Tally{
-			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped, OutsideRefused: 500 + outside, OutsideSwapped: swapped, Refusals: r,
+			RecordsIn: 1000 + in, DeadLetters: 1000 + dead, OutsideClamped: clamped,
+			OutsideRefused: 500 + outside, OutsideSwapped: swapped, Refusals: r,
 		}
 	}
 	for name, c := range map[string]struct {
 		now         engine.Tally
 		want, never string
 	}{
-		"all is well":        {after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN"},
-		"nothing came":       {before, "", "level="},
-		"many are late":      {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `more than a tenth`, "most records"},
-		"with the reason":    {after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `reasons="late 200"`, "malformed"},
-		"most":               {after(1000, 501, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 501)), `most records are refused`, "more than a tenth"},
-		"two are no share":   {after(2, 2, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 2)), `more than a tenth`, "every record"},
-		"outside, clamped":   {after(1000, 0, 51, 0, 0, engine.Refusals{}), `many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped"},
-		"outside, refused":   {after(1000, 60, 0, 60, 20, refused(schemas.ReasonOutsideMap, 60)), `clamped=0 refused=60`, "swapped"},
-		"swapped, clamped":   {after(1000, 0, 1000, 0, 900, engine.Refusals{}), "look swapped", "is refused"},
-		"outside, but a few": {after(1000, 0, 50, 0, 0, engine.Refusals{}), "progress", "level=WARN"},
+		"all is well": {
+			after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN",
+		},
+		"nothing came": {before, "", "level="},
+		"many are late": {
+			after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `more than a tenth`,
+			"most records",
+		},
+		"with the reason": {
+			after(1000, 200, 0, 0, 0, refused(schemas.ReasonLate, 200)), `reasons="late 200"`,
+			"malformed",
+		},
+		"most": {
+			after(1000, 501, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 501)),
+			`most records are refused`, "more than a tenth",
+		},
+		"two are no share": {
+			after(2, 2, 0, 0, 0, refused(schemas.ReasonKeyMismatch, 2)), `more than a tenth`,
+			"every record",
+		},
+		"outside, clamped": {
+			after(1000, 0, 51, 0, 0, engine.Refusals{}),
+			`many fixes lie outside the map" records=1000 clamped=51 refused=0`, "swapped",
+		},
+		"outside, refused": {
+			after(1000, 60, 0, 60, 20, refused(schemas.ReasonOutsideMap, 60)),
+			`clamped=0 refused=60`, "swapped",
+		},
+		"swapped, clamped": {
+			after(1000, 0, 1000, 0, 900, engine.Refusals{}), "look swapped", "is refused",
+		},
+		"outside, but a few": {
+			after(1000, 0, 50, 0, 0, engine.Refusals{}), "progress", "level=WARN",
+		},
 	} {
 		got := judged(o, before, c.now)
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.never) {
@@ -60,7 +88,10 @@ func TestReports(t *testing.T) {
 // TestAlarmOncePerReport: what goes on is not repeated every two seconds.
 func TestAlarmOncePerReport(t *testing.T) {
 	var log servicetest.Log
-	r := reporter{Service: &Service{options: testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults(), log: log.Logger()}}
+	r := reporter{
+		Service: &Service{options: testOptions(t, servicetest.NeighbourModel(t, servicetest.Town,
+			5000, 4)).WithDefaults(), log: log.Logger()},
+	}
 	warnings := func() int { return strings.Count(log.String(), "every record is refused") }
 	for n := range int64(5) {
 		r.alarm(engine.Tally{RecordsIn: 10 * (n + 1), DeadLetters: 10 * (n + 1)})

@@ -30,7 +30,8 @@ func (a *amender) Amended(list []task.Amendment) error {
 	a.processor.Use(found)
 	if len(found) > len(a.list) {
 		last := found[len(found)-1]
-		a.log.Info("model versions", "adopted", len(found), "newest_from_offset", last.From, "newest", last.Version.ID.String())
+		a.log.Info("model versions", "adopted", len(found), "newest_from_offset", last.From,
+			"newest", last.Version.ID.String())
 	}
 	if a.restored && len(found) > len(a.list) {
 		a.adopted(found[len(a.list):])
@@ -45,7 +46,8 @@ func (a *amender) adopted(added []engine.Amended) {
 	a.counters.Book(engine.Tally{Adopted: int64(len(added))})
 	for _, x := range added {
 		if a.processor.LatestMS() >= x.Version.ID.StartMS {
-			a.log.Warn("a model version came after its start: fixes of its time, before its offset, were released under the version before",
+			a.log.Warn("a model version came after its start: fixes of its time, before its "+
+				"offset, were released under the version before",
 				"from_offset", x.From, "version", x.Version.ID.String())
 		}
 	}
@@ -54,13 +56,17 @@ func (a *amender) adopted(added []engine.Amended) {
 // Propose implements task.Amender.
 func (a *amender) Propose() (names [][]byte) {
 	for _, v := range replaced(a.timeline.current()) {
-		if slices.ContainsFunc(a.list, func(x engine.Amended) bool { return x.Version.ID == v.ID }) {
+		if slices.ContainsFunc(a.list, func(x engine.Amended) bool {
+			return x.Version.ID == v.ID
+		}) {
 			continue
 		}
 		if len(a.list)+len(names) == task.MaxAmendments {
 			if a.timeline.once(fmt.Sprint("full ", v.ID)) {
-				a.log.Error("no further version of the model can be adopted, the changelog's mark is full: stop every instance cleanly "+
-					"and make the newest version the first of the schedule", "version", v.ID.String(), "versions", task.MaxAmendments)
+				a.log.Error("no further version of the model can be adopted, the changelog's "+
+					"mark is full: stop every instance cleanly and make the newest version the "+
+					"first of the schedule", "version", v.ID.String(), "versions",
+					task.MaxAmendments)
 			}
 			break
 		}

@@ -29,7 +29,8 @@ func BenchmarkService(b *testing.B) {
 			b.ResetTimer()
 			began := time.Now()
 			service := atwork.Start(b, o)
-			servicetest.Await(b, "everything is answered", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
+			servicetest.Await(b, "everything is answered",
+				func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
 			b.StopTimer()
 			b.ReportMetric(float64(w.Fed)/time.Since(began).Seconds(), "events/s")
 			service.Stop(b)

@@ -87,15 +87,18 @@ func TestCanary(t *testing.T) {
 	if found := audit(e, fix, g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
-	hidden := expose(t, w, "anonymous", fix, engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true})
+	hidden := expose(t, w, "anonymous", fix,
+		engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true})
 	hidden.anonymous = true
 	if found := audit(hidden, fix, g); len(found) > 0 || len(hidden.sanitized) == 0 {
-		t.Errorf("found %q in %d anonymous records and what is beside them", found, len(hidden.sanitized))
+		t.Errorf("found %q in %d anonymous records and what is beside them",
+			found, len(hidden.sanitized))
 	}
 	if len(audit(exposure{anonymous: true, sanitized: e.sanitized}, fix, g)) == 0 {
 		t.Error("names and times are not found in records that have them")
 	}
-	if len(e.deadLetters) == 0 || len(e.changelog) == 0 || len(e.sanitized) == 0 || len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 {
+	if len(e.deadLetters) == 0 || len(e.changelog) == 0 || len(e.sanitized) == 0 ||
+		len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 {
 		t.Fatal("there was nothing to search")
 	}
 
@@ -107,29 +110,49 @@ func TestCanary(t *testing.T) {
 		t.Errorf("a raw record that is logged shows %q", found)
 	}
 	plants := map[string]func(e *exposure){
-		"log":        func(e *exposure) { e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude) },
+		"log": func(e *exposure) {
+			e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude)
+		},
 		"log record": func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
 		"log user":   func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
-		"log key":    func(e *exposure) { e.log = fmt.Appendf(e.log, "key=%s", servicetest.Key.Reveal()) },
+		"log key": func(e *exposure) {
+			e.log = fmt.Appendf(e.log, "key=%s", servicetest.Key.Reveal())
+		},
 		"log day's key": func(e *exposure) {
-			e.log = fmt.Appendf(e.log, "key=%x", servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix)))
+			e.log = fmt.Appendf(e.log, "key=%x",
+				servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix)))
 		},
 		"log subkey": func(e *exposure) {
-			e.log = fmt.Appendf(e.log, "key=%x", servicetest.Subkey(t, servicetest.Key, "geodither 1: pseudonyms"))
+			e.log = fmt.Appendf(e.log, "key=%x",
+				servicetest.Subkey(t, servicetest.Key, "geodither 1: pseudonyms"))
 		},
 		"sanitized key": func(e *exposure) {
-			e.sanitized = append(e.sanitized, consumer.Record{Key: servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix))})
+			e.sanitized = append(e.sanitized, consumer.Record{
+				Key: servicetest.DayKey(t, servicetest.Key, servicetest.DayOfFix(fix)),
+			})
 		},
 		"changelog's key": func(e *exposure) {
-			e.changelog = append(e.changelog, consumer.Record{Value: servicetest.Subkey(t, servicetest.Key, "geodither 1: all days")})
+			e.changelog = append(e.changelog, consumer.Record{
+				Value: servicetest.Subkey(t, servicetest.Key, "geodither 1: all days"),
+			})
 		},
-		"log cell":        func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
-		"dead letter":     func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw}) },
-		"dead letter key": func(e *exposure) { e.deadLetters = append(e.deadLetters, consumer.Record{Key: []byte(fix.UserID)}) },
-		"changelog value": func(e *exposure) { e.changelog = append(e.changelog, consumer.Record{Value: raw}) },
-		"changelog key":   func(e *exposure) { e.changelog = append(e.changelog, consumer.Record{Key: raw[10:]}) },
-		"sanitized":       func(e *exposure) { e.sanitized = append(e.sanitized, consumer.Record{Value: raw}) },
-		"store":           func(e *exposure) { e.states = append(e.states, raw...) },
+		"log cell": func(e *exposure) { e.log = fmt.Appendf(e.log, "cell=%d", cell) },
+		"dead letter": func(e *exposure) {
+			e.deadLetters = append(e.deadLetters, consumer.Record{Value: raw})
+		},
+		"dead letter key": func(e *exposure) {
+			e.deadLetters = append(e.deadLetters, consumer.Record{Key: []byte(fix.UserID)})
+		},
+		"changelog value": func(e *exposure) {
+			e.changelog = append(e.changelog, consumer.Record{Value: raw})
+		},
+		"changelog key": func(e *exposure) {
+			e.changelog = append(e.changelog, consumer.Record{Key: raw[10:]})
+		},
+		"sanitized": func(e *exposure) {
+			e.sanitized = append(e.sanitized, consumer.Record{Value: raw})
+		},
+		"store": func(e *exposure) { e.states = append(e.states, raw...) },
 	}
 	for name, plant := range plants {
 		leaking := e
@@ -142,7 +165,8 @@ func TestCanary(t *testing.T) {
 		dir := filepath.Join(w.Dir, "leaking")
 		store, err := state.Open(dir, state.Options{Logger: atwork.Options(w, "leaking").Logger})
 		servicetest.OK(t, err)
-		servicetest.OK(t, store.Partition(0).Apply([]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
+		servicetest.OK(t, store.Partition(0).Apply(
+			[]state.Change{{Key: []byte("user"), Value: raw}}, state.Positions{}))
 		servicetest.OK(t, store.Close())
 		if len(audit(exposure{files: readFiles(t, dir)}, fix, g)) == 0 {
 			t.Error("not found")
@@ -152,19 +176,24 @@ func TestCanary(t *testing.T) {
 
 // expose runs a service over the canary in every guise, and then over a record
 // on whose state it must give up.
-func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, publish engine.Publish) exposure {
+func expose(
+	t *testing.T, w *servicetest.World, group string, fix schemas.Raw, publish engine.Publish,
+) exposure {
 	t.Helper()
 	var records []producer.Record
 	for i := range int64(10) { // good ones: new steps, repeats, a late one
 		later := fix
 		later.Timestamp += i / 2 * 60_000
 		rec := servicetest.Record(t, 0, later)
-		records = append(records, producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+		records = append(records,
+			producer.Record{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
 	}
 	late := servicetest.Record(t, 0, fix)
-	records = append(records, producer.Record{Key: late.Key, Value: late.Value, Timestamp: late.Timestamp})
+	records = append(
+		records, producer.Record{Key: late.Key, Value: late.Value, Timestamp: late.Timestamp})
 	for _, b := range append(servicetest.BadRecords(t), servicetest.BadJSONRecords(t)...) {
-		records = append(records, producer.Record{Key: b.Rec.Key, Value: b.Rec.Value, Timestamp: max(b.Rec.Timestamp, 0)})
+		records = append(records,
+			producer.Record{Key: b.Rec.Key, Value: b.Rec.Value, Timestamp: max(b.Rec.Timestamp, 0)})
 	}
 	w.Send(t, records...)
 
@@ -172,7 +201,8 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 	o.Publish = publish
 	published := w.Answers(t, o.Group)
 	first := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, first)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, first)
 	e := exposure{files: readFiles(t, o.StateDir)} // with what is only in the write-ahead log
 	first.Stop(t)
 	e.log = first.Log.Bytes()
@@ -181,8 +211,12 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 	user := "user-of-a-bad-state"
 	p := partition.Murmur2([]byte(user), servicetest.Partitions)
 	_, err := w.Feeder.Produce(t.Context(), producer.Batch{
-		TopicPartition: producer.TopicPartition{Topic: servicetest.Topics(o.Group).Changelog, Partition: p},
-		Records:        []producer.Record{{Key: []byte(user), Value: []byte{99}, Timestamp: servicetest.StartMS}},
+		TopicPartition: producer.TopicPartition{
+			Topic: servicetest.Topics(o.Group).Changelog, Partition: p,
+		},
+		Records: []producer.Record{{
+			Key: []byte(user), Value: []byte{99}, Timestamp: servicetest.StartMS,
+		}},
 	})
 	servicetest.OK(t, err)
 	fix.UserID = user
@@ -194,9 +228,11 @@ func expose(t *testing.T, w *servicetest.World, group string, fix schemas.Raw, p
 		t.Fatal("the second run does not fail")
 	}
 	e.log = append(append(e.log, second.Log.Bytes()...), failure.Error()...)
-	servicetest.RequireNoLeak(t, "the error", []byte(failure.Error()), servicetest.UserSecrets(user))
+	servicetest.RequireNoLeak(t, "the error", []byte(failure.Error()),
+		servicetest.UserSecrets(user))
 
-	e.sanitized, e.deadLetters = w.Records(t, servicetest.Topics(o.Group).Sanitized), w.Records(t, servicetest.Topics(o.Group).DeadLetters)
+	e.sanitized, e.deadLetters = w.Records(t, servicetest.Topics(o.Group).Sanitized),
+		w.Records(t, servicetest.Topics(o.Group).DeadLetters)
 	e.changelog = w.Records(t, servicetest.Topics(o.Group).Changelog)
 	for name, b := range readFiles(t, o.StateDir) {
 		e.files["closed/"+name] = b
@@ -230,7 +266,9 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 // readStates reads what a closed store holds, as it is before compression.
 func readStates(t *testing.T, dir string) (all []byte) {
 	t.Helper()
-	store, err := state.Open(dir, state.Options{ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	store, err := state.Open(dir, state.Options{
+		ReadOnly: true, Logger: slog.New(slog.DiscardHandler),
+	})
 	servicetest.OK(t, err)
 	defer store.Close()
 	numbers, err := store.Partitions()

@@ -13,7 +13,9 @@ import (
 func newTestObserver(t *testing.T) *observer {
 	t.Helper()
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	return &observer{log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0)}
+	return &observer{
+		log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0),
+	}
 }
 
 // work runs records of so many users with offsets from first on.
@@ -78,7 +80,8 @@ func TestCountersOfCommits(t *testing.T) {
 			o := newTestObserver(t)
 			c.run(o)
 			got := o.counters.Snapshot()
-			if got.RecordsOut != got.RecordsIn || (got.SetCells > 0) != (got.Releases > 0) || got.Epsilon != float64(got.Releases) {
+			if got.RecordsOut != got.RecordsIn || (got.SetCells > 0) != (got.Releases > 0) ||
+				got.Epsilon != float64(got.Releases) {
 				t.Errorf("%+v does not add up", got)
 			}
 			got.RecordsOut, got.SetCells, got.Drifts, got.Epsilon = 0, 0, 0, 0

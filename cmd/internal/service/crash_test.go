@@ -81,7 +81,8 @@ func runCrashes(t *testing.T, seed uint64) {
 		}
 		// The process alone dies first; then the power goes, with more or less of
 		// what was not synced.
-		disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{100, 0, 50, 90}[round], RNG: rng})
+		disk = disk.CrashClone(
+			vfs.CrashCloneCfg{UnsyncedDataPercent: []int{100, 0, 50, 90}[round], RNG: rng})
 		if round > 0 && rng.IntN(5) == 0 {
 			disk = vfs.NewCrashableMem() // nothing is left
 		}
@@ -94,11 +95,13 @@ func runCrashes(t *testing.T, seed uint64) {
 		}
 	}
 	service, _ := run()
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	atwork.RequireUndisturbed(t, w, o.Group)
 	requireStates(t, w, o.Group, disk)
-	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d transactions dropped",
+	t.Logf("%d of 3 crashes left something of the store; %d changelog records were replayed, %d "+
+		"transactions dropped",
 		kept, o.Counters.Snapshot().Restored, o.Counters.Snapshot().Aborts)
 	if o.Counters.Snapshot().Restored == 0 {
 		t.Error("nothing was ever restored: the test shows nothing")
@@ -115,7 +118,8 @@ func requireStates(t *testing.T, w *servicetest.World, group string, disk vfs.FS
 	want, got := w.View(t, "calm.log", false), w.View(t, group+".log", false)
 	want.Read(t)
 	got.Read(t)
-	store, err := state.Open(filepath.Join(w.Dir, group), state.Options{FS: disk, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
+	store, err := state.Open(filepath.Join(w.Dir, group),
+		state.Options{FS: disk, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	servicetest.OK(t, err)
 	defer func() { servicetest.OK(t, store.Close()) }()
 	for p := range want.Lines {
@@ -124,10 +128,14 @@ func requireStates(t *testing.T, w *servicetest.World, group string, disk vfs.FS
 			t.Errorf("partition %d: no states to compare", p)
 		}
 		if !maps.Equal(fold(got.Lines[p]), states) {
-			t.Errorf("partition %d: the changelog's states are not those of an undisturbed service", p)
+			t.Errorf("partition %d: the changelog's states are not those of an undisturbed service",
+				p)
 		}
 		stored := map[string]string{}
-		servicetest.OK(t, store.Partition(int32(p)).Iterate(func(k, v []byte) error { stored[string(k)] = string(v); return nil }))
+		servicetest.OK(t, store.Partition(int32(p)).Iterate(func(k, v []byte) error {
+			stored[string(k)] = string(v)
+			return nil
+		}))
 		if !maps.Equal(stored, states) {
 			t.Errorf("partition %d: the store's states are not those of an undisturbed service", p)
 		}

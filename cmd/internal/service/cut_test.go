@@ -22,19 +22,23 @@ func TestCutChangelog(t *testing.T) {
 	const budget = 5
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
-	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+	o.Release.Budget = mechanism.Budget{
+		Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
+	}
 	atwork.Serve(t, w, o, 8)
 	cut := func() {
 		t.Helper()
 		for p := range int32(servicetest.Partitions) {
-			f, err := consumer.NewFetcher(w.Client, o.Topics.Changelog, p, consumer.FetcherOptions{})
+			f, err := consumer.NewFetcher(w.Client, o.Topics.Changelog, p,
+				consumer.FetcherOptions{})
 			servicetest.OK(t, err)
 			_, end, err := f.Bounds(t.Context())
 			servicetest.OK(t, err)
 			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); strings.Contains(said, "does not begin") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Failure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
 	cut()
@@ -42,7 +46,8 @@ func TestCutChangelog(t *testing.T) {
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
-	if said := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(doctor.Examine(t.Context(), other),
+		doctor.Failure); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	for range 5 {
@@ -50,15 +55,18 @@ func TestCutChangelog(t *testing.T) {
 	}
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
-	err := fails(t, other, "restore the topic", "rebuild-changelog", "accept_lost_account: true", "starts at 0 again")
+	err := fails(t, other, "restore the topic", "rebuild-changelog", "accept_lost_account: true",
+		"starts at 0 again")
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
-	if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
+	if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	servicetest.OK(t, os.RemoveAll(other.StateDir))
 	atwork.Serve(t, w, other, 0)
@@ -77,11 +85,13 @@ func TestCutChangelogIsAccepted(t *testing.T) {
 	w.DeleteRecords(t, o.Topics.Changelog, 0, 2)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	o.AcceptLost = true
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, "does not begin at offset 0") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Warning); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
 	r := atwork.Start(t, o)
-	servicetest.Await(t, "it says so", func() bool { return strings.Contains(r.Log.String(), "does not begin at offset 0") }, r)
+	servicetest.Await(t, "it says so",
+		func() bool { return strings.Contains(r.Log.String(), "does not begin at offset 0") }, r)
 	r.Stop(t)
 	o.AcceptLost = false
 	atwork.Serve(t, w, o, 1)

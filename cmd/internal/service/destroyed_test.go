@@ -35,16 +35,21 @@ func TestAdvanceTheKey(t *testing.T) {
 	report := atwork.Verify(t, o)
 	for _, p := range report.Partitions {
 		text := strings.Join(p.NotVerified, "; ")
-		if p.Verified || p.ViolationCount > 0 || !strings.Contains(text, "this key begins at "+o.Key.FirstDay().String()) || p.From != -1 {
+		if p.Verified || p.ViolationCount > 0 ||
+			!strings.Contains(text, "this key begins at "+o.Key.FirstDay().String()) ||
+			p.From != -1 {
 			t.Errorf("with the newer key partition %d: %+v", p.Partition, p)
 		}
 	}
 	for _, again := range []bool{false, true} {
 		_, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "gone", SpendAgain: again})
-		if !errors.Is(err, noise.ErrDestroyed) || !strings.Contains(err.Error(), o.Key.FirstDay().String()) {
+		if !errors.Is(err, noise.ErrDestroyed) ||
+			!strings.Contains(err.Error(), o.Key.FirstDay().String()) {
 			t.Errorf("spend again %t: planned, %v", again, err)
 		}
-		if _, err := replay.Run(t.Context(), o, replay.Options{Output: "gone", SpendAgain: again}); !errors.Is(err, noise.ErrDestroyed) {
+		if _, err := replay.Run(t.Context(), o, replay.Options{
+			Output: "gone", SpendAgain: again,
+		}); !errors.Is(err, noise.ErrDestroyed) {
 			t.Errorf("spend again %t: replayed, %v", again, err)
 		}
 	}
@@ -81,7 +86,10 @@ func TestAdvanceTheKey(t *testing.T) {
 
 // requireOlder: a key that has days which the service's had not verifies what was published, and
 // makes it once more, refusals and all: the dead letters say what was refused.
-func requireOlder(t *testing.T, w *servicetest.World, first servicetest.Answers, older service.Options, output string, refused int64) {
+func requireOlder(
+	t *testing.T, w *servicetest.World, first servicetest.Answers, older service.Options,
+	output string, refused int64,
+) {
 	t.Helper()
 	report := atwork.Verify(t, older)
 	sum := int64(0)
@@ -109,7 +117,8 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	o.Key = servicetest.NextDay(t)
 	atwork.Serve(t, w, o, 16)
 	refused := o.Counters.Snapshot().Destroyed
-	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 || n.Epsilon != float64(n.Releases) {
+	if n := o.Counters.Snapshot(); refused == 0 || n.Releases == 0 ||
+		n.Epsilon != float64(n.Releases) {
 		t.Fatalf("counted %+v", n)
 	}
 	if report := atwork.Verify(t, o); !report.Verified {
@@ -129,7 +138,8 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 
 	// Without the dead letters nothing says what was refused but the states.
 	w.DeleteTopic(t, o.Topics.DeadLetters, false)
-	if plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "own"}); err != nil || !plan.Identical {
+	if plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "own"}); err != nil ||
+		!plan.Identical {
 		t.Errorf("without dead letters, with the service's own key: %v, %+v", err, plan.Partitions)
 	}
 	requireUnknown(t, whole)
@@ -152,9 +162,11 @@ func requireUnknown(t *testing.T, whole service.Options) {
 	r := replay.Options{Output: "unknown"}
 	plan, err := replay.NewPlan(t.Context(), whole, r)
 	if err != nil || plan.Identical || plan.Cost.Epsilon == 0 {
-		t.Errorf("without dead letters: %v, identical %t at ε = %g", err, plan.Identical, plan.Cost.Epsilon)
+		t.Errorf("without dead letters: %v, identical %t at ε = %g",
+			err, plan.Identical, plan.Cost.Epsilon)
 	}
-	if _, err := replay.Run(t.Context(), whole, r); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), "not known which fixes were refused") {
+	if _, err := replay.Run(t.Context(), whole, r); !errors.Is(err, replay.ErrSpend) ||
+		!strings.Contains(err.Error(), "not known which fixes were refused") {
 		t.Errorf("without dead letters it is replayed: %v", err)
 	}
 }

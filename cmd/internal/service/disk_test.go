@@ -57,7 +57,8 @@ func TestDiskFull(t *testing.T) {
 			return false
 		}
 	})
-	if !errors.Is(err, state.ErrFull) || !errors.Is(err, task.ErrStore) || !errors.Is(err, syscall.ENOSPC) {
+	if !errors.Is(err, state.ErrFull) || !errors.Is(err, task.ErrStore) ||
+		!errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the service ends with %v", err)
 	}
 	for _, want := range []string{"disk with the state folder is full", "free", "run doctor"} {
@@ -71,7 +72,8 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(cloned, err)
 	}
 	service = run(left)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	atwork.RequireUndisturbed(t, w, o.Group)
 	requireStates(t, w, o.Group, left)

@@ -19,7 +19,9 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		w := servicetest.NewWorld(t, 12)
 		o := atwork.Options(w, "first")
 		atwork.Serve(t, w, o, 2)
-		for _, topic := range []string{o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters} {
+		for _, topic := range []string{
+			o.Topics.Changelog, o.Topics.Sanitized, o.Topics.DeadLetters,
+		} {
 			w.DeleteTopic(t, topic, false)
 		}
 		w.DeleteGroup(t, o.Group)
@@ -75,7 +77,8 @@ func TestFolderOfTheChangelogBefore(t *testing.T) {
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	r := atwork.Start(t, o)
 	servicetest.Await(t, "it works", func() bool {

@@ -41,7 +41,8 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
 	create := func(topic string, partitions int, configs map[string]string) {
 		t.Helper()
-		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
 	}
 	compact := map[string]string{"cleanup.policy": "compact"}
 	closed := func(group string) service.Options { // may not create topics
@@ -59,16 +60,20 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 			o.Topics.Create = mayCreate
 			err := fails(t, o, group+".dead")
 			var other *admin.PartitionsError
-			if !errors.As(err, &other) || other.Have != servicetest.Partitions-1 || other.Want != servicetest.Partitions {
+			if !errors.As(err, &other) || other.Have != servicetest.Partitions-1 ||
+				other.Want != servicetest.Partitions {
 				t.Errorf("%s: %v", group, err)
 			}
 		}
 	})
 	t.Run("changelog that forgets", func(t *testing.T) {
-		for group, policy := range map[string]string{"deleting": "delete", "both": "compact,delete"} {
+		for group, policy := range map[string]string{
+			"deleting": "delete", "both": "compact,delete",
+		} {
 			for _, mayCreate := range []bool{false, true} {
 				create(group+".out", servicetest.Partitions, nil)
-				create(group+".log", servicetest.Partitions, map[string]string{"cleanup.policy": policy})
+				create(group+".log", servicetest.Partitions,
+					map[string]string{"cleanup.policy": policy})
 				create(group+".dead", servicetest.Partitions, nil)
 				o := atwork.Options(w, group)
 				o.Topics.Create = mayCreate
@@ -82,16 +87,21 @@ func TestTopicsThatWillNotDo(t *testing.T) {
 	})
 	t.Run("created", func(t *testing.T) {
 		r := atwork.Start(t, atwork.Options(w, "made"))
-		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+		servicetest.Await(t, "it has its partitions",
+			func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 		r.Stop(t)
-		servicetest.OK(t, admin.CheckConfigs(t.Context(), w.Client, wire.Options{}, "made.log", compact))
-		n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "raw", "made.out", "made.log", "made.dead")
+		servicetest.OK(t, admin.CheckConfigs(t.Context(), w.Client, wire.Options{},
+			"made.log", compact))
+		n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "raw",
+			"made.out", "made.log", "made.dead")
 		if err != nil || n != servicetest.Partitions {
 			t.Errorf("%d partitions, %v", n, err)
 		}
 		// Now that they are there it starts without the permission.
 		again := atwork.Start(t, closed("made"))
-		servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
+		servicetest.Await(t, "it has its partitions",
+			func() bool { return strings.Contains(again.Log.String(), "partitions assigned") },
+			again)
 		again.Stop(t)
 	})
 }
@@ -102,21 +112,27 @@ func TestWaitsForTopics(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
 	create := func(topic string, configs map[string]string) {
 		t.Helper()
-		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: topic, Partitions: servicetest.Partitions, Configs: configs}))
+		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: topic, Partitions: servicetest.Partitions, Configs: configs}))
 	}
 	create("late.out", nil)
 	o := atwork.Options(w, "late")
 	o.Topics.Create = false
 	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-	servicetest.Await(t, "it says that it waits", func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") }, r)
-	for _, part := range []string{"late.dead", "late.log", "topics.create: true", "as many partitions as raw"} {
+	servicetest.Await(t, "it says that it waits",
+		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
+		r)
+	for _, part := range []string{
+		"late.dead", "late.log", "topics.create: true", "as many partitions as raw",
+	} {
 		if !strings.Contains(r.Log.String(), part) {
 			t.Errorf("the log does not say %q:\n%s", part, r.Log)
 		}
 	}
 	create("late.dead", nil)
 	create("late.log", map[string]string{"cleanup.policy": "compact"})
-	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	servicetest.Await(t, "it has its partitions",
+		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	r.Stop(t)
 }
 
@@ -128,18 +144,24 @@ func TestWaitsForBroker(t *testing.T) {
 	addr, port := listener.Addr().String(), listener.Addr().(*net.TCPAddr).Port
 	servicetest.OK(t, listener.Close())
 	for _, comes := range []bool{false, true} {
-		w := servicetest.World{Addr: addr, Dir: t.TempDir(), Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)}
+		w := servicetest.World{
+			Addr: addr, Dir: t.TempDir(),
+			Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
+		}
 		o := atwork.Options(&w, "g")
 		o.Topics.Create, o.Topics.Partitions = comes, servicetest.Partitions
 		r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
 		servicetest.Await(t, "it says that it waits", func() bool {
-			return strings.Contains(r.Log.String(), `level=WARN msg="waiting for Kafka and its topics"`) && strings.Contains(r.Log.String(), addr)
+			return strings.Contains(r.Log.String(),
+				`level=WARN msg="waiting for Kafka and its topics"`) &&
+				strings.Contains(r.Log.String(), addr)
 		}, r)
 		if comes {
 			broker, err := devbroker.Start(devbroker.Options{Port: port})
 			servicetest.OK(t, err)
 			defer broker.Close()
-			servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+			servicetest.Await(t, "it has its partitions",
+				func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 		}
 		r.Stop(t)
 	}
@@ -150,13 +172,16 @@ func TestSecondInstanceOnOneFolder(t *testing.T) {
 	w := servicetest.NewWorld(t, 5)
 	published := w.Answers(t, "one")
 	first := atwork.Start(t, atwork.Options(w, "one"))
-	servicetest.Await(t, "it works", func() bool { return strings.Contains(first.Log.String(), "partitions assigned") }, first)
-	err := fails(t, atwork.Options(w, "one"), "in use by another instance", "a state folder of its own", atwork.Options(w, "one").StateDir)
+	servicetest.Await(t, "it works",
+		func() bool { return strings.Contains(first.Log.String(), "partitions assigned") }, first)
+	err := fails(t, atwork.Options(w, "one"), "in use by another instance",
+		"a state folder of its own", atwork.Options(w, "one").StateDir)
 	if !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the error is %v", err)
 	}
 	w.Feed(t)
-	servicetest.Await(t, "the first has answered", func() bool { return published.Read(t) >= w.Fed }, first)
+	servicetest.Await(t, "the first has answered",
+		func() bool { return published.Read(t) >= w.Fed }, first)
 	first.Stop(t)
 }
 
@@ -173,7 +198,10 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 		TopicPartition: producer.TopicPartition{Topic: "bad.log", Partition: p},
 		Records: []producer.Record{
 			{Key: rec.Key, Value: []byte("\x01\x03 no state"), Timestamp: servicetest.StartMS},
-			{Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{}), Timestamp: servicetest.StartMS},
+			{
+				Key: []byte(task.MarkKey), Value: task.AppendMark(nil, task.Mark{}),
+				Timestamp: servicetest.StartMS,
+			},
 		},
 	})
 	servicetest.OK(t, err)
@@ -186,7 +214,8 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 	if !strings.Contains(err.Error(), "raw/") || !strings.Contains(err.Error(), "offset 0") {
 		t.Errorf("the error %q does not name the place", err)
 	}
-	secrets := append(servicetest.CoordinateSecrets(fix, w.Model.Grid), servicetest.UserSecrets(fix.UserID)...)
+	secrets := append(servicetest.CoordinateSecrets(fix, w.Model.Grid),
+		servicetest.UserSecrets(fix.UserID)...)
 	secrets = append(secrets, servicetest.PayloadSecrets(rec.Value, nil)...)
 	servicetest.RequireNoLeak(t, "the error", []byte(err.Error()), secrets)
 	servicetest.RequireNoLeak(t, "the log", r.Log.Bytes(), secrets)
@@ -208,8 +237,10 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 		_, err := w.Feeder.Produce(t.Context(), producer.Batch{
 			TopicPartition: producer.TopicPartition{Topic: "changed.log", Partition: p},
 			Records: []producer.Record{{
-				Key:       []byte(task.MarkKey),
-				Value:     task.AppendMark(nil, task.Mark{Open: true, Settings: before.Fingerprint()}),
+				Key: []byte(task.MarkKey),
+				Value: task.AppendMark(nil, task.Mark{
+					Open: true, Settings: before.Fingerprint(),
+				}),
 				Timestamp: servicetest.StartMS,
 			}},
 		})
@@ -225,10 +256,12 @@ func TestSettingsChangedAfterAKill(t *testing.T) {
 	}
 	o.AcceptSettings = true
 	r := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, r)
 	r.Stop(t)
 	r = atwork.Start(t, before) // after a clean stop any settings will do
 	w.Feed(t)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, r)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, r)
 	r.Stop(t)
 }

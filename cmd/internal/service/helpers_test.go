@@ -16,7 +16,10 @@ import (
 func testOptions(tb testing.TB, model *mobility.Model) Options {
 	tb.Helper()
 	return Options{
-		Cluster:  topics.Cluster{Brokers: []string{"127.0.0.1:1"}, Group: "g", Topics: topics.Set{Raw: "raw", Sanitized: "sanitized"}},
+		Cluster: topics.Cluster{
+			Brokers: []string{"127.0.0.1:1"}, Group: "g",
+			Topics: topics.Set{Raw: "raw", Sanitized: "sanitized"},
+		},
 		Settings: engine.Settings{Model: model, Key: servicetest.Key, Release: servicetest.Release},
 		StateDir: tb.TempDir(),
 		Logger:   slog.New(slog.DiscardHandler),
@@ -28,7 +31,9 @@ func testOptions(tb testing.TB, model *mobility.Model) Options {
 func newTestProcessor(tb testing.TB, o Options, partition int32) *engine.Processor {
 	tb.Helper()
 	o.Partitioner = cmp.Or(o.Partitioner, engine.AnyPartitioner)
-	p, err := engine.NewProcessor(o.Settings, engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: max(servicetest.Partitions, int(partition)+1)})
+	p, err := engine.NewProcessor(o.Settings, engine.Partition{
+		Topic: o.Topics.Raw, Number: partition, Of: max(servicetest.Partitions, int(partition)+1),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -43,7 +48,8 @@ func newVersion(tb testing.TB, n int64, m *mobility.Model) *engine.Version {
 
 func newVersionOf(tb testing.TB, n int64, m engine.Material) *engine.Version {
 	tb.Helper()
-	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n), func() (*engine.Material, error) { return &m, nil })
+	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n),
+		func() (*engine.Material, error) { return &m, nil })
 	servicetest.OK(tb, err)
 	return v
 }

@@ -28,10 +28,13 @@ func switched(t *testing.T) (*servicetest.World, service.Options, servicetest.An
 	}
 	feed(servicetest.Murmur2Place, 12) // 100 records and more in each partition: probation is over
 	o := atwork.Options(w, "first")
-	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+	o.Release.Budget = mechanism.Budget{
+		Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
+	}
 	a := w.Answers(t, o.Group)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	feed(servicetest.CRC32Place, 8)
 	return w, o, a
@@ -47,28 +50,34 @@ func TestPartitionerIsChanged(t *testing.T) {
 	before := a.Read(t)
 	for range 2 {
 		err := fails(t, changed, "of 40 users in first.log", "topics.partitioner: crc32 puts them",
-			"Put back topics.partitioner: murmur2", "feed a new raw topic", "accept_lost_account: true for one start")
-		if !errors.Is(err, account.ErrMoved) || strings.Contains(err.Error(), "vehicle") || strings.Contains(err.Error(), "\n") {
+			"Put back topics.partitioner: murmur2", "feed a new raw topic",
+			"accept_lost_account: true for one start")
+		if !errors.Is(err, account.ErrMoved) || strings.Contains(err.Error(), "vehicle") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("the service ends with %v", err)
 		}
 	}
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), changed), doctor.Failure); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(doctor.Examine(t.Context(), changed),
+		doctor.Failure); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
 	for _, level := range []string{doctor.Failure, doctor.Warning, doctor.OK} {
-		if said := atwork.Details(doctor.Examine(t.Context(), o), level); strings.Contains(said, "set topics.partitioner: crc32") {
+		if said := atwork.Details(doctor.Examine(t.Context(), o),
+			level); strings.Contains(said, "set topics.partitioner: crc32") {
 			t.Errorf("doctor advises the change: %s", said)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(said, "to set another one would start") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Failure); !strings.Contains(said, "to set another one would start") {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	for user, sum := range w.Spent(t, "first.out") {
 		if sum > budget {
@@ -83,11 +92,13 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	o.Partitioner, o.AcceptLost = engine.CRC32, true
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, account.ErrMoved.Error()) {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Warning); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	if !strings.Contains(service.Log.String(), "topics.partitioner has changed") {
 		t.Errorf("the log says\n%s", service.Log)
@@ -124,9 +135,11 @@ func TestPartitionerAny(t *testing.T) {
 			w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 		}
 		service := atwork.Start(t, o)
-		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+		servicetest.Await(t, "everything is answered",
+			func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
-		if said := strings.Contains(service.Log.String(), "vouches for it that every user's records stay"); said != (by == engine.AnyPartitioner) {
+		if said := strings.Contains(service.Log.String(), "vouches for it that every user's "+
+			"records stay"); said != (by == engine.AnyPartitioner) {
 			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.Log)
 		}
 	}

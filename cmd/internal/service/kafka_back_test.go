@@ -24,16 +24,20 @@ func TestKafkaIsBack(t *testing.T) {
 	}
 	for n := 1; n <= 2; n++ {
 		network.Cut()
-		servicetest.Await(t, "it says that Kafka is away", func() bool { return strings.Count(r.Log.String(), `level=WARN msg="calls to Kafka fail:`) == n }, r)
+		servicetest.Await(t, "it says that Kafka is away", func() bool {
+			return strings.Count(r.Log.String(), `level=WARN msg="calls to Kafka fail:`) == n
+		}, r)
 		w.Feed(t)
 		network.Mend()
 		servicetest.Await(t, "it says that Kafka is back", func() bool {
-			return strings.Count(r.Log.String(), `level=INFO msg="contact restored: Kafka is back" away=`) == n
+			return strings.Count(r.Log.String(),
+				`level=INFO msg="contact restored: Kafka is back" away=`) == n
 		}, r)
 		servicetest.Await(t, "it works again", func() bool { return published.Read(t) >= w.Fed }, r)
 	}
 	r.Stop(t)
-	if said := r.Log.String(); strings.Count(said, "calls to Kafka fail:") != 2 || strings.Count(said, "Kafka is back") != 2 {
+	if said := r.Log.String(); strings.Count(said, "calls to Kafka fail:") != 2 ||
+		strings.Count(said, "Kafka is back") != 2 {
 		t.Errorf("two outages have other lines than two and two:\n%s", said)
 	}
 }

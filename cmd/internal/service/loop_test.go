@@ -79,7 +79,8 @@ func TestLoopCrashes(t *testing.T) {
 		// What a crash loses is up to the disk, so one world may lose nothing that counts.
 		const worlds = 10
 		for seed := range uint64(worlds) {
-			problems, _ := crashLoop(t, seed, func(d *task.Dependencies) { d.Store = forgetful{d.Store} })
+			problems, _ := crashLoop(t, seed,
+				func(d *task.Dependencies) { d.Store = forgetful{d.Store} })
 			if len(problems) > 0 {
 				t.Logf("noticed with seed %d: %s", seed, problems[0])
 				return
@@ -115,7 +116,10 @@ func (w *loopWorld) newest() (input, changelog int64, err error) {
 func newLoopWorld(t *testing.T, seed uint64, plant func(*task.Dependencies)) *loopWorld {
 	t.Helper()
 	broker, err := devbroker.Start(devbroker.Options{Partitions: 1, Topics: []devbroker.Topic{
-		{Name: "raw"}, {Name: "out"}, {Name: "dead"}, {Name: "log", Configs: map[string]string{"cleanup.policy": "compact"}},
+		{Name: "raw"},
+		{Name: "out"},
+		{Name: "dead"},
+		{Name: "log", Configs: map[string]string{"cleanup.policy": "compact"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +135,9 @@ func newLoopWorld(t *testing.T, seed uint64, plant func(*task.Dependencies)) *lo
 
 // crashLoop runs one world to its end and lists what is wrong with it, and how
 // many starts had to catch up.
-func crashLoop(t *testing.T, seed uint64, plant func(*task.Dependencies)) (problems []string, lost int) {
+func crashLoop(
+	t *testing.T, seed uint64, plant func(*task.Dependencies),
+) (problems []string, lost int) {
 	t.Helper()
 	w := newLoopWorld(t, seed, plant)
 	const crashes = 20
@@ -142,7 +148,8 @@ func crashLoop(t *testing.T, seed uint64, plant func(*task.Dependencies)) (probl
 		}
 		if life%5 == 2 {
 			// The cleaner must keep away from what a crash has left open.
-			if err := w.broker.Compact("out", "log", "dead"); err != nil && !errors.Is(err, devbroker.ErrBusy) {
+			if err := w.broker.Compact("out", "log", "dead"); err != nil &&
+				!errors.Is(err, devbroker.ErrBusy) {
 				t.Fatal(err)
 			}
 		}
@@ -187,7 +194,10 @@ func (w *loopWorld) feed() {
 	}
 	batch := producer.Batch{TopicPartition: producer.TopicPartition{Topic: "raw"}}
 	for i := range loopRecords {
-		batch.Records = append(batch.Records, producer.Record{Key: fmt.Appendf(nil, "user%d", w.rng.IntN(loopUsers)), Value: fmt.Append(nil, i), Timestamp: int64(1_700_000_000_000 + i)})
+		batch.Records = append(batch.Records, producer.Record{
+			Key: fmt.Appendf(nil, "user%d", w.rng.IntN(loopUsers)), Value: fmt.Append(nil, i),
+			Timestamp: int64(1_700_000_000_000 + i),
+		})
 	}
 	if _, err := p.Produce(w.t.Context(), batch); err != nil {
 		w.t.Fatal(err)
@@ -210,12 +220,14 @@ func (w *loopWorld) live(crash int) map[string]string {
 func (w *loopWorld) try(crash int) (map[string]string, error) {
 	w.t.Helper()
 	w.calls, w.crash, w.after = 0, crash, w.rng.IntN(2) == 0
-	store, err := state.Open("state", state.Options{FS: w.disk, MemTableBytes: 256 << 10, Logger: slog.New(slog.DiscardHandler)})
+	store, err := state.Open("state",
+		state.Options{FS: w.disk, MemTableBytes: 256 << 10, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	group, err := group.Join(w.client, group.Options{
-		ID: "loop", Topic: "raw", SessionTimeout: 2 * time.Second, HeartbeatInterval: 50 * time.Millisecond,
+		ID: "loop", Topic: "raw", SessionTimeout: 2 * time.Second,
+		HeartbeatInterval: 50 * time.Millisecond,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -227,14 +239,21 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 		w.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	generation.Start(func(ctx context.Context) { ended <- w.run(ctx, store.Partition(0), generation) })
+	generation.Start(func(ctx context.Context) {
+		ended <- w.run(ctx, store.Partition(0), generation)
+	})
 	end := <-ended
 	if errors.Is(end, errLoopCrash) {
-		w.disk = w.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 90, 100}[w.rng.IntN(4)], RNG: w.rng})
+		w.disk = w.disk.CrashClone(vfs.CrashCloneCfg{
+			UnsyncedDataPercent: []int{0, 50, 90, 100}[w.rng.IntN(4)], RNG: w.rng,
+		})
 	}
 	states := map[string]string{}
 	if crash == 0 {
-		if err := store.Partition(0).Iterate(func(k, v []byte) error { states[string(k)] = string(v); return nil }); err != nil {
+		if err := store.Partition(0).Iterate(func(k, v []byte) error {
+			states[string(k)] = string(v)
+			return nil
+		}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -246,7 +265,9 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 
 var errLoopCrash = errors.New("crashed")
 
-func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *group.Generation) (err error) {
+func (w *loopWorld) run(
+	ctx context.Context, partition *state.Partition, g *group.Generation,
+) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -259,7 +280,8 @@ func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *grou
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	log := func(topic string) *partitionLog {
-		f, err := consumer.NewFetcher(w.client, topic, 0, consumer.FetcherOptions{MaxWait: 5 * time.Millisecond, MaxBytes: 2000})
+		f, err := consumer.NewFetcher(w.client, topic, 0,
+			consumer.FetcherOptions{MaxWait: 5 * time.Millisecond, MaxBytes: 2000})
 		if err != nil {
 			panic(err)
 		}
@@ -270,11 +292,14 @@ func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *grou
 		return err
 	}
 	d := task.Dependencies{
-		Input: &loopInput{Log: loopLog{log("raw"), w}, stop: cancel}, Changelog: loopLog{log("log"), w},
+		Input:     &loopInput{Log: loopLog{log("raw"), w}, stop: cancel},
+		Changelog: loopLog{log("log"), w},
 		Transactions: loopTransactions{&transactions{
 			producer: tx, client: w.client, group: "loop", generation: g,
-			input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
-			changelog: producer.TopicPartition{Topic: "log"}, deadLetters: producer.TopicPartition{Topic: "dead"},
+			input:       producer.TopicPartition{Topic: "raw"},
+			output:      producer.TopicPartition{Topic: "out"},
+			changelog:   producer.TopicPartition{Topic: "log"},
+			deadLetters: producer.TopicPartition{Topic: "dead"},
 		}, w},
 		Store: loopStore{partition, w}, Processor: &loopProcessor{},
 	}
@@ -284,7 +309,8 @@ func (w *loopWorld) run(ctx context.Context, partition *state.Partition, g *grou
 		settings = []byte("other")
 	}
 	t, err := task.New(d, task.Options{
-		MaxRecords: 1 + w.rng.IntN(12), MaxInterval: time.Millisecond, Settings: settings, Observer: loopObserver{w: w},
+		MaxRecords: 1 + w.rng.IntN(12), MaxInterval: time.Millisecond, Settings: settings,
+		Observer:     loopObserver{w: w},
 		CleanerTrims: true, // devbroker's Compact
 	})
 	if err != nil {
@@ -403,7 +429,8 @@ func (p *loopProcessor) Process(rec task.Record, old []byte, fx *task.Effects) e
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q", rec.Key, rec.Value, old)
 	if h.Sum64()%13 == 0 {
-		fx.DeadLetters = append(fx.DeadLetters, task.Message{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
+		fx.DeadLetters = append(fx.DeadLetters,
+			task.Message{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp})
 		return nil
 	}
 	p.state = p.state[:0]
@@ -412,19 +439,23 @@ func (p *loopProcessor) Process(rec task.Record, old []byte, fx *task.Effects) e
 	}
 	p.out = fmt.Appendf(p.out[:0], "%s:%x", rec.Value, h.Sum64())
 	fx.State = p.state
-	fx.Output = append(fx.Output, task.Message{Key: rec.Key, Value: p.out, Timestamp: rec.Timestamp})
+	fx.Output = append(fx.Output,
+		task.Message{Key: rec.Key, Value: p.out, Timestamp: rec.Timestamp})
 	return nil
 }
 
 // check compares what is committed with a plain loop over the raw records.
 func (w *loopWorld) check(got map[string]string) (problems []string) {
 	w.t.Helper()
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	wrong := func(format string, args ...any) {
+		problems = append(problems, fmt.Sprintf(format, args...))
+	}
 	states, processor := map[string]string{}, &loopProcessor{}
 	var out, dead []string
 	for _, r := range w.read("raw", false) {
 		var fx task.Effects
-		if err := processor.Process(task.Record{Key: r.Key, Value: r.Value}, []byte(states[string(r.Key)]), &fx); err != nil {
+		if err := processor.Process(task.Record{Key: r.Key, Value: r.Value},
+			[]byte(states[string(r.Key)]), &fx); err != nil {
 			w.t.Fatal(err)
 		}
 		if len(fx.State) > 0 {
@@ -443,7 +474,8 @@ func (w *loopWorld) check(got map[string]string) (problems []string) {
 			committed = append(committed, string(r.Value))
 		}
 		if !slices.Equal(committed, want) {
-			wrong("%s holds %d committed records, want %d, or in another order", topic, len(committed), len(want))
+			wrong("%s holds %d committed records, want %d, or in another order",
+				topic, len(committed), len(want))
 		}
 		seen := map[string]string{}
 		all := w.read(topic, true)
@@ -456,7 +488,8 @@ func (w *loopWorld) check(got map[string]string) (problems []string) {
 		}
 	}
 	if !maps.Equal(got, states) {
-		wrong("the store holds %d states that are not the %d of an undisturbed run", len(got), len(states))
+		wrong("the store holds %d states that are not the %d of an undisturbed run",
+			len(got), len(states))
 	}
 	return problems
 }
@@ -464,7 +497,8 @@ func (w *loopWorld) check(got map[string]string) (problems []string) {
 // read reads a topic to its end.
 func (w *loopWorld) read(topic string, uncommitted bool) (records []consumer.Record) {
 	w.t.Helper()
-	f, err := consumer.NewFetcher(w.client, topic, 0, consumer.FetcherOptions{Uncommitted: uncommitted})
+	f, err := consumer.NewFetcher(w.client, topic, 0,
+		consumer.FetcherOptions{Uncommitted: uncommitted})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -28,7 +28,8 @@ func TestLostWithItsOffsets(t *testing.T) {
 			var at [servicetest.Partitions]int64
 			for p := range at {
 				var err error
-				at[p], _, err = consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", int32(p))
+				at[p], _, err = consumer.Committed(t.Context(), w.Client, wire.Options{},
+					o.Group, "raw", int32(p))
 				servicetest.OK(t, err)
 			}
 			w.DeleteTopic(t, o.Topics.Changelog, again)
@@ -36,12 +37,13 @@ func TestLostWithItsOffsets(t *testing.T) {
 			servicetest.OK(t, os.RemoveAll(o.StateDir))
 			out := w.View(t, o.Topics.Sanitized, true)
 			published := out.Read(t)
-			err := fails(t, o, "first.out or first.dead has records in partition 0", "rebuild-changelog",
-				"set its offsets first", "If this is a new service")
+			err := fails(t, o, "first.out or first.dead has records in partition 0",
+				"rebuild-changelog", "set its offsets first", "If this is a new service")
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
 			}
-			if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
+			if bad := atwork.Details(doctor.Examine(t.Context(), o),
+				doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}
 			if got := out.Read(t); got != published {
@@ -84,12 +86,15 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
 	for _, folders := range [][]string{{part}, nil} {
-		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders)
-		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") || w.Exists(t, o.Topics.Changelog) {
+		plan, err := repair.RebuildChangelog(t.Context(),
+			atwork.RepairOptions(o, false, false), folders)
+		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") ||
+			w.Exists(t, o.Topics.Changelog) {
 			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
 		}
 	}
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{part, o.StateDir})
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{part, o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
 	atwork.RequireUndisturbed(t, w, "first")
@@ -100,7 +105,8 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)
 }
@@ -116,8 +122,10 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
-	if err == nil || !strings.Contains(err.Error(), "set the group's offset in this partition back to") {
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{old})
+	if err == nil || !strings.Contains(err.Error(),
+		"set the group's offset in this partition back to") {
 		t.Fatalf("states that lag: %v", err)
 	}
 	var at [servicetest.Partitions]int64
@@ -132,7 +140,8 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	for p, offset := range at {
 		w.MoveOffset(t, o.Group, p, offset)
 	}
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{old})
 	servicetest.OK(t, err)
 	a := w.Answers(t, o.Group)
 	before := a.Read(t)
@@ -141,7 +150,8 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 		want -= offset // one raw record, one answer; the rest is made again
 	}
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "it is made again", func() bool { return a.Read(t) >= before+want }, service)
+	servicetest.Await(t, "it is made again", func() bool { return a.Read(t) >= before+want },
+		service)
 	service.Stop(t)
 	calm := atwork.Calm(t, w)
 	for p, lines := range calm.Out.Lines {
@@ -155,7 +165,8 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 			}
 		}
 		if len(got) <= len(lines) {
-			t.Errorf("partition %d holds %d records, and %d without the loss", p, len(got), len(lines))
+			t.Errorf("partition %d holds %d records, and %d without the loss",
+				p, len(got), len(lines))
 		}
 	}
 }
@@ -168,16 +179,19 @@ func TestRebuildFromTwoChangelogs(t *testing.T) {
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{old})
+	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{old})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
-		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
+		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+			folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
 			t.Errorf("rebuilt as %+v: %v", plan, err)
 		}
 	}
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)
 	atwork.RequireUndisturbed(t, w, "first")

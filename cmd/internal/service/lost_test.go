@@ -49,12 +49,17 @@ func TestLostChangelog(t *testing.T) {
 			}
 			out := w.View(t, o.Topics.Sanitized, true)
 			published := out.Read(t)
-			r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
+			r := atwork.Start(t, o, func(s *service.Service) {
+				s.SetPatience(200 * time.Millisecond)
+			})
 			err := r.Wait(t)
 			if !errors.Is(err, task.ErrLost) {
 				t.Fatalf("the service ends with %v", err)
 			}
-			for _, part := range []string{"restore the topic", "rebuild-changelog", "accept_lost_account: true", "would start every account at 0"} {
+			for _, part := range []string{
+				"restore the topic", "rebuild-changelog", "accept_lost_account: true",
+				"would start every account at 0",
+			} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the error %q does not say %q", err, part)
 				}
@@ -65,18 +70,22 @@ func TestLostChangelog(t *testing.T) {
 			if got := out.Read(t); got != published {
 				t.Errorf("%d sanitized records have become %d", published, got)
 			}
-			if aside, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside*")); err != nil || len(aside) > 0 {
+			if aside, err := filepath.Glob(filepath.Join(o.StateDir, "store.aside*")); err != nil ||
+				len(aside) > 0 {
 				t.Errorf("the good folder was set aside: %v, %v", aside, err)
 			}
 			found := doctor.Examine(t.Context(), o)
-			if bad := atwork.Details(found, doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
+			if bad := atwork.Details(found, doctor.Failure); !strings.Contains(
+				bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %+v", found)
 			}
-			if strings.Contains(atwork.Details(found, doctor.OK), o.Topics.Changelog+" is missing") {
+			if strings.Contains(atwork.Details(found, doctor.OK),
+				o.Topics.Changelog+" is missing") {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}
 
-			plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{saved})
+			plan, err := repair.RebuildChangelog(t.Context(),
+				atwork.RepairOptions(o, false, false), []string{saved})
 			servicetest.OK(t, err)
 			if plan.Made == test.again || len(plan.Partitions) != servicetest.Partitions {
 				t.Errorf("rebuilt as %+v", plan)
@@ -107,7 +116,8 @@ func TestAcceptedLoss(t *testing.T) {
 		t.Errorf("doctor finds %s", bad)
 	}
 	atwork.Serve(t, w, accepting, 2)
-	if said := atwork.Details(doctor.Examine(t.Context(), accepting), doctor.Warning); !strings.Contains(said, "take it out") {
+	if said := atwork.Details(doctor.Examine(t.Context(), accepting),
+		doctor.Warning); !strings.Contains(said, "take it out") {
 		t.Errorf("doctor finds nothing in accept_lost_account: %s", said)
 	}
 	atwork.Serve(t, w, o, 2) // the permission was for one start
@@ -140,7 +150,10 @@ func TestAcceptedLossKeepsTheStore(t *testing.T) {
 	servicetest.OK(t, err)
 	kept := 0
 	for p := range int32(servicetest.Partitions) {
-		servicetest.OK(t, store.Partition(p).Iterate(func(_, _ []byte) error { kept++; return nil }))
+		servicetest.OK(t, store.Partition(p).Iterate(func(_, _ []byte) error {
+			kept++
+			return nil
+		}))
 	}
 	servicetest.OK(t, store.Close())
 	if kept != 12 {
@@ -161,10 +174,12 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 		t.Errorf("the service ends with %v", err)
 	}
 	o.AcceptLost = false
-	if err := fails(t, o, "the state folder", "accept_lost_account"); !errors.Is(err, task.ErrLost) {
+	if err := fails(t, o, "the state folder",
+		"accept_lost_account"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
-	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	for _, p := range plan.Partitions {
 		if !p.NoOffset {
@@ -195,19 +210,22 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 			o := atwork.Options(w, "first")
 			a := w.Answers(t, o.Group)
 			r := atwork.Start(t, o, func(s *service.Service) { s.SetChangelogEvery(test.every) })
-			servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
+			servicetest.Await(t, "everything is answered",
+				func() bool { return a.Read(t) >= w.Fed }, r)
 			w.DeleteTopic(t, o.Topics.Changelog, test.again)
 			before := w.Fed
 			if test.fed {
 				w.Feed(t)
 			}
-			if err := r.Wait(t); !errors.Is(err, task.ErrLost) || !strings.Contains(err.Error(), "rebuild-changelog") {
+			if err := r.Wait(t); !errors.Is(err, task.ErrLost) ||
+				!strings.Contains(err.Error(), "rebuild-changelog") {
 				t.Fatalf("the service ends with %v", err)
 			}
 			if got := a.Read(t); got != before {
 				t.Errorf("%d answers have become %d", before, got)
 			}
-			_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false), []string{o.StateDir})
+			_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+				[]string{o.StateDir})
 			servicetest.OK(t, err)
 			atwork.Serve(t, w, o, 2)
 			atwork.RequireUndisturbed(t, w, "first")
@@ -222,10 +240,12 @@ func TestChangelogIsToDelete(t *testing.T) {
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 2)
 	r := atwork.Start(t, o, func(s *service.Service) { s.SetChangelogEvery(20 * time.Millisecond) })
-	servicetest.Await(t, "it works", func() bool { return strings.Contains(r.Log.String(), "state restored") }, r)
+	servicetest.Await(t, "it works",
+		func() bool { return strings.Contains(r.Log.String(), "state restored") }, r)
 	w.Alter(t, o.Topics.Changelog, "cleanup.policy", "compact,delete")
 	var config *admin.ConfigError
-	if err := r.Wait(t); !errors.As(err, &config) || !strings.Contains(err.Error(), "account of ε") {
+	if err := r.Wait(t); !errors.As(err, &config) ||
+		!strings.Contains(err.Error(), "account of ε") {
 		t.Errorf("the service ends with %v", err)
 	}
 }
@@ -252,7 +272,8 @@ func TestSanitizedTopicIsRemade(t *testing.T) {
 	servicetest.Await(t, "everything is processed", func() bool {
 		var n int64
 		for p := range int32(servicetest.Partitions) {
-			at, _, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", p)
+			at, _, err := consumer.Committed(t.Context(), w.Client,
+				wire.Options{}, o.Group, "raw", p)
 			servicetest.OK(t, err)
 			n += at
 		}
@@ -261,7 +282,8 @@ func TestSanitizedTopicIsRemade(t *testing.T) {
 	r.Stop(t)
 	undisturbed := atwork.Options(w, "undisturbed")
 	atwork.Serve(t, w, undisturbed, 0)
-	want, got := w.View(t, undisturbed.Topics.Sanitized, false), w.View(t, o.Topics.Sanitized, false)
+	want, got := w.View(t, undisturbed.Topics.Sanitized, false),
+		w.View(t, o.Topics.Sanitized, false)
 	want.Read(t)
 	got.Read(t)
 	for p := range want.Lines {

@@ -39,8 +39,10 @@ func (o *observer) Fetched(int, int64, int64) {
 
 // misplacedWarning is what the log says when records are refused for where they lie: at
 // once for a partition's first one, and then with the totals.
-const misplacedWarning = "records are refused (wrong_partition) because they lie in another partition than topics.partitioner puts their key; " +
-	"a second partition would give a user a second budget. Have every producer use that partitioner; geodither doctor says which one was used"
+const misplacedWarning = "records are refused (wrong_partition) because they lie in another " +
+	"partition than topics.partitioner puts their key; a second partition would give a user a " +
+	"second budget. Have every producer use that partitioner; geodither doctor says which " +
+	"one was used"
 
 // Moved implements task.Observer.
 func (o *observer) Moved(from, to task.State) {
@@ -90,7 +92,8 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 
 // Restoring implements task.Observer.
 func (o *observer) Restoring(p task.RestoreProgress) {
-	o.log.Info("restoring state", "changelog_records", p.Records, "at", p.At, "end", p.End, "took", p.Took)
+	o.log.Info("restoring state", "changelog_records", p.Records, "at", p.At,
+		"end", p.End, "took", p.Took)
 }
 
 // Restored implements task.Observer.
@@ -105,19 +108,22 @@ func (o *observer) Restored(r task.Restore) {
 	o.dropped = engine.Tally{}
 	o.counters.Book(engine.Tally{Restored: int64(r.Records)})
 	if r.Assumed {
-		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account of ε begins at 0 here and adds to what was spent before; "+
-			"a further fix of a step that was released already is released once more. Take accept_lost_account out of the config now",
+		o.log.Warn("accept_lost_account is set and the changelog is empty: every user's account "+
+			"of ε begins at 0 here and adds to what was spent before; a further fix of a step "+
+			"that was released already is released once more. Take accept_lost_account out of "+
+			"the config now",
 			"input_offset", r.Input)
 	}
 	if r.Wiped != "" && r.Marked && r.From > 0 {
-		o.log.Warn(account.CutChangelog, "begins_at", r.From) //nolint:sloglint // a constant of the package that knows what it means
+		o.log.Warn(account.CutChangelog, "begins_at", r.From) //nolint:sloglint // a constant
 	}
 	if r.OtherSettings {
 		o.changes.warn(o.log, r)
 	}
 	if r.OtherSettings && r.Mark.Open {
-		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work under other settings: "+
-			"readers of uncommitted data may see two releases of some fixes", "input_offset", r.Input)
+		o.log.Warn("accept_settings is set and the last worker ended in the middle of its work "+
+			"under other settings: readers of uncommitted data may see two releases of some fixes",
+			"input_offset", r.Input)
 	}
 	details := []any{"changelog_records", r.Records, "input_offset", r.Input, "took", r.Took}
 	switch r.Wiped {

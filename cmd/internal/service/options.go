@@ -103,8 +103,10 @@ func (o Options) Validate() error {
 	}
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
-	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond, "transaction.max_interval: must be at least 1ms")
-	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond, "session_timeout: must be at least 10ms")
+	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond,
+		"transaction.max_interval: must be at least 1ms")
+	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond,
+		"session_timeout: must be at least 10ms")
 	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	return errors.Join(errs...)
 }

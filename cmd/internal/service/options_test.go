@@ -29,34 +29,67 @@ func TestOptionsValidate(t *testing.T) {
 		change func(*Options)
 		want   string // in the error; the start of its only line
 	}{
-		"no brokers":          {func(o *Options) { o.Brokers = nil }, "brokers: name at least one"},
-		"comma in a broker":   {func(o *Options) { o.Brokers = []string{"a:1,b:1"} }, "brokers: one of them has a comma"},
-		"empty broker":        {func(o *Options) { o.Brokers = []string{"a:1", ""} }, "brokers: one of them is empty"},
-		"no group":            {func(o *Options) { o.Group = "" }, "group: "},
-		"no raw topic":        {func(o *Options) { o.Topics.Raw = "" }, "topics.raw: "},
-		"no sanitized topic":  {func(o *Options) { o.Topics.Sanitized = "" }, "topics.sanitized: "},
-		"output is input":     {func(o *Options) { o.Topics.Sanitized = "raw" }, `topics.sanitized: "raw" is already topics.raw`},
-		"changelog is output": {func(o *Options) { o.Topics.Changelog = "sanitized" }, `topics.changelog: "sanitized" is already`},
-		"default name taken":  {func(o *Options) { o.Topics.Raw = "g-dead-letters" }, `topics.dead_letters: "g-dead-letters" is already topics.raw`},
-		"partitions":          {func(o *Options) { o.Topics.Partitions = -1 }, "topics: partitions"},
-		"replication":         {func(o *Options) { o.Topics.Replication = -1 }, "topics: partitions and replication"},
-		"no model":            {func(o *Options) { o.Model = nil }, "model: "},
-		"no key":              {func(o *Options) { o.Key = noise.Key{} }, "key_file: "},
-		"no folder":           {func(o *Options) { o.StateDir = "" }, "state_dir: "},
-		"cache":               {func(o *Options) { o.CacheBytes = -1 }, "cache_mib: "},
-		"raw encoding":        {func(o *Options) { o.RawEncoding = "xml" }, `encoding.raw: unknown encoding "xml"`},
-		"sanitized encoding":  {func(o *Options) { o.SanitizedEncoding = "xml" }, `encoding.sanitized: unknown encoding "xml"`},
-		"max records":         {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
-		"max interval":        {func(o *Options) { o.MaxInterval = -time.Second }, "transaction.max_interval: "},
-		"tiny max interval":   {func(o *Options) { o.MaxInterval = time.Microsecond }, "transaction.max_interval: "},
-		"timeout":             {func(o *Options) { o.TransactionTimeout = -1 }, "transaction.timeout: "},
-		"session":             {func(o *Options) { o.SessionTimeout = time.Millisecond }, "session_timeout: "},
-		"ahead":               {func(o *Options) { o.MaxAhead = -1 }, "max_ahead: "},
-		"outside":             {func(o *Options) { o.Input.Outside = "keep" }, `input: outside "keep" is unknown: choose dead_letter or clamp`},
-		"late":                {func(o *Options) { o.Input.Late = "keep" }, `input: late "keep" is unknown: choose dead_letter or drop`},
-		"epsilon":             {func(o *Options) { o.Release.Epsilon = 0 }, "release: "},
-		"delta":               {func(o *Options) { o.Release.Delta = 1 }, "release: "},
-		"mechanism":           {func(o *Options) { o.Release.Mechanism = "none" }, "release: "},
+		"no brokers": {func(o *Options) { o.Brokers = nil }, "brokers: name at least one"},
+		"comma in a broker": {
+			func(o *Options) { o.Brokers = []string{"a:1,b:1"} },
+			"brokers: one of them has a comma",
+		},
+		"empty broker": {
+			func(o *Options) { o.Brokers = []string{"a:1", ""} }, "brokers: one of them is empty",
+		},
+		"no group":           {func(o *Options) { o.Group = "" }, "group: "},
+		"no raw topic":       {func(o *Options) { o.Topics.Raw = "" }, "topics.raw: "},
+		"no sanitized topic": {func(o *Options) { o.Topics.Sanitized = "" }, "topics.sanitized: "},
+		"output is input": {
+			func(o *Options) { o.Topics.Sanitized = "raw" },
+			`topics.sanitized: "raw" is already topics.raw`,
+		},
+		"changelog is output": {
+			func(o *Options) { o.Topics.Changelog = "sanitized" },
+			`topics.changelog: "sanitized" is already`,
+		},
+		"default name taken": {
+			func(o *Options) { o.Topics.Raw = "g-dead-letters" },
+			`topics.dead_letters: "g-dead-letters" is already topics.raw`,
+		},
+		"partitions": {func(o *Options) { o.Topics.Partitions = -1 }, "topics: partitions"},
+		"replication": {
+			func(o *Options) { o.Topics.Replication = -1 }, "topics: partitions and replication",
+		},
+		"no model":  {func(o *Options) { o.Model = nil }, "model: "},
+		"no key":    {func(o *Options) { o.Key = noise.Key{} }, "key_file: "},
+		"no folder": {func(o *Options) { o.StateDir = "" }, "state_dir: "},
+		"cache":     {func(o *Options) { o.CacheBytes = -1 }, "cache_mib: "},
+		"raw encoding": {
+			func(o *Options) { o.RawEncoding = "xml" }, `encoding.raw: unknown encoding "xml"`,
+		},
+		"sanitized encoding": {
+			func(o *Options) { o.SanitizedEncoding = "xml" },
+			`encoding.sanitized: unknown encoding "xml"`,
+		},
+		"max records": {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
+		"max interval": {
+			func(o *Options) { o.MaxInterval = -time.Second }, "transaction.max_interval: ",
+		},
+		"tiny max interval": {
+			func(o *Options) { o.MaxInterval = time.Microsecond }, "transaction.max_interval: ",
+		},
+		"timeout": {func(o *Options) { o.TransactionTimeout = -1 }, "transaction.timeout: "},
+		"session": {
+			func(o *Options) { o.SessionTimeout = time.Millisecond }, "session_timeout: ",
+		},
+		"ahead": {func(o *Options) { o.MaxAhead = -1 }, "max_ahead: "},
+		"outside": {
+			func(o *Options) { o.Input.Outside = "keep" },
+			`input: outside "keep" is unknown: choose dead_letter or clamp`,
+		},
+		"late": {
+			func(o *Options) { o.Input.Late = "keep" },
+			`input: late "keep" is unknown: choose dead_letter or drop`,
+		},
+		"epsilon":   {func(o *Options) { o.Release.Epsilon = 0 }, "release: "},
+		"delta":     {func(o *Options) { o.Release.Delta = 1 }, "release: "},
+		"mechanism": {func(o *Options) { o.Release.Mechanism = "none" }, "release: "},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +112,10 @@ func TestOptionsValidate(t *testing.T) {
 	if err == nil {
 		t.Fatal("the zero Options are accepted")
 	}
-	for _, name := range []string{"brokers", "group", "topics.raw", "topics.sanitized", "model", "key_file", "state_dir", "release"} {
+	for _, name := range []string{
+		"brokers", "group", "topics.raw", "topics.sanitized", "model", "key_file", "state_dir",
+		"release",
+	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+name+": ") {
 			t.Errorf("%s is not named as missing:\n%v", name, err)
 		}
@@ -89,20 +125,29 @@ func TestOptionsValidate(t *testing.T) {
 // TestOptionsDefaults pins what an operator gets who says nothing.
 func TestOptionsDefaults(t *testing.T) {
 	o := Options{Cluster: topics.Cluster{Group: "fleet"}}.WithDefaults()
-	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" || o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
+	if o.Topics.Changelog != "fleet-changelog" || o.Topics.DeadLetters != "fleet-dead-letters" ||
+		o.Topics.Partitions != 0 || o.Topics.Replication != 0 {
 		t.Errorf("topics %+v", o.Topics)
 	}
-	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond || o.TransactionTimeout != 15*time.Second ||
-		o.SessionTimeout != 10*time.Second || o.MaxAhead != 2*time.Minute || o.CacheBytes != 64<<20 {
-		t.Errorf("sizes and times %d %v %v %v %v %d", o.MaxRecords, o.MaxInterval, o.TransactionTimeout, o.SessionTimeout, o.MaxAhead, o.CacheBytes)
+	if o.MaxRecords != 5000 || o.MaxInterval != 100*time.Millisecond ||
+		o.TransactionTimeout != 15*time.Second ||
+		o.SessionTimeout != 10*time.Second || o.MaxAhead != 2*time.Minute ||
+		o.CacheBytes != 64<<20 {
+		t.Errorf("sizes and times %d %v %v %v %v %d", o.MaxRecords, o.MaxInterval,
+			o.TransactionTimeout, o.SessionTimeout, o.MaxAhead, o.CacheBytes)
 	}
-	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil || o.Counters == nil {
+	if o.RawEncoding != "avro" || o.SanitizedEncoding != "avro" || o.Logger == nil ||
+		o.Counters == nil {
 		t.Error("encodings, logger or counters are missing")
 	}
-	if static := (Options{InstanceID: "a"}).WithDefaults(); static.SessionTimeout != 45*time.Second {
+	if static := (Options{
+		InstanceID: "a",
+	}).WithDefaults(); static.SessionTimeout != 45*time.Second {
 		t.Errorf("a static member's session lasts %v", static.SessionTimeout)
 	}
-	kept := Options{MaxRecords: 7, Cluster: topics.Cluster{Topics: topics.Set{Changelog: "mine"}}}.WithDefaults()
+	kept := Options{
+		MaxRecords: 7, Cluster: topics.Cluster{Topics: topics.Set{Changelog: "mine"}},
+	}.WithDefaults()
 	if kept.MaxRecords != 7 || kept.Topics.Changelog != "mine" {
 		t.Error("a setting is overwritten by its default")
 	}
@@ -111,7 +156,9 @@ func TestOptionsDefaults(t *testing.T) {
 // TestModelTooLarge: a model whose new users' states fit into no record is
 // refused at the start, not at the first fix.
 func TestModelTooLarge(t *testing.T) {
-	o := Options{Settings: engine.Settings{Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}}}}
+	o := Options{Settings: engine.Settings{
+		Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}},
+	}}
 	if err := o.Validate(); !strings.Contains(err.Error(), "max_batch_bytes") {
 		t.Errorf("got %v", err)
 	}
@@ -141,10 +188,13 @@ func TestNextWait(t *testing.T) {
 // TestModelStep: a step that is no whole number of milliseconds has no place in
 // the records' time.
 func TestModelStep(t *testing.T) {
-	for _, step := range []time.Duration{1500 * time.Microsecond, time.Microsecond, time.Second + 1} {
+	for _, step := range []time.Duration{
+		1500 * time.Microsecond, time.Microsecond, time.Second + 1,
+	} {
 		model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
 		model.Step = step
-		if _, err := New(testOptions(t, model)); err == nil || !strings.Contains(err.Error(), "milliseconds") {
+		if _, err := New(testOptions(t, model)); err == nil ||
+			!strings.Contains(err.Error(), "milliseconds") {
 			t.Errorf("a step of %v: %v", step, err)
 		}
 	}
@@ -179,12 +229,14 @@ func TestPlumbing(t *testing.T) {
 	moved := Options{
 		Cluster: topics.Cluster{
 			Brokers: []string{"elsewhere:1"}, Group: "another",
-			Topics:             topics.Set{Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9},
+			Topics: topics.Set{
+				Raw: "a", Sanitized: "b", Changelog: "c", DeadLetters: "d", Partitions: 9,
+			},
 			TransactionTimeout: time.Hour,
 		},
 		Settings: engine.Settings{Model: base.Model, Key: base.Key, Release: base.Release},
-		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second, MaxBatchBytes: 1 << 21,
-		SessionTimeout: time.Hour, SkipLost: true,
+		StateDir: "elsewhere", CacheBytes: 1, MaxRecords: 1, MaxInterval: time.Second,
+		MaxBatchBytes: 1 << 21, SessionTimeout: time.Hour, SkipLost: true,
 		Later: []*engine.Version{newVersion(t, 10, model)},
 	}
 	if !bytes.Equal(base.Fingerprint(), moved.Fingerprint()) {
@@ -198,11 +250,15 @@ func TestOldSettingsAreNamed(t *testing.T) {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	before := o
 	before.Publish.Metric = true
-	err := o.named(task.WithRemedy(&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7}, task.Fatal))
-	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal || !strings.Contains(err.Error(), "What differs: publish.metric") {
+	err := o.named(task.WithRemedy(
+		&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7},
+		task.Fatal))
+	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal ||
+		!strings.Contains(err.Error(), "What differs: publish.metric") {
 		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
 	}
-	if other := errors.New("other"); !errors.Is(o.named(other), other) || o.named(other).Error() != "other" {
+	if other := errors.New("other"); !errors.Is(o.named(other), other) ||
+		o.named(other).Error() != "other" {
 		t.Error("another error has changed")
 	}
 }

@@ -55,9 +55,11 @@ func (o *outages) failed(caller string, cause error) {
 	case !o.pace.due(now):
 		o.log.Debug("trying Kafka again", "caller", caller, "cause", cause, "away", away)
 	case first:
-		o.log.Warn("calls to Kafka fail: trying again until it is back", "caller", caller, "cause", cause)
+		o.log.Warn("calls to Kafka fail: trying again until it is back",
+			"caller", caller, "cause", cause)
 	default:
-		o.log.Warn("calls to Kafka still fail", "away", away, "callers_waiting", len(o.failing), "cause", cause)
+		o.log.Warn("calls to Kafka still fail", "away", away, "callers_waiting",
+			len(o.failing), "cause", cause)
 	}
 }
 
@@ -70,7 +72,8 @@ func (o *outages) succeeded(caller string) {
 	defer o.mu.Unlock()
 	delete(o.failing, caller)
 	if len(o.failing) == 0 && o.active.Swap(false) {
-		o.log.Info("contact restored: Kafka is back", "away", o.now().Sub(o.began).Round(time.Millisecond))
+		o.log.Info("contact restored: Kafka is back", "away",
+			o.now().Sub(o.began).Round(time.Millisecond))
 	}
 }
 
@@ -91,9 +94,10 @@ func isAway(err error) bool {
 	var code kafka.Error
 	if errors.As(err, &code) {
 		switch code {
-		case kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.ReplicaNotAvailable, kafka.BrokerNotAvailable,
-			kafka.NetworkException, kafka.RequestTimedOut, kafka.KafkaStorageError, kafka.NotEnoughReplicas,
-			kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress:
+		case kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.ReplicaNotAvailable,
+			kafka.BrokerNotAvailable, kafka.NetworkException, kafka.RequestTimedOut,
+			kafka.KafkaStorageError, kafka.NotEnoughReplicas, kafka.GroupCoordinatorNotAvailable,
+			kafka.NotCoordinatorForGroup, kafka.GroupLoadInProgress:
 			return true
 		}
 		return false
@@ -103,7 +107,8 @@ func isAway(err error) bool {
 		return read.Temporary
 	}
 	var write *producer.Error
-	return errors.As(err, &write) && write.Remedy != producer.Fenced && write.Remedy != producer.Fatal
+	return errors.As(err, &write) && write.Remedy != producer.Fenced &&
+		write.Remedy != producer.Fatal
 }
 
 // Gaps between two lines on the same trouble.

@@ -41,7 +41,8 @@ func TestOutages(t *testing.T) {
 	if n := lines("WARN"); n < 8 || n > 14 {
 		t.Errorf("%d warnings in ten minutes", n)
 	}
-	if !strings.Contains(log.String(), "away=9m") || !strings.Contains(log.String(), "callers_waiting=20") {
+	if !strings.Contains(log.String(), "away=9m") ||
+		!strings.Contains(log.String(), "callers_waiting=20") {
 		t.Errorf("no warning says how long it lasts:\n%s", log.String())
 	}
 	// Nineteen come back, and one is given up: another's success ends the outage.
@@ -66,7 +67,8 @@ func TestOutages(t *testing.T) {
 		t.Error("Kafka is said to be back while a partition still waits")
 	}
 	o.succeeded(caller(1))
-	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=3s`) || lines("INFO") != 2 {
+	if !strings.Contains(log.String(), `msg="contact restored: Kafka is back" away=3s`) ||
+		lines("INFO") != 2 {
 		t.Errorf("the second end is missing:\n%s", log.String())
 	}
 }
@@ -77,18 +79,39 @@ func TestIsAway(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no connection":         {&wire.Error{Op: "fetch", Temporary: true, Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, true},
-		"no leader":             {&wire.Error{Op: "fetch", Temporary: true, Err: kafka.LeaderNotAvailable}, true},
-		"marked":                {task.WithRemedy(fmt.Errorf("read: %w", &wire.Error{Temporary: true, Err: errors.New("EOF")}), task.Rebuild), true},
-		"a pending commit":      {&wire.Error{Op: "offsets", Temporary: true, Err: kafka.UnstableOffsetCommit}, false},
-		"no permission":         {&wire.Error{Op: "fetch", Err: kafka.TopicAuthorizationFailed}, false},
-		"not a member":          {&wire.Error{Op: "join", Temporary: true, Err: kafka.UnknownMemberId}, false},
-		"produce, no answer":    {&producer.Error{Op: "produce", Remedy: producer.Retriable, Err: errors.New("EOF")}, true},
-		"commit, no answer":     {&producer.Error{Op: "commit", Remedy: producer.Unknown, Err: errors.New("EOF")}, true},
-		"another's transaction": {&producer.Error{Op: "init", Remedy: producer.Retriable, Err: kafka.ConcurrentTransactions}, false},
-		"fenced":                {&producer.Error{Op: "commit", Remedy: producer.Fenced, Err: errors.New("fenced")}, false},
-		"a file":                {task.WithRemedy(fs.ErrNotExist, task.Rebuild), false},
-		"nothing":               {nil, false},
+		"no connection": {&wire.Error{
+			Op: "fetch", Temporary: true, Err: &net.OpError{Op: "dial", Err: errors.New("refused")},
+		}, true},
+		"no leader": {
+			&wire.Error{Op: "fetch", Temporary: true, Err: kafka.LeaderNotAvailable}, true,
+		},
+		"marked": {task.WithRemedy(fmt.Errorf("read: %w",
+			&wire.Error{Temporary: true, Err: errors.New("EOF")}), task.Rebuild), true},
+		"a pending commit": {
+			&wire.Error{Op: "offsets", Temporary: true, Err: kafka.UnstableOffsetCommit}, false,
+		},
+		"no permission": {
+			&wire.Error{Op: "fetch", Err: kafka.TopicAuthorizationFailed}, false,
+		},
+		"not a member": {
+			&wire.Error{Op: "join", Temporary: true, Err: kafka.UnknownMemberId}, false,
+		},
+		"produce, no answer": {
+			&producer.Error{Op: "produce", Remedy: producer.Retriable, Err: errors.New("EOF")},
+			true,
+		},
+		"commit, no answer": {
+			&producer.Error{Op: "commit", Remedy: producer.Unknown, Err: errors.New("EOF")}, true,
+		},
+		"another's transaction": {&producer.Error{
+			Op: "init", Remedy: producer.Retriable, Err: kafka.ConcurrentTransactions,
+		}, false},
+		"fenced": {
+			&producer.Error{Op: "commit", Remedy: producer.Fenced, Err: errors.New("fenced")},
+			false,
+		},
+		"a file":  {task.WithRemedy(fs.ErrNotExist, task.Rebuild), false},
+		"nothing": {nil, false},
 	} {
 		if got := isAway(c.err); got != c.want {
 			t.Errorf("%s: %v", name, got)

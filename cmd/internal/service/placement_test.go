@@ -26,10 +26,13 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	w := servicetest.NewWorld(t, 24)
 	misplaced := w.TwoProducers(t, steps)
 	o := atwork.Options(w, "first")
-	o.Release.Budget = mechanism.Budget{Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict}
+	o.Release.Budget = mechanism.Budget{
+		Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
+	}
 	a := w.Answers(t, o.Group)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
 	service.Stop(t)
 	spent := w.Spent(t, "first.out")
 	if len(spent) != 24 {
@@ -40,10 +43,13 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			t.Errorf("ε %v are published of %s, want the budget, %v", sum, user, budget)
 		}
 	}
-	if got := w.Reasons(t, a.Dead); !maps.Equal(got, map[schemas.Reason]int{schemas.ReasonWrongPartition: misplaced}) {
+	if got := w.Reasons(t, a.Dead); !maps.Equal(got, map[schemas.Reason]int{
+		schemas.ReasonWrongPartition: misplaced,
+	}) {
 		t.Errorf("the dead letters are %v, want %d of wrong_partition", got, misplaced)
 	}
-	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced) || got.DeadLetters != int64(misplaced) {
+	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced) ||
+		got.DeadLetters != int64(misplaced) {
 		t.Errorf("counted %+v", got)
 	}
 	said := service.Log.String()
@@ -59,12 +65,14 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	again.Counters, again.MaxRecords = new(engine.Counters), 1000
 	b := w.Answers(t, again.Group)
 	rerun := atwork.Start(t, again)
-	servicetest.Await(t, "the rerun has answered everything", func() bool { return b.Read(t) >= w.Fed }, rerun)
+	servicetest.Await(t, "the rerun has answered everything",
+		func() bool { return b.Read(t) >= w.Fed }, rerun)
 	rerun.Stop(t)
 	servicetest.RequireSame(t, a.Out, b.Out)
 	for p := range a.Dead.Lines {
 		if len(a.Dead.Lines[p]) != len(b.Dead.Lines[p]) {
-			t.Errorf("partition %d: a rerun has %d dead letters, want %d", p, len(b.Dead.Lines[p]), len(a.Dead.Lines[p]))
+			t.Errorf("partition %d: a rerun has %d dead letters, want %d",
+				p, len(b.Dead.Lines[p]), len(a.Dead.Lines[p]))
 		}
 	}
 
@@ -74,7 +82,8 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	blind.Counters, blind.Partitioner = new(engine.Counters), engine.AnyPartitioner
 	c := w.Answers(t, blind.Group)
 	unchecked := atwork.Start(t, blind)
-	servicetest.Await(t, "the unchecked run has answered everything", func() bool { return c.Read(t) >= w.Fed }, unchecked)
+	servicetest.Await(t, "the unchecked run has answered everything",
+		func() bool { return c.Read(t) >= w.Fed }, unchecked)
 	unchecked.Stop(t)
 	exceeded := 0
 	for _, sum := range w.Spent(t, "blind.out") {
@@ -96,21 +105,27 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			query.Local = local
 			got, err := inspect.User(t.Context(), query)
 			servicetest.OK(t, err)
-			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget || got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
-				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget || got.Partition == got.Elsewhere[0].Partition {
+			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget ||
+				got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
+				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget ||
+				got.Partition == got.Elsewhere[0].Partition {
 				t.Errorf("local %t: a user in two partitions is inspected as %+v", local, got)
 			}
 		}
 		got, err := inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
 		servicetest.OK(t, err)
-		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget || got.Partition != partition.Murmur2(user, servicetest.Partitions) {
+		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget ||
+			got.Partition != partition.Murmur2(user, servicetest.Partitions) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), blind), doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
+	if said := atwork.Details(doctor.Examine(t.Context(), blind),
+		doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
 		t.Errorf("doctor says of any: %s", said)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning); !strings.Contains(said, "partitioner: ") || !strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Warning); !strings.Contains(said, "partitioner: ") ||
+		!strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
 		t.Errorf("doctor says of murmur2: %s", said)
 	}
 }
@@ -128,7 +143,9 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	for range 2 { // a restart does not help
 		r := atwork.Start(t, o)
 		err := r.Wait(t)
-		if !errors.Is(err, service.ErrPartitioner) || !strings.Contains(err.Error(), "set topics.partitioner: crc32") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
+		if !errors.Is(err, service.ErrPartitioner) ||
+			!strings.Contains(err.Error(), "set topics.partitioner: crc32") ||
+			strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
 			t.Fatalf("the service ends with %v", err)
 		}
 	}
@@ -138,7 +155,9 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	if n := w.View(t, "first.log", true).Read(t); n != 0 {
 		t.Errorf("the changelog has %d records", n)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") || strings.Count(said, "\n") != 1 {
+	if said := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") ||
+		strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor says: %s", said)
 	}
 	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
@@ -147,7 +166,8 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
 			t.Errorf("%s: doctor says %s", by, bad)
 		}
-		if said := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
+		if said := atwork.Details(doctor.Examine(t.Context(), o),
+			doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
 			t.Errorf("%s: doctor says %s", by, said)
 		}
 		a := w.Answers(t, o.Group)
@@ -171,7 +191,8 @@ func TestAnotherPartitionerLater(t *testing.T) {
 	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)
 	r := atwork.Start(t, o)
-	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	servicetest.Await(t, "it has its partitions",
+		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 	if err := r.Wait(t); !errors.Is(err, service.ErrPartitioner) {
 		t.Fatalf("the service ends with %v", err)
@@ -207,15 +228,19 @@ func TestProbationEnds(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
 	o := atwork.Options(w, "first")
 	for range 12 { // 480 records, 100 and more in each partition
-		w.FeedBy(t, func(key []byte) int32 { return partition.Murmur2(key, servicetest.Partitions) }, 0, servicetest.Users(40)...)
+		w.FeedBy(t, func(key []byte) int32 {
+			return partition.Murmur2(key, servicetest.Partitions)
+		}, 0, servicetest.Users(40)...)
 		w.Step++
 	}
 	a := w.Answers(t, o.Group)
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, service)
 	for i := range 3 {
 		w.FeedBy(t, servicetest.CRC32Place, int64(i), servicetest.Users(40)...)
-		servicetest.Await(t, "the others are answered", func() bool { return a.Read(t) >= w.Fed }, service)
+		servicetest.Await(t, "the others are answered",
+			func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
 		if i == 1 {
 			servicetest.OK(t, os.RemoveAll(o.StateDir))

@@ -143,7 +143,8 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil || s.probation == nil {
+	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil ||
+		s.probation == nil {
 		return err
 	}
 	s.probation.begun = found.Begun
@@ -162,13 +163,14 @@ func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
 		s.options.Settings, s.options.Cluster, s.partitions)
 	var moved *account.MovedError
 	if errors.As(err, &moved) && s.options.AcceptLost {
-		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts of "+
-			"ε of users who move to another partition start at 0 and add to what was spent before",
+		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts "+
+			"of ε of users who move to another partition start at 0 and add to what was "+
+			"spent before",
 			"moved_users", moved.Moved, "users", moved.Users)
 		return found, nil
 	}
 	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {
-		s.log.Warn(account.AnyVouches) //nolint:sloglint // a constant of the package that knows what it means
+		s.log.Warn(account.AnyVouches) //nolint:sloglint // a constant
 	}
 	return found, err
 }
@@ -239,7 +241,8 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	case found:
 		return max(mark.Input, first), nil
 	}
-	at, chosen, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: s.patience}, s.options.Group, t.Raw, n)
+	at, chosen, err := consumer.Committed(ctx, s.client, wire.Options{RetryTimeout: s.patience},
+		s.options.Group, t.Raw, n)
 	switch {
 	case errors.Is(err, wire.ErrTemporary):
 		return first, nil // an instance was killed in its first transaction: nothing is committed

@@ -22,13 +22,17 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 	o := atwork.Options(w, "rules")
 	o.Release.ReleaseInterval, o.Release.Between = 3, mechanism.BetweenSkip
 	o.Release.Budget = mechanism.Budget{Lifetime: 4}
-	o.Publish = engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true}
-	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, servicetest.Topics(o.Group)))
+	o.Publish = engine.Publish{
+		Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true,
+	}
+	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{},
+		servicetest.Topics(o.Group)))
 	for range 20 {
 		w.Feed(t)
 	}
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is processed", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
+	servicetest.Await(t, "everything is processed",
+		func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
 	service.Stop(t)
 
 	s := o.Counters.Snapshot()
@@ -43,15 +47,20 @@ func TestRulesOfReleaseVerified(t *testing.T) {
 		record, err := servicetest.NewCodec(t, schemas.Avro).DecodeSanitized(r.Value)
 		servicetest.OK(t, err)
 		names[record.UserID] = true
-		if string(r.Key) != record.UserID || record.Timestamp%60_000 != 0 || r.Timestamp%60_000 != 0 || (record.FactorSet > 1) != (record.Kind == schemas.KindReleased) {
+		if string(r.Key) != record.UserID || record.Timestamp%60_000 != 0 ||
+			r.Timestamp%60_000 != 0 ||
+			(record.FactorSet > 1) != (record.Kind == schemas.KindReleased) {
 			t.Errorf("key %q, timestamp %d, record %+v", r.Key, r.Timestamp, record)
 		}
 	}
 	var want []string
-	for _, user := range []string{"vehicle-000", "vehicle-001", "vehicle-002", "vehicle-003", "vehicle-004", "vehicle-005"} {
+	for _, user := range []string{
+		"vehicle-000", "vehicle-001", "vehicle-002", "vehicle-003", "vehicle-004", "vehicle-005",
+	} {
 		want = append(want, engine.Pseudonym(servicetest.Key, user))
 	}
-	if got := slices.Sorted(maps.Keys(names)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+	if got := slices.Sorted(
+		maps.Keys(names)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 		t.Errorf("names %q, want %q", got, want)
 	}
 	report := atwork.Verify(t, o)

@@ -25,10 +25,12 @@ func TestRawTopicIsRemade(t *testing.T) {
 	a := w.Answers(t, "service")
 	r := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
-	res, err := w.Client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
+	res, err := w.Client.DeleteTopics(t.Context(),
+		&kafka.DeleteTopicsRequest{Topics: []string{"raw"}})
 	servicetest.OK(t, errors.Join(err, res.Errors["raw"]))
 	servicetest.Await(t, "the topic is gone", func() bool {
-		return admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "raw", Partitions: servicetest.Partitions}) == nil
+		return admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+			admin.Topic{Name: "raw", Partitions: servicetest.Partitions}) == nil
 	})
 	if err := r.Wait(t); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the service ended with %v", err)

@@ -72,8 +72,8 @@ func New(o Options) (*Service, error) {
 	return &Service{
 		options: o, client: o.Client(), log: o.Logger,
 		mechanism: processor.Options().Mechanism,
-		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval, outages: newOutages(o.Logger),
-		changes:        &changes{options: o, log: o.Logger},
+		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval,
+		outages: newOutages(o.Logger), changes: &changes{options: o, log: o.Logger},
 		changelogEvery: changelogEvery,
 		patience:       CallPatience, openStore: state.Open,
 	}, nil
@@ -117,11 +117,12 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions", found.partitions,
-		"model", s.options.Model.ID(), "mechanism", s.mechanism,
-		"epsilon", s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions",
+		found.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
+		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
 	if s.options.AcceptLost {
-		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the config, or the next loss goes on unseen")
+		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the " +
+			"config, or the next loss goes on unseen")
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
@@ -167,12 +168,14 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 				return errors.Join(s.options.named(err), closed)
 			}
 			if closed != nil {
-				s.log.Warn("the group may wait for this instance until its session times out", "cause", closed)
+				s.log.Warn("the group may wait for this instance until its session times out",
+					"cause", closed)
 			}
 			return s.failed() // or of a task at its end
 		}
 		s.outages.succeeded(groupCaller)
-		s.log.Info("partitions assigned", "generation", generation.ID, "partitions", generation.Partitions)
+		s.log.Info("partitions assigned", "generation", generation.ID, "partitions",
+			generation.Partitions)
 		for _, p := range generation.Partitions {
 			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
 		}
@@ -205,13 +208,17 @@ const groupCaller = "group"
 
 // runTask runs one partition until the generation ends. If the task leaves
 // before that, this member joins anew; a fatal error stops the service.
-func (s *Service) runTask(ctx context.Context, store *state.Store, g *group.Generation, partition int32) {
+func (s *Service) runTask(
+	ctx context.Context, store *state.Store, g *group.Generation, partition int32,
+) {
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s", s.partitions, topics.Growing))
+		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s",
+			s.partitions, topics.Growing))
 		return
 	}
-	if s.replays() && (int(partition) >= len(s.options.Windows) || s.options.Windows[partition].Empty()) {
+	if s.replays() && (int(partition) >= len(s.options.Windows) ||
+		s.options.Windows[partition].Empty()) {
 		return // nothing to replay here
 	}
 	defer s.outages.gone(caller(partition))

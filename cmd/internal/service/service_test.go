@@ -53,7 +53,8 @@ func TestTwoServicesShareTheWork(t *testing.T) {
 	if !bytes.Contains(again.Log.Bytes(), []byte("state restored")) {
 		t.Error("the service that came back has restored nothing")
 	}
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, again, b)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, again, b)
 	again.Stop(t)
 	b.Stop(t)
 	atwork.RequireUndisturbed(t, w, "shared")
@@ -73,13 +74,18 @@ func TestAbortedTransactionsCountOnce(t *testing.T) {
 	published := w.Answers(t, o.Group)
 	const refusals = 3
 	service := atwork.Start(t, o)
-	servicetest.Await(t, "every partition's mark is open", func() bool { return published.Read(t) >= w.Fed }, service)
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError, Count: refusals})
+	servicetest.Await(t, "every partition's mark is open",
+		func() bool { return published.Read(t) >= w.Fed }, service)
+	cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.UnknownServerError, Count: refusals,
+	})
 	for range 20 {
 		w.Feed(t)
 	}
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, service)
-	servicetest.Await(t, "everything is counted", func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed })
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, service)
+	servicetest.Await(t, "everything is counted",
+		func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed })
 	service.Stop(t)
 	got := o.Counters.Snapshot()
 	if got.RecordsIn != w.Fed || got.RecordsOut+got.DeadLetters != w.Fed || got.Aborts != refusals {

@@ -41,7 +41,9 @@ func TestOtherSettingsBeside(t *testing.T) {
 		if !errors.As(err, &differ) {
 			t.Fatalf("the second instance ends with %v", err)
 		}
-		for _, part := range []string{"first", "release.epsilon", "max_ahead", "the same settings"} {
+		for _, part := range []string{
+			"first", "release.epsilon", "max_ahead", "the same settings",
+		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("the error %q does not say %q", err, part)
 			}
@@ -53,7 +55,8 @@ func TestOtherSettingsBeside(t *testing.T) {
 			t.Errorf("it has processed %d records", n)
 		}
 		w.Feed(t)
-		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
+		servicetest.Await(t, "everything is answered",
+			func() bool { return a.Read(t) >= w.Fed }, first)
 	}
 
 	rolling := o
@@ -64,7 +67,8 @@ func TestOtherSettingsBeside(t *testing.T) {
 		w.Feed(t)
 		return rolling.Counters.Snapshot().RecordsIn > 0
 	}, first, second)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first, second)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, first, second)
 	first.Stop(t)
 	second.Stop(t)
 	atwork.RequireUndisturbed(t, w, "first")
@@ -101,14 +105,17 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
 
 	advanced := o
-	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other", new(engine.Counters), servicetest.NextDay(t)
+	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other",
+		new(engine.Counters), servicetest.NextDay(t)
 	const says = "key_file: it has noise from another day on"
-	if bad := atwork.Details(doctor.Examine(t.Context(), advanced), doctor.Failure); !strings.Contains(bad, says) {
+	if bad := atwork.Details(doctor.Examine(t.Context(), advanced),
+		doctor.Failure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)
 	}
 	err := atwork.Start(t, advanced).Wait(t)
 	var differ *group.SettingsError
-	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "differs: geodither") {
+	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) ||
+		strings.Contains(err.Error(), "differs: geodither") {
 		t.Errorf("the second instance ends with %v", err)
 	}
 	first.Stop(t)

@@ -75,7 +75,8 @@ func TestMarksBehindAbortedRecords(t *testing.T) {
 					p.NotVerified)
 			}
 		}
-		if plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"}); err != nil ||
+		if plan, err := replay.NewPlan(t.Context(), o,
+			replay.Options{Output: "again"}); err != nil ||
 			plan.Identical {
 			t.Errorf("%s: the replay passes for the first release: %v", why, err)
 		}

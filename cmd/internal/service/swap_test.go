@@ -46,7 +46,9 @@ func (b *board) put(later ...*engine.Version) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.later = append(b.later, later...)
-	slices.SortFunc(b.later, func(x, y *engine.Version) int { return int(x.ID.StartMS - y.ID.StartMS) })
+	slices.SortFunc(b.later, func(x, y *engine.Version) int {
+		return int(x.ID.StartMS - y.ID.StartMS)
+	})
 }
 
 func (b *board) set(err error) {
@@ -73,7 +75,8 @@ func TestSwap(t *testing.T) {
 	published := w.Answers(t, o.Group)
 	instance := func(name string, maxRecords int) (*atwork.Running, *servicetest.Network) {
 		o, network := o, new(servicetest.Network)
-		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name), maxRecords, new(engine.Counters)
+		o.StateDir, o.MaxRecords, o.Counters = filepath.Join(w.Dir, name),
+			maxRecords, new(engine.Counters)
 		scheduled, err := puts.watch()
 		servicetest.OK(t, err)
 		o.Later = scheduled.Later
@@ -99,7 +102,8 @@ func TestSwap(t *testing.T) {
 	// begun: each partition has results.
 	begun := func() bool {
 		for p := range int32(servicetest.Partitions) {
-			if m, found, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p); err != nil || !found || m.Input == 0 {
+			if m, found, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog,
+				p); err != nil || !found || m.Input == 0 {
 				return false
 			}
 		}
@@ -114,7 +118,9 @@ func TestSwap(t *testing.T) {
 			})
 		}
 	}
-	two, three := servicetest.NeighbourModel(t, servicetest.Town, 1000, 9), servicetest.NeighbourModel(t, grid.Box{South: 53.29, West: -3.12, North: 53.51, East: -2.79}, 1000, 4)
+	two, three := servicetest.NeighbourModel(t, servicetest.Town, 1000, 9),
+		servicetest.NeighbourModel(
+			t, grid.Box{South: 53.29, West: -3.12, North: 53.51, East: -2.79}, 1000, 4)
 
 	a, wireA := instance("a", 7)
 	pump("the first has begun", more(300), a)
@@ -122,16 +128,22 @@ func TestSwap(t *testing.T) {
 	pump("both work", func() bool { return b.Counters.Snapshot().RecordsIn > 200 }, a, b)
 	pump("each partition has begun", begun, a, b)
 	second := w.Step + 4
-	puts.put(atwork.VersionOf(t, second, engine.Material{Model: two, Personals: servicetest.NewPersonals(t, two, 2)}))
-	pump("some adopt the second version", func() bool { return a.Counters.Snapshot().Adopted+b.Counters.Snapshot().Adopted > 0 }, a, b)
+	puts.put(atwork.VersionOf(t, second,
+		engine.Material{Model: two, Personals: servicetest.NewPersonals(t, two, 2)}))
+	pump("some adopt the second version",
+		func() bool { return a.Counters.Snapshot().Adopted+b.Counters.Snapshot().Adopted > 0 }, a,
+		b)
 	wireA.Cut() // it does not know how its transactions end
 	a.Cancel()
 	pump("the second version is in use", amended(1), b)
 	c, wireC := instance("c", 11)
 	pump("both work again", func() bool { return c.Counters.Snapshot().RecordsIn > 200 }, b, c)
-	pump("the second version has some steps of its own", func() bool { return w.Step-6 > second+5 }, b, c)
+	pump("the second version has some steps of its own",
+		func() bool { return w.Step-6 > second+5 }, b, c)
 	puts.put(atwork.Version(t, w.Step-6, three))
-	pump("some adopt the third version", func() bool { return b.Counters.Snapshot().Adopted+c.Counters.Snapshot().Adopted > 1 }, b, c)
+	pump("some adopt the third version",
+		func() bool { return b.Counters.Snapshot().Adopted+c.Counters.Snapshot().Adopted > 1 }, b,
+		c)
 	wireB.Cut()
 	b.Cancel()
 	pump("the third version is in use", amended(2), c)
@@ -141,7 +153,8 @@ func TestSwap(t *testing.T) {
 	// c may have answered all there was, and only who has worked in a partition leaves a closed
 	// mark
 	w.Feed(t)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, d)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, d)
 	d.Stop(t)
 
 	scheduled, err := puts.watch()
@@ -198,22 +211,27 @@ func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, i
 
 // interrupted replays with two instances; one is stopped on the way, and both are
 // started again.
-func interrupted(tb testing.TB, w *servicetest.World, o service.Options, output string) (plan replay.Plan) {
+func interrupted(
+	tb testing.TB, w *servicetest.World, o service.Options, output string,
+) (plan replay.Plan) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		_, err := replay.Run(ctx, o, replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "a"), Progress: func(done, total int64) {
-			if done > total/4 {
-				cancel()
-			}
-		}})
+		_, err := replay.Run(ctx, o,
+			replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output,
+				"a"), Progress: func(done, total int64) {
+				if done > total/4 {
+					cancel()
+				}
+			}})
 		if err != nil {
 			tb.Error(err)
 		}
 	})
 	wait.Go(func() {
-		plan = atwork.Replay(tb, o, replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
+		plan = atwork.Replay(tb, o,
+			replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
 	})
 	wait.Wait()
 	cancel()
@@ -224,17 +242,22 @@ func interrupted(tb testing.TB, w *servicetest.World, o service.Options, output 
 // or verified, and each says which model to put back.
 func requireNeedsVersions(tb testing.TB, _ *servicetest.World, o service.Options, id string) {
 	tb.Helper()
-	o.Later = slices.DeleteFunc(slices.Clone(o.Later), func(v *engine.Version) bool { return v.ID.Model.String() == id })
+	o.Later = slices.DeleteFunc(slices.Clone(o.Later),
+		func(v *engine.Version) bool { return v.ID.Model.String() == id })
 	s, err := service.New(o)
 	servicetest.OK(tb, err)
-	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) || !strings.Contains(err.Error(), id) {
+	if err := s.Run(tb.Context()); !errors.Is(err, engine.ErrVersion) ||
+		!strings.Contains(err.Error(), id) {
 		tb.Errorf("a start without a version in use: %v", err)
 	}
-	if _, err := replay.Run(tb.Context(), o, replay.Options{Output: "without"}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), id) {
+	if _, err := replay.Run(tb.Context(), o, replay.Options{
+		Output: "without",
+	}); !errors.Is(err, replay.ErrSpend) || !strings.Contains(err.Error(), id) {
 		tb.Errorf("a replay without it: %v", err)
 	}
 	report := atwork.Verify(tb, o)
-	if n := report.Partitions[0].NotVerified; report.Verified || len(n) != 1 || !strings.Contains(n[0], id) {
+	if n := report.Partitions[0].NotVerified; report.Verified || len(n) != 1 ||
+		!strings.Contains(n[0], id) {
 		tb.Errorf("a verification without it: %+v", report)
 	}
 }
@@ -250,7 +273,8 @@ func TestSwapWaits(t *testing.T) {
 	published := w.Answers(t, o.Group)
 	instance := func(i int) *atwork.Running {
 		o := o
-		o.Watch, o.StateDir, o.Counters = boards[i].watch, filepath.Join(w.Dir, string(rune('a'+i))), new(engine.Counters)
+		o.Watch, o.StateDir, o.Counters = boards[i].watch,
+			filepath.Join(w.Dir, string(rune('a'+i))), new(engine.Counters)
 		return atwork.Start(t, o, often)
 	}
 	a, b := instance(0), instance(1)
@@ -261,16 +285,19 @@ func TestSwapWaits(t *testing.T) {
 		return a.Counters.Snapshot().RecordsIn > 0 && b.Counters.Snapshot().RecordsIn > 0
 	}, a, b)
 	boards[0].put(v)
-	servicetest.Await(t, "one has adopted what it works on", func() bool { return a.Counters.Snapshot().Adopted > 0 }, a, b)
+	servicetest.Await(t, "one has adopted what it works on",
+		func() bool { return a.Counters.Snapshot().Adopted > 0 }, a, b)
 	a.Stop(t)
 	for range 6 {
 		w.Feed(t)
 	}
 	servicetest.Await(t, "the other waits", func() bool {
-		return strings.Contains(b.Log.String(), "waiting to try again") && strings.Contains(b.Log.String(), v.ID.Model.String()+", start")
+		return strings.Contains(b.Log.String(), "waiting to try again") &&
+			strings.Contains(b.Log.String(), v.ID.Model.String()+", start")
 	}, b)
 	boards[1].put(v)
-	servicetest.Await(t, "everything is answered", func() bool { return published.Read(t) >= w.Fed }, b)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, b)
 	b.Stop(t)
 	o.Later = []*engine.Version{v}
 	if report := atwork.Verify(t, o); !report.Verified {
@@ -286,21 +313,27 @@ func TestWatch(t *testing.T) {
 	o.Watch = puts.watch
 	puts.set(errors.New("line 3: half of it is missing"))
 	a := atwork.Start(t, o, often)
-	servicetest.Await(t, "the error is told", func() bool { return strings.Contains(a.Log.String(), "half of it is missing") }, a)
+	servicetest.Await(t, "the error is told",
+		func() bool { return strings.Contains(a.Log.String(), "half of it is missing") }, a)
 	puts.set(nil)
-	servicetest.Await(t, "it is good again", func() bool { return strings.Contains(a.Log.String(), "can be used again") }, a)
+	servicetest.Await(t, "it is good again",
+		func() bool { return strings.Contains(a.Log.String(), "can be used again") }, a)
 	slow := servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
 	slow.Step = 2 * time.Minute
 	bad := atwork.Version(t, 3, slow)
 	puts.put(bad)
-	servicetest.Await(t, "another step is refused", func() bool { return strings.Contains(a.Log.String(), "a service keeps its step") }, a)
+	servicetest.Await(t, "another step is refused",
+		func() bool { return strings.Contains(a.Log.String(), "a service keeps its step") }, a)
 	if strings.Count(a.Log.String(), "half of it is missing") != 1 || len(a.Versions()) != 0 {
 		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.Versions()), a.Log)
 	}
 	puts.mu.Lock()
-	puts.later, puts.first.Model = []*engine.Version{atwork.Version(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6))}, bad.ID.Model
+	puts.later, puts.first.Model = []*engine.Version{
+		atwork.Version(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6)),
+	}, bad.ID.Model
 	puts.mu.Unlock()
-	servicetest.Await(t, "another first version is refused", func() bool { return strings.Contains(a.Log.String(), "the first version has changed") }, a)
+	servicetest.Await(t, "another first version is refused",
+		func() bool { return strings.Contains(a.Log.String(), "the first version has changed") }, a)
 	if len(a.Versions()) != 0 {
 		t.Error("it was taken over all the same")
 	}

@@ -13,9 +13,12 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-func (s *Service) newTask(store *state.Store, g *group.Generation, partition int32, log *slog.Logger) (*task.Task, error) {
+func (s *Service) newTask(
+	store *state.Store, g *group.Generation, partition int32, log *slog.Logger,
+) (*task.Task, error) {
 	o := s.options
-	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
+	processor, err := engine.NewProcessor(o.Settings,
+		engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +40,9 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 	}
 	var reads task.Log = input
 	if s.probation != nil {
-		reads = &guarded{partitionLog: input, probation: s.probation, partition: partition, fail: s.fail}
+		reads = &guarded{
+			partitionLog: input, probation: s.probation, partition: partition, fail: s.fail,
+		}
 	}
 	options := task.Options{
 		Name:           fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
@@ -56,7 +61,9 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 		},
 	}
 	var work task.Processor = processor
-	var amends task.Amender = &amender{timeline: s.timeline, processor: processor, counters: o.Counters, log: log}
+	var amends task.Amender = &amender{
+		timeline: s.timeline, processor: processor, counters: o.Counters, log: log,
+	}
 	if s.replays() {
 		w := o.Windows[partition]
 		amends = nil // its versions are those of the first release
@@ -67,8 +74,8 @@ func (s *Service) newTask(store *state.Store, g *group.Generation, partition int
 	return task.New(task.Dependencies{
 		Input: reads, Changelog: changelog,
 		Transactions: &transactions{
-			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source, copied: s.copied,
-			input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
+			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
+			copied: s.copied, input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},
 		Store:     store.Partition(partition),

@@ -35,7 +35,9 @@ type timeline struct {
 }
 
 func newTimeline(later []*engine.Version, log *slog.Logger) *timeline {
-	return &timeline{log: log, later: later, adopted: map[engine.VersionID]bool{}, told: map[string]bool{}}
+	return &timeline{
+		log: log, later: later, adopted: map[engine.VersionID]bool{}, told: map[string]bool{},
+	}
 }
 
 // current is what is known by now; ascending starts. Do not change it.
@@ -81,8 +83,11 @@ func (t *timeline) holds(later []*engine.Version) error {
 // missing is under the lock.
 func (t *timeline) missing(later []*engine.Version) error {
 	for _, old := range t.later {
-		if t.adopted[old.ID] && !slices.ContainsFunc(later, func(v *engine.Version) bool { return v.ID == old.ID }) {
-			return fmt.Errorf("%w: %v. Put the model %v back, with that start", engine.ErrVersion, old.ID, old.ID.Model)
+		if t.adopted[old.ID] && !slices.ContainsFunc(later, func(v *engine.Version) bool {
+			return v.ID == old.ID
+		}) {
+			return fmt.Errorf("%w: %v. Put the model %v back, with that start",
+				engine.ErrVersion, old.ID, old.ID.Model)
 		}
 	}
 	return nil

@@ -16,11 +16,18 @@ import (
 // come to, whichever of the two they have adopted before.
 func TestSameStart(t *testing.T) {
 	one := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
-	wrong, right := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)), newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 6))
+	wrong, right := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)),
+		newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 6))
 	later := []*engine.Version{wrong, right}
 	servicetest.OK(t, engine.CheckLater(one, later, 1<<20))
-	for name, had := range map[string]*engine.Version{"none": nil, "the first": wrong, "the last": right} {
-		a := &amender{timeline: newTimeline(later, nil), processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(engine.Counters), log: new(servicetest.Log).Logger()}
+	for name, had := range map[string]*engine.Version{
+		"none": nil, "the first": wrong, "the last": right,
+	} {
+		a := &amender{
+			timeline:  newTimeline(later, nil),
+			processor: newTestProcessor(t, testOptions(t, one), 0), counters: new(engine.Counters),
+			log: new(servicetest.Log).Logger(),
+		}
 		var list []task.Amendment
 		if had != nil {
 			list = append(list, task.Amendment{From: 2, Name: had.ID.Name()})
@@ -49,17 +56,20 @@ func modelAt(t *testing.T, p *engine.Processor, offset, step int64) string {
 	t.Helper()
 	fix := servicetest.Sentinel()
 	fix.Timestamp = servicetest.StartMS + step*60_000
-	return servicetest.Process(t, p, servicetest.Record(t, offset, fix), nil).Sanitized(t, schemas.Avro).ModelID
+	return servicetest.Process(t, p, servicetest.Record(t, offset, fix),
+		nil).Sanitized(t, schemas.Avro).ModelID
 }
 
 // TestTimelineReplace: what a partition has adopted stays.
 func TestTimelineReplace(t *testing.T) {
-	v, w := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
+	v, w := newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)),
+		newVersion(t, 5, servicetest.NeighbourModel(t, servicetest.Town, 5000, 5))
 	line := newTimeline([]*engine.Version{v, w}, nil)
 	_, err := line.resolve([]task.Amendment{{Name: v.ID.Name()}})
 	servicetest.OK(t, err)
 	servicetest.OK(t, line.replace([]*engine.Version{v}, nil))
-	if err := line.replace([]*engine.Version{w}, nil); !errors.Is(err, engine.ErrVersion) || !strings.Contains(err.Error(), v.ID.Model.String()) {
+	if err := line.replace([]*engine.Version{w}, nil); !errors.Is(err, engine.ErrVersion) ||
+		!strings.Contains(err.Error(), v.ID.Model.String()) {
 		t.Errorf("without a version in use: %v", err)
 	}
 	if got := line.current(); len(got) != 1 || got[0] != v {
@@ -79,7 +89,10 @@ func TestAmender(t *testing.T) {
 		later = append(later, newVersion(t, n, model))
 	}
 	log := new(servicetest.Log)
-	a := &amender{timeline: newTimeline(later[:2], nil), processor: newTestProcessor(t, o, 0), counters: new(engine.Counters), log: log.Logger()}
+	a := &amender{
+		timeline: newTimeline(later[:2], nil), processor: newTestProcessor(t, o, 0),
+		counters: new(engine.Counters), log: log.Logger(),
+	}
 	servicetest.OK(t, a.Amended(nil))
 	names := a.Propose()
 	if len(names) != 2 || !bytes.Equal(names[1], later[1].ID.Name()) {
@@ -89,7 +102,8 @@ func TestAmender(t *testing.T) {
 	if again := a.Propose(); len(again) != 1 || !bytes.Equal(again[0], names[1]) {
 		t.Errorf("after an adoption %d names", len(again))
 	}
-	err := a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 5, Name: later[2].ID.Name()}})
+	err := a.Amended(
+		[]task.Amendment{{From: 4, Name: names[0]}, {From: 5, Name: later[2].ID.Name()}})
 	if task.RemedyOf(err) != task.Rebuild || !errors.Is(err, engine.ErrVersion) {
 		t.Errorf("a version that is not here yet: %v (%v)", err, task.RemedyOf(err))
 	}
@@ -106,7 +120,9 @@ func TestAmender(t *testing.T) {
 	late := servicetest.Sentinel()
 	late.Timestamp = servicetest.StepTime(1).UnixMilli()
 	servicetest.Process(t, a.processor, servicetest.Record(t, 0, late), nil)
-	servicetest.OK(t, a.Amended([]task.Amendment{{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.Name()}}))
+	servicetest.OK(t, a.Amended([]task.Amendment{
+		{From: 4, Name: names[0]}, {From: 9, Name: names[1]}, {From: 9, Name: later[2].ID.Name()},
+	}))
 	if n := strings.Count(log.String(), "after its start"); n != 1 {
 		t.Errorf("%d versions are said to be late", n)
 	}

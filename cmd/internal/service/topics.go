@@ -39,9 +39,11 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 			losses++
 		}
 		if err == nil && wait > firstWait {
-			s.log.Info("found Kafka and its topics", "waited", time.Since(began).Round(time.Millisecond))
+			s.log.Info("found Kafka and its topics", "waited",
+				time.Since(began).Round(time.Millisecond))
 		}
-		again := errors.Is(err, wire.ErrTemporary) || errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks
+		again := errors.Is(err, wire.ErrTemporary) || errors.As(err, &missing) ||
+			lost != nil && lost.Missing && losses < lossLooks
 		if !again {
 			return found, err
 		}
@@ -84,8 +86,8 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	n, err := admin.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
-		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set topics.create: true",
-			err, topics.Similar(ctx, s.client, o, t, missing.Topics), t.Raw)
+		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set "+
+			"topics.create: true", err, topics.Similar(ctx, s.client, o, t, missing.Topics), t.Raw)
 	}
 	if err != nil {
 		return ready{}, topics.ExplainPartitions(err, t)
@@ -138,8 +140,10 @@ func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 			return err
 		}
 		if topics.ShorterRetention(have[topics.RetentionMS], raw[topics.RetentionMS]) {
-			s.log.Warn("a topic keeps its records for less time than the raw topic, whose timestamps they carry",
-				"topic", name, "retention_ms", have[topics.RetentionMS], "raw_retention_ms", raw[topics.RetentionMS])
+			s.log.Warn("a topic keeps its records for less time than the raw topic, whose "+
+				"timestamps they carry",
+				"topic", name, "retention_ms", have[topics.RetentionMS], "raw_retention_ms",
+				raw[topics.RetentionMS])
 		}
 	}
 	return nil
@@ -165,7 +169,8 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	}
 	for _, name := range missing.Topics {
 		if name == t.Raw {
-			s.log.Warn("the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?",
+			s.log.Warn("the raw topic was missing and has been made, empty: is topics.raw spelt "+
+				"as the producers have it?",
 				"topic", name, "partitions", t.Partitions)
 			continue
 		}

@@ -21,13 +21,18 @@ import (
 // is made meanwhile.
 func TestMissingRawTopicIsAwaited(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "fleet.raw", Partitions: 2}))
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "fleet.raw", Partitions: 2}))
 	before := w.TopicNames(t)
 	o := atwork.Options(w, "typo")
 	o.Topics.Raw = "fleet-rwa"
 	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-	servicetest.Await(t, "it says that it waits", func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") }, r)
-	for _, part := range []string{"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "topics.partitions"} {
+	servicetest.Await(t, "it says that it waits",
+		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
+		r)
+	for _, part := range []string{
+		"no such topic: fleet-rwa", "there is fleet.raw: a misspelling?", "topics.partitions",
+	} {
 		if !strings.Contains(r.Log.String(), part) {
 			t.Errorf("the log does not say %q:\n%s", part, r.Log)
 		}
@@ -35,11 +40,15 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if after := w.TopicNames(t); !slices.Equal(before, after) {
 		t.Errorf("topics were made: %v, then %v", before, after)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "topic: fleet-rwa is missing") || !strings.Contains(bad, "there is fleet.raw") {
+	if bad := atwork.Details(doctor.Examine(t.Context(), o),
+		doctor.Failure); !strings.Contains(bad, "topic: fleet-rwa is missing") ||
+		!strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
 	}
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{Name: "fleet-rwa", Partitions: 2}))
-	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "fleet-rwa", Partitions: 2}))
+	servicetest.Await(t, "it has its partitions",
+		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	r.Stop(t)
 }
 
@@ -50,14 +59,17 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 	o := atwork.Options(w, "loud")
 	o.Topics.Raw, o.Topics.Partitions = "loud.raw", 3
 	r := atwork.Start(t, o)
-	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
+	servicetest.Await(t, "it has its partitions",
+		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 	r.Stop(t)
-	n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "loud.raw", "loud.out", "loud.log", "loud.dead")
+	n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "loud.raw",
+		"loud.out", "loud.log", "loud.dead")
 	if err != nil || n != 3 {
 		t.Errorf("%d partitions, %v", n, err)
 	}
 	for _, part := range []string{
-		`level=WARN msg="the raw topic was missing and has been made, empty: is topics.raw spelt as the producers have it?" topic=loud.raw partitions=3`,
+		`level=WARN msg="the raw topic was missing and has been made, empty: ` +
+			`is topics.raw spelt as the producers have it?" topic=loud.raw partitions=3`,
 		`level=INFO msg="a topic was missing and has been made" topic=loud.out`,
 		`level=INFO msg="a topic was missing and has been made" topic=loud.log`,
 		`level=INFO msg="a topic was missing and has been made" topic=loud.dead`,
@@ -67,7 +79,8 @@ func TestRawTopicIsMadeLoudly(t *testing.T) {
 		}
 	}
 	again := atwork.Start(t, o)
-	servicetest.Await(t, "it has its partitions", func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
+	servicetest.Await(t, "it has its partitions",
+		func() bool { return strings.Contains(again.Log.String(), "partitions assigned") }, again)
 	again.Stop(t)
 	if strings.Contains(again.Log.String(), "has been made") {
 		t.Errorf("what is there is said to be made:\n%s", again.Log)
@@ -81,14 +94,17 @@ func TestOtherRawPartitions(t *testing.T) {
 	for _, create := range []bool{true, false} {
 		o := atwork.Options(w, "other")
 		o.Topics.Create, o.Topics.Partitions = create, servicetest.Partitions+2
-		if err := fails(t, o, "raw has 4", "topics.partitions is 6", "Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
+		if err := fails(t, o, "raw has 4", "topics.partitions is 6",
+			"Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
-		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o),
+			doctor.Failure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
-		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); strings.Contains(bad, "topics.partitions is") {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o),
+			doctor.Failure); strings.Contains(bad, "topics.partitions is") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
 	}

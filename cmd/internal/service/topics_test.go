@@ -11,7 +11,8 @@ import (
 func TestGrownRawTopic(t *testing.T) {
 	s := &Service{log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {}}
 	s.runTask(t.Context(), nil, nil, 4)
-	if err := s.failed(); err == nil || !strings.Contains(err.Error(), "has grown from 4 partitions") {
+	if err := s.failed(); err == nil || !strings.Contains(err.Error(),
+		"has grown from 4 partitions") {
 		t.Errorf("got %v", err)
 	}
 }

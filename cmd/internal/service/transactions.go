@@ -55,7 +55,8 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {
 		return nil
 	}
-	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.input.Topic, t.changelog.Topic)
+	ids, err := admin.TopicIDs(ctx, t.client, wire.Options{RetryTimeout: CallPatience},
+		t.input.Topic, t.changelog.Topic)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		if slices.Contains(missing.Topics, t.changelog.Topic) {
@@ -68,7 +69,9 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 		return readRemedy(err)
 	}
 	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
-		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To read it, set another group and empty topics.sanitized and topics.changelog: every user's account of ε then starts at 0 there, and adds to this one",
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To "+
+			"read it, set another group and empty topics.sanitized and topics.changelog: every "+
+			"user's account of ε then starts at 0 there, and adds to this one",
 			task.ErrSource, t.source, id), task.Fatal)
 	}
 	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {
@@ -79,7 +82,8 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 
 // Committed implements task.Transactions.
 func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
-	offset, found, err := consumer.Committed(ctx, t.client, wire.Options{RetryTimeout: CallPatience}, t.group, t.input.Topic, t.input.Partition)
+	offset, found, err := consumer.Committed(ctx, t.client,
+		wire.Options{RetryTimeout: CallPatience}, t.group, t.input.Topic, t.input.Partition)
 	return offset, found, readRemedy(err)
 }
 
@@ -91,7 +95,8 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, er
 	for i, messages := range [...][]task.Message{out.Output, out.Changelog, out.DeadLetters} {
 		records := t.batches[i].Records[:0]
 		for _, m := range messages {
-			records = append(records, producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp})
+			records = append(records,
+				producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp})
 		}
 		t.batches[i].Records = records
 	}
@@ -105,7 +110,8 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, er
 // Commit implements task.Transactions.
 func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
 	by := producer.Member{
-		Group: t.group, Generation: t.generation.ID, MemberID: t.generation.MemberID, InstanceID: t.generation.InstanceID,
+		Group: t.group, Generation: t.generation.ID, MemberID: t.generation.MemberID,
+		InstanceID: t.generation.InstanceID,
 	}
 	err := t.producer.CommitOffsets(ctx, by, map[producer.TopicPartition]int64{t.input: next})
 	if err != nil {
@@ -123,13 +129,16 @@ func (t *transactions) changelogEnd(offsets producer.Offsets) (int64, error) {
 	last, ok := offsets[t.changelog]
 	if !ok {
 		// Cannot be: every transaction carries the changelog's mark.
-		return 0, task.WithRemedy(errors.New("the broker did not say where the changelog's records lie"), task.Rebuild)
+		return 0, task.WithRemedy(
+			errors.New("the broker did not say where the changelog's records lie"), task.Rebuild)
 	}
 	return last + 1, nil
 }
 
 // Abort implements task.Transactions.
-func (t *transactions) Abort(ctx context.Context) error { return writeRemedy(t.producer.Abort(ctx)) }
+func (t *transactions) Abort(ctx context.Context) error {
+	return writeRemedy(t.producer.Abort(ctx))
+}
 
 // writeRemedy translates what the producer's errors call for into the task's terms.
 // A retriable error is given as it is: nothing has happened, and the task
@@ -161,7 +170,8 @@ func readRemedy(err error) error {
 		return task.WithRemedy(err, task.Leave)
 	case errors.Is(err, wire.ErrTemporary):
 		return task.WithRemedy(err, task.Retry)
-	case errors.Is(err, consumer.ErrOffsetOutOfRange), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, consumer.ErrOffsetOutOfRange), errors.Is(err, context.Canceled),
+		errors.Is(err, context.DeadlineExceeded):
 		return task.WithRemedy(err, task.Rebuild)
 	case errors.As(err, &corrupt), errors.As(err, &refused):
 		return task.WithRemedy(err, task.Fatal)

@@ -34,7 +34,8 @@ type member struct {
 func membership(t *testing.T, client *kafka.Client, instance string) *member {
 	t.Helper()
 	group, err := group.Join(client, group.Options{
-		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second, HeartbeatInterval: 20 * time.Millisecond,
+		ID: "g", Topic: "raw", InstanceID: instance, SessionTimeout: 6 * time.Second,
+		HeartbeatInterval: 20 * time.Millisecond,
 	})
 	servicetest.OK(t, err)
 	t.Cleanup(func() { group.Close() })
@@ -53,20 +54,24 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 	m.transactions = &transactions{
 		producer: tx, client: client, group: "g", generation: generation,
 		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
-		changelog: producer.TopicPartition{Topic: "log"}, deadLetters: producer.TopicPartition{Topic: "dead"},
+		changelog:   producer.TopicPartition{Topic: "log"},
+		deadLetters: producer.TopicPartition{Topic: "dead"},
 	}
 }
 
 func (m *member) produce(t *testing.T, value string) error {
 	t.Helper()
-	messages := []task.Message{{Key: []byte("k"), Value: []byte(value), Timestamp: servicetest.StartMS}}
+	messages := []task.Message{{
+		Key: []byte("k"), Value: []byte(value), Timestamp: servicetest.StartMS,
+	}}
 	_, err := m.Produce(t.Context(), task.Outputs{Output: messages, Changelog: messages})
 	return err
 }
 
 func transactionsWorld(t *testing.T) (*kfake.Cluster, *kafka.Client) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "out", "log", "dead"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.SeedTopics(1, "raw", "out", "log", "dead"))
 	servicetest.OK(t, err)
 	t.Cleanup(cluster.Close)
 	return cluster, kafkaconn.NewClient(cluster.ListenAddrs())
@@ -102,7 +107,8 @@ func testZombie(t *testing.T, instance string) {
 	}
 	servicetest.OK(t, heir.Fence(t.Context()))
 	servicetest.OK(t, heir.produce(t, "second"))
-	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave || !errors.Is(err, group.ErrNotMember) {
+	if err := old.Fence(t.Context()); task.RemedyOf(err) != task.Leave ||
+		!errors.Is(err, group.ErrNotMember) {
 		t.Errorf("a fence in a generation that is over: %v, %v", err, task.RemedyOf(err))
 	}
 	if _, err := heir.Commit(t.Context(), 6); err != nil {
@@ -135,7 +141,9 @@ func TestFenceTellsOfRefusals(t *testing.T) {
 	cluster, client := transactionsWorld(t)
 	m := membership(t, client, "")
 	m.next(t, client)
-	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.TransactionalIDAuthorizationFailed})
+	cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.TransactionalIDAuthorizationFailed,
+	})
 	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Fatal {
 		t.Errorf("a refused transactional id: %v, %v", err, task.RemedyOf(err))
 	}

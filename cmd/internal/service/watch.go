@@ -59,7 +59,8 @@ func (s *Service) watch(ctx context.Context) {
 			s.log.Info("the schedule of models can be used again")
 			broken = ""
 		case err != nil && err.Error() != broken:
-			s.log.Error("the schedule of models cannot be used, the last good one stays in force", "cause", err)
+			s.log.Error("the schedule of models cannot be used, the last good one stays in force",
+				"cause", err)
 			broken = err.Error()
 		}
 	}
@@ -75,13 +76,16 @@ func (s *Service) look() error {
 	if slices.Equal(found.Later, had) {
 		return nil
 	}
-	first, err := (&engine.Material{Model: s.options.Model, Personals: s.options.Personals}).ID(found.First.StartMS)
+	first, err := (&engine.Material{
+		Model: s.options.Model, Personals: s.options.Personals,
+	}).ID(found.First.StartMS)
 	if err != nil {
 		return err
 	}
 	if found.First != first {
-		return errors.New("the first version has changed: that is another setting. Stop every instance cleanly and start again with it, " +
-			"or put the first version back and add the new one with a start")
+		return errors.New("the first version has changed: that is another setting. Stop every " +
+			"instance cleanly and start again with it, or put the first version back and add the " +
+			"new one with a start")
 	}
 	if err := engine.CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
 		return err
@@ -98,7 +102,8 @@ func (s *Service) look() error {
 	}
 	for _, v := range found.Later {
 		if !slices.ContainsFunc(had, func(o *engine.Version) bool { return o.ID == v.ID }) {
-			s.log.Info("a new version of the model: each partition adopts it at its next transaction", "version", v.ID.String(), "file", v.Where)
+			s.log.Info("a new version of the model: each partition adopts it at its next "+
+				"transaction", "version", v.ID.String(), "file", v.Where)
 		}
 	}
 	return nil
