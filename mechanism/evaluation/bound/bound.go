@@ -96,7 +96,7 @@ const (
 	roundShare = .5
 	// A round looks for columns at prices that lie this far on the way to the best ones so far,
 	// which damps their swings. With 0 the search took twice as long, with .9 it did not end.
-	damping = .5
+	damping = .7
 )
 
 // SquaredError returns the least expected squared error after one release that any ε-DP mechanism
@@ -112,9 +112,11 @@ const (
 // mass is not finite, that a mass is negative or their sum is not positive, that epsilon lies
 // outside [MinEpsilon, MaxEpsilon], or that the search did not converge.
 //
-// On one core it takes 20 ms for 30 places, .3 s for 60, 4 s for 120, and up to a minute for 200;
-// ε = 1 takes longest. Priors with many symmetries take up to five times as long. The result is
-// the same in every run on one architecture.
+// It takes .01 s for 30 places, .1 s for 60, 2 s for 120 and 13 s for 200 if most masses are alike;
+// .03 s, .4 s and 30 s for 30, 60 and 120 if they span six orders of magnitude; and minutes for
+// 225 places on a square lattice. For a prior of more places, choose a set A of them: the bound for
+// the prior given A, times the probability of A, is a bound too, because to tell whether the place
+// is in A can only help. The result is the same in every run on one architecture.
 func SquaredError(places []grid.Point, mass []float64, epsilon float64) (Result, error) {
 	p, err := newPrior(places, mass, epsilon)
 	if err != nil {
