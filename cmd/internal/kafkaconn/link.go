@@ -84,7 +84,7 @@ func (l *link) open(ctx context.Context) error {
 	// certificate: in TLS 1.3 that comes after the handshake.
 	version, err := askVersions(l.Conn, d.clientID)
 	if err != nil {
-		if d.tls != nil {
+		if d.tls != nil && !wire.RanOut(err) {
 			return d.tls.explain(err, l.broker, d.now())
 		}
 		return explainClosed(err, l.broker, false)

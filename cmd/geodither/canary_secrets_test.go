@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+)
+
+// TestCanarySecrets: whatever goes wrong with a connection, no command prints the passwords and
+// tokens of the config, or the private keys of the files that it names.
+func TestCanarySecrets(t *testing.T) {
+	const password, token = "canary-password-7731", "canary.token.7731"
+	t.Setenv("GEODITHER_TEST_CANARY", password)
+	broker := startBroker(t)
+	dir, _ := configDir(t, complete)
+	key := base64.StdEncoding.EncodeToString([]byte("canary private key 7731, which is no key"))
+	write(t, dir, "tls.key",
+		"-----BEGIN PRIVATE KEY-----\n"+key+"\n-----END PRIVATE KEY-----\n")
+	write(t, dir, "tls.crt", "no certificate")
+	write(t, dir, "password", password)
+	write(t, dir, "token", token)
+	write(t, dir, "tokens", token+"\n"+token)
+	login := func(settings string) string { return "{sasl: {" + settings + "}}" }
+	bearer := func(settings string) string {
+		return login("mechanism: OAUTHBEARER, allow_plaintext: true, oauthbearer: {" + settings + "}")
+	}
+	const user = "mechanism: PLAIN, username: u, "
+	for name, kafka := range map[string]string{
+		"a login that nobody expects": login("mechanism: SCRAM-SHA-256, username: u, " +
+			`password: "${GEODITHER_TEST_CANARY}"`),
+		"from a file": login(user + "password_file: password, allow_plaintext: true"),
+		"a token":     bearer("token_file: token"),
+		"no token":    bearer("token_file: tokens"),
+		"no endpoint": bearer(`token_endpoint_url: "http://127.0.0.1:1/", client_id: c, ` +
+			"client_secret: " + password),
+		"two passwords": login(user + "password: " + password +
+			", password_file: password"),
+		"no TLS":                login(user + "password: " + password),
+		"the wrong line":        "{sasl: " + password + "}",
+		"a list":                login("password: [" + password + "]"),
+		"no pair":               "{tls: {cert_file: tls.crt, key_file: tls.key}}",
+		"swapped":               "{tls: {cert_file: tls.key, key_file: tls.crt}}",
+		"a key as an authority": "{tls: {ca_file: tls.key}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(complete, "brokers: [one:9092, two:9092]",
+				"brokers: ["+broker+"]\nkafka: "+kafka, 1)
+			config := filepath.Join(dir, "canary.yml")
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"run"}, {"doctor"}, {"consume"}, {"state", "verify"}} {
+				r := call(t, append(args, "-c", config)...)
+				if r.code == cli.ExitDone {
+					t.Errorf("%v works, and tries less than the test means it to", args)
+				}
+				for _, secret := range []string{password, token, key, "canary-"} {
+					if strings.Contains(r.out+r.err, secret) {
+						t.Errorf("%v tells a secret:\n%s%s", args, r.out, r.err)
+					}
+				}
+			}
+		})
+	}
+}
