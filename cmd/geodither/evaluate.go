@@ -55,7 +55,8 @@ for one, as NAME=250m.
 The same data and options give the same report on any number of cores, except for the times that
 releases take (claims). Finished pieces are kept in the folder: after Ctrl-C the same command
 goes on where it stopped, and other options reuse what is the same. Figures over time show the
-trace of one person, so the folder is for your eyes only, unless the data are open.`, strings.Join(study.Alsos(), ", ")),
+trace of one person, so the folder is for your eyes only, unless the data are open.`,
+			strings.Join(study.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" \
     --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper

@@ -133,7 +133,9 @@ func SquaredError(places []grid.Point, mass []float64, epsilon float64) (Result,
 	if err != nil {
 		return Result{}, err
 	}
-	r := Result{Variance: p.variance, Bound: p.variance * (1 - limit), Mechanism: m.mechanism(merged)}
+	r := Result{
+		Variance: p.variance, Bound: p.variance * (1 - limit), Mechanism: m.mechanism(merged),
+	}
 	r.Reached = Error(places, mass, r.Mechanism)
 	return r, nil
 }
