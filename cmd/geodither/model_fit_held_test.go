@@ -54,7 +54,7 @@ func TestModelFitHoldsOutNoRuler(t *testing.T) {
 	}
 }
 
-// TestModelFitKeepsEnough: how well few people foretell others gets into no model.
+// TestModelFitKeepsEnough: how well few people predict others gets into no model.
 func TestModelFitKeepsEnough(t *testing.T) {
 	dir := t.TempDir()
 	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
@@ -81,7 +81,7 @@ func TestModelFitKeepsEnough(t *testing.T) {
 	} {
 		r := call(t, "model", "fit", models[c.in], "--in", c.in, "--held-out", c.by, "--write")
 		requireMessage(t, r, cli.ExitFailed, c.says,
-			"would tell how well these few foretell the others: hold out fewer",
+			"would reveal how these few move: hold out fewer",
 			"leave --write out")
 	}
 	requireMessage(t, call(t, "model", "fit", models[few], "--in", few,

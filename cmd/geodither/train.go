@@ -39,7 +39,7 @@ Gowalla check-ins, plain or gzip. Or they are the raw topic of a service (-c).
 
 The model is learned without privacy and treated as public. --dp-epsilon bounds what it tells
 about any one user: the command then adds noise to what it counts. In that case choose all
-options without a look at the traces.
+other options before you look at the traces.
 
 A CSV file has a header with user_id (or user, uid), timestamp (or time, ts), latitude (lat)
 and longitude (lon, lng) in any order. Times are RFC 3339, in UTC where they name no zone, or

@@ -33,10 +33,9 @@ Among settings within a tenth of that ε, or a twentieth of that error, it takes
 reveals least about near places.
 
 Errors are measured on users whom the model was not trained on, at each fix, also between
-releases. A fifth of the users has no part in the choice: it is checked on them, and what is
-printed as promised and as checked should be alike. The
-same traces and options give the same figures on any number of cores. The search takes some
-minutes; after Ctrl-C it starts over.
+releases. One fifth of the users is held out: the chosen setting is checked on them, and the
+two errors that are printed should agree. The same traces and options give the same figures on
+any number of cores. The search takes some minutes; after Ctrl-C it starts from the beginning.
 
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
 is; its model, trained on all users without differential privacy; a new key; report.html with

@@ -26,7 +26,8 @@ type Options struct {
 	// partitions to others. Default 30 s.
 	SessionTimeout time.Duration
 	// HeartbeatInterval is the time between heartbeats, and so the delay with which a member
-	// learns of a new generation. Default 1 s; at most a third of SessionTimeout.
+	// learns of a new generation. Default a tenth of SessionTimeout, and 1 s at most.
+	// It cannot be more than a third of SessionTimeout.
 	HeartbeatInterval time.Duration
 	// RebalanceTimeout is how long the others wait for a member to finish its work and to join the
 	// new generation. Default 30 s.
@@ -62,7 +63,7 @@ func (o Options) checked() (Options, error) {
 		return o, errors.New("consumer: a negative timeout or interval: leave it 0 for the default")
 	}
 	o.SessionTimeout = cmp.Or(o.SessionTimeout, 30*time.Second)
-	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/3))
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, min(time.Second, o.SessionTimeout/10))
 	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 30*time.Second)
 	o.WatchInterval = cmp.Or(o.WatchInterval, 5*time.Second)
 	if 3*o.HeartbeatInterval > o.SessionTimeout {

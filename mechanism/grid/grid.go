@@ -131,7 +131,7 @@ func (b Box) check() error {
 			"cannot hold a pole", MaxLatitude)
 	case b.South >= b.North || b.West == b.East:
 		return errors.New("grid: the box is empty: south must be less than north and west less " +
-			"than east; the order is south, west, north, east")
+			"than east")
 	}
 	return nil
 }

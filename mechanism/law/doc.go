@@ -13,6 +13,15 @@
 // answers by randomized response over them. It is the mechanism of least error, and the lattice is
 // the one that tells near places apart least.
 //
+//	new.go, mechanism.go    names and options of the mechanisms, and what all of them do
+//	hull.go, metric.go      the sensitivity hull, and what ε means at a distance
+//	knorm.go, isotropy.go   K-norm noise in floating point, and how PIM makes K round
+//	lattice*.go             K-norm noise in whole numbers
+//	laplace.go              the paper's baseline
+//	epsilon.go              ε as a fraction
+//	codebook.go             the codebook; sketch chooses how many code points it has
+//	codebook_*.go           candidates for the code points, their gain, the prior in few patches
+//
 // Everything but the argument of Mechanism.Sample and Quantizer.Sample is public. No sum depends on
 // the order of a map, and products that are added are rounded first, so the same words give the
 // same release on every architecture.

@@ -117,7 +117,7 @@ func syncFolder(path string) error {
 func ReadModelFile(path string) (*Model, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("mobility: %w; make a model with train", err)
+		return nil, fmt.Errorf("mobility: %w; \"geodither train\" makes a model", err)
 	}
 	defer file.Close() // read only: nothing is lost if closing fails
 	m, err := ReadModel(file)

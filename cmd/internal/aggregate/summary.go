@@ -147,9 +147,9 @@ func (l *lines) windows(s aggregate.Summary) {
 		text += fmt.Sprintf("; %d more windows have nobody who could be followed", s.Empty)
 	}
 	l.add("windows", "%s", text)
-	l.add("releases", "move %.0f %% of the fleet against the model alone, on average; "+
-		"in %d of %d windows they contradict it so far that the fleet's own prior replaces "+
-		"it in part",
+	l.add("releases", "change the zone of %.0f %% of the vehicles on average, compared with the "+
+		"model alone; in %d of %d windows they disagree with the model so much that the fleet's "+
+		"own distribution replaces part of it",
 		100*s.Moved, s.Taught, s.Windows)
 }
 

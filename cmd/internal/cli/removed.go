@@ -205,11 +205,15 @@ func RemovedFlags(command string) []string {
 	return slices.Sorted(maps.Keys(removed[command]))
 }
 
-// explainFlag adds to the error of an unknown flag where that flag went.
+// explainFlag adds to the error of an unknown flag where that flag went. Behind a misspelt command
+// every flag is unknown: then the command is the error.
 func explainFlag(cmd *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err
+	}
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return NoArgs(cmd, words)
 	}
 	_, command, _ := strings.Cut(cmd.CommandPath(), " ")
 	name := unknown.GetSpecifiedName()

@@ -351,7 +351,8 @@ func (d *demo) print(r Report, out io.Writer) error {
 	if r.Silent > 0 {
 		silent = fmt.Sprintf(", %d left without a record by the settings", r.Silent)
 	}
-	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s.\n"+
+	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s. Three of "+
+		"the records are broken on purpose.\n"+
 		"%d users, %d releases, %d repeats, %d predictions, %d late; "+
 		"|ΔX| %.1f cells on average, true cell outside it in %.1f %%.\n"+
 		"Σε per user: %.0f on average. "+

@@ -190,9 +190,9 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	if errors.Is(err, mechanism.ErrState) {
 		hint = "; run doctor, and if the changelog is intact remove the state folder with " +
 			"\"geodither state reset\" and start again: it is restored from the changelog. If " +
-			"that ends here too, the changelog itself is bad: start anew with another group, " +
-			"changelog and sanitized topic, which draws and charges the releases of all fixes " +
-			"that the raw topic still holds once more"
+			"that ends here too, the changelog itself is bad: use a new group, changelog and " +
+			"sanitized topic. Every fix that is still in the raw topic is then released and " +
+			"charged a second time"
 	}
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
 }

@@ -71,8 +71,8 @@ func Hide(folder string, log io.Writer) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		if text, err := os.ReadFile(path); err != nil || string(text) != all {
-			fmt.Fprintf(log, "%s is left as it is: what is written beside it tells of people, "+
-				"so keep it out of the repository\n", path)
+			fmt.Fprintf(log, "%s is left as it is. The files beside it contain personal data: "+
+				"keep them out of the repository\n", path)
 		}
 		return nil
 	}

@@ -141,10 +141,9 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) work(ctx context.Context, store *state.Store) error {
 	group, err := group.Join(s.client, group.Options{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
-		InstanceID:        s.options.InstanceID,
-		Settings:          s.options.GroupFingerprint(),
-		SessionTimeout:    s.options.SessionTimeout,
-		HeartbeatInterval: min(time.Second, s.options.SessionTimeout/10),
+		InstanceID:     s.options.InstanceID,
+		Settings:       s.options.GroupFingerprint(),
+		SessionTimeout: s.options.SessionTimeout,
 		// The others wait for this member no longer than for its sign of life. A
 		// member that has no work waits as long to leave.
 		RebalanceTimeout: max(s.options.SessionTimeout, 10*time.Second),

@@ -209,7 +209,7 @@ func (c *checking) starts() {
 func (c *checking) provenance() {
 	p := c.model.Provenance
 	if p.Fit == nil {
-		c.say("no fit", false, "nobody has measured how well it foretells other users: measure "+
+		c.say("no fit", false, "nobody has measured how well it predicts other users: measure "+
 			"it with \"geodither model fit\", on traces of others or with --held-out")
 	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
 		for _, line := range fit.Verdict(*p.Fit) {

@@ -106,7 +106,7 @@ func Verdict(f mobility.Fit) []string {
 			"--smoothing, larger cells or a shorter step", 100*f.Impossible)
 	}
 	if f.Moves > 0 && f.LogLikelihood < f.LogPopularity {
-		say("one step ahead the model foretells worse than popularity alone: check that the step " +
+		say("one step ahead the model predicts worse than popularity alone: check that the step " +
 			"suits how often users report")
 	}
 	if f.Estimate.Mean > .95*f.Blind.Mean {

@@ -48,8 +48,8 @@ const FewestUsers = 5
 // What [Disclosable] says against a fit.
 var (
 	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d would tell about these few", FewestUsers)
-	ErrFewOthers = fmt.Errorf("the fit of a model of fewer than %d would tell how well these few "+
-		"foretell the others",
+	ErrFewOthers = fmt.Errorf("a fit of a model that fewer than %d users trained would reveal "+
+		"how these few move",
 		FewestUsers)
 	ErrDominated = errors.New("the fit would tell about this one")
 )

@@ -82,8 +82,8 @@ func TestDisclosable(t *testing.T) {
 		{"nobody held out", Weight{}, 100, ErrFewHeld, "of the users held out 0 would"},
 		{
 			"four others", even(100), 4, ErrFewOthers,
-			"of the users who are not held out 4 have two steps without a gap: the fit of a " +
-				"model of fewer than 5 would",
+			"of the users who are not held out 4 have two steps without a gap: a fit of a " +
+				"model that fewer than 5 users trained would",
 		},
 		{"no others", even(100), 0, ErrFewOthers, "are not held out 0 have"},
 		{"few of both", even(4), 4, ErrFewHeld, "of the users held out 4 would"},

@@ -80,7 +80,8 @@ func (t *Trainer) CheckSize(entries int64) error {
 	if size := float64(entries) * float64(bytesPerColumn+classes*bytesPerValue); size > maxBytes {
 		return fmt.Errorf("train: %d × %d cells with a kernel radius of %d and %d classes of time "+
 			"make a model of %.1f GB, which may have at most %.1f: "+
-			"choose larger cells, a smaller box, a smaller kernel radius or fewer classes",
+			"choose larger cells, a smaller box, a smaller radius of smoothing or fewer classes "+
+			"of the calendar",
 			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, classes, size/1e9,
 			float64(maxBytes)/1e9)
 	}
