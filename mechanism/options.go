@@ -55,10 +55,10 @@ const (
 type Options struct {
 	// Mechanism is law.Lattice, Codebook, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
 	// Under Codebook the location set has no influence on a release: Delta decides only what
-	// Outcome.SetSize counts, no cell drifts, and padding does nothing.
+	// Outcome.SetSize counts, no cell drifts, and there is nothing to pad.
 	Mechanism string
-	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate. Under
-	// Codebook both are the same, since every cell is released as itself.
+	// Inference is InferenceSurrogate or InferencePaper; empty means InferenceSurrogate, the only
+	// one under Codebook: every cell votes for itself there, and the paper has no such mechanism.
 	Inference string
 	// Isotropy is law.IsotropyClosedForm or law.IsotropySampled, for PIM only; empty means
 	// IsotropyClosedForm.
@@ -87,11 +87,12 @@ type Options struct {
 	MaxGap int
 
 	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0
-	// means DefaultMinCells, negative none.
+	// means DefaultMinCells, negative none. Codebook takes no other number than these.
 	MinCells int
 	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location
 	// set holds, kilometres; 0 or negative is none. With one, K holds the disc of twice that radius
-	// as far as the map reaches, whatever shape the prior has.
+	// as far as the map reaches, whatever shape the prior has. Codebook takes none: its border
+	// between two votes runs between near places.
 	MinRadiusKM float64
 	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Estimate string
@@ -144,7 +145,7 @@ func (o Options) Validate() error {
 	return errors.Join(o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
 		o.law().CheckEpsilon(o.Epsilon), ValidateDelta(o.Delta), validatePrune(o.Prune),
-		validateGap(o.MaxGap), validatePadding(o), o.validatePolicy())
+		validateGap(o.MaxGap), validatePadding(o), validateCodebook(o), o.validatePolicy())
 }
 
 // ValidateDelta is the one place that knows which δ are allowed.
@@ -195,6 +196,28 @@ func validatePadding(o Options) error {
 	if math.IsNaN(o.MinRadiusKM) || math.IsInf(o.MinRadiusKM, 0) {
 		errs = append(errs,
 			errors.New("min radius is no finite number of kilometres: leave it out for none"))
+	}
+	return errors.Join(errs...)
+}
+
+// validateCodebook refuses what a codebook would ignore: whoever sets it counts on it.
+func validateCodebook(o Options) error {
+	if o.Mechanism != law.Codebook {
+		return nil
+	}
+	var errs []error
+	if o.MinRadiusKM > 0 {
+		errs = append(errs, fmt.Errorf("min radius widens the location set to protect near places, "+
+			"and mechanism %s has none: leave min radius out, or choose mechanism %s",
+			law.Codebook, law.Lattice))
+	}
+	if o.MinCells > 0 && o.MinCells != DefaultMinCells {
+		errs = append(errs, fmt.Errorf("min cells pad the location set, and mechanism %s has none: "+
+			"leave min cells out, or choose mechanism %s", law.Codebook, law.Lattice))
+	}
+	if o.Inference == InferencePaper {
+		errs = append(errs, fmt.Errorf("inference %q is not for mechanism %s, which the paper does "+
+			"not have: leave inference out", InferencePaper, law.Codebook))
 	}
 	return errors.Join(errs...)
 }
