@@ -226,12 +226,30 @@ func TestWrongConfig(t *testing.T) {
 			`the key "prune" is gone`,
 		}},
 		{"unproved mechanism", "unproved: true, ", "", []string{
-			"release: mechanism laplace has no proof", "unproved: true",
+			"release: mechanism laplace: no proof covers it", "unproved: true",
 		}},
 		{
 			"unproved inference", "mechanism: laplace, inference: paper, unproved: true",
 			"inference: paper",
-			[]string{"release: inference paper has no proof"},
+			[]string{"release: inference paper: no proof covers it"},
+		},
+		{
+			"unaudited mechanism",
+			"mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, " +
+				"min_radius: 750m",
+			"mechanism: codebook, epsilon: 0.5, delta: 0.02",
+			[]string{
+				"release: mechanism codebook: its proof is in PROOFS.md", "does not cover it yet",
+				"unproved: true",
+			},
+		},
+		{
+			"radius of a codebook", "mechanism: laplace, inference: paper",
+			"mechanism: codebook", []string{"min radius", "codebook", "location set"},
+		},
+		{
+			"inference of a codebook", "mechanism: laplace", "mechanism: codebook",
+			[]string{`inference "paper"`, "codebook"},
 		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
 		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},

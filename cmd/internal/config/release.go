@@ -16,7 +16,7 @@ import (
 type Release struct {
 	Mechanism string   `yaml:"mechanism"`
 	Inference string   `yaml:"inference"`
-	Unproved  bool     `yaml:"unproved"` // takes a mechanism or an inference without a proof
+	Unproved  bool     `yaml:"unproved"` // takes what has no proof, or no audit
 	Epsilon   *float64 `yaml:"epsilon"`  // nil: not set, which is an error: ε has no default
 	Delta     *float64 `yaml:"delta"`    // nil: as with ε
 
@@ -52,26 +52,32 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	return o, errors.Join(errs[:]...)
 }
 
-// unproved names what the section chooses that has no proof, as key and value; empty: nothing. The
-// guarantees of the lattice and of the codebook are proved for the very bytes that are published.
-// The other mechanisms compute in floating point, whose low bits can give the place away, and the
-// inference of the paper lets the location set depend on the true place.
-func (c Release) unproved() string {
+// unproved names what the section chooses that a service takes only with "unproved: true", as key
+// and value, and says why; both empty: nothing. The guarantees of the lattice and of the codebook
+// are proved for the very bytes that are published. The other mechanisms compute in floating point,
+// whose low bits can give the place away, and the inference of the paper lets the location set
+// depend on the true place. What nobody can audit is not taken unasked either.
+func (c Release) unproved() (what, why string) {
+	const noProof = "no proof covers it, so the published values may reveal more than ε. It is " +
+		"for experiments"
 	switch {
 	case !law.Options{Name: c.Mechanism}.Exact():
-		return "mechanism " + c.Mechanism
+		return "mechanism " + c.Mechanism, noProof
+	case c.Mechanism == law.Codebook:
+		return "mechanism " + c.Mechanism, "its proof is in PROOFS.md, but \"geodither audit\" " +
+			"does not cover it yet"
 	case c.Inference == mechanism.InferencePaper:
-		return "inference " + c.Inference
+		return "inference " + c.Inference, noProof
 	}
-	return ""
+	return "", ""
 }
 
-// proved refuses for a service what has no proof, unless the config says that this is meant.
+// proved refuses for a service what has no proof or no audit, unless the config says that this is
+// meant.
 func (c Release) proved() error {
-	if what := c.unproved(); what != "" && !c.Unproved {
-		return fmt.Errorf(
-			"%s has no proof that its published values keep ε: it is for experiments. Leave it "+
-				"out to protect people, or write \"unproved: true\" beside it", what)
+	if what, why := c.unproved(); what != "" && !c.Unproved {
+		return fmt.Errorf("%s: %s. Leave it out to protect people, or write \"unproved: true\" "+
+			"beside it", what, why)
 	}
 	return nil
 }
@@ -79,7 +85,7 @@ func (c Release) proved() error {
 // ProofAdvice says what it means that the section has "unproved: true", and what to do; empty: it
 // has not.
 func (c Release) ProofAdvice() string {
-	what := c.unproved()
+	what, why := c.unproved()
 	switch {
 	case !c.Unproved:
 		return ""
@@ -87,9 +93,8 @@ func (c Release) ProofAdvice() string {
 		return "release.unproved is true, but every setting of release has a proof: remove it, " +
 			"so that it lets no later change through"
 	}
-	return fmt.Sprintf("release.unproved lets %s through, which no proof covers: the published "+
-		"values may reveal more than ε. It is for experiments. To protect people, remove both "+
-		"from the config", what)
+	return fmt.Sprintf("release.unproved lets through %s: %s. To protect people, remove both "+
+		"from the config", what, why)
 }
 
 // Publish is the section "publish": what records tell besides the place.
