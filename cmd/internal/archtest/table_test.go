@@ -342,11 +342,10 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
 			"cmd/internal/feed", "cmd/internal/fleet", "cmd/internal/kafkaconn",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/wire",
-			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
-			"mechanism/trial", "schemas",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo, term},
-		tests: []string{"mechanism/law"},
 	},
 	"cmd/internal/expect": {
 		ours: []string{

@@ -354,13 +354,13 @@ func (d *demo) print(r Report, out io.Writer) error {
 	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s. Three of "+
 		"the records are broken on purpose.\n"+
 		"%d users, %d releases, %d repeats, %d predictions, %d late; "+
-		"|ΔX| %.1f cells on average, true cell outside it in %.1f %%.\n"+
+		"|ΔX| %.1f cells on average, %s.\n"+
 		"Σε per user: %.0f on average. "+
 		"Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.\n"+
 		"%s\n",
 		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
 		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
-		r.LocationSetMean, 100*r.DriftRatio, r.EpsilonSpent/float64(max(r.Users, 1)),
+		r.LocationSetMean, r.outside(" in"), r.EpsilonSpent/float64(max(r.Users, 1)),
 		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
 	return err
 }

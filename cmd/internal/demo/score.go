@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
@@ -277,4 +278,12 @@ func (d *digest) add(r consumer.Record) {
 	}
 	d.buf = binary.BigEndian.AppendUint64(d.buf, uint64(r.Timestamp))
 	d.hash.Write(d.buf)
+}
+
+// outside says how often the true cell was outside the location set, which a codebook does not use.
+func (r Report) outside(joint string) string {
+	if r.Mechanism == law.Codebook {
+		return "without influence on releases"
+	}
+	return fmt.Sprintf("true cell outside it%s %.1f %%", joint, 100*r.DriftRatio)
 }

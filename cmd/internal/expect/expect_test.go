@@ -54,7 +54,7 @@ func TestExpect(t *testing.T) {
 	if math.Abs(strong.EpsilonHour-20*60) > 1e-6 || math.Abs(strong.EpsilonDay-20*60*24) > 1e-6 {
 		t.Errorf("ε %v an hour, %v a day", strong.EpsilonHour, strong.EpsilonDay)
 	}
-	if m := strong.Metric.Summary(); !(1 < m.Within200M.Median &&
+	if m := strong.Metric.Summary(law.Lattice); !(1 < m.Within200M.Median &&
 		m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Across.Largest) ||
 		m.WidthKM <= 0 {
 		t.Errorf("metric view %+v", m)
@@ -158,9 +158,14 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
 	v.Add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
-	if text := v.Summary().String(); !strings.Contains(text, "two places of its location set") ||
+	if text := v.Summary(law.Lattice).String(); !strings.Contains(text, "two places of its location set") ||
 		!strings.Contains(text, "outside") {
 		t.Errorf("%q does not say for which places it holds", text)
+	}
+	text := v.Summary(law.Codebook).String()
+	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
+		!strings.Contains(text, "different code points") || !strings.Contains(text, "vote alike") {
+		t.Errorf("%q does not say what holds for the codebook", text)
 	}
 }
 
@@ -171,4 +176,24 @@ func town(t *testing.T) *mobility.Model {
 		t.Fatal(err)
 	}
 	return model
+}
+
+// TestCodebookHasNoLocationSet: what is printed of a codebook does not speak of cells outside a
+// set, and its releases tell places apart by e^ε at most.
+func TestCodebookHasNoLocationSet(t *testing.T) {
+	o := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, Delta: .01}
+	x := expected(t, o, Options{Tracks: 10, Steps: 20, Seed: 7})
+	text := x.Summary().String()
+	for _, words := range []string{"expected error with codebook", "without influence on releases",
+		"different code points", "vote alike"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q is missing in:\n%s", words, text)
+		}
+	}
+	if strings.Contains(text, "outside") {
+		t.Errorf("a codebook has no outside:\n%s", text)
+	}
+	if most := x.Metric.Summary(law.Codebook).Across.Largest; !(1 < most && most <= math.Exp(2)) {
+		t.Errorf("a factor of %v at ε = 2", most)
+	}
 }

@@ -23,12 +23,15 @@ func (v *MetricView) Add(m law.Metric) {
 }
 
 // MetricSummary has the factors by which releases distinguish two positions of their location sets,
-// by the distance of these. For positions outside the set nothing better than e^ε holds.
+// by the distance of these. For positions outside the set nothing better than e^ε holds. Under the
+// codebook mechanism the factors hold for any two positions of the map.
 type MetricSummary struct {
 	Within200M Factors `json:"within_200m"`
 	Within1KM  Factors `json:"within_1km"`
 	Across     Factors `json:"across_set"`
-	WidthKM    float64 `json:"set_width_km"` // of the widest location set
+	WidthKM    float64 `json:"set_width_km"` // of the widest location set; the map's
+
+	mechanism string
 }
 
 // Factors are the largest factor of any release and the median of all; 0 where there is no release.
@@ -37,9 +40,11 @@ type Factors struct {
 	Median  float64 `json:"median"`
 }
 
-// Summary sums up all releases.
-func (v *MetricView) Summary() MetricSummary {
-	return MetricSummary{factorsOf(v.near), factorsOf(v.far), factorsOf(v.across), v.widthKM}
+// Summary sums up all releases, which one mechanism made.
+func (v *MetricView) Summary(mechanism string) MetricSummary {
+	return MetricSummary{
+		factorsOf(v.near), factorsOf(v.far), factorsOf(v.across), v.widthKM, mechanism,
+	}
 }
 
 func factorsOf(all []float64) Factors {
@@ -55,8 +60,23 @@ func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f
 
 // String returns a sentence for a person.
 func (m MetricSummary) String() string {
+	if m.mechanism == law.Codebook {
+		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
+			"in the median (and worst) release: %v where they vote for different code points, "+
+			"however near; places that vote alike not at all", m.Across)
+	}
 	return fmt.Sprintf("a release tells two places of its location set apart by a factor of "+
 		"at most, in the median (and worst) release: %v within 200 m, %v within 1 km, %v "+
 		"across it; places outside by e^ε at most, however near",
 		m.Within200M, m.Within1KM, m.Across)
+}
+
+// SetLine says how large the location sets are and how often the true cell is outside. Under the
+// codebook mechanism there is no cell that another one stands for, and the set has no influence.
+func SetLine(mechanism string, mean, drift float64) string {
+	if mechanism == law.Codebook {
+		return fmt.Sprintf("|ΔX| %.1f cells on average, without influence on releases", mean)
+	}
+	return fmt.Sprintf("|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases",
+		mean, 100*drift)
 }

@@ -48,7 +48,7 @@ func (x *Expectation) Summary() Summary {
 		Release: ErrorsOf(&m.Release), Estimate: ErrorsOf(&m.Estimate), Blind: ErrorsOf(&m.Blind),
 		Released:        float64(m.Releases()) / float64(max(all, 1)),
 		LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
-		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.Summary(),
+		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.Summary(o.Mechanism),
 	}
 }
 
@@ -66,8 +66,7 @@ func (s Summary) String() string {
 	fmt.Fprintf(&b,
 		"  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n",
 		cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
-	fmt.Fprintf(&b, "  |ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases\n",
-		s.LocationSetMean, 100*s.DriftRatio)
+	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
 	fmt.Fprintf(&b, "  %s\n", s.Metric)
 	if !s.WorthIt() {
 		b.WriteString("  that is hardly better than publishing nothing at all: " +

@@ -65,7 +65,7 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated],
 		Predictions: r.kinds[mechanism.Predicted], Skipped: r.kinds[mechanism.Skipped],
 		Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
-		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(),
+		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(o.Mechanism),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
 		Release:  expect.ErrorsOf(&r.metrics.Release),
 		Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
@@ -101,8 +101,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	if s.Releases > 0 {
 		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
 			cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric)
-		fmt.Fprintf(out, "|ΔX| %.1f cells on average, true cell outside it in %.2f %% of "+
-			"releases; %.1f µs a fix\n", s.LocationSetMean, 100*s.DriftRatio, s.MicrosPerFix)
+		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
+			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
 	}
 	fmt.Fprint(out, expect.ErrorsHead,
 		s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
