@@ -50,7 +50,7 @@ to; as a dead letter it must leave no record and no state. The noise of all rele
 with the stated law: size, direction, tails, every n-th step, and whether two releases share it.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
-keys of its own. Models of single users are not audited.
+keys of its own. Models of single users are not audited, nor is the mechanism codebook.
 
 The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
 bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that

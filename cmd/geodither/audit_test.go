@@ -179,6 +179,9 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{
 			"no such file",
 		}},
+		{auditArgs(model, "--mechanism", "codebook"), cli.ExitFailed, []string{
+			"does not cover mechanism codebook yet", "lattice",
+		}},
 		{auditArgs(tiny), cli.ExitFailed, []string{"more than one place", "--delta"}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) {

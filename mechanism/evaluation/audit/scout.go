@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -25,11 +27,16 @@ type Scout struct {
 	met       [shapes]int
 }
 
-// NewScout returns a scout for release options, without rules that hold releases back.
+// NewScout returns a scout for release options, without rules that hold releases back. It
+// refuses the codebook mechanism, which has no location set to attack.
 func NewScout(m *mobility.Model, o mechanism.Options, seed uint64) (*Scout, error) {
 	sanitizer, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(seed)), o)
 	if err != nil {
 		return nil, err
+	}
+	if name := sanitizer.Options().Mechanism; name == law.Codebook {
+		return nil, fmt.Errorf("the audit does not cover mechanism %s yet, which has no location "+
+			"set: choose one of %s", name, strings.Join(law.HullNames(), ", "))
 	}
 	return &Scout{
 		lookout: NewLookout(m, sanitizer.Options()), sanitizer: sanitizer,
