@@ -10,8 +10,9 @@ import (
 )
 
 // mechanismVersion goes up whenever a mechanism turns the same facts into another release: other
-// draws from the same stream, another rounding, another transcript. The golden bits of
-// testdata/bits.txt belong to one version.
+// draws from the same stream, another rounding, another transcript, another placement of a
+// codebook's code points. The golden bits of testdata/bits.txt and of law/testdata/codebook.json
+// belong to one version.
 const mechanismVersion = 3
 
 // Version is the version of the mechanisms: two programs of one version make the same releases and
