@@ -207,17 +207,17 @@ func validateCodebook(o Options) error {
 	}
 	var errs []error
 	if o.MinRadiusKM > 0 {
-		errs = append(errs, fmt.Errorf("min radius widens the location set to protect near places, "+
-			"and mechanism %s has none: leave min radius out, or choose mechanism %s",
+		errs = append(errs, fmt.Errorf("min radius widens the location set to protect near "+
+			"places, and mechanism %s has none: leave min radius out, or choose mechanism %s",
 			law.Codebook, law.Lattice))
 	}
 	if o.MinCells > 0 && o.MinCells != DefaultMinCells {
-		errs = append(errs, fmt.Errorf("min cells pad the location set, and mechanism %s has none: "+
-			"leave min cells out, or choose mechanism %s", law.Codebook, law.Lattice))
+		errs = append(errs, fmt.Errorf("min cells pad the location set, and mechanism %s has "+
+			"none: leave min cells out, or choose mechanism %s", law.Codebook, law.Lattice))
 	}
 	if o.Inference == InferencePaper {
-		errs = append(errs, fmt.Errorf("inference %q is not for mechanism %s, which the paper does "+
-			"not have: leave inference out", InferencePaper, law.Codebook))
+		errs = append(errs, fmt.Errorf("inference %q is not for mechanism %s, which the paper "+
+			"does not have: leave inference out", InferencePaper, law.Codebook))
 	}
 	return errors.Join(errs...)
 }

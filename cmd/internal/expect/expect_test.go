@@ -158,11 +158,12 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
 	v.Add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
-	if text := v.Summary(law.Lattice).String(); !strings.Contains(text, "two places of its location set") ||
+	text := v.Summary(law.Lattice).String()
+	if !strings.Contains(text, "two places of its location set") ||
 		!strings.Contains(text, "outside") {
 		t.Errorf("%q does not say for which places it holds", text)
 	}
-	text := v.Summary(law.Codebook).String()
+	text = v.Summary(law.Codebook).String()
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
 		!strings.Contains(text, "different code points") || !strings.Contains(text, "vote alike") {
 		t.Errorf("%q does not say what holds for the codebook", text)
