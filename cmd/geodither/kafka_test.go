@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -285,6 +286,44 @@ func TestNoBroker(t *testing.T) {
 					cli.ExitFailed, addr, "is Kafka running there?")
 			})
 		}
+	}
+}
+
+// waitsForKafka is what a service logs while there is no broker that it can use.
+const waitsForKafka = "waiting for Kafka and its topics"
+
+// TestNoBrokerForRun: a service waits at a port that takes connections and closes them, as a proxy's
+// in front of a broker that is starting does, and its log says what may be wrong.
+func TestNoBrokerForRun(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer listener.Close()
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	})
+	_, config := configDir(t, strings.Replace(complete, "brokers: [one:9092, two:9092]",
+		"brokers: ["+listener.Addr().String()+"]", 1))
+	b := start(t, nil, "run", "-c", config)
+	eventually(t, "waiting", func() bool {
+		select {
+		case code := <-b.code:
+			t.Fatalf("run ends with %d:\n%s", code, b.log)
+		default:
+		}
+		return strings.Count(b.log.String(), waitsForKafka) > 1
+	})
+	if text := b.log.String(); !strings.Contains(text, "set kafka.tls and kafka.sasl") {
+		t.Errorf("the log has no advice:\n%s", text)
 	}
 }
 

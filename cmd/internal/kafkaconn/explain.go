@@ -32,7 +32,7 @@ func (t *TLS) explain(err error, broker string, now time.Time) error {
 		invalid x509.CertificateInvalidError
 		record  tls.RecordHeaderError
 	)
-	advice := ""
+	advice, unproven := "", false
 	switch {
 	case errors.As(err, &unknown):
 		advice = "its certificate is signed by an authority that this machine does not know: put " +
@@ -53,12 +53,15 @@ func (t *TLS) explain(err error, broker string, now time.Time) error {
 	case errors.As(err, &invalid), errors.As(err, new(*tls.CertificateVerificationError)):
 		advice = "its certificate cannot be used for a broker: it needs a new one"
 	case errors.As(err, &record):
+		unproven = true // a proxy in front of a broker that is away may answer in its place
 		advice = "it does not speak TLS: use the port of its SSL or SASL_SSL listener, or " +
 			"remove kafka.tls"
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
+		unproven = true
 		advice = "it does not answer the TLS handshake: if this goes on, the port is probably " +
 			"one without TLS; use that of its SSL or SASL_SSL listener, or remove kafka.tls"
 	case isClosed(err):
+		unproven = true
 		advice = "it closed the connection during the TLS handshake: if this goes on, the port " +
 			"is probably one without TLS; use that of its SSL or SASL_SSL listener, or " +
 			"remove kafka.tls"
@@ -67,7 +70,7 @@ func (t *TLS) explain(err error, broker string, now time.Time) error {
 	default:
 		return err
 	}
-	return &wire.LinkError{Broker: broker, Advice: advice, Err: err}
+	return &wire.LinkError{Broker: broker, Advice: advice, Err: err, Unproven: unproven}
 }
 
 // explainAlert says what to do about the broker's own words. Java brokers have few of them.
@@ -91,7 +94,7 @@ func (t *TLS) explainAlert(text string) string {
 // explain says what to do about a login that failed. It returns an error without such a reason as
 // it is.
 func (l *login) explain(err error, broker string) error {
-	advice := ""
+	advice, unproven := "", false
 	var refused *refusal
 	user := fmt.Sprintf("user %q", l.sasl.Username)
 	credentials := "check kafka.sasl.username and the password, and that the broker has " +
@@ -112,14 +115,18 @@ func (l *login) explain(err error, broker string) error {
 	case errors.As(err, &refused):
 		advice = "it refuses " + user + ": " + credentials
 	case errors.As(err, new(*tokenError)):
+		unproven = true
 		advice = "no token to log in with"
 	case isClosed(err) && errors.Is(err, errAuthenticate):
-		advice = "it closed the connection during the login of " + user + ": " + credentials
+		unproven = true
+		advice = "it closed the connection during the login of " + user + ": if this goes on, " +
+			credentials
 	case isClosed(err) && errors.Is(err, errHandshake):
+		unproven = true
 		advice = "it closed the connection at the login: if this goes on, this port probably " +
 			"takes none; use that of its SASL_SSL listener"
 	default:
 		return err
 	}
-	return &wire.LinkError{Broker: broker, Advice: advice, Err: err}
+	return &wire.LinkError{Broker: broker, Advice: advice, Err: err, Unproven: unproven}
 }

@@ -147,7 +147,8 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 	*kafka.Client, error,
 ) {
 	if len(brokers) == 0 {
-		return nil, cli.Usagef("--brokers names none: want HOST:PORT,...")
+		return nil, cli.Usagef("no broker is named: want HOST:PORT,... in --brokers, or in brokers of " +
+			"the config")
 	}
 	client := c.Client(brokers)
 	err := admin.Ping(ctx, client, wire.Options{RequestTimeout: patience})
@@ -158,11 +159,14 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 	return client, err
 }
 
-// Refused asks the brokers once, and returns an error only if they refuse this client for its TLS
-// or its login. Brokers that are away are no error: whoever goes on waits for them.
+// Refused asks the brokers once, and returns an error only if they prove that they refuse this
+// client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error code
+// of the login. Brokers that are away or close the connection are no error: whoever goes on waits
+// for them.
 func (c *Connection) Refused(ctx context.Context, brokers []string) error {
 	_, err := c.connect(ctx, brokers, patience)
-	if wire.IsLinkError(err) {
+	var link *wire.LinkError
+	if errors.As(err, &link) && !link.Unproven {
 		return err
 	}
 	return nil

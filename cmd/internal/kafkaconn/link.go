@@ -233,5 +233,8 @@ func explainClosed(err error, broker string, encrypted bool) error {
 			"on, the port probably wants " + missing + " listener",
 		// Not err itself: kafka-go would put an error of its own in the place of any io.EOF.
 		Err: errors.New(err.Error()),
+		// An alert refuses this client. A closed connection does not: proxies and brokers that
+		// are starting close them too.
+		Unproven: isClosed(err),
 	}
 }

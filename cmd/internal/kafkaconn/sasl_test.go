@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,25 +80,27 @@ func TestLoginRefused(t *testing.T) {
 		broker func(*testing.T) string
 		sasl   *SASL
 		words  []string
+		waits  bool // for a service it is a broker that is away
 	}{
 		"Kafka's own words": {
 			scripted(kafka.SASLAuthenticationFailed, "Authentication failed during "+
 				"authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512"),
 			&login,
-			[]string{`refuses user "fleet"`, "kafka.sasl.username", "invalid credentials"},
+			[]string{`refuses user "fleet"`, "kafka.sasl.username", "invalid credentials"}, false,
 		},
 		"words that repeat the password": {
 			scripted(kafka.SASLAuthenticationFailed, "no such password: wrong"),
 			&login,
-			[]string{"no such password: [redacted]"},
+			[]string{"no such password: [redacted]"}, false,
 		},
 		"a closed connection": {
 			faked(kfake.EnableSASL(), kfake.Superuser(ScramSHA512, "fleet", "right")),
 			&login,
 			[]string{
 				`closed the connection during the login of user "fleet"`,
-				"check kafka.sasl.username",
+				"if this goes on, check kafka.sasl.username",
 			},
+			true,
 		},
 		"a mechanism that is not offered": {
 			func(t *testing.T) string {
@@ -115,7 +118,7 @@ func TestLoginRefused(t *testing.T) {
 				return brokers[0]
 			},
 			&login,
-			[]string{"does not offer kafka.sasl.mechanism SCRAM-SHA-512: choose one of PLAIN"},
+			[]string{"does not offer kafka.sasl.mechanism SCRAM-SHA-512: choose one of PLAIN"}, false,
 		},
 		"a port without a login": {
 			func(t *testing.T) string {
@@ -131,12 +134,12 @@ func TestLoginRefused(t *testing.T) {
 				return brokers[0]
 			},
 			&login,
-			[]string{"asks for no login on this port"},
+			[]string{"asks for no login on this port"}, false,
 		},
 		"no login where one is wanted": {
 			faked(kfake.EnableSASL(), kfake.Superuser(Plain, "fleet", "right")),
 			nil,
-			[]string{"closed the connection", "kafka.sasl"},
+			[]string{"closed the connection", "kafka.sasl"}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,13 +150,48 @@ func TestLoginRefused(t *testing.T) {
 			if strings.Contains(err.Error(), "wrong") {
 				t.Errorf("the error has the password: %v", err)
 			}
-			if err := conn.Refused(t.Context(), []string{broker}); err == nil {
-				t.Error("a service would go on")
+			if err := conn.Refused(t.Context(), []string{broker}); (err == nil) != c.waits {
+				t.Errorf("a service would wait for %v: %t", err, !c.waits)
 			}
 		})
 	}
 	if err := (*Connection)(nil).Refused(t.Context(), []string{"127.0.0.1:1"}); err != nil {
 		t.Errorf("a broker that is away refuses nobody: %v", err)
+	}
+}
+
+// TestClosedIsWaitedFor: a port that takes connections and closes them, as those of proxies in front
+// of a broker that is starting do, proves nothing, whatever the settings are. A person hears what
+// may be wrong.
+func TestClosedIsWaitedFor(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer listener.Close()
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	})
+	broker := []string{listener.Addr().String()}
+	login := &SASL{
+		Mechanism: Plain, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
+	}
+	for name, o := range map[string]Options{
+		"plain text": {}, "TLS": {TLS: &TLS{}}, "a login": {SASL: login},
+		"both": {TLS: &TLS{}, SASL: login},
+	} {
+		c, _ := connection(t, o)
+		if err := c.Refused(t.Context(), broker); err != nil {
+			t.Errorf("%s: a service would end: %v", name, err)
+		}
+		_, err := c.Connect(t.Context(), broker)
+		mustRefuse(t, err, "closed the connection", "if this goes on", broker[0])
 	}
 }
 
