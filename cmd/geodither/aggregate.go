@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"runtime"
 	"slices"
 	"time"
@@ -83,7 +82,7 @@ a hundred vehicles and more are about a fleet.`,
 			if err != nil {
 				return err
 			}
-			in, err := f.input(cmd.Context(), std.In)
+			in, err := f.input(cmd.Context(), std)
 			if err != nil {
 				return err
 			}
@@ -224,11 +223,11 @@ func (f *aggregateFlags) check(o command.Options) error {
 }
 
 // input opens the files, or connects to the brokers.
-func (f *aggregateFlags) input(ctx context.Context, stdin io.Reader) (*command.Input, error) {
+func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*command.Input, error) {
 	if len(f.paths) > 0 {
-		return command.Files(f.paths, stdin)
+		return command.Files(f.paths, std.In)
 	}
-	client, err := f.topic.Connect(ctx)
+	client, err := f.topic.Connect(ctx, std.Err)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func TestCanarySecrets(t *testing.T) {
 	const user = "mechanism: PLAIN, username: u, "
 	for name, kafka := range map[string]string{
 		"a login that nobody expects": login("mechanism: SCRAM-SHA-256, username: u, " +
-			`password: "${GEODITHER_TEST_CANARY}"`),
+			`allow_plaintext: true, password: "${GEODITHER_TEST_CANARY}"`),
 		"from a file": login(user + "password_file: password, allow_plaintext: true"),
 		"a token":     bearer("token_file: token"),
 		"no token":    bearer("token_file: tokens"),

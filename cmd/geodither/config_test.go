@@ -313,6 +313,16 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"kafka.sasl: PLAIN", "set kafka.tls"},
 		},
 		{
+			"an authority from an empty variable", "group: fleet",
+			"kafka: {tls: {ca_file: \"${GEODITHER_NOWHERE:}\"}}\ngroup: fleet",
+			[]string{"kafka.tls.ca_file is empty: name a file"},
+		},
+		{
+			"a secret in the place of a map", "group: fleet",
+			"kafka: {sasl: {oauthbearer: {extensions: hunter2}}}\ngroup: fleet",
+			[]string{"line 2: a single value cannot be used here: write settings below it"},
+		},
+		{
 			"an authority missing", "group: fleet",
 			"kafka: {tls: {ca_file: gone.crt}}\ngroup: fleet",
 			[]string{"kafka.tls.ca_file: open", "gone.crt", "name an existing file"},

@@ -59,7 +59,7 @@ why it was refused. Its content is not in it.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			client, err := topic.Connect(cmd.Context())
+			client, err := topic.Connect(cmd.Context(), std.Err)
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if err != nil {
 		return err
 	}
-	client, err := topic.Connect(ctx)
+	client, err := topic.Connect(ctx, std.Err)
 	if err != nil {
 		return err
 	}

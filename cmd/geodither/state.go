@@ -37,7 +37,7 @@ func newState(std cli.Streams) *cobra.Command {
 func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
 	options, err := loadLocal(ctx, path, std)
 	if err == nil {
-		_, err = options.Connection.Connect(ctx, options.Brokers)
+		_, err = options.Connection.Connect(ctx, options.Brokers, std.Err)
 	}
 	return options, err
 }

@@ -215,6 +215,6 @@ func (f *trainFlags) source(
 	if err != nil {
 		return nil, config.Error(f.config, err)
 	}
-	s.Client, err = connection.Connect(ctx, c.Brokers)
+	s.Client, err = connection.Connect(ctx, c.Brokers, std.Err)
 	return s, err
 }

@@ -137,7 +137,19 @@ func read(path string) (File, error) {
 		return file, errors.New(
 			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	return file, expand(reflect.ValueOf(&file).Elem())
+	var sections struct {
+		Kafka map[string]any `yaml:"kafka"`
+	}
+	if err := yaml.Unmarshal(data, &sections); err != nil {
+		return file, explainYAML(err)
+	}
+	// The section kafka is expanded where a connection is made.
+	kafka := file.Kafka
+	file.Kafka = Kafka{}
+	err = expand(reflect.ValueOf(&file).Elem())
+	file.Kafka = kafka
+	file.Kafka.written = writtenKeys(sections.Kafka)
+	return file, err
 }
 
 var (
@@ -158,7 +170,8 @@ func explainYAML(err error) error {
 		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
 			value := parts[1]
-			if strings.HasPrefix(parts[2], "config.Kafka") {
+			if strings.HasPrefix(parts[2], "config.Kafka") ||
+				strings.HasPrefix(parts[2], "map[") {
 				value = "a single value" // it may be a password in the wrong line
 			}
 			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
@@ -229,15 +242,19 @@ func (c *File) options() (service.Options, error) {
 	return o, inSection("key_file", err)
 }
 
-// Connection returns the connection of the section kafka. It checks the section, and the files that
-// it names.
+// Connection returns the connection of the section kafka. It puts in the variables that the section
+// names, and checks it, and the files that it names.
 func (c *File) Connection() (*kafkaconn.Connection, error) {
-	return kafkaconn.New(c.Kafka.options(c.Member))
+	kafka, err := c.Kafka.ready()
+	if err != nil {
+		return nil, err
+	}
+	return kafkaconn.New(kafka.options(c.Member))
 }
 
 // resolve makes relative paths those of a folder.
 func (c *File) resolve(dir string) {
-	c.Kafka.resolve(dir)
+	c.Kafka.dir = dir
 	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
@@ -19,11 +22,14 @@ type Kafka struct {
 	Rack     string    `yaml:"rack"`
 	TLS      KafkaTLS  `yaml:"tls"`
 	SASL     KafkaSASL `yaml:"sasl"`
+
+	written map[string]bool // the keys that the file has, such as tls.ca_file, also without a value
+	dir     string          // of the config, for relative paths
 }
 
 // KafkaTLS says how to encrypt connections to brokers.
 type KafkaTLS struct {
-	Enabled    *bool  `yaml:"enabled"` // default: whether any other key is set
+	Enabled    *bool  `yaml:"enabled"` // default: true, if there is a section tls
 	CAFile     string `yaml:"ca_file"`
 	CertFile   string `yaml:"cert_file"`
 	KeyFile    string `yaml:"key_file"`
@@ -53,8 +59,56 @@ type KafkaOAuth struct {
 	Extensions map[string]string `yaml:"extensions"`
 }
 
-// options returns the section's settings. The member is the service's instance_id, if it has one:
-// the client id tells instances apart.
+// ready returns the section with the variables of the environment in it, and with paths that are
+// those of the config's folder. Only what connects needs it: other commands do without variables
+// that hold passwords.
+func (k Kafka) ready() (Kafka, error) {
+	if err := expand(reflect.ValueOf(&k).Elem()); err != nil {
+		return k, err
+	}
+	var errs []error
+	paths := k.paths()
+	off := k.TLS.Enabled != nil && !*k.TLS.Enabled
+	for _, key := range slices.Sorted(maps.Keys(paths)) {
+		path := paths[key]
+		if *path == "" && k.written[key] && !(off && strings.HasPrefix(key, "tls.")) {
+			errs = append(errs, fmt.Errorf("kafka.%s is empty: name a file, or remove the key", key))
+		}
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(k.dir, *path)
+		}
+	}
+	return k, errors.Join(errs...)
+}
+
+// paths returns the settings that name files.
+func (k *Kafka) paths() map[string]*string {
+	return map[string]*string{
+		"tls.ca_file": &k.TLS.CAFile, "tls.cert_file": &k.TLS.CertFile,
+		"tls.key_file": &k.TLS.KeyFile, "sasl.password_file": &k.SASL.PasswordFile,
+		"sasl.oauthbearer.client_secret_file": &k.SASL.OAuth.SecretFile,
+		"sasl.oauthbearer.ca_file":            &k.SASL.OAuth.CAFile,
+		"sasl.oauthbearer.token_file":         &k.SASL.OAuth.TokenFile,
+	}
+}
+
+// writtenKeys returns the keys of a section and of those below it, joined by points.
+func writtenKeys(section map[string]any) map[string]bool {
+	keys := map[string]bool{}
+	for key, value := range section {
+		keys[key] = true
+		if below, ok := value.(map[string]any); ok {
+			for name := range writtenKeys(below) {
+				keys[key+"."+name] = true
+			}
+		}
+	}
+	return keys
+}
+
+// options returns the settings of a section that is ready. A section tls or sasl that is written
+// counts, whatever is in it: an empty variable must not turn it off. The member is the service's
+// instance_id, if it has one: the client id tells instances apart.
 func (k *Kafka) options(member string) kafkaconn.Options {
 	o := kafkaconn.Options{ClientID: k.ClientID, Rack: k.Rack}
 	if member != "" {
@@ -64,7 +118,7 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
 		ServerName: k.TLS.ServerName, InsecureSkipVerify: k.TLS.Insecure,
 	}
-	on := *t != kafkaconn.TLS{}
+	on := k.written["tls"]
 	if k.TLS.Enabled != nil {
 		on = *k.TLS.Enabled
 	}
@@ -72,7 +126,7 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		o.TLS = t
 	}
 	s, a := &k.SASL, &k.SASL.OAuth
-	if !reflect.ValueOf(k.SASL).IsZero() {
+	if k.written["sasl"] {
 		o.SASL = &kafkaconn.SASL{
 			Mechanism: s.Mechanism, Username: s.Username, Password: s.Password,
 			PasswordFile: s.PasswordFile, AllowPlaintext: s.AllowPlaintext,
@@ -84,18 +138,6 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		}
 	}
 	return o
-}
-
-// resolve makes relative paths those of a folder.
-func (k *Kafka) resolve(dir string) {
-	for _, path := range []*string{
-		&k.TLS.CAFile, &k.TLS.CertFile, &k.TLS.KeyFile, &k.SASL.PasswordFile,
-		&k.SASL.OAuth.SecretFile, &k.SASL.OAuth.CAFile, &k.SASL.OAuth.TokenFile,
-	} {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(dir, *path)
-		}
-	}
 }
 
 // variable is ${NAME} or ${NAME:default}; a second $ before it makes it a plain text.
@@ -126,12 +168,17 @@ func expand(v reflect.Value) error {
 			errs = append(errs, expand(v.Index(i)))
 		}
 	case reflect.Map:
+		if v.IsNil() {
+			return nil
+		}
+		expanded := reflect.MakeMap(v.Type()) // another one: the section may be expanded again
 		for _, key := range v.MapKeys() {
 			value := reflect.New(v.Type().Elem()).Elem()
 			value.Set(v.MapIndex(key))
 			errs = append(errs, expand(value))
-			v.SetMapIndex(key, value)
+			expanded.SetMapIndex(key, value)
 		}
+		v.Set(expanded)
 	default:
 	}
 	return errors.Join(errs...)

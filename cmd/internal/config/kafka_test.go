@@ -56,7 +56,11 @@ kafka:
 		}
 	}
 	whole("kafka", reflect.ValueOf(file.Kafka))
-	o := file.Kafka.options("member")
+	ready, err := file.Kafka.ready()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := ready.options("member")
 	whole("tls", reflect.ValueOf(*o.TLS))
 	whole("sasl", reflect.ValueOf(*o.SASL))
 	a := o.SASL.OAuth
@@ -73,8 +77,9 @@ kafka:
 	}
 }
 
-// TestKafkaSwitches: TLS is on if any of its keys is set, or if the config says so; a login is on
-// if any of its keys is set.
+// TestKafkaSwitches: TLS is on if its section is there, unless the config says otherwise, and a
+// login is on if its section is there. Nothing in them, such as a variable that is empty, turns them
+// off.
 func TestKafkaSwitches(t *testing.T) {
 	for text, want := range map[string]string{
 		"group: g": "", "kafka: {rack: a}": "",
@@ -82,15 +87,69 @@ func TestKafkaSwitches(t *testing.T) {
 		"kafka: {tls: {ca_file: ca}}":                 "TLS",
 		"kafka: {tls: {insecure_skip_verify: true}}":  "TLS",
 		"kafka: {tls: {enabled: false, ca_file: ca}}": "",
+		"kafka: {tls: {enabled: false, ca_file: ''}}": "",
+		"kafka: {tls: {}}":                            "TLS",
+		"kafka: {tls: }":                              "TLS",
+		"kafka: {tls: {insecure_skip_verify: false}}": "TLS",
+		"kafka: {tls: {server_name: ''}}":             "TLS",
+		"kafka: {<<: {tls: {}}}":                      "TLS",
 		"kafka: {sasl: {username: u}}":                "SASL",
+		"kafka: {sasl: {username: ''}}":               "SASL",
+		"kafka: {sasl: }":                             "SASL",
 	} {
 		file, _, err := readText(t, text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := file.Kafka.options("")
+		ready, err := file.Kafka.ready()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := ready.options("")
 		if (o.TLS != nil) != (want == "TLS") || (o.SASL != nil) != (want == "SASL") {
 			t.Errorf("%s: %+v", text, o)
+		}
+	}
+}
+
+// TestEmptyPaths: a path that was written and is empty is an error, not a setting less.
+func TestEmptyPaths(t *testing.T) {
+	for text, key := range map[string]string{
+		"tls: {ca_file: '${GEODITHER_TEST_NONE:}'}":        "tls.ca_file",
+		"tls: {enabled: true, cert_file: '', key_file: a}": "tls.cert_file",
+		"tls: {key_file: }":                                "tls.key_file",
+		"sasl: {password_file: '${GEODITHER_TEST_NONE:}'}": "sasl.password_file",
+		"sasl: {oauthbearer: {ca_file: ''}}":               "sasl.oauthbearer.ca_file",
+		"sasl: {oauthbearer: {token_file: ''}}":            "sasl.oauthbearer.token_file",
+		"sasl: {oauthbearer: {client_secret_file: ''}}":    "sasl.oauthbearer.client_secret_file",
+	} {
+		file, _, err := readText(t, "kafka: {"+text+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Connection(); err == nil ||
+			!strings.Contains(err.Error(), "kafka."+key+" is empty: name a file") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestKafkaVariables: a command that connects to nothing needs no variable of the section kafka,
+// and one that connects does, each time that it does.
+func TestKafkaVariables(t *testing.T) {
+	file, _, err := readText(t, "kafka: {sasl: {mechanism: PLAIN, username: u, "+
+		"allow_plaintext: true, password: '${GEODITHER_TEST_LATE}'}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Connection(); err == nil ||
+		!strings.Contains(err.Error(), "no variable GEODITHER_TEST_LATE:") {
+		t.Errorf("without the variable: %v", err)
+	}
+	t.Setenv("GEODITHER_TEST_LATE", "p")
+	for range 2 {
+		if _, err := file.Connection(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -138,6 +197,10 @@ kafka:
 	if err != nil {
 		t.Fatal(err)
 	}
+	kafka, err := file.Kafka.ready()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, got := range map[string][2]string{
 		"in a list":  {strings.Join(file.Brokers, " "), "one:9092 two:9092"},
 		"as it is":   {file.Group, "x-a: [b}\n# \"c\" ${GEODITHER_TEST_EMPTY}-y"},
@@ -145,15 +208,17 @@ kafka:
 		"in a path":  {file.StateDir, filepath.Join(dir, "state")},
 		"escaped":    {file.Topics.Raw, "${GEODITHER_TEST_BROKER} $5"},
 		"empty":      {file.Topics.Sanitized, ""},
-		"in a map":   {file.Kafka.SASL.OAuth.Extensions["a"], "one:9092"},
-		"in secrets": {file.Kafka.SASL.Password(), "one:9092"},
+		"in a map":   {kafka.SASL.OAuth.Extensions["a"], "one:9092"},
+		"in secrets": {kafka.SASL.Password(), "one:9092"},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: %q, want %q", name, got[0], got[1])
 		}
 	}
-	_, _, err = readText(t, "group: ${GEODITHER_TEST_NONE}\nkafka: {sasl: {password: "+
-		"'${GEODITHER_TEST_NONE_EITHER}'}}")
+	if got := file.Kafka.SASL.OAuth.Extensions["a"]; got != "${GEODITHER_TEST_BROKER}" {
+		t.Errorf("what was read is changed to %q", got)
+	}
+	_, _, err = readText(t, "group: ${GEODITHER_TEST_NONE}\nmodel: ${GEODITHER_TEST_NONE_EITHER}")
 	if err == nil || !strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE:") ||
 		!strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE_EITHER:") {
 		t.Errorf("variables that are not there: %v", err)

@@ -164,6 +164,9 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 			found, level = true, Warning // for those that do not
 		}
 	}
+	if advice := d.o.Connection.Insecure(); advice != "" {
+		d.add("broker", Warning, "%s", advice)
+	}
 	for i, broker := range d.o.Brokers {
 		if errs[i] == nil {
 			d.add("broker", OK, "%s answers", broker)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func New(o Options) (*Connection, error) {
 	}
 	if o.SASL != nil {
 		var err error
-		c.login, err = newLogin(*o.SASL, o.TLS != nil)
+		c.login, err = newLogin(*o.SASL, o.TLS)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -101,19 +102,42 @@ func (c *Connection) Client(brokers []string) *kafka.Client {
 // NewClient is Client of a connection in plain text, without a login.
 func NewClient(brokers []string) *kafka.Client { return (*Connection)(nil).Client(brokers) }
 
-// Log begins to log what an operator has to know of the connection: now that the brokers'
-// certificates are not checked, and from now on that brokers hold this client up.
+// Log begins to log what an operator has to know of the connection: now its protocol, and from now
+// on that brokers hold this client up.
 func (c *Connection) Log(log *slog.Logger) {
+	log.Info("connecting to Kafka", "protocol", c.Protocol())
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = log
-	if c.tls != nil && c.tls.InsecureSkipVerify {
-		log.Warn("kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so " +
-			"anybody on the way can read and change everything: name a ca_file instead")
+	if advice := c.Insecure(); advice != "" {
+		log.Warn("brokers are not told from impostors", "advice", advice)
 	}
+}
+
+// Protocol is Kafka's name of what the connection speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or
+// SASL_SSL.
+func (c *Connection) Protocol() string {
+	switch {
+	case c == nil || c.tls == nil && c.login == nil:
+		return "PLAINTEXT"
+	case c.login == nil:
+		return "SSL"
+	case c.tls == nil:
+		return "SASL_PLAINTEXT"
+	}
+	return "SASL_SSL"
+}
+
+// Insecure says what is wrong if the connection takes any certificate, and is empty otherwise.
+func (c *Connection) Insecure() string {
+	if c == nil || c.tls == nil || !c.tls.InsecureSkipVerify {
+		return ""
+	}
+	return "kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so anybody " +
+		"on the way can read and change everything: name a ca_file instead"
 }
 
 // throttleGap is the least time between two lines about throttling.
@@ -138,8 +162,14 @@ func (c *Connection) throttled(api protocol.ApiKey, held time.Duration) {
 const patience = 5 * time.Second
 
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
-// Requests that follow wait longer for brokers that are away, because they were there.
-func (c *Connection) Connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
+// Requests that follow wait longer for brokers that are away, because they were there. It warns of
+// a connection that takes any certificate.
+func (c *Connection) Connect(ctx context.Context, brokers []string, warnings io.Writer) (
+	*kafka.Client, error,
+) {
+	if advice := c.Insecure(); advice != "" {
+		fmt.Fprintf(warnings, "warning: %s\n", advice)
+	}
 	return c.connect(ctx, brokers, patience)
 }
 
@@ -160,8 +190,8 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 }
 
 // Refused asks the brokers once, and returns an error only if they prove that they refuse this
-// client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error code
-// of the login. Brokers that are away or close the connection are no error: whoever goes on waits
+// client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error
+// code of the login. Brokers that are away or close the connection are no error: whoever goes on waits
 // for them.
 func (c *Connection) Refused(ctx context.Context, brokers []string) error {
 	_, err := c.connect(ctx, brokers, patience)

@@ -3,6 +3,7 @@ package kafkaconn
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer/wire"
@@ -18,11 +20,12 @@ import (
 // TestConnect: the error names a broker that does not answer, and what to do.
 func TestConnect(t *testing.T) {
 	if _, err := (*Connection)(nil).Connect(t.Context(),
-		nil); !errors.As(err, new(cli.UsageError)) {
+		nil, io.Discard); !errors.As(err, new(cli.UsageError)) {
 		t.Errorf("no brokers: %v", err)
 	}
 	const hint = "127.0.0.1:1: is Kafka running there?"
-	if _, err := (*Connection)(nil).Connect(t.Context(), []string{"127.0.0.1:1"}); err == nil ||
+	if _, err := (*Connection)(nil).Connect(t.Context(), []string{"127.0.0.1:1"},
+		io.Discard); err == nil ||
 		!strings.Contains(err.Error(), hint) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -65,5 +68,34 @@ func TestLog(t *testing.T) {
 			t.Errorf("%q is said %d times, want %d:\n%s", words, got, times, text)
 		}
 	}
-	(*Connection)(nil).Log(slog.Default()) // a connection in plain text has nothing to say
+}
+
+// TestProtocol: the log says at the start how far the connection is protected, in Kafka's words,
+// and a command for a person warns of one that takes any certificate.
+func TestProtocol(t *testing.T) {
+	login := &SASL{
+		Mechanism: Plain, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
+	}
+	for want, o := range map[string]Options{
+		"PLAINTEXT": {}, "SSL": {TLS: &TLS{}}, "SASL_PLAINTEXT": {SASL: login},
+		"SASL_SSL": {TLS: &TLS{}, SASL: login},
+	} {
+		c, _ := connection(t, o)
+		var told bytes.Buffer
+		c.Log(slog.New(slog.NewTextHandler(&told, nil)))
+		if !strings.Contains(told.String(), "protocol="+want+"\n") || c.Insecure() != "" {
+			t.Errorf("%s: %s%s", want, &told, c.Insecure())
+		}
+	}
+	if got := (*Connection)(nil).Protocol(); got != "PLAINTEXT" {
+		t.Errorf("no connection: %s", got)
+	}
+	a := newAuthority(t)
+	_, brokers := cluster(t, kfake.TLS(a.server("broker", nil)))
+	c, _ := connection(t, Options{TLS: &TLS{InsecureSkipVerify: true}})
+	var told bytes.Buffer
+	if _, err := c.Connect(t.Context(), brokers, &told); err != nil ||
+		!strings.Contains(told.String(), "certificates are not checked") {
+		t.Errorf("%v, and the warning is %q", err, &told)
+	}
 }

@@ -37,8 +37,8 @@ type SASL struct {
 	// PasswordFile has the password, and is read for each login. It takes the place of Password.
 	PasswordFile string
 	OAuth        OAuth // for OAUTHBEARER
-	// AllowPlaintext lets PLAIN and OAUTHBEARER send a password or a token without TLS, and a
-	// client secret to a token endpoint over http.
+	// AllowPlaintext permits a login without TLS, one of PLAIN and OAUTHBEARER to a broker whose
+	// certificate is not checked, and sending a client secret to a token endpoint over http.
 	AllowPlaintext bool
 }
 
@@ -49,19 +49,27 @@ type login struct {
 }
 
 // newLogin checks the settings, and that their files can be read. It asks no token endpoint.
-func newLogin(s SASL, encrypted bool) (*login, error) {
+func newLogin(s SASL, t *TLS) (*login, error) {
 	l := &login{sasl: s}
 	const section = "kafka.sasl"
 	if !slices.Contains(mechanisms, s.Mechanism) {
 		return nil, fmt.Errorf("%s.mechanism %q is unknown: choose %s", section, s.Mechanism,
 			strings.Join(mechanisms, ", "))
 	}
-	if s.Mechanism == Plain || s.Mechanism == OAuthBearer {
-		if !encrypted && !s.AllowPlaintext {
-			return nil, fmt.Errorf(
-				"%s: %s would send its secret over the network in plain text: set kafka.tls, or "+
-					"sasl.allow_plaintext: true if the network is your own", section, s.Mechanism)
-		}
+	const permit = "sasl.allow_plaintext: true if the network is your own"
+	reveals := s.Mechanism == Plain || s.Mechanism == OAuthBearer
+	switch {
+	case s.AllowPlaintext:
+	case t == nil && reveals:
+		return nil, fmt.Errorf("%s: %s would send its secret over the network in plain text: set "+
+			"kafka.tls, or %s", section, s.Mechanism, permit)
+	case t == nil:
+		return nil, fmt.Errorf("%s: without TLS whoever listens can try passwords on a login of %s, "+
+			"and reads all records: set kafka.tls, or %s", section, s.Mechanism, permit)
+	case t.InsecureSkipVerify && reveals:
+		return nil, fmt.Errorf("%s: %s would give its secret to anybody who answers, because of "+
+			"kafka.tls.insecure_skip_verify: name a ca_file instead, or set %s", section,
+			s.Mechanism, permit)
 	}
 	if s.Mechanism == OAuthBearer {
 		if s.Username != "" || s.Password != nil || s.PasswordFile != "" {

@@ -2,6 +2,7 @@ package kafkaconn
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -45,7 +46,7 @@ func TestLogin(t *testing.T) {
 		} {
 			s.Mechanism, s.Username = mechanism, "u"
 			conn, _ := connection(t, Options{TLS: a.trusting(), SASL: &s})
-			client, err := conn.Connect(t.Context(), brokers)
+			client, err := conn.Connect(t.Context(), brokers, io.Discard)
 			if err != nil {
 				t.Errorf("%s, password from the %s: %v", mechanism, name, err)
 				continue
@@ -75,7 +76,10 @@ func TestLoginRefused(t *testing.T) {
 			return brokers[0]
 		}
 	}
-	login := SASL{Mechanism: ScramSHA512, Username: "fleet", Password: NewSecret("wrong")}
+	login := SASL{
+		Mechanism: ScramSHA512, Username: "fleet", Password: NewSecret("wrong"),
+		AllowPlaintext: true,
+	}
 	for name, c := range map[string]struct {
 		broker func(*testing.T) string
 		sasl   *SASL
@@ -145,7 +149,7 @@ func TestLoginRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			broker := c.broker(t)
 			conn, _ := connection(t, Options{SASL: c.sasl})
-			_, err := conn.Connect(t.Context(), []string{broker})
+			_, err := conn.Connect(t.Context(), []string{broker}, io.Discard)
 			mustRefuse(t, err, append(c.words, broker)...)
 			if strings.Contains(err.Error(), "wrong") {
 				t.Errorf("the error has the password: %v", err)
@@ -160,8 +164,8 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// TestClosedIsWaitedFor: a port that takes connections and closes them, as those of proxies in front
-// of a broker that is starting do, proves nothing, whatever the settings are. A person hears what
+// TestClosedIsWaitedFor: a port that takes connections and closes them, as those of proxies in
+// front of a broker that is starting do, proves nothing, whatever the settings are. A person hears what
 // may be wrong.
 func TestClosedIsWaitedFor(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +194,7 @@ func TestClosedIsWaitedFor(t *testing.T) {
 		if err := c.Refused(t.Context(), broker); err != nil {
 			t.Errorf("%s: a service would end: %v", name, err)
 		}
-		_, err := c.Connect(t.Context(), broker)
+		_, err := c.Connect(t.Context(), broker, io.Discard)
 		mustRefuse(t, err, "closed the connection", "if this goes on", broker[0])
 	}
 }
@@ -313,7 +317,9 @@ func TestLoginAgainUnderKafkaGo(t *testing.T) {
 	c, brokers := cluster(t, kfake.EnableSASL(), kfake.Superuser(ScramSHA256, "u", "p"),
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "60000"}))
 	conn, clock := connection(t, Options{
-		SASL: &SASL{Mechanism: ScramSHA256, Username: "u", Password: NewSecret("p")},
+		SASL: &SASL{
+			Mechanism: ScramSHA256, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
+		},
 	})
 	var dials, logins atomic.Int32
 	c.ControlKey(int16(kmsg.SASLHandshake), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -341,7 +347,13 @@ func TestLoginAgainUnderKafkaGo(t *testing.T) {
 
 // TestSASLOptions: settings that cannot work are errors at the start.
 func TestSASLOptions(t *testing.T) {
-	tls := &TLS{InsecureSkipVerify: true}
+	tls, gullible := &TLS{}, &TLS{InsecureSkipVerify: true}
+	plain := SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p")}
+	scram := SASL{Mechanism: ScramSHA256, Username: "u", Password: NewSecret("p")}
+	allowed := func(s SASL) *SASL {
+		s.AllowPlaintext = true
+		return &s
+	}
 	good := OAuth{
 		TokenEndpointURL: "https://idp.example/token", ClientID: "c", ClientSecret: NewSecret("s"),
 	}
@@ -355,18 +367,15 @@ func TestSASLOptions(t *testing.T) {
 		sasl *SASL
 		want string // "": none
 	}{
-		"PLAIN": {
-			tls, &SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p")}, "",
-		},
-		"PLAIN, allowed": {
-			nil,
-			&SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p"), AllowPlaintext: true},
-			"",
-		},
-		"SCRAM in plain text": {
-			nil, &SASL{Mechanism: ScramSHA256, Username: "u", Password: NewSecret("p")}, "",
-		},
-		"OAUTHBEARER": {tls, but(func(*OAuth) {}), ""},
+		"PLAIN":                        {tls, &plain, ""},
+		"PLAIN, allowed":               {nil, allowed(plain), ""},
+		"PLAIN to anybody, allowed":    {gullible, allowed(plain), ""},
+		"PLAIN to anybody":             {gullible, &plain, "because of kafka.tls.insecure_skip"},
+		"a token to anybody":           {gullible, but(func(*OAuth) {}), "allow_plaintext"},
+		"SCRAM to anybody":             {gullible, &scram, ""},
+		"SCRAM in plain text":          {nil, &scram, "sasl.allow_plaintext: true"},
+		"SCRAM in plain text, allowed": {nil, allowed(scram), ""},
+		"OAUTHBEARER":                  {tls, but(func(*OAuth) {}), ""},
 		"a token file": {tls, &SASL{
 			Mechanism: OAuthBearer,
 			OAuth: OAuth{
@@ -378,8 +387,7 @@ func TestSASLOptions(t *testing.T) {
 		},
 		"lower case": {tls, &SASL{Mechanism: "scram-sha-256"}, "is unknown: choose"},
 		"PLAIN in plain text": {
-			nil, &SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p")},
-			"sasl.allow_plaintext: true",
+			nil, &plain, "sasl.allow_plaintext: true",
 		},
 		"a token in plain text": {nil, but(func(*OAuth) {}), "set kafka.tls"},
 		"no user": {

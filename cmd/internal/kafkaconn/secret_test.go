@@ -69,7 +69,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	for _, s := range []SASL{
 		plainLogin, bearerLogin,
 		{Mechanism: Plain, Username: "u", PasswordFile: file(t, password), AllowPlaintext: true},
-		{Mechanism: ScramSHA256, Username: "u", Password: NewSecret(password)},
+		{Mechanism: ScramSHA256, AllowPlaintext: true, Username: "u", Password: NewSecret(password)},
 		{Mechanism: OAuthBearer, AllowPlaintext: true, OAuth: OAuth{TokenFile: tokenFile}},
 	} {
 		conn, _ := connection(t, Options{SASL: &s})
@@ -90,7 +90,10 @@ func TestSecretsAreNotTold(t *testing.T) {
 			Mechanism: Plain, Username: "u", Password: NewSecret(password),
 			PasswordFile: file(t, password),
 		},
-		{Mechanism: ScramSHA256, Username: "u", Password: NewSecret(password + "\x00")},
+		{
+			Mechanism: ScramSHA256, AllowPlaintext: true, Username: "u",
+			Password: NewSecret(password + "\x00"),
+		},
 		{
 			Mechanism: OAuthBearer,
 			OAuth:     OAuth{TokenEndpointURL: "https://c:" + clientSecret + "@idp.example/"},

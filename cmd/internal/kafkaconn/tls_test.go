@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, brokers := cluster(t, kfake.TLS(c.server))
 			conn, _ := connection(t, Options{TLS: c.client})
-			if _, err := conn.Connect(t.Context(), brokers); err != nil {
+			if _, err := conn.Connect(t.Context(), brokers, io.Discard); err != nil {
 				t.Error(err)
 			}
 		})
@@ -136,7 +137,7 @@ func TestTLSRefused(t *testing.T) {
 				// the test's broker waits for more of a request
 				conn.handshake = 50 * time.Millisecond
 			}
-			_, err := conn.Connect(t.Context(), brokers)
+			_, err := conn.Connect(t.Context(), brokers, io.Discard)
 			mustRefuse(t, err, append(c.words, brokers[0])...)
 			if wire.NeverSent(err) != (c.client != nil) {
 				t.Errorf("never sent is %t: %v", wire.NeverSent(err), err)

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -212,9 +213,9 @@ func TestSecuredRefused(t *testing.T) {
 		},
 	} {
 		connection := s.connection(c.options)
-		_, err := connection.Connect(s.Context(), c.brokers)
+		_, err := connection.Connect(s.Context(), c.brokers, io.Discard)
 		for try := 0; try < 3 && wire.RanOut(err); try++ { // a machine at its limits
-			_, err = connection.Connect(s.Context(), c.brokers)
+			_, err = connection.Connect(s.Context(), c.brokers, io.Discard)
 		}
 		switch {
 		case c.words == "" && err != nil:
@@ -244,7 +245,7 @@ func TestSecuredRotation(t *testing.T) {
 	settings.CertFile, settings.KeyFile = filepath.Join(dir, "tls.crt"),
 		filepath.Join(dir, "tls.key")
 	c := s.connection(kafkaconn.Options{TLS: settings})
-	connect := func() error { _, err := c.Connect(s.Context(), s.ssl); return err }
+	connect := func() error { _, err := c.Connect(s.Context(), s.ssl, io.Discard); return err }
 	s.ok(connect())
 	replace("tls.crt", "other.crt")
 	if err := connect(); err == nil || !strings.Contains(err.Error(), "are no pair") {
