@@ -292,8 +292,8 @@ func TestNoBroker(t *testing.T) {
 // waitsForKafka is what a service logs while there is no broker that it can use.
 const waitsForKafka = "waiting for Kafka and its topics"
 
-// TestNoBrokerForRun: a service waits at a port that takes connections and closes them, as a proxy's
-// in front of a broker that is starting does, and its log says what may be wrong.
+// TestNoBrokerForRun: a service waits at a port that takes connections and closes them, as a
+// proxy's in front of a broker that is starting does, and its log says what may be wrong.
 func TestNoBrokerForRun(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -60,8 +60,8 @@ key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.bud
 				return config.Error(path, err)
 			}
 			options.Connection.Log(options.Logger)
-			// Only a proven refusal ends the start. Later a broker that refuses the service is waited
-			// for, as one that is away is.
+			// Only a proven refusal ends the start. Later a broker that refuses the service is
+			// waited for, as one that is away is.
 			if err := options.Connection.Refused(cmd.Context(), options.Brokers); err != nil {
 				return err
 			}

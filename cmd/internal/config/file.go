@@ -152,6 +152,20 @@ func read(path string) (File, error) {
 	return file, err
 }
 
+// writtenKeys returns the keys of a section and of those below it, joined by points.
+func writtenKeys(section map[string]any) map[string]bool {
+	keys := map[string]bool{}
+	for key, value := range section {
+		keys[key] = true
+		if below, ok := value.(map[string]any); ok {
+			for name := range writtenKeys(below) {
+				keys[key+"."+name] = true
+			}
+		}
+	}
+	return keys
+}
+
 var (
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type .*`)
 	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")

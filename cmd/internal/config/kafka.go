@@ -92,20 +92,6 @@ func (k *Kafka) paths() map[string]*string {
 	}
 }
 
-// writtenKeys returns the keys of a section and of those below it, joined by points.
-func writtenKeys(section map[string]any) map[string]bool {
-	keys := map[string]bool{}
-	for key, value := range section {
-		keys[key] = true
-		if below, ok := value.(map[string]any); ok {
-			for name := range writtenKeys(below) {
-				keys[key+"."+name] = true
-			}
-		}
-	}
-	return keys
-}
-
 // options returns the settings of a section that is ready. A section tls or sasl that is written
 // counts, whatever is in it: an empty variable must not turn it off. The member is the service's
 // instance_id, if it has one: the client id tells instances apart.

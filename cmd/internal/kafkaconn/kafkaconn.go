@@ -191,8 +191,8 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 
 // Refused asks the brokers once, and returns an error only if they prove that they refuse this
 // client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error
-// code of the login. Brokers that are away or close the connection are no error: whoever goes on waits
-// for them.
+// code of the login. Brokers that are away or close the connection are no error: whoever goes on
+// waits for them.
 func (c *Connection) Refused(ctx context.Context, brokers []string) error {
 	_, err := c.connect(ctx, brokers, patience)
 	var link *wire.LinkError

@@ -165,8 +165,8 @@ func TestLoginRefused(t *testing.T) {
 }
 
 // TestClosedIsWaitedFor: a port that takes connections and closes them, as those of proxies in
-// front of a broker that is starting do, proves nothing, whatever the settings are. A person hears what
-// may be wrong.
+// front of a broker that is starting do, proves nothing, whatever the settings are. A
+// person hears what may be wrong.
 func TestClosedIsWaitedFor(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
