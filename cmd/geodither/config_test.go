@@ -245,7 +245,8 @@ func TestWrongConfig(t *testing.T) {
 		},
 		{
 			"radius of a codebook", "mechanism: laplace, inference: paper",
-			"mechanism: codebook", []string{"min radius", "codebook", "location set"},
+			"mechanism: codebook",
+			[]string{"min radius", "codebook", "location set"},
 		},
 		{
 			"inference of a codebook", "mechanism: laplace", "mechanism: codebook",

@@ -42,7 +42,7 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"rum"}, []string{`"rum" is no command`, "did you mean run?"}},
 		{[]string{"model", "inspekt"}, []string{"geodither model", "did you mean inspect?"}},
 		{[]string{"key", "make"}, []string{`"make" is no command of geodither key`}},
-		{[]string{"rnu", "-c", "f"}, []string{`"rnu" is no command of geodither; did you mean run?`}},
+		{[]string{"rnu", "-c", "f"}, []string{`"rnu" is no command`, "did you mean run?"}},
 		{[]string{"--bogus"}, []string{"unknown flag: --bogus"}},
 		{[]string{"demo", "--bogus"}, []string{"unknown flag: --bogus", "geodither demo --help"}},
 		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},

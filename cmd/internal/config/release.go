@@ -37,12 +37,15 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 			Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: c.Budget.Spent,
 		},
 	}
+	if c.Epsilon != nil {
+		o.Epsilon = *c.Epsilon
+	}
 	// ε decides what a release reveals: it has no default, and neither has δ.
 	if c.Epsilon == nil || c.Delta == nil {
 		return o, errors.New("set epsilon and delta; neither has a default. " +
 			`"geodither model inspect --epsilon E --delta D MODEL" says what error to expect`)
 	}
-	o.Epsilon, o.Delta = *c.Epsilon, *c.Delta
+	o.Delta = *c.Delta
 	var errs [5]error
 	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
@@ -61,6 +64,8 @@ func (c Release) unproved() (what, why string) {
 	const noProof = "no proof covers it, so the published values may reveal more than ε. It is " +
 		"for experiments"
 	switch {
+	case law.Options{Name: c.Mechanism}.Validate() != nil:
+		return "", "" // an unknown one: its own error says so
 	case !law.Options{Name: c.Mechanism}.Exact():
 		return "mechanism " + c.Mechanism, noProof
 	case c.Mechanism == law.Codebook:

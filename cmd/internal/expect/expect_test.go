@@ -185,8 +185,10 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	o := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, Delta: .01}
 	x := expected(t, o, Options{Tracks: 10, Steps: 20, Seed: 7})
 	text := x.Summary().String()
-	for _, words := range []string{"expected error with codebook", "without influence on releases",
-		"different code points", "vote alike"} {
+	for _, words := range []string{
+		"expected error with codebook", "without influence on releases",
+		"different code points", "vote alike",
+	} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
