@@ -26,7 +26,8 @@ func TestCanarySecrets(t *testing.T) {
 	write(t, dir, "tokens", token+"\n"+token)
 	login := func(settings string) string { return "{sasl: {" + settings + "}}" }
 	bearer := func(settings string) string {
-		return login("mechanism: OAUTHBEARER, allow_plaintext: true, oauthbearer: {" + settings + "}")
+		return login("mechanism: OAUTHBEARER, allow_plaintext: true, " +
+			"oauthbearer: {" + settings + "}")
 	}
 	const user = "mechanism: PLAIN, username: u, "
 	for name, kafka := range map[string]string{
