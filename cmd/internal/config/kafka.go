@@ -71,8 +71,10 @@ func (k Kafka) ready() (Kafka, error) {
 	off := k.TLS.Enabled != nil && !*k.TLS.Enabled
 	for _, key := range slices.Sorted(maps.Keys(paths)) {
 		path := paths[key]
-		if *path == "" && k.written[key] && !(off && strings.HasPrefix(key, "tls.")) {
-			errs = append(errs, fmt.Errorf("kafka.%s is empty: name a file, or remove the key", key))
+		idle := off && strings.HasPrefix(key, "tls.")
+		if *path == "" && k.written[key] && !idle {
+			errs = append(errs,
+				fmt.Errorf("kafka.%s is empty: name a file, or remove the key", key))
 		}
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(k.dir, *path)

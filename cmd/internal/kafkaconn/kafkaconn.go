@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -79,24 +80,22 @@ func (c *Connection) renewed(broker string, lifetime time.Duration) {
 	}
 }
 
-// Client returns a client of brokers given as host:port. It connects to nothing before it is used.
+// Client returns a client of brokers given as host:port. It connects to nothing before it is used,
+// and its connections are closed once nobody can use it any more: kafka-go asks for metadata every
+// MetadataTTL until then.
 func (c *Connection) Client(brokers []string) *kafka.Client {
 	if c == nil {
 		c = newConnection(Options{})
 	}
-	return &kafka.Client{
-		Addr: kafka.TCP(brokers...),
-		Transport: &wire.Transport{
-			Transport: &kafka.Transport{
-				ClientID:    c.clientID,
-				Dial:        c.dial,
-				DialTimeout: 5 * time.Second,
-				MetadataTTL: time.Second, // how long a new topic or a moved leader goes unnoticed
-			},
-			Rack:      c.rack,
-			Throttled: c.throttled,
-		},
+	pools := &kafka.Transport{
+		ClientID:    c.clientID,
+		Dial:        c.dial,
+		DialTimeout: 5 * time.Second,
+		MetadataTTL: time.Second, // how long a new topic or a moved leader goes unnoticed
 	}
+	transport := &wire.Transport{Transport: pools, Rack: c.rack, Throttled: c.throttled}
+	runtime.AddCleanup(transport, (*kafka.Transport).CloseIdleConnections, pools)
+	return &kafka.Client{Addr: kafka.TCP(brokers...), Transport: transport}
 }
 
 // NewClient is Client of a connection in plain text, without a login.
@@ -136,8 +135,8 @@ func (c *Connection) Insecure() string {
 	if c == nil || c.tls == nil || !c.tls.InsecureSkipVerify {
 		return ""
 	}
-	return "kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so anybody " +
-		"on the way can read and change everything: name a ca_file instead"
+	return "kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so " +
+		"anybody on the way can read and change everything: name a ca_file instead"
 }
 
 // throttleGap is the least time between two lines about throttling.
@@ -177,8 +176,8 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 	*kafka.Client, error,
 ) {
 	if len(brokers) == 0 {
-		return nil, cli.Usagef("no broker is named: want HOST:PORT,... in --brokers, or in brokers of " +
-			"the config")
+		return nil, cli.Usagef("no broker is named: want HOST:PORT,... in --brokers, or in " +
+			"brokers of the config")
 	}
 	client := c.Client(brokers)
 	err := admin.Ping(ctx, client, wire.Options{RequestTimeout: patience})

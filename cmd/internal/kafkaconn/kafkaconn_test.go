@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,35 @@ func TestProtocol(t *testing.T) {
 		!strings.Contains(told.String(), "certificates are not checked") {
 		t.Errorf("%v, and the warning is %q", err, &told)
 	}
+}
+
+// TestDroppedClientCloses: what kafka-go runs for a client ends once nobody can use the client.
+func TestDroppedClientCloses(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	client, err := (*Connection)(nil).Connect(t.Context(), cluster.ListenAddrs(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if watching() == 0 {
+		t.Fatal("a client in use has no goroutine that looks for brokers: this test sees nothing")
+	}
+	runtime.KeepAlive(client)
+	client = nil
+	for deadline := time.Now().Add(time.Minute); watching() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nobody has the client, and brokers are still looked for")
+		}
+		runtime.GC()
+	}
+}
+
+// watching counts the goroutines in which kafka-go looks for brokers.
+func watching() int {
+	stacks := make([]byte, 1<<22)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	return bytes.Count(stacks, []byte("kafka-go.(*connPool).discover("))
 }

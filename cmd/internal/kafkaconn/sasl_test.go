@@ -90,12 +90,14 @@ func TestLoginRefused(t *testing.T) {
 			scripted(kafka.SASLAuthenticationFailed, "Authentication failed during "+
 				"authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512"),
 			&login,
-			[]string{`refuses user "fleet"`, "kafka.sasl.username", "invalid credentials"}, false,
+			[]string{`refuses user "fleet"`, "kafka.sasl.username", "invalid credentials"},
+			false,
 		},
 		"words that repeat the password": {
 			scripted(kafka.SASLAuthenticationFailed, "no such password: wrong"),
 			&login,
-			[]string{"no such password: [redacted]"}, false,
+			[]string{"no such password: [redacted]"},
+			false,
 		},
 		"a closed connection": {
 			faked(kfake.EnableSASL(), kfake.Superuser(ScramSHA512, "fleet", "right")),
@@ -122,7 +124,8 @@ func TestLoginRefused(t *testing.T) {
 				return brokers[0]
 			},
 			&login,
-			[]string{"does not offer kafka.sasl.mechanism SCRAM-SHA-512: choose one of PLAIN"}, false,
+			[]string{"does not offer kafka.sasl.mechanism SCRAM-SHA-512: choose one of PLAIN"},
+			false,
 		},
 		"a port without a login": {
 			func(t *testing.T) string {
@@ -138,12 +141,14 @@ func TestLoginRefused(t *testing.T) {
 				return brokers[0]
 			},
 			&login,
-			[]string{"asks for no login on this port"}, false,
+			[]string{"asks for no login on this port"},
+			false,
 		},
 		"no login where one is wanted": {
 			faked(kfake.EnableSASL(), kfake.Superuser(Plain, "fleet", "right")),
 			nil,
-			[]string{"closed the connection", "kafka.sasl"}, true,
+			[]string{"closed the connection", "kafka.sasl"},
+			true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,10 @@ func TestSecretsAreNotTold(t *testing.T) {
 	for _, s := range []SASL{
 		plainLogin, bearerLogin,
 		{Mechanism: Plain, Username: "u", PasswordFile: file(t, password), AllowPlaintext: true},
-		{Mechanism: ScramSHA256, AllowPlaintext: true, Username: "u", Password: NewSecret(password)},
+		{
+			Mechanism: ScramSHA256, AllowPlaintext: true, Username: "u",
+			Password: NewSecret(password),
+		},
 		{Mechanism: OAuthBearer, AllowPlaintext: true, OAuth: OAuth{TokenFile: tokenFile}},
 	} {
 		conn, _ := connection(t, Options{SASL: &s})
