@@ -116,7 +116,6 @@ func TestDroppedClientCloses(t *testing.T) {
 		t.Fatal("a client in use has no goroutine that looks for brokers: this test sees nothing")
 	}
 	runtime.KeepAlive(client)
-	client = nil
 	for deadline := time.Now().Add(time.Minute); watching() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nobody has the client, and brokers are still looked for")
