@@ -173,6 +173,8 @@ func TestSecuredRefused(t *testing.T) {
 	self := s.tls()
 	self.CertFile, self.KeyFile = s.path("client.crt"), s.path("client.key")
 	login := s.password(kafkaconn.ScramSHA512)
+	bare := *login
+	bare.AllowPlaintext = true
 	for name, c := range map[string]struct {
 		brokers []string
 		options kafkaconn.Options
@@ -197,7 +199,7 @@ func TestSecuredRefused(t *testing.T) {
 		"no login": {s.sasl, kafkaconn.Options{TLS: s.tls()}, "wants a login; set kafka.sasl"},
 		"no TLS":   {s.sasl, kafkaconn.Options{}, "set kafka.tls"},
 		"no TLS, but a login": {
-			s.sasl, kafkaconn.Options{SASL: login}, "set kafka.tls",
+			s.sasl, kafkaconn.Options{SASL: &bare}, "set kafka.tls",
 		},
 		"no certificate": {
 			s.ssl, kafkaconn.Options{TLS: s.tls()}, "refuses a client without a certificate",
