@@ -52,7 +52,7 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 		}
 	}
-	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] != 6 ||
+	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] < 6 ||
 		found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
 	}
