@@ -42,7 +42,7 @@ func TestStepReleasesTheVote(t *testing.T) {
 	first := map[int]published{}
 	for cell := range grid.Cell(g.Cells()) {
 		out, state := r.release(t, cell)
-		j := q.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), cell)
+		j := q.Sample(onDay(t, streams, r.recorder.day, r.recorder.transcript), q.Vote(cell))
 		if out.Release != q.Place(j) || out.Drift || out.SetSize != size {
 			t.Fatalf("cell %d: %+v, want code point %d at %v and a set of %d", cell, out, j,
 				q.Place(j), size)

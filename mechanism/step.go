@@ -133,13 +133,13 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
 	day := dayOf(in.Step, s.stepMS)
 	if s.codebook != nil {
-		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook,
-			s.codebook.Vote(in.Cell))
+		own := s.codebook.Vote(in.Cell)
+		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook, own)
 		source, err := s.streams.On(day, facts)
 		if err != nil {
 			return grid.Point{}, false, err
 		}
-		return s.codebook.Place(s.codebook.Sample(source, in.Cell)), false, nil
+		return s.codebook.Place(s.codebook.Sample(source, own)), false, nil
 	}
 	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
 	facts := s.transcript.complete(in.User, in.Step, number, s.set.Cells, surrogate)

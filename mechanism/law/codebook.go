@@ -52,7 +52,7 @@ const (
 // far ones, so which mechanism is better depends on what is to stay hidden.
 //
 // A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
-// the cell that Vote and Sample are given is public.
+// the cell that Vote is given, and its vote, is public.
 type Quantizer struct {
 	grid  *grid.Grid
 	other uint64  // T
@@ -311,18 +311,13 @@ func (q *Quantizer) nearest(column int64) uint8 {
 	return uint8(best)
 }
 
-// Sample draws the index of a release for the cell x. It takes pairs of words until one is below
+// Sample draws the index of a release for a cell that votes for own: own itself if the draw is
+// below 2⁶⁴, else one of the others, T numbers each. It takes pairs of words until one is below
 // 2⁶⁴ + (m-1)·T, two pairs at most on average, and none if there is one code point only.
 //
 // The pair that is kept is uniform below that number, whatever came before it. So how many words
 // were taken is independent of it, and has the same law for every cell.
-func (q *Quantizer) Sample(src noise.Source, x grid.Cell) int {
-	return q.answer(src, q.Vote(x))
-}
-
-// answer draws the index of a release for a cell that votes for own: own itself if the draw is
-// below 2⁶⁴, else one of the others, T numbers each.
-func (q *Quantizer) answer(src noise.Source, own int) int {
+func (q *Quantizer) Sample(src noise.Source, own int) int {
 	others := uint64(len(q.points) - 1)
 	if others == 0 {
 		return own

@@ -23,36 +23,36 @@ import (
 // codebookSampler draws the index of a release.
 type codebookSampler func(q *Quantizer, src noise.Source, x grid.Cell) int
 
-func sampled(q *Quantizer, src noise.Source, x grid.Cell) int { return q.Sample(src, x) }
+func sampled(q *Quantizer, src noise.Source, x grid.Cell) int { return q.Sample(src, q.Vote(x)) }
 
 // samplerFaults are samplers of another law.
 var samplerFaults = map[string]codebookSampler{
 	"two draws, and the own answer if either gives it": func(q *Quantizer, src noise.Source,
 		x grid.Cell,
 	) int {
-		if j := q.Sample(src, x); j == q.Vote(x) {
+		if j := q.Sample(src, q.Vote(x)); j == q.Vote(x) {
 			return j
 		}
-		return q.Sample(src, x)
+		return q.Sample(src, q.Vote(x))
 	},
 	"the own answer among the others too": func(q *Quantizer, src noise.Source, x grid.Cell) int {
-		if j := q.Sample(src, x); j == q.Vote(x) {
+		if j := q.Sample(src, q.Vote(x)); j == q.Vote(x) {
 			return j
 		}
 		return int(noise.Below(src, uint64(len(q.points))))
 	},
 	"the next answer in place of the last": func(q *Quantizer, src noise.Source, x grid.Cell) int {
-		j := q.Sample(src, x)
+		j := q.Sample(src, q.Vote(x))
 		if j == len(q.points)-1 && j != q.Vote(x) {
 			return (j + 1) % len(q.points)
 		}
 		return j
 	},
 	"the vote of the next cell": func(q *Quantizer, src noise.Source, x grid.Cell) int {
-		return q.Sample(src, (x+7)%grid.Cell(q.grid.Cells()))
+		return q.Sample(src, q.Vote((x+7)%grid.Cell(q.grid.Cells())))
 	},
 	"ε a tenth too large": func(q *Quantizer, src noise.Source, x grid.Cell) int {
-		j := q.Sample(src, x)
+		j := q.Sample(src, q.Vote(x))
 		if j != q.Vote(x) && noise.Uniform(src) < .1*-math.Log(float64(q.other)*0x1p-64) {
 			return q.Vote(x)
 		}
@@ -178,7 +178,7 @@ func TestCodebookWords(t *testing.T) {
 		want := -1
 		for _, x := range []grid.Cell{0, 371, 617, 899} {
 			src := &countedSource{Source: streams.Stream([]byte(strconv.Itoa(i)))}
-			q.Sample(src, x)
+			q.Sample(src, q.Vote(x))
 			if want < 0 {
 				want = src.words
 			}

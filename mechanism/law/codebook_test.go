@@ -91,7 +91,7 @@ func drawAt(tb testing.TB, q *Quantizer, own int, u *big.Int) int {
 	tb.Helper()
 	hi, lo := new(big.Int).Rsh(u, 64), new(big.Int).And(u, new(big.Int).SetUint64(math.MaxUint64))
 	s := &script{words: []uint64{lo.Uint64(), hi.Uint64()}, then: &noSource{tb}}
-	j := q.answer(s, own)
+	j := q.Sample(s, own)
 	if len(s.words) > 0 {
 		tb.Fatal("an answer took fewer than two words")
 	}
@@ -458,7 +458,7 @@ func TestSingleCodePoint(t *testing.T) {
 	q := newQuantizer(t, g, 1)
 	q.Prepare([]grid.Cell{7}, []float64{1})
 	for _, x := range testcase.AllCells(g) {
-		if j := q.Sample(&noSource{t}, x); q.Place(j) != g.Centre(7) {
+		if j := q.Sample(&noSource{t}, q.Vote(x)); q.Place(j) != g.Centre(7) {
 			t.Errorf("cell %d released %v", x, q.Place(j))
 		}
 	}
@@ -593,7 +593,7 @@ func BenchmarkCodebook(b *testing.B) {
 		stage("prepare", func() { q.Prepare(d.Cells, d.P) })
 		stage("votes", func() { q.votes = q.Votes(q.votes, d.Cells) })
 		src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
-		stage("draw", func() { q.Sample(src, d.Cells[0]) })
+		stage("draw", func() { q.Sample(src, q.Vote(d.Cells[0])) })
 		var likelihood []float64
 		stage("likelihoods", func() { likelihood = q.Likelihoods(likelihood, 0, d.Cells) })
 	}

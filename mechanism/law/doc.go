@@ -22,7 +22,8 @@
 //	codebook.go             the codebook; sketch chooses how many code points it has
 //	codebook_*.go           candidates for the code points, their gain, the prior in few patches
 //
-// Everything but the argument of Mechanism.Sample and Quantizer.Sample is public. No sum depends on
+// Everything but the last argument of Mechanism.Sample, Quantizer.Vote and Quantizer.Sample is
+// public. No sum depends on
 // the order of a map, and products that are added are rounded first, so the same words give the
 // same release on every architecture.
 //

@@ -88,7 +88,7 @@ func TestCodebookAttack(t *testing.T) {
 		src := noise.NewKeyed(noise.KeyFromSeed(121)).Stream(nil)
 		for range DefaultDraws {
 			place := int(src.Uint64() >> 63)
-			g.guess(place, q.Sample(src, cells[place]))
+			g.guess(place, q.Sample(src, q.Vote(cells[place])))
 		}
 		bound := g.bound()
 		t.Logf("ε = %v, drawn with %v: a bound of %.4f", c.epsilon, c.drawn, bound)
