@@ -108,6 +108,26 @@ func requireOlder(
 	servicetest.RequireSame(t, first.Dead, atwork.Replayed(t, w, plan).Dead)
 }
 
+// released verifies what the service of o published, and replays it: the replay must be
+// identical. It returns the service's answers and the replay's.
+func released(
+	t *testing.T, w *servicetest.World, o service.Options,
+) (first, again servicetest.Answers) {
+	t.Helper()
+	if report := atwork.Verify(t, o); !report.Verified {
+		t.Errorf("%+v", report)
+	}
+	first = w.Answers(t, "first")
+	first.Read(t)
+	plan := atwork.Replay(t, o, replay.Options{Output: "again"})
+	if !plan.Identical {
+		t.Errorf("the replay is another release: %+v", plan.Partitions)
+	}
+	again = atwork.Replayed(t, w, plan)
+	servicetest.RequireSame(t, first.Out, again.Out)
+	return first, again
+}
+
 // TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
 // its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
@@ -121,17 +141,8 @@ func TestBegunUnderAnAdvancedKey(t *testing.T) {
 		n.Epsilon != float64(n.Releases) {
 		t.Fatalf("counted %+v", n)
 	}
-	if report := atwork.Verify(t, o); !report.Verified {
-		t.Errorf("%+v", report)
-	}
-	first := w.Answers(t, "first")
-	first.Read(t)
-	plan := atwork.Replay(t, o, replay.Options{Output: "again"})
-	if !plan.Identical {
-		t.Errorf("the replay is another release: %+v", plan.Partitions)
-	}
-	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
-	servicetest.RequireSame(t, first.Dead, atwork.Replayed(t, w, plan).Dead)
+	first, again := released(t, w, o)
+	servicetest.RequireSame(t, first.Dead, again.Dead)
 	whole := o
 	whole.Key = servicetest.Key
 	requireOlder(t, w, first, whole, "older", refused)
@@ -205,14 +216,5 @@ func TestDroppedOnADestroyedDay(t *testing.T) {
 	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
 		t.Fatalf("counted %+v", n)
 	}
-	if report := atwork.Verify(t, o); !report.Verified {
-		t.Errorf("%+v", report)
-	}
-	first := w.Answers(t, "first")
-	first.Read(t)
-	plan := atwork.Replay(t, o, replay.Options{Output: "again"})
-	if !plan.Identical {
-		t.Errorf("the replay is another release: %+v", plan.Partitions)
-	}
-	servicetest.RequireSame(t, first.Out, atwork.Replayed(t, w, plan).Out)
+	released(t, w, o)
 }
