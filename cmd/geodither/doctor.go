@@ -134,7 +134,7 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	}
 	d.starts(options.Later)
 	d.key(options.Key, file.KeyFile)
-	d.findings = append(d.findings, doctor.ExamineAloud(ctx, options, d.tell)...)
+	d.findings = append(d.findings, doctor.Examine(ctx, options, d.tell)...)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
 	}

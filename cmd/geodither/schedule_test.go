@@ -374,7 +374,7 @@ func diagnosed(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := checkup{findings: doctor.Examine(t.Context(), options)}
+	d := checkup{findings: doctor.Examine(t.Context(), options, nil)}
 	d.starts(options.Later)
 	var b strings.Builder
 	for _, f := range d.findings {

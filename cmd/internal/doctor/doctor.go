@@ -45,13 +45,8 @@ type Finding struct {
 // Examine looks for whatever would keep a service with these options from
 // working, and changes nothing: it makes no topic, joins no group and begins no
 // transaction. What it cannot see are permissions to write, and limits that
-// brokers keep to themselves.
-func Examine(ctx context.Context, o service.Options) []Finding {
-	return ExamineAloud(ctx, o, func(Finding) {})
-}
-
-// ExamineAloud is Examine, and tells each finding as soon as it is known.
-func ExamineAloud(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
+// brokers keep to themselves. A tell that is not nil hears each finding as soon as it is known.
+func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
 	d := &examination{
 		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
 	}
@@ -84,7 +79,9 @@ type examination struct {
 func (d *examination) add(check, level, format string, args ...any) {
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	d.found = append(d.found, f)
-	d.tell(f)
+	if d.tell != nil {
+		d.tell(f)
+	}
 }
 
 // budget says what a user's releases may cost.

@@ -26,25 +26,25 @@ func TestDoctorOtherSettings(t *testing.T) {
 	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
 		func() bool { return published.Read(t) >= w.Fed }, service)
-	if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
 	}
 	other := o
 	other.Release.Epsilon = 2
-	if bad := atwork.Details(doctor.Examine(t.Context(), other),
+	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); !strings.Contains(bad, "changelog") ||
 		!strings.Contains(bad, "accept_settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
 	other.AcceptSettings = true // of a mark that was left; those at work are another matter
-	if bad := atwork.Details(doctor.Examine(t.Context(), other),
+	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); strings.Contains(bad, "changelog") ||
 		!strings.Contains(bad, "release.epsilon") {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
 	service.Stop(t)
-	found := doctor.Examine(t.Context(), other)
+	found := doctor.Examine(t.Context(), other, nil)
 	if bad := atwork.Details(found, doctor.Failure); bad != "" ||
 		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
@@ -125,7 +125,7 @@ func TestDoctorFixes(t *testing.T) {
 		servicetest.OK(t, err)
 		o := atwork.Options(w, "doctor")
 		o.Topics.Raw, o.Input.Outside = raw, c.policy
-		found := doctor.Examine(t.Context(), o)
+		found := doctor.Examine(t.Context(), o, nil)
 		if said := atwork.Details(found, c.level); !strings.Contains(said, c.want) {
 			t.Errorf("%s: no %q in %+v", c.name, c.want, found)
 		}
@@ -138,7 +138,7 @@ func TestDoctorFixes(t *testing.T) {
 // TestDoctorBadOptions goes no further than them.
 func TestDoctorBadOptions(t *testing.T) {
 	o := atwork.Options(servicetest.NewWorld(t, 0), "")
-	if found := doctor.Examine(t.Context(), o); len(found) != 1 ||
+	if found := doctor.Examine(t.Context(), o, nil); len(found) != 1 ||
 		found[0].Level != doctor.Failure || !strings.Contains(found[0].Detail, "group") {
 		t.Errorf("found %+v", found)
 	}
@@ -150,7 +150,7 @@ func TestDoctorDestroyedDays(t *testing.T) {
 	o := atwork.Options(w, "first")
 	w.Feed(t)
 	o.Key = servicetest.NextDay(t)
-	found := atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning)
+	found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Warning)
 	for _, part := range []string{
 		"would be refused: key_destroyed", "was it advanced", o.Key.FirstDay().String(),
 	} {

@@ -158,7 +158,7 @@ func TestLibrdkafkaFeedsATopic(t *testing.T) {
 		}
 	}
 	found := ""
-	for _, f := range doctor.Examine(w.Context(), o) {
+	for _, f := range doctor.Examine(w.Context(), o, nil) {
 		if f.Check == "partitioner" {
 			found = f.Level + ": " + f.Detail
 		}

@@ -37,7 +37,7 @@ func TestCutChangelog(t *testing.T) {
 			w.DeleteRecords(t, o.Topics.Changelog, p, end-2) // the last mark and its marker
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Failure); strings.Contains(said, "does not begin") {
 		t.Errorf("doctor finds %s", said)
 	}
@@ -46,7 +46,7 @@ func TestCutChangelog(t *testing.T) {
 	cut()
 	other := o
 	other.StateDir = o.StateDir + ".other"
-	if said := atwork.Details(doctor.Examine(t.Context(), other),
+	if said := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}
@@ -85,7 +85,7 @@ func TestCutChangelogIsAccepted(t *testing.T) {
 	w.DeleteRecords(t, o.Topics.Changelog, 0, 2)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
 	o.AcceptLost = true
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Warning); !strings.Contains(said, "does not begin at offset 0") {
 		t.Errorf("doctor finds %s", said)
 	}

@@ -32,7 +32,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "rebuild-changelog") {
 			t.Errorf("accepting %t, the service ends with %v", accept, err)
 		}
-		bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
+		bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
@@ -51,17 +51,17 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 func TestDoctorRemadeRaw(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
-	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
+	if found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK); !strings.Contains(found,
 		"account: nothing processed yet") {
 		t.Errorf("before anything was processed: %s", found)
 	}
 	atwork.Serve(t, w, o, 2)
-	if found := atwork.Details(doctor.Examine(t.Context(), o), doctor.OK); !strings.Contains(found,
+	if found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK); !strings.Contains(found,
 		"account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
 	w.RemakeRaw(t)
-	bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure)
+	bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
 	if !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)
 	}

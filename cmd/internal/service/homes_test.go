@@ -60,18 +60,18 @@ func TestPartitionerIsChanged(t *testing.T) {
 	if n := a.Read(t); n != before {
 		t.Errorf("%d answers have become %d", before, n)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), changed),
+	if said := atwork.Details(doctor.Examine(t.Context(), changed, nil),
 		doctor.Failure); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}
 	// The old settings go on. Doctor names the producers' partitioner and does not advise it.
 	for _, level := range []string{doctor.Failure, doctor.Warning, doctor.OK} {
-		if said := atwork.Details(doctor.Examine(t.Context(), o),
+		if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 			level); strings.Contains(said, "set topics.partitioner: crc32") {
 			t.Errorf("doctor advises the change: %s", said)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Failure); !strings.Contains(said, "to set another one would start") {
 		t.Errorf("doctor says %s", said)
 	}
@@ -92,7 +92,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)
 	o.Partitioner, o.AcceptLost = engine.CRC32, true
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Warning); !strings.Contains(said, account.ErrMoved.Error()) {
 		t.Errorf("doctor says %s", said)
 	}

@@ -42,7 +42,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 			if !errors.Is(err, task.ErrLost) {
 				t.Errorf("the service ends with %v", err)
 			}
-			if bad := atwork.Details(doctor.Examine(t.Context(), o),
+			if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
 				doctor.Failure); !strings.Contains(bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %s", bad)
 			}

@@ -74,7 +74,7 @@ func TestLostChangelog(t *testing.T) {
 				len(aside) > 0 {
 				t.Errorf("the good folder was set aside: %v, %v", aside, err)
 			}
-			found := doctor.Examine(t.Context(), o)
+			found := doctor.Examine(t.Context(), o, nil)
 			if bad := atwork.Details(found, doctor.Failure); !strings.Contains(
 				bad, "account: the changelog is lost") {
 				t.Errorf("doctor finds %+v", found)
@@ -112,11 +112,11 @@ func TestAcceptedLoss(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	accepting := o
 	accepting.AcceptLost = true
-	if bad := atwork.Details(doctor.Examine(t.Context(), accepting), doctor.Failure); bad != "" {
+	if bad := atwork.Details(doctor.Examine(t.Context(), accepting, nil), doctor.Failure); bad != "" {
 		t.Errorf("doctor finds %s", bad)
 	}
 	atwork.Serve(t, w, accepting, 2)
-	if said := atwork.Details(doctor.Examine(t.Context(), accepting),
+	if said := atwork.Details(doctor.Examine(t.Context(), accepting, nil),
 		doctor.Warning); !strings.Contains(said, "take it out") {
 		t.Errorf("doctor finds nothing in accept_lost_account: %s", said)
 	}

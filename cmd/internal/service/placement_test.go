@@ -119,11 +119,11 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), blind),
+	if said := atwork.Details(doctor.Examine(t.Context(), blind, nil),
 		doctor.Warning); !strings.Contains(said, "were found in more than one partition") {
 		t.Errorf("doctor says of any: %s", said)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Warning); !strings.Contains(said, "partitioner: ") ||
 		!strings.Contains(said, "crc32 (the default of librdkafka) puts them there") {
 		t.Errorf("doctor says of murmur2: %s", said)
@@ -155,7 +155,7 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	if n := w.View(t, "first.log", true).Read(t); n != 0 {
 		t.Errorf("the changelog has %d records", n)
 	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o),
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") ||
 		strings.Count(said, "\n") != 1 {
 		t.Errorf("doctor says: %s", said)
@@ -163,10 +163,10 @@ func TestTopicOfAnotherPartitioner(t *testing.T) {
 	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
 		o := atwork.Options(w, "by-"+string(by))
 		o.Partitioner = by
-		if bad := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure); bad != "" {
+		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); bad != "" {
 			t.Errorf("%s: doctor says %s", by, bad)
 		}
-		if said := atwork.Details(doctor.Examine(t.Context(), o),
+		if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
 			doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
 			t.Errorf("%s: doctor says %s", by, said)
 		}

@@ -99,8 +99,8 @@ func TestMostRecordsAreRefused(t *testing.T) {
 			secrets := append(servicetest.CoordinateSecrets(servicetest.Sentinel(), w.Model.Grid),
 				servicetest.UserSecrets(servicetest.Sentinel().UserID)...)
 			servicetest.RequireNoLeak(t, "the log", r.Log.Bytes(), secrets)
-			found := atwork.Details(doctor.Examine(t.Context(), o), doctor.Failure) +
-				atwork.Details(doctor.Examine(t.Context(), o), doctor.Warning)
+			found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure) +
+				atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Warning)
 			if advice := c.want[len(c.want)-1]; strings.HasPrefix(advice, "these") &&
 				!strings.Contains(found, advice) {
 				t.Errorf("the doctor does not say %q: %s", advice, found)

@@ -28,7 +28,7 @@ func TestOtherSettingsBeside(t *testing.T) {
 	other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
 	other.Release.Epsilon, other.MaxAhead = 2, 17*time.Minute
 	other.AcceptSettings = true // which is about a mark that was left, and not about others at work
-	bad := atwork.Details(doctor.Examine(t.Context(), other), doctor.Failure)
+	bad := atwork.Details(doctor.Examine(t.Context(), other, nil), doctor.Failure)
 	for _, part := range []string{"instances", "release.epsilon", "max_ahead"} {
 		if !strings.Contains(bad, part) {
 			t.Errorf("doctor finds %q, which does not say %q", bad, part)
@@ -108,7 +108,7 @@ func TestOtherKeyDaysBeside(t *testing.T) {
 	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other",
 		new(engine.Counters), servicetest.NextDay(t)
 	const says = "key_file: it has noise from another day on"
-	if bad := atwork.Details(doctor.Examine(t.Context(), advanced),
+	if bad := atwork.Details(doctor.Examine(t.Context(), advanced, nil),
 		doctor.Failure); !strings.Contains(bad, says) {
 		t.Errorf("doctor finds %q", bad)
 	}

@@ -40,7 +40,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	if after := w.TopicNames(t); !slices.Equal(before, after) {
 		t.Errorf("topics were made: %v, then %v", before, after)
 	}
-	if bad := atwork.Details(doctor.Examine(t.Context(), o),
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
 		doctor.Failure); !strings.Contains(bad, "topic: fleet-rwa is missing") ||
 		!strings.Contains(bad, "there is fleet.raw") {
 		t.Errorf("the doctor says: %s", bad)
@@ -98,12 +98,12 @@ func TestOtherRawPartitions(t *testing.T) {
 			"Set topics.partitions: 4"); !errors.Is(err, topics.ErrRawPartitions) {
 			t.Errorf("the error is %v", err)
 		}
-		if bad := atwork.Details(doctor.Examine(t.Context(), o),
+		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
 			doctor.Failure); !strings.Contains(bad, "raw has 4, and topics.partitions is 6") {
 			t.Errorf("the doctor says: %s", bad)
 		}
 		o.Topics.Partitions = servicetest.Partitions
-		if bad := atwork.Details(doctor.Examine(t.Context(), o),
+		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
 			doctor.Failure); strings.Contains(bad, "topics.partitions is") {
 			t.Errorf("the doctor refuses the raw topic's own number: %s", bad)
 		}
