@@ -43,7 +43,10 @@ SVG and PNG, each number as CSV. Without --data the traces are those of the ship
   adversaries  what an observer learns who knows less or more than the model
   fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by their
                number and ε: of simulated vehicles, and of traces laid over each other
-  claims       which sentences of the paper hold; it needs over-time, parameters and knn
+  mechanisms   all mechanisms at the same ε, each at its best δ: the error, what it costs near
+               places, and one release beside the bound on every mechanism
+  claims       which sentences of the paper hold; it measures what over-time, parameters, knn and
+               mechanisms need
 
 The sets geolife and gowalla have maps, cells and steps of their own. Any other name stands for
 your traces and needs --box, --cell and --step. Each of these is given for all sets, as 250m, or

@@ -170,8 +170,8 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law",
 			"mechanism/locationset", "mechanism/mobility", "mechanism/trial",
-			"mechanism/evaluation/chart", "mechanism/evaluation/experiment/study",
-			"mechanism/evaluation/report",
+			"mechanism/evaluation/bound", "mechanism/evaluation/chart",
+			"mechanism/evaluation/experiment/study", "mechanism/evaluation/report",
 			// what a reader makes of a fleet's releases
 			"mechanism/aggregate", "mechanism/evaluation/density",
 		},

@@ -19,6 +19,8 @@ const (
 	alike   = 1.25
 	// little is by how much an error may fall and the gain still be called little.
 	little = .1
+	// nearOptimal is how far above the best mechanism an error may be and still be called optimal.
+	nearOptimal = 1.05
 	// oneCell is up to what mean |ΔX| counts as 1.
 	oneCell = 1.5
 )
@@ -51,6 +53,7 @@ func (p *prover) claim(name string) claim {
 		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta,
 		"half":  halfDelta,
 		"alike": alike, "after": settled + 1, "oneCell": oneCell, "k": fixedK, "promised": promised,
+		"nearOptimal": 100 * (nearOptimal - 1),
 	}
 	return claim{
 		sentence: p.prose.Say(name+".sentence", figures), rule: p.prose.Say(name+".rule", figures),
@@ -77,7 +80,7 @@ func (p *prover) fixed() study.Setting {
 func (p *prover) claims() ([]claim, error) {
 	list := []claim{
 		p.stable(), p.above4(), p.single(), p.driftFalls(), p.driftRises(), p.closer(),
-		p.littleGain(), p.personal(), p.growsWithK(), p.growsWithFetched(), p.quick(),
+		p.littleGain(), p.personal(), p.optimal(), p.growsWithK(), p.growsWithFetched(), p.quick(),
 	}
 	return list, p.err
 }
@@ -264,6 +267,35 @@ func (p *prover) personal() claim {
 			"against %s km", at.Epsilon, at.Delta, study.Short(study.SetBand(own).Value),
 			study.Short(study.SetBand(popular).Value), study.Short(study.ReleaseBand(own).Value),
 			study.Short(study.ReleaseBand(popular).Value))
+	}
+	return c
+}
+
+// optimal compares what one release of PIM's law leaves of the variance with what is left by the
+// best mechanism that was found. The clusters are priors.
+func (p *prover) optimal() claim {
+	c := p.claim("optimal")
+	for _, x := range eachMechanisms(p.Study) {
+		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
+		for _, epsilon := range p.Options.MechanismEpsilons {
+			list, err := x.once().results(p.results, epsilon)
+			if err != nil {
+				p.err = err
+				return c
+			}
+			best := bestLattice(list)
+			line := comparison{where: where, what: fmt.Sprintf("ε %g", epsilon)}
+			for _, o := range list {
+				line.over = append(line.over, float64(nearOptimal*o.Reached)-o.Lattice[best])
+				line.by = append(line.by, 1)
+			}
+			c.comparisons = append(c.comparisons, line)
+			c.numbers[where] += fmt.Sprintf("ε = %g: %s of the variance is left, %s is possible; ",
+				epsilon, study.Short(shares(list, func(o *once) float64 {
+					return o.Lattice[best]
+				}).Value),
+				study.Short(shares(list, func(o *once) float64 { return o.Reached }).Value))
+		}
 	}
 	return c
 }

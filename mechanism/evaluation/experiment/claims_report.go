@@ -30,6 +30,9 @@ func planClaims(s *study.Study) (pieces []study.Piece, err error) {
 		}
 		pieces = append(pieces, more...)
 	}
+	for _, x := range eachMechanisms(s) {
+		pieces = append(pieces, x.once().pieces()...)
+	}
 	for _, x := range eachCase(s) {
 		for _, at := range claimSettings(s.Options) {
 			pieces = append(pieces, x.variantPieces(study.PIM, at)...)

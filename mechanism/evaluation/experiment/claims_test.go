@@ -141,7 +141,7 @@ func claimStudy(t *testing.T) *study.Study {
 	var now atomic.Int64
 	s, err := study.New([]*study.Data{data}, study.Options{
 		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3},
-		Tool:  "test",
+		MechanismEpsilons: []float64{2}, MechanismDeltas: []float64{.01, .3}, Tool: "test",
 		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
 	})
 	if err != nil {
@@ -183,7 +183,9 @@ func TestClaimsNotice(t *testing.T) {
 			t.Errorf("%s: %s", sentence, right[sentence])
 		}
 	}
-	if len(right) != 11 || right["|ΔX| = 1 at δ = 0.1 with a personal M"] != Fails {
+	const optimal = "PIM's noise is optimal: no mechanism of the same ε has a smaller error"
+	if len(right) != 12 || right["|ΔX| = 1 at δ = 0.1 with a personal M"] != Fails ||
+		right[optimal] != Fails {
 		t.Errorf("the claims are %v", right)
 	}
 	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/",

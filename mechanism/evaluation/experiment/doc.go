@@ -7,6 +7,7 @@
 //	knn.go          nearest places asked from releases
 //	adversaries.go  what those learn who know more or less than the model; adversary.go is one
 //	fleet.go        where a whole fleet is, from all its releases, by its size
+//	mechanisms.go   all mechanisms beside each other, and the bound on them
 //	claims.go       when a sentence of the paper holds; claims_list.go has the sentences
 //
 // An experiment is a type of its own on one data set, in a file that measures and a file that

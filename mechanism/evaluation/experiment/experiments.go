@@ -11,8 +11,7 @@ import (
 func All() []study.Experiment {
 	return []study.Experiment{
 		overTimeExperiment(), parametersExperiment(), knnExperiment(), adversariesExperiment(),
-		fleetExperiment(),
-		claimsExperiment(),
+		fleetExperiment(), mechanismsExperiment(), claimsExperiment(),
 	}
 }
 

@@ -30,7 +30,8 @@ func testStudy(tb testing.TB) *study.Study {
 	tb.Helper()
 	s, err := study.New([]*study.Data{testData(tb)}, study.Options{
 		Seed: 3, Also: study.Alsos(), TimeRuns: 3, Runs: 2, MaxUsers: 6, Epsilons: []float64{.5, 1},
-		Deltas: []float64{.01, .1}, Vehicles: 20, FleetEpsilons: []float64{1}, Tool: "test",
+		Deltas: []float64{.01, .1}, Vehicles: 20, FleetEpsilons: []float64{1},
+		MechanismEpsilons: []float64{1, 4}, MechanismDeltas: []float64{.01, .3}, Tool: "test",
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -84,20 +84,23 @@ func (x *parameters) name(what string, fold int) string {
 
 // pieces are, for each fold, one for each variant and setting, and one for the blind baseline.
 func (x *parameters) pieces() (pieces []study.Piece) {
-	deltas := x.Deltas()
-	x.EachFold(x.on.Data, func(of []study.Trace) {
-		pieces = append(pieces, study.Piece{
-			Name:   x.name("blind", of[0].Fold),
-			Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas), Work: study.Timestamps(of),
-			Run: func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
-		})
-	})
+	x.EachFold(x.on.Data, func(of []study.Trace) { pieces = append(pieces, x.blindPiece(of)) })
 	for _, v := range x.Variants() {
 		for _, at := range x.Settings() {
 			pieces = append(pieces, x.variantPieces(v, at)...)
 		}
 	}
 	return pieces
+}
+
+// blindPiece is that of the blind baseline on a fold.
+func (x *parameters) blindPiece(of []study.Trace) study.Piece {
+	deltas := x.Deltas()
+	return study.Piece{
+		Name:   x.name("blind", of[0].Fold),
+		Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas), Work: study.Timestamps(of),
+		Run: func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
+	}
 }
 
 // inputs are what results on every fold depend on.

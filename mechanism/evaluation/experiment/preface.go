@@ -59,7 +59,8 @@ func terms(s *study.Study) report.Section {
 		switch {
 		case v.Inference == mechanism.InferencePaper && v.Mechanism == law.PIM:
 			add("paper's inference", "")
-		case v.Mechanism == law.Lattice, v.Mechanism == law.LaplaceTight:
+		case v.Mechanism == law.Lattice, v.Mechanism == law.LaplaceTight,
+			v.Mechanism == law.Codebook:
 			add(v.Label(), "")
 		}
 	}

@@ -29,8 +29,8 @@ type Options struct {
 	Seed uint64
 	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
 	Quick bool
-	// Also lists what is drawn beside the paper's two mechanisms: AlsoLattice, AlsoTight,
-	// AlsoEstimate, AlsoPaper, AlsoEarlier.
+	// Also lists what is drawn beside the paper's two mechanisms: AlsoCodebook, AlsoLattice,
+	// AlsoTight, AlsoEstimate, AlsoPaper, AlsoEarlier.
 	Also []string
 	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters,
 	// default 1: users differ more than runs.
@@ -45,6 +45,10 @@ type Options struct {
 	// each release of a vehicle costs, default 1, 2 and 4 (quick: 1 and 4).
 	Vehicles      int
 	FleetEpsilons []float64
+	// MechanismEpsilons and MechanismDeltas are what all mechanisms are compared at, each at its
+	// best δ: default 1, 2, 4 and 6 (quick: 1 and 4), and .01, .1, .3, .5 and .7 (quick: .01, .3
+	// and .7).
+	MechanismEpsilons, MechanismDeltas []float64
 	// Clock is a clock that never goes back, for the time that releases take; nil: it is not
 	// measured. Nothing else depends on it.
 	Clock func() time.Duration
@@ -55,7 +59,8 @@ type Options struct {
 
 // What can be drawn beside the paper's mechanisms.
 const (
-	AlsoLattice  = "lattice"         // the exact mechanism, geodither's default
+	AlsoCodebook = "codebook"        // randomized response over a quantizer of the prior
+	AlsoLattice  = "lattice"         // the law of PIM, drawn exactly
 	AlsoTight    = "laplace-tight"   // Laplace noise of the right sensitivity
 	AlsoEstimate = "estimate"        // the posterior's mean, in panels of its own
 	AlsoPaper    = "paper-inference" // the paper's inference
@@ -63,7 +68,7 @@ const (
 )
 
 // alsos are all of them.
-var alsos = []string{AlsoLattice, AlsoTight, AlsoEstimate, AlsoPaper, AlsoEarlier}
+var alsos = []string{AlsoCodebook, AlsoLattice, AlsoTight, AlsoEstimate, AlsoPaper, AlsoEarlier}
 
 // Alsos returns what Options.Also can name.
 func Alsos() []string { return slices.Clone(alsos) }
@@ -86,24 +91,18 @@ func (o Options) withDefaults() Options {
 	if o.Delta == 0 {
 		o.Delta = .01
 	}
-	if o.Epsilons == nil {
-		o.Epsilons = []float64{.1, .2, .5, 1, 1.5, 2}
-		if o.Quick {
-			o.Epsilons = []float64{.1, .5, 2}
+	list := func(v *[]float64, full, quick []float64) {
+		if *v == nil && o.Quick {
+			*v = quick
+		} else if *v == nil {
+			*v = full
 		}
 	}
-	if o.Deltas == nil {
-		o.Deltas = []float64{.001, .003, .01, .03, .1}
-		if o.Quick {
-			o.Deltas = []float64{.001, .01, .1}
-		}
-	}
-	if o.FleetEpsilons == nil {
-		o.FleetEpsilons = []float64{1, 2, 4}
-		if o.Quick {
-			o.FleetEpsilons = []float64{1, 4}
-		}
-	}
+	list(&o.Epsilons, []float64{.1, .2, .5, 1, 1.5, 2}, []float64{.1, .5, 2})
+	list(&o.Deltas, []float64{.001, .003, .01, .03, .1}, []float64{.001, .01, .1})
+	list(&o.FleetEpsilons, []float64{1, 2, 4}, []float64{1, 4})
+	list(&o.MechanismEpsilons, []float64{1, 2, 4, 6}, []float64{1, 4})
+	list(&o.MechanismDeltas, []float64{.01, .1, .3, .5, .7}, []float64{.01, .3, .7})
 	return o
 }
 
@@ -124,10 +123,12 @@ func (o Options) Validate() error {
 				"mechanisms: choose of %v", also, alsos))
 		}
 	}
-	for _, epsilon := range append(slices.Concat(o.Epsilons, o.FleetEpsilons), o.Epsilon) {
+	for _, epsilon := range append(
+		slices.Concat(o.Epsilons, o.FleetEpsilons, o.MechanismEpsilons), o.Epsilon,
+	) {
 		errs = append(errs, law.ValidateEpsilon(epsilon))
 	}
-	for _, delta := range append(slices.Clone(o.Deltas), o.Delta) {
+	for _, delta := range append(slices.Concat(o.Deltas, o.MechanismDeltas), o.Delta) {
 		errs = append(errs, mechanism.ValidateDelta(delta))
 	}
 	if o.TimeRuns < 1 || o.Runs < 1 || o.MaxUsers < 1 {
@@ -174,14 +175,13 @@ func (s *Study) Groups() []Group {
 	groups := []Group{{"", "", []Variant{LM, PIM}}}
 	beside := Group{"mechanisms", "the paper's mechanisms and others", []Variant{LM, PIM}}
 	if s.Also(AlsoTight) {
-		beside.Variants = append(beside.Variants, Variant{
-			Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate,
-		})
+		beside.Variants = append(beside.Variants, Tight)
 	}
 	if s.Also(AlsoLattice) {
-		beside.Variants = append(beside.Variants, Variant{
-			Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate,
-		})
+		beside.Variants = append(beside.Variants, Lattice)
+	}
+	if s.Also(AlsoCodebook) {
+		beside.Variants = append(beside.Variants, Codebook)
 	}
 	if len(beside.Variants) > 2 {
 		groups = append(groups, beside)

@@ -10,17 +10,20 @@ import (
 // Variant is one way to release.
 type Variant struct{ Mechanism, Inference string }
 
-// The paper's two mechanisms, with inference by the law that makes the releases.
+// The paper's two mechanisms and the others, with inference by the law that makes the releases.
 var (
-	LM  = Variant{Mechanism: law.Laplace, Inference: mechanism.InferenceSurrogate}
-	PIM = Variant{Mechanism: law.PIM, Inference: mechanism.InferenceSurrogate}
+	LM       = Variant{Mechanism: law.Laplace, Inference: mechanism.InferenceSurrogate}
+	PIM      = Variant{Mechanism: law.PIM, Inference: mechanism.InferenceSurrogate}
+	Tight    = Variant{Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate}
+	Lattice  = Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate}
+	Codebook = Variant{Mechanism: law.Codebook, Inference: mechanism.InferenceSurrogate}
 )
 
 // Label is the variant's name in figures.
 func (v Variant) Label() string {
 	name := map[string]string{
 		law.Laplace: "LM", law.PIM: "PIM", law.Lattice: "lattice", law.LaplaceTight: "LM, tight",
-		law.KNorm: "K-norm",
+		law.KNorm: "K-norm", law.Codebook: "codebook",
 	}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		name += ", paper's inference"
@@ -31,7 +34,7 @@ func (v Variant) Label() string {
 // Look is the variant's look in every figure.
 func (v Variant) Look() int {
 	look := map[string]int{
-		law.PIM: 1, law.Laplace: 2, law.Lattice: 3, law.LaplaceTight: 4,
+		law.PIM: 1, law.Laplace: 2, law.Lattice: 3, law.LaplaceTight: 4, law.Codebook: 5,
 	}[v.Mechanism]
 	if v.Inference == mechanism.InferencePaper {
 		return look + 18 // the same colour, dashes and markers of no other variant

@@ -1,0 +1,278 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/evaluation/bound"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
+)
+
+const (
+	// oncePlaces bounds the cells of a prior: finding the bound takes about .1 s for 40 cells, and
+	// more than ten times that for twice as many.
+	oncePlaces = 40
+	// oncePriors is how many priors of a data set are measured at each ε; quickPriors with few of
+	// everything.
+	oncePriors, quickPriors = 12, 4
+	// onceDraws is how many releases of the lattice are drawn from a prior. The mean of the
+	// posterior variance is then known to about half a percent.
+	onceDraws = 4000
+)
+
+// once is one release from a prior: expected squared distances from the truth to the mean of the
+// posterior, as shares of the prior's variance.
+type once struct {
+	Places   int
+	Mass     float64 // of the filter's prior that these places hold
+	Bound    float64 // no ε-DP mechanism has less
+	Reached  float64 // what the best mechanism that was found has
+	Codebook float64
+	Lattice  []float64 // for each δ
+}
+
+// oneRelease measures single releases on one data set.
+type oneRelease struct {
+	*study.Study
+	data *study.Data
+}
+
+func (x *oneRelease) priors() int {
+	if x.Options.Quick {
+		return quickPriors
+	}
+	return oncePriors
+}
+
+func (x *oneRelease) name(epsilon float64, i int) string {
+	return fmt.Sprintf("mechanisms/%s/once/ε %g/prior %d", x.data.Name, epsilon, i)
+}
+
+// pieces are one for each prior and ε.
+func (x *oneRelease) pieces() (pieces []study.Piece) {
+	o := x.Options
+	for _, epsilon := range o.MechanismEpsilons {
+		for i := range x.priors() {
+			pieces = append(pieces, study.Piece{
+				Name: x.name(epsilon, i),
+				Inputs: fmt.Sprintf("%s users %d seed %d deltas %v priors %d", x.data.ID,
+					len(x.Traces(x.data)), o.Seed, o.MechanismDeltas, x.priors()),
+				Work: onceDraws / 10,
+				Run:  func(study.Tick) (any, error) { return x.measure(epsilon, i) },
+			})
+		}
+	}
+	return pieces
+}
+
+// errMet ends a trace at the timestamp that it was run for.
+var errMet = errors.New("experiment: the timestamp is met")
+
+// prior returns the i-th prior: what the filter expects at a timestamp of a user, under the
+// codebook at ε. Users and timestamps are evenly spread. Only the most probable cells are kept.
+func (x *oneRelease) prior(epsilon float64, i int) (*mobility.Distribution, float64, error) {
+	d, traces := x.data, x.Traces(x.data)
+	n := x.priors()
+	t := &traces[i*len(traces)/n]
+	model, err := d.WithoutFold(t.Fold)
+	if err != nil {
+		return nil, 0, err
+	}
+	s, err := mechanism.NewSanitizer(model, study.Keyed(x.Options.Seed, 0),
+		d.Release(study.Codebook, epsilon, x.Options.Delta))
+	if err != nil {
+		return nil, 0, err
+	}
+	last := (i + 1) * (len(t.Steps) - 1) / n
+	var kept mobility.Distribution
+	mass := 0.
+	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
+		if r.Number < last {
+			return nil
+		}
+		mass = mostProbable(&kept, r.Outcome.Prior, oncePlaces)
+		return errMet
+	})
+	if err != nil && !errors.Is(err, errMet) {
+		return nil, 0, err
+	}
+	return &kept, mass, nil
+}
+
+// mostProbable makes dst the n most probable cells of a prior, with masses that sum to 1, and
+// returns their mass in the prior.
+func mostProbable(dst, prior *mobility.Distribution, n int) (mass float64) {
+	order := make([]int, prior.Len())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(prior.P[b], prior.P[a]), cmp.Compare(a, b))
+	})
+	order = order[:min(n, len(order))]
+	slices.Sort(order) // cells ascend
+	dst.Reset()
+	for _, i := range order {
+		dst.Cells, dst.P = append(dst.Cells, prior.Cells[i]), append(dst.P, prior.P[i])
+		mass += prior.P[i]
+	}
+	dst.Normalize()
+	return mass
+}
+
+// measure measures one release from the i-th prior. The codebook's error is exact and the
+// bound's certain; the lattice's is a mean over draws.
+func (x *oneRelease) measure(epsilon float64, i int) (*once, error) {
+	prior, mass, err := x.prior(epsilon, i)
+	if err != nil {
+		return nil, err
+	}
+	g := x.data.Grid
+	var places []grid.Point
+	for _, c := range prior.Cells {
+		places = append(places, g.Centre(c))
+	}
+	least, err := bound.SquaredError(places, prior.P, epsilon)
+	if err != nil {
+		return nil, err
+	}
+	o := &once{
+		Places: len(places), Mass: mass, Bound: 1, Reached: 1, Codebook: 1,
+		Lattice: slices.Repeat([]float64{1}, len(x.Options.MechanismDeltas)),
+	}
+	if least.Variance == 0 {
+		return o, nil // one cell: no release tells anything
+	}
+	o.Bound, o.Reached = least.Bound/least.Variance, least.Reached/least.Variance
+	response, err := responseOf(g, prior, epsilon)
+	if err != nil {
+		return nil, err
+	}
+	o.Codebook = bound.Error(places, prior.P, response) / least.Variance
+	for k, delta := range x.Options.MechanismDeltas {
+		variance, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: delta}, i)
+		if err != nil {
+			return nil, err
+		}
+		o.Lattice[k] = variance / least.Variance
+	}
+	return o, nil
+}
+
+// responseOf returns the probability of each code point at each cell of a prior.
+func responseOf(
+	g *grid.Grid, prior *mobility.Distribution, epsilon float64,
+) (rows [][]float64, err error) {
+	q, err := law.NewQuantizer(g, epsilon)
+	if err != nil {
+		return nil, err
+	}
+	q.Prepare(prior.Cells, prior.P)
+	m := len(q.Points())
+	all := 1 + float64(m-1)*(float64(q.Other())*0x1p-64)
+	for j := range m {
+		row := q.Likelihoods(nil, j, prior.Cells)
+		for i := range row {
+			row[i] /= all
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// drawn returns the mean variance of the posterior after a release of the lattice, km², over draws
+// of the true cell from the prior and of the release.
+func (x *oneRelease) drawn(
+	prior *mobility.Distribution, at study.Setting, number int,
+) (float64, error) {
+	g := x.data.Grid
+	tell, err := newTeller(g, x.data.Release(study.Lattice, at.Epsilon, at.Delta))
+	if err != nil {
+		return 0, err
+	}
+	tell.prepare(prior)
+	source, err := study.Keyed(x.Options.Seed, 0).On(0,
+		fmt.Appendf(nil, "one release of prior %d, %v", number, at))
+	if err != nil {
+		return 0, err
+	}
+	var places []convex.Vec
+	for _, c := range tell.set.Cells {
+		places = append(places, convex.Vec(g.Centre(c)))
+	}
+	var (
+		surrogates = tell.surrogates.All(nil, prior.Cells)
+		inference  mechanism.Inference
+		posterior  mobility.Distribution
+		sum        float64
+	)
+	for k := range onceDraws {
+		i := stratum(prior.P, (float64(k)+.5)/onceDraws)
+		z := tell.mechanism.Sample(source, tell.set.Cells[surrogates[i]])
+		mobility.Update(&posterior, prior,
+			inference.Surrogate(tell.mechanism, z, places, surrogates))
+		sum += spread(g, &posterior)
+	}
+	return sum / onceDraws, nil
+}
+
+// stratum returns the cell in which a prior's distribution function passes u. Evenly spread u meet
+// each cell as often as its probability says, which leaves only the release to chance.
+func stratum(p []float64, u float64) int {
+	for i, v := range p {
+		if u -= v; u < 0 {
+			return i
+		}
+	}
+	return len(p) - 1
+}
+
+// spread returns the variance of a distribution about its mean, km².
+func spread(g *grid.Grid, d *mobility.Distribution) (variance float64) {
+	mean := d.Mean(g)
+	for i, c := range d.Cells {
+		distance := g.Centre(c).Distance(mean)
+		variance += float64(d.P[i] * float64(distance*distance))
+	}
+	return variance
+}
+
+// results returns one release from each prior at an ε.
+func (x *oneRelease) results(r *study.Results, epsilon float64) ([]once, error) {
+	list := make([]once, x.priors())
+	for i := range list {
+		if err := r.Get(x.name(epsilon, i), &list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// shares returns the mean over priors of a share of the variance.
+func shares(list []once, of func(*once) float64) study.Band {
+	var values, ones []float64
+	for i := range list {
+		values, ones = append(values, of(&list[i])), append(ones, 1)
+	}
+	return study.Ratio(values, ones)
+}
+
+// bestLattice returns the index of the δ with which the lattice's mean is least.
+func bestLattice(list []once) (best int) {
+	least := 0.
+	for k := range list[0].Lattice {
+		mean := shares(list, func(o *once) float64 { return o.Lattice[k] }).Value
+		if k == 0 || mean < least {
+			best, least = k, mean
+		}
+	}
+	return best
+}

@@ -1,0 +1,212 @@
+package experiment
+
+import (
+	"math"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/evaluation/bound"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestOnceByHand: two cells of probability a half, d apart. Their variance is d²/4, and after a
+// release it is d²·q·(1-q). Randomized response leaves 1 - tanh²(ε/2) of it, and nothing leaves
+// less. Laplace noise of scale d/ε leaves, with the logarithm L of the likelihood ratio,
+//
+//	E sech²(L/2) = (1 + e^-ε)/2·sech²(ε/2) + 2·e^{-ε/2}·atan(tanh(ε/4)):
+//
+// the first term is for releases beyond the two cells, where L is ±ε, the second for those between
+// them. 4,000 draws give it within 2 %.
+func TestOnceByHand(t *testing.T) {
+	s := testStudy(t)
+	x := eachMechanisms(s)[0].once()
+	g := x.data.Grid
+	prior := &mobility.Distribution{Cells: []grid.Cell{14, 17}, P: []float64{.5, .5}}
+	places := []grid.Point{g.Centre(14), g.Centre(17)}
+	variance := spread(g, prior)
+	if want := 1.5 * 1.5 / 4; !studytest.Near(variance, want) {
+		t.Fatalf("variance %g km², want %g", variance, want)
+	}
+	for _, epsilon := range []float64{.5, 1, 4} {
+		response, err := responseOf(g, prior, epsilon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tanh := math.Tanh(epsilon / 2)
+		want := 1 - tanh*tanh
+		if got := bound.Error(places, prior.P, response) / variance; math.Abs(got-want) > 1e-6 {
+			t.Errorf("ε = %g: the codebook leaves %g, want %g", epsilon, got, want)
+		}
+		least, err := bound.SquaredError(places, prior.P, epsilon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := least.Bound / variance; math.Abs(got-want) > .01*want {
+			t.Errorf("ε = %g: the bound is %g, want %g", epsilon, got, want)
+		}
+		noisy := (1+math.Exp(-epsilon))/2*want +
+			2*math.Exp(-epsilon/2)*math.Atan(math.Tanh(epsilon/4))
+		drawn, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: .01}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := drawn / variance; math.Abs(got-noisy) > .02*noisy {
+			t.Errorf("ε = %g: the lattice leaves %g, want %g", epsilon, got, noisy)
+		}
+	}
+}
+
+// TestMostProbable keeps the most probable cells, the lower of equals, in ascending order.
+func TestMostProbable(t *testing.T) {
+	var kept mobility.Distribution
+	prior := &mobility.Distribution{Cells: []grid.Cell{1, 3, 5, 7}, P: []float64{.1, .5, .1, .3}}
+	mass := mostProbable(&kept, prior, 3)
+	if !studytest.Near(mass, .9) || len(kept.Cells) != 3 || kept.Cells[0] != 1 ||
+		kept.Cells[1] != 3 || kept.Cells[2] != 7 || !studytest.Near(kept.P[1], .5/.9) {
+		t.Errorf("%g of the mass, %+v", mass, kept)
+	}
+}
+
+// TestOnceOrder: under priors of real filters nothing is below the bound, the mechanism that was
+// found and the codebook are within 5 % of it, and the lattice is above both.
+func TestOnceOrder(t *testing.T) {
+	x := eachMechanisms(testStudy(t))[0].once()
+	for i := range 4 {
+		for _, epsilon := range x.Options.MechanismEpsilons {
+			o, err := x.measure(epsilon, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			least := o.Lattice[bestLattice([]once{*o})]
+			if o.Reached < o.Bound || o.Codebook < o.Bound || o.Codebook > 1.05*o.Bound ||
+				o.Reached > 1.02*o.Bound || least < 1.01*o.Bound || o.Mass > 1 || o.Mass < .1 ||
+				o.Places > oncePlaces {
+				t.Errorf("prior %d, ε = %g: %+v", i, epsilon, *o)
+			}
+		}
+	}
+}
+
+// TestNearFactor compares the factors of neighbouring cells with the greatest ratio over all
+// releases: of the codebook over its code points, of the lattice over places of the map and around.
+// A cell outside the location set counts as its surrogate.
+func TestNearFactor(t *testing.T) {
+	x := eachMechanisms(testStudy(t))[0]
+	g := x.data.Grid
+	prior := &mobility.Distribution{}
+	for c := range grid.Cell(g.Cells()) {
+		if g.Column(c) > 1 && g.Column(c) < 9 && g.Row(c) > 2 && g.Row(c) < 8 {
+			prior.Cells = append(prior.Cells, c)
+			prior.P = append(prior.P, math.Exp(-math.Abs(float64(g.Column(c))-5)))
+		}
+	}
+	prior.Normalize()
+	for _, v := range nearContenders() {
+		tell, err := newTeller(g, x.data.Release(v, 3, .1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tell.prepare(prior)
+		apart := 0
+		for _, a := range prior.Cells {
+			for _, b := range beside(g, a) {
+				got, want := tell.logFactor(a, b), tell.search(t, prior, a, b)
+				if math.Abs(got-want) > 1e-9 || got > 3+1e-9 {
+					t.Errorf("%s: cells %d and %d: ln factor %g, found %g", v.Label(), a, b, got,
+						want)
+				}
+				if got > 0 {
+					apart++
+				}
+			}
+		}
+		if apart == 0 {
+			t.Errorf("%s tells no two neighbours apart", v.Label())
+		}
+	}
+}
+
+// search returns the greatest ln(P(z|a)/P(z|b)) over many releases z.
+func (t *teller) search(tb testing.TB, prior *mobility.Distribution, a, b grid.Cell) float64 {
+	tb.Helper()
+	most := 0.
+	if t.codebook != nil {
+		for j := range t.codebook.Points() {
+			p := t.codebook.Likelihoods(nil, j, []grid.Cell{min(a, b), max(a, b)})
+			if a > b {
+				p[0], p[1] = p[1], p[0]
+			}
+			most = max(most, math.Log(p[0]/p[1]))
+		}
+		return most
+	}
+	var places []convex.Vec
+	for _, c := range []grid.Cell{a, b} {
+		places = append(places, convex.Vec(t.grid.Centre(t.set.Cells[t.surrogates.Nearest(c)])))
+	}
+	for _, c := range prior.Cells {
+		for _, shift := range []float64{0, t.grid.CellKM() / 4} {
+			z := t.grid.Centre(c)
+			z.X += shift
+			var e [2]float64
+			t.mechanism.Exponents(e[:], z, places)
+			most = max(most, e[0]-e[1])
+		}
+	}
+	return most
+}
+
+// TestBeside: cells at the map's corner, side and inside have two, three and four beside them.
+func TestBeside(t *testing.T) {
+	g := studytest.Grid(t)
+	for cell, want := range map[grid.Cell]int{0: 2, 5: 3, studytest.Side: 3, 30: 4, 143: 2} {
+		list := beside(g, cell)
+		if len(list) != want {
+			t.Errorf("cell %d has %v beside it, want %d", cell, list, want)
+		}
+		for _, other := range list {
+			if !studytest.Near(g.Centre(other).Distance(g.Centre(cell)), g.CellKM()) {
+				t.Errorf("cell %d is not beside %d", other, cell)
+			}
+		}
+	}
+}
+
+// TestMechanismsBestDelta: a mechanism is shown at the δ of its least error.
+func TestMechanismsBestDelta(t *testing.T) {
+	s := testStudy(t)
+	r, err := s.Measure([]study.Experiment{mechanismsExperiment()}, study.Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newContest(eachMechanisms(s)[0], r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := map[study.Variant]int{}
+	for _, m := range c.list {
+		if m.best {
+			best[m.variant]++
+		}
+		for _, other := range c.list {
+			if m.best && other.variant == m.variant && other.at.Epsilon == m.at.Epsilon &&
+				other.estimate.Value < m.estimate.Value {
+				t.Errorf("%s at ε = %g: δ = %g is better than %g", m.variant.Label(),
+					m.at.Epsilon, other.at.Delta, m.at.Delta)
+			}
+		}
+		if m.variant == study.Codebook &&
+			!studytest.Near(m.near.Value, m.at.Epsilon*m.apart.Value) {
+			t.Errorf("a codebook's near factor is %g at a share of %g", m.near.Value,
+				m.apart.Value)
+		}
+	}
+	for _, v := range contenders() {
+		if best[v] != len(s.Options.MechanismEpsilons) {
+			t.Errorf("%s has %d best settings", v.Label(), best[v])
+		}
+	}
+}
