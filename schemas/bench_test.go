@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/linkedin/goavro/v2"
@@ -63,14 +64,17 @@ func BenchmarkDecodeSanitized(b *testing.B) {
 // map[string]any: the alternative to coding field by field.
 func BenchmarkWholeRecord(b *testing.B) {
 	codec := must(goavro.NewCodec(sanitizedSchema))
+	const nullables = " sigma_major_m sigma_minor_m azimuth_deg release_latitude " +
+		"release_longitude factor_200m factor_1km factor_set "
 	var native map[string]any
 	if err := json.Unmarshal(must(must(NewCodec(JSON)).AppendSanitized(nil, exampleSanitized())),
 		&native); err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{"factor_200m", "factor_1km", "factor_set"} {
-		factor, _ := native[name].(float64)
-		native[name] = nullable(factor)
+	for name, value := range native {
+		if x, ok := value.(float64); ok && strings.Contains(nullables, " "+name+" ") {
+			native[name] = union(Some(x))
+		}
 	}
 	data := must(codec.SingleFromNative(nil, native))
 	b.Run("decode", func(b *testing.B) {
@@ -88,9 +92,10 @@ func BenchmarkWholeRecord(b *testing.B) {
 		for b.Loop() {
 			dst = must(codec.SingleFromNative(dst[:0], map[string]any{
 				"user_id": s.UserID, "timestamp": s.Timestamp, "latitude": s.Latitude,
-				"longitude":         s.Longitude,
-				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
-				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
+				"longitude": s.Longitude, "radius_m": s.RadiusM,
+				"sigma_major_m": union(s.SigmaMajorM), "sigma_minor_m": union(s.SigmaMinorM),
+				"azimuth_deg": union(s.AzimuthDeg), "release_latitude": union(s.ReleaseLatitude),
+				"release_longitude": union(s.ReleaseLongitude), "epsilon": s.Epsilon, "delta": s.Delta,
 				"mechanism": s.Mechanism,
 				"model_id":  s.ModelID, "step": s.Step, "release": s.Release, "kind": s.Kind,
 				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),

@@ -13,9 +13,10 @@ type Codec struct {
 	encoding   Encoding
 	raw        *layout
 	sanitized  *layout
-	sanitized1 *layout // the first version, which lacks the last columns
+	older      []older // earlier versions of sanitized, the latest one first
 	deadLetter *layout
 	row        [maxFields]value
+	former     [maxFields]value // a row of an earlier version
 }
 
 // NewCodec returns a codec of the encoding. It parses the schemas, which takes some hundred
@@ -31,7 +32,6 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 	}{
 		{rawSchema, &c.raw},
 		{sanitizedSchema, &c.sanitized},
-		{sanitizedSchema1, &c.sanitized1},
 		{deadLetterSchema, &c.deadLetter},
 	} {
 		l, err := newLayout(s.schema)
@@ -39,6 +39,14 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 			return nil, err
 		}
 		*s.into = l
+	}
+	c.sanitized.retired = estimateLatitude
+	for _, schema := range []string{sanitizedSchema2, sanitizedSchema1} {
+		old, err := newOlder(schema, c.sanitized)
+		if err != nil {
+			return nil, err
+		}
+		c.older = append(c.older, old)
 	}
 	return c, nil
 }
@@ -77,7 +85,7 @@ func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 // DecodeRaw reads one raw record. The result has passed Validate and shares no
 // memory with data. Its only errors are *Rejection.
 func (c *Codec) DecodeRaw(data []byte) (Raw, error) {
-	row, err := c.decode(c.raw, data)
+	row, err := c.decode(c.raw, c.row[:], data)
 	if err != nil {
 		return Raw{}, err
 	}
@@ -113,36 +121,31 @@ func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	return c.append(c.raw, dst, row)
 }
 
-// DecodeSanitized reads one sanitized record. Its only errors are *Rejection. It keeps a kind that
-// this version does not know.
+// DecodeSanitized reads one sanitized record, of version 1, 2 or 3. Its only errors are *Rejection.
+// It keeps a kind that this version does not know.
 func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
-	row, err := c.decode(c.sanitized, data)
-	first := false
-	if lacksKind(err) {
-		if old, refused := c.decode(c.sanitized1, data); refused == nil {
-			row, err, first = old, nil, true
-		}
+	row, err := c.decode(c.sanitized, c.row[:], data)
+	if isUnknownSchema(err) {
+		row, err = c.decodeOlder(data)
 	}
 	if err != nil {
 		return Sanitized{}, err
 	}
 	s := Sanitized{
 		UserID: row[0].text, Timestamp: row[1].integer,
-		Latitude: row[2].number, Longitude: row[3].number,
-		EstimateLatitude: row[4].number, EstimateLongitude: row[5].number,
-		RadiusM: row[6].number, Epsilon: row[7].number, Delta: row[8].number,
-		Mechanism: row[9].text, ModelID: row[10].text,
-		Step: row[11].integer, Release: row[12].integer,
+		Latitude: row[2].number, Longitude: row[3].number, RadiusM: row[4].number,
+		SigmaMajorM: row[ellipseColumn].nullable(), SigmaMinorM: row[ellipseColumn+1].nullable(),
+		AzimuthDeg: row[ellipseColumn+2].nullable(),
+		Kind:       row[kindColumn].text, Epsilon: row[epsilonColumn].number,
+		Delta: row[10].number, Mechanism: row[11].text, ModelID: row[12].text,
+		Step: row[13].integer, Release: row[14].integer,
+		ReleaseLatitude:  row[releaseColumn].nullable(),
+		ReleaseLongitude: row[releaseColumn+1].nullable(),
 	}
-	if first {
-		s.Kind = firstKind(s.Epsilon)
-	} else {
-		s.Kind = row[13].text
-		for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
-			*factor = row[14+i].number
-			if row[14+i].present && *factor < 1 {
-				return Sanitized{}, reject(ReasonMalformed) // factors are at least 1
-			}
+	for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
+		*factor = row[firstFactor+i].number
+		if row[firstFactor+i].present && *factor < 1 {
+			return Sanitized{}, reject(ReasonMalformed) // factors are at least 1
 		}
 	}
 	if reason, ok := s.check(); !ok {
@@ -151,25 +154,39 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	return s, nil
 }
 
-// lacksKind reports whether a record may be one of the first version: it has another fingerprint
-// or, in JSON, which has no fingerprints, lacks a field.
-func lacksKind(err error) bool {
-	var refused *Rejection
-	return errors.As(err, &refused) &&
-		(refused.Reason == ReasonUnknownSchema || refused.Reason.Kind() == ReasonMissingField)
+// decodeOlder reads a record of an earlier version into a row of the present one.
+func (c *Codec) decodeOlder(data []byte) (row []value, err error) {
+	var rejection error
+	for i := range c.older {
+		o := &c.older[i]
+		old, err := c.decode(o.layout, c.former[:], data)
+		if err == nil {
+			return o.translate(c.row[:len(c.sanitized.columns)], old), nil
+		}
+		if i == 0 {
+			rejection = err
+		}
+		if !isUnknownSchema(err) && !lacksKind(err) {
+			break
+		}
+	}
+	return nil, rejection
 }
 
-// firstKind returns the kind of a record of the first version, which had two kinds.
-func firstKind(epsilon float64) string {
-	if epsilon > 0 {
-		return KindReleased
-	}
-	return KindRepeated
+func isUnknownSchema(err error) bool {
+	var r *Rejection
+	return errors.As(err, &r) && r.Reason == ReasonUnknownSchema
+}
+
+// lacksKind reports whether a JSON object may be a record of the first version.
+func lacksKind(err error) bool {
+	var r *Rejection
+	return errors.As(err, &r) && r.Reason == ReasonMissingField.At("kind")
 }
 
 // AppendSanitized appends the encoding of s to dst. An invalid user id, a number that is not
-// finite, and a factor below 1 are errors, but not *Rejection: they come from a bug in this
-// program, and not from anybody's data.
+// finite, half an ellipse or release, and a factor below 1 are errors, but not *Rejection: they
+// come from a bug in this program, and not from anybody's data.
 func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	if reason, ok := s.check(); !ok {
 		return dst, fmt.Errorf("encode sanitized record: %s", reason)
@@ -180,24 +197,29 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 		{integer: s.Timestamp},
 		{number: s.Latitude},
 		{number: s.Longitude},
-		{number: s.EstimateLatitude},
-		{number: s.EstimateLongitude},
 		{number: s.RadiusM},
+		s.SigmaMajorM.value(),
+		s.SigmaMinorM.value(),
+		s.AzimuthDeg.value(),
+		{text: s.Kind},
 		{number: s.Epsilon},
 		{number: s.Delta},
 		{text: s.Mechanism},
 		{text: s.ModelID},
 		{integer: s.Step},
 		{integer: s.Release},
-		{text: s.Kind},
+		s.ReleaseLatitude.value(),
+		s.ReleaseLongitude.value(),
 		{number: s.Factor200M},
 		{number: s.Factor1KM},
 		{number: s.FactorSet},
 	} {
 		row[i] = x
-		row[i].present = true
+		if c.sanitized.columns[i].kind != kindNullOrDouble {
+			row[i].present = true
+		}
 	}
-	for i := 14; i < len(row); i++ {
+	for i := firstFactor; i < len(row); i++ {
 		row[i].present = row[i].number != 0
 		if row[i].present && row[i].number < 1 {
 			return dst, fmt.Errorf("encode sanitized record: %s is below 1",
@@ -210,7 +232,7 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 // DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. It keeps a reason that
 // this version does not know.
 func (c *Codec) DecodeDeadLetter(data []byte) (DeadLetter, error) {
-	row, err := c.decode(c.deadLetter, data)
+	row, err := c.decode(c.deadLetter, c.row[:], data)
 	if err != nil {
 		return DeadLetter{}, err
 	}
@@ -231,8 +253,9 @@ func (c *Codec) AppendDeadLetter(dst []byte, d DeadLetter) ([]byte, error) {
 	return c.append(c.deadLetter, dst, row)
 }
 
-func (c *Codec) decode(l *layout, data []byte) ([]value, error) {
-	row := c.row[:len(l.columns)]
+// decode reads data into as much of row as the layout has columns.
+func (c *Codec) decode(l *layout, row []value, data []byte) ([]value, error) {
+	row = row[:len(l.columns)]
 	clear(row)
 	var reason Reason
 	switch {

@@ -92,8 +92,9 @@ print(json.dumps(record))
 		t.Fatal(err)
 	}
 	want := Sanitized{
-		UserID: "bus-7", Timestamp: 1_769_442_912_000, Latitude: 53.4, Longitude: -2.9,
-		EstimateLatitude: 53.5, EstimateLongitude: -2.8, RadiusM: 321.5,
+		UserID: "bus-7", Timestamp: 1_769_442_912_000, Latitude: 53.5, Longitude: -2.8,
+		RadiusM: 321.5, SigmaMajorM: Some(140), SigmaMinorM: Some(32), AzimuthDeg: Some(90.5),
+		ReleaseLatitude: Some(53.4), ReleaseLongitude: Some(-2.9),
 		Epsilon: 2, Delta: .01, Mechanism: "lattice", ModelID: "9748cd0d7f99080a", Step: 58981430,
 		Release: 3, Kind: KindReleased,
 	}

@@ -33,10 +33,11 @@ func ExampleCodec_AppendSanitized() {
 		panic(err)
 	}
 	line, err := codec.AppendSanitized(nil, schemas.Sanitized{
-		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.51, Longitude: -2.7,
-		EstimateLatitude: 53.41, EstimateLongitude: -2.981, RadiusM: 1250, Epsilon: 1, Delta: 0.01,
+		UserID: "bus-31", Timestamp: 1700000000000, Latitude: 53.41, Longitude: -2.981,
+		RadiusM: 1250, SigmaMajorM: schemas.Some(600), SigmaMinorM: schemas.Some(110),
+		AzimuthDeg: schemas.Some(37.5), Kind: schemas.KindReleased, Epsilon: 1, Delta: 0.01,
 		Mechanism: "lattice", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
-		Kind: schemas.KindReleased,
+		ReleaseLatitude: schemas.Some(53.51), ReleaseLongitude: schemas.Some(-2.7),
 	})
 	if err != nil {
 		panic(err)
@@ -45,18 +46,21 @@ func ExampleCodec_AppendSanitized() {
 	// Output:
 	// {"user_id":"bus-31",
 	// "timestamp":1700000000000,
-	// "latitude":53.51,
-	// "longitude":-2.7,
-	// "estimate_latitude":53.41,
-	// "estimate_longitude":-2.981,
+	// "latitude":53.41,
+	// "longitude":-2.981,
 	// "radius_m":1250,
+	// "sigma_major_m":600,
+	// "sigma_minor_m":110,
+	// "azimuth_deg":37.5,
+	// "kind":"released",
 	// "epsilon":1,
 	// "delta":0.01,
 	// "mechanism":"lattice",
 	// "model_id":"0123456789abcdef",
 	// "step":28333333,
 	// "release":17,
-	// "kind":"released"}
+	// "release_latitude":53.51,
+	// "release_longitude":-2.7}
 }
 
 func ExampleRejection() {

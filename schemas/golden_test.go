@@ -2,11 +2,9 @@ package schemas
 
 import (
 	"bytes"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/linkedin/goavro/v2"
@@ -29,6 +27,7 @@ func TestGolden(t *testing.T) {
 		{sanitizedSchema, func(c *Codec) ([]byte, error) {
 			return c.AppendSanitized(nil, exampleSanitized())
 		}},
+		{sanitizedSchema2, nil},
 		{sanitizedSchema1, nil},
 		{deadLetterSchema, func(c *Codec) ([]byte, error) {
 			return c.AppendDeadLetter(nil, exampleDeadLetter())
@@ -36,7 +35,7 @@ func TestGolden(t *testing.T) {
 	} {
 		codec := must(plainCodec(must(parse(s.schema))))
 		fmt.Fprintf(&got, "%s\nfingerprint %016x\n", codec.CanonicalSchema(), codec.Rabin)
-		if s.append != nil { // else it is only read: TestFirstVersion has its bytes
+		if s.append != nil { // else it is only read: earlier_test.go has its bytes
 			fmt.Fprintf(&got, "avro %x\njson %s\n", must(s.append(avro)), must(s.append(text)))
 		}
 		got.WriteByte('\n')
@@ -64,42 +63,6 @@ func TestPlainCodec(t *testing.T) {
 	}
 	if got := must(plainCodec(must(parse(logical)))).CanonicalSchema(); got != want {
 		t.Errorf("canonical form\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestFirstVersion: sanitized records from before there were kinds are read, and
-// get theirs; the bytes are those that the golden file had for them.
-func TestFirstVersion(t *testing.T) {
-	const (
-		avro = "c301ff977b3601e00bd70c6275732d3331f6a1abfef962e17a14ae47c14a409a999999999905c0" +
-			"780b24287eb44a4045d8f0f44ad907c000000000008a9340000000000000f03f7b14ae47e17a843f" +
-			"0670696d2030313233343536373839616263646566aad4821b22"
-		text = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.51,"longitude":-2.7,` +
-			`"estimate_latitude":53.4101,"estimate_longitude":-2.9811,"radius_m":1250.5,` +
-			`"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef",` +
-			`"step":28333333,"release":17}`
-	)
-	want := exampleSanitized()
-	want.Factor200M, want.Factor1KM, want.FactorSet = 0, 0, 0
-	written := map[Encoding][]byte{Avro: must(hex.DecodeString(avro)), JSON: []byte(text)}
-	for encoding, data := range written {
-		c := must(NewCodec(encoding))
-		if got, err := c.DecodeSanitized(data); err != nil || got != want {
-			t.Errorf("%s: got %+v, %v", encoding, got, err)
-		}
-		if got := must(c.DecodeSanitized(must(c.AppendSanitized(nil, want)))); got != want {
-			t.Errorf("%s: written again it is %+v", encoding, got)
-		}
-	}
-	repeated := strings.Replace(text, `"epsilon":1`, `"epsilon":0`, 1)
-	got := must(must(NewCodec(JSON)).DecodeSanitized([]byte(repeated)))
-	if got.Kind != KindRepeated {
-		t.Errorf("a record that cost nothing is %q", got.Kind)
-	}
-	missing := strings.Replace(text, `"epsilon":1,`, "", 1)
-	_, err := must(NewCodec(JSON)).DecodeSanitized([]byte(missing))
-	if reasonOf(t, err) != ReasonMissingField.At("epsilon") {
-		t.Errorf("without an epsilon: %v", err)
 	}
 }
 

@@ -25,11 +25,11 @@ func exampleRaw() Raw {
 
 func exampleSanitized() Sanitized {
 	return Sanitized{
-		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.51, Longitude: -2.7,
-		EstimateLatitude: 53.4101, EstimateLongitude: -2.9811, RadiusM: 1250.5, Epsilon: 1,
-		Delta:     0.01,
-		Mechanism: "pim", ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
-		Kind: KindReleased, Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828,
+		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.4101, Longitude: -2.9811,
+		RadiusM: 1250.5, SigmaMajorM: Some(600.25), SigmaMinorM: Some(110.75), AzimuthDeg: Some(37.5),
+		Kind: KindReleased, Epsilon: 1, Delta: 0.01, Mechanism: "pim", ModelID: "0123456789abcdef",
+		Step: 28333333, Release: 17, ReleaseLatitude: Some(53.51), ReleaseLongitude: Some(-2.7),
+		Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828,
 	}
 }
 
@@ -101,15 +101,23 @@ func randomRaw(rng *rand.Rand) Raw {
 }
 
 func randomSanitized(rng *rand.Rand) Sanitized {
-	return Sanitized{
+	r := Sanitized{
 		UserID: randomUserID(rng), Timestamp: rng.Int64N(lastTimestamp + 1),
-		Latitude: randomNumber(rng), Longitude: randomNumber(rng),
-		EstimateLatitude: randomNumber(rng), EstimateLongitude: randomNumber(rng),
-		RadiusM: randomNumber(rng), Epsilon: randomNumber(rng), Delta: randomNumber(rng),
+		Latitude: randomNumber(rng), Longitude: randomNumber(rng), RadiusM: randomNumber(rng),
+		Kind: randomText(rng, 12), Epsilon: randomNumber(rng), Delta: randomNumber(rng),
 		Mechanism: randomText(rng, 12), ModelID: randomText(rng, 16),
-		Step: randomInteger(rng), Release: randomInteger(rng), Kind: randomText(rng, 12),
+		Step: randomInteger(rng), Release: randomInteger(rng),
 		Factor200M: randomFactor(rng), Factor1KM: randomFactor(rng), FactorSet: randomFactor(rng),
 	}
+	if rng.IntN(3) > 0 {
+		one, other := math.Abs(randomNumber(rng)), math.Abs(randomNumber(rng))
+		r.SigmaMajorM, r.SigmaMinorM = Some(max(one, other)), Some(min(one, other))
+		r.AzimuthDeg = Some(rng.Float64() * 180)
+	}
+	if rng.IntN(3) > 0 {
+		r.ReleaseLatitude, r.ReleaseLongitude = Some(randomNumber(rng)), Some(randomNumber(rng))
+	}
+	return r
 }
 
 // randomFactor returns 0, which is none, or a number of at least 1.

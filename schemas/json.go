@@ -54,7 +54,7 @@ func (l *layout) decodeJSON(row []value, data []byte) Reason {
 }
 
 // find returns the index of the column with the name of a key, which is still in quotes; -1 if
-// there is none.
+// there is none. It refuses the name of a retired field.
 func (l *layout) find(key []byte) (int, Reason) {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -68,6 +68,9 @@ func (l *layout) find(key []byte) (int, Reason) {
 		if l.columns[i].name == string(name) {
 			return i, ""
 		}
+	}
+	if l.retired != "" && l.retired == string(name) {
+		return -1, ReasonUnknownSchema
 	}
 	return -1, ""
 }

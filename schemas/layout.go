@@ -9,7 +9,7 @@ import (
 )
 
 // maxFields is at least the number of fields of every schema.
-const maxFields = 20
+const maxFields = 24
 
 // kind is the type of a field, which decides how either encoding writes it.
 type kind uint8
@@ -31,6 +31,15 @@ type value struct {
 	present bool // the record has the field
 }
 
+func (v value) nullable() Nullable {
+	if !v.present {
+		return Nullable{}
+	}
+	return Some(v.number)
+}
+
+func (n Nullable) value() value { return value{number: n.Number, present: n.Known} }
+
 // column is one field of a schema.
 type column struct {
 	name  string // in the encoded record
@@ -43,6 +52,9 @@ type layout struct {
 	columns    []column
 	header     [headerBytes]byte
 	primitives primitives
+	// retired is the name of a field that only other versions of the schema have. A JSON object
+	// with it is theirs. Empty: there is none.
+	retired string
 }
 
 // definition is the part of an .avsc file that matters here.

@@ -35,12 +35,14 @@ func TestAgainstWholeRecords(t *testing.T) {
 			s.Timestamp &= 1<<40 - 1 // goavro goes through nanoseconds in 64 bits
 			return must(codec.AppendSanitized(nil, s)), map[string]any{
 				"user_id": s.UserID, "timestamp": time.UnixMilli(s.Timestamp).UTC(),
-				"latitude": s.Latitude, "longitude": s.Longitude,
-				"estimate_latitude": s.EstimateLatitude, "estimate_longitude": s.EstimateLongitude,
-				"radius_m": s.RadiusM, "epsilon": s.Epsilon, "delta": s.Delta,
+				"latitude": s.Latitude, "longitude": s.Longitude, "radius_m": s.RadiusM,
+				"sigma_major_m": union(s.SigmaMajorM), "sigma_minor_m": union(s.SigmaMinorM),
+				"azimuth_deg": union(s.AzimuthDeg),
+				"kind":        s.Kind, "epsilon": s.Epsilon, "delta": s.Delta,
 				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step,
-				"release": s.Release, "kind": s.Kind,
-				"factor_200m": nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
+				"release": s.Release, "release_latitude": union(s.ReleaseLatitude),
+				"release_longitude": union(s.ReleaseLongitude),
+				"factor_200m":       nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
 				"factor_set": nullable(s.FactorSet),
 			}
 		}},
@@ -70,10 +72,13 @@ func TestAgainstWholeRecords(t *testing.T) {
 	}
 }
 
-// nullable is goavro's form of a union of null and double, with 0 as null.
-func nullable(x float64) any {
-	if x == 0 {
+// union is goavro's form of a union of null and double.
+func union(n Nullable) any {
+	if !n.Known {
 		return nil
 	}
-	return map[string]any{"double": x}
+	return map[string]any{"double": n.Number}
 }
+
+// nullable is that of a factor, where 0 is null.
+func nullable(x float64) any { return union(Nullable{x, x != 0}) }

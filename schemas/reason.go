@@ -22,7 +22,7 @@ const (
 	ReasonEmpty          Reason = "empty"           // no value at all, as in a Kafka tombstone
 	ReasonTooLarge       Reason = "too_large"       // longer than MaxRecordBytes
 	ReasonMalformed      Reason = "malformed"       // not Avro or JSON, cut short, or too long
-	ReasonUnknownSchema  Reason = "unknown_schema"  // Avro, written with another schema
+	ReasonUnknownSchema  Reason = "unknown_schema"  // written with another schema
 	ReasonInvalidUTF8    Reason = "invalid_utf8"    // not UTF-8, or half of a surrogate pair
 	ReasonDuplicateField Reason = "duplicate_field" // a JSON object that names a field twice
 

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -110,11 +111,18 @@ func (Raw) LogValue() slog.Value { return slog.StringValue(redacted) }
 const (
 	KindReleased  = "released"  // a new release, which spent Epsilon
 	KindRepeated  = "repeated"  // an earlier release again, which spent nothing
-	KindPredicted = "predicted" // no release; latitude and longitude are the estimate's
+	KindPredicted = "predicted" // an estimate without a release
 )
 
 // Sanitized is one differentially private location of a user. It is public given the model, because
 // it is a function of the user's releases so far.
+//
+// This is version 3 of the record. Versions 1 and 2 had the release in latitude and longitude, the
+// estimate in estimate_latitude and estimate_longitude, no ellipse, and version 1 no kind: a Codec
+// reads them as what they say in the words of version 3.
+//
+// SigmaMajorM, SigmaMinorM and AzimuthDeg are the 1σ ellipse of the posterior; a record has all of
+// them or none. Likewise ReleaseLatitude and ReleaseLongitude.
 //
 // The factors are the metric view of a new release, if the settings ask for it. A factor says how
 // much better than before two positions at most that far apart can be told from each other, as a
@@ -125,39 +133,83 @@ type Sanitized struct {
 	// Timestamp is the event time of the raw record, or the start of its step, in milliseconds
 	// since 1970.
 	Timestamp int64 `json:"timestamp"`
-	// Latitude and Longitude are those of the release, in degrees (WGS 84). Noise may put them off
-	// the map.
-	Latitude  float64 `json:"latitude"`
-	Longitude float64 `json:"longitude"`
-	// EstimateLatitude and EstimateLongitude are the estimate from all releases of the user so far,
-	// in degrees (WGS 84).
-	EstimateLatitude  float64 `json:"estimate_latitude"`
-	EstimateLongitude float64 `json:"estimate_longitude"`
-	RadiusM           float64 `json:"radius_m"` // 95 % credible radius of the estimate, metres
-	Epsilon           float64 `json:"epsilon"`  // spent by this record; 0 if it is no new release
-	Delta             float64 `json:"delta"`
-	Mechanism         string  `json:"mechanism"` // its name, maybe with notes: see Noted
-	ModelID           string  `json:"model_id"`
-	Step              int64   `json:"step"`    // of the model
-	Release           int64   `json:"release"` // number of the user's releases so far
-	Kind              string  `json:"kind"`    // later versions may have more kinds
-	Factor200M        float64 `json:"factor_200m,omitempty"`
-	Factor1KM         float64 `json:"factor_1km,omitempty"`
-	FactorSet         float64 `json:"factor_set,omitempty"` // any two positions of the location set
+	// Latitude and Longitude are the estimate from all releases of the user so far, in degrees
+	// (WGS 84).
+	Latitude    float64  `json:"latitude"`
+	Longitude   float64  `json:"longitude"`
+	RadiusM     float64  `json:"radius_m"` // 95 % credible radius of the estimate, metres
+	SigmaMajorM Nullable `json:"sigma_major_m,omitzero"`
+	SigmaMinorM Nullable `json:"sigma_minor_m,omitzero"`
+	AzimuthDeg  Nullable `json:"azimuth_deg,omitzero"` // of the major axis, clockwise from north
+	Kind        string   `json:"kind"`                 // later versions may have more kinds
+	Epsilon     float64  `json:"epsilon"`              // spent by this record; 0 if no new release
+	Delta       float64  `json:"delta"`
+	Mechanism   string   `json:"mechanism"` // its name, maybe with notes: see Noted
+	ModelID     string   `json:"model_id"`
+	Step        int64    `json:"step"`    // of the model
+	Release     int64    `json:"release"` // number of the user's releases so far
+	// ReleaseLatitude and ReleaseLongitude are the release, in degrees (WGS 84). Noise may put it
+	// off the map. A predicted record has none, nor has any where the settings leave it out.
+	ReleaseLatitude  Nullable `json:"release_latitude,omitzero"`
+	ReleaseLongitude Nullable `json:"release_longitude,omitzero"`
+	Factor200M       float64  `json:"factor_200m,omitempty"`
+	Factor1KM        float64  `json:"factor_1km,omitempty"`
+	FactorSet        float64  `json:"factor_set,omitempty"` // any two positions of the location set
+}
+
+// Nullable is a number that a record may lack. The zero Nullable is none.
+type Nullable struct {
+	Number float64
+	Known  bool
+}
+
+// Some returns a number that is there.
+func Some(x float64) Nullable { return Nullable{x, true} }
+
+// MarshalJSON returns the number, or null.
+func (n Nullable) MarshalJSON() ([]byte, error) {
+	if !n.Known {
+		return []byte("null"), nil
+	}
+	return json.Marshal(n.Number)
+}
+
+// UnmarshalJSON reads a number or null.
+func (n *Nullable) UnmarshalJSON(data []byte) error {
+	*n = Nullable{}
+	if string(data) == "null" {
+		return nil
+	}
+	n.Known = true
+	return json.Unmarshal(data, &n.Number)
 }
 
 // check returns the reason why s cannot be published, if there is one. It allows places outside the
 // globe's ranges, because noise may put a release anywhere.
 func (s *Sanitized) check() (Reason, bool) {
 	for _, x := range [...]float64{
-		s.Latitude, s.Longitude, s.EstimateLatitude, s.EstimateLongitude, s.RadiusM,
-		s.Epsilon, s.Delta, s.Factor200M, s.Factor1KM, s.FactorSet,
+		s.Latitude, s.Longitude, s.RadiusM, s.SigmaMajorM.Number, s.SigmaMinorM.Number,
+		s.AzimuthDeg.Number, s.Epsilon, s.Delta, s.ReleaseLatitude.Number,
+		s.ReleaseLongitude.Number, s.Factor200M, s.Factor1KM, s.FactorSet,
 	} {
 		if !finite(x) {
 			return ReasonNotFinite, false
 		}
 	}
+	if !s.ellipseFits() || s.ReleaseLatitude.Known != s.ReleaseLongitude.Known {
+		return ReasonMalformed, false
+	}
 	return checkUserID(s.UserID)
+}
+
+// ellipseFits reports whether s has a whole ellipse or none.
+func (s *Sanitized) ellipseFits() bool {
+	major, minor, azimuth := s.SigmaMajorM, s.SigmaMinorM, s.AzimuthDeg
+	if !major.Known || !minor.Known || !azimuth.Known {
+		return !major.Known && !minor.Known && !azimuth.Known
+	}
+	return major.Number >= minor.Number && minor.Number >= 0 &&
+		azimuth.Number >= 0 && azimuth.Number < 180
 }
 
 // Notes about the releases of a record, which follow the mechanism's name.

@@ -156,7 +156,7 @@ func TestRepeatsAreExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	explained := map[string]bool{
-		"latitude": false, "delta": false, "mechanism": false,
+		"release_latitude": false, "delta": false, "mechanism": false,
 		"model_id": false, "step": false, "release": false,
 	}
 	for _, f := range schema.Fields {

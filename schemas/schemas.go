@@ -6,18 +6,24 @@
 //   - [Avro] is Avro's single-object encoding: C3 01, the little-endian CRC-64-AVRO fingerprint of
 //     the schema's parsing canonical form, the datum.
 //     https://avro.apache.org/docs/1.12.0/specification/#single-object-encoding
-//   - [JSON] is one object for each record, with the schema's field names.
+//   - [JSON] is one object for each record, with the schema's field names and types: times are
+//     numbers, milliseconds since 1970. RFC 3339 text is read as well.
 //
 // Decoding is strict. A codec accepts exactly one Avro encoding of a datum. It refuses bytes after
 // the datum, varints that are longer than necessary and foreign fingerprints, and a decoded record
-// encodes to the same bytes again. Sanitized records of the first version are the only exception:
-// they have no kind and get it from the ε that they spent. A refused record gives a [Rejection],
-// which names a constant [Reason] and nothing of the payload.
+// encodes to the same bytes again. Sanitized records of versions 1 and 2 are the only exception:
+// they are read as records of version 3, which has other names for some fields (see [Sanitized]). A
+// refused record gives a [Rejection], which names a constant [Reason] and nothing of the payload.
+//
+// Every schema of sanitized records from version 3 on is compatible with every other one, in both
+// directions (FULL_TRANSITIVE), so that readers and writers can be upgraded in any order. A test
+// holds sanitized.avsc to it: new fields are nullable, with null first and as the default.
 //
 // [Raw] is secret and prints as [redacted].
 //
-// Files: record.go the types; codec.go, layout.go records and rows of fields; avro.go, json.go the
-// two encodings; reason.go why a record is refused (REASONS.md explains the reasons).
+// Files: record.go the types; codec.go, layout.go records and rows of fields; older.go earlier
+// versions of sanitized records; avro.go, json.go the two encodings; reason.go why a record is
+// refused (REASONS.md explains the reasons).
 package schemas
 
 import (
@@ -31,10 +37,14 @@ var rawSchema string
 //go:embed sanitized.avsc
 var sanitizedSchema string
 
-// sanitizedSchema1 is the first version, without kinds and factors. It stays readable for ever.
-//
-//go:embed sanitized_1.avsc
-var sanitizedSchema1 string
+// Earlier versions, which stay readable for ever: 1 has no kinds and factors, and in both latitude
+// and longitude are the release's.
+var (
+	//go:embed sanitized_1.avsc
+	sanitizedSchema1 string
+	//go:embed sanitized_2.avsc
+	sanitizedSchema2 string
+)
 
 //go:embed dead_letter.avsc
 var deadLetterSchema string

@@ -15,7 +15,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/towntest"
-	"github.com/geodither/geodither/schemas"
 )
 
 // zoneRows reads the densities of one run as CSV.
@@ -117,15 +116,6 @@ func TestAggregateFiles(t *testing.T) {
 			t.Errorf("%s: two files of JSON lines say %v, one of CSV %v", name, b, a)
 		}
 	}
-}
-
-func record(t *testing.T, line string) schemas.Sanitized {
-	t.Helper()
-	var r schemas.Sanitized
-	if err := json.Unmarshal([]byte(line), &r); err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // lastUser returns the greatest name.

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,18 +44,28 @@ func sanitizeTo(t *testing.T, format string, args ...string) (result, string) {
 func decoded(t *testing.T, lines string) []schemas.Sanitized {
 	t.Helper()
 	var all []schemas.Sanitized
-	decoder := json.NewDecoder(strings.NewReader(lines))
-	for {
-		var r schemas.Sanitized
-		err := decoder.Decode(&r)
-		if err == io.EOF {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
+	for line := range strings.Lines(lines) {
+		all = append(all, record(t, line))
 	}
+	return all
+}
+
+// record decodes a line of JSON, whose time must be text.
+func record(t *testing.T, line string) schemas.Sanitized {
+	t.Helper()
+	var shown struct{ Timestamp time.Time }
+	if err := json.Unmarshal([]byte(line), &shown); err != nil {
+		t.Fatal(err)
+	}
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := codec.DecodeSanitized([]byte(line))
+	if err != nil || r.Timestamp != shown.Timestamp.UnixMilli() {
+		t.Fatalf("%s: read %+v, %v", line, r, err)
+	}
+	return r
 }
 
 // TestSanitizeIsTheEngine holds the command's records against the engine's own
@@ -173,9 +182,9 @@ func TestSanitizeFormats(t *testing.T) {
 	requireGeoJSON(t, in("geojson"), want)
 }
 
-const sanitizedHeader = "user_id,timestamp,latitude,longitude," +
-	"estimate_latitude,estimate_longitude,radius_m,epsilon,delta,mechanism,model_id,step,release," +
-	"kind,factor_200m,factor_1km,factor_set"
+const sanitizedHeader = "user_id,timestamp,latitude,longitude,radius_m," +
+	"sigma_major_m,sigma_minor_m,azimuth_deg,kind,epsilon,delta,mechanism,model_id,step,release," +
+	"release_latitude,release_longitude,factor_200m,factor_1km,factor_set"
 
 func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 	t.Helper()
@@ -190,9 +199,15 @@ func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 		cells := []string{
 			r.UserID, time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339),
 			fmt.Sprintf("%.7f", r.Latitude), fmt.Sprintf("%.7f", r.Longitude),
-			fmt.Sprintf("%.7f", r.EstimateLatitude), fmt.Sprintf("%.7f", r.EstimateLongitude),
-			fmt.Sprintf("%.1f", r.RadiusM), fmt.Sprint(r.Epsilon), fmt.Sprint(r.Delta),
-			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release), r.Kind,
+			fmt.Sprintf("%.1f", r.RadiusM), fmt.Sprintf("%.1f", r.SigmaMajorM.Number),
+			fmt.Sprintf("%.1f", r.SigmaMinorM.Number), fmt.Sprintf("%.1f", r.AzimuthDeg.Number),
+			r.Kind, fmt.Sprint(r.Epsilon), fmt.Sprint(r.Delta),
+			r.Mechanism, r.ModelID, fmt.Sprint(r.Step), fmt.Sprint(r.Release),
+			fmt.Sprintf("%.7f", r.ReleaseLatitude.Number),
+			fmt.Sprintf("%.7f", r.ReleaseLongitude.Number),
+		}
+		if r.Kind == schemas.KindPredicted {
+			cells[15], cells[16] = "", ""
 		}
 		for _, f := range []float64{r.Factor200M, r.Factor1KM, r.FactorSet} {
 			if cells = append(cells, fmt.Sprint(f)); f == 0 {
@@ -215,7 +230,7 @@ func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
 				Type        string
 				Coordinates []float64
 			}
-			Properties schemas.Sanitized
+			Properties json.RawMessage
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &collection); err != nil {
@@ -227,9 +242,9 @@ func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
 	}
 	for i, f := range collection.Features {
 		r := want[i]
-		if f.Type != "Feature" || f.Geometry.Type != "Point" || f.Properties != r ||
-			!slices.Equal(f.Geometry.Coordinates,
-				[]float64{r.EstimateLongitude, r.EstimateLatitude}) {
+		if f.Type != "Feature" || f.Geometry.Type != "Point" ||
+			record(t, string(f.Properties)) != r ||
+			!slices.Equal(f.Geometry.Coordinates, []float64{r.Longitude, r.Latitude}) {
 			t.Fatalf("feature %d is %+v, want a point of %+v", i, f, r)
 		}
 	}

@@ -69,8 +69,9 @@ func ExampleReader() {
 				User: user, Model: model.ID(), Mechanism: law.Lattice, Step: step, Kind: out.Kind,
 				Epsilon: out.Epsilon, Delta: options.Delta, Number: int64(out.Number),
 			}
-			p.Latitude, p.Longitude = model.Grid.ToDegrees(out.Release)
-			p.EstimateLatitude, p.EstimateLongitude = model.Grid.ToDegrees(out.Estimate)
+			p.HasRelease = true
+			p.ReleaseLatitude, p.ReleaseLongitude = model.Grid.ToDegrees(out.Release)
+			p.Latitude, p.Longitude = model.Grid.ToDegrees(out.Estimate)
 			if err := reader.Add(p); err != nil {
 				fmt.Println(err)
 				return

@@ -37,8 +37,11 @@ type Published struct {
 	Mechanism string
 	Step      int64
 	Kind      mechanism.Kind
-	// Latitude and Longitude are the release, and the others the estimate.
-	Latitude, Longitude, EstimateLatitude, EstimateLongitude float64
+	// Latitude and Longitude are the estimate.
+	Latitude, Longitude float64
+	// HasRelease says that the record has the release: ReleaseLatitude and ReleaseLongitude.
+	HasRelease                        bool
+	ReleaseLatitude, ReleaseLongitude float64
 	// Epsilon is the cost of a record of Kind Released.
 	Epsilon, Delta float64
 	// Number is the user's number of releases, this record's included.
@@ -86,6 +89,10 @@ type Summary struct {
 // ErrAfter is what Finish returns where no window is left: all of them end after what is wanted.
 var ErrAfter = errors.New("aggregate: every record is of a window that ends after " +
 	"the last one wanted")
+
+// ErrNoRelease is what Add wraps for a record of a new release that does not have the release.
+// Where the fleet is cannot be computed from estimates, which count every release again and again.
+var ErrNoRelease = errors.New("aggregate: the record does not have its release")
 
 // OptionsError says that the options, completed by the records, cannot be used.
 type OptionsError struct{ cause error }
@@ -261,8 +268,10 @@ func (r *Reader) add(p Published) error {
 	}
 	if v != nil {
 		g := v.grid()
-		record.Release = v.sanitizer.Snap(g.ToMap(p.Latitude, p.Longitude))
-		record.Estimate = g.ToMap(p.EstimateLatitude, p.EstimateLongitude)
+		if p.Kind == mechanism.Released {
+			record.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
+		}
+		record.Estimate = g.ToMap(p.Latitude, p.Longitude)
 	}
 	return r.collector.Add(record)
 }
@@ -284,6 +293,8 @@ func (r *Reader) check(p Published) error {
 	case p.Kind == mechanism.Released && p.Epsilon != o.Epsilon:
 		return &SettingError{"epsilon", fmt.Sprintf(
 			"the record has ε = %g, and the settings say %g", p.Epsilon, o.Epsilon)}
+	case p.Kind == mechanism.Released && !p.HasRelease:
+		return ErrNoRelease
 	case p.Number < 0:
 		return errors.New("the record has a negative number of releases")
 	}

@@ -22,8 +22,9 @@ func published(g *grid.Grid, o mechanism.Options, r Record) Published {
 	if r.Kind == mechanism.Released {
 		p.Epsilon = o.Epsilon
 	}
-	p.Latitude, p.Longitude = g.ToDegrees(r.Release)
-	p.EstimateLatitude, p.EstimateLongitude = g.ToDegrees(r.Estimate)
+	p.HasRelease = true
+	p.ReleaseLatitude, p.ReleaseLongitude = g.ToDegrees(r.Release)
+	p.Latitude, p.Longitude = g.ToDegrees(r.Estimate)
 	return p
 }
 

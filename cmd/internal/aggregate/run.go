@@ -94,8 +94,10 @@ func (r *run) add(record schemas.Sanitized, where string) error {
 		Mechanism: schemas.MechanismName(record.Mechanism),
 		Step:      record.Step, Kind: kinds[record.Kind],
 		Latitude: record.Latitude, Longitude: record.Longitude,
-		EstimateLatitude: record.EstimateLatitude, EstimateLongitude: record.EstimateLongitude,
-		Epsilon: record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
+		HasRelease:       record.ReleaseLatitude.Known,
+		ReleaseLatitude:  record.ReleaseLatitude.Number,
+		ReleaseLongitude: record.ReleaseLongitude.Number,
+		Epsilon:          record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
 	}))
 }
 
@@ -116,6 +118,10 @@ func (r *run) explain(err error) error {
 			"of one setting by themselves", err, setting.Name)
 	}
 	switch {
+	case errors.Is(err, aggregate.ErrNoRelease):
+		return fmt.Errorf("%w: the service leaves releases out (publish.release: false). Set "+
+			"publish.release: true for records from now on. \"geodither replay\" with that setting "+
+			"writes the earlier ones again, to another topic, and says first what it costs", err)
 	case errors.Is(err, aggregate.ErrAfter):
 		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
 	case errors.Is(err, aggregate.ErrModel):

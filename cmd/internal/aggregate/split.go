@@ -51,7 +51,9 @@ func (s *split) released(r schemas.Sanitized) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, this := s.numbers[r.UserID], releaseNumber{r.Release, r.Step, r.Latitude, r.Longitude}
+	last, this := s.numbers[r.UserID], releaseNumber{
+		r.Release, r.Step, r.ReleaseLatitude.Number, r.ReleaseLongitude.Number,
+	}
 	switch {
 	case this.number > last.number:
 		s.numbers[r.UserID] = this

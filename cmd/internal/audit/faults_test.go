@@ -71,7 +71,7 @@ func faultsOfRecords() []fault {
 			name: "the estimate moves a millionth of the way to the truth",
 			plant: onTruth(func(b *broken, f Fix, e *Effect) {
 				b.record(e, func(r *schemas.Sanitized) {
-					r.EstimateLatitude += 1e-6 * (f.Latitude - r.EstimateLatitude)
+					r.Latitude += 1e-6 * (f.Latitude - r.Latitude)
 				})
 			}),
 		},
@@ -89,11 +89,11 @@ func faultsOfRecords() []fault {
 			}),
 		},
 		{
-			name: "the last bit of the latitude is the parity of the cell",
+			name: "the last bit of the release's latitude is the parity of the cell",
 			plant: onTruth(func(b *broken, f Fix, e *Effect) {
 				b.record(e, func(r *schemas.Sanitized) {
-					r.Latitude = math.Float64frombits(math.Float64bits(r.Latitude)&^1 |
-						uint64(b.cell(f)&1))
+					bits := math.Float64bits(r.ReleaseLatitude.Number)
+					r.ReleaseLatitude.Number = math.Float64frombits(bits&^1 | uint64(b.cell(f)&1))
 				})
 			}),
 		},

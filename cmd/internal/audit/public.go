@@ -113,6 +113,7 @@ func (o *observer) observe(out *mechanism.Outcome, f Fix, before []byte, z grid.
 	return err
 }
 
+// record returns the record of an outcome. o.state is the state after it.
 func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 	g, options := o.settings.Model.Grid, o.settings.Release
 	r := schemas.Sanitized{
@@ -125,8 +126,15 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 	if o.settings.Publish.User == engine.UserPseudonym {
 		r.UserID = engine.Pseudonym(o.settings.Key, f.User)
 	}
-	r.Latitude, r.Longitude = g.ToDegrees(out.Release)
-	r.EstimateLatitude, r.EstimateLongitude = g.ToDegrees(out.Estimate)
+	r.Latitude, r.Longitude = g.ToDegrees(out.Estimate)
+	ellipse := mechanism.EllipseOf(g, &o.state.Posterior)
+	r.SigmaMajorM = schemas.Some(ellipse.MajorKM * 1000)
+	r.SigmaMinorM = schemas.Some(ellipse.MinorKM * 1000)
+	r.AzimuthDeg = schemas.Some(ellipse.AzimuthDeg)
+	if out.Kind != mechanism.Predicted && !o.settings.Publish.OmitRelease {
+		latitude, longitude := g.ToDegrees(out.Release)
+		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Some(latitude), schemas.Some(longitude)
+	}
 	if o.settings.Publish.Metric {
 		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM,
 			out.Metric.Across

@@ -107,11 +107,15 @@ type Publish struct {
 	Timestamp string `yaml:"timestamp"`
 	User      string `yaml:"user"`
 	Metric    bool   `yaml:"metric"`
+	Release   *bool  `yaml:"release"` // default: true
 }
 
 // Options returns the service's options.
 func (c Publish) Options() engine.Publish {
-	return engine.Publish{Timestamp: c.Timestamp, User: c.User, Metric: c.Metric}
+	return engine.Publish{
+		Timestamp: c.Timestamp, User: c.User, Metric: c.Metric,
+		OmitRelease: c.Release != nil && !*c.Release,
+	}
 }
 
 // Input is the section "input": what becomes of fixes that are outside the map or late.

@@ -89,6 +89,7 @@ func TestReadmeFrame(t *testing.T) {
 	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01,
 		Mechanism: law.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
+		ReleaseLatitude: schemas.Some(53.4), ReleaseLongitude: schemas.Some(-2.9),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -128,10 +128,10 @@ func (s *scoreboard) measure(
 		return err
 	}
 	truth := s.grid.ToMap(fix.Latitude, fix.Longitude)
-	release := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
-	estimate := s.grid.ToMap(record.EstimateLatitude, record.EstimateLongitude).Distance(truth)
-	what := "predicted"
-	if record.Kind != schemas.KindPredicted {
+	estimate := s.grid.ToMap(record.Latitude, record.Longitude).Distance(truth)
+	what := record.Kind
+	if lat, lon := record.ReleaseLatitude, record.ReleaseLongitude; lat.Known {
+		release := s.grid.ToMap(lat.Number, lon.Number).Distance(truth)
 		metrics.Release.Add(release)
 		what = "release " + cli.Metres(1000*release) + " off"
 	}

@@ -175,6 +175,7 @@ func (b *board) answer(fixes ...schemas.Raw) {
 		value, err := b.codec.AppendSanitized(nil, schemas.Sanitized{
 			UserID: f.UserID, Timestamp: f.Timestamp, Epsilon: 1, Delta: .01, Mechanism: law.PIM,
 			ModelID: strings.Repeat("0", 16), Release: 1,
+			ReleaseLatitude: schemas.Some(53.4), ReleaseLongitude: schemas.Some(-2.9),
 		})
 		if err != nil {
 			b.t.Fatal(err)

@@ -138,11 +138,12 @@ func (e *Engine) sanitize(
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),
 	}
-	// A release at strong privacy can land far outside the map: the conversion keeps it on the
-	// Earth, so that beyond a pole or the antimeridian the drawn point cannot be had back from
-	// the degrees.
-	record.Latitude, record.Longitude = g.ToDegrees(outcome.Release)
-	record.EstimateLatitude, record.EstimateLongitude = g.ToDegrees(outcome.Estimate)
+	record.Latitude, record.Longitude = g.ToDegrees(outcome.Estimate)
+	// The stored posterior is the one that the estimate stands for, whatever the step did.
+	e.publisher.ellipse(&record, mechanism.EllipseOf(g, &state.Posterior))
+	if outcome.Kind != mechanism.Predicted {
+		e.publisher.release(&record, g, outcome.Release)
+	}
 	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(outcome.Metric)
 	return record, outcome, migration, nil
 }

@@ -100,14 +100,15 @@ func requirePublic(t *testing.T, s schemas.Sanitized, fix schemas.Raw, o Setting
 	if s != want {
 		t.Errorf("record %d has a wrong field: got %+v, want %+v", release, s, want)
 	}
-	if !g.Contains(s.EstimateLatitude, s.EstimateLongitude) {
+	if !g.Contains(s.Latitude, s.Longitude) {
 		t.Errorf("the estimate of record %d lies off the map", release)
 	}
 	diagonalM := 1000 * g.CellKM() * math.Hypot(float64(g.Width()), float64(g.Height()))
 	if !(s.RadiusM >= 0 && s.RadiusM <= diagonalM) {
 		t.Errorf("record %d has a radius of %v m", release, s.RadiusM)
 	}
-	if s.Latitude == fix.Latitude || s.Longitude == fix.Longitude {
+	if s.ReleaseLatitude.Number == fix.Latitude || s.ReleaseLongitude.Number == fix.Longitude ||
+		s.Latitude == fix.Latitude || s.Longitude == fix.Longitude {
 		t.Errorf("record %d releases a true coordinate", release)
 	}
 }
@@ -122,12 +123,17 @@ func requireOfState(t *testing.T, s schemas.Sanitized, stored []byte, o Settings
 	mean, radiusKM := estimator.Estimate(o.Model.Grid, &state.Posterior)
 	lat, lon := o.Model.Grid.ToDegrees(state.Release)
 	meanLat, meanLon := o.Model.Grid.ToDegrees(mean)
-	if s.Latitude != lat || s.Longitude != lon {
+	if s.ReleaseLatitude != schemas.Some(lat) || s.ReleaseLongitude != schemas.Some(lon) {
 		t.Error("the release is not the state's")
 	}
-	if s.EstimateLatitude != meanLat || s.EstimateLongitude != meanLon ||
-		s.RadiusM != 1000*radiusKM {
+	if s.Latitude != meanLat || s.Longitude != meanLon || s.RadiusM != 1000*radiusKM {
 		t.Error("the estimate is not that of the state's posterior")
+	}
+	ellipse := mechanism.EllipseOf(o.Model.Grid, &state.Posterior)
+	if s.SigmaMajorM != schemas.Some(1000*ellipse.MajorKM) ||
+		s.SigmaMinorM != schemas.Some(1000*ellipse.MinorKM) ||
+		s.AzimuthDeg != schemas.Some(ellipse.AzimuthDeg) {
+		t.Error("the ellipse is not that of the state's posterior")
 	}
 	if state.Releases != uint64(s.Release) || state.Step != s.Step ||
 		math.Abs(state.EpsilonSpent-float64(s.Release)*o.Release.Epsilon) > 1e-9 {

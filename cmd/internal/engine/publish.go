@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"hash"
 
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 // What time a sanitized record tells.
@@ -25,7 +28,7 @@ const (
 	UserPseudonym = "pseudonym" // Pseudonym of it
 )
 
-// Publish says what sanitized records tell beside the place. None of it has a
+// Publish says what sanitized records tell beside the estimate. None of it has a
 // part in ε, which covers a location's value and neither times nor names.
 type Publish struct {
 	// Timestamp is TimestampExact or TimestampStep; empty means TimestampExact. With
@@ -39,6 +42,10 @@ type Publish struct {
 	User string
 	// Metric adds the metric view to new releases: schemas.Sanitized's factors.
 	Metric bool
+	// OmitRelease leaves the release out of records and publishes the estimate alone. Whoever
+	// computes from releases, as "aggregate" does, cannot use such records. By default releases
+	// are published: the guarantee is about them, and what was left out cannot be added later.
+	OmitRelease bool
 }
 
 func (p Publish) withDefaults() Publish {
@@ -164,6 +171,25 @@ func (p *publisher) timestamp(ms int64) int64 {
 		return ms
 	}
 	return ms - ms%p.stepMS
+}
+
+// ellipse adds an ellipse in metres to a record.
+func (p *publisher) ellipse(record *schemas.Sanitized, e mechanism.Ellipse) {
+	record.SigmaMajorM = schemas.Some(float64(e.MajorKM * 1000))
+	record.SigmaMinorM = schemas.Some(float64(e.MinorKM * 1000))
+	record.AzimuthDeg = schemas.Some(e.AzimuthDeg)
+}
+
+// release adds a release to a record, if releases are to be published. At strong privacy it can
+// lie far outside the map: the conversion keeps it on the Earth, so that beyond a pole or the
+// antimeridian the drawn point cannot be had back from the degrees.
+func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Point) {
+	if p.options.OmitRelease {
+		return
+	}
+	latitude, longitude := g.ToDegrees(z)
+	record.ReleaseLatitude = schemas.Some(latitude)
+	record.ReleaseLongitude = schemas.Some(longitude)
 }
 
 // factors is the metric view of a release, as far as it is to be published.

@@ -159,9 +159,8 @@ func letterOf(t *testing.T, e servicetest.Effects, o Settings) string {
 		}[s.Kind == schemas.KindReleased]; s.Epsilon != want {
 			t.Errorf("a %s record costs %v", s.Kind, s.Epsilon)
 		}
-		if s.Kind == schemas.KindPredicted &&
-			(s.Latitude != s.EstimateLatitude || s.Longitude != s.EstimateLongitude) {
-			t.Error("a predicted record's place is not its estimate")
+		if s.ReleaseLatitude.Known == (s.Kind == schemas.KindPredicted) {
+			t.Errorf("a %s record has a release, or has none: %+v", s.Kind, s)
 		}
 	}
 	if len(e.State) == 0 {

@@ -104,7 +104,7 @@ const settingsSize = 16
 // settingsVersion goes up whenever the glue between records and the mechanism
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
-const settingsVersion = 3
+const settingsVersion = 4
 
 // keyLabel is what the key's fingerprint is the keyed hash of.
 const keyLabel = "geodither settings: fingerprint of the key 2"
@@ -177,6 +177,7 @@ func (s Settings) settings() []setting {
 		{partitionerSetting, string(s.Partitioner)},
 		{"input.outside", s.Input.Outside},
 		{"input.late", s.Input.Late},
+		{"publish.release", text("%t", !s.Publish.OmitRelease)},
 	}
 }
 

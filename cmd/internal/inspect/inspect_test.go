@@ -38,9 +38,10 @@ func TestInspect(t *testing.T) {
 		servicetest.OK(t, err)
 		if got.Step != last.Step || int64(got.Releases) != last.Release ||
 			got.ModelID != last.ModelID || !got.OfThisModel ||
-			*got.Estimate != (inspect.Place{last.EstimateLatitude, last.EstimateLongitude}) ||
-			*got.LastRelease != (inspect.Place{last.Latitude, last.Longitude}) ||
-			got.RadiusM != last.RadiusM {
+			*got.Estimate != (inspect.Place{last.Latitude, last.Longitude}) ||
+			*got.LastRelease != (inspect.Place{
+				last.ReleaseLatitude.Number, last.ReleaseLongitude.Number,
+			}) || got.RadiusM != last.RadiusM {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
 		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 ||

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-
-	"github.com/geodither/geodither/schemas"
 )
 
 // Collection writes one FeatureCollection (RFC 7946), with each feature on a line of its own.
@@ -45,18 +43,4 @@ func (c *Collection) Close() error {
 	}
 	_, err := io.WriteString(c.out, tail)
 	return err
-}
-
-// point is a GeoJSON point: longitude first, in degrees.
-type point struct {
-	Type        string     `json:"type"`
-	Coordinates [2]float64 `json:"coordinates"`
-}
-
-// geoJSONWriter writes a point at the estimate of each record, with the record as properties.
-type geoJSONWriter struct{ *Collection }
-
-// Write implements [Writer].
-func (w geoJSONWriter) Write(r schemas.Sanitized) error {
-	return w.Add(point{"Point", [2]float64{r.EstimateLongitude, r.EstimateLatitude}}, r)
 }

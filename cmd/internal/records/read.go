@@ -125,8 +125,122 @@ func readLines(name string, in *bufio.Reader, each func(schemas.Sanitized, strin
 	return nil
 }
 
+// column is one column of a CSV file.
+type column struct {
+	name     string
+	optional bool // the column may be missing, and its cells empty
+	// set takes a cell's text into a record. It returns false for a text that it cannot read.
+	set func(r *schemas.Sanitized, text string) bool
+}
+
 // columns are the columns of a CSV file that are read.
-var columns = header[:14] // up to kind
+var columns = []column{
+	{"user_id", false, func(r *schemas.Sanitized, text string) bool {
+		r.UserID = text
+		return text != ""
+	}},
+	{"timestamp", false, func(r *schemas.Sanitized, text string) bool {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		r.Timestamp = at.UnixMilli()
+		return err == nil
+	}},
+	numbers("latitude", func(r *schemas.Sanitized) *float64 { return &r.Latitude }),
+	numbers("longitude", func(r *schemas.Sanitized) *float64 { return &r.Longitude }),
+	numbers("radius_m", func(r *schemas.Sanitized) *float64 { return &r.RadiusM }),
+	nullables("sigma_major_m", func(r *schemas.Sanitized) *schemas.Nullable { return &r.SigmaMajorM }),
+	nullables("sigma_minor_m", func(r *schemas.Sanitized) *schemas.Nullable { return &r.SigmaMinorM }),
+	nullables("azimuth_deg", func(r *schemas.Sanitized) *schemas.Nullable { return &r.AzimuthDeg }),
+	texts("kind", func(r *schemas.Sanitized) *string { return &r.Kind }),
+	numbers("epsilon", func(r *schemas.Sanitized) *float64 { return &r.Epsilon }),
+	numbers("delta", func(r *schemas.Sanitized) *float64 { return &r.Delta }),
+	texts("mechanism", func(r *schemas.Sanitized) *string { return &r.Mechanism }),
+	texts("model_id", func(r *schemas.Sanitized) *string { return &r.ModelID }),
+	integers("step", func(r *schemas.Sanitized) *int64 { return &r.Step }),
+	integers("release", func(r *schemas.Sanitized) *int64 { return &r.Release }),
+	nullables("release_latitude",
+		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLatitude }),
+	nullables("release_longitude",
+		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLongitude }),
+}
+
+func texts(name string, field func(*schemas.Sanitized) *string) column {
+	return column{name, false, func(r *schemas.Sanitized, text string) bool {
+		*field(r) = text
+		return true
+	}}
+}
+
+func integers(name string, field func(*schemas.Sanitized) *int64) column {
+	return column{name, false, func(r *schemas.Sanitized, text string) (ok bool) {
+		var err error
+		*field(r), err = strconv.ParseInt(text, 10, 64)
+		return err == nil
+	}}
+}
+
+func numbers(name string, field func(*schemas.Sanitized) *float64) column {
+	return column{name, false, func(r *schemas.Sanitized, text string) (ok bool) {
+		*field(r), ok = number(text)
+		return ok
+	}}
+}
+
+func nullables(name string, field func(*schemas.Sanitized) *schemas.Nullable) column {
+	return column{name, true, func(r *schemas.Sanitized, text string) bool {
+		if text == "" {
+			return true
+		}
+		x, ok := number(text)
+		*field(r) = schemas.Some(x)
+		return ok
+	}}
+}
+
+func number(text string) (float64, bool) {
+	x, err := strconv.ParseFloat(text, 64)
+	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
+}
+
+// csvLayout says where the columns are in a file.
+type csvLayout struct {
+	at []int // of each of columns; -1: the file has it not
+	// former says that the records are of version 1 or 2, which had other names for places, and the
+	// estimate in the place of the release of a predicted record.
+	former bool
+}
+
+// layoutOf finds the columns by the header of a file. It returns the name of a missing one.
+func layoutOf(header []string) (l csvLayout, missing string) {
+	l.former = slices.Contains(header, schemas.FormerName("latitude"))
+	for _, c := range columns {
+		name := c.name
+		if l.former {
+			name = schemas.FormerName(name)
+		}
+		at := slices.Index(header, name)
+		if at < 0 && !c.optional {
+			return l, name
+		}
+		l.at = append(l.at, at)
+	}
+	return l, ""
+}
+
+// parse reads a row. It returns the name of the first wrong column, or nothing.
+func (l csvLayout) parse(row []string) (r schemas.Sanitized, bad string) {
+	for i, c := range columns {
+		if at := l.at[i]; at >= 0 && !c.set(&r, row[at]) {
+			return r, c.name
+		}
+	}
+	if r.ReleaseLatitude.Known != r.ReleaseLongitude.Known {
+		return r, "release_longitude"
+	}
+	if l.former && r.Kind == schemas.KindPredicted {
+		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
+	}
+	return r, ""
+}
 
 func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) error) error {
 	rows := csv.NewReader(in)
@@ -135,15 +249,11 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 	if err != nil {
 		return fmt.Errorf("%s: the first line is no CSV header: %s", name, nameFile)
 	}
-	at := make([]int, len(columns))
-	for i, column := range columns {
-		if at[i] = slices.Index(header, column); at[i] < 0 {
-			return fmt.Errorf("%s:1: there is no column %q: name a file of sanitized records, as "+
-				"\"geodither sanitize\" or \"geodither consume --format csv\" writes it",
-				name, column)
-		}
+	layout, missing := layoutOf(header)
+	if missing != "" {
+		return fmt.Errorf("%s:1: there is no column %q: name a file of sanitized records, as "+
+			"\"geodither sanitize\" or \"geodither consume --format csv\" writes it", name, missing)
 	}
-	fields := make([]string, len(at))
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -155,10 +265,7 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 			return fmt.Errorf("%s: the line is no CSV of %d columns, as the header has: "+
 				"repair or remove it", where, len(header))
 		}
-		for i, column := range at {
-			fields[i] = row[column]
-		}
-		record, bad := parse(fields)
+		record, bad := layout.parse(row)
 		if bad != "" {
 			return fmt.Errorf("%s: column %s cannot be read: "+
 				"this is no sanitized record as \"geodither sanitize\" writes it", where, bad)
@@ -167,34 +274,6 @@ func readCSV(name string, in io.Reader, each func(schemas.Sanitized, string) err
 			return err
 		}
 	}
-}
-
-// parse reads the fields of columns. It returns the name of the first wrong one, or nothing.
-func parse(fields []string) (r schemas.Sanitized, bad string) {
-	r.UserID, r.Mechanism, r.ModelID, r.Kind = fields[0], fields[9], fields[10], fields[13]
-	if r.UserID == "" {
-		return r, columns[0]
-	}
-	at, err := time.Parse(time.RFC3339Nano, fields[1])
-	if err != nil {
-		return r, columns[1]
-	}
-	r.Timestamp = at.UnixMilli()
-	for i, to := range []*float64{
-		&r.Latitude, &r.Longitude, &r.EstimateLatitude, &r.EstimateLongitude,
-		&r.RadiusM, &r.Epsilon, &r.Delta,
-	} {
-		if *to, err = strconv.ParseFloat(fields[2+i], 64); err != nil ||
-			math.IsNaN(*to) || math.IsInf(*to, 0) {
-			return r, columns[2+i]
-		}
-	}
-	for i, to := range []*int64{&r.Step, &r.Release} {
-		if *to, err = strconv.ParseInt(fields[11+i], 10, 64); err != nil {
-			return r, columns[11+i]
-		}
-	}
-	return r, ""
 }
 
 // Sizes returns how many bytes the files have together; 0 if that is not known, as for standard

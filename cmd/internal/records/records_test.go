@@ -17,8 +17,10 @@ func some(n int) (list []schemas.Sanitized) {
 	for i := range n {
 		list = append(list, schemas.Sanitized{
 			UserID: fmt.Sprintf("bus-%d", i%2), Timestamp: 1_700_000_000_000 + int64(i)*60_000,
-			Latitude: 53.4 + float64(i)/128, Longitude: -2.9 - float64(i)/128,
-			EstimateLatitude: 53.5, EstimateLongitude: -2.875, RadiusM: 512.5,
+			ReleaseLatitude:  schemas.Some(53.4 + float64(i)/128),
+			ReleaseLongitude: schemas.Some(-2.9 - float64(i)/128),
+			Latitude:         53.5, Longitude: -2.875, RadiusM: 512.5,
+			SigmaMajorM: schemas.Some(250.5), SigmaMinorM: schemas.Some(40), AzimuthDeg: schemas.Some(0),
 			Epsilon: 1, Delta: .01, Mechanism: "lattice", ModelID: "m-1", Step: int64(i),
 			Release: int64(i / 2), Kind: schemas.KindReleased,
 		})

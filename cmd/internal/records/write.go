@@ -59,32 +59,62 @@ func FormatOf(path string) (string, error) {
 		"one object a line) or .geojson", path)
 }
 
+// object is a record as a JSON object for people to read. It has the schema's names in the schema's
+// order, and its time as text, as CSV has it. A field without a value is left out.
+type object struct {
+	UserID    string `json:"user_id"`
+	Timestamp string `json:"timestamp"` // in the place of Sanitized's, which is a number
+	schemas.Sanitized
+}
+
+func objectOf(r schemas.Sanitized) object { return object{r.UserID, Time(r.Timestamp), r} }
+
+// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with as many decimals of a
+// second as it takes.
+func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
+
 type jsonWriter struct{ lines *json.Encoder }
 
 // Write implements [Writer].
-func (w jsonWriter) Write(r schemas.Sanitized) error { return w.lines.Encode(r) }
+func (w jsonWriter) Write(r schemas.Sanitized) error { return w.lines.Encode(objectOf(r)) }
 
 // Close implements [Writer].
 func (w jsonWriter) Close() error { return nil }
 
+// point is a GeoJSON point: longitude first, in degrees.
+type point struct {
+	Type        string     `json:"type"`
+	Coordinates [2]float64 `json:"coordinates"`
+}
+
+// geoJSONWriter writes a point at the estimate of each record, with the record as properties, named
+// and written as in a line of JSON.
+type geoJSONWriter struct{ *Collection }
+
+// Write implements [Writer].
+func (w geoJSONWriter) Write(r schemas.Sanitized) error {
+	return w.Add(point{"Point", [2]float64{r.Longitude, r.Latitude}}, objectOf(r))
+}
+
 type csvWriter struct{ rows *csv.Writer }
 
-// header has the columns of a CSV file of sanitized records.
+// header has the columns of a CSV file of sanitized records: the fields of the schema in its order.
 var header = []string{
-	"user_id", "timestamp", "latitude", "longitude", "estimate_latitude", "estimate_longitude",
-	"radius_m", "epsilon", "delta", "mechanism", "model_id", "step", "release",
-	"kind", "factor_200m", "factor_1km", "factor_set",
+	"user_id", "timestamp", "latitude", "longitude", "radius_m",
+	"sigma_major_m", "sigma_minor_m", "azimuth_deg", "kind", "epsilon", "delta", "mechanism",
+	"model_id", "step", "release", "release_latitude", "release_longitude",
+	"factor_200m", "factor_1km", "factor_set",
 }
 
 // Write implements [Writer].
 func (w csvWriter) Write(r schemas.Sanitized) error {
 	return w.rows.Write([]string{
-		r.UserID, time.UnixMilli(r.Timestamp).UTC().Format(time.RFC3339Nano),
-		Degrees(r.Latitude), Degrees(r.Longitude),
-		Degrees(r.EstimateLatitude), Degrees(r.EstimateLongitude),
-		strconv.FormatFloat(r.RadiusM, 'f', 1, 64), Number(r.Epsilon), Number(r.Delta),
-		r.Mechanism, r.ModelID, strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
-		r.Kind, factor(r.Factor200M), factor(r.Factor1KM), factor(r.FactorSet),
+		r.UserID, Time(r.Timestamp), Degrees(r.Latitude), Degrees(r.Longitude), tenths(r.RadiusM),
+		known(r.SigmaMajorM, tenths), known(r.SigmaMinorM, tenths), known(r.AzimuthDeg, azimuth),
+		r.Kind, Number(r.Epsilon), Number(r.Delta), r.Mechanism, r.ModelID,
+		strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
+		known(r.ReleaseLatitude, Degrees), known(r.ReleaseLongitude, Degrees),
+		factor(r.Factor200M), factor(r.Factor1KM), factor(r.FactorSet),
 	})
 }
 
@@ -99,6 +129,25 @@ func Degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
 
 // Number prints a number with as many digits as it takes to read the same number again.
 func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// tenths prints one decimal, of a metre or of a degree of direction.
+func tenths(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+
+// azimuth prints one decimal of a direction, which is below 180 degrees.
+func azimuth(x float64) string {
+	if x >= 179.95 {
+		x = 0
+	}
+	return tenths(x)
+}
+
+// known prints nothing for a number that the record lacks.
+func known(n schemas.Nullable, print func(float64) string) string {
+	if !n.Known {
+		return ""
+	}
+	return print(n.Number)
+}
 
 // factor prints nothing for 0, which stands for no factor.
 func factor(x float64) string {
