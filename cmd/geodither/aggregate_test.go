@@ -100,15 +100,8 @@ func TestAggregateFiles(t *testing.T) {
 		if again := succeed(t, append(args, "--in", csvFile)...); again.out != first.out {
 			t.Errorf("%s: another run says something else", name)
 		}
-		lines := strings.SplitAfter(read(t, jsonFile), "\n")
-		half := write(t, dir, name+"-1.ndjson",
-			strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
-				return len(l) > 0 && record(t, l).UserID < lastUser(t, lines)
-			}), ""))
-		rest := write(t, dir, name+"-2.ndjson",
-			strings.Join(slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
-				return len(l) > 0 && record(t, l).UserID >= lastUser(t, lines)
-			}), ""))
+		one, other := halves(t, read(t, jsonFile))
+		half, rest := write(t, dir, name+"-1.ndjson", one), write(t, dir, name+"-2.ndjson", other)
 		apart := succeed(t, append(args, "--in", half, rest)...)
 		a, b := sumOfColumn(t, first.out, "posterior_high"),
 			sumOfColumn(t, apart.out, "posterior_high")
@@ -118,15 +111,21 @@ func TestAggregateFiles(t *testing.T) {
 	}
 }
 
-// lastUser returns the greatest name.
-func lastUser(t *testing.T, lines []string) (name string) {
+// halves parts JSON lines into those of the user with the greatest name, and the others.
+func halves(t *testing.T, text string) (last, others string) {
 	t.Helper()
-	for _, line := range lines {
-		if len(line) > 0 {
-			name = max(name, record(t, line).UserID)
+	records, greatest := decoded(t, text), ""
+	for _, r := range records {
+		greatest = max(greatest, r.UserID)
+	}
+	for i, line := range slices.Collect(strings.Lines(text)) {
+		if records[i].UserID == greatest {
+			last += line
+		} else {
+			others += line
 		}
 	}
-	return name
+	return last, others
 }
 
 // TestAggregateOutputs: the formats say the same, flows and a map are written, and the zones tile
@@ -254,6 +253,25 @@ release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 }
 
 // TestAggregateRefuses gives what cannot be aggregated.
+// withoutReleases empties the columns of releases, as "publish.release: false" leaves them.
+func withoutReleases(t *testing.T, text string) string {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j, column := range rows[0] {
+		for i := 1; i < len(rows) && strings.HasPrefix(column, "release_"); i++ {
+			rows[i][j] = ""
+		}
+	}
+	var out strings.Builder
+	if err := csv.NewWriter(&out).WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 func TestAggregateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
@@ -322,6 +340,10 @@ func TestAggregateRefuses(t *testing.T) {
 			args(file("kind.csv", lines[0]+strings.Replace(lines[1], "released", "guessed", 1))),
 			cli.ExitFailed,
 			[]string{"kind.csv:2", "a newer one"},
+		},
+		{
+			args(file("estimates.csv", withoutReleases(t, text))), cli.ExitFailed,
+			[]string{"estimates.csv:2", "does not have its release", "publish.release: true"},
 		},
 		{
 			args(sanitized, withConfig(t, "release: {epsilon: 1, budget: none}")...),

@@ -43,29 +43,29 @@ func sanitizeTo(t *testing.T, format string, args ...string) (result, string) {
 // decoded decodes JSON lines.
 func decoded(t *testing.T, lines string) []schemas.Sanitized {
 	t.Helper()
-	var all []schemas.Sanitized
-	for line := range strings.Lines(lines) {
-		all = append(all, record(t, line))
-	}
-	return all
-}
-
-// record decodes a line of JSON, whose time must be text.
-func record(t *testing.T, line string) schemas.Sanitized {
-	t.Helper()
-	var shown struct{ Timestamp time.Time }
-	if err := json.Unmarshal([]byte(line), &shown); err != nil {
-		t.Fatal(err)
-	}
 	codec, err := schemas.NewCodec(schemas.JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := codec.DecodeSanitized([]byte(line))
-	if err != nil || r.Timestamp != shown.Timestamp.UnixMilli() {
-		t.Fatalf("%s: read %+v, %v", line, r, err)
+	var all []schemas.Sanitized
+	for line := range strings.Lines(lines) {
+		var shown struct{ Timestamp time.Time } // it must be text
+		if err := json.Unmarshal([]byte(line), &shown); err != nil {
+			t.Fatal(err)
+		}
+		r, err := codec.DecodeSanitized([]byte(line))
+		if err != nil || r.Timestamp != shown.Timestamp.UnixMilli() {
+			t.Fatalf("%s: read %+v, %v", line, r, err)
+		}
+		all = append(all, r)
 	}
-	return r
+	return all
+}
+
+// record decodes one JSON object.
+func record(t *testing.T, line string) schemas.Sanitized {
+	t.Helper()
+	return decoded(t, line)[0]
 }
 
 // TestSanitizeIsTheEngine holds the command's records against the engine's own

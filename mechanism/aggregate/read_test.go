@@ -146,6 +146,11 @@ func TestReaderRefuses(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
+	bare := second
+	bare.HasRelease = false
+	if _, _, err := read(t, options, []Published{first, bare}); !errors.Is(err, ErrNoRelease) {
+		t.Errorf("without a release: %v", err)
+	}
 	options.Release.Epsilon = -1
 	if _, _, err := read(t, options, []Published{first}); !isOptions(err) {
 		t.Errorf("a negative ε: %v", err)
