@@ -18,8 +18,10 @@ const (
 	// CodeSteps is how many steps of the code points' lattice make a cell's side. 256 do not
 	// suffice: at ε = .001 the best code points lie some hundredths of a cell apart.
 	CodeSteps = 4096
-	// maxPatches bounds the patches that code points are placed by.
-	maxPatches = 128
+	// maxPatches bounds the patches that code points are first placed by.
+	maxPatches = 160
+	// manyRest is the largest r = 1/(e^ε - 1) at which merging is worth its time: up to ε = 2.04.
+	manyRest = .15
 )
 
 // Quantizer is the codebook mechanism: randomized response over a vector quantizer of the public
@@ -63,9 +65,10 @@ type Quantizer struct {
 	lines  []line           // of the row at hand
 	votes  []uint8
 
+	rows     rows
 	patches  patches
 	merger   merger
-	splitter splitter
+	searcher searcher
 	draft    draft
 	gain     float64
 }
@@ -113,35 +116,35 @@ func otherWeight(epsilon float64) uint64 {
 	return t.Quo(t, sum).Uint64()
 }
 
-// finePatches returns how many patches code points are placed by: 12·e^{ε/2}. The best codebooks
-// have about e^{ε/2} points, and the work goes with the square of the patches.
+// finePatches returns how many patches code points are first placed by: 32 + 4·e^{ε/2}. The best
+// codebooks have about e^{ε/2} points, and the work goes with the square of the patches.
 func finePatches(rest float64) int {
-	if n := 12 * math.Sqrt(1+1/rest); n < maxPatches {
-		return int(n)
-	}
-	return maxPatches
+	return int(min(32+float64(4*math.Sqrt(1+1/rest)), maxPatches))
 }
 
 // Prepare places the code points for a prior: cells ascending, each with its mass above 0. The
 // masses need not add up to 1. It panics on an empty prior. It takes the same steps for the same
 // numbers, and gives the same bits on every architecture.
 //
-// Codebooks of every size come from merging patches of the prior and from splitting it. The best
-// are polished on the patches (draft.polish). The best one's code points then go to the lattice,
-// all cells of the prior vote, the points move once more to the best places for these votes, and to
-// the lattice again. Points that coincide there are one. A prior of one cell has one code point,
-// and its release tells nothing.
+// The heaviest cells and patches of the others make a smaller prior. Above ε = 2.04 its masses are
+// merged, which gives codebooks of every size; the best one is the start. Else the start is the
+// prior's mean. Changes of regions improve it on the patches (searcher), and Lloyd's iteration on
+// all cells. Its code points go to the lattice, all cells of the prior vote, the points move once
+// more to the best places for these votes, and to the lattice again. Points that coincide there are
+// one. A prior of one cell has one code point, and its release tells nothing.
 //
-// Cost: linear in the prior's cells, and for the patches about the square of their number, which is
-// 19 at ε = 1, 88 at 4 and maxPatches at most. A prior of 180 cells took 6 µs at ε = 1 and 20 at 4,
-// one of 800 cells 12 and 60.
+// Cost: linear in the prior's cells, about quadratic in the patches, which are 38 at ε = 1, 61 at 4
+// and 4/3·maxPatches or so at most, and up to searchWork distances. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")
 	}
-	a := &q.patches
-	a.gather(grid.Cell(q.grid.Width()), cells, p, q.fine)
-	q.snap(q.sketch(a).sites)
+	width := grid.Cell(q.grid.Width())
+	q.rows.gather(width, cells, p)
+	q.patches.gather(&q.rows, width, p, q.fine)
+	d := q.sketch()
+	q.rows.polish(d, q.rest, cellTurns)
+	q.snap(d.sites)
 	q.votes = q.Votes(q.votes, cells)
 	q.count(cells, p)
 	q.draft.aim(q.rest)
@@ -149,18 +152,23 @@ func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	q.snap(q.draft.sites)
 }
 
-// sketch returns the best codebook for patches, of those that merging and splitting come to.
-func (q *Quantizer) sketch(a *patches) *draft {
-	merged, split := q.merger.best(a, q.rest), q.splitter.best(a, q.rest)
-	if split.gain(q.rest) > merged.gain(q.rest) {
-		return split
+// sketch returns a codebook for the patches. Where few code points pay, the search finds as good
+// ones from the prior's mean alone as from merging, in half the time.
+func (q *Quantizer) sketch() *draft {
+	s := &q.searcher
+	if q.rest > manyRest {
+		s.now.regions = append(s.now.regions[:0], moments{p: 1})
+		s.now.aim(q.rest)
+	} else {
+		s.now.copyFrom(q.merger.best(&q.patches, q.rest))
 	}
-	return merged
+	s.improve(&q.patches, q.rest)
+	return &s.now
 }
 
 // count fills in the moments of the votes of a prior's cells.
 func (q *Quantizer) count(cells []grid.Cell, p []float64) {
-	d, a := &q.draft, &q.patches
+	d, a := &q.draft, &q.rows
 	d.regions = slices.Grow(d.regions[:0], len(q.points))[:len(q.points)]
 	clear(d.regions)
 	for _, r := range a.runs {
@@ -182,8 +190,8 @@ func (q *Quantizer) snap(sites []site) {
 	q.points = q.points[:0]
 	for _, s := range sites {
 		q.points = append(q.points, convex.Lattice{
-			X: onSteps(q.patches.column+s.x, q.grid.Width()),
-			Y: onSteps(q.patches.row+s.y, q.grid.Height()),
+			X: onSteps(q.rows.column+s.x, q.grid.Width()),
+			Y: onSteps(q.rows.row+s.y, q.grid.Height()),
 		})
 	}
 	slices.SortFunc(q.points, func(a, b convex.Lattice) int {

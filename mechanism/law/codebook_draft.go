@@ -12,7 +12,28 @@ const (
 	maxPoints = 128
 	// polishTurns bounds Lloyd's iteration on the patches. Eight gain nothing over three.
 	polishTurns = 3
+	// cellTurns bounds Lloyd's iteration on the cells. Thirty gain nothing over eight.
+	cellTurns = 8
 )
+
+// moments are the mass and the first moment of what votes for a code point, of a total mass of 1.
+type moments struct{ p, x, y float64 }
+
+// worth is what a code point takes off the expected squared error, before the factor that counts
+// the points: |M|²/(r + P).
+func (m moments) worth(rest float64) float64 {
+	return (float64(m.x*m.x) + float64(m.y*m.y)) / (rest + m.p)
+}
+
+func (m moments) plus(n moments) moments { return moments{m.p + n.p, m.x + n.x, m.y + n.y} }
+
+func (m moments) minus(n moments) moments {
+	return moments{max(m.p-n.p, 0), m.x - n.x, m.y - n.y}
+}
+
+// site is a code point in cells from the mean, with half its squared distance from there: the
+// nearest site of a place x is that of the least half - x·site.
+type site struct{ x, y, half float64 }
 
 // draft is a codebook in the making: the moments of each region and the best code point for them.
 type draft struct {
@@ -23,8 +44,9 @@ type draft struct {
 }
 
 // aim moves every code point to the posterior mean of its release, M/(r + P), which is the best one
-// for given votes.
+// for given votes. It drops code points that nothing votes for: they only cost.
 func (d *draft) aim(rest float64) {
+	d.regions = slices.DeleteFunc(d.regions, func(m moments) bool { return m.p <= 0 })
 	d.sites, d.worth = d.sites[:0], 0
 	for _, m := range d.regions {
 		over := 1 / (rest + m.p)
@@ -46,11 +68,11 @@ func (d *draft) gain(rest float64) float64 {
 // move to the best places for these votes. No turn makes the codebook worse (Farvardin 1990, doi
 // 10.1109/18.54900, for noisy channels). It ends when a turn gains nothing, or after so many.
 func (d *draft) polish(a *patches, rest float64, turns int) {
-	for range turns {
+	for turn := range turns {
 		before := d.worth
 		d.vote(a)
 		d.aim(rest)
-		if d.worth <= before {
+		if turn > 0 && d.worth <= before {
 			return
 		}
 	}
