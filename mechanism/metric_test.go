@@ -85,3 +85,65 @@ func TestMetricOfOneCell(t *testing.T) {
 		t.Errorf("a release that says nothing: %+v", out.Metric)
 	}
 }
+
+// TestNearShare: the share between neighbours is there where it is asked for; it is the mean over
+// pairs of what two releases from the two cells' surrogates can differ by; and it changes nothing
+// else, nor does it allocate.
+func TestNearShare(t *testing.T) {
+	model := roadModel(t)
+	for _, name := range law.Names() {
+		o := Options{Mechanism: name, Epsilon: 2, Delta: .1}
+		asked, plain := newSanitizer(t, model, o), newSanitizer(t, model, o)
+		var state, other State
+		most := 0.0
+		for i, cell := range walk(model, 4, 30) {
+			in := Input{User: "u", Step: int64(i), Cell: cell, Release: true}
+			without := mustStep(t, plain, &other, in)
+			in.Near = true
+			out := mustStep(t, asked, &state, in)
+			got := out.Metric.NearShare
+			out.Metric.NearShare = 0
+			if out.Metric != without.Metric || out.Release != without.Release ||
+				out.Estimate != without.Estimate {
+				t.Fatalf("%s: asking changes the outcome", name)
+			}
+			if want := nearShareByPairs(asked); math.Abs(got-want) > 1e-6 {
+				t.Fatalf("%s: the share is %v, not %v", name, got, want)
+			}
+			most = max(most, got)
+		}
+		if most < .02 || most > 1 {
+			t.Errorf("%s: poor cases, the greatest share is %v", name, most)
+		}
+		if a := testing.AllocsPerRun(10, func() { asked.nearShare() }); a > 0 {
+			t.Errorf("%s: %v allocations", name, a)
+		}
+	}
+}
+
+// nearShareByPairs looks at each pair on its own, for the prior of the last release.
+func nearShareByPairs(s *Sanitizer) float64 {
+	sum, all := 0.0, 0.0
+	g := s.model.Grid
+	for x := range int32(g.Cells()) {
+		for _, y := range []int32{x + 1, x + int32(g.Width())} {
+			if int(y) >= g.Cells() || y == x+1 && g.Column(y) == 0 {
+				continue
+			}
+			mass := s.prior.At(x) + s.prior.At(y)
+			all += mass
+			if s.codebook != nil {
+				if s.codebook.Vote(x) != s.codebook.Vote(y) {
+					sum += mass
+				}
+				continue
+			}
+			a := g.Centre(s.set.Cells[testcase.Surrogate(g, s.set.Cells, x)])
+			b := g.Centre(s.set.Cells[testcase.Surrogate(g, s.set.Cells, y)])
+			e := make([]float64, 1)
+			s.mechanism.Exponents(e, a, []convex.Vec{convex.Vec(b)})
+			sum -= mass * e[0] / s.options.Epsilon
+		}
+	}
+	return sum / all
+}

@@ -62,6 +62,8 @@ type Input struct {
 	Release bool
 	// Prior asks for Outcome.Prior.
 	Prior bool
+	// Near asks for Outcome.Metric.NearShare.
+	Near bool
 	// Personal is how this user moves; nil: as the popular model says. It must lie over the
 	// sanitizer's model. It is public, and chosen by what is public: by the user's identifier and
 	// by time, never by the place.

@@ -36,6 +36,8 @@ type Sanitizer struct {
 	set        locationset.Set
 	surrogates locationset.Surrogates
 	nearest    []int32
+	neighbours law.Neighbours
+	beside     []int32 // surrogates of neighbours
 	hull       law.SensitivityHull
 	mechanism  law.Mechanism  // nil under Codebook
 	codebook   *law.Quantizer // nil under the other mechanisms

@@ -122,6 +122,9 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	out.Changed = true
 	out.Epsilon = s.options.Epsilon
 	out.Metric = s.metric()
+	if in.Near {
+		out.Metric.NearShare = s.nearShare()
+	}
 	out.SetSize = len(s.set.Cells)
 	out.Drift = drift
 	return out, nil
@@ -156,6 +159,35 @@ func (s *Sanitizer) metric() law.Metric {
 		return s.codebook.Metric()
 	}
 	return s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
+}
+
+// nearShare computes law.Metric.NearShare of a release, after arrange. A cell outside the location
+// set counts as its surrogate. Cost: linear in the prior's cells.
+func (s *Sanitizer) nearShare() float64 {
+	n, prior := &s.neighbours, s.prior
+	if s.codebook != nil {
+		return s.codebook.NearShare(n, prior.Cells, prior.P)
+	}
+	n.Gather(s.model.Grid, prior.Cells, prior.P)
+	s.nearest = s.surrogates.All(s.nearest, prior.Cells)
+	s.places = centres(s.places, s.model.Grid, s.set.Cells)
+	sum, all := 0.0, uint64(0)
+	for d := range 4 {
+		from, to := n.Direction(d)
+		s.beside = s.surrogates.All(s.beside, n.Cells[from:to])
+		for i, member := range s.beside {
+			weight := n.Weight(from + i)
+			all += weight
+			if own := s.nearest[n.Of[from+i]]; own != member {
+				v := s.places[own].Sub(s.places[member])
+				sum += float64(float64(weight) * s.hull.Share(s.options.Mechanism, v))
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return sum / float64(all)
 }
 
 // arrange chooses what determines the law of a release, all of it from the prior: set, hull,

@@ -39,7 +39,7 @@ func TestModelInspectExpects(t *testing.T) {
 		t.Fatalf("%v, %+v", err, s)
 	}
 	if e := s.Expected; e.Tracks != 100 || e.Released != .5 || e.EpsilonDay != 8640 ||
-		e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Across.Largest <= 1 {
+		e.Estimate.Mean <= 0 || e.Estimate.Mean >= e.Blind.Mean || e.Metric.Farthest.Largest <= 1 {
 		t.Errorf("expected %+v", e)
 	}
 	if plain := succeed(t, "model", "inspect",

@@ -62,7 +62,7 @@ func TestProduceRunConsume(t *testing.T) {
 			release: "mechanism: pim, unproved: true, adaptive_radius: 1.9km, budget: none",
 			publish: "{timestamp: step, user: pseudonym, metric: true}",
 			keeps: func(s sanitize.Summary) bool {
-				return s.Predictions > 0 && s.Metric.Across.Largest > 1
+				return s.Predictions > 0 && s.Metric.Farthest.Largest > 1
 			},
 		},
 	} {

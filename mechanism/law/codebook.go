@@ -64,6 +64,7 @@ type Quantizer struct {
 	points []convex.Lattice // by row and column, all different
 	lines  []line           // of the row at hand
 	votes  []uint8
+	beside []uint8
 
 	rows     rows
 	patches  patches

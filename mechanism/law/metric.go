@@ -1,6 +1,10 @@
 package law
 
-import "math"
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/convex"
+)
 
 // Factor returns the largest factor by which one release can tell two places of the location set
 // apart that are at most so many kilometres from each other: the greatest
@@ -53,6 +57,19 @@ func (h *SensitivityHull) sensitivity(mechanism string) float64 {
 	return 0
 }
 
+// Share returns which share of ε is between two places of the location set, at most: under K-norm
+// noise ‖v‖_K of their difference v in kilometres, under Laplace noise ‖v‖₁ over the sensitivity. A
+// release at one of the places comes to it.
+func (h *SensitivityHull) Share(mechanism string, v convex.Vec) float64 {
+	if h.body.Dim() == 0 {
+		return 0
+	}
+	if sensitivity := h.sensitivity(mechanism); sensitivity > 0 {
+		return (math.Abs(v.X) + math.Abs(v.Y)) / sensitivity
+	}
+	return min(h.body.Gauge(v), 1)
+}
+
 // normRate returns the greatest ‖v‖_K of a vector of one kilometre: of any in a polygon, of those
 // along a segment.
 func (h *SensitivityHull) normRate() float64 {
@@ -103,6 +120,10 @@ type Metric struct {
 	// Across is for any two of the set, whose most distant cells lie WidthKM apart: e^ε or, with
 	// Laplace noise, less.
 	Across, WidthKM float64
+	// NearShare is the mean of the factor's logarithm over pairs of neighbouring cells of the map,
+	// in shares of ε. Pairs count as Neighbours says. Under Codebook it is the share of the pairs
+	// that the release tells apart, by e^ε each. It is 0 where it was not asked for.
+	NearShare float64
 }
 
 // Metric describes a release from the set of cells that the hull is of.

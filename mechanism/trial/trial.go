@@ -67,6 +67,8 @@ type Runner struct {
 	Release bool
 	// Beside runs the blind filter beside the one that releases. It leaves no trace in the latter.
 	Beside bool
+	// Near asks for the metric view's share between neighbouring cells with each release.
+	Near bool
 	// Alone, if set, is what the blind filter estimates, by steps since a track's first report: see
 	// [Alone]. It saves running the filter again where its estimates are the same for all tracks.
 	Alone []grid.Point
@@ -89,7 +91,7 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 		result.Report = report
 		in := mechanism.Input{
 			User: t.User, Step: report.Step, Cell: report.Cell, Release: r.Release,
-			Prior: true, Personal: t.Personal,
+			Prior: true, Near: r.Near, Personal: t.Personal,
 		}
 		var err error
 		// The blind filter comes first: the outcome's prior is the sanitizer's memory of its last

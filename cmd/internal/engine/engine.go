@@ -20,6 +20,7 @@ type Engine struct {
 	publisher *publisher
 	mechanism string // as records name it
 	input     Input
+	near      bool      // measure law.Metric.NearShare
 	placement Placement // of the last Sanitize's fix
 }
 
@@ -50,7 +51,7 @@ func New(s Settings) (*Engine, error) {
 	options := models.base.sanitizer.Options()
 	e := &Engine{
 		models: models, options: options, publisher: publisher,
-		mechanism: options.Mechanism, input: s.Input.withDefaults(),
+		mechanism: options.Mechanism, input: s.Input.withDefaults(), near: s.Publish.Metric,
 	}
 	if s.Key.Seeded() {
 		e.note(schemas.Seeded)
@@ -60,6 +61,9 @@ func New(s Settings) (*Engine, error) {
 
 // note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
+
+// MeasureNear has outcomes hold law.Metric.NearShare also where records do not.
+func (e *Engine) MeasureNear() { e.near = true }
 
 // Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
 // not looked at.
@@ -121,6 +125,7 @@ func (e *Engine) sanitize(
 		Step:     use.step,
 		Cell:     g.Locate(fix.Latitude, fix.Longitude),
 		Release:  true,
+		Near:     e.near,
 		Personal: use.personal,
 	})
 	if err != nil || !outcome.Kind.Published() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -103,7 +104,7 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 	}
 	e = e.withDefaults(released.Options())
 	return &simulation{
-		model: model, runner: trial.Runner{Sanitizer: released, Release: true, Beside: true},
+		model: model, runner: trial.Runner{Sanitizer: released, Release: true, Beside: true, Near: true},
 		// an arbitrary second word, which names the stream
 		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
 		tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
@@ -132,7 +133,9 @@ func (s *simulation) book(r *trial.Result) {
 	s.x.Kinds[r.Outcome.Kind]++
 	s.x.Score.Add(r)
 	if r.Outcome.Kind == mechanism.Released {
-		s.x.Metric.Add(r.Outcome.Metric)
+		track := strconv.Itoa(s.x.Tracks)
+		s.x.Metric.Add(track, r.Step*s.model.Step.Milliseconds(), r.Outcome.Epsilon,
+			r.Outcome.Metric)
 	}
 }
 

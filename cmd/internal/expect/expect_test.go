@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,8 +56,8 @@ func TestExpect(t *testing.T) {
 		t.Errorf("ε %v an hour, %v a day", strong.EpsilonHour, strong.EpsilonDay)
 	}
 	if m := strong.Metric.Summary(law.Lattice); !(1 < m.Within200M.Median &&
-		m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Across.Largest) ||
-		m.WidthKM <= 0 {
+		m.Within200M.Largest <= m.Within1KM.Largest && m.Within1KM.Largest <= m.Farthest.Largest) ||
+		m.FarthestKM <= 0 {
 		t.Errorf("metric view %+v", m)
 	}
 	if again := expected(t, mechanism.Options{Epsilon: 20, Delta: .01},
@@ -157,7 +158,7 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 // whoever reads them has to be told.
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
-	v.Add(law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
+	v.Add("u", 0, 1, law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})
 	text := v.Summary(law.Lattice).String()
 	if !strings.Contains(text, "two places of its location set") ||
 		!strings.Contains(text, "outside") {
@@ -167,6 +168,37 @@ func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
 		!strings.Contains(text, "different code points") || !strings.Contains(text, "vote alike") {
 		t.Errorf("%q does not say what holds for the codebook", text)
+	}
+}
+
+// TestHourOfNeighbours: ε between neighbours adds up over a user's last hour, for each user alone,
+// and hours that are not whole do not count.
+func TestHourOfNeighbours(t *testing.T) {
+	var v MetricView
+	const minute = 60_000
+	for i := range int64(200) {
+		v.Add("u", i*minute, 2, law.Metric{NearShare: .25})
+		if i < 50 {
+			v.Add("short", i*minute, 2, law.Metric{NearShare: 1})
+		}
+	}
+	v.Add("u", 1000*minute, 2, law.Metric{NearShare: 1}) // after a long silence
+	s := v.Summary(law.Codebook)
+	if s.NearEpsilonHour != (Factors{Largest: 30, Median: 30}) || len(v.hours) != 141 ||
+		slices.Min(v.hours) != 2 {
+		t.Errorf("hours of %v, %d of them, the least %v", s.NearEpsilonHour, len(v.hours),
+			slices.Min(v.hours))
+	}
+	if s.NearShare != (Factors{Largest: 1, Median: .25}) {
+		t.Errorf("shares %v", s.NearShare)
+	}
+	for name, words := range map[string]string{
+		law.Codebook: "pairs of neighbouring cells it tells 25 % apart; over an hour an ε of 30 (30)",
+		law.Lattice:  "of two neighbouring cells 25 % of the ε on average",
+	} {
+		if text := v.Summary(name).String(); !strings.Contains(text, words) {
+			t.Errorf("%s: %q lacks %q", name, text, words)
+		}
 	}
 }
 
@@ -196,7 +228,7 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	if strings.Contains(text, "outside") {
 		t.Errorf("a codebook has no outside:\n%s", text)
 	}
-	if most := x.Metric.Summary(law.Codebook).Across.Largest; !(1 < most && most <= math.Exp(2)) {
+	if most := x.Metric.Summary(law.Codebook).Farthest.Largest; !(1 < most && most <= math.Exp(2)) {
 		t.Errorf("a factor of %v at ε = 2", most)
 	}
 }

@@ -8,18 +8,63 @@ import (
 )
 
 // MetricView collects the metric view of releases: the factor by which each distinguishes two
-// places. It keeps 24 bytes a release.
+// places, and how much of its ε is between neighbouring cells. It keeps 40 bytes a release, and
+// some 40 more for each one of a user's last hour.
 type MetricView struct {
-	near, far, across []float64
-	widthKM           float64
+	near, far, farthest []float64
+	widthKM             float64
+	shares              []float64
+	hours               []float64 // ε between neighbours in the hour that ends with a release
+	users               map[string]*lastHour
 }
 
-// Add adds the view of one release.
-func (v *MetricView) Add(m law.Metric) {
+// hourMS is how long releases of a user are added up.
+const hourMS = 3_600_000
+
+// lastHour is what a user's releases of the last hour spent between neighbours.
+type lastHour struct {
+	firstMS int64 // of all releases
+	times   []int64
+	spent   []float64
+}
+
+// add adds a release and returns the sum over the hour that ends with it, both ends included. It is
+// whole where the user's releases began an hour ago or earlier.
+func (h *lastHour) add(timeMS int64, spent float64) (sum float64, whole bool) {
+	if len(h.times) == 0 {
+		h.firstMS = timeMS
+	}
+	old := 0
+	for old < len(h.times) && h.times[old] <= timeMS-hourMS {
+		old++
+	}
+	h.times = append(slices.Delete(h.times, 0, old), timeMS)
+	h.spent = append(slices.Delete(h.spent, 0, old), spent)
+	for _, x := range h.spent {
+		sum += x
+	}
+	return sum, timeMS-h.firstMS >= hourMS
+}
+
+// Add adds the view of one release of ε, which a user had at a time in milliseconds. The times of a
+// user must not fall.
+func (v *MetricView) Add(user string, timeMS int64, epsilon float64, m law.Metric) {
 	v.near = append(v.near, m.Within200M)
 	v.far = append(v.far, m.Within1KM)
-	v.across = append(v.across, m.Across)
+	v.farthest = append(v.farthest, m.Across)
 	v.widthKM = max(v.widthKM, m.WidthKM)
+	v.shares = append(v.shares, m.NearShare)
+	h := v.users[user]
+	if h == nil {
+		if v.users == nil {
+			v.users = map[string]*lastHour{}
+		}
+		h = new(lastHour)
+		v.users[user] = h
+	}
+	if sum, whole := h.add(timeMS, epsilon*m.NearShare); whole {
+		v.hours = append(v.hours, sum)
+	}
 }
 
 // MetricSummary has the factors by which releases distinguish two positions of their location sets,
@@ -28,13 +73,24 @@ func (v *MetricView) Add(m law.Metric) {
 type MetricSummary struct {
 	Within200M Factors `json:"within_200m"`
 	Within1KM  Factors `json:"within_1km"`
-	Across     Factors `json:"across_set"`
-	WidthKM    float64 `json:"set_width_km"` // of the widest location set; the map's
+	// Farthest is for the two positions that lie farthest apart, FarthestKM: of a location set, or
+	// under the codebook mechanism of the map.
+	Farthest   Factors `json:"farthest"`
+	FarthestKM float64 `json:"farthest_km"`
+	// NearShare is which share of a release's ε is between two neighbouring cells of the map, on
+	// average over pairs: law.Metric.NearShare. Under the codebook mechanism it is the share of
+	// pairs that the release tells apart.
+	NearShare Factors `json:"near_share"`
+	// NearEpsilonHour is the ε between two neighbouring cells, on average over pairs, of all
+	// releases of a user in an hour: somebody who stayed in one of the two cells can be told from
+	// somebody who stayed in the other by e to that. It is over the hours that end with a release,
+	// where the user's releases had begun an hour before.
+	NearEpsilonHour Factors `json:"near_epsilon_hour"`
 
 	mechanism string
 }
 
-// Factors are the largest factor of any release and the median of all; 0 where there is no release.
+// Factors are the largest number of any release and the median of all; 0 where there is no release.
 type Factors struct {
 	Largest float64 `json:"largest"`
 	Median  float64 `json:"median"`
@@ -43,7 +99,8 @@ type Factors struct {
 // Summary sums up all releases, which one mechanism made.
 func (v *MetricView) Summary(mechanism string) MetricSummary {
 	return MetricSummary{
-		factorsOf(v.near), factorsOf(v.far), factorsOf(v.across), v.widthKM, mechanism,
+		factorsOf(v.near), factorsOf(v.far), factorsOf(v.farthest), v.widthKM,
+		factorsOf(v.shares), factorsOf(v.hours), mechanism,
 	}
 }
 
@@ -58,17 +115,34 @@ func factorsOf(all []float64) Factors {
 // String prints the median, and the largest in brackets.
 func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f.Largest) }
 
-// String returns a sentence for a person.
+// String returns sentences for a person.
 func (m MetricSummary) String() string {
 	if m.mechanism == law.Codebook {
 		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
 			"in the median (and worst) release: %v where they vote for different code points, "+
-			"however near; places that vote alike not at all", m.Across)
+			"however near; places that vote alike not at all%s", m.Farthest, m.neighbours())
 	}
 	return fmt.Sprintf("a release tells two places of its location set apart by a factor of "+
 		"at most, in the median (and worst) release: %v within 200 m, %v within 1 km, %v "+
-		"across it; places outside by e^ε at most, however near",
-		m.Within200M, m.Within1KM, m.Across)
+		"across it; places outside by e^ε at most, however near%s",
+		m.Within200M, m.Within1KM, m.Farthest, m.neighbours())
+}
+
+// neighbours says what neighbouring cells get.
+func (m MetricSummary) neighbours() string {
+	if m.NearShare.Largest == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; of two neighbouring cells %.0f %% of the ε on average",
+		100*m.NearShare.Median)
+	if m.mechanism == law.Codebook {
+		text = fmt.Sprintf("; of all pairs of neighbouring cells it tells %.0f %% apart",
+			100*m.NearShare.Median)
+	}
+	if m.NearEpsilonHour.Largest > 0 {
+		text += fmt.Sprintf("; over an hour an ε of %v between two neighbours", m.NearEpsilonHour)
+	}
+	return text
 }
 
 // SetLine says how large the location sets are and how often the true cell is outside. Under the

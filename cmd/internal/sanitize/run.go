@@ -52,6 +52,7 @@ func New(s Settings, out *records.Output) (*Run, error) {
 	if err := releases.Follow(s.Later); err != nil {
 		return nil, err
 	}
+	releases.MeasureNear()
 	blind, err := engine.NewBlind(s.Model, s.Release)
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func (r *Run) refuse(cause error) error {
 func (r *Run) measure(fix schemas.Raw, outcome mechanism.Outcome) error {
 	if outcome.Kind == mechanism.Released {
 		r.metrics.AddRelease(outcome.SetSize, outcome.Drift)
-		r.metric.Add(outcome.Metric)
+		r.metric.Add(fix.UserID, fix.Timestamp, outcome.Epsilon, outcome.Metric)
 	}
 	blind, err := r.blind.Estimate(fix)
 	if err != nil || !outcome.Kind.Published() {
