@@ -133,8 +133,10 @@ var table = map[string]rule{
 
 	// gonum.org/v1/plot, and the drawing libraries behind it.
 	"mechanism/evaluation/chart": {
-		ours: []string{"mechanism/grid"}, third: []string{gonum}, pure: true,
+		ours: []string{"mechanism/grid"}, third: []string{gonum},
+		tests: []string{"mechanism/evaluation/chart/charttest"}, pure: true,
 	},
+	"mechanism/evaluation/chart/charttest": {pure: true},
 	"mechanism/evaluation/density": {
 		ours: []string{
 			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart",
@@ -176,6 +178,7 @@ var table = map[string]rule{
 			"mechanism/aggregate", "mechanism/evaluation/density",
 		},
 		tests: []string{
+			"mechanism/evaluation/chart/charttest",
 			"mechanism/evaluation/experiment/study/studytest", "mechanism/mobility/train",
 		},
 		pure: true,

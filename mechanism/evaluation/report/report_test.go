@@ -185,7 +185,7 @@ func TestStopped(t *testing.T) {
 }
 
 // TestNothingIsCutOff: each table stands in a box that scrolls, long ones too, and shows that it
-// does; a drawing shrinks with the window.
+// does; its caption stands outside and is broken into lines, and a drawing shrinks with the window.
 func TestNothingIsCutOff(t *testing.T) {
 	report := testReport()
 	folded := &Table{Name: "folded", Caption: "Folded", Columns: []string{"x"}}
@@ -197,13 +197,15 @@ func TestNothingIsCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boxed := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table>`))
+	boxed := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table`))
 	all := bytes.Count(page, []byte("<table"))
 	if all != 2 || boxed != all {
 		t.Errorf("%d of %d tables stand in a box that scrolls", boxed, all)
 	}
 	for _, want := range []string{
 		".wide { overflow-x: auto; background:", "figure img { max-width: 100%;", "<figure><img ",
+		`(tables/small.csv)</div><div class="wide"`,
+		`(tables/folded.csv): 25 rows</summary><div class="wide"`,
 	} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page has no %q", want)
