@@ -99,7 +99,7 @@ func printState(out io.Writer, s inspect.State) error {
 	fmt.Fprintf(out, "private      what follows is not published; keep it on the trusted side\n")
 	fmt.Fprintf(out, "user         %s\n", s.User)
 	fmt.Fprintf(out, "found in     partition %d, %s, %d bytes\n", s.Partition, from, s.Bytes)
-	fmt.Fprintf(out, "last step    %d, %s\n", s.Step, s.StepTime.Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(out, "last step    %d, %s\n", s.Step, s.StepTime.Format(time.RFC3339))
 	if s.PublishedAs != s.User {
 		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
 	}
@@ -129,6 +129,8 @@ func printState(out io.Writer, s inspect.State) error {
 		}
 		fmt.Fprintf(out, "estimate     %.7f, %.7f, within %.0f m with probability 95 %%\n",
 			s.Estimate.Latitude, s.Estimate.Longitude, s.RadiusM)
+		fmt.Fprintf(out, "ellipse      1σ is %.0f m at %.0f° from north, and %.0f m across\n",
+			s.SigmaMajorM, s.AzimuthDeg, s.SigmaMinorM)
 	}
 	_, err := fmt.Fprintf(out, "posterior    %d cells, %.1f bits\n", s.Cells, s.EntropyBits)
 	for _, c := range s.Top {

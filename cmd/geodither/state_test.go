@@ -165,7 +165,8 @@ func TestConsumeDeadLetters(t *testing.T) {
 	if want := int(s.fed) / 101; len(lines) != want {
 		t.Errorf("%d dead letters, want %d", len(lines), want)
 	}
-	requireWords(t, lines[0], `"topic":"`+s.prefix+`raw"`, `"offset":`, `"reason":"`)
+	requireWords(t, lines[0], `"topic":"`+s.prefix+`raw"`, `"offset":`, `"reason":"`,
+		`"timestamp":"20`) // a time for people, as of sanitized records
 	requireWords(t, succeed(t, append(args, "csv")...).out,
 		"topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
 	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")

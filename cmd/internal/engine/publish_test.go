@@ -197,6 +197,24 @@ func TestMetricView(t *testing.T) {
 	}
 }
 
+// TestOmitRelease: the release is left out, and nothing else changes.
+func TestOmitRelease(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	o.Publish.OmitRelease = true
+	omitted := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
+	for i := range omitted {
+		want, got := plain[i].Sanitized(t, schemas.Avro), omitted[i].Sanitized(t, schemas.Avro)
+		if !want.ReleaseLatitude.Known || !want.ReleaseLongitude.Known {
+			t.Errorf("by default a %s record has no release", want.Kind)
+		}
+		want.ReleaseLatitude, want.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
+		if got != want || !bytes.Equal(omitted[i].State, plain[i].State) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
 // TestStepTimestamps: neither the record nor its Kafka timestamp is exact, and a
 // record without a Kafka timestamp keeps none.
 func TestStepTimestamps(t *testing.T) {

@@ -53,6 +53,10 @@ type State struct {
 	LastRelease *Place  `json:"last_release,omitempty"` // nil: none that could be repeated
 	Estimate    *Place  `json:"estimate,omitempty"`     // nil: the state belongs to another map
 	RadiusM     float64 `json:"radius_m"`
+	// The 1σ ellipse of the posterior, as records have it; 0 where Estimate is nil.
+	SigmaMajorM float64 `json:"sigma_major_m,omitempty"`
+	SigmaMinorM float64 `json:"sigma_minor_m,omitempty"`
+	AzimuthDeg  float64 `json:"azimuth_deg"`
 	Cells       int     `json:"cells"`        // of the posterior
 	EntropyBits float64 `json:"entropy_bits"` // of the posterior
 
@@ -302,6 +306,9 @@ func (f stored) inspect(o Options) (State, error) {
 		return found, nil // its points are of a map that is not here
 	}
 	found.Estimate = degreesOf(g, s.Estimate)
+	ellipse := mechanism.EllipseOf(g, &s.Posterior)
+	found.SigmaMajorM, found.SigmaMinorM = ellipse.MajorKM*1000, ellipse.MinorKM*1000
+	found.AzimuthDeg = ellipse.AzimuthDeg
 	if s.HasRelease {
 		found.LastRelease = degreesOf(g, s.Release)
 	}

@@ -41,7 +41,10 @@ func TestInspect(t *testing.T) {
 			*got.Estimate != (inspect.Place{last.Latitude, last.Longitude}) ||
 			*got.LastRelease != (inspect.Place{
 				last.ReleaseLatitude.Number, last.ReleaseLongitude.Number,
-			}) || got.RadiusM != last.RadiusM {
+			}) || got.RadiusM != last.RadiusM ||
+			schemas.Some(got.SigmaMajorM) != last.SigmaMajorM ||
+			schemas.Some(got.SigmaMinorM) != last.SigmaMinorM ||
+			schemas.Some(got.AzimuthDeg) != last.AzimuthDeg {
 			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
 		}
 		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 ||

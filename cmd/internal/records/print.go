@@ -56,10 +56,23 @@ func SeededWords(n int64) string {
 		"whoever guesses the seed takes the noise off; no ε holds for them"
 }
 
+// letter is a dead letter for people to read: its time is text, or is left out where there is none.
+type letter struct {
+	schemas.DeadLetter
+	Timestamp string `json:"timestamp,omitempty"` // in the place of DeadLetter's, a number
+}
+
+func letterOf(d schemas.DeadLetter) letter {
+	if d.Timestamp < 0 {
+		return letter{d, ""}
+	}
+	return letter{d, Time(d.Timestamp)}
+}
+
 // NewLetterPrinter returns a printer of dead letters, as csv or json: they have no place on a map.
 func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Printer, error) {
 	rows, lines := csv.NewWriter(out), json.NewEncoder(out)
-	write := func(d schemas.DeadLetter) error { return lines.Encode(d) }
+	write := func(d schemas.DeadLetter) error { return lines.Encode(letterOf(d)) }
 	end := func() error { return nil }
 	switch format {
 	case "json", "ndjson":
@@ -71,7 +84,7 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 		write = func(d schemas.DeadLetter) error {
 			return rows.Write([]string{
 				d.Topic, strconv.FormatInt(int64(d.Partition), 10), strconv.FormatInt(d.Offset, 10),
-				string(d.Reason), strconv.FormatInt(d.Timestamp, 10),
+				string(d.Reason), letterOf(d).Timestamp,
 			})
 		}
 		end = func() error {

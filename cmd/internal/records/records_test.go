@@ -3,6 +3,8 @@ package records
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,6 +76,143 @@ func TestWrittenIsRead(t *testing.T) {
 		}
 		if places[0] != first {
 			t.Errorf("%s: the first record is at %s, want %s", format, places[0], first)
+		}
+	}
+}
+
+// The formats have the schema's names in the schema's order, and one text for each time.
+func TestFormatsAgree(t *testing.T) {
+	var schema struct{ Fields []struct{ Name string } }
+	if err := json.Unmarshal([]byte(schemas.SanitizedSchema()), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range schema.Fields {
+		names = append(names, f.Name)
+	}
+	record := some(1)[0]
+	record.Timestamp += 250
+	record.Factor200M, record.Factor1KM, record.FactorSet = 1.5, 2, 3
+	written := map[string]string{}
+	for _, format := range []string{"csv", "json", "geojson"} {
+		var out strings.Builder
+		w, err := NewWriter(format, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Write(record), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		written[format] = out.String()
+	}
+	header, row, _ := strings.Cut(written["csv"], "\n")
+	if header != strings.Join(names, ",") {
+		t.Errorf("the CSV has the columns %s, want %s", header, strings.Join(names, ","))
+	}
+	const at = "2023-11-14T22:13:20.25Z"
+	if !strings.HasPrefix(row, "bus-0,"+at+",53.5000000,-2.8750000,512.5,250.5,40.0,0.0,released,") {
+		t.Errorf("the row is %s", row)
+	}
+	line := strings.TrimSpace(written["json"])
+	if !strings.HasPrefix(line, `{"user_id":"bus-0","timestamp":"`+at+`","latitude":53.5,`) {
+		t.Errorf("the line is %s", line)
+	}
+	behind := 0
+	for _, name := range names {
+		i := strings.Index(line, `"`+name+`":`)
+		if i < behind {
+			t.Errorf("%s is not in its place in %s", name, line)
+		}
+		behind = i
+	}
+	if !strings.Contains(written["geojson"], `"coordinates":[-2.875,53.5]},"properties":`+line) {
+		t.Errorf("the feature has not the line as properties: %s", written["geojson"])
+	}
+}
+
+// Files of version 2 are read, in both formats: the estimate was elsewhere, and in the place of a
+// predicted record's release.
+func TestEarlierFiles(t *testing.T) {
+	const (
+		header = "user_id,timestamp,latitude,longitude,estimate_latitude,estimate_longitude," +
+			"radius_m,epsilon,delta,mechanism,model_id,step,release,kind,factor_200m,factor_1km," +
+			"factor_set\n"
+		released = "u,2023-11-14T22:13:20Z,53.9,-2.1,53.5,-2.875,512.5,1,0.01,lattice,m-1,7,3," +
+			"released,,,\n"
+		predicted = "u,2023-11-14T22:14:20Z,53.6,-2.9,53.6,-2.9,512.5,0,0.01,lattice,m-1,8,3," +
+			"predicted,,,\n"
+		lines = `{"user_id":"u","timestamp":1700000000000,"latitude":53.9,"longitude":-2.1,` +
+			`"estimate_latitude":53.5,"estimate_longitude":-2.875,"radius_m":512.5,"epsilon":1,` +
+			`"delta":0.01,"mechanism":"lattice","model_id":"m-1","step":7,"release":3,` +
+			`"kind":"released"}` + "\n" +
+			`{"user_id":"u","timestamp":1700000060000,"latitude":53.6,"longitude":-2.9,` +
+			`"estimate_latitude":53.6,"estimate_longitude":-2.9,"radius_m":512.5,"epsilon":0,` +
+			`"delta":0.01,"mechanism":"lattice","model_id":"m-1","step":8,"release":3,` +
+			`"kind":"predicted"}` + "\n"
+	)
+	first := schemas.Sanitized{
+		UserID: "u", Timestamp: 1_700_000_000_000, Latitude: 53.5, Longitude: -2.875,
+		RadiusM: 512.5, Kind: schemas.KindReleased, Epsilon: 1, Delta: .01, Mechanism: "lattice",
+		ModelID: "m-1", Step: 7, Release: 3,
+		ReleaseLatitude: schemas.Some(53.9), ReleaseLongitude: schemas.Some(-2.1),
+	}
+	second := first
+	second.Timestamp, second.Latitude, second.Longitude = first.Timestamp+60_000, 53.6, -2.9
+	second.Kind, second.Epsilon, second.Step = schemas.KindPredicted, 0, 8
+	second.ReleaseLatitude, second.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
+	for name, text := range map[string]string{
+		"v2.csv": header + released + predicted, "v2.ndjson": lines,
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := all(t, File(path, nil, nil))
+		if want := []schemas.Sanitized{first, second}; !slices.Equal(got, want) {
+			t.Errorf("%s: read\n%+v, want\n%+v", name, got, want)
+		}
+	}
+}
+
+// What is not a whole record is refused by the name of the column.
+func TestWrongColumns(t *testing.T) {
+	var good strings.Builder
+	w, err := NewWriter("csv", &good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(some(1)[0]), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ before, after, column string }{
+		{"bus-0,", ",", "user_id"},
+		{"2023-11-14T", "2023-11-14 ", "timestamp"},
+		{",-2.9000000,", ",,", "release_longitude"},
+		{",53.4000000,", ",north,", "release_latitude"},
+		{",40.0,", ",NaN,", "sigma_minor_m"},
+		{",512.5,", ",,", "radius_m"},
+		{"radius_m,", "radius_km,", "radius_m"},
+	} {
+		path := filepath.Join(t.TempDir(), "wrong.csv")
+		text := strings.Replace(good.String(), c.before, c.after, 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := File(path, nil, nil)(t.Context(),
+			func(schemas.Sanitized, string) error { return nil })
+		if text == good.String() || err == nil || !strings.Contains(err.Error(), c.column) {
+			t.Errorf("%q for %q: %v, want an error about %s", c.after, c.before, err, c.column)
+		}
+	}
+}
+
+// A direction that rounds to 180 degrees is 0, which is the same one and can be read.
+func TestAzimuth(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0.0", 179.94: "179.9", 179.96: "0.0", 45.06: "45.1",
+	} {
+		if got := azimuth(x); got != want {
+			t.Errorf("azimuth %g is %s, want %s", x, got, want)
 		}
 	}
 }
