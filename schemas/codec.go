@@ -188,8 +188,41 @@ func lacksKind(err error) bool {
 // finite, half an ellipse or release, and a factor below 1 are errors, but not *Rejection: they
 // come from a bug in this program, and not from anybody's data.
 func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
+	row, err := c.sanitizedRow(s)
+	if err != nil {
+		return dst, err
+	}
+	return c.append(c.sanitized, dst, row)
+}
+
+// AppendVersion2 is AppendSanitized in version 2 of the record, to compute again what a service of
+// before wrote. It leaves out the ellipse, which version 2 does not have. A record without a release
+// is an error, unless it is a predicted one.
+func (c *Codec) AppendVersion2(dst []byte, s Sanitized) ([]byte, error) {
+	if s.Kind == KindPredicted { // version 2 repeats the estimate
+		s.ReleaseLatitude, s.ReleaseLongitude = Some(s.Latitude), Some(s.Longitude)
+	}
+	if !s.ReleaseLatitude.Known {
+		return dst, errors.New("encode sanitized record: version 2 has no records without a release")
+	}
+	row, err := c.sanitizedRow(s)
+	if err != nil {
+		return dst, err
+	}
+	o := &c.older[0]
+	old := c.former[:len(o.columns)]
+	for i, at := range o.from[:len(row)] {
+		if at >= 0 {
+			old[at] = row[i]
+		}
+	}
+	return c.append(o.layout, dst, old)
+}
+
+// sanitizedRow checks a record and returns it as a row, which is valid until the next call.
+func (c *Codec) sanitizedRow(s Sanitized) ([]value, error) {
 	if reason, ok := s.check(); !ok {
-		return dst, fmt.Errorf("encode sanitized record: %s", reason)
+		return nil, fmt.Errorf("encode sanitized record: %s", reason)
 	}
 	row := c.row[:len(c.sanitized.columns)]
 	for i, x := range [...]value{
@@ -222,11 +255,11 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	for i := firstFactor; i < len(row); i++ {
 		row[i].present = row[i].number != 0
 		if row[i].present && row[i].number < 1 {
-			return dst, fmt.Errorf("encode sanitized record: %s is below 1",
+			return nil, fmt.Errorf("encode sanitized record: %s is below 1",
 				c.sanitized.columns[i].name)
 		}
 	}
-	return c.append(c.sanitized, dst, row)
+	return row, nil
 }
 
 // DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. It keeps a reason that

@@ -1,7 +1,9 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/hex"
+	"math"
 	"strings"
 	"testing"
 )
@@ -68,11 +70,32 @@ func TestEarlierVersions(t *testing.T) {
 			if got, err := c.DecodeSanitized(test.data); err != nil || got != test.want {
 				t.Errorf("got\n%+v, %v, want\n%+v", got, err, test.want)
 			}
+			if strings.HasPrefix(test.name, "2") && !strings.Contains(test.name, "escaped") {
+				if again := must(c.AppendVersion2(nil, test.want)); !bytes.Equal(again, test.data) {
+					t.Errorf("as version 2 it is\n%q, want\n%q", again, test.data)
+				}
+			}
 			again := must(c.AppendSanitized(nil, test.want))
 			if got := must(c.DecodeSanitized(again)); got != test.want {
 				t.Errorf("written again it is\n%+v", got)
 			}
 		})
+	}
+}
+
+// TestVersion2HasReleases: what has no release cannot be written as version 2.
+func TestVersion2HasReleases(t *testing.T) {
+	for _, c := range codecs() {
+		bare := exampleSanitized()
+		bare.ReleaseLatitude, bare.ReleaseLongitude = Nullable{}, Nullable{}
+		if out, err := c.AppendVersion2([]byte("x"), bare); err == nil || string(out) != "x" {
+			t.Errorf("%s: a release without a place is %q", c.encoding, out)
+		}
+		bare = exampleSanitized()
+		bare.Delta = math.NaN()
+		if out, err := c.AppendVersion2([]byte("x"), bare); err == nil || string(out) != "x" {
+			t.Errorf("%s: a NaN is %q", c.encoding, out)
+		}
 	}
 }
 

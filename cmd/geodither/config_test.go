@@ -38,7 +38,7 @@ key_file: noise.key
 state_dir: state
 cache_mib: 8
 release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
-publish: {timestamp: step, user: pseudonym, metric: true}
+publish: {timestamp: step, user: pseudonym, metric: true, release: false}
 input: {outside: clamp, late: drop}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
@@ -82,8 +82,10 @@ func TestLoadConfig(t *testing.T) {
 			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
 		},
-		"input":   o.Input == engine.Input{Outside: "clamp", Late: "drop"},
-		"publish": o.Publish == engine.Publish{Timestamp: "step", User: "pseudonym", Metric: true},
+		"input": o.Input == engine.Input{Outside: "clamp", Late: "drop"},
+		"publish": o.Publish == engine.Publish{
+			Timestamp: "step", User: "pseudonym", Metric: true, OmitRelease: true,
+		},
 	} {
 		if !ok {
 			t.Errorf("%s: not as the file has it", what)

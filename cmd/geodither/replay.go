@@ -33,7 +33,8 @@ The replay has a group, a changelog and a state folder of its own, and ends by i
 the work, start the same command several times, each with its own --state-dir. After an
 interruption, run it again: it goes on where it was.
 
-With the same key, model and config the records are those of the first release, byte for byte,
+With the same key, model and config the records are those of the first release, byte for byte (in the
+present version, where an earlier geodither wrote them),
 and cost no ε. If anything differs (a setting, raw records that retention has removed, fixes that
 the service has not released yet), this would be a second release of the same fixes. The command
 then refuses, says why and what it would cost, and goes on only with --spend-again. The records
@@ -155,7 +156,7 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 		"group      %s\n", plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
 	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
-		_, err := fmt.Fprintln(out, "cost       none: byte for byte the first release")
+		_, err := fmt.Fprintln(out, "cost       none: these are the first releases again")
 		return err
 	}
 	for _, p := range plan.Partitions {

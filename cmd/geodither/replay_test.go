@@ -57,7 +57,7 @@ func TestReplayCommand(t *testing.T) {
 	s := newTownService(t)
 	output := s.prefix + "again.sanitized"
 	r := succeed(t, "replay", "-c", s.config, "--output-topic", output, "--dry-run")
-	requireWords(t, r.out, "process from", "none: byte for byte the first release", output)
+	requireWords(t, r.out, "process from", "none: these are the first releases again", output)
 	var plan replay.Plan
 	r = succeed(t, "replay", "-c", s.config, "--output-topic", output, "--from", "5",
 		"--to", "2100-01-01T00:00:00Z", "--dry-run", "--json")

@@ -206,6 +206,9 @@ func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 			fmt.Sprintf("%.7f", r.ReleaseLatitude.Number),
 			fmt.Sprintf("%.7f", r.ReleaseLongitude.Number),
 		}
+		if r.AzimuthDeg.Number >= 179.95 { // 180 is no azimuth, and the same as 0
+			cells[7] = "0.0"
+		}
 		if r.Kind == schemas.KindPredicted {
 			cells[15], cells[16] = "", ""
 		}

@@ -25,6 +25,7 @@ type Processor struct {
 	engine    *Engine
 	publisher *publisher // the engine's
 	raw, out  *schemas.Codec
+	encode    func([]byte, schemas.Sanitized) ([]byte, error) // of out, by the version of records
 	at        Partition
 	by        Partitioner
 	maxAhead  time.Duration
@@ -68,8 +69,12 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 	if err != nil {
 		return nil, err
 	}
+	encode := out.AppendSanitized
+	if s.Records == RecordsBefore {
+		encode = out.AppendVersion2
+	}
 	return &Processor{
-		engine: engine, publisher: engine.publisher, raw: raw, out: out,
+		engine: engine, publisher: engine.publisher, raw: raw, out: out, encode: encode,
 		at: at, by: s.Partitioner, maxAhead: s.MaxAhead,
 		dropLate: s.Input.Late == LateDrop,
 	}, nil
@@ -164,7 +169,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 	case !outcome.Kind.Published():
 		return nil // as the options have it: the record is at no fault, so it is no dead letter
 	}
-	p.value, err = p.out.AppendSanitized(p.value[:0], record)
+	p.value, err = p.encode(p.value[:0], record)
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}

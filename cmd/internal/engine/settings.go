@@ -34,6 +34,10 @@ type Settings struct {
 	RawEncoding       schemas.Encoding // default Avro
 	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
 
+	// Records is the version of sanitized records: RecordsNow by default, or RecordsBefore to
+	// compute what a service of before wrote (see Earlier).
+	Records int
+
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's timestamp;
 	// default DefaultMaxAhead. No clock is asked, so that a topic gives the same result
 	// whenever it is read.
@@ -51,9 +55,41 @@ func (s Settings) WithDefaults() Settings {
 	s.Input = s.Input.withDefaults()
 	s.RawEncoding = cmp.Or(s.RawEncoding, schemas.Avro)
 	s.SanitizedEncoding = cmp.Or(s.SanitizedEncoding, schemas.Avro)
+	s.Records = cmp.Or(s.Records, RecordsNow)
 	s.MaxAhead = cmp.Or(s.MaxAhead, DefaultMaxAhead)
 	s.Partitioner = cmp.Or(s.Partitioner, Murmur2)
 	return s
+}
+
+// Versions of sanitized records that an engine can write: see schemas.Sanitized.
+const (
+	RecordsBefore = 2
+	RecordsNow    = 3
+)
+
+// Earlier returns the settings of a service of before, which wrote records of version RecordsBefore,
+// where it had the same in every other respect. It returns false if it could not have: it had no
+// publish.release.
+func (s Settings) Earlier() (Settings, bool) {
+	s.Records = RecordsBefore
+	return s, !s.Publish.OmitRelease
+}
+
+// SameReleases reports whether a fingerprint is that of settings under which the same fixes give the
+// same releases in the same order: it differs from s in nothing, in the version of records, or in
+// whether they have the release.
+func (s Settings) SameReleases(fingerprint []byte) bool {
+	s.Records = RecordsNow
+	for _, omit := range []bool{false, true} {
+		s.Publish.OmitRelease = omit
+		if own := s.Fingerprint(); len(own) > 0 && bytes.Equal(own, fingerprint) {
+			return true
+		}
+	}
+	s.Publish.OmitRelease = false
+	earlier, _ := s.Earlier()
+	own := earlier.Fingerprint()
+	return len(own) > 0 && bytes.Equal(own, fingerprint)
 }
 
 // Validate reports everything that is missing or out of range, in one error, by the keys of
@@ -81,10 +117,21 @@ func (s Settings) Validate() error {
 	}
 	add("encoding.raw", d.RawEncoding.Validate())
 	add("encoding.sanitized", d.SanitizedEncoding.Validate())
+	add("publish", d.checkRecords())
 	add("release", s.Release.Validate())
 	add("publish", s.Publish.Validate())
 	add("input", s.Input.Validate())
 	return errors.Join(errs...)
+}
+
+func (s Settings) checkRecords() error {
+	switch {
+	case s.Records != RecordsNow && s.Records != RecordsBefore:
+		return fmt.Errorf("there is no version %d of sanitized records", s.Records)
+	case s.Records == RecordsBefore && s.Publish.OmitRelease:
+		return errors.New("records of version 2 have the release")
+	}
+	return nil
 }
 
 var errNoNoise = errors.New("this key is one of pseudonyms only and has no noise: " +
@@ -105,6 +152,9 @@ const settingsSize = 16
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
 const settingsVersion = 4
+
+// settingsVersionBefore is that of services that wrote records of version RecordsBefore.
+const settingsVersionBefore = 3
 
 // keyLabel is what the key's fingerprint is the keyed hash of.
 const keyLabel = "geodither settings: fingerprint of the key 2"
@@ -143,8 +193,12 @@ func (s Settings) settings() []setting {
 	}
 	r := engine.options // with its defaults filled in
 	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
-	return []setting{
-		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
+	version, before := settingsVersion, s.Records == RecordsBefore
+	if before {
+		version = settingsVersionBefore
+	}
+	list := []setting{
+		{"geodither's version", text("%d %d %d", version, mechanism.Version,
 			mechanism.StateVersion)},
 		{"model", s.Model.ID()},
 		{"personal", personal},
@@ -179,6 +233,10 @@ func (s Settings) settings() []setting {
 		{"input.late", s.Input.Late},
 		{"publish.release", text("%t", !s.Publish.OmitRelease)},
 	}
+	if before {
+		return list[:len(list)-1] // it had no publish.release
+	}
+	return list
 }
 
 // Fingerprint is the same in every instance of a service and in every run of it, and
@@ -212,6 +270,10 @@ func (s Settings) Differences(other []byte) string {
 		return ""
 	}
 	var names []string
+	if earlier, ok := s.ofLength(len(other)); ok && earlier.Records == RecordsBefore {
+		names = append(names, "sanitized records were of version 2 and are of version 3")
+		s, own = earlier, earlier.Fingerprint()
+	}
 	for i, one := range s.settings() {
 		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
 			names = append(names, one.name)
@@ -225,6 +287,21 @@ func (s Settings) Differences(other []byte) string {
 			"models and keys"
 	}
 	return strings.Join(names, ", ")
+}
+
+// ofLength returns s or Earlier, whichever has fingerprints of a length, and false if none has.
+func (s Settings) ofLength(n int) (Settings, bool) {
+	if s.Records == 0 {
+		s.Records = RecordsNow
+	}
+	before := s
+	before.Records, before.Publish.OmitRelease = RecordsBefore, false
+	for _, one := range []Settings{s, before} {
+		if list := one.settings(); len(list) > 0 && settingsSize+len(list) == n {
+			return one, true
+		}
+	}
+	return s, false
 }
 
 // GroupFingerprint is what an instance tells its group: the fingerprint, and behind it the
@@ -268,10 +345,11 @@ const partitionerSetting = "topics.partitioner"
 // version of geodither whose settings do not say. The fingerprint has one byte of it, which
 // is a different one for each of the three.
 func (s Settings) PartitionerOf(fingerprint []byte) Partitioner {
-	list := s.settings()
-	if len(fingerprint) != settingsSize+len(list) {
+	s, ok := s.ofLength(len(fingerprint))
+	if !ok {
 		return ""
 	}
+	list := s.settings()
 	at := slices.IndexFunc(list, func(one setting) bool { return one.name == partitionerSetting })
 	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
 		if (setting{partitionerSetting, string(by)}).digest() == fingerprint[settingsSize+at] {

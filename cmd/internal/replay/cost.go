@@ -168,7 +168,7 @@ func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 }
 
 // costs reports whether the partition has second releases. Where nothing differs it has the
-// first release's records, byte for byte, whatever other partitions have.
+// first releases again, whatever other partitions have.
 func (p PartitionPlan) costs() bool { return p.second && !p.empty() }
 
 // costs fills in what the second releases of a plan cost, and what of that an earlier run

@@ -62,8 +62,8 @@ type Plan struct {
 	// of these, to publish the results of; at most so many fixes
 	Publish int64 `json:"publish"`
 
-	// Identical: the records will be those of the first release, byte for byte,
-	// and cost nothing.
+	// Identical: the records will be those of the first release and cost nothing. They are the
+	// same bytes, unless that one wrote records of version 2, or under another publish.release.
 	Identical bool `json:"identical"`
 	// Cost is what they cost otherwise, from where processing begins to the end of the
 	// range. Spent is what of it is spent already, by this run or an earlier one.
@@ -385,7 +385,7 @@ func (p *planner) differs(
 	}
 	say(mark.Origin < 0 || len(mark.Settings) == 0,
 		"the first release was begun by a version that did not write down its settings")
-	say(len(mark.Settings) > 0 && !bytes.Equal(mark.Settings, p.settings),
+	say(len(mark.Settings) > 0 && !p.first.SameReleases(mark.Settings),
 		"the settings are not those of the first release. Different: %s",
 		p.first.Differences(mark.Settings))
 	say(settings != topics.Unchanged, "%s, during the first release", settings.At(mark.Since))

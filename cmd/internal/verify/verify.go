@@ -133,7 +133,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{
-		o: o, client: client, settings: o.Fingerprint(), done: make([]int64, n),
+		o: o, client: client, done: make([]int64, n),
 		total: make([]int64, n),
 	}
 	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized,
@@ -175,11 +175,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // verification is one call of Run.
 type verification struct {
-	o        Options
-	client   *kafka.Client
-	settings []byte
-	source   []byte          // id of the raw topic
-	undated  map[string]bool // topics whose brokers set the timestamps
+	o       Options
+	client  *kafka.Client
+	source  []byte          // id of the raw topic
+	undated map[string]bool // topics whose brokers set the timestamps
 
 	mu          sync.Mutex
 	done, total []int64 // raw records by partition
@@ -203,7 +202,7 @@ func (w *verification) progress(p int32, done, total int64) {
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
 	c := &check{
-		verification: w, p: p,
+		verification: w, o: w.o, settings: w.o.Fingerprint(), p: p,
 		report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}},
 	}
 	folder, err := rerun.NewFolder(w.o.TempDir, w.o.Logger)
@@ -220,8 +219,12 @@ func (w *verification) partition(ctx context.Context, p int32) (PartitionReport,
 // check is the work on one partition.
 type check struct {
 	*verification
-	p      int32
-	report PartitionReport
+	// o are the verification's options, and settings their fingerprint: as they were before there
+	// were records of version 3, if such a service wrote the partition.
+	o        Options
+	settings []byte
+	p        int32
+	report   PartitionReport
 
 	recomputed *rerun.Map // user → raw offset and state, recomputed
 	stored     *rerun.Map // user → changelog offset and state, as committed
@@ -265,6 +268,7 @@ func (c *check) run(ctx context.Context) error {
 	if err := c.readChangelog(ctx); err != nil {
 		return err
 	}
+	c.chooseRecords()
 	after, _, err := c.committed(ctx)
 	if err != nil {
 		return err
@@ -309,6 +313,17 @@ func (c *check) run(ctx context.Context) error {
 		return err
 	}
 	return c.recompute(ctx, raw, sanitized, dead)
+}
+
+// chooseRecords takes the version of records that the partition has, by its last mark.
+func (c *check) chooseRecords() {
+	earlier, ok := c.o.Earlier()
+	if !ok {
+		return
+	}
+	if settings := earlier.Fingerprint(); bytes.Equal(c.changelog.Mark.Settings, settings) {
+		c.o.Settings, c.settings = earlier, settings
+	}
 }
 
 // committed waits for pending transactions, of a dead instance's too.
