@@ -196,8 +196,8 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 }
 
 // AppendVersion2 is AppendSanitized in version 2 of the record, to compute again what a service of
-// before wrote. It leaves out the ellipse, which version 2 does not have. A record without a release
-// is an error, unless it is a predicted one.
+// before wrote. It leaves out the ellipse, which version 2 does not have. A record without a
+// release is an error, unless it is a predicted one.
 func (c *Codec) AppendVersion2(dst []byte, s Sanitized) ([]byte, error) {
 	if s.Kind == KindPredicted { // version 2 repeats the estimate
 		s.ReleaseLatitude, s.ReleaseLongitude = Some(s.Latitude), Some(s.Longitude)

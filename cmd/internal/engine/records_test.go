@@ -85,8 +85,8 @@ func TestSameReleases(t *testing.T) {
 	}
 }
 
-// TestDifferencesFromEarlier: of a service of before, what differs can be named, and its partitioner
-// is known.
+// TestDifferencesFromEarlier: of a service of before, what differs can be named, and its
+// partitioner is known.
 func TestDifferencesFromEarlier(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	const records = "sanitized records were of version 2 and are of version 3"

@@ -67,17 +67,17 @@ const (
 	RecordsNow    = 3
 )
 
-// Earlier returns the settings of a service of before, which wrote records of version RecordsBefore,
-// where it had the same in every other respect. It returns false if it could not have: it had no
-// publish.release.
+// Earlier returns the settings of a service of before, which wrote records of version
+// RecordsBefore and had the same settings in every other respect. It returns false if it could not
+// have, since it had no publish.release.
 func (s Settings) Earlier() (Settings, bool) {
 	s.Records = RecordsBefore
 	return s, !s.Publish.OmitRelease
 }
 
-// SameReleases reports whether a fingerprint is that of settings under which the same fixes give the
-// same releases in the same order: it differs from s in nothing, in the version of records, or in
-// whether they have the release.
+// SameReleases reports whether a fingerprint is that of settings under which the same fixes give
+// the same releases in the same order: it differs from s in nothing, in the version of records, or
+// in whether they have the release.
 func (s Settings) SameReleases(fingerprint []byte) bool {
 	s.Records = RecordsNow
 	for _, omit := range []bool{false, true} {
