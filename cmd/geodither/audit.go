@@ -39,18 +39,21 @@ location set allows, guesses from each release which of the two it came from, an
 right and wrong guesses how large ε must be at least. The location sets come from the traces of
 --in, or from simulated traces of the model. The command also tests the low bits of releases;
 that the same facts give the same bytes; that each fact of a release changes its noise; and the
-exponents of all pairs of places, with the hull K built by brute force.
+exponents of all pairs of places, with the hull K built by brute force. For the mechanism
+codebook, it attacks two places with other votes, tests how often each code point is drawn, and
+compares the weights and the votes of all cells with their definitions.
 
 Then the service: the code with which "run" and "sanitize" turn raw records into encoded records
 and states. The bytes must depend on the releases alone, and on the true cell only through its
-surrogate: under each rule of release (interval, adaptive, budget, same step), in long runs, and
-in location sets of forced shapes. An observer recomputes every record and state from the
-releases alone. A fix outside the map must have the bytes of one in the cell that it is clamped
-to; as a dead letter it must leave no record and no state. The noise of all releases is compared
-with the stated law: size, direction, tails, every n-th step, and whether two releases share it.
+surrogate or its vote: under each rule of release (interval, adaptive, budget, same step), in long
+runs, and in location sets of forced shapes. An observer recomputes every record and state from
+the releases alone. A fix outside the map must have the bytes of one in the cell that it is
+clamped to; as a dead letter it must leave no record and no state. The noise of all releases is
+compared with the stated law: size, direction, tails, every n-th step, and whether two releases
+share it.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
-keys of its own. Models of single users are not audited, nor is the mechanism codebook.
+keys of its own. Models of single users are not audited.
 
 The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
 bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that

@@ -69,8 +69,9 @@ func Run(ctx context.Context, s serviceaudit.Settings, o Options, log io.Writer)
 	r.Met = scout.Met()
 	situations := scout.Situations()
 	if len(situations) == 0 {
-		return Report{}, errors.New("no location set of more than one place was met: " +
-			"give longer traces with --in, or a smaller --delta")
+		return Report{}, errors.New("no location set of more than one place, and no codebook of " +
+			"more than one point, was met: give longer traces with --in, a larger --epsilon, or " +
+			"a smaller --delta")
 	}
 	bar := cli.NewProgress(log, nil)
 	defer bar.Done()

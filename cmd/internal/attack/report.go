@@ -51,13 +51,28 @@ func (r Report) Print(out io.Writer) error {
 	fmt.Fprintf(out, "             %s\n", guesses(a.Worst))
 	fmt.Fprintf(out, "low bits     %s\n", r.bits())
 	fmt.Fprintf(out, "repeat       %s: the same facts give the same bytes\n", passes(r.Repeat))
-	fmt.Fprintf(out, "separation   %s: another key, user, cell, step, number, set, ε, mechanism "+
-		"or model gives other noise\n", passes(r.Separation))
-	fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of "+
-		"the set is, with its estimate and radius\n", passes(r.Surrogates))
+	if r.Law == nil {
+		fmt.Fprintf(out, "separation   %s: another key, user, cell, step, number, set, ε, "+
+			"mechanism or model gives other noise\n", passes(r.Separation))
+		fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of "+
+			"the set is, with its estimate and radius\n", passes(r.Surrogates))
+	} else {
+		fmt.Fprintf(out, "separation   %s: another key, user, vote, step, number, codebook, ε or "+
+			"model gives other noise\n", passes(r.Separation))
+		fmt.Fprintf(out, "votes        %s: cells that vote for one code point are published "+
+			"alike, with their estimate and radius\n", passes(r.Surrogates))
+		fmt.Fprintf(out, "law          %s: code points are drawn with the stated probabilities\n",
+			passes(*r.Law))
+	}
 	fmt.Fprintf(out, "estimates    %s: equal releases have the same estimate, radius and kind "+
 		"beside them\n", passes(r.Estimates))
-	if r.Ratio != nil {
+	switch {
+	case r.Ratio == nil:
+	case r.Law != nil:
+		fmt.Fprintf(out, "weights      %d comparisons in whole numbers, of all cells of the map; "+
+			"two cells differ by %.9g ε at most, %d by more than ε or otherwise than stated\n",
+			r.Ratio.Comparisons, r.Ratio.Worst, r.Ratio.Failures)
+	default:
 		how := "with a tolerance of 1e-9"
 		if r.Ratio.Exact {
 			how = "K and the places in whole numbers"
@@ -65,8 +80,11 @@ func (r Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "exponents    %d comparisons, %s; they differ by %.9g ε at most, %d by "+
 			"more than ε\n", r.Ratio.Comparisons, how, r.Ratio.Worst, r.Ratio.Failures)
 	}
-	fmt.Fprintf(out, "\n%d location sets met in %d steps of %s; attacked:\n",
-		r.Met, r.Visits, tracks)
+	sets := "location sets"
+	if r.Law != nil {
+		sets = "codebooks"
+	}
+	fmt.Fprintf(out, "\n%d %s met in %d steps of %s; attacked:\n", r.Met, sets, r.Visits, tracks)
 	if err := r.table(out); err != nil {
 		return err
 	}
@@ -82,8 +100,8 @@ The same report again: %s
 
 // meaning says what follows, and what does not.
 func (r Report) meaning() string {
-	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice to " +
-		"the last bit."
+	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice and " +
+		"the codebook to the last bit."
 	if r.Passed {
 		return fmt.Sprintf("an observer who knows all but the key multiplied the odds of a place "+
 			"by at least e^%.2f, with confidence %g (seen: %s), in this attack, which e^ε = %.2f "+
@@ -105,6 +123,9 @@ func (r Report) seen() string {
 
 func (r Report) bits() string {
 	switch {
+	case r.Law != nil:
+		return fmt.Sprintf("%d of %d releases are code points that all places share, to the "+
+			"last bit", r.Bits.Draws-r.Bits.OffLattice, r.Bits.Draws)
 	case r.Bits.Lattice && r.Bits.OffLattice == 0:
 		return fmt.Sprintf("%d of %d releases lie on the lattice that all places share, to "+
 			"the last bit", r.Bits.Draws, r.Bits.Draws)
@@ -145,6 +166,19 @@ func (r Report) table(out io.Writer) error {
 		best[s.Situation] = max(best[s.Situation], s.Bound)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if r.Law != nil {
+		fmt.Fprintln(table, "codebook\tcode points\tcells\tsurvey's bound\t")
+		for _, s := range r.Situations {
+			fmt.Fprintf(table, "%s\t%d\t%d\t%.3f\t\n", s.Name, s.Points, s.Cells, best[s.Name])
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprint(out, "cells: those that the prior holds possible; all cells of the "+
+			"map vote\nthe more code points, the fewer releases speak for one of two places: "+
+			"the survey's bound is lower, ε is not\n")
+		return err
+	}
 	fmt.Fprintln(table, "hull\tcells\tvertices\twidth km\tarea km²\tsurvey's bound\t")
 	for _, s := range r.Situations {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%.2f\t%.2f\t%.3f\t\n",

@@ -94,7 +94,7 @@ func (p *plan) do(o Options) ([]*result, error) {
 
 // report combines the results, in the order of the jobs, and makes the tests of the law.
 func (p *plan) report(all []*result, o Options) *Report {
-	sum := newChecks()
+	sum := newChecks(p.settings)
 	var (
 		t       tests
 		walk    []draw
@@ -102,6 +102,7 @@ func (p *plan) report(all []*result, o Options) *Report {
 		shifts  []shift
 		first   *result
 		guesses [2]int64
+		agreed  agreement
 	)
 	for _, r := range all {
 		sum.add(r.checks)
@@ -109,6 +110,8 @@ func (p *plan) report(all []*result, o Options) *Report {
 		pools[r.shape] = append(pools[r.shape], r.pool...)
 		shifts = append(shifts, r.shifts...)
 		guesses[0], guesses[1] = guesses[0]+r.guesses[0], guesses[1]+r.guesses[1]
+		agreed.agree, agreed.pairs = agreed.agree+r.agreed.agree, agreed.pairs+r.agreed.pairs
+		agreed.chance = max(agreed.chance, r.agreed.chance) // the same of all codebooks of a shape
 		if r.shape == 0 && r.area > 0 && first == nil {
 			first = r
 		}
@@ -120,6 +123,7 @@ func (p *plan) report(all []*result, o Options) *Report {
 	if first != nil {
 		duplicates(&t, &sum.streams, shifts, first.settings, first.area)
 	}
+	t.agreements(&sum.streams, agreed)
 	alpha := 1 - o.Confidence
 	t.judge(alpha * (1 - attackShare))
 	report := &Report{
@@ -135,6 +139,9 @@ func (p *plan) report(all []*result, o Options) *Report {
 	}
 	report.Bound = min(report.Bound, math.MaxFloat64)
 	p.powers(sum, len(walk), len(shifts))
+	if p.settings.coded() {
+		sum.powersOfAnswers(walk)
+	}
 	report.Checks = sum.list()
 	report.Passed = !slices.ContainsFunc(report.Checks,
 		func(c *Check) bool { return c.Failures > 0 })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
@@ -44,6 +45,15 @@ func TestSoundService(t *testing.T) {
 		"clamped, late ones dropped, in JSON": func(s *Settings) {
 			s.Input = engine.Input{Outside: engine.OutsideClamp, Late: engine.LateDrop}
 			s.Encoding = schemas.JSON
+		},
+		"codebook": func(s *Settings) { s.Release.Mechanism = law.Codebook },
+		"codebook, with rules": func(s *Settings) {
+			s.Release.Mechanism, s.Release.Epsilon = law.Codebook, 3
+			s.Release.ReleaseInterval, s.Release.SameStep = 2, mechanism.SameStepDrop
+			s.Release.Budget = mechanism.Budget{
+				Epsilon: 12, WindowSteps: 10, Lifetime: 150, Spent: mechanism.SpentRepeat,
+			}
+			s.Publish.Metric, s.Input.Outside = true, engine.OutsideClamp
 		},
 		"laplace": func(s *Settings) { s.Release.Mechanism = law.Laplace },
 		"tight":   func(s *Settings) { s.Release.Mechanism = law.LaplaceTight },
@@ -90,6 +100,11 @@ func TestUnbrokenTwinPasses(t *testing.T) {
 	if err != nil || !r.Passed {
 		t.Errorf("%v, %+v", err, r)
 	}
+	twin = answered(func(a *answer) grid.Point { return a.draw(a.vote, 1) })
+	r, err = Run(twin(Engine), coded(t), Options{Seed: 3, Workers: 2, Sizes: soundSizes})
+	if err != nil || !r.Passed {
+		t.Errorf("of the codebook: %v, %+v", err, r)
+	}
 }
 
 // TestFalseAlarms: with a confidence of .8 a fifth of the audits of the sound service may
@@ -97,8 +112,18 @@ func TestUnbrokenTwinPasses(t *testing.T) {
 func TestFalseAlarms(t *testing.T) {
 	t.Parallel()
 	long(t)
+	for name, s := range map[string]Settings{"lattice": townSettings(t), "codebook": coded(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			falseAlarms(t, s)
+		})
+	}
+}
+
+func falseAlarms(t *testing.T, s Settings) {
+	t.Helper()
 	const audits, most = 40, 14
-	s, alarms := townSettings(t), 0
+	alarms := 0
 	for seed := range uint64(audits) {
 		r, err := Run(Engine, s, Options{
 			Seed: seed, Confidence: .8, Workers: 2,
@@ -163,13 +188,16 @@ func TestProgressEndsTheAudit(t *testing.T) {
 // mechanism/PROOFS.md.
 func TestFaults(t *testing.T) {
 	long(t)
-	s := townSettings(t)
 	all := faults()
 	rows, missed := make([]string, len(all)), 0
 	t.Run("plant", func(t *testing.T) {
 		for i, f := range all {
 			t.Run(f.name, func(t *testing.T) {
 				t.Parallel()
+				s := townSettings(t)
+				if f.group == codebooks {
+					s = coded(t)
+				}
 				r, err := Run(f.plant(Engine), s, Options{Seed: 7, Sizes: f.sizes})
 				if err != nil {
 					t.Fatal(err)

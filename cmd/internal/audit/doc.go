@@ -13,6 +13,7 @@
 //	walk.go      jobs: long runs, with checks of each record, state and sum, and of bytes that
 //	             must not depend on the truth: surrogates, fixes outside the map, retries
 //	shapes.go    jobs: many users in location sets of forced shapes
+//	codebook.go  what takes the place of sets, surrogates and hulls under the codebook mechanism
 //	law.go       the tests of the law, and how they share the rate of false alarms
 //	report.go    what was found
 package audit

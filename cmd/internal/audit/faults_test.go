@@ -40,8 +40,12 @@ func faults() []fault {
 		grouped("the law of the noise", lawSizes, faultsOfLaw()),
 		grouped("location sets", lawSizes, faultsOfSets()),
 		grouped("streams", lawSizes, faultsOfStreams()),
+		grouped(codebooks, lawSizes, faultsOfCodebooks()),
 	)
 }
+
+// codebooks is the group that is planted under the codebook mechanism.
+const codebooks = "the codebook"
 
 // What is wrong in bytes shows in few records, another law in more. What the default sizes
 // add is their power, so a fault that is found with these is found with them.

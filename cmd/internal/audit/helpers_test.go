@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -56,5 +57,7 @@ func townModel(tb testing.TB) *mobility.Model {
 
 func townSettings(tb testing.TB) Settings {
 	tb.Helper()
-	return Settings{Model: townModel(tb), Release: mechanism.Options{Epsilon: 1, Delta: .01}}
+	return Settings{Model: townModel(tb), Release: mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 1, Delta: .01,
+	}}
 }

@@ -130,8 +130,8 @@ var classes = []struct {
 	name string
 	in   func(d *draw) bool
 }{
-	{"cells outside the location set", func(d *draw) bool { return d.drift }},
-	{"cells of the location set", func(d *draw) bool { return !d.drift }},
+	{"cells outside the location set or prior", func(d *draw) bool { return d.drift }},
+	{"cells of the location set or prior", func(d *draw) bool { return !d.drift }},
 	{"cells of even number", func(d *draw) bool { return d.even }},
 	{"cells of odd number", func(d *draw) bool { return !d.even }},
 	{"first releases", func(d *draw) bool { return d.fresh }},

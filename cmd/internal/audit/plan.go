@@ -18,7 +18,7 @@ type Sizes struct {
 	Users     int // in the first forced location set; each has one release
 	Shapes    int // users in each other forced location set
 	Vehicles  int // long runs
-	Steps     int // records of each long run
+	Steps     int // records of each long run; from codebooks four times as many
 	RuleSteps int // records under each set of rules
 }
 
@@ -48,6 +48,15 @@ type plan struct {
 	firstStep int64
 }
 
+// steps returns the number of records of a long run. An answer from a codebook says less about ε
+// than noise does: it has a few bits.
+func (p *plan) steps() int {
+	if p.settings.coded() {
+		return 4 * p.sizes.Steps
+	}
+	return p.sizes.Steps
+}
+
 // result is what one job has found.
 type result struct {
 	checks *checks
@@ -57,6 +66,7 @@ type result struct {
 	pool     []draw
 	shifts   []shift
 	guesses  [2]int64 // right, wrong
+	agreed   agreement
 	settings Settings
 	area     float64
 }
@@ -102,7 +112,7 @@ func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
 	codec, err := schemas.NewCodec(s.encoding())
 	return &walker{
 		settings: s, subject: subject, observer: observer, codec: codec, rng: rng,
-		checks: newChecks(),
+		checks: newChecks(s),
 	}, err
 }
 
@@ -145,12 +155,14 @@ func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State,
 // independent, for every location set, so the tests pool the releases of many sets.
 type draw struct {
 	// radius is ε times the gauge of the noise. It has the Gamma law of this shape: 2 under a
-	// polygon K and 1 along a line.
+	// polygon K and 1 along a line. So has that of an answer from a codebook, see rank.
 	radius, shape float64
+	// moves is by how much the radius of an answer from a codebook grows with the logarithm of ε.
+	moves float64
 	// beyond is the probability of a larger radius, sector a share of K's area. Both are
 	// uniform and independent.
 	beyond, sector float64
-	drift          bool
+	drift          bool // the true cell is none of the location set, or of a codebook's prior
 	even           bool // the parity of the true cell's number
 	fresh          bool // the user's first release
 	step, number   int64

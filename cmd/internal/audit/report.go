@@ -67,7 +67,25 @@ type checks struct {
 	fed                                                                     int64
 }
 
-func newChecks() *checks {
+// newChecks returns the checks under settings, before anything was counted.
+func newChecks(s Settings) *checks {
+	c := checksOfNoise()
+	if !s.coded() {
+		return c
+	}
+	c.places.Name, c.places.Says = "votes", "cells that vote for one code point, and any place "+
+		"within a cell, give the same records, states, dead letters and counters byte for byte"
+	c.inference.Says = "the posterior is that of Bayes' rule, with votes by their definition"
+	c.point.Name, c.point.Says = "code points", "each release has the very bits of a code point "+
+		"that follows from public facts, and of a codebook of one point all follows from them"
+	c.law.Says = "code points are drawn by the stated law: the own one, others by distance, and " +
+		"independently"
+	c.periods.Says = "code points are drawn by the stated law in every n-th step, release and user"
+	c.streams.Says = "releases of one record from two places do not share their noise"
+	return c
+}
+
+func checksOfNoise() *checks {
 	return &checks{
 		places: Check{
 			Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +

@@ -11,7 +11,8 @@ import (
 )
 
 // Two truths have equal releases now and then if the lattice is coarse, the location set small and
-// ε moderate. Rules and records do not depend on any of these.
+// ε moderate. From a codebook it takes a moderate ε. Rules and records do not depend on any of
+// these.
 const (
 	coarseEpsilon = 2
 	coarseDelta   = .2
@@ -20,8 +21,11 @@ const (
 // coarse returns the options under which the audit looks for equal releases.
 func coarse(o mechanism.Options) mechanism.Options {
 	scale := coarseEpsilon / o.Epsilon
-	o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1
-	o.Epsilon, o.Delta = coarseEpsilon, max(o.Delta, coarseDelta)
+	if o.Mechanism != law.Codebook {
+		o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1
+		o.Delta = max(o.Delta, coarseDelta)
+	}
+	o.Epsilon = coarseEpsilon
 	o.Budget.Epsilon *= scale
 	o.Budget.Lifetime *= scale
 	return o

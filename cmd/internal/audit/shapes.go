@@ -2,6 +2,7 @@ package audit
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -103,6 +104,9 @@ const crowdSize = 4096
 
 func shapeJobs(p *plan) (all []job) {
 	for i, s := range shapes() {
+		if p.settings.coded() && (s.minCells > 0 || s.radiusCells > 0) {
+			continue // nothing to pad
+		}
 		settings, users := forced(p, s), p.sizes.Shapes
 		if i == 0 {
 			settings, users = finest(settings), p.sizes.Users
@@ -124,6 +128,9 @@ func (c crowd) release(p *plan) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.settings.coded() {
+		return c.answers(p, w, rng)
+	}
 	found, err := w.observer.set(nil, p.firstStep)
 	if err != nil {
 		return nil, err
@@ -132,22 +139,11 @@ func (c crowd) release(p *plan) (*result, error) {
 	k := ball(g, c.settings.Release, cells)
 	duel := farthest(g, k, cells)
 	r := &result{checks: w.checks, shape: c.shape}
-	stepMS := c.settings.Model.Step.Milliseconds()
 	for i := range c.users {
 		number := c.part*crowdSize + i
 		coin := rng.IntN(2)
-		cell := duel[coin]
-		switch number % 8 {
-		case 4, 5:
-			cell = cells[rng.IntN(len(cells))]
-		case 6, 7:
-			cell = grid.Cell(rng.IntN(g.Cells()))
-		}
-		user, step := userName("crowd", number), p.firstStep
-		if number%2 == 1 {
-			user, step = userName("crowd", -1), p.firstStep+int64(number)
-		}
-		first := fix(g, user, step*stepMS, cell, rng)
+		cell := c.place(number, duel[coin], cells, rng)
+		first := c.fix(p, number, cell, rng)
 		after, noise, err := releaseOnce(w, first, cell, cells, number)
 		if err != nil {
 			return nil, err
@@ -156,7 +152,8 @@ func (c crowd) release(p *plan) (*result, error) {
 			continue
 		}
 		if number%eachSeparate == 0 {
-			if err := separate(w, fix(g, user, step*stepMS, cell, rng), cells, noise); err != nil {
+			again := c.fix(p, number, cell, rng)
+			if err := separate(w, again, cells, noise); err != nil {
 				return nil, err
 			}
 		}
@@ -171,6 +168,27 @@ func (c crowd) release(p *plan) (*result, error) {
 	return r, nil
 }
 
+// place returns where a user of a crowd is: at the place of the duel, or elsewhere.
+func (c crowd) place(number int, duel grid.Cell, cells []grid.Cell, rng *rand.Rand) grid.Cell {
+	switch number % 8 {
+	case 4, 5:
+		return cells[rng.IntN(len(cells))]
+	case 6, 7:
+		return grid.Cell(rng.IntN(c.settings.Model.Grid.Cells()))
+	}
+	return duel
+}
+
+// fix returns a user's only fix.
+func (c crowd) fix(p *plan, number int, cell grid.Cell, rng *rand.Rand) Fix {
+	user, step := userName("crowd", number), p.firstStep
+	if number%2 == 1 {
+		user, step = userName("crowd", -1), p.firstStep+int64(number)
+	}
+	m := c.settings.Model
+	return fix(m.Grid, user, step*m.Step.Milliseconds(), cell, rng)
+}
+
 // eachSeparate is the number of users of the first shape for each user that is also released from
 // another place.
 const eachSeparate = 16
@@ -180,20 +198,27 @@ const eachSeparate = 16
 func releaseOnce(w *walker, f Fix, cell grid.Cell, cells []grid.Cell,
 	number int,
 ) (*mechanism.State, grid.Point, error) {
-	effect, err := w.feed(f, nil)
-	if err != nil {
-		return nil, grid.Point{}, err
-	}
-	if effect.Counts.Releases != 1 {
-		w.checks.rules.fail("a new user's first record is not a release")
-		return nil, grid.Point{}, nil
-	}
-	after := new(mechanism.State)
-	if err := after.DecodeBinary(effect.State); err != nil {
+	after, err := w.first(f)
+	if err != nil || after == nil {
 		return nil, grid.Point{}, err
 	}
 	x, y := w.draw(cells, cell, after, number)
 	return after, grid.Point{X: x, Y: y}, nil
+}
+
+// first feeds a new user's first fix. It returns the state after it, or none if there was no
+// release, which is a failure.
+func (w *walker) first(f Fix) (*mechanism.State, error) {
+	effect, err := w.feed(f, nil)
+	if err != nil {
+		return nil, err
+	}
+	if effect.Counts.Releases != 1 {
+		w.checks.rules.fail("a new user's first record is not a release")
+		return nil, nil
+	}
+	after := new(mechanism.State)
+	return after, after.DecodeBinary(effect.State)
 }
 
 // separate releases the same user in the same step from another place of the set. The noise

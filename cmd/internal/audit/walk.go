@@ -48,7 +48,7 @@ func received(given engine.Input, run int) engine.Input {
 
 func walkJobs(p *plan) (all []job) {
 	for i := range p.sizes.Vehicles {
-		all = append(all, job{4 * p.sizes.Steps, func() (*result, error) { return vehicle(p, i) }})
+		all = append(all, job{4 * p.steps(), func() (*result, error) { return vehicle(p, i) }})
 	}
 	return all
 }
@@ -72,7 +72,7 @@ func vehicle(p *plan, number int) (*result, error) {
 		kept   []again
 		sum    sums
 	)
-	for i := range p.sizes.Steps {
+	for i := range p.steps() {
 		f := fix(s.Model.Grid, user, step*stepMS+rng.Int64N(stepMS), walker.Cell, rng)
 		f.KafkaMS, f.Offset = f.Timestamp+rng.Int64N(3*stepMS), int64(i)
 		effect, err := w.feed(f, state)
@@ -131,6 +131,9 @@ func (w *walker) examine(f Fix, cell grid.Cell, user int, before []byte, got Eff
 	var after mechanism.State
 	if err := after.DecodeBinary(got.State); err != nil {
 		return err
+	}
+	if w.settings.coded() {
+		return w.examineAnswer(f, cell, user, before, &after)
 	}
 	step := w.settings.Model.StepAt(f.Timestamp)
 	cells, err := w.observer.set(before, step)
@@ -356,7 +359,7 @@ func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
 	return nil
 }
 
-// placesEach is the number of cells that are compared with their surrogates at a time.
+// placesEach is the number of cells that are compared with others at a time.
 const placesEach = 3
 
 // anyTime moves the times of a fix within their steps if records do not carry the times.

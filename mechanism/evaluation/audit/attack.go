@@ -38,6 +38,8 @@ type AttackReport struct {
 type AttackResult struct {
 	Situation string `json:"situation"`
 	// Places are "members" of the location set, or cells "outside" by way of their surrogates.
+	// Under the codebook mechanism they vote otherwise: "neighbours", "members" of the prior whose
+	// code points are far apart, or "corners" of the map.
 	Places   string  `json:"places"`
 	Event    string  `json:"event"`
 	Guesses  string  `json:"guesses"` // "both" places, or only the "first" or the "second"
@@ -256,6 +258,9 @@ func (w *worker) count(p *pair, stream string, n int64) (tally, error) {
 // happens says whether an event in favour of one place, or its mirror image in favour of the other,
 // has happened.
 func (p *pair) happens(e *event, z grid.Point, side int, near, away offset) bool {
+	if p.at.code != nil {
+		return z == p.own[side]
+	}
 	if !e.cone.holds(near) || e.second != nil && !e.second.holds(away) {
 		return false
 	}

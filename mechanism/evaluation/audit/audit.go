@@ -12,6 +12,9 @@
 //	outcome.go    bytes that must not depend on the truth
 //	separation.go whether each fact of a release changes its noise; noise.go compares noise
 //	ratio.go      the exponents of all pairs of places, with K built by brute force in span.go
+//	codebook.go   what takes the place of sets, surrogates and hulls under the codebook mechanism,
+//	              with its votes by definition; answer.go tests its law and the separation of
+//	              its noise
 package audit
 
 import (
@@ -23,6 +26,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -99,9 +103,12 @@ type Report struct {
 	Bits       BitsReport        `json:"bits"`
 	Repeat     CheckReport       `json:"repeat"`
 	Separation CheckReport       `json:"separation"`
-	Surrogates CheckReport       `json:"surrogates"`
-	Estimates  CheckReport       `json:"estimates"`
-	Ratio      *RatioReport      `json:"ratio,omitempty"`
+	// Surrogates is about cells that are released as others are: as their surrogates, or under the
+	// codebook mechanism as cells that vote alike.
+	Surrogates CheckReport  `json:"surrogates"`
+	Estimates  CheckReport  `json:"estimates"`
+	Law        *CheckReport `json:"law,omitempty"` // of draws from codebooks
+	Ratio      *RatioReport `json:"ratio,omitempty"`
 
 	// Passed says that nothing was found. It does not say that the mechanism is private: no attack
 	// can show that.
@@ -129,13 +136,14 @@ func (c *CheckReport) fail(format string, args ...any) {
 	c.Details = append(c.Details, detail)
 }
 
-// SituationReport describes a location set without saying where it lies.
+// SituationReport describes a location set or a codebook without saying where it lies.
 type SituationReport struct {
 	Name     string  `json:"name"`
-	Cells    int     `json:"cells"`
-	Vertices int     `json:"vertices"` // of K
-	WidthKM  float64 `json:"width_km"` // of K's half, the greatest distance of two cells
-	AreaKM2  float64 `json:"area_km2"` // of K; 0 on a line
+	Cells    int     `json:"cells"`            // of the location set, or of a codebook's prior
+	Points   int     `json:"points,omitempty"` // code points
+	Vertices int     `json:"vertices"`         // of K
+	WidthKM  float64 `json:"width_km"`         // of K's half, the greatest distance of two cells
+	AreaKM2  float64 `json:"area_km2"`         // of K; 0 on a line
 }
 
 // auditor is one audit in progress.
@@ -171,10 +179,12 @@ func (a *auditor) rng(test string) *rand.Rand {
 // It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport),
 // that the same facts give the same bytes, that each fact of a release changes its noise, that a
 // cell outside the location set is published as its surrogate is, and that equal releases come with
-// the same estimate, radius and kind.
+// the same estimate, radius and kind. Under the codebook mechanism cells that vote alike must be
+// published alike, and draws must follow the stated law.
 //
 // False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of
-// separation; none for the others, which look for what cannot happen.
+// separation, and for that of a codebook's law; none for the others, which look for what cannot
+// happen.
 func Run(
 	subject Subject, model *mobility.Model, release mechanism.Options, situations []*Situation,
 	o Options,
@@ -203,9 +213,13 @@ func Run(
 	for _, s := range situations {
 		report.Situations = append(report.Situations, s.report())
 	}
+	separation := separate
+	if release.Mechanism == law.Codebook {
+		separation, report.Law = separateAnswers, new(CheckReport)
+	}
 	// The attack comes last: it takes longest.
 	for _, test := range []func(*auditor, *Report) error{
-		repeat, separate, surrogates, estimates, lowBits, exponents, (*auditor).attack,
+		repeat, separation, surrogates, estimates, lowBits, exponents, draws, (*auditor).attack,
 	} {
 		if err := test(a, report); err != nil {
 			return nil, err
@@ -232,24 +246,34 @@ func (r *Report) judge() {
 			r.Bits.Certain, r.Bits.Draws, 100*r.Bits.Share())
 	}
 	if r.Bits.OffLattice > 0 {
-		find("%d of %d releases do not lie on the lattice that all places share: their bits "+
-			"depend on more than the place that was drawn", r.Bits.OffLattice, r.Bits.Draws)
+		shared := "do not lie on the lattice"
+		if r.Law != nil {
+			shared = "are none of the code points"
+		}
+		find("%d of %d releases %s that all places share: their bits depend on more than the "+
+			"place that was drawn", r.Bits.OffLattice, r.Bits.Draws, shared)
 	}
-	for _, check := range []struct {
-		name string
-		of   CheckReport
-	}{
-		{"the same facts do not give the same bytes", r.Repeat},
-		{"releases that must be independent share their noise", r.Separation},
-		{"a cell outside the location set is not released as its surrogate is", r.Surrogates},
-		{"what is published beside a release depends on more than the releases", r.Estimates},
-	} {
-		if check.of.Failures > 0 {
-			find("%s: %d of %d trials (%s)", check.name, check.of.Failures, check.of.Trials,
-				strings.Join(check.of.Details, "; "))
+	check := func(name string, of CheckReport) {
+		if of.Failures > 0 {
+			find("%s: %d of %d trials (%s)", name, of.Failures, of.Trials,
+				strings.Join(of.Details, "; "))
 		}
 	}
-	if r.Ratio != nil && r.Ratio.Failures > 0 {
+	check("the same facts do not give the same bytes", r.Repeat)
+	check("releases that must be independent share their noise", r.Separation)
+	if r.Law == nil {
+		check("a cell outside the location set is not released as its surrogate is", r.Surrogates)
+	} else {
+		check("cells that vote alike are not released alike", r.Surrogates)
+		check("code points are not drawn by the stated law", *r.Law)
+	}
+	check("what is published beside a release depends on more than the releases", r.Estimates)
+	switch {
+	case r.Ratio == nil || r.Ratio.Failures == 0:
+	case r.Law != nil:
+		find("the weights, votes or likelihoods of a codebook are not as stated in %d of %d "+
+			"comparisons", r.Ratio.Failures, r.Ratio.Comparisons)
+	default:
 		find("exponents of two places differ by more than ε in %d of %d comparisons, by %.6g "+
 			"ε at most", r.Ratio.Failures, r.Ratio.Comparisons, r.Ratio.Worst)
 	}

@@ -98,11 +98,29 @@ func scouted(tb testing.TB, name string) (*mobility.Model, mechanism.Options, []
 			}
 		}
 		situations = append(situations, scout.Situations()...)
+		if name == law.Codebook { // the same priors have other codebooks at the last ε
+			situations = recoded(tb, situations, 1)
+		}
 		if o.Epsilon == 1 {
 			return m, scout.lookout.options, situations
 		}
 	}
 	panic("unreachable")
+}
+
+// recoded returns situations with the codebooks of an ε, and not those of one code point.
+func recoded(tb testing.TB, all []*Situation, epsilon float64) (some []*Situation) {
+	tb.Helper()
+	for _, s := range all {
+		q, err := s.quantizer(epsilon)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if s.code = NewCodebook(s.grid, epsilon, q); s.code.Len() > 1 {
+			some = append(some, s)
+		}
+	}
+	return some
 }
 
 const testDraws = 200_000

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -20,13 +21,13 @@ import (
 // still leak.
 //
 // A release of the lattice must be the one float64 that stands for its point of the lattice, which
-// is the same for all places.
+// is the same for all places. A release of a codebook must be one of its code points.
 type BitsReport struct {
 	Draws int64 `json:"draws"`
 	// Certain are releases that prove that they do not come from the other place.
 	Certain    int64 `json:"certain"`
-	OffLattice int64 `json:"off_lattice"` // releases beside the lattice, where there must be one
-	Lattice    bool  `json:"lattice"`
+	OffLattice int64 `json:"off_lattice"` // releases beside the lattice, or beside all code points
+	Lattice    bool  `json:"lattice"`     // there must be a lattice, or a codebook
 }
 
 // Share returns the share of releases that give certainty.
@@ -38,7 +39,7 @@ const mostBitDraws = 60_000
 func lowBits(a *auditor, report *Report) error {
 	f := newFrame(a.model.Grid, a.release)
 	r := &report.Bits
-	r.Lattice = f.n > 0
+	r.Lattice = f.n > 0 || a.release.Mechanism == law.Codebook
 	streams := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed))
 	total := min(mostBitDraws, a.options.Draws)
 	for i, s := range a.situations {
@@ -52,7 +53,7 @@ func lowBits(a *auditor, report *Report) error {
 		for _, pair := range pairs {
 			for side := range 2 {
 				for range each {
-					r.look(f, sample(src, pair[side]), a.model.Grid.Centre(pair[1-side]))
+					r.look(s, f, sample(src, pair[side]), a.model.Grid.Centre(pair[1-side]))
 				}
 			}
 		}
@@ -61,8 +62,14 @@ func lowBits(a *auditor, report *Report) error {
 }
 
 // look judges one release, given the place that it was not drawn for.
-func (b *BitsReport) look(f frame, z, other grid.Point) {
+func (b *BitsReport) look(s *Situation, f frame, z, other grid.Point) {
 	b.Draws++
+	if s.code != nil {
+		if _, ok := s.code.Find(z); !ok {
+			b.OffLattice++
+		}
+		return
+	}
 	if f.n > 0 {
 		if f.beside(z.X) || f.beside(z.Y) {
 			b.OffLattice++

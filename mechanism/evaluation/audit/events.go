@@ -21,12 +21,14 @@ type pair struct {
 	places [2]grid.Cell // where noise must be added: their surrogates
 	events []event
 	norm   func(z grid.Point, place convex.Vec) float64
-	reach  float64 // ε of the two places in the law that is stated, which no event can exceed
+	own    [2]grid.Point // the cells' own code points, under the codebook mechanism
+	reach  float64       // ε of the two places in the law that is stated, which no event can exceed
 }
 
 // event is a set of releases that speak for the first place. Its mirror image speaks for the
-// second. With a = z - x1 and b = z - x2 it asks for a in a cone, far enough away, and where the
-// other cone is set for b in that.
+// second. Under the codebook mechanism it is the own code point. Else, with a = z - x1 and
+// b = z - x2, it asks for a in a cone, far enough away, and where the other cone is set for b in
+// that.
 type event struct {
 	name         string
 	cone, second *cone
@@ -84,6 +86,9 @@ const far = 2
 
 // pairsOf returns what to attack in a situation.
 func pairsOf(s *Situation, o mechanism.Options) []*pair {
+	if s.code != nil {
+		return codePairs(s, o.Epsilon)
+	}
 	if o.Mechanism == law.Laplace || o.Mechanism == law.LaplaceTight {
 		return withOutside(s, laplacePair(s, o))
 	}

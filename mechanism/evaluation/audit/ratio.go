@@ -10,7 +10,8 @@ import (
 )
 
 // RatioReport compares exponents of the law that is stated, for all pairs of places of the location
-// set.
+// set. Under the codebook mechanism it compares the two weights of the law with e^ε, and the votes
+// and likelihoods of all cells of the map with their definitions.
 type RatioReport struct {
 	Comparisons int64 `json:"comparisons"`
 	Failures    int64 `json:"failures"`
@@ -19,7 +20,8 @@ type RatioReport struct {
 	// Exact says that K was built by brute force and compared with the hull that the mechanism
 	// draws with, that all pairs were compared in whole numbers, and that exponents were
 	// compared with the gauge of that K. Exponents are float64, so for them and for the
-	// mechanisms without K there is a tolerance of 10⁻⁹.
+	// mechanisms without K there is a tolerance of 10⁻⁹. Under the codebook mechanism there is
+	// none.
 	Exact bool `json:"exact"`
 }
 
@@ -31,6 +33,9 @@ const ratioTolerance = 1e-9
 func exponents(a *auditor, report *Report) error {
 	if !a.options.Ratio {
 		return nil
+	}
+	if a.release.Mechanism == law.Codebook {
+		return codeExponents(a, report)
 	}
 	m, err := a.release.NewMechanism()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -16,7 +15,8 @@ import (
 
 // Scout follows tracks under release, as the service would, and keeps a few of the situations that
 // it meets: of the lines, the thin and the fat hulls each the one on which the attack is strongest,
-// and another one at random. A single place is no situation: it tells nothing.
+// and another one at random. Under the codebook mechanism these are codebooks of two, of a few and
+// of many points. A single place is no situation: it tells nothing.
 type Scout struct {
 	lookout   *Lookout
 	sanitizer *mechanism.Sanitizer
@@ -27,16 +27,11 @@ type Scout struct {
 	met       [shapes]int
 }
 
-// NewScout returns a scout for release options, without rules that hold releases back. It
-// refuses the codebook mechanism, which has no location set to attack.
+// NewScout returns a scout for release options, without rules that hold releases back.
 func NewScout(m *mobility.Model, o mechanism.Options, seed uint64) (*Scout, error) {
 	sanitizer, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(seed)), o)
 	if err != nil {
 		return nil, err
-	}
-	if name := sanitizer.Options().Mechanism; name == law.Codebook {
-		return nil, fmt.Errorf("the audit does not cover mechanism %s yet, which has no location "+
-			"set: choose one of %s", name, strings.Join(law.HullNames(), ", "))
 	}
 	return &Scout{
 		lookout: NewLookout(m, sanitizer.Options()), sanitizer: sanitizer,
@@ -56,20 +51,23 @@ func (s *Scout) Visit(user string, step int64, cell grid.Cell) (fresh bool, err 
 	if state.Started && step <= state.Step {
 		return false, nil
 	}
-	s.consider(state, step)
+	if err := s.consider(state, step); err != nil {
+		return false, err
+	}
 	_, err = s.sanitizer.Step(
 		state, mechanism.Input{User: user, Step: step, Cell: cell, Release: true},
 	)
 	return err == nil, err
 }
 
-// Lookout computes location sets from public facts alone.
+// Lookout computes location sets and codebooks from public facts alone.
 type Lookout struct {
 	model     *mobility.Model
 	options   mechanism.Options
 	predictor *mobility.Predictor
 	prior     mobility.Distribution
 	set       locationset.Set
+	quantizer *law.Quantizer // nil before the first Codebook
 }
 
 // NewLookout returns a lookout for options with their defaults filled in.
@@ -80,13 +78,7 @@ func NewLookout(m *mobility.Model, o mechanism.Options) *Lookout {
 // Cells returns the location set of a state's later step as Algorithm 1 has it. It is valid until
 // the next call.
 func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
-	prune := max(l.options.Prune, 0)
-	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
-		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
-	} else {
-		l.prior.CopyFrom(&l.model.Initial)
-		l.prior.Prune(prune)
-	}
+	l.predict(state, step)
 	padding := locationset.Padding{
 		MinCells: max(l.options.MinCells, 0), RadiusKM: max(l.options.MinRadiusKM, 0),
 	}
@@ -94,23 +86,51 @@ func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 	return l.set.Cells
 }
 
-// Prior is the prior of the last Cells.
+// Codebook returns the codebook of a state's later step. It fails for an ε or a grid that the
+// mechanism does not take.
+func (l *Lookout) Codebook(state *mechanism.State, step int64) (*Codebook, error) {
+	if l.quantizer == nil {
+		var err error
+		if l.quantizer, err = law.NewQuantizer(l.model.Grid, l.options.Epsilon); err != nil {
+			return nil, err
+		}
+	}
+	l.predict(state, step)
+	l.quantizer.Prepare(l.prior.Cells, l.prior.P)
+	return NewCodebook(l.model.Grid, l.options.Epsilon, l.quantizer), nil
+}
+
+// predict fills the prior.
+func (l *Lookout) predict(state *mechanism.State, step int64) {
+	prune := max(l.options.Prune, 0)
+	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
+		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
+	} else {
+		l.prior.CopyFrom(&l.model.Initial)
+		l.prior.Prune(prune)
+	}
+}
+
+// Prior is the prior of the last Cells or Codebook.
 func (l *Lookout) Prior() *mobility.Distribution { return &l.prior }
 
 // consider decides whether to keep the situation that comes with a step.
-func (s *Scout) consider(state *mechanism.State, step int64) {
-	at := newSituation(s.lookout.model.Grid, slices.Clone(s.lookout.Cells(state, step)), nil, step)
+func (s *Scout) consider(state *mechanism.State, step int64) error {
+	at, err := s.situation(state, step)
+	if err != nil {
+		return err
+	}
 	shape := at.shape()
 	if shape == shapePoint {
-		return
+		return nil
 	}
 	slots := &s.kept[shape]
 	for _, other := range slots {
-		if other != nil && slices.Equal(other.cells, at.cells) {
-			return
+		if other != nil && at.like(other) {
+			return nil
 		}
 	}
-	_, share := at.widestCone()
+	share := at.share()
 	s.met[shape]++
 	switch {
 	case share > s.share[shape]:
@@ -124,6 +144,20 @@ func (s *Scout) consider(state *mechanism.State, step int64) {
 		slots[1] = at
 		s.remember(at, state)
 	}
+	return nil
+}
+
+// situation returns the situation that comes with a step, without its state.
+func (s *Scout) situation(state *mechanism.State, step int64) (*Situation, error) {
+	g := s.lookout.model.Grid
+	if s.lookout.options.Mechanism != law.Codebook {
+		return newSituation(g, slices.Clone(s.lookout.Cells(state, step)), nil, step), nil
+	}
+	code, err := s.lookout.Codebook(state, step)
+	if err != nil {
+		return nil, err
+	}
+	return codeSituation(g, s.lookout.Prior(), code, step), nil
 }
 
 func (s *Scout) remember(at *Situation, state *mechanism.State) {
@@ -137,7 +171,7 @@ func (s *Scout) Situations() []*Situation {
 	for shape, slots := range s.kept {
 		for i, at := range slots {
 			if at != nil {
-				at.name = fmt.Sprintf("%s-%d", shapeNames[shape], i+1)
+				at.name = fmt.Sprintf("%s-%d", at.shapeName(shape), i+1)
 				all = append(all, at)
 			}
 		}

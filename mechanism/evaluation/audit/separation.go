@@ -29,6 +29,19 @@ type change struct {
 	make func(f *Facts)
 }
 
+// Changes that all mechanisms are tested with.
+var (
+	laterStep = change{"step", func(f *Facts) {
+		f.State = copied(f.State)
+		f.State.Step += 1000 // the same prior, later
+		f.Step += 1000
+	}}
+	laterNumber = change{"release number", func(f *Facts) {
+		f.State = copied(f.State)
+		f.State.Releases++
+	}}
+)
+
 // separation is the test that each fact of a release changes its noise.
 type separation struct{ *auditor }
 
@@ -109,15 +122,8 @@ func (a separation) changes(at *Situation) []change {
 		{"cell", func(f *Facts) { f.Cell = at.cells[len(at.cells)-1] }},
 		// a key that drops some bits of the cell
 		{"cell", func(f *Facts) { _, f.Cell = at.neighbours() }},
-		{"step", func(f *Facts) {
-			f.State = copied(f.State)
-			f.State.Step += 1000 // the same prior, later
-			f.Step += 1000
-		}},
-		{"release number", func(f *Facts) {
-			f.State = copied(f.State)
-			f.State.Releases++
-		}},
+		laterStep,
+		laterNumber,
 		{"ε", func(f *Facts) {
 			if f.Options.Epsilon *= 2; f.Options.Epsilon > law.MaxEpsilon {
 				f.Options.Epsilon = law.MaxEpsilon / 2

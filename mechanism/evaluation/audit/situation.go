@@ -10,16 +10,20 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Situation is what everybody knows before a release: a state, which is a function of earlier
-// releases, and the location set that follows.
+// releases, and the location set that follows. Under the codebook mechanism it is the prior and the
+// codebook that follow.
 type Situation struct {
 	name  string
 	grid  *grid.Grid
-	cells []grid.Cell // ΔX, ascending
+	cells []grid.Cell // ΔX, ascending; of a codebook's prior all
 	hull  law.SensitivityHull
 	k     []convex.Lattice // K in cells, by brute force: see Span
+	prior mobility.Distribution
+	code  *Codebook // nil under the other mechanisms, which have no prior here
 	state *mechanism.State
 	step  int64
 }
@@ -47,6 +51,9 @@ var shapeNames = [shapes]string{"point", "line", "thin", "fat"}
 const thinness = 1.0 / 3
 
 func (s *Situation) shape() int {
+	if s.code != nil {
+		return s.code.shape()
+	}
 	switch s.hull.Body().Dim() {
 	case 0:
 		return shapePoint
@@ -63,7 +70,34 @@ func (s *Situation) shape() int {
 	return shapeFat
 }
 
+func (s *Situation) shapeName(shape int) string {
+	if s.code != nil {
+		return codeNames[shape]
+	}
+	return shapeNames[shape]
+}
+
+// like says that another situation has the same releases.
+func (s *Situation) like(other *Situation) bool {
+	if s.code != nil {
+		return slices.Equal(s.code.points, other.code.points)
+	}
+	return slices.Equal(s.cells, other.cells)
+}
+
+// share returns which part of releases the strongest attack guesses by.
+func (s *Situation) share() float64 {
+	if s.code != nil {
+		return s.code.P(0, 0) + s.code.P(1, 0)
+	}
+	_, share := s.widestCone()
+	return share
+}
+
 func (s *Situation) report() SituationReport {
+	if s.code != nil {
+		return SituationReport{Name: s.name, Cells: len(s.cells), Points: s.code.Len()}
+	}
 	r := SituationReport{
 		Name: s.name, Cells: len(s.cells), Vertices: len(s.k), WidthKM: s.hull.WidthKM(),
 	}
@@ -181,6 +215,38 @@ func (s *Situation) neighbours() (first, second grid.Cell) {
 		}
 	}
 	return first, second
+}
+
+// alike returns a random cell and another that must be published as it is, if they are easily
+// found: a cell outside the set and its surrogate, or two cells that vote alike.
+func (s *Situation) alike(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
+	if s.code != nil {
+		cell = grid.Cell(rng.IntN(s.grid.Cells()))
+		twin, ok = s.code.Twin(rng, cell)
+		return cell, twin, ok
+	}
+	if cell, ok = s.outside(rng); !ok {
+		return cell, cell, false
+	}
+	return cell, s.surrogate(cell), true
+}
+
+// mildEpsilon returns an ε at which two truths often have the same release: 1, but for a codebook
+// no more than the given one, and more where its prior has one code point at 1.
+func (s *Situation) mildEpsilon(given float64) (float64, error) {
+	if s.code == nil {
+		return 1, nil
+	}
+	for epsilon := 1.0; epsilon < given; epsilon *= 2 {
+		q, err := s.quantizer(epsilon)
+		if err != nil {
+			return 0, err
+		}
+		if len(q.Points()) > 1 {
+			return epsilon, nil
+		}
+	}
+	return given, nil
 }
 
 // outside returns a random cell outside the set, if it is easily found.

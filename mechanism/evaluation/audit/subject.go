@@ -36,12 +36,21 @@ type Subject interface {
 	Publish(f Facts) (first, again mechanism.Outcome, err error)
 }
 
-// Sanitizers is how geodither makes releases: a mechanism behind the surrogate map, and
-// mechanism.Sanitizer.
+// Sanitizers is how geodither makes releases: a mechanism behind the surrogate map or a codebook,
+// and mechanism.Sanitizer.
 type Sanitizers struct{}
 
 // Sampler implements Subject.
 func (Sanitizers) Sampler(at *Situation, o mechanism.Options) (Sampler, error) {
+	if at.code != nil {
+		q, err := at.quantizer(o.Epsilon)
+		if err != nil {
+			return nil, err
+		}
+		return func(src noise.Source, cell grid.Cell) grid.Point {
+			return q.Place(q.Sample(src, q.Vote(cell)))
+		}, nil
+	}
 	m, err := o.NewMechanism()
 	if err != nil {
 		return nil, err
