@@ -236,23 +236,13 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"release: inference paper: no proof covers it"},
 		},
 		{
-			"unaudited mechanism",
-			"mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, " +
-				"min_radius: 750m",
-			"mechanism: codebook, epsilon: 0.5, delta: 0.02",
-			[]string{
-				"release: mechanism codebook: its proof is in PROOFS.md", "does not cover it yet",
-				"unproved: true",
-			},
-		},
-		{
 			"radius of a codebook", "mechanism: laplace, inference: paper",
 			"mechanism: codebook",
-			[]string{"min radius", "codebook", "location set"},
+			[]string{"min radius", "codebook", "leave min radius out, or choose mechanism lattice"},
 		},
 		{
 			"inference of a codebook", "mechanism: laplace", "mechanism: codebook",
-			[]string{`inference "paper"`, "codebook"},
+			[]string{`inference "paper"`, "codebook", "leave inference out"},
 		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
 		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},

@@ -16,7 +16,7 @@ import (
 type Release struct {
 	Mechanism string   `yaml:"mechanism"`
 	Inference string   `yaml:"inference"`
-	Unproved  bool     `yaml:"unproved"` // takes what has no proof, or no audit
+	Unproved  bool     `yaml:"unproved"` // takes what has no proof
 	Epsilon   *float64 `yaml:"epsilon"`  // nil: not set, which is an error: ε has no default
 	Delta     *float64 `yaml:"delta"`    // nil: as with ε
 
@@ -59,7 +59,7 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 // and value, and says why; both empty: nothing. The guarantees of the lattice and of the codebook
 // are proved for the very bytes that are published. The other mechanisms compute in floating point,
 // whose low bits can give the place away, and the inference of the paper lets the location set
-// depend on the true place. What nobody can audit is not taken unasked either.
+// depend on the true place.
 func (c Release) unproved() (what, why string) {
 	const noProof = "no proof covers it, so the published values may reveal more than ε. It is " +
 		"for experiments"
@@ -68,17 +68,13 @@ func (c Release) unproved() (what, why string) {
 		return "", "" // an unknown one: its own error says so
 	case !law.Options{Name: c.Mechanism}.Exact():
 		return "mechanism " + c.Mechanism, noProof
-	case c.Mechanism == law.Codebook:
-		return "mechanism " + c.Mechanism, "its proof is in PROOFS.md, but \"geodither audit\" " +
-			"does not cover it yet"
 	case c.Inference == mechanism.InferencePaper:
 		return "inference " + c.Inference, noProof
 	}
 	return "", ""
 }
 
-// proved refuses for a service what has no proof or no audit, unless the config says that this is
-// meant.
+// proved refuses for a service what has no proof, unless the config says that this is meant.
 func (c Release) proved() error {
 	if what, why := c.unproved(); what != "" && !c.Unproved {
 		return fmt.Errorf("%s: %s. Leave it out to protect people, or write \"unproved: true\" "+
