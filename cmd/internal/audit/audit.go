@@ -140,7 +140,7 @@ func (p *plan) report(all []*result, o Options) *Report {
 	report.Bound = min(report.Bound, math.MaxFloat64)
 	p.powers(sum, len(walk), len(shifts))
 	if p.settings.coded() {
-		sum.powersOfAnswers(walk)
+		powersOfAnswers(sum, walk)
 	}
 	report.Checks = sum.list()
 	report.Passed = !slices.ContainsFunc(report.Checks,
@@ -171,4 +171,25 @@ func (p *plan) powers(c *checks, walk, users int) {
 	c.streams.Power = fmt.Sprintf("seeds of at most %d bits",
 		max(0, int(math.Log2(float64(users)*float64(users)/2/14))))
 	c.attack.Power = "what tells the farthest two places of a disc apart"
+}
+
+// powersOfAnswers describes what the checks of a codebook's answers would have found, where that is
+// not what the checks of noise would have.
+func powersOfAnswers(c *checks, walk []draw) {
+	c.equal.Power = "any such difference in what was compared; releases are made equal at ε = 2"
+	// As in powers, a normal quantile covers the share of one test and its power.
+	const quantile = 6
+	moved := 0.0
+	for i := range walk {
+		moved += walk[i].moves
+	}
+	n := float64(len(walk))
+	off := 100 * quantile * math.Sqrt(n) / math.Max(moved, 1e-9)
+	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and far code "+
+		"points that are left out where %.1g of the releases should be", off, 18/math.Max(n, 1))
+	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, and "+
+		"nothing slower than every %dth", 4*off, longestPeriod)
+	c.streams.Power = "words that two places of one record share; equal words of different " +
+		"users or steps are looked for in long runs only, by the check law"
+	c.attack.Power = "what tells two places with far code points apart"
 }

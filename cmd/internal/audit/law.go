@@ -244,3 +244,15 @@ func (t *tests) independent(check *Check, draws []draw) {
 		}
 	}
 }
+
+// agreements tests that pairs agree as often as chance has it.
+func (t *tests) agreements(check *Check, a agreement) {
+	check.Trials += int64(a.pairs)
+	if a.pairs == 0 {
+		return
+	}
+	b := distuv.Binomial{N: a.pairs, P: a.chance}
+	p := min(1, 2*min(b.CDF(a.agree), b.CDF(a.pairs)-b.CDF(a.agree-1)))
+	t.add(check, p, "two places of one record share their noise: %.0f of %.0f pairs agree, and "+
+		"%.0f should", a.agree, a.pairs, a.pairs*a.chance)
+}

@@ -71,6 +71,12 @@ type result struct {
 	area     float64
 }
 
+// agreement counts pairs of releases of one record from cells that vote otherwise: how many of them
+// are both the own code point, or both another one, and how many should be.
+type agreement struct {
+	pairs, agree, chance float64
+}
+
 // shift is the noise of a release in units of 1/shiftUnit of a cell.
 type shift struct{ x, y int64 }
 
@@ -151,6 +157,25 @@ func (w *walker) draw(cells []grid.Cell, cell grid.Cell, after *mechanism.State,
 	return x, y
 }
 
+// answer reads a release from the state: the index of its code point.
+func (w *walker) answer(code *attack.Codebook, cell grid.Cell, after *mechanism.State,
+	user int,
+) (j int, ok bool) {
+	w.checks.point.Trials++
+	if j, ok = code.Find(after.Release); !ok {
+		w.checks.point.fail("a release is none of the code points that public facts give")
+		return j, false
+	}
+	d := draw{
+		drift: w.observer.lookout.Prior().At(cell) == 0, even: cell%2 == 0,
+		fresh: after.Releases == 1, step: after.ReleaseStep, number: int64(after.Releases),
+		user: user,
+	}
+	d.rank(code, code.Vote(cell), j, w.settings.Release.Epsilon, w.rng)
+	w.draws = append(w.draws, d)
+	return j, true
+}
+
 // draw is one release as the tests of the law see it. Radius and sector have the same law, and are
 // independent, for every location set, so the tests pool the releases of many sets.
 type draw struct {
@@ -199,4 +224,19 @@ func (d *draw) measure(k *attack.Span, epsilon, x, y float64, rng *rand.Rand) {
 	if math.IsInf(d.radius, 1) {
 		d.beyond = 0
 	}
+}
+
+// rank fills in the coordinates of an answer. The code points are ordered by their distance from
+// the own one, and where in its own part of the law an answer lies is left to rng. That makes
+// beyond uniform, and the radius exponential, for every codebook: so the tests pool the releases of
+// all of them. Another ε shows in how often the own point is drawn, a tail that is cut in the last
+// ones. An answer has no direction.
+func (d *draw) rank(code *attack.Codebook, own, j int, epsilon float64, rng *rand.Rand) {
+	d.beyond = code.P(j, own) * (1 - rng.Float64())
+	ranks := code.Ranks(own)
+	for i := len(ranks) - 1; ranks[i] != j; i-- {
+		d.beyond += code.P(ranks[i], own)
+	}
+	d.shape, d.radius, d.sector = 1, -math.Log(d.beyond), rng.Float64()
+	d.moves = moves(code, epsilon)
 }

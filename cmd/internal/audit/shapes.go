@@ -198,7 +198,7 @@ const eachSeparate = 16
 func releaseOnce(w *walker, f Fix, cell grid.Cell, cells []grid.Cell,
 	number int,
 ) (*mechanism.State, grid.Point, error) {
-	after, err := w.first(f)
+	after, err := firstState(w, f)
 	if err != nil || after == nil {
 		return nil, grid.Point{}, err
 	}
@@ -206,9 +206,9 @@ func releaseOnce(w *walker, f Fix, cell grid.Cell, cells []grid.Cell,
 	return after, grid.Point{X: x, Y: y}, nil
 }
 
-// first feeds a new user's first fix. It returns the state after it, or none if there was no
+// firstState feeds a new user's first fix. It returns the state after it, or none if there was no
 // release, which is a failure.
-func (w *walker) first(f Fix) (*mechanism.State, error) {
+func firstState(w *walker, f Fix) (*mechanism.State, error) {
 	effect, err := w.feed(f, nil)
 	if err != nil {
 		return nil, err
@@ -246,6 +246,110 @@ func separate(w *walker, f Fix, cells []grid.Cell, noise grid.Point) error {
 		(noise.X != 0 || noise.Y != 0) {
 		w.checks.streams.fail("two places of one record share their noise")
 	}
+	return nil
+}
+
+// answers is crowd.release under the codebook mechanism. Half of the users are at one of two places
+// that vote otherwise, chosen by a coin, a quarter anywhere among the cells of the shape, and the
+// others anywhere on the map. Every other "user" is the same one in another step. From a codebook
+// of one point nothing is drawn: then every record must be what public facts say.
+func (c crowd) answers(p *plan, w *walker, rng *rand.Rand) (*result, error) {
+	code, err := w.observer.code(nil, p.firstStep)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{checks: w.checks, shape: c.shape, settings: c.settings}
+	cells := w.settings.Model.Initial.Cells
+	if code.Len() == 1 {
+		for i := range c.users {
+			number := c.part*crowdSize + i
+			cell := c.place(number, cells[0], cells, rng)
+			if err := told(w, c.fix(p, number, cell, rng)); err != nil {
+				return nil, err
+			}
+		}
+		return r, nil
+	}
+	duel, ok := code.Farthest(cells)
+	if !ok {
+		duel = code.Border()
+	}
+	for i := range c.users {
+		number, coin := c.part*crowdSize+i, rng.IntN(2)
+		cell := c.place(number, duel[coin], cells, rng)
+		j, ok, err := r.answer(w, code, c.fix(p, number, cell, rng), number)
+		if err != nil {
+			return nil, err
+		}
+		if !ok || c.shape != 0 || number%8 >= 4 {
+			continue
+		}
+		switch j {
+		case code.Vote(duel[coin]):
+			r.guesses[0]++
+		case code.Vote(duel[1-coin]):
+			r.guesses[1]++
+		}
+	}
+	r.pool = w.draws
+	return r, nil
+}
+
+// answer releases a new user once: the index of the code point, and false where there was none.
+func (r *result) answer(w *walker, code *attack.Codebook, f Fix, number int) (
+	j int, ok bool, err error,
+) {
+	after, err := firstState(w, f)
+	if err != nil || after == nil {
+		return 0, false, err
+	}
+	cell := w.settings.Model.Grid.Locate(f.Latitude, f.Longitude)
+	if j, ok = w.answer(code, cell, after, number); ok && r.shape == 0 && number%eachSeparate == 0 {
+		err = r.separateVotes(w, f, code, j == code.Vote(cell))
+	}
+	return j, ok, err
+}
+
+// told tests that the record of a new user's fix is what public facts say.
+func told(w *walker, f Fix) error {
+	got, err := w.feed(f, nil)
+	if err != nil {
+		return err
+	}
+	want, err := w.observer.expected(f, nil, got)
+	if err != nil {
+		return err
+	}
+	w.checks.point.Trials++
+	if what := difference(want, got); what != "" {
+		w.checks.point.fail("%s from a codebook of one point is not what public facts say", what)
+	}
+	return nil
+}
+
+// separateVotes releases the same user in the same step from a cell that votes otherwise. If both
+// drew from the same words, both answers would be the own code point or neither.
+func (r *result) separateVotes(w *walker, f Fix, code *attack.Codebook, own bool) error {
+	g := w.settings.Model.Grid
+	truth, other := code.Vote(g.Locate(f.Latitude, f.Longitude)), code.Border()
+	cell := other[0]
+	if code.Vote(cell) == truth {
+		cell = other[1]
+	}
+	effect, err := w.feed(placed(f, g, cell, w.rng), nil)
+	if err != nil {
+		return err
+	}
+	z, err := released(effect)
+	if err != nil {
+		return err
+	}
+	if (z == code.Place(code.Vote(cell))) == own {
+		r.agreed.agree++
+	}
+	p := code.P(0, 0)
+	r.agreed.pairs++
+	r.agreed.chance = p*p + (1-p)*(1-p)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -37,6 +38,9 @@ func (s Settings) encoding() schemas.Encoding {
 	}
 	return s.Encoding
 }
+
+// coded says that the settings have codebooks.
+func (s Settings) coded() bool { return s.Release.Mechanism == law.Codebook }
 
 // Fix is one raw record. Its place is secret; everything else is public.
 type Fix struct {

@@ -201,6 +201,43 @@ func (w *walker) bayes(before []byte, step int64, after *mechanism.State) error 
 	return nil
 }
 
+// examineAnswer makes the checks of one release from a codebook.
+func (w *walker) examineAnswer(f Fix, cell grid.Cell, user int, before []byte,
+	after *mechanism.State,
+) error {
+	code, err := w.observer.code(before, w.settings.Model.StepAt(f.Timestamp))
+	if err != nil {
+		return err
+	}
+	j, ok := w.answer(code, cell, after, user)
+	if ok && f.Offset%eachBayes == 0 {
+		w.bayesOfVotes(code, j, after)
+	}
+	if f.Offset%eachPlaces == 0 {
+		return w.votes(f, before, code)
+	}
+	return nil
+}
+
+// bayesOfVotes tests that a posterior follows from a release by Bayes' rule, with votes by their
+// definition.
+func (w *walker) bayesOfVotes(code *attack.Codebook, j int, after *mechanism.State) {
+	check, prior := &w.checks.inference, w.observer.lookout.Prior()
+	check.Trials++
+	total, posterior := 0.0, make(map[grid.Cell]float64, prior.Len())
+	for i, c := range prior.Cells {
+		posterior[c] = prior.P[i] * code.P(j, code.Vote(c))
+		total += posterior[c]
+	}
+	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷.
+	for i, c := range after.Posterior.Cells {
+		if want, p := posterior[c]/total, after.Posterior.P[i]; !(math.Abs(p-want) <= 1e-3*want) {
+			check.fail("the posterior is not that of Bayes' rule under the stated law")
+			return
+		}
+	}
+}
+
 // sums adds up a user's account: records, states and counters must have the same sum.
 type sums struct {
 	records, counters float64
@@ -354,6 +391,33 @@ func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
 			if what := difference(base, effect); what != "" {
 				check.fail("%s depends on more than the surrogate", what)
 			}
+		}
+	}
+	return nil
+}
+
+// votes tests that two cells that vote alike have the same effect, byte for byte. The fixes are
+// anywhere within their cells and have different accuracies. If records carry only the step, times
+// within the step must not matter either.
+func (w *walker) votes(f Fix, before []byte, code *attack.Codebook) error {
+	g, check := w.settings.Model.Grid, &w.checks.places
+	for range placesEach {
+		cell := grid.Cell(w.rng.IntN(g.Cells()))
+		twin, ok := code.Twin(w.rng, cell)
+		if !ok {
+			twin = cell
+		}
+		base, err := w.feed(placed(f, g, cell, w.rng), before)
+		if err != nil {
+			return err
+		}
+		effect, err := w.feed(w.anyTime(placed(f, g, twin, w.rng)), before)
+		if err != nil {
+			return err
+		}
+		check.Trials++
+		if what := difference(base, effect); what != "" {
+			check.fail("%s depends on more than the vote", what)
 		}
 	}
 	return nil

@@ -12,9 +12,8 @@
 //	outcome.go    bytes that must not depend on the truth
 //	separation.go whether each fact of a release changes its noise; noise.go compares noise
 //	ratio.go      the exponents of all pairs of places, with K built by brute force in span.go
-//	codebook.go   what takes the place of sets, surrogates and hulls under the codebook mechanism,
-//	              with its votes by definition; answer.go tests its law and the separation of
-//	              its noise
+//	codebook.go   what takes the place of sets, surrogates and hulls under the codebook mechanism:
+//	              the code points, votes by definition, and the law of answers
 package audit
 
 import (
@@ -215,11 +214,11 @@ func Run(
 	}
 	separation := separate
 	if release.Mechanism == law.Codebook {
-		separation, report.Law = separateAnswers, new(CheckReport)
+		separation = separateAnswers
 	}
 	// The attack comes last: it takes longest.
 	for _, test := range []func(*auditor, *Report) error{
-		repeat, separation, surrogates, estimates, lowBits, exponents, draws, (*auditor).attack,
+		repeat, separation, surrogates, estimates, lowBits, exponents, (*auditor).attack,
 	} {
 		if err := test(a, report); err != nil {
 			return nil, err

@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Codebook is what everybody knows of a release under the codebook mechanism: the code points, the
@@ -211,111 +210,4 @@ func otherWeight(epsilon float64) *big.Int {
 		t.Add(t, big.NewInt(1))
 	}
 	return t
-}
-
-// votes checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so that no
-// two cells differ by more than e^ε at any code point; that every cell of the map votes for the
-// code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴.
-func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
-	r.Comparisons++
-	r.Worst = max(r.Worst, (64*math.Ln2-math.Log(float64(q.Other())))/epsilon)
-	if new(big.Int).SetUint64(q.Other()).Cmp(otherWeight(epsilon)) != 0 {
-		r.Failures++
-	}
-	width := s.grid.Width()
-	cells, weight := make([]grid.Cell, width), [2]float64{float64(q.Other()) * 0x1p-64, 1}
-	var votes []uint8
-	var likelihoods []float64
-	for row := range s.grid.Height() {
-		for x := range cells {
-			cells[x] = grid.Cell(row*width + x)
-		}
-		answer := row % s.code.Len()
-		votes = q.Votes(votes, cells)
-		likelihoods = q.Likelihoods(likelihoods, answer, cells)
-		for i, c := range cells {
-			own, same := s.code.Vote(c), 0
-			if own == answer {
-				same = 1
-			}
-			r.Comparisons += int64(s.code.Len())
-			if q.Vote(c) != own || int(votes[i]) != own || likelihoods[i] != weight[same] {
-				r.Failures++
-			}
-		}
-	}
-}
-
-// codeExponents is exponents under the codebook mechanism.
-func codeExponents(a *auditor, report *Report) error {
-	report.Ratio = &RatioReport{Exact: true}
-	for _, s := range a.situations {
-		q, err := s.quantizer(a.release.Epsilon)
-		if err != nil {
-			return err
-		}
-		report.Ratio.votes(s, q, a.release.Epsilon)
-	}
-	return nil
-}
-
-// quantizer returns a quantizer of a situation's prior.
-func (s *Situation) quantizer(epsilon float64) (*law.Quantizer, error) {
-	q, err := law.NewQuantizer(s.grid, epsilon)
-	if err == nil {
-		q.Prepare(s.prior.Cells, s.prior.P)
-	}
-	return q, err
-}
-
-// codeSituation is newSituation under the codebook mechanism.
-func codeSituation(
-	g *grid.Grid, prior *mobility.Distribution, code *Codebook, step int64,
-) *Situation {
-	s := &Situation{grid: g, code: code, step: step}
-	s.prior.CopyFrom(prior)
-	s.cells = s.prior.Cells
-	return s
-}
-
-// Shapes of codebooks, in the place of those of hulls.
-var codeNames = [shapes]string{"one", "two", "few", "many"}
-
-// fewPoints is how many code points at most are few.
-const fewPoints = 8
-
-func (c *Codebook) shape() int {
-	switch {
-	case c.Len() == 1:
-		return shapePoint
-	case c.Len() == 2:
-		return shapeLine
-	case c.Len() <= fewPoints:
-		return shapeThin
-	}
-	return shapeFat
-}
-
-// codePairs returns what to attack under the codebook mechanism: pairs of cells that vote
-// otherwise. An answer for the vote of one speaks for it by a factor of e^ε exactly. So it is for
-// any such pair; but a draw that leaves out answers far from the own one, say, shows only where
-// code points are far apart.
-func codePairs(s *Situation, epsilon float64) []*pair {
-	var all []*pair
-	add := func(kind string, cells [2]grid.Cell) {
-		p := &pair{
-			at: s, kind: kind, cells: cells, places: cells, reach: epsilon,
-			events: []event{{name: "own code point"}},
-		}
-		for side, c := range cells {
-			p.own[side] = s.code.Place(s.code.Vote(c))
-		}
-		all = append(all, p)
-	}
-	add("neighbours", s.code.Border())
-	if pair, ok := s.code.Farthest(s.cells); ok {
-		add("members", pair)
-	}
-	add("corners", s.code.corners())
-	return all
 }

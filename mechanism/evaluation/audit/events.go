@@ -211,3 +211,27 @@ func withOutside(s *Situation, p *pair) []*pair {
 	}
 	return []*pair{p, &outside}
 }
+
+// codePairs returns what to attack under the codebook mechanism: pairs of cells that vote
+// otherwise. An answer for the vote of one speaks for it by a factor of e^ε exactly. So it is for
+// any such pair; but a draw that leaves out answers far from the own one, say, shows only where
+// code points are far apart.
+func codePairs(s *Situation, epsilon float64) []*pair {
+	var all []*pair
+	add := func(kind string, cells [2]grid.Cell) {
+		p := &pair{
+			at: s, kind: kind, cells: cells, places: cells, reach: epsilon,
+			events: []event{{name: "own code point"}},
+		}
+		for side, c := range cells {
+			p.own[side] = s.code.Place(s.code.Vote(c))
+		}
+		all = append(all, p)
+	}
+	add("neighbours", s.code.Border())
+	if pair, ok := s.code.Farthest(s.cells); ok {
+		add("members", pair)
+	}
+	add("corners", s.code.corners())
+	return all
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -86,4 +87,65 @@ func (a separation) sameLaw(at *Situation) (bool, error) {
 		most = max(most, float64(below)/m-float64(i)/n, float64(i+1)/n-float64(atMost)/m)
 	}
 	return most*math.Sqrt(n) <= lawLimit, nil
+}
+
+// Sizes of the tests of a codebook's answers, and the rate of false alarms of each of the two.
+const (
+	answerCells  = 8
+	answerDraws  = 20_000
+	answerUsers  = 600
+	answerPairs  = 192
+	answerAlarms = 1e-6
+)
+
+// answersLaw tests that the sampler, and what is published, follow a codebook's law: for one of two
+// neighbours that vote otherwise, and for cells anywhere.
+func (a separation) answersLaw(r *CheckReport) error {
+	rng := a.rng("law")
+	alpha := answerAlarms / float64(len(a.situations)*answerCells+1)
+	src := noise.NewKeyed(noise.KeyFromSeed(a.options.Seed)).Stream([]byte("geodither audit, law"))
+	for _, s := range a.situations {
+		sample, err := a.subject.Sampler(s, a.release)
+		if err != nil {
+			return err
+		}
+		cell := s.code.Border()[0]
+		for range answerCells {
+			counts := make([]int64, s.code.Len())
+			for range answerDraws {
+				if j, ok := s.code.Find(sample(src, cell)); ok { // BitsReport has the others
+					counts[j]++
+				}
+			}
+			r.Trials++
+			if !(s.code.Fit(counts, s.code.Vote(cell)) >= alpha) {
+				r.fail("a cell's draws have another law than is stated")
+			}
+			cell = grid.Cell(rng.IntN(s.grid.Cells()))
+		}
+	}
+	return a.publishedAnswers(r, alpha)
+}
+
+// publishedAnswers tests the law of what is published in a situation.
+func (a separation) publishedAnswers(r *CheckReport, alpha float64) error {
+	at := a.situations[0]
+	cell, counts := at.code.Border()[0], make([]int64, at.code.Len())
+	r.Trials++
+	for i := range answerUsers {
+		out, _, err := a.subject.Publish(a.facts(at, fmt.Sprintf("audit-law-%d", i), cell))
+		if err != nil {
+			return err
+		}
+		j, ok := at.code.Find(out.Release)
+		if !ok {
+			r.fail("what is published is no code point")
+			return nil
+		}
+		counts[j]++
+	}
+	if !(at.code.Fit(counts, at.code.Vote(cell)) >= alpha) {
+		r.fail("what is published has another law than the sampler that the attack looks at")
+	}
+	return nil
 }

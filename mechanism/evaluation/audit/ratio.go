@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"math"
+	"math/big"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
@@ -140,6 +141,52 @@ func (r *RatioReport) releases(s *Situation, m law.Mechanism, src noise.Source, 
 		r.Worst = max(r.Worst, clamp((high-low)/epsilon))
 		if !(high-low <= epsilon*(1+ratioTolerance)) {
 			r.Failures++
+		}
+	}
+}
+
+// codeExponents is exponents under the codebook mechanism.
+func codeExponents(a *auditor, report *Report) error {
+	report.Ratio = &RatioReport{Exact: true}
+	for _, s := range a.situations {
+		q, err := s.quantizer(a.release.Epsilon)
+		if err != nil {
+			return err
+		}
+		report.Ratio.votes(s, q, a.release.Epsilon)
+	}
+	return nil
+}
+
+// votes checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so that no
+// two cells differ by more than e^ε at any code point; that every cell of the map votes for the
+// code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴.
+func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
+	r.Comparisons++
+	r.Worst = max(r.Worst, (64*math.Ln2-math.Log(float64(q.Other())))/epsilon)
+	if new(big.Int).SetUint64(q.Other()).Cmp(otherWeight(epsilon)) != 0 {
+		r.Failures++
+	}
+	width := s.grid.Width()
+	cells, weight := make([]grid.Cell, width), [2]float64{float64(q.Other()) * 0x1p-64, 1}
+	var votes []uint8
+	var likelihoods []float64
+	for row := range s.grid.Height() {
+		for x := range cells {
+			cells[x] = grid.Cell(row*width + x)
+		}
+		answer := row % s.code.Len()
+		votes = q.Votes(votes, cells)
+		likelihoods = q.Likelihoods(likelihoods, answer, cells)
+		for i, c := range cells {
+			own, same := s.code.Vote(c), 0
+			if own == answer {
+				same = 1
+			}
+			r.Comparisons += int64(s.code.Len())
+			if q.Vote(c) != own || int(votes[i]) != own || likelihoods[i] != weight[same] {
+				r.Failures++
+			}
 		}
 	}
 }

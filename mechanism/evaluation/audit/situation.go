@@ -259,3 +259,40 @@ func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
 	}
 	return 0, false
 }
+
+// quantizer returns a quantizer of a situation's prior.
+func (s *Situation) quantizer(epsilon float64) (*law.Quantizer, error) {
+	q, err := law.NewQuantizer(s.grid, epsilon)
+	if err == nil {
+		q.Prepare(s.prior.Cells, s.prior.P)
+	}
+	return q, err
+}
+
+// codeSituation is newSituation under the codebook mechanism.
+func codeSituation(
+	g *grid.Grid, prior *mobility.Distribution, code *Codebook, step int64,
+) *Situation {
+	s := &Situation{grid: g, code: code, step: step}
+	s.prior.CopyFrom(prior)
+	s.cells = s.prior.Cells
+	return s
+}
+
+// Shapes of codebooks, in the place of those of hulls.
+var codeNames = [shapes]string{"one", "two", "few", "many"}
+
+// fewPoints is how many code points at most are few.
+const fewPoints = 8
+
+func (c *Codebook) shape() int {
+	switch {
+	case c.Len() == 1:
+		return shapePoint
+	case c.Len() == 2:
+		return shapeLine
+	case c.Len() <= fewPoints:
+		return shapeThin
+	}
+	return shapeFat
+}
