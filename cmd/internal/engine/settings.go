@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -67,11 +68,14 @@ const (
 	RecordsNow    = 3
 )
 
-// Earlier returns the settings of a service of before, which wrote records of version
-// RecordsBefore and had the same settings in every other respect. It returns false if it could not
-// have, since it had no publish.release.
+// Earlier returns the settings that a service of before had under the same config: it wrote records
+// of version RecordsBefore, and what the config leaves open had other defaults. It returns false if
+// it could not have the config, since it had no publish.release.
 func (s Settings) Earlier() (Settings, bool) {
+	const maxGap = 60 // the last default of that time, which no config could change
 	s.Records = RecordsBefore
+	s.Release.Mechanism = cmp.Or(s.Release.Mechanism, law.Lattice)
+	s.Release.MaxGap = cmp.Or(s.Release.MaxGap, maxGap)
 	return s, !s.Publish.OmitRelease
 }
 
@@ -86,9 +90,8 @@ func (s Settings) SameReleases(fingerprint []byte) bool {
 			return true
 		}
 	}
-	s.Publish.OmitRelease = false
-	earlier, _ := s.Earlier()
-	own := earlier.Fingerprint()
+	s.Publish.OmitRelease, s.Records = false, RecordsBefore
+	own := s.Fingerprint()
 	return len(own) > 0 && bytes.Equal(own, fingerprint)
 }
 

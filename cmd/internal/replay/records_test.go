@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -17,6 +18,7 @@ import (
 func TestUpgradeOfRecords(t *testing.T) {
 	w := servicetest.NewWorld(t, 10)
 	o := atwork.Options(w, "first")
+	o.Release.Mechanism, o.Release.MaxGap = law.Lattice, 60 // the defaults were others
 	before := o
 	before.Settings.Records = engine.RecordsBefore
 	atwork.Serve(t, w, before, 5)
