@@ -22,15 +22,18 @@ func newTune(std cli.Streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune PATH... --box BOX --out FOLDER",
-		Short: "Choose cells, step, interval, ε and δ for your own traces, and write a config",
-		Long: `Measure on traces what releases are worth and what they cost, over cells, steps, release
-intervals, ε and δ, and choose:
+		Short: "Choose mechanism, cells, step, interval and ε for your traces, and write a config",
+		Long: `Measure on traces what releases are worth and what they cost, over mechanisms, cells, steps,
+release intervals, ε and δ, and choose:
 
   --target-radius 500m   the least ε a day with half of the estimates within 500 m
   --target-epsilon 200   the least error with an ε of at most 200 in any 24 hours
 
 Among settings within a tenth of that ε, or a twentieth of that error, it takes the one that
-reveals least about near places.
+reveals least about near places. It also names the best setting of each mechanism. A codebook
+has the least error, but tells two neighbouring cells apart by the full e^ε where a border runs
+between them. With lattice near places are told apart less than far ones: --mechanism lattice
+chooses among its settings only.
 
 Errors are measured on users whom the model was not trained on, at each fix, also between
 releases. One fifth of the users is held out: the chosen setting is checked on them, and the
@@ -64,7 +67,10 @@ The config limits it to that.`,
 		"`TIMES` between releases to try; default: 1 to 60 steps")
 	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32},
 		"`NUMBERS` of ε of a release to try")
-	flags.Float64SliceVar(&o.Deltas, "delta", []float64{.01, .1, .3, .6}, "`NUMBERS` of δ to try")
+	flags.Float64SliceVar(&o.Deltas, "delta", nil,
+		"`NUMBERS` of δ to try with lattice; default: 0.01, and 0.6 up to ε = 2 or 0.3 above")
+	flags.StringSliceVar(&o.Mechanisms, "mechanism", nil,
+		"`NAME` of the mechanism to try, codebook or lattice; default: both")
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")
 	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,
@@ -75,7 +81,7 @@ The config limits it to that.`,
 	o.Seed = 1 // fixed, so that the same traces give the same figures
 	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")
 	for name, text := range map[string]string{
-		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "0.01,0.1,0.3,0.6",
+		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "", "mechanism": "",
 	} {
 		flags.Lookup(name).DefValue = text // in the form that one writes
 	}

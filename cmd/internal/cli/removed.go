@@ -92,7 +92,6 @@ var removed = map[string]map[string]string{
 	"state verify": {"temp-dir": temporary},
 	"tune": {
 		"seed":        "the seed is fixed, so that the same traces give the same figures",
-		"mechanism":   "tune works with lattice",
 		"scout-steps": "the numbers of steps are fixed, --quick takes fewer",
 		"steps":       "the numbers of steps are fixed, --quick takes fewer",
 		"format":      format,

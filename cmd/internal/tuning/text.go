@@ -3,12 +3,14 @@ package tuning
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // printResult prints the frontier and the choice, for a terminal.
@@ -22,19 +24,13 @@ func printResult(out io.Writer, r *tune.Result) {
 		"their fixes; %s held out of the choice.",
 		len(r.Scouted), cli.Quantity(int64(r.Users), "user"), len(r.Measured),
 		cli.Quantity(int64(r.Held), "user")))
-	if rows := thinned(r.Frontier); len(rows) > 0 {
+	if len(r.Frontier) > 0 {
 		fmt.Fprintln(out)
 		say(`The best settings: whatever costs less has a larger error. "200 m" is the part of ε ` +
 			`a day that tells likely places 200 m apart from each other.`)
-		const columns = "%8s %7s  %-22s %8s %6s %5s %5s %5s %4s\n"
-		fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell",
-			"step", "every", "ε", "δ")
-		for i := range rows {
-			o := &rows[i]
-			fmt.Fprintf(out, columns,
-				tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(),
-				tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step),
-				tune.Short(o.Interval), tune.Number(o.Epsilon), tune.Number(o.Delta))
+		for _, mechanism := range r.Options.Mechanisms {
+			printFrontier(out, mechanism, thinned(slices.DeleteFunc(slices.Clone(r.Frontier),
+				func(o tune.Outcome) bool { return o.Mechanism != mechanism })))
 		}
 	}
 	for _, line := range r.Words() {
@@ -43,9 +39,31 @@ func printResult(out io.Writer, r *tune.Result) {
 	}
 }
 
-// thinned returns twenty of many rows, with the first and the last one.
+// printFrontier prints the best settings of one mechanism.
+func printFrontier(out io.Writer, mechanism string, rows []tune.Outcome) {
+	if len(rows) == 0 {
+		return
+	}
+	const columns = "%8s %7s  %-22s %8s %6s %5s %5s %5s %4s\n"
+	fmt.Fprintf(out, "\n%s:\n", mechanism)
+	fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell",
+		"step", "every", "ε", "δ")
+	for i := range rows {
+		o := &rows[i]
+		delta := tune.Number(o.Delta)
+		if mechanism == law.Codebook {
+			delta = "-"
+		}
+		fmt.Fprintf(out, columns,
+			tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(),
+			tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step),
+			tune.Short(o.Interval), tune.Number(o.Epsilon), delta)
+	}
+}
+
+// thinned returns fifteen of many rows, with the first and the last one.
 func thinned(rows []tune.Outcome) (some []tune.Outcome) {
-	const most = 20
+	const most = 15
 	if len(rows) <= most {
 		return rows
 	}
@@ -68,6 +86,10 @@ func yamlOf(r *tune.Result) string {
 		}
 	}
 	window := (24*time.Hour + p.Step - 1) / p.Step * p.Step // in whole steps, at least a day
+	delta := fmt.Sprintf("  delta: %s\n", decimal(p.Delta))
+	if p.Mechanism == law.Codebook {
+		delta = "" // it has no location set
+	}
 	fmt.Fprintf(&b, `
 brokers: [localhost:9092]
 group: geodither
@@ -88,14 +110,13 @@ state_dir: geodither-state
 release:
   mechanism: %s
   epsilon: %s
-  delta: %s
-  interval: %s
+%s  interval: %s
   budget:
     epsilon: %s  # %d releases at this interval: not spent before the window ends
     window: %s
     spent: predict
 `,
-		ModelFile, KeyFile, r.Options.Release.Mechanism, decimal(p.Epsilon), decimal(p.Delta),
+		ModelFile, KeyFile, p.Mechanism, decimal(p.Epsilon), delta,
 		tune.Short(p.Interval), decimal(p.EpsilonDay()), p.ReleasesDay(), tune.Short(window))
 	return b.String()
 }

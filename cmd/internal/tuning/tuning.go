@@ -11,10 +11,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -31,7 +32,16 @@ type Options struct {
 // Complete fills in what was left open and does not depend on the traces. It returns an error for
 // what cannot be searched, as far as that is known before the traces are read.
 func (o *Options) Complete() error {
-	o.Release = mechanism.Options{Mechanism: law.Lattice} // which a service takes for people
+	exact := []string{law.Codebook, law.Lattice} // which a service takes for people
+	if len(o.Mechanisms) == 0 {
+		o.Mechanisms = exact
+	}
+	for _, name := range o.Mechanisms {
+		if !slices.Contains(exact, name) {
+			return fmt.Errorf("mechanism %q: tune chooses between %s, whose guarantee is proved",
+				name, strings.Join(exact, " and "))
+		}
+	}
 	// Steps with a fix, taken evenly from users: for a first look at each setting, and for those
 	// that are worth it. The promise and the check are measured on four times as many.
 	o.ScoutBins, o.Bins = 1000, 8000

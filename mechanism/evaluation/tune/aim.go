@@ -13,13 +13,16 @@ import (
 // ε for nothing.
 const worthwhile = .97
 
-// near returns the settings that may lie on the frontier, as far as a small sample can tell: those
-// that nothing much cheaper beats clearly.
-func near(scouted []Outcome) (settings []Setting) {
-	const (
-		margin = 1.2 // of the error, about two standard errors of a small sample
-		most   = 60
-	)
+// only returns the outcomes of one mechanism.
+func only(mechanism string, outcomes []Outcome) []Outcome {
+	return slices.DeleteFunc(slices.Clone(outcomes),
+		func(o Outcome) bool { return o.Mechanism != mechanism })
+}
+
+// near returns the settings of one mechanism that may lie on its frontier, as far as a small sample
+// can tell: those that nothing much cheaper beats clearly. There are at most so many.
+func near(scouted []Outcome, most int) (settings []Setting) {
+	const margin = 1.2 // of the error, about two standard errors of a small sample
 	type excess struct {
 		Setting
 		by float64 // its error to the least at its cost
@@ -46,6 +49,15 @@ func byCost(outcomes []Outcome) []Outcome {
 		func(a, b Outcome) int { return cheaper(a.Setting, b.Setting) })
 }
 
+// frontier returns of each mechanism those that nothing of it beats, by ascending cost.
+func (s *search) frontier() (best []Outcome) {
+	allowed := s.allowed(s.Measured)
+	for _, mechanism := range s.options.Mechanisms {
+		best = append(best, frontier(only(mechanism, allowed))...)
+	}
+	return best
+}
+
 // frontier returns those that nothing beats, by ascending cost.
 func frontier(measured []Outcome) (best []Outcome) {
 	for _, o := range byCost(measured) {
@@ -60,19 +72,25 @@ func frontier(measured []Outcome) (best []Outcome) {
 	return best
 }
 
-// aim tries the ε that lead to the targeted error: first at the places where it seems to be
-// cheapest, then less and less at the place that is.
+// aim tries the ε that lead to the targeted error: for each mechanism first at the places where it
+// seems to be cheapest, then less and less at the place that is.
 func (s *search) aim() error {
 	const rounds, places, halvings = 3, 6, 4
 	if !(s.options.TargetKM > 0) {
 		return nil
 	}
 	s.phase("refining")
+	mechanisms := s.options.Mechanisms
 	for range rounds {
 		var next []Setting
-		for _, setting := range s.toTarget() {
-			if len(next) < places && !s.measured(setting) {
-				next = append(next, setting)
+		for _, mechanism := range mechanisms {
+			tried := 0
+			for _, setting := range s.toTarget() {
+				if setting.Mechanism == mechanism && tried < places/len(mechanisms) &&
+					!s.measured(setting) {
+					next = append(next, setting)
+					tried++
+				}
 			}
 		}
 		if err := s.add(next); err != nil {
@@ -80,11 +98,16 @@ func (s *search) aim() error {
 		}
 	}
 	for range halvings {
-		next, ok := s.below()
-		if !ok {
+		var next []Setting
+		for _, mechanism := range mechanisms {
+			if setting, ok := s.below(mechanism); ok {
+				next = append(next, setting)
+			}
+		}
+		if len(next) == 0 {
 			break
 		}
-		if err := s.add([]Setting{next}); err != nil {
+		if err := s.add(next); err != nil {
 			return err
 		}
 	}
@@ -102,15 +125,15 @@ func (s *search) add(settings []Setting) error {
 		return err
 	}
 	s.Measured = byCost(append(s.Measured, outcomes...))
-	s.Frontier = frontier(s.allowed(s.Measured))
+	s.Frontier = s.frontier()
 	return nil
 }
 
-// below returns the setting half way, by logarithms, between the cheapest that reaches the target
-// and the largest ε at its place that does not.
-func (s *search) below() (Setting, bool) {
+// below returns the setting of a mechanism half way, by logarithms, between the cheapest that
+// reaches the target and the largest ε at its place that does not.
+func (s *search) below(mechanism string) (Setting, bool) {
 	const near = 1.1
-	chosen := s.choose()
+	chosen := s.choose(only(mechanism, s.Measured))
 	if chosen == nil {
 		return Setting{}, false
 	}
@@ -173,14 +196,14 @@ func solve(errors map[float64]float64, target float64) (epsilon float64, ok bool
 	return 0, false
 }
 
-// choose returns what serves the target best of what was measured; nil: nothing does. Of what
+// choose returns what serves the target best of some that were measured; nil: nothing does. Of what
 // serves about as well it takes what tells near places apart the least: ε does not see the
 // difference, which can be that of two and a thousand.
-func (s *search) choose() *Outcome {
+func (s *search) choose(measured []Outcome) *Outcome {
 	const asCheap, asGood = 1.1, 1.05
 	o := &s.options
 	var serving []Outcome
-	for _, candidate := range byCost(s.allowed(s.Measured)) {
+	for _, candidate := range byCost(s.allowed(measured)) {
 		if o.TargetKM > 0 && candidate.MedianKM <= o.TargetKM || o.TargetEpsilonDay > 0 &&
 			candidate.EpsilonDay() <= o.TargetEpsilonDay {
 			serving = append(serving, candidate)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 func TestDecimals(t *testing.T) {
@@ -80,7 +82,7 @@ func TestNear(t *testing.T) {
 		[]Outcome{
 			outcome(h, 1, 9.9, 0), outcome(h, 2, 5, 0), outcome(h, 4, 5.5, 0),
 			outcome(h, 8, 6.5, 0), outcome(h, 16, 4, 0),
-		},
+		}, 60,
 	)
 	var epsilons []float64
 	for _, s := range got {
@@ -114,11 +116,39 @@ func TestChoose(t *testing.T) {
 	} {
 		s := &search{lab: lab{options: c.o}, Result: Result{Measured: measured}}
 		got := 0.
-		if chosen := s.choose(); chosen != nil {
+		if chosen := s.choose(measured); chosen != nil {
 			got = chosen.Epsilon
 		}
 		if got != c.want {
 			t.Errorf("%+v: ε %v, want %v", c.o, got, c.want)
+		}
+	}
+}
+
+// TestReleases: a codebook is tried once an ε, lattice with each δ, which are those given or depend
+// on ε.
+func TestReleases(t *testing.T) {
+	o := Options{Mechanisms: []string{law.Codebook, law.Lattice}, Epsilons: []float64{2, 4}}
+	for _, c := range []struct {
+		deltas []float64
+		want   []Setting
+	}{
+		{nil, []Setting{
+			{Mechanism: law.Codebook, Epsilon: 2}, {Mechanism: law.Codebook, Epsilon: 4},
+			{Mechanism: law.Lattice, Epsilon: 2, Delta: .01},
+			{Mechanism: law.Lattice, Epsilon: 2, Delta: .6},
+			{Mechanism: law.Lattice, Epsilon: 4, Delta: .01},
+			{Mechanism: law.Lattice, Epsilon: 4, Delta: .3},
+		}},
+		{[]float64{.1}, []Setting{
+			{Mechanism: law.Codebook, Epsilon: 2}, {Mechanism: law.Codebook, Epsilon: 4},
+			{Mechanism: law.Lattice, Epsilon: 2, Delta: .1},
+			{Mechanism: law.Lattice, Epsilon: 4, Delta: .1},
+		}},
+	} {
+		o.Deltas = c.deltas
+		if got := o.releases(Setting{}); !slices.Equal(got, c.want) {
+			t.Errorf("δ %v: %+v, want %+v", c.deltas, got, c.want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package tune searches for how to release: on traces it measures which errors settings lead to, on
 // users that the model was not trained on, beside what they cost in ε.
 //
-//	setting.go  what is chosen: cell, step, release interval, ε, δ; what a setting costs a day
+//	setting.go  what is chosen: mechanism, cell, step, release interval, ε, δ; its cost a day
 //	fixes.go    the traces, kept thin enough for memory and dense enough for any of the steps
 //	split.go    who a choice is made on and who it is checked on; samples of their trips
 //	measure.go  settings measured on a sample, on all cores

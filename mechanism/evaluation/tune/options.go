@@ -13,16 +13,21 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// Options say what is tried, and what for. Box, CellsM, Steps, Epsilons and Deltas have no default.
+// Options say what is tried, and what for. Box, Mechanisms, CellsM, Steps and Epsilons have no
+// default.
 type Options struct {
-	Box    grid.Box
-	CellsM []float64       // sides of cells, metres
-	Steps  []time.Duration // multiples of the shortest, which is the fixes' bin
+	Box        grid.Box
+	Mechanisms []string        // of law.Names, in the order in which they are told
+	CellsM     []float64       // sides of cells, metres
+	Steps      []time.Duration // multiples of the shortest, which is the fixes' bin
 	// Intervals between releases, at most LongestInterval. A step tries those that are multiples of
 	// it, and itself.
-	Intervals        []time.Duration
-	Epsilons, Deltas []float64 // of a release
-	// Release is everything else about releases, Train how models are trained.
+	Intervals []time.Duration
+	Epsilons  []float64 // of a release
+	// Deltas are for every mechanism with a location set; empty: usualDeltas.
+	Deltas []float64
+	// Release is everything about releases that a Setting does not say, Train how models are
+	// trained.
 	Release mechanism.Options
 	Train   train.Options
 	// TargetKM is a median error in kilometres: the search looks for the least ε a day that reaches
@@ -60,8 +65,8 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(len(o.CellsM) == 0 || len(o.Steps) == 0 || len(o.Epsilons) == 0 || len(o.Deltas) == 0,
-		"there must be a cell, a step, an ε and a δ at least to try")
+	wrong(len(o.Mechanisms)*len(o.CellsM)*len(o.Steps)*len(o.Epsilons) == 0,
+		"there must be a mechanism, a cell, a step and an ε at least to try")
 	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
 	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
 		"a target must be positive")
@@ -106,17 +111,47 @@ func (o Options) candidates() (all []Setting) {
 	for _, cell := range o.CellsM {
 		for _, step := range o.Steps {
 			for _, interval := range o.intervals(step) {
-				for _, delta := range o.Deltas {
-					place := Setting{CellM: cell, Step: step, Interval: interval, Delta: delta}
-					for _, epsilon := range append(slices.Clone(o.Epsilons), o.within(place)...) {
-						all = append(all, place.with(epsilon))
-					}
-				}
+				all = append(all, o.releases(
+					Setting{CellM: cell, Step: step, Interval: interval})...)
 			}
 		}
 	}
 	slices.SortFunc(all, cheaper)
 	return slices.Compact(all)
+}
+
+// releases returns the setting with every mechanism, ε and δ that is tried.
+func (o Options) releases(s Setting) (all []Setting) {
+	for _, s.Mechanism = range o.Mechanisms {
+		for _, s.Epsilon = range append(slices.Clone(o.Epsilons), o.within(s)...) {
+			for _, s.Delta = range o.deltas(s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// deltas returns the δ that are tried for a setting. A codebook has no location set.
+func (o Options) deltas(s Setting) []float64 {
+	switch {
+	case s.Mechanism == law.Codebook:
+		return []float64{0}
+	case len(o.Deltas) > 0:
+		return o.Deltas
+	}
+	return usualDeltas(s.Epsilon)
+}
+
+// usualDeltas returns the δ that tells near places apart least, and the one whose error was about
+// the least of six on the traces of RESULTS.md: the smaller ε is, the larger the noise, and the more
+// a smaller set is worth.
+func usualDeltas(epsilon float64) []float64 {
+	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
+	if epsilon <= 2 {
+		return []float64{small, forSmallEpsilon}
+	}
+	return []float64{small, forLargeEpsilon}
 }
 
 // intervals are the times between two releases that suit a step: the step, and multiples of it.

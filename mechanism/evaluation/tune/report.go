@@ -19,12 +19,12 @@ func (r *Result) Report() *report.Report {
 		choice.Parts = append(choice.Parts, report.Text(line))
 	}
 	curve := report.Section{Title: "What error costs how much", Parts: []report.Part{
-		report.Text("The settings that nothing beats: whatever costs less has a larger median " +
-			"error. ε a day bounds what the releases of 24 hours tell about a user who " +
-			"reports all day; it adds up from day to day. Near places are told apart less than " +
-			"far ones: a release tells two likely places 200 m or 1 km from each " +
-			"other by a factor, at worst e^ε, and the logarithms of the median release's factor, " +
-			"added up, are what of ε a day goes to such places."),
+		report.Text("The settings that nothing of the same mechanism beats: whatever costs less " +
+			"has a larger median error. ε a day bounds what the releases of 24 hours tell about a user who " +
+			"reports all day; it adds up from day to day. A release tells two likely places 200 m " +
+			"or 1 km from each other by a factor, at worst e^ε, and the logarithms of the median " +
+			"release's factor, added up, are what of ε a day goes to such places."),
+		report.Text(nearPlaces),
 	}}
 	if len(r.Frontier) > 0 {
 		table := r.table("frontier", "The frontier", r.Frontier, false)
@@ -77,7 +77,7 @@ func (r *Result) blind() float64 {
 
 // columns are what a table of outcomes shows.
 var columns = []string{
-	"ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ",
+	"mechanism", "ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ",
 	"median error, km", "low", "high", "mean error, km", "blind, km",
 	"factor in 200 m", "worst in 200 m", "factor in 1 km", "worst in 1 km", "drift", "|ΔX|",
 	"users", "fixes", "runs", "releases",
@@ -88,8 +88,8 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 	for i := range outcomes {
 		o := &outcomes[i]
 		t.Rows = append(t.Rows, []string{
-			Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Number(o.CellM),
-			Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
+			o.Mechanism, Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()),
+			Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
 			fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
 			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
 			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
@@ -100,16 +100,8 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 	return t
 }
 
-// figure draws the least error against what it costs, for each release interval.
+// figure draws the least error against what it costs, for each mechanism and release interval.
 func (r *Result) figure() *report.Figure {
-	panels := []struct {
-		title, label string
-		x            func(*Outcome) float64
-	}{
-		{"What a day costs", "ε a day", func(o *Outcome) float64 { return o.EpsilonDay() }},
-		{"What of it tells places 200 m apart", "ε a day within 200 m", (*Outcome).Day200M},
-		{"What of it tells places 1 km apart", "ε a day within 1 km", (*Outcome).Day1KM},
-	}
 	f := &chart.Figure{
 		Title: "What error costs how much",
 		Note: fmt.Sprintf("The least median distance of estimates from the truth with a release "+
@@ -117,15 +109,35 @@ func (r *Result) figure() *report.Figure {
 			"Blind is the same without any release.", r.Users),
 		Columns: 3,
 	}
+	for _, mechanism := range r.Options.Mechanisms {
+		f.Panels = append(f.Panels, r.panels(mechanism)...)
+	}
+	return &report.Figure{
+		Name:    "frontier",
+		Caption: "Median error against ε a day, and against what of it tells near places apart",
+		Chart:   f,
+	}
+}
+
+// panels draw the outcomes of one mechanism.
+func (r *Result) panels(mechanism string) (drawn []chart.Panel) {
+	panels := []struct {
+		title, label string
+		x            func(*Outcome) float64
+	}{
+		{"what a day costs", "ε a day", func(o *Outcome) float64 { return o.EpsilonDay() }},
+		{"what of it tells places 200 m apart", "ε a day within 200 m", (*Outcome).Day200M},
+		{"what of it tells places 1 km apart", "ε a day within 1 km", (*Outcome).Day1KM},
+	}
 	for _, p := range panels {
 		lines := &chart.Lines{
-			Title: p.title, X: chart.Axis{Label: p.label, Log: true},
+			Title: mechanism + ": " + p.title, X: chart.Axis{Label: p.label, Log: true},
 			Y: chart.Axis{Label: "median error, km", Log: true},
 		}
 		left, right := math.Inf(1), 0.0
 		for _, interval := range r.intervals() {
 			s := chart.Series{Name: "release every " + Short(interval)}
-			for _, o := range r.envelope(interval, p.x) {
+			for _, o := range r.envelope(mechanism, interval, p.x) {
 				s.X, s.Y = append(s.X, p.x(&o)), append(s.Y, o.MedianKM)
 				left, right = min(left, p.x(&o)), max(right, p.x(&o))
 			}
@@ -140,19 +152,15 @@ func (r *Result) figure() *report.Figure {
 		lines.Series = append(lines.Series, chart.Series{
 			Name: "blind", X: []float64{left, right}, Y: []float64{blind, blind}, Reference: true,
 		})
-		if r.Promise != nil {
+		if r.Promise != nil && r.Promise.Mechanism == mechanism {
 			lines.Series = append(lines.Series, chart.Series{
 				Name: "chosen", X: []float64{p.x(r.Promise)}, Y: []float64{r.Promise.MedianKM},
 				NoLine: true,
 			})
 		}
-		f.Panels = append(f.Panels, lines)
+		drawn = append(drawn, lines)
 	}
-	return &report.Figure{
-		Name:    "frontier",
-		Caption: "Median error against ε a day, and against what of it tells near places apart",
-		Chart:   f,
-	}
+	return drawn
 }
 
 // intervals are those that were tried, ascending.
@@ -164,9 +172,11 @@ func (r *Result) intervals() (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// envelope returns the outcomes with an interval that nothing of less x beats, those of the large
-// sample as far as there are some.
-func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (best []Outcome) {
+// envelope returns the outcomes with a mechanism and an interval that nothing of less x beats, those
+// of the large sample as far as there are some.
+func (r *Result) envelope(
+	mechanism string, interval time.Duration, x func(*Outcome) float64,
+) (best []Outcome) {
 	measured := map[Setting]bool{}
 	for i := range r.Measured {
 		measured[r.Measured[i].Setting] = true
@@ -174,7 +184,7 @@ func (r *Result) envelope(interval time.Duration, x func(*Outcome) float64) (bes
 	var list []Outcome
 	for _, o := range slices.Concat(r.Measured, slices.DeleteFunc(slices.Clone(r.Scouted),
 		func(o Outcome) bool { return measured[o.Setting] })) {
-		if o.Interval == interval {
+		if o.Mechanism == mechanism && o.Interval == interval {
 			list = append(list, o)
 		}
 	}

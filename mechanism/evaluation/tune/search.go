@@ -17,8 +17,12 @@ type Result struct {
 	// Scouted are all candidates on a small sample; Measured those near the frontier, and what was
 	// tried on the way to a target, on a large one. Both are in order of their cost.
 	Scouted, Measured []Outcome
-	// Frontier are those of Measured that nothing beats: whatever costs less has a larger error.
+	// Frontier are those of Measured that nothing of the same mechanism beats: whatever costs less
+	// has a larger error. They are in the order of Options.Mechanisms, and of their cost.
 	Frontier []Outcome
+	// Best is what serves the target best of each mechanism, of Measured, in the order of
+	// Options.Mechanisms. A mechanism that does not reach the target has none.
+	Best []Outcome
 	// LeftOut are intervals that the trips are too short to show.
 	LeftOut []time.Duration
 	// Promise is the chosen setting, measured again with other noise on other trips, under models
@@ -160,8 +164,15 @@ func (s *search) scout() (err error) {
 func (s *search) nearFrontier() (err error) {
 	s.phase("measuring")
 	s.groups = s.byFold(s.options.Bins, s.options.Seed)
-	s.Measured, err = s.measure(near(s.allowed(s.Scouted)), s.groups, s.runs(first)...)
-	s.Frontier = frontier(s.allowed(s.Measured))
+	const most = 60
+	var settings []Setting
+	for _, mechanism := range s.options.Mechanisms {
+		settings = append(settings, near(only(mechanism, s.allowed(s.Scouted)),
+			most/len(s.options.Mechanisms))...)
+	}
+	slices.SortFunc(settings, cheaper)
+	s.Measured, err = s.measure(settings, s.groups, s.runs(first)...)
+	s.Frontier = s.frontier()
 	return err
 }
 
@@ -199,9 +210,14 @@ func (s *search) allowed(outcomes []Outcome) []Outcome {
 // setting that then reaches the target is measured once more: the promise is not the best of
 // several either.
 func (s *search) promise() error {
-	chosen := s.choose()
+	chosen := s.choose(s.Measured)
 	if chosen == nil {
 		return nil
+	}
+	for _, mechanism := range s.options.Mechanisms {
+		if best := s.choose(only(mechanism, s.Measured)); best != nil {
+			s.Best = append(s.Best, *best)
+		}
 	}
 	s.phase("promising")
 	const tries, more = 8, 1.08

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -59,7 +60,8 @@ func few() Options {
 		Box: box, CellsM: []float64{500}, Steps: []time.Duration{
 			30 * time.Second, time.Minute,
 		}, Intervals: []time.Duration{5 * time.Minute},
-		Epsilons: []float64{1, 4, 16}, Deltas: []float64{.01, .3}, Seed: 1, Workers: 1,
+		Mechanisms: []string{law.Codebook, law.Lattice}, Epsilons: []float64{1, 4, 16},
+		Deltas: []float64{.01, .3}, Seed: 1, Workers: 1,
 		ScoutBins: 300, Bins: 2500,
 	}
 }
@@ -80,6 +82,22 @@ func TestSearch(t *testing.T) {
 	if p == nil || p.MedianKM > o.TargetKM || r.Users != 16 || r.Held != 4 || r.Others == nil ||
 		r.Others.Users != 4 || r.Model == nil || p.Users != 16 {
 		t.Fatalf("%d users, %d held: %+v, %+v", r.Users, r.Held, p, r.Others)
+	}
+	if len(r.Best) != 2 || r.Best[0].Mechanism != law.Codebook ||
+		r.Best[1].Mechanism != law.Lattice || r.Best[0].EpsilonDay() >= r.Best[1].EpsilonDay() ||
+		r.Best[0].MedianKM > o.TargetKM || r.Best[1].MedianKM > o.TargetKM {
+		t.Errorf("the best of each mechanism: %+v", r.Best)
+	}
+	if p.Mechanism != law.Codebook || p.Drift != 0 {
+		t.Errorf("%s was chosen, which is not the cheapest: %+v", p.Mechanism, p)
+	}
+	words := strings.Join(r.Words(), " ")
+	for _, part := range []string{
+		"codebook with", "lattice with", "two neighbouring cells", "which door",
+	} {
+		if !strings.Contains(words, part) {
+			t.Errorf("%q is not in %q", part, words)
+		}
 	}
 	for _, m := range r.Measured {
 		if m.MedianKM <= .9*o.TargetKM && m.EpsilonDay() < .8*p.EpsilonDay() {
@@ -288,7 +306,7 @@ func TestTargets(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for what, change := range map[string]func(*Options){
-		"there must be a cell": func(o *Options) { o.CellsM = nil },
+		"there must be a mechanism": func(o *Options) { o.CellsM = nil },
 		"multiples of the shortest": func(o *Options) {
 			o.Steps = []time.Duration{
 				40 * time.Second, time.Minute,

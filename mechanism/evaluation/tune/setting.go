@@ -10,10 +10,11 @@ import (
 
 // Setting is what is chosen.
 type Setting struct {
+	Mechanism      string        // of law.Names
 	CellM          float64       // side of a cell, metres
 	Step           time.Duration // of the model
 	Interval       time.Duration // least time between two releases of a user, a multiple of Step
-	Epsilon, Delta float64       // of each release
+	Epsilon, Delta float64       // of each release; without a location set Delta is 0
 }
 
 // ReleasesDay is the largest number of releases of one user in any 24 hours.
@@ -37,7 +38,7 @@ func (s Setting) place() Setting { return s.with(0) }
 
 // options are the mechanism's: those given, with the setting's in them.
 func (s Setting) options(o mechanism.Options) mechanism.Options {
-	o.Epsilon, o.Delta = s.Epsilon, s.Delta
+	o.Mechanism, o.Epsilon, o.Delta = s.Mechanism, s.Epsilon, s.Delta
 	o.ReleaseInterval = int(s.Interval / s.Step)
 	return o
 }
@@ -45,7 +46,8 @@ func (s Setting) options(o mechanism.Options) mechanism.Options {
 // cheaper orders settings by their cost, and those of equal cost by everything else, so that any
 // order of candidates comes to the same choice.
 func cheaper(a, b Setting) int {
-	return cmp.Or(cmp.Compare(a.EpsilonDay(), b.EpsilonDay()), cmp.Compare(a.CellM, b.CellM),
+	return cmp.Or(cmp.Compare(a.EpsilonDay(), b.EpsilonDay()),
+		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.CellM, b.CellM),
 		cmp.Compare(a.Step, b.Step), cmp.Compare(a.Interval, b.Interval),
 		cmp.Compare(a.Delta, b.Delta), cmp.Compare(a.Epsilon, b.Epsilon))
 }

@@ -1,11 +1,15 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Words say what to choose, a paragraph each.
@@ -25,7 +29,11 @@ func (r *Result) Words() (lines []string) {
 			Length(o.TargetKM), Length(blind))
 	}
 	if r.Promise == nil {
-		return append(lines, r.noChoice())
+		lines = append(lines, r.noChoice())
+		if len(o.Mechanisms) > 1 {
+			lines = append(lines, nearPlaces)
+		}
+		return lines
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
@@ -36,10 +44,7 @@ func (r *Result) Words() (lines []string) {
 			Number(o.TargetEpsilonDay), p.Words())
 	}
 	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = "+
-		"%s. Of that, ε = %s tells likely places 200 m apart from each other, and %s those 1 km "+
-		"apart.",
-		Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon), Number(p.Day200M()),
-		Number(p.Day1KM()))
+		"%s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
 	anew := "This was measured anew, with other noise than the choice."
 	if r.Raised > 0 {
 		anew = fmt.Sprintf("This was measured anew, with other noise than the choice; for that ε "+
@@ -48,26 +53,73 @@ func (r *Result) Words() (lines []string) {
 	say("Half of the estimates are to be expected within %s of the truth%s, the mean error is "+
 		"%s; without any release half are within %s. %s",
 		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), anew)
-	say("The median release tells two likely places 200 m apart by a factor of %s (the worst: "+
-		"%s), places 1 km apart by %s (%s), and none tells any two, likely or not, by more than "+
-		"e^ε = %s. "+
-		"In %.0f %% of releases the true cell is none of the likely ones, and the nearest of "+
-		"these stands for it.",
-		Factor(p.Factor200M), Factor(p.Worst200M), Factor(p.Factor1KM), Factor(p.Worst1KM),
-		Number(math.Exp(p.Epsilon)), 100*p.Drift)
-	if p.Factor200M > telling {
-		say("So each release all but says where in the neighbourhood somebody is. To hide more, " +
-			"allow a larger error, or set a limit to that factor.")
-	}
+	lines = append(lines, p.nearWords()...)
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
 	} else {
 		say("Checked on %s that had no part in the choice: %s%s, without any release %s.",
 			users(r.Others.Users), r.Others.Band(), r.Others.doubt(), Length(r.Others.BlindKM))
 	}
+	if text := r.compared(); text != "" {
+		lines = append(lines, text)
+	}
 	say("The model is learned without differential privacy from all of these traces: whoever has " +
 		"it learns about them, and ε does not cover that.")
 	return lines
+}
+
+// nearPlaces says when to take which mechanism.
+const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. It " +
+	"divides the map into regions: two places in one region are not told apart, and two places " +
+	"on the two sides of a border are, by the full factor e^ε, however near they are. With " +
+	"lattice near places are told apart less than far ones at any ε: take it if the release must " +
+	"hide which door somebody is at, and accept a larger error."
+
+// nearWords say what a release means for places that are near each other.
+func (o *Outcome) nearWords() (lines []string) {
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if o.Mechanism == law.Codebook {
+		say("A release tells no two places of the map apart by more than e^ε = %s. It may do so "+
+			"by all of that with two neighbouring cells, where the border of two code points' "+
+			"regions runs between them.", Number(math.Exp(o.Epsilon)))
+		return lines
+	}
+	say("Of ε = %s a day, %s tells likely places 200 m apart from each other, and %s those 1 km "+
+		"apart. The median release tells two likely places 200 m apart by a factor of %s (the "+
+		"worst: %s), places 1 km apart by %s (%s), and none tells any two, likely or not, by more "+
+		"than e^ε = %s. In %.0f %% of releases the true cell is none of the likely ones, and the "+
+		"nearest of these stands for it.",
+		Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Factor(o.Factor200M),
+		Factor(o.Worst200M), Factor(o.Factor1KM), Factor(o.Worst1KM), Number(math.Exp(o.Epsilon)),
+		100*o.Drift)
+	if o.Factor200M > telling {
+		say("So each release all but says where in the neighbourhood somebody is. To hide more, " +
+			"allow a larger error, or set a limit to that factor.")
+	}
+	return lines
+}
+
+// compared says what each mechanism reaches, where more than one was tried, and when to take which;
+// empty: only one was tried.
+func (r *Result) compared() string {
+	o := &r.Options
+	if len(o.Mechanisms) < 2 {
+		return ""
+	}
+	var parts []string
+	for _, mechanism := range o.Mechanisms {
+		i := slices.IndexFunc(r.Best, func(b Outcome) bool { return b.Mechanism == mechanism })
+		if i < 0 {
+			parts = append(parts, mechanism+" does not reach the target")
+			continue
+		}
+		best := &r.Best[i]
+		parts = append(parts, fmt.Sprintf("%s with %s at ε = %s a day, telling places 200 m apart "+
+			"by a factor of up to %s (%s)", mechanism, Length(best.MedianKM),
+			Number(best.EpsilonDay()), Factor(best.Factor200M), best.Words()))
+	}
+	return "The best of each mechanism, as first measured: " + strings.Join(parts, "; ") + ". " +
+		nearPlaces
 }
 
 // noChoice says why nothing is chosen, and what comes nearest.
@@ -96,7 +148,8 @@ func (r *Result) noChoice() string {
 		return "No setting that was tried is better than the model alone. Give other cells, " +
 			"steps or a larger ε."
 	}
-	best := r.Frontier[len(r.Frontier)-1]
+	best := slices.MinFunc(r.Frontier,
+		func(a, b Outcome) int { return cmp.Compare(a.MedianKM, b.MedianKM) })
 	advice := "Smaller cells, shorter steps or a larger ε may reach it."
 	if limit != "" {
 		advice = "Allow a larger error or a larger factor, or try more ε between those tried."
@@ -124,8 +177,12 @@ func users(n int) string {
 
 // Words name a setting.
 func (s Setting) Words() string {
-	return fmt.Sprintf("cells of %s, steps of %s, a release every %s, ε = %s, δ = %g",
-		Length(s.CellM/1000), Short(s.Step), Short(s.Interval), Number(s.Epsilon), s.Delta)
+	text := fmt.Sprintf("mechanism %s, cells of %s, steps of %s, a release every %s, ε = %s",
+		s.Mechanism, Length(s.CellM/1000), Short(s.Step), Short(s.Interval), Number(s.Epsilon))
+	if s.Mechanism == law.Codebook {
+		return text
+	}
+	return text + fmt.Sprintf(", δ = %g", s.Delta)
 }
 
 // Band is the median error with its interval, in one unit.
