@@ -52,7 +52,9 @@ const (
 )
 
 // Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision.
-// Everything else has one, so Options{Epsilon: e, Delta: d} is complete.
+// Everything else has one, so Options{Epsilon: e, Delta: d} is complete. An empty Mechanism means
+// Lattice for good, so that programs which leave it out keep what they release. For most uses
+// Options{Mechanism: law.Codebook, Epsilon: e} is the better choice.
 type Options struct {
 	// Mechanism is law.Lattice, Codebook, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
 	// Under Codebook the location set has no influence on a release: Delta decides only what

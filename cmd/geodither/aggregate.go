@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 type aggregateFlags struct {
@@ -142,11 +143,15 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		return o, err
 	}
 	o.Read.TellEpsilon, o.Read.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
-	o.Read.TellMechanism = c.Release.Mechanism == "" && f.settings.Path == ""
+	o.Read.TellMechanism = c.Release.Mechanism == ""
+	// What the records tell has a value that can be used until they do.
 	if o.Read.TellEpsilon {
 		c.Release.Epsilon = new(float64)
 	}
-	if o.Read.TellDelta {
+	if o.Read.TellMechanism {
+		c.Release.Mechanism = law.Lattice
+	}
+	if o.Read.TellDelta && c.Release.Mechanism != law.Codebook {
 		c.Release.Delta = new(float64)
 	}
 	model := o.Read.Versions[0].Model

@@ -25,10 +25,12 @@ func changedTown(t *testing.T, dir, second, release string) (sanitized, schedule
 		"- model: model.avro\n- model: "+second+"\n  start: 2023-11-14T22:34:00Z\n")
 	sanitized = filepath.Join(dir, "changed.csv")
 	args := []string{
-		"sanitize", "--in", filepath.Join(dir, "traces.csv"), "--epsilon", "2", "--delta", "0.02",
+		"sanitize", "--in", filepath.Join(dir, "traces.csv"), "--epsilon", "2",
+		"--delta", "0.02", "--mechanism", "lattice",
 		"--seed", "5", "--out", sanitized,
 	}
-	succeed(t, append(args, withConfig(t, "models: "+schedule, "release: {"+release+"}")...)...)
+	succeed(t, append(args, withConfig(t, "models: "+schedule,
+		"release: {"+release+"}")...)...)
 	return sanitized, schedule
 }
 
@@ -84,7 +86,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	want := succeed(t, "aggregate", "--in", sanitized, "--model", model, "--model", second)
 	write(t, dir, "schedule.yml", read(t, schedule)+"  personal: nowhere\n")
 	config := write(t, dir, "geodither.yml", "models: schedule.yml\nkey_file: nowhere.key\n"+
-		"release: {epsilon: 2, delta: 0.02, budget: none}\n")
+		"release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}\n")
 	if r := succeed(t, "aggregate", "-c", config, "--in", sanitized); r.out != want.out {
 		t.Error("the config's schedule says something else")
 	}
@@ -240,7 +242,8 @@ func TestAggregateOwnModels(t *testing.T) {
 		"--personal", own, "--out", popular)
 	sanitized := filepath.Join(dir, "own.csv")
 	args := []string{
-		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5",
+		"sanitize", "--in", traces, "--epsilon", "2",
+		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5",
 		"--out", sanitized,
 	}
 	succeed(t, append(args, withConfig(t, "model: "+popular, "personal: "+own)...)...)
@@ -349,10 +352,12 @@ func TestAggregateOwnModelsOfVersions(t *testing.T) {
 	} {
 		sanitized := filepath.Join(dir, name+".csv")
 		args := []string{
-			"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5",
+			"sanitize", "--in", traces, "--epsilon", "2",
+			"--delta", "0.02", "--mechanism", "lattice", "--seed", "5",
 			"--out", sanitized,
 		}
-		succeed(t, append(args, withConfig(t, "models: "+schedule, "release: {"+release+"}")...)...)
+		succeed(t, append(args, withConfig(t, "models: "+schedule,
+			"release: {"+release+"}")...)...)
 		r := succeed(t, "aggregate", "--in", sanitized,
 			"-c", readerConfig(t, dir, "models: "+schedule, release), "--window", "10m")
 		if !strings.Contains(r.err, "followed    all:") ||
@@ -380,7 +385,7 @@ topics: {raw: raw, sanitized: out, create: true}
 models: schedule.yml
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
 	want := strings.Count(read(t, traces), "\n") - 1

@@ -65,13 +65,15 @@ func TestAggregateFiles(t *testing.T) {
 		"plain":    {nil, nil, none, none},
 		"flags":    {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
 		"interval": {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
-		"laplace":  {nil, nil, "mechanism: laplace-tight, inference: paper, budget: none", none},
-		"skip":     {nil, nil, "interval: 2m, between: skip, budget: none", none},
+		"laplace": {
+			[]string{"--mechanism", "laplace-tight"}, nil, "inference: paper, budget: none", none,
+		},
+		"skip": {nil, nil, "interval: 2m, between: skip, budget: none", none},
 		"budget": {
 			nil, nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none,
 		},
 		"anonymous": {
-			nil, nil, "mechanism: pim, budget: none", "{timestamp: step, user: pseudonym}",
+			[]string{"--mechanism", "pim"}, nil, none, "{timestamp: step, user: pseudonym}",
 		},
 	} {
 		settings := slices.Concat(c.flags, c.interval,
@@ -214,7 +216,7 @@ encoding: {raw: avro, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
 	sanitized := filepath.Join(dir, "sanitized.csv")
@@ -351,7 +353,8 @@ func TestAggregateRefuses(t *testing.T) {
 			[]string{"ε = 2", "leave release.epsilon out"},
 		},
 		{
-			args(sanitized, withConfig(t, "release: {delta: .5, budget: none}")...), cli.ExitFailed,
+			args(sanitized, withConfig(t,
+				"release: {mechanism: lattice, delta: .5, budget: none}")...), cli.ExitFailed,
 			[]string{"δ = 0.02", "leave release.delta out"},
 		},
 		{

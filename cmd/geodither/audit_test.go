@@ -19,7 +19,8 @@ import (
 
 func auditArgs(model string, change ...string) []string {
 	return append(
-		[]string{"audit", "--model", model, "--epsilon", "1", "--delta", "0.1", "--draws", "5e4"},
+		[]string{"audit", "--model", model, "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice", "--draws", "5e4"},
 		change...)
 }
 
@@ -56,7 +57,7 @@ func TestAuditOfTheLattice(t *testing.T) {
 		Visits   int
 		Command  string
 	}
-	settings := withConfig(t, "release: {min_radius: 1km, budget: none}")[1]
+	settings := withConfig(t, "release: {mechanism: lattice, min_radius: 1km, budget: none}")[1]
 	r = succeed(t, auditArgs(model, "--json", "--in", traces, "--seed", "7", "-c", settings)...)
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestAuditOfAConfig(t *testing.T) {
 	_, model := townFiles(t, dir)
 	path := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
 key_file: there-is-none
-release: {epsilon: 2, delta: 0.1, interval: 1m, same_step: drop, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.1, interval: 1m, same_step: drop, budget: none}
 publish: {user: pseudonym, timestamp: step}
 encoding: {sanitized: json}
 input: {outside: clamp, late: drop}
@@ -202,9 +203,11 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--confidence", ".9"), cli.ExitUsage, []string{"--confidence is gone"}},
 		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
 		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
-		{auditArgs(model, "--delta", "1"), cli.ExitUsage, []string{"delta"}},
+		{auditArgs(model,
+			"--delta", "1", "--mechanism", "lattice"), cli.ExitUsage, []string{"delta"}},
 		{
-			auditArgs(model, withConfig(t, "release: {min_radius: 3, budget: none}")...),
+			auditArgs(model, withConfig(t,
+				"release: {mechanism: lattice, min_radius: 3, budget: none}")...),
 			cli.ExitUsage,
 			[]string{"settings.yml", "no unit"},
 		},

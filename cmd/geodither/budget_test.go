@@ -90,7 +90,8 @@ func TestWrongBudget(t *testing.T) {
 	}
 	requireMessage(t, call(t, sanitizeArgs(filepath.Join(dir, "traces.csv"),
 		filepath.Join(dir, "model.avro"),
-		withConfig(t, "release: {budget: {epsilon: 6, window: 1h, lifetime: 5}}")...)...),
+		withConfig(t,
+			"release: {mechanism: lattice, budget: {epsilon: 6, window: 1h, lifetime: 5}}")...)...),
 		cli.ExitUsage, "lifetime of Σε = 5 is below")
 }
 
@@ -127,13 +128,14 @@ func TestExampleBudgets(t *testing.T) {
 func TestRunWarnsOfTheBudget(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	for name, c := range map[string]struct{ release, level, says string }{
-		"none": {"{epsilon: 1, delta: 0.1, budget: none}", "warning", "release.budget is none"},
+		"none": {"{mechanism: codebook, epsilon: 1, budget: none}", "warning", "release.budget is none"},
 		"high": {
-			"{epsilon: 1, delta: 0.1, budget: {epsilon: 30, window: 24h}}", "warning",
+			"{mechanism: codebook, epsilon: 1, budget: {epsilon: 30, window: 24h}}", "warning",
 			"Σε is at most 30 for each user and day; above 20",
 		},
 		"sane": {
-			"{epsilon: 2, delta: 0.1, interval: 3h, budget: {epsilon: 18, window: 24h}}", "ok",
+			"{mechanism: codebook, epsilon: 2, interval: 3h, " +
+				"budget: {epsilon: 18, window: 24h}}", "ok",
 			"Σε is at most 16 for each user and day",
 		},
 	} {

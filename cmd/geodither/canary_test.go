@@ -353,7 +353,8 @@ func TestCanaryAggregate(t *testing.T) {
 	}
 	t.Setenv(files.KeyVariable, "no key")
 	config := write(t, dir, "geodither.yml", "model: model.avro\nkey_file: nowhere/noise.key\n"+
-		"state_dir: nowhere/state\nrelease: {epsilon: 2, delta: 0.02, budget: none}\n")
+		"state_dir: nowhere/state\n"+
+		"release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}\n")
 	args := func(in, format string) []string {
 		return []string{
 			"aggregate", "-c", config, "--in", in, "--window", "10m",

@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -119,32 +120,53 @@ func TestConfigIsWhole(t *testing.T) {
 	whole("options.publish", reflect.ValueOf(o.Publish))
 }
 
-// TestReleaseDefaults: a config with ε and δ alone is that of the mechanism's defaults,
-// and flags that nobody has touched mean the same.
+// TestReleaseDefaults: a config with mechanism, ε and δ alone is that of the mechanism's defaults,
+// and flags that nobody has touched mean the same. Without a config the mechanism is codebook,
+// which takes no δ.
 func TestReleaseDefaults(t *testing.T) {
-	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+"release: {epsilon: "+
-		"2, delta: 0.02, budget: none}\n")
+	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+
+		"release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}\n")
 	o, _, err := config.Service(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (mechanism.Options{Epsilon: 2, Delta: .02}); o.Release != want ||
+	if want := (mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 2, Delta: .02,
+	}); o.Release != want ||
 		o.Publish != (engine.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
-	// Flags of the same values mean the same.
-	var f config.Flags
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.Register(flags, "release")
-	if err := flags.Parse([]string{"--epsilon", "2", "--delta", "0.02"}); err != nil {
-		t.Fatal(err)
-	}
-	c, err := f.File(flags)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if flagged, err := c.Release.Options(o.Model); err != nil || flagged != o.Release {
-		t.Errorf("the flags give %+v, %v", flagged, err)
+	codebook := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2}
+	for _, c := range []struct {
+		args  []string
+		want  mechanism.Options
+		words string
+	}{
+		{[]string{"--mechanism", "lattice", "--epsilon", "2", "--delta", "0.02"}, o.Release, ""},
+		{[]string{"--epsilon", "2"}, codebook, ""},
+		{[]string{"-c", path, "--mechanism", "codebook"}, codebook, ""},
+		{[]string{"-c", path}, o.Release, ""},
+		{[]string{"--epsilon", "2", "--delta", "0.02"}, codebook, "leave delta out"},
+		{[]string{"-c", path, "--mechanism", "codebook", "--delta", "0.1"}, codebook, "leave delta"},
+		{[]string{"--mechanism", "lattice", "--epsilon", "2"}, o.Release, "set epsilon and delta"},
+	} {
+		var f config.Flags
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.Register(flags, "release")
+		if err := flags.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		file, err := f.File(flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flagged, err := file.Release.Options(o.Model)
+		switch {
+		case c.words == "" && (err != nil || flagged != c.want):
+			t.Errorf("%q: %+v, %v", c.args, flagged, err)
+		case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words)):
+			t.Errorf("%q: %v, want %q", c.args, err, c.words)
+		}
 	}
 }
 
@@ -232,16 +254,34 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{
 			"unproved inference", "mechanism: laplace, inference: paper, unproved: true",
-			"inference: paper",
+			"mechanism: lattice, inference: paper",
 			[]string{"release: inference paper: no proof covers it"},
 		},
 		{
-			"radius of a codebook", "mechanism: laplace, inference: paper",
-			"mechanism: codebook",
+			"no mechanism", "mechanism: laplace, ", "",
+			[]string{
+				"release: set mechanism", "codebook hides which neighbourhood",
+				"lattice hides which door", "ran with lattice",
+			},
+		},
+		{
+			"delta of a codebook", "mechanism: laplace, inference: paper", "mechanism: codebook",
+			[]string{"release: delta", "codebook has no such set", "mechanism lattice"},
+		},
+		{
+			"codebook without epsilon", "mechanism: laplace, inference: paper, unproved: true, " +
+				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, ",
+			[]string{"epsilon is not set", "no default"},
+		},
+		{
+			"radius of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
+				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, epsilon: 0.5, ",
 			[]string{"min radius", "codebook", "leave min radius out, or choose mechanism lattice"},
 		},
 		{
-			"inference of a codebook", "mechanism: laplace", "mechanism: codebook",
+			"inference of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
+				"epsilon: 0.5, delta: 0.02, ",
+			"mechanism: codebook, inference: paper, epsilon: 0.5, ",
 			[]string{`inference "paper"`, "codebook", "leave inference out"},
 		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},

@@ -173,7 +173,7 @@ topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, 
 model: model.avro
 key_file: noise.key
 state_dir: %[4]q
-release: {epsilon: 1, delta: 0.01, budget: none}
+release: {mechanism: codebook, epsilon: 1, budget: none}
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+name, w.prefix, stateDir)

@@ -82,7 +82,7 @@ topics: {raw: raw, sanitized: out, create: true, partitions: 2}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 %s`, broker, more)
 	}
 	dir, config := configDir(t, text(""))
@@ -203,17 +203,19 @@ func (w *watched) Write(p []byte) (int, error) {
 // what to do; the same of a permission that nothing needs. A sound config has no such finding.
 func TestDoctorWarnsWithoutProof(t *testing.T) {
 	for settings, words := range map[string][]string{
-		"unproved: true, mechanism: pim":   {"mechanism pim", "no proof covers", "remove both"},
-		"unproved: true, inference: paper": {"inference paper", "may reveal more than ε"},
-		"unproved: true, mechanism: codebook": {
-			"every setting of release has a proof: remove it",
+		"unproved: true, delta: .01, mechanism: pim": {
+			"mechanism pim", "no proof covers", "remove both",
 		},
-		"mechanism: codebook": nil,
-		"mechanism: lattice":  nil,
+		"unproved: true, delta: .01, mechanism: lattice, inference: paper": {
+			"inference paper", "may reveal more than ε",
+		},
+		"unproved: true, mechanism: codebook": {"every setting of release has a proof: remove it"},
+		"delta: .01, mechanism: lattice":      nil,
+		"mechanism: codebook":                 nil,
 	} {
 		_, config := configDir(t, "brokers: ['127.0.0.1:1']\ngroup: g\n"+
 			"topics: {raw: raw, sanitized: out}\nmodel: model.avro\nkey_file: noise.key\n"+
-			"state_dir: state\nrelease: {"+settings+", epsilon: 1, delta: .01, budget: none}\n")
+			"state_dir: state\nrelease: {"+settings+", epsilon: 1, budget: none}\n")
 		_, found := examine(t, config)
 		if warned := found["proof warning"] != ""; warned != (words != nil) {
 			t.Errorf("%s: warned %t: %v", settings, warned, found)

@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -19,7 +20,8 @@ import (
 // programs, and only where it is asked for.
 func TestModelInspectExpects(t *testing.T) {
 	_, path := townFiles(t, t.TempDir())
-	args := []string{"model", "inspect", "--epsilon", "12", "--delta", "0.3", "--interval", "2m"}
+	args := []string{"model", "inspect", "--epsilon", "12",
+		"--delta", "0.3", "--mechanism", "lattice", "--interval", "2m"}
 	text := succeed(t, append(args, path)...).out
 	for _, word := range []string{
 		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
@@ -46,16 +48,23 @@ func TestModelInspectExpects(t *testing.T) {
 		path).out; strings.Contains(plain, "expected error") {
 		t.Errorf("nobody has asked for what is expected:\n%s", plain)
 	}
-	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01", "--delta", "0.01",
+	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01",
+		"--delta", "0.01", "--mechanism", "lattice",
 		path).out; !strings.Contains(weak, "hardly better than publishing nothing") {
 		t.Errorf("a release that tells nothing is not called so:\n%s", weak)
 	}
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", path), cli.ExitUsage,
-		"--epsilon and --delta belong together")
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--delta", "0.01",
+	if text := succeed(t, "model", "inspect", "--epsilon", "12", path).out; !strings.Contains(text,
+		"expected error with codebook, ε = 12 a release") {
+		t.Errorf("without a config the mechanism is not codebook:\n%s", text)
+	}
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--mechanism", "lattice", path),
+		cli.ExitUsage, "set epsilon and delta for mechanism lattice")
+	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1",
+		"--delta", "0.01", "--mechanism", "lattice",
 		"--interval", "90s", path),
 		cli.ExitUsage, "whole multiple")
-	settings := withConfig(t, "release: {epsilon: 12, delta: 0.3, interval: 2m, budget: none}")
+	settings := withConfig(t,
+		"release: {mechanism: lattice, epsilon: 12, delta: 0.3, interval: 2m, budget: none}")
 	if same := succeed(t, append([]string{"model", "inspect", path},
 		settings...)...).out; same != text {
 		t.Errorf("the same settings from a config give\n%s\nnot\n%s", same, text)
@@ -68,12 +77,12 @@ func TestRunSaysWhatToExpect(t *testing.T) {
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
 		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
 			"{mechanism: laplace",
-			"{epsilon: "+epsilon+", delta: 0.1, budget: none} #").Replace(complete))
+			"{mechanism: codebook, epsilon: "+epsilon+", budget: none} #").Replace(complete))
 		model, err := mobility.ReadModelFile(filepath.Join(dir, "model.avro"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		release := mechanism.Options{Delta: .1}
+		release := mechanism.Options{Mechanism: law.Codebook}
 		if release.Epsilon, err = strconv.ParseFloat(epsilon, 64); err != nil {
 			t.Fatal(err)
 		}

@@ -38,28 +38,28 @@ func TestProduceRunConsume(t *testing.T) {
 	for _, c := range []throughKafka{
 		{
 			name: "avro", encoding: "avro",
-			release: "mechanism: laplace-tight, unproved: true, budget: none",
+			release: "mechanism: laplace-tight, delta: 0.02, unproved: true, budget: none",
 			keeps:   func(s sanitize.Summary) bool { return s.Repeats > 0 },
 		},
 		{
-			name: "json", encoding: "json", release: "budget: none",
-			keeps: func(s sanitize.Summary) bool { return s.Mechanism == "lattice" },
+			name: "json", encoding: "json", release: "mechanism: codebook, budget: none",
+			keeps: func(s sanitize.Summary) bool { return s.Mechanism == "codebook" },
 		},
 		{
 			name: "interval", encoding: "avro",
-			release: "interval: 3m, min_radius: 700m, budget: none",
+			release: "mechanism: lattice, delta: 0.02, interval: 3m, min_radius: 700m, budget: none",
 			keeps:   func(s sanitize.Summary) bool { return s.Predictions > 0 },
 		},
 		{
-			name: "rules", encoding: "avro", release: "interval: 2m, between: skip, same_step: " +
-				"drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
+			name: "rules", encoding: "avro", release: "mechanism: codebook, interval: 2m, " +
+				"between: skip, same_step: drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
 			},
 		},
 		{
 			name: "anonymous", encoding: "avro",
-			release: "mechanism: pim, unproved: true, adaptive_radius: 1.9km, budget: none",
+			release: "mechanism: pim, delta: 0.02, unproved: true, adaptive_radius: 1.9km, budget: none",
 			publish: "{timestamp: step, user: pseudonym, metric: true}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Predictions > 0 && s.Metric.Farthest.Largest > 1
@@ -106,7 +106,7 @@ encoding: {raw: %s, sanitized: %s}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, %s}
+release: {epsilon: 2, %s}
 publish: %s
 log: {level: debug}
 `, broker, encoding, encoding, c.release, c.publish))
@@ -187,7 +187,7 @@ topics: {raw: raw, sanitized: out, create: true, partitions: 2}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, budget: none}
+release: {mechanism: codebook, epsilon: 2, budget: none}
 `, broker))
 	service = start(t, nil, "run", "-c", config)
 	eventually(t, "the topics", func() bool {
@@ -246,7 +246,7 @@ func TestRunWarnsOfReadableKey(t *testing.T) {
 	}
 	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
 		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
-		"release: {epsilon: 1, delta: 0.1, budget: none}\n")
+		"release: {mechanism: lattice, epsilon: 1, delta: 0.1, budget: none}\n")
 	service := start(t, nil, "run", "-c", config)
 	// That brokers are away is said at once, and Ctrl-C ends the waiting.
 	eventually(t, "a word about the brokers",

@@ -148,7 +148,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	townFiles(t, dir)
 	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
 		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
-		"release: {epsilon: 1, delta: 0.1, budget: none}\n")
+		"release: {mechanism: lattice, epsilon: 1, delta: 0.1, budget: none}\n")
 	t.Setenv(files.KeyVariable, "")
 	part, err := noise.KeyFromSeed(7).From(20_000)
 	if err != nil {

@@ -211,7 +211,7 @@ topics: {raw: %s, sanitized: %s, create: true}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {epsilon: 2, delta: 0.02, budget: {epsilon: 400, window: 24h}}
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: {epsilon: 400, window: 24h}}
 `
 
 var misconfigurations = []misconfigured{

@@ -37,7 +37,7 @@ behind it, and how well it predicts users that it was not trained on, if "geodit
 has measured that. --from tells where a vehicle goes from a cell in 1, 3 and 10 steps. --map draws
 that, or without --from where vehicles are.
 
-With -c, or with --epsilon and --delta, the command also simulates tracks that move as the model
+With -c or --epsilon the command also simulates tracks that move as the model
 says, and prints what to expect of releases: the error of the release and of the estimate, and
 beside them the error of an estimate that sees no release (blind); the size |ΔX| of the location
 sets; and the ε that a user spends in an hour and a day. Real people move otherwise: "geodither
@@ -48,7 +48,8 @@ user. With --popular, the shared model behind them, it reads and checks all of t
 		Example: `  geodither model inspect model.avro
   geodither model inspect --map popularity.png model.avro
   geodither model inspect --map flows.svg --from 39.91,116.39 model.avro
-  geodither model inspect --epsilon 12 --delta 0.3 --interval 10m model.avro
+  geodither model inspect --epsilon 10 --interval 10m model.avro
+  geodither model inspect --mechanism lattice --epsilon 12 --delta 0.3 --interval 10m model.avro
   geodither model inspect --json model.avro
   geodither model inspect --popular model.avro personal/`,
 		Args: cli.OneFile("model file"),
@@ -104,9 +105,6 @@ func (f *inspectFlags) simulate(
 	c, err := f.settings.File(cmd.Flags())
 	if err != nil {
 		return err
-	}
-	if c.Release.Epsilon == nil || c.Release.Delta == nil {
-		return cli.Usagef("--epsilon and --delta belong together; neither has a default")
 	}
 	release, err := c.Release.Options(model)
 	if err := f.settings.Error(errors.Join(err, release.Validate())); err != nil {

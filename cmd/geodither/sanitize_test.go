@@ -28,7 +28,8 @@ import (
 // sanitizeArgs are those of a run on the town's files.
 func sanitizeArgs(traces, model string, more ...string) []string {
 	return append(
-		[]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2", "--delta", "0.02"},
+		[]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2",
+			"--delta", "0.02", "--mechanism", "lattice"},
 		more...)
 }
 
@@ -92,7 +93,8 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			}
 			_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5",
 				"--mechanism", o.Mechanism,
-				"-c", withConfig(t, "release: {inference: "+o.Inference+", budget: none}")[1])...)
+				"-c", withConfig(t,
+					"release: {mechanism: lattice, inference: "+o.Inference+", budget: none}")[1])...)
 			got := decoded(t, lines)
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
@@ -441,7 +443,8 @@ func TestOutputIsNoInput(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{
-			"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1", "--in", traces,
+			"sanitize", "--model", model, "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice", "--in", traces,
 			"--out", traces,
 		},
 		{

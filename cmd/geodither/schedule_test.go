@@ -198,7 +198,7 @@ func TestSanitizeVersions(t *testing.T) {
 	report := filepath.Join(dir, "report.json")
 	args := []string{
 		"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2",
-		"--delta", "0.02", "--seed", "5", "--report", report,
+		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5", "--report", report,
 	}
 	_, lines := sanitizeTo(t, "json", args...)
 	used, owners := map[string]int{}, map[string]string{}
@@ -240,7 +240,8 @@ func TestSanitizeVersions(t *testing.T) {
 	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"),
 		"personal: "+filepath.Join(dir, "own"))
 	_, alone := sanitizeTo(t, "json", append([]string{
-		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--seed", "5",
+		"sanitize", "--in", traces, "--epsilon", "2",
+		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5",
 	}, personals...)...)
 	personal := 0
 	for _, rec := range decoded(t, alone) {
@@ -300,7 +301,7 @@ topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, 
 models: schedule.yml
 key_file: noise.key
 state_dir: swap-state
-release: {epsilon: 1, delta: 0.01, budget: none}
+release: {mechanism: lattice, epsilon: 1, delta: 0.01, budget: none}
 transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+"swap", w.prefix)

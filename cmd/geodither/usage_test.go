@@ -28,7 +28,7 @@ func TestWrongUsage(t *testing.T) {
 	sanitize := func(change ...string) []string {
 		return append([]string{
 			"sanitize", "--in", traces, "--out", out, "--model", model, "--epsilon", "1",
-			"--delta", ".01",
+			"--delta", ".01", "--mechanism", "lattice",
 		},
 			change...)
 	}
@@ -48,14 +48,16 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},
 		{[]string{"demo", "--epsilon", "0"}, []string{"epsilon"}},
 		{[]string{"demo", "--epsilon", "NaN"}, []string{"epsilon"}},
-		{append([]string{"demo"}, withConfig(t, "release: {delta: 1, budget: none}")...), []string{
+		{append([]string{"demo"}, withConfig(t,
+			"release: {mechanism: lattice, delta: 1, budget: none}")...), []string{
 			"delta",
 		}},
 		{[]string{"demo", "--mechanism", "gauss"}, []string{
 			`"gauss"`, "pim, knorm, laplace, laplace-tight",
 		}},
 		{
-			append([]string{"demo"}, withConfig(t, "release: {inference: guess, budget: none}")...),
+			append([]string{"demo"}, withConfig(t,
+				"release: {mechanism: lattice, inference: guess, budget: none}")...),
 			[]string{`"guess"`, "surrogate, paper"},
 		},
 		{[]string{"demo", "--inference", "paper"}, []string{
@@ -91,14 +93,17 @@ func TestWrongUsage(t *testing.T) {
 			"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
 			"--step", towntest.Step,
 		}, []string{"--in"}},
-		{[]string{"sanitize", "--model", model}, []string{"set epsilon and delta"}},
-		{[]string{"sanitize", "--epsilon", "1", "--delta", "0.1", "--in", traces}, []string{
+		{[]string{"sanitize", "--model", model}, []string{"epsilon is not set"}},
+		{[]string{"sanitize", "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice", "--in", traces}, []string{
 			"--model", "-c", "geodither train",
 		}},
-		{[]string{"sanitize", "--model", model, "--delta", "0.1"}, []string{
+		{[]string{"sanitize", "--model", model,
+			"--delta", "0.1", "--mechanism", "lattice"}, []string{
 			"set epsilon and delta",
 		}},
-		{[]string{"sanitize", "--model", model, "--epsilon", "1", "--delta", "0.1"}, []string{
+		{[]string{"sanitize", "--model", model, "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice"}, []string{
 			"--in",
 		}},
 		{sanitize("--epsilon", "-1"), []string{"epsilon"}},
@@ -106,9 +111,10 @@ func TestWrongUsage(t *testing.T) {
 		{sanitize("--epsilon", "1e99"), []string{"epsilon"}},
 		{sanitize("--epsilon", "one"), []string{"--epsilon"}},
 		{sanitize("--delta", "-.1"), []string{"delta"}},
-		{sanitize("--delta", "1"), []string{"delta"}},
+		{sanitize("--delta", "1", "--mechanism", "lattice"), []string{"delta"}},
 		{sanitize("--mechanism", "none"), []string{`"none"`, "laplace-tight"}},
-		{sanitize(withConfig(t, "release: {inference: none, budget: none}")...), []string{
+		{sanitize(withConfig(t,
+			"release: {mechanism: lattice, inference: none, budget: none}")...), []string{
 			`"none"`, "settings.yml",
 		}},
 		{sanitize("--isotropy", "none"), []string{"--isotropy is gone"}},
@@ -172,7 +178,7 @@ func TestFailures(t *testing.T) {
 	sanitize := func(model, in, out string) []string {
 		return []string{
 			"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1",
-			"--delta", ".01",
+			"--delta", ".01", "--mechanism", "lattice",
 		}
 	}
 	gone := filepath.Join(dir, "gone")

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Flags are -c FILE, and the settings of release that a command takes beside it. All other settings
@@ -22,7 +23,8 @@ type Flags struct {
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 	f.RegisterConfig(flags, uses)
 	f.RegisterMechanism(flags)
-	flags.Float64Var(&f.delta, "delta", 0, "prior mass that the location set may leave out")
+	flags.Float64Var(&f.delta, "delta", 0,
+		"prior mass that the location set may leave out; not with codebook, which has no set")
 }
 
 // RegisterConfig registers -c alone, with what the command reads of the config.
@@ -33,8 +35,8 @@ func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
 
 // RegisterMechanism registers --mechanism and --epsilon.
 func (f *Flags) RegisterMechanism(flags *pflag.FlagSet) {
-	flags.StringVar(&f.mechanism, "mechanism", "",
-		"`NAME`: lattice (default), codebook, pim, knorm, laplace or laplace-tight")
+	flags.StringVar(&f.mechanism, "mechanism", law.Codebook,
+		"`NAME`: codebook, lattice, pim, knorm, laplace or laplace-tight")
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"what one release may reveal, a natural logarithm; releases add up")
 }
@@ -46,7 +48,7 @@ func (f *Flags) RegisterInterval(flags *pflag.FlagSet) {
 }
 
 // File returns the config that is named, or an empty one, with the flags in the place of its
-// settings.
+// settings. Without a config the mechanism is that of --mechanism, which has a default.
 func (f *Flags) File(flags *pflag.FlagSet) (c File, err error) {
 	if f.Path != "" {
 		if c, err = Read(f.Path); err != nil {
@@ -59,7 +61,13 @@ func (f *Flags) File(flags *pflag.FlagSet) (c File, err error) {
 	if flags.Changed("delta") {
 		c.Release.Delta = &f.delta
 	}
-	if flags.Changed("mechanism") {
+	switch {
+	case flags.Changed("mechanism"):
+		c.Release.Mechanism = f.mechanism
+		if f.mechanism == law.Codebook && !flags.Changed("delta") {
+			c.Release.Delta = nil // the config's, for a mechanism that has a location set
+		}
+	case f.Path == "":
 		c.Release.Mechanism = f.mechanism
 	}
 	if flags.Changed("interval") {

@@ -14,11 +14,11 @@ import (
 
 // Release is the section "release": when and how to release, with units in text.
 type Release struct {
-	Mechanism string   `yaml:"mechanism"`
+	Mechanism string   `yaml:"mechanism"` // empty: not set, which is an error
 	Inference string   `yaml:"inference"`
 	Unproved  bool     `yaml:"unproved"` // takes what has no proof
 	Epsilon   *float64 `yaml:"epsilon"`  // nil: not set, which is an error: ε has no default
-	Delta     *float64 `yaml:"delta"`    // nil: as with ε
+	Delta     *float64 `yaml:"delta"`    // nil: as with ε, but for codebook
 
 	MinRadius      string        `yaml:"min_radius"` // a length
 	Interval       time.Duration `yaml:"interval"`
@@ -40,12 +40,12 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	if c.Epsilon != nil {
 		o.Epsilon = *c.Epsilon
 	}
-	// ε decides what a release reveals: it has no default, and neither has δ.
-	if c.Epsilon == nil || c.Delta == nil {
-		return o, errors.New("set epsilon and delta; neither has a default. " +
-			`"geodither model inspect --epsilon E --delta D MODEL" says what error to expect`)
+	if c.Delta != nil {
+		o.Delta = *c.Delta
 	}
-	o.Delta = *c.Delta
+	if err := c.complete(); err != nil {
+		return o, err
+	}
 	var errs [5]error
 	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
@@ -53,6 +53,29 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, model.Step)
 	errs[4] = c.Budget.agree()
 	return o, errors.Join(errs[:]...)
+}
+
+// complete refuses a section that leaves open what has no default, or sets what has no effect. ε
+// decides what a release reveals, δ how large the noise is, and the mechanism what ε means for
+// places that are near each other. A default mechanism would also change what a service releases
+// when an upgrade brings another one. That ε is missing under codebook, the options' own Validate
+// says.
+func (c Release) complete() error {
+	switch {
+	case c.Mechanism == "":
+		return errors.New("set mechanism, which has no default. codebook hides which " +
+			"neighbourhood somebody is in, with the least error; lattice hides which door too, " +
+			"because it tells near places apart less than far ones. What ran without the key " +
+			"ran with lattice")
+	case c.Mechanism == law.Codebook && c.Delta != nil:
+		return fmt.Errorf("delta is the mass outside the location set, and mechanism %s has no "+
+			"such set: leave delta out, or choose mechanism %s", law.Codebook, law.Lattice)
+	case c.Mechanism != law.Codebook && (c.Epsilon == nil || c.Delta == nil):
+		return fmt.Errorf("set epsilon and delta for mechanism %s; neither has a default. "+
+			`"geodither model inspect --mechanism %[1]s --epsilon E --delta D MODEL" says what `+
+			"error to expect", c.Mechanism)
+	}
+	return nil
 }
 
 // unproved names what the section chooses that a service takes only with "unproved: true", as key

@@ -137,11 +137,11 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.Restored },
 	},
 	{
-		"location_set_cells", "sum of |ΔX| over the releases", silent,
+		"location_set_cells", "sum of |ΔX| over the releases; under codebook of the prior's cells", silent,
 		func(t *Tally) *int64 { return &t.SetCells },
 	},
 	{
-		"drifts", "releases whose true cell lay outside ΔX", silent,
+		"drifts", "releases whose true cell lay outside ΔX; 0 under codebook", silent,
 		func(t *Tally) *int64 { return &t.Drifts },
 	},
 }

@@ -19,8 +19,7 @@ import (
 )
 
 // Settings determine the bytes of records, dead letters and states, given the raw topic:
-// all that Fingerprint covers, and nothing else. Required: Model, Key, Release.Epsilon and
-// Release.Delta.
+// all that Fingerprint covers, and nothing else. Required: Model, Key and Release.Epsilon.
 type Settings struct {
 	// Model is the first version of the mobility model. Later versions are no settings:
 	// each counts from an offset on, which the changelog has (task.Amender).

@@ -61,7 +61,7 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 %s
 key_file: noise.key
 state_dir: %s
-release: {epsilon: %v, delta: %v, budget: none}
+release: {mechanism: lattice, epsilon: %v, delta: %v, budget: none}
 transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
 `,
