@@ -70,10 +70,10 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 	if c.Release.Epsilon == nil {
 		c.Release.Epsilon = new(4.)
 	}
-	if c.Release.Delta == nil {
+	c.Release.Mechanism = cmp.Or(c.Release.Mechanism, law.Codebook)
+	if c.Release.Delta == nil && c.Release.Mechanism != law.Codebook {
 		c.Release.Delta = new(.01)
 	}
-	c.Release.Mechanism = cmp.Or(c.Release.Mechanism, law.Lattice)
 	release := func(model *mobility.Model) (mechanism.Options, error) {
 		o, err := c.Release.Options(model)
 		return o, f.settings.Error(errors.Join(err, o.Validate()))

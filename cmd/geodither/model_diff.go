@@ -31,8 +31,9 @@ func newModelDiff(std cli.Streams) *cobra.Command {
 		Long: `Say how far model B is from model A: by how much their initial distributions and their rows
 differ (total variation, 0 to 1, rows weighted by how popular their cells are), in which
 cells most, and what that does: tracks that are simulated from A are released under A and
-under B, and drift, location sets and errors are compared. If B drifts far more than A, it
-does not know how A's vehicles move.
+under B by the mechanism lattice, and drift, location sets and errors are compared. If B drifts
+far more than A, it does not know how A's vehicles move. That counts for codebook too, which has
+no location set to drift from, but the same filter.
 
 The exit code is diff's: 0 if they are the same model (the same id, whatever their files and
 provenance), 1 if they differ, 2 if one cannot be read.`,

@@ -38,7 +38,7 @@ present version, where an earlier geodither wrote them),
 and cost no ε. If anything differs (a setting, raw records that retention has removed, fixes that
 the service has not released yet), this would be a second release of the same fixes. The command
 then refuses, says why and what it would cost, and goes on only with --spend-again. The records
-say so too: their mechanism is "lattice (second release)".
+say so too: their mechanism is "codebook (second release)".
 
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the

@@ -29,7 +29,8 @@ states from the changelog and goes on at the committed offset.
 Keys of the config; deploy/geodither.yml is a complete one that explains each of them:
 ` + config.Keys() + `
 Required: brokers, group, topics.raw, topics.sanitized, model or models, key_file (or the
-key in GEODITHER_KEY), state_dir, release.epsilon, release.delta and release.budget.`,
+key in GEODITHER_KEY), state_dir, release.mechanism,
+release.epsilon and release.budget, and release.delta but for the mechanism codebook.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: cli.NoArgs,

@@ -32,7 +32,7 @@ type sanitizeFlags struct {
 func newSanitize(std cli.Streams) *cobra.Command {
 	var f sanitizeFlags
 	cmd := &cobra.Command{
-		Use:   "sanitize {-c FILE | --model FILE --epsilon E --delta D} PATH...",
+		Use:   "sanitize {-c FILE | --model FILE --epsilon E} PATH...",
 		Short: "Sanitize trace files, without Kafka",
 		Long: `Sanitize trace files by the same code as the service. Each fix gives a sanitized record, in
 the order of the input, unless a setting of the release leaves it out. Fixes that the
@@ -46,18 +46,24 @@ its topics are not read. With a schedule of models each fix uses the newest mode
 starts at or before the beginning of the fix's step. With personal models a user who has one
 is released under it, and model_id says so.
 
+Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
+is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
+lattice --delta D tells near places apart less than far ones, with a larger error.
+
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
 makes a run repeatable and stays as secret as the traces. A seed makes it repeatable too and
 protects nothing: whoever guesses it takes the noise off every record. It is for experiments
-on places that are no secret. The mechanism of its records is "lattice (seeded, not private)".
+on places that are no secret. The mechanism of its records is
+"codebook (seeded, not private)".
 
 At the end the errors of the run go to the standard error stream, with what it cost in ε and
 what that means in metres. They are aggregates, but they come from the truth: keep them on
 the trusted side. --report writes them to a file that only its owner may read.`,
-		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --delta 0.01 --out sanitized.csv
+		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |
-    geodither sanitize --model model.avro --in - --epsilon 4 --delta 0.3 --out sanitized.ndjson`,
+    geodither sanitize --model model.avro --in - --mechanism lattice --epsilon 4 --delta 0.3 \
+    --out sanitized.ndjson`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args, std)

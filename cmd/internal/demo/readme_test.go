@@ -60,7 +60,7 @@ func TestReadmeFrame(t *testing.T) {
 	o := Options{
 		Once: true, JSON: true, Seed: 1, Logger: slog.New(slog.DiscardHandler),
 		Release: func(*mobility.Model) (mechanism.Options, error) {
-			return mechanism.Options{Epsilon: 4, Delta: .01}, nil
+			return mechanism.Options{Mechanism: law.Codebook, Epsilon: 4}, nil
 		},
 	}
 	var out bytes.Buffer
@@ -77,7 +77,7 @@ func TestReadmeFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	blind, err := engine.NewBlind(model, mechanism.Options{
-		Epsilon: report.Epsilon, Delta: report.Delta,
+		Mechanism: report.Mechanism, Epsilon: report.Epsilon,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +87,8 @@ func TestReadmeFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	value, err := board.codec.AppendSanitized(nil, schemas.Sanitized{
-		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1, Delta: .01,
-		Mechanism: law.Lattice, ModelID: strings.Repeat("0", 16), Release: 1,
+		UserID: fixes[0].UserID, Timestamp: fixes[0].Timestamp, Epsilon: 1,
+		Mechanism: law.Codebook, ModelID: strings.Repeat("0", 16), Release: 1,
 		ReleaseLatitude: schemas.Some(53.4), ReleaseLongitude: schemas.Some(-2.9),
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func TestReadmeFrame(t *testing.T) {
 }
 
 var frameFigures = regexp.MustCompile(
-	`set \|ΔX\| ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
+	`may be in ([0-9.]+) of|release    estimate    blind\n +([0-9]+) m +([0-9]+) m +([0-9]+) m`)
 
 // unlike lists the figures of a frame that are more than a quarter away from a report's.
 func unlike(frame string, r Report) (problems []string) {
@@ -126,7 +126,7 @@ func unlike(frame string, r Report) (problems []string) {
 		text string
 		want float64
 	}{
-		"|ΔX|": {found[0][1], r.LocationSetMean}, "release": {found[1][2], r.RMSEReleaseM},
+		"cells": {found[0][1], r.LocationSetMean}, "release": {found[1][2], r.RMSEReleaseM},
 		"estimate": {found[1][3], r.RMSEEstimateM}, "blind": {found[1][4], r.RMSEBlindM},
 	} {
 		if x, err := strconv.ParseFloat(c.text, 64); err != nil || math.Abs(x-c.want) > c.want/4 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -312,13 +314,24 @@ func (d *demo) introduce(addr string) {
 	fmt.Fprintf(d.out,
 		`geodither demo (its noise comes from a seed and is not private: records are marked so)
   model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
-  release   %s, ε = %g for each release, δ = %g
+  release   %s
   budget    %s
   broker    %s (embedded); in another terminal:
             geodither consume --brokers %s --topic %s --follow
 
-`, d.model.ID(), g.Width(), g.Height(), fleet.SampleCellM, d.model.Step, d.release.Mechanism,
-		d.release.Epsilon, d.release.Delta, d.budget(), addr, addr, topicNames.Sanitized)
+`, d.model.ID(), g.Width(), g.Height(), fleet.SampleCellM, d.model.Step, d.law(),
+		d.budget(), addr, addr, topicNames.Sanitized)
+}
+
+// law says by what releases are made.
+func (d *demo) law() string {
+	o := &d.release
+	text := fmt.Sprintf("%s, ε = %g for each release", o.Mechanism, o.Epsilon)
+	if o.Mechanism == law.Codebook {
+		return text + fmt.Sprintf(": it changes the odds of two places by a factor of\n"+
+			"            e^ε = %.0f at most", math.Exp(o.Epsilon))
+	}
+	return text + fmt.Sprintf(", δ = %g", o.Delta)
 }
 
 // budget says what limits the Σε of a vehicle.
@@ -353,14 +366,13 @@ func (d *demo) print(r Report, out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s. Three of "+
 		"the records are broken on purpose.\n"+
-		"%d users, %d releases, %d repeats, %d predictions, %d late; "+
-		"|ΔX| %.1f cells on average, %s.\n"+
+		"%d users, %d releases, %d repeats, %d predictions, %d late; %s.\n"+
 		"Σε per user: %.0f on average. "+
 		"Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.\n"+
 		"%s\n",
 		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
 		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
-		r.LocationSetMean, r.outside(" in"), r.EpsilonSpent/float64(max(r.Users, 1)),
+		r.cellsWords(), r.EpsilonSpent/float64(max(r.Users, 1)),
 		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
 	return err
 }

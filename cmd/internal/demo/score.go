@@ -280,10 +280,23 @@ func (d *digest) add(r consumer.Record) {
 	d.hash.Write(d.buf)
 }
 
-// outside says how often the true cell was outside the location set, which a codebook does not use.
-func (r Report) outside(joint string) string {
+// cellsLine says between how many cells a release decides: those of the prior under a codebook, or
+// those of the location set, which may lack the true one.
+func (r Report) cellsLine() string {
 	if r.Mechanism == law.Codebook {
-		return "without influence on releases"
+		return fmt.Sprintf("  before it   the vehicle may be in %.1f of %d cells",
+			r.LocationSetMean, r.cells)
 	}
-	return fmt.Sprintf("true cell outside it%s %.1f %%", joint, 100*r.DriftRatio)
+	return fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
+		r.LocationSetMean, r.cells, 100*r.DriftRatio)
+}
+
+// cellsWords is cellsLine for a report.
+func (r Report) cellsWords() string {
+	if r.Mechanism == law.Codebook {
+		return fmt.Sprintf("before a release %.1f cells are possible on average",
+			r.LocationSetMean)
+	}
+	return fmt.Sprintf("|ΔX| %.1f cells on average, true cell outside it in %.1f %%",
+		r.LocationSetMean, 100*r.DriftRatio)
 }

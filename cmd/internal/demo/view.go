@@ -56,7 +56,7 @@ func (v *view) show(s status) {
 	if !v.live {
 		r := s.report
 		fmt.Fprintf(v.out, "%s  in %d  out %d  dead %d  releases %d  repeats %d  predicted %d  "+
-			"|ΔX| %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
+			"cells %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
 			s.fleetTime.Format("15:04"), r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Releases,
 			r.Repeats, r.Predictions, r.LocationSetMean, r.RMSEReleaseM, r.RMSEEstimateM,
 			r.RMSEBlindM, s.perSecond)
@@ -95,8 +95,7 @@ func (v *view) frame(s status) []string {
 			r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
 		fmt.Sprintf("  of these    releases %-6d repeats %-6d predicted %-5d late %-4d users %d",
 			r.Releases, r.Repeats, r.Predictions, r.Late, r.Users),
-		fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; %s",
-			r.LocationSetMean, r.cells, r.outside(":")),
+		r.cellsLine(),
 		"",
 		"  distance to the truth (rms)        release    estimate    blind",
 		fmt.Sprintf("                                  %8s  %10s %8s",

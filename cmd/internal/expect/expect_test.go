@@ -218,7 +218,7 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	x := expected(t, o, Options{Tracks: 10, Steps: 20, Seed: 7})
 	text := x.Summary().String()
 	for _, words := range []string{
-		"expected error with codebook", "without influence on releases",
+		"expected error with codebook", "cells are possible on average",
 		"different code points", "vote alike",
 	} {
 		if !strings.Contains(text, words) {

@@ -146,10 +146,10 @@ func (m MetricSummary) neighbours() string {
 }
 
 // SetLine says how large the location sets are and how often the true cell is outside. Under the
-// codebook mechanism there is no cell that another one stands for, and the set has no influence.
+// codebook mechanism there is no cell that another one stands for, and the set is the prior's cells.
 func SetLine(mechanism string, mean, drift float64) string {
 	if mechanism == law.Codebook {
-		return fmt.Sprintf("|ΔX| %.1f cells on average, without influence on releases", mean)
+		return fmt.Sprintf("before a release %.1f cells are possible on average", mean)
 	}
 	return fmt.Sprintf("|ΔX| %.1f cells on average, true cell outside it in %.2f %% of releases",
 		mean, 100*drift)

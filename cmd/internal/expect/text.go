@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -55,9 +56,13 @@ func (x *Expectation) Summary() Summary {
 // String returns a few lines for a person.
 func (s Summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "expected error with %s, ε = %g a release, δ = %g, "+
+	delta := ""
+	if s.Mechanism != law.Codebook {
+		delta = fmt.Sprintf(", δ = %g", s.Delta)
+	}
+	fmt.Fprintf(&b, "expected error with %s, ε = %g a release%s, "+
 		"if people move as the model says and report in each step:\n",
-		s.Mechanism, s.Epsilon, s.Delta)
+		s.Mechanism, s.Epsilon, delta)
 	b.WriteString(ErrorsHead)
 	b.WriteString(s.Release.Line("release") + s.Estimate.Line("estimate") + s.Blind.Line("blind"))
 	fmt.Fprintf(&b,
