@@ -67,7 +67,7 @@ arm64: ## Check that arm64 computes the same: tests of the mathematics, models a
 audit: build ## Attack the default mechanism and the service on the sample's model
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	./bin/geodither train --in cmd/internal/fleet/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
-	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1 --delta 0.01
+	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1
 
 figures: build ## Draw the paper's figures on the shipped buses, or on DATA='geolife=PATH gowalla=PATH', into FIGURES (bin/figures)
 	@./bin/geodither evaluate $(DATA:%=--data %) --also estimate,lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)

@@ -29,7 +29,7 @@ type auditFlags struct {
 func newAudit(std cli.Streams) *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
-		Use:   "audit {-c FILE | --model FILE --epsilon E --delta D} [PATH...]",
+		Use:   "audit {-c FILE | --model FILE --epsilon E} [PATH...]",
 		Short: "Attack the mechanism and the service, and bound the true ε from below",
 		Long: `Attack the mechanism and the service like an observer who knows everything but the key and the
 place.
@@ -53,7 +53,8 @@ compared with the stated law: size, direction, tails, every n-th step, and wheth
 share it.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
-keys of its own. Models of single users are not audited.
+keys of its own. Models of single users are not audited. Without a config and --mechanism the
+mechanism is codebook.
 
 The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
 bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that
@@ -62,7 +63,8 @@ the audit finds or misses.
 The same seed, program, model and traces give the same report. A sound program fails in one of a
 thousand audits of different seeds.`,
 		Example: `  geodither audit -c geodither.yml
-  geodither audit --model model.avro --epsilon 1 --delta 0.01
+  geodither audit --model model.avro --epsilon 1
+  geodither audit --model model.avro --mechanism lattice --epsilon 1 --delta 0.01
   geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 \
     --in traces.csv --json`,
 		Args: cobra.ArbitraryArgs,

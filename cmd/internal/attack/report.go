@@ -10,6 +10,7 @@ import (
 
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Report is what "geodither audit" prints: what the audit of the mechanism has found and where its
@@ -38,8 +39,11 @@ func (r Report) Print(out io.Writer) error {
 		tracks = "simulated traces"
 	}
 	a := r.Attack
-	fmt.Fprintf(out, "verdict      %s: %s at ε = %g, δ = %g on model %s\n",
-		verdict, r.Mechanism, r.Epsilon, r.Delta, r.ModelID)
+	settings := fmt.Sprintf("%s at ε = %g", r.Mechanism, r.Epsilon)
+	if r.Mechanism != law.Codebook {
+		settings += fmt.Sprintf(", δ = %g", r.Delta)
+	}
+	fmt.Fprintf(out, "verdict      %s: %s on model %s\n", verdict, settings, r.ModelID)
 	for _, finding := range r.Findings {
 		fmt.Fprintf(out, "finding      %s\n", finding)
 	}
