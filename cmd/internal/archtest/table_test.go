@@ -309,7 +309,8 @@ var table = map[string]rule{
 	"cmd/internal/attack": {
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/traces",
-			"mechanism/evaluation/audit", "mechanism/mobility", "mechanism/trial",
+			"mechanism/evaluation/audit", "mechanism/law", "mechanism/mobility",
+			"mechanism/trial",
 		},
 	},
 	"cmd/internal/cli": {
@@ -467,9 +468,8 @@ var table = map[string]rule{
 	"cmd/internal/tuning": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather",
-			"cmd/internal/traces", "mechanism", "mechanism/evaluation/tune",
-			"mechanism/grid", "mechanism/law", "mechanism/mobility/train",
-			"mechanism/noise", "schemas",
+			"cmd/internal/traces", "mechanism/evaluation/tune", "mechanism/grid",
+			"mechanism/law", "mechanism/mobility/train", "mechanism/noise", "schemas",
 		},
 	},
 	"cmd/geodither": {
