@@ -146,7 +146,8 @@ func (m MetricSummary) neighbours() string {
 }
 
 // SetLine says how large the location sets are and how often the true cell is outside. Under the
-// codebook mechanism there is no cell that another one stands for, and the set is the prior's cells.
+// codebook mechanism there is no cell that another one stands for, and the set is all cells of the
+// prior.
 func SetLine(mechanism string, mean, drift float64) string {
 	if mechanism == law.Codebook {
 		return fmt.Sprintf("before a release %.1f cells are possible on average", mean)

@@ -144,8 +144,8 @@ func (o Options) deltas(s Setting) []float64 {
 }
 
 // usualDeltas returns the δ that tells near places apart least, and the one whose error was about
-// the least of six on the traces of RESULTS.md: the smaller ε is, the larger the noise, and the more
-// a smaller set is worth.
+// the least of six on the traces of RESULTS.md: the smaller ε is, the larger the noise, and the
+// more a smaller set is worth.
 func usualDeltas(epsilon float64) []float64 {
 	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
 	if epsilon <= 2 {

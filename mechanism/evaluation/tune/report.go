@@ -172,8 +172,8 @@ func (r *Result) intervals() (all []time.Duration) {
 	return slices.Compact(all)
 }
 
-// envelope returns the outcomes with a mechanism and an interval that nothing of less x beats, those
-// of the large sample as far as there are some.
+// envelope returns the outcomes with a mechanism and an interval that nothing of less x beats,
+// those of the large sample as far as there are some.
 func (r *Result) envelope(
 	mechanism string, interval time.Duration, x func(*Outcome) float64,
 ) (best []Outcome) {
