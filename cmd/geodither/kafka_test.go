@@ -211,7 +211,7 @@ func TestConsumeFollow(t *testing.T) {
 		follow("--format", "geojson"), follow("--from-end")
 	for _, b := range []*background{lines, table, features} {
 		eventually(t, "every record", func() bool {
-			return strings.Count(b.out.String(), "lattice") >= n
+			return strings.Count(b.out.String(), "codebook") >= n
 		})
 		if code := b.stop(t); code != cli.ExitDone || b.log.String() != "" {
 			t.Errorf("exit %d: %s", code, b.log)
