@@ -81,7 +81,7 @@ The config limits it to that.`,
 	o.Seed = 1 // fixed, so that the same traces give the same figures
 	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")
 	for name, text := range map[string]string{
-		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "", "mechanism": "",
+		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "",
 	} {
 		flags.Lookup(name).DefValue = text // in the form that one writes
 	}
