@@ -131,7 +131,7 @@ func TestReplaySecondRelease(t *testing.T) {
 		"--format", "json").out
 	for _, record := range decoded(t, consumed) {
 		users[record.UserID] = true
-		if record.Mechanism != "lattice (second release)" {
+		if record.Mechanism != "codebook (second release)" {
 			t.Fatalf("a record says that its mechanism is %q", record.Mechanism)
 		}
 	}
