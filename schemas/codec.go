@@ -142,6 +142,7 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 		ReleaseLatitude:  row[releaseColumn].nullable(),
 		ReleaseLongitude: row[releaseColumn+1].nullable(),
 	}
+	s.NearShare = row[shareColumn].nullable()
 	for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
 		*factor = row[firstFactor+i].number
 		if row[firstFactor+i].present && *factor < 1 {
@@ -246,13 +247,14 @@ func (c *Codec) sanitizedRow(s Sanitized) ([]value, error) {
 		{number: s.Factor200M},
 		{number: s.Factor1KM},
 		{number: s.FactorSet},
+		s.NearShare.value(),
 	} {
 		row[i] = x
 		if c.sanitized.columns[i].kind != kindNullOrDouble {
 			row[i].present = true
 		}
 	}
-	for i := firstFactor; i < len(row); i++ {
+	for i := firstFactor; i < shareColumn; i++ {
 		row[i].present = row[i].number != 0
 		if row[i].present && row[i].number < 1 {
 			return nil, fmt.Errorf("encode sanitized record: %s is below 1",

@@ -38,6 +38,7 @@ const (
 func TestEarlierVersions(t *testing.T) {
 	second := exampleSanitized()
 	second.SigmaMajorM, second.SigmaMinorM, second.AzimuthDeg = Nullable{}, Nullable{}, Nullable{}
+	second.NearShare = Nullable{}
 	first := second
 	first.Factor200M, first.Factor1KM, first.FactorSet = 0, 0, 0
 	repeated, predicted := first, first
@@ -153,6 +154,8 @@ func TestHalves(t *testing.T) {
 		"negative":         func(s *Sanitized) { s.SigmaMinorM = Some(-1) },
 		"azimuth of 180":   func(s *Sanitized) { s.AzimuthDeg = Some(180) },
 		"negative azimuth": func(s *Sanitized) { s.AzimuthDeg = Some(-1) },
+		"a share above 1":  func(s *Sanitized) { s.NearShare = Some(1.01) },
+		"a share below 0":  func(s *Sanitized) { s.NearShare = Some(-.01) },
 		"no latitude":      func(s *Sanitized) { s.ReleaseLatitude = Nullable{} },
 		"no longitude":     func(s *Sanitized) { s.ReleaseLongitude = Nullable{} },
 	} {
@@ -177,5 +180,6 @@ func rowOf(c *Codec, s Sanitized) []value {
 	row[ellipseColumn], row[ellipseColumn+1] = s.SigmaMajorM.value(), s.SigmaMinorM.value()
 	row[ellipseColumn+2] = s.AzimuthDeg.value()
 	row[releaseColumn], row[releaseColumn+1] = s.ReleaseLatitude.value(), s.ReleaseLongitude.value()
+	row[shareColumn] = s.NearShare.value()
 	return row
 }

@@ -29,7 +29,7 @@ func exampleSanitized() Sanitized {
 		RadiusM: 1250.5, SigmaMajorM: Some(600.25), SigmaMinorM: Some(110.75), AzimuthDeg: Some(37.5),
 		Kind: KindReleased, Epsilon: 1, Delta: 0.01, Mechanism: "pim", ModelID: "0123456789abcdef",
 		Step: 28333333, Release: 17, ReleaseLatitude: Some(53.51), ReleaseLongitude: Some(-2.7),
-		Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828,
+		Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828, NearShare: Some(.4),
 	}
 }
 
@@ -108,6 +108,9 @@ func randomSanitized(rng *rand.Rand) Sanitized {
 		Mechanism: randomText(rng, 12), ModelID: randomText(rng, 16),
 		Step: randomInteger(rng), Release: randomInteger(rng),
 		Factor200M: randomFactor(rng), Factor1KM: randomFactor(rng), FactorSet: randomFactor(rng),
+	}
+	if rng.IntN(3) > 0 {
+		r.NearShare = Some(rng.Float64())
 	}
 	if rng.IntN(3) > 0 {
 		one, other := math.Abs(randomNumber(rng)), math.Abs(randomNumber(rng))

@@ -16,7 +16,8 @@ const (
 	kindColumn    = 8
 	epsilonColumn = 9
 	releaseColumn = 15 // the first of two
-	firstFactor   = 17 // all columns from it on are factors
+	firstFactor   = 17 // of three
+	shareColumn   = 20
 )
 
 // estimateLatitude is a field that versions 1 and 2 have and no later version may have: it tells

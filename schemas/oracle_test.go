@@ -43,7 +43,7 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"release": s.Release, "release_latitude": union(s.ReleaseLatitude),
 				"release_longitude": union(s.ReleaseLongitude),
 				"factor_200m":       nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
-				"factor_set": nullable(s.FactorSet),
+				"factor_set": nullable(s.FactorSet), "near_share": union(s.NearShare),
 			}
 		}},
 		{"dead_letter", deadLetterSchema, func() ([]byte, map[string]any) {

@@ -155,6 +155,10 @@ type Sanitized struct {
 	Factor200M       float64  `json:"factor_200m,omitempty"`
 	Factor1KM        float64  `json:"factor_1km,omitempty"`
 	FactorSet        float64  `json:"factor_set,omitempty"` // any two positions of the location set
+	// NearShare is which share of Epsilon the release spends between two neighbouring cells of the
+	// map, on average over pairs of cells, 0 to 1: under the codebook mechanism the share of the
+	// pairs that it tells apart. It is there where the factors are.
+	NearShare Nullable `json:"near_share,omitzero"`
 }
 
 // Nullable is a number that a record may lack. The zero Nullable is none.
@@ -190,11 +194,14 @@ func (s *Sanitized) check() (Reason, bool) {
 	for _, x := range [...]float64{
 		s.Latitude, s.Longitude, s.RadiusM, s.SigmaMajorM.Number, s.SigmaMinorM.Number,
 		s.AzimuthDeg.Number, s.Epsilon, s.Delta, s.ReleaseLatitude.Number,
-		s.ReleaseLongitude.Number, s.Factor200M, s.Factor1KM, s.FactorSet,
+		s.ReleaseLongitude.Number, s.Factor200M, s.Factor1KM, s.FactorSet, s.NearShare.Number,
 	} {
 		if !finite(x) {
 			return ReasonNotFinite, false
 		}
+	}
+	if share := s.NearShare.Number; share < 0 || share > 1 {
+		return ReasonMalformed, false
 	}
 	if !s.ellipseFits() || s.ReleaseLatitude.Known != s.ReleaseLongitude.Known {
 		return ReasonMalformed, false

@@ -186,7 +186,7 @@ func TestSanitizeFormats(t *testing.T) {
 
 const sanitizedHeader = "user_id,timestamp,latitude,longitude,radius_m," +
 	"sigma_major_m,sigma_minor_m,azimuth_deg,kind,epsilon,delta,mechanism,model_id,step,release," +
-	"release_latitude,release_longitude,factor_200m,factor_1km,factor_set"
+	"release_latitude,release_longitude,factor_200m,factor_1km,factor_set,near_share"
 
 func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 	t.Helper()
@@ -219,7 +219,11 @@ func requireCSV(t *testing.T, text string, want []schemas.Sanitized) {
 				cells[len(cells)-1] = ""
 			}
 		}
-		if !slices.Equal(rows[i+1], cells) {
+		share := ""
+		if r.NearShare.Known {
+			share = fmt.Sprint(r.NearShare.Number)
+		}
+		if cells = append(cells, share); !slices.Equal(rows[i+1], cells) {
 			t.Fatalf("row %d is %v, want %v", i+1, rows[i+1], cells)
 		}
 	}

@@ -62,6 +62,7 @@ func (o *observer) decide(f Fix, before []byte) (mechanism.Outcome, error) {
 	}
 	return o.sanitizer.Step(&o.state, mechanism.Input{
 		User: f.User, Step: o.settings.Model.StepAt(f.Timestamp), Release: true,
+		Near: o.settings.Publish.Metric,
 	})
 }
 
@@ -135,7 +136,8 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 		latitude, longitude := g.ToDegrees(out.Release)
 		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Some(latitude), schemas.Some(longitude)
 	}
-	if o.settings.Publish.Metric {
+	if o.settings.Publish.Metric && out.Kind == mechanism.Released {
+		r.NearShare = schemas.Some(out.Metric.NearShare)
 		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM,
 			out.Metric.Across
 	}

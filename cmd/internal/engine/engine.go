@@ -149,7 +149,7 @@ func (e *Engine) sanitize(
 	if outcome.Kind != mechanism.Predicted {
 		e.publisher.release(&record, g, outcome.Release)
 	}
-	record.Factor200M, record.Factor1KM, record.FactorSet = e.publisher.factors(outcome.Metric)
+	e.publisher.view(&record, &outcome)
 	return record, outcome, migration, nil
 }
 

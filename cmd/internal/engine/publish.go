@@ -10,7 +10,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -40,7 +39,7 @@ type Publish struct {
 	// sanitized record and is its Kafka key; the partition stays the raw record's.
 	// States in the changelog keep the user id.
 	User string
-	// Metric adds the metric view to new releases: schemas.Sanitized's factors.
+	// Metric adds the metric view to new releases: schemas.Sanitized's factors and NearShare.
 	Metric bool
 	// OmitRelease leaves the release out of records and publishes the estimate alone. Whoever
 	// computes from releases, as "aggregate" does, cannot use such records. By default releases
@@ -192,10 +191,12 @@ func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Poin
 	record.ReleaseLongitude = schemas.Some(longitude)
 }
 
-// factors is the metric view of a release, as far as it is to be published.
-func (p *publisher) factors(m law.Metric) (near, far, across float64) {
-	if !p.options.Metric {
-		return 0, 0, 0
+// view fills in the metric view of a new release, if it is to be published.
+func (p *publisher) view(record *schemas.Sanitized, out *mechanism.Outcome) {
+	if !p.options.Metric || out.Kind != mechanism.Released {
+		return
 	}
-	return m.Within200M, m.Within1KM, m.Across
+	m := out.Metric
+	record.Factor200M, record.Factor1KM, record.FactorSet = m.Within200M, m.Within1KM, m.Across
+	record.NearShare = schemas.Some(m.NearShare)
 }

@@ -190,7 +190,11 @@ func TestMetricView(t *testing.T) {
 			across <= math.Exp(o.Release.Epsilon)*(1+1e-12)) {
 			t.Errorf("factors %v, %v, %v", near, far, across)
 		}
-		s.Factor200M, s.Factor1KM, s.FactorSet = 0, 0, 0
+		share := s.NearShare
+		if share.Known != (i < 2) || share.Known && !(0 < share.Number && share.Number < 1) {
+			t.Errorf("record %d has the share %+v between neighbours", i, share)
+		}
+		s.Factor200M, s.Factor1KM, s.FactorSet, s.NearShare = 0, 0, 0, schemas.Nullable{}
 		if s != plain[i].Sanitized(t, schemas.Avro) {
 			t.Error("the view changes something else")
 		}

@@ -93,6 +93,7 @@ func TestFormatsAgree(t *testing.T) {
 	record := some(1)[0]
 	record.Timestamp += 250
 	record.Factor200M, record.Factor1KM, record.FactorSet = 1.5, 2, 3
+	record.NearShare = schemas.Some(.25)
 	written := map[string]string{}
 	for _, format := range []string{"csv", "json", "geojson"} {
 		var out strings.Builder

@@ -103,7 +103,7 @@ var header = []string{
 	"user_id", "timestamp", "latitude", "longitude", "radius_m",
 	"sigma_major_m", "sigma_minor_m", "azimuth_deg", "kind", "epsilon", "delta", "mechanism",
 	"model_id", "step", "release", "release_latitude", "release_longitude",
-	"factor_200m", "factor_1km", "factor_set",
+	"factor_200m", "factor_1km", "factor_set", "near_share",
 }
 
 // Write implements [Writer].
@@ -115,6 +115,7 @@ func (w csvWriter) Write(r schemas.Sanitized) error {
 		strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
 		known(r.ReleaseLatitude, Degrees), known(r.ReleaseLongitude, Degrees),
 		factor(r.Factor200M), factor(r.Factor1KM), factor(r.FactorSet),
+		known(r.NearShare, Number),
 	})
 }
 
