@@ -117,10 +117,10 @@ func otherWeight(epsilon float64) uint64 {
 	return t.Quo(t, sum).Uint64()
 }
 
-// finePatches returns how many patches code points are first placed by: 32 + 4·e^{ε/2}. The best
+// finePatches returns how many patches code points are first placed by: 32 + 6·e^{ε/2}. The best
 // codebooks have about e^{ε/2} points, and the work goes with the square of the patches.
 func finePatches(rest float64) int {
-	return int(min(32+float64(4*math.Sqrt(1+1/rest)), maxPatches))
+	return int(min(32+float64(6*math.Sqrt(1+1/rest)), maxPatches))
 }
 
 // Prepare places the code points for a prior: cells ascending, each with its mass above 0. The
@@ -134,7 +134,7 @@ func finePatches(rest float64) int {
 // more to the best places for these votes, and to the lattice again. Points that coincide there are
 // one. A prior of one cell has one code point, and its release tells nothing.
 //
-// Cost: linear in the prior's cells, about quadratic in the patches, which are 38 at ε = 1, 61 at 4
+// Cost: linear in the prior's cells, about quadratic in the patches, which are 41 at ε = 1, 76 at 4
 // and 4/3·maxPatches or so at most, and up to searchWork distances. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {

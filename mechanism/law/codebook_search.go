@@ -17,7 +17,7 @@ const (
 	searchTurns = 4
 	// searchWork is how many distances between patches and code points the search may compute, up
 	// to those of its last change: dozens of changes at ε = 4, a few at 8.
-	searchWork = 30_000
+	searchWork = 20_000
 	// searchGain is the least gain of a change, in shares of the gain.
 	searchGain = 3e-4
 )
@@ -28,16 +28,32 @@ type inertia struct{ xx, xy, yy float64 }
 // division is a way to divide a region. It returns false if it finds none.
 type division func(s *searcher, a *patches, rest float64) bool
 
-// improve tries changes of the codebook s.now until a round of them gains nothing.
+// What a change joins, where it is not the number of a region, to be joined with the one that costs
+// least.
+const (
+	joinNone     = -1
+	joinCheapest = -2 // of all pairs
+)
+
+// improve tries changes of the codebook s.now until none of them gains, or the work is done. The
+// likely ones come first.
 func (s *searcher) improve(a *patches, rest float64) {
+	divisions := [...]division{(*searcher).single, (*searcher).halve}
 	s.work = 0
 	for s.work < searchWork {
 		before := s.now.gain(rest)
-		for _, divide := range [...]division{(*searcher).single, (*searcher).halve} {
-			s.attempt(a, rest, true, divide)
-			s.attempt(a, rest, false, divide)
+		for _, divide := range divisions {
+			s.attempt(a, rest, joinCheapest, divide)
+			s.attempt(a, rest, joinNone, divide)
 		}
-		s.attempt(a, rest, true, nil)
+		s.attempt(a, rest, joinCheapest, nil)
+		if s.now.gain(rest) <= before && len(s.now.regions) > 2 { // two are one pair
+			for join := 0; join < len(s.now.regions); join++ {
+				for _, divide := range divisions {
+					s.attempt(a, rest, join, divide)
+				}
+			}
+		}
 		if s.now.gain(rest) <= before {
 			return
 		}
@@ -45,15 +61,15 @@ func (s *searcher) improve(a *patches, rest float64) {
 }
 
 // attempt joins two regions if asked to, divides one if it is told how, and keeps what is better.
-func (s *searcher) attempt(a *patches, rest float64, join bool, divide division) {
+func (s *searcher) attempt(a *patches, rest float64, join int, divide division) {
 	d := &s.next
 	d.copyFrom(&s.now)
-	if join && len(d.regions) == 1 || s.work >= searchWork {
+	if join != joinNone && len(d.regions) == 1 || s.work >= searchWork {
 		return
 	}
 	s.work += (searchTurns + 1) * len(a.p) * len(d.regions)
-	if join {
-		s.join(rest)
+	if join != joinNone {
+		s.join(rest, join)
 	}
 	if divide != nil {
 		d.vote(a)
@@ -68,12 +84,15 @@ func (s *searcher) attempt(a *patches, rest float64, join bool, divide division)
 	}
 }
 
-// join makes one region of the two whose union costs least.
-func (s *searcher) join(rest float64) {
+// join makes one region of the two whose union costs least, of all or of the pairs with one region.
+func (s *searcher) join(rest float64, one int) {
 	d := &s.next
 	first, second, least := 0, 1, math.Inf(1)
 	for i, m := range d.regions {
 		for j, n := range d.regions[:i] {
+			if one != joinCheapest && one != i && one != j {
+				continue
+			}
 			if l := m.worth(rest) + n.worth(rest) - m.plus(n).worth(rest); l < least {
 				first, second, least = j, i, l
 			}
