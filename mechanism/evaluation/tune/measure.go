@@ -113,6 +113,7 @@ type part struct {
 	releases, drifts int64
 	cells            int64 // Σ|ΔX|
 	near, far        []float64
+	beside           float64 // Σ law.Metric.NearShare
 }
 
 // measure returns an outcome for each setting, over all groups and some runs. Its bits do not
@@ -192,7 +193,7 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 	if err != nil {
 		return err
 	}
-	runner := trial.Runner{Sanitizer: sanitizer, Release: release}
+	runner := trial.Runner{Sanitizer: sanitizer, Release: release, Near: true}
 	for _, t := range g.trips {
 		track := trial.Track{User: l.users[t.user].name, Reports: t.reports(model.Grid, s.Step)}
 		err := runner.Run(track, func(r *trial.Result) error {
@@ -232,6 +233,7 @@ func (p *part) release(out mechanism.Outcome) {
 		p.drifts++
 	}
 	p.near, p.far = append(p.near, out.Metric.Within200M), append(p.far, out.Metric.Within1KM)
+	p.beside += out.Metric.NearShare
 }
 
 // streams is the noise of a run.

@@ -79,7 +79,8 @@ func (r *Result) blind() float64 {
 var columns = []string{
 	"mechanism", "ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ",
 	"median error, km", "low", "high", "mean error, km", "blind, km",
-	"factor in 200 m", "worst in 200 m", "factor in 1 km", "worst in 1 km", "drift", "|ΔX|",
+	"share between neighbours", "factor in 200 m", "worst in 200 m",
+	"factor in 1 km", "worst in 1 km", "drift", "|ΔX|",
 	"users", "fixes", "runs", "releases",
 }
 
@@ -91,7 +92,8 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 			o.Mechanism, Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()),
 			Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
 			fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
-			Number(o.Factor200M), Number(o.Worst200M), Number(o.Factor1KM), Number(o.Worst1KM),
+			fixed(o.NearShare), Number(o.Factor200M), Number(o.Worst200M),
+			Number(o.Factor1KM), Number(o.Worst1KM),
 			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
 			strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10), strconv.Itoa(o.Runs),
 			strconv.FormatInt(o.Releases, 10),

@@ -26,6 +26,9 @@ type Outcome struct {
 	Factor200M, Factor1KM float64
 	Worst200M, Worst1KM   float64
 	Drift, SetMean        float64
+	// NearShare is the mean, over releases, of the share of ε that tells two neighbouring cells
+	// apart on average (law.Metric).
+	NearShare float64
 }
 
 // Day200M and Day1KM are the parts of EpsilonDay that tell places 200 m or 1 km apart from each
@@ -35,7 +38,11 @@ func (o *Outcome) Day200M() float64 {
 	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M))
 }
 
-// Day1KM is the same for 1 km.
+// DayBeside is the part of EpsilonDay that tells two neighbouring cells apart on average over such
+// pairs. It compares mechanisms: a codebook tells some pairs apart by all of ε, and others not.
+func (o *Outcome) DayBeside() float64 { return o.NearShare * o.EpsilonDay() }
+
+// Day1KM is the same as Day200M for 1 km.
 func (o *Outcome) Day1KM() float64 {
 	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor1KM))
 }
@@ -47,10 +54,11 @@ func summarize(s Setting, parts []part) Outcome {
 	var weights []int64
 	var users []int32
 	var drifts, cells int64
+	beside := 0.0
 	for i := range parts {
 		p := &parts[i]
 		o.Releases += p.releases
-		drifts, cells = drifts+p.drifts, cells+p.cells
+		drifts, cells, beside = drifts+p.drifts, cells+p.cells, beside+p.beside
 		near, far = append(near, p.near...), append(far, p.far...)
 		km = append(km, p.km...)
 		weights, users = append(weights, p.weights...), append(users, p.users...)
@@ -67,6 +75,7 @@ func summarize(s Setting, parts []part) Outcome {
 	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, weights, users)
 	if o.Releases > 0 {
 		o.Drift, o.SetMean = float64(drifts)/float64(o.Releases), float64(cells)/float64(o.Releases)
+		o.NearShare = beside / float64(o.Releases)
 		o.Factor200M, o.Worst200M = middleAndMost(near)
 		o.Factor1KM, o.Worst1KM = middleAndMost(far)
 	}

@@ -72,8 +72,8 @@ func (r *Result) Words() (lines []string) {
 const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. It " +
 	"divides the map into regions: two places in one region are not told apart, and two places " +
 	"on the two sides of a border are, by the full factor e^ε, however near they are. With " +
-	"lattice near places are told apart less than far ones at any ε: take it if the release must " +
-	"hide which door somebody is at, and accept a larger error."
+	"lattice near places are told apart less than far ones at any ε: take it if no single release " +
+	"may tell which door somebody is at, and accept a larger error."
 
 // nearWords say what a release means for places that are near each other.
 func (o *Outcome) nearWords() (lines []string) {
@@ -81,7 +81,8 @@ func (o *Outcome) nearWords() (lines []string) {
 	if o.Mechanism == law.Codebook {
 		say("A release tells no two places of the map apart by more than e^ε = %s. It may do so "+
 			"by all of that with two neighbouring cells, where the border of two code points' "+
-			"regions runs between them.", Number(math.Exp(o.Epsilon)))
+			"regions runs between them: so it does with %.0f %% of such pairs, weighted by where "+
+			"people are.", Number(math.Exp(o.Epsilon)), 100*o.NearShare)
 		return lines
 	}
 	say("Of ε = %s a day, %s tells likely places 200 m apart from each other, and %s those 1 km "+
@@ -114,9 +115,10 @@ func (r *Result) compared() string {
 			continue
 		}
 		best := &r.Best[i]
-		parts = append(parts, fmt.Sprintf("%s with %s at ε = %s a day, telling places 200 m apart "+
-			"by a factor of up to %s (%s)", mechanism, Length(best.MedianKM),
-			Number(best.EpsilonDay()), Factor(best.Factor200M), best.Words()))
+		parts = append(parts, fmt.Sprintf("%s with %s at ε = %s a day, of which %s tells "+
+			"neighbouring cells apart on average, and places 200 m apart up to a factor of %s in "+
+			"a release (%s)", mechanism, Length(best.MedianKM), Number(best.EpsilonDay()),
+			Number(best.DayBeside()), Factor(best.Factor200M), best.Words()))
 	}
 	return "The best of each mechanism, as first measured: " + strings.Join(parts, "; ") + ". " +
 		nearPlaces
