@@ -1,6 +1,7 @@
 package law
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -422,6 +423,22 @@ func TestCodebookDegenerate(t *testing.T) {
 	line := everywhere[500_000:501_000]
 	tiny := slices.Repeat([]float64{1e-300}, len(everywhere))
 	tiny[123_456] = 1
+	// all but a millionth of the mass in one corner, and masses that are equal but for rounding
+	corner := slices.Repeat([]float64{1e-12}, len(everywhere))
+	near := slices.Repeat([]float64{1}, len(line))
+	for i := range near {
+		near[i] += float64(i%7) * 0x1p-52
+	}
+	var edge []grid.Cell
+	for _, c := range everywhere {
+		column, row := g.Column(c), g.Row(c)
+		if column < 9 && row < 9 {
+			corner[c] = 1. / 81
+		}
+		if column%999 == 0 || row%999 == 0 {
+			edge = append(edge, c)
+		}
+	}
 	for name, c := range map[string]struct {
 		cells    []grid.Cell
 		p        []float64
@@ -437,6 +454,12 @@ func TestCodebookDegenerate(t *testing.T) {
 		"a line":        {line, flat[:1000], codebookEpsilons, 2, maxPoints},
 		"the whole map": {everywhere, flat, []float64{.001, 1, 4, 20}, 2, maxPoints},
 		"no scale":      {line, tiny[:1000], []float64{.001, 1, 20}, 2, maxPoints},
+		"subnormal": {
+			line, slices.Repeat([]float64{5e-324}, len(line)), []float64{.001, 1, 20}, 2, maxPoints,
+		},
+		"one region": {everywhere, corner, []float64{.001, 1, 4, 20}, 2, maxPoints},
+		"the edge":   {edge, flat[:len(edge)], []float64{.001, 1, 4, 8, 20}, 2, maxPoints},
+		"near-equal": {line, near, []float64{.001, 1, 4, 8, 20}, 2, maxPoints},
 	} {
 		for _, epsilon := range c.epsilons {
 			q := newQuantizer(t, g, epsilon)
@@ -447,6 +470,48 @@ func TestCodebookDegenerate(t *testing.T) {
 			if gain := q.Gain(); !(gain >= 0) || math.IsInf(gain, 1) {
 				t.Errorf("%s, ε = %v: gain %g", name, epsilon, gain)
 			}
+			checkWork(t, fmt.Sprintf("%s, ε = %v", name, epsilon), q)
+			checkWeights(t, fmt.Sprintf("%s, ε = %v", name, epsilon), q)
+		}
+	}
+}
+
+// checkWork holds the last Prepare to its bounds, which are counts and not times.
+func checkWork(t *testing.T, name string, q *Quantizer) {
+	t.Helper()
+	most := maxPatches/2 + maxPatches*2/3 + int(math.Sqrt(maxPatches/2)) + 2
+	n := len(q.patches.x)
+	if n > most {
+		t.Errorf("%s: %d patches, at most %d", name, n, most)
+	}
+	if work := q.searcher.work; work > searchWork+(searchTurns+1)*n*maxPoints {
+		t.Errorf("%s: the search computed %d distances", name, work)
+	}
+	if sums := len(q.rows.mass); sums != len(q.rows.cells)+len(q.rows.runs) {
+		t.Errorf("%s: %d sums for %d cells in %d rows", name, sums, len(q.rows.cells),
+			len(q.rows.runs))
+	}
+}
+
+// checkWeights measures the weights of all answers to the first and the last vote: 2⁶⁴ for the vote
+// and T for each other one, and their sum is the number of draws.
+func checkWeights(t *testing.T, name string, q *Quantizer) {
+	t.Helper()
+	m := len(q.points)
+	other := new(big.Int).SetUint64(q.Other())
+	own := new(big.Int).Lsh(big.NewInt(1), 64)
+	want := new(big.Int).Mul(other, big.NewInt(int64(m-1)))
+	want.Add(want, own)
+	for _, vote := range []int{0, m - 1} {
+		sum := new(big.Int)
+		for j, w := range answerWeights(t, q, vote) {
+			if m > 1 && (j == vote && w.Cmp(own) != 0 || j != vote && w.Cmp(other) != 0) {
+				t.Errorf("%s: answer %d to a vote for %d has weight %d", name, j, vote, w)
+			}
+			sum.Add(sum, w)
+		}
+		if sum.Cmp(want) != 0 {
+			t.Errorf("%s: the weights are %d in all, want %d", name, sum, want)
 		}
 	}
 }

@@ -55,11 +55,11 @@
 // # Sources
 //
 // P. Kairouz, S. Oh and P. Viswanath, "Extremal Mechanisms for Local Differential Privacy", Journal
-// of Machine Learning Research 17(17), 2016, theorem 2 and section 3 (staircase mechanisms, the
-// linear program). S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method",
-// SIAM Journal on Optimization 2(4), 1992, doi 10.1137/0802028. J. Gondzio, P. González-Brevis and
-// P. Munari, "New developments in the primal-dual column generation technique", European Journal of
-// Operational Research 224(1), 2013, doi 10.1016/j.ejor.2012.07.024 (prices from the interior).
+// of Machine Learning Research 17(17), 2016 (staircase mechanisms, and the best of them by a linear
+// program). S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM
+// Journal on Optimization 2(4), 1992. J. Gondzio, P. González-Brevis and P. Munari, "New
+// developments in the primal-dual column generation technique", European Journal of Operational
+// Research, 2013 (prices from the interior).
 package bound
 
 import "github.com/geodither/geodither/mechanism/grid"

@@ -195,8 +195,8 @@ func TestCodebookComesNearTheBound(t *testing.T) {
 					noticed++
 				}
 			}
-			t.Logf("%d priors: the gap is %.2f %% on the average and %.2f %% at most; codebooks of "+
-				"other priors are noticed on %d", len(all), 100*sum, 100*worst, noticed)
+			t.Logf("%d priors: %.2f %% above the bound on the average, %.2f %% at most; codebooks "+
+				"of other priors are noticed on %d", len(all), 100*sum, 100*worst, noticed)
 			if len(all) < 20 || noticed < len(all)/5 {
 				t.Errorf("%d priors, and codebooks of other priors are noticed on %d", len(all),
 					noticed)
