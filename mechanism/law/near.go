@@ -32,30 +32,22 @@ func (n *Neighbours) Gather(g *grid.Grid, cells []grid.Cell, p []float64) {
 	}
 	width, last := grid.Cell(g.Width()), grid.Cell(g.Cells()-1)
 	n.Cells, n.Of = n.Cells[:0], n.Of[:0]
-	for direction, step := range [...]grid.Cell{1, -1, width, -width} {
-		for i, c := range cells {
-			switch direction {
-			case 0:
-				if c%width == width-1 {
-					continue
-				}
-			case 1:
-				if c%width == 0 {
-					continue
-				}
-			case 2:
-				if c > last-width {
-					continue
-				}
-			default:
-				if c < width {
-					continue
-				}
-			}
+	n.beside(0, cells, 1, func(c grid.Cell) bool { return c%width < width-1 })
+	n.beside(1, cells, -1, func(c grid.Cell) bool { return c%width > 0 })
+	n.beside(2, cells, width, func(c grid.Cell) bool { return c <= last-width })
+	n.beside(3, cells, -width, func(c grid.Cell) bool { return c >= width })
+}
+
+// beside appends the cells a step away from those that have one there.
+func (n *Neighbours) beside(
+	direction int, cells []grid.Cell, step grid.Cell, has func(grid.Cell) bool,
+) {
+	for i, c := range cells {
+		if has(c) {
 			n.Cells, n.Of = append(n.Cells, c+step), append(n.Of, int32(i))
 		}
-		n.ends[direction] = len(n.Cells)
 	}
+	n.ends[direction] = len(n.Cells)
 }
 
 // Direction returns the bounds in Cells of a direction, of four. Its cells ascend.
