@@ -37,9 +37,10 @@
 //   - ledger keeps what a user has spent.
 //
 // Around the step: options.go and policy.go have the options, state.go what is kept of a user and
-// its bytes, migrate.go the change of a model, estimate.go the place and radius that are published
-// beside a release, observe.go the step for somebody who sees only what is published, transcript.go
-// what the noise of a release is a function of. GLOSSARY.md translates the paper's symbols.
+// its bytes, migrate.go the change of a model, estimate.go and ellipse.go the place, radius and
+// ellipse that are published beside a release, observe.go the step for somebody who sees only what
+// is published, transcript.go what the noise of a release is a function of. GLOSSARY.md translates
+// the paper's symbols.
 //
 // # Guarantee
 //

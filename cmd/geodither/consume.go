@@ -30,8 +30,9 @@ func newConsume(std cli.Streams) *cobra.Command {
 		Short: "Read a sanitized topic as JSON lines, CSV or GeoJSON",
 		Long: `Read the committed records of a sanitized topic and print them as JSON lines, CSV or a GeoJSON
 FeatureCollection (a point for each estimate, with the release, the radius and the rest as
-properties). Records come in order within a user. The command ends at the end that the topic
-had when it started, or goes on until Ctrl-C with --follow.
+properties). All three have the names of the schema, and times as RFC 3339 text. Records come in
+order within a user. The command ends at the end that the topic had when it started, or goes on
+until Ctrl-C with --follow.
 
 With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
 why it was refused. Its content is not in it.`,
