@@ -33,9 +33,8 @@ The replay has a group, a changelog and a state folder of its own, and ends by i
 the work, start the same command several times, each with its own --state-dir. After an
 interruption, run it again: it goes on where it was.
 
-With the same key, model and config the records are those of the first release, byte for byte (in the
-present version, where an earlier geodither wrote them),
-and cost no ε. If anything differs (a setting, raw records that retention has removed, fixes that
+With the same key, model and config the records are those of the first release, byte for byte, and
+cost no ε. That holds too where only the version of records or publish.release differs. If anything differs (a setting, raw records that retention has removed, fixes that
 the service has not released yet), this would be a second release of the same fixes. The command
 then refuses, says why and what it would cost, and goes on only with --spend-again. The records
 say so too: their mechanism is "codebook (second release)".
