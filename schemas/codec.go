@@ -204,7 +204,7 @@ func (c *Codec) AppendVersion2(dst []byte, s Sanitized) ([]byte, error) {
 		s.ReleaseLatitude, s.ReleaseLongitude = Some(s.Latitude), Some(s.Longitude)
 	}
 	if !s.ReleaseLatitude.Known {
-		return dst, errors.New("encode sanitized record: version 2 has no records without a release")
+		return dst, errors.New("encode sanitized record: version 2 needs its release")
 	}
 	row, err := c.sanitizedRow(s)
 	if err != nil {

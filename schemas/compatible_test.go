@@ -65,7 +65,10 @@ func TestFullTransitiveFinds(t *testing.T) {
 			"a default of the second branch",
 			added(`{"name":"speed","type":["null","double"],"default":0}`), "speed",
 		},
-		{"a default of another type", added(`{"name":"speed","type":"long","default":""}`), "speed"},
+		{
+			"a default of another type",
+			added(`{"name":"speed","type":"long","default":""}`), "speed",
+		},
 		{"a renamed field", replaced(`"name": "radius_m"`, `"name": "radius_km"`), "radius"},
 		{"a renamed nullable field", replaced(`"name": "azimuth_deg"`, `"name": "azimuth"`), ""},
 		{"a wider type", replaced(`"name": "release",

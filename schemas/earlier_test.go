@@ -19,12 +19,13 @@ const (
 		`"epsilon":1,"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef",` +
 		`"step":28333333,"release":17}`
 
-	secondAvro = "c301f0c71193a2f4c7bb0c6275732d3331f6a1abfef962e17a14ae47c14a409a999999999905c0780b" +
-		"24287eb44a4045d8f0f44ad907c000000000008a9340000000000000f03f7b14ae47e17a843f0670696d2030" +
-		"313233343536373839616263646566aad4821b221072656c656173656402000000000000f43f020000000000" +
-		"00f83f0290f7aa9509bf0540"
-	secondJSON = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.51,"longitude":-2.7,` +
-		`"estimate_latitude":53.4101,"estimate_longitude":-2.9811,"radius_m":1250.5,"epsilon":1,` +
+	secondAvro = "c301f0c71193a2f4c7bb0c6275732d3331f6a1abfef962e17a14ae47c14a409a999999999905" +
+		"c0780b24287eb44a4045d8f0f44ad907c000000000008a9340000000000000f03f7b14ae47e1" +
+		"7a843f0670696d2030313233343536373839616263646566aad4821b221072656c6561736564" +
+		"02000000000000f43f02000000000000f83f0290f7aa9509bf0540"
+	secondJSON = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.51,` +
+		`"longitude":-2.7,"estimate_latitude":53.4101,"estimate_longitude":-2.9811,` +
+		`"radius_m":1250.5,"epsilon":1,` +
 		`"delta":0.01,"mechanism":"pim","model_id":"0123456789abcdef","step":28333333,` +
 		`"release":17,"kind":"released","factor_200m":1.25,"factor_1km":1.5,"factor_set":2.71828}`
 	secondPredicted = `{"user_id":"bus-31","timestamp":1700000000123,"latitude":53.4101,` +

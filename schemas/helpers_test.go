@@ -26,9 +26,10 @@ func exampleRaw() Raw {
 func exampleSanitized() Sanitized {
 	return Sanitized{
 		UserID: "bus-31", Timestamp: 1700000000123, Latitude: 53.4101, Longitude: -2.9811,
-		RadiusM: 1250.5, SigmaMajorM: Some(600.25), SigmaMinorM: Some(110.75), AzimuthDeg: Some(37.5),
-		Kind: KindReleased, Epsilon: 1, Delta: 0.01, Mechanism: "pim", ModelID: "0123456789abcdef",
-		Step: 28333333, Release: 17, ReleaseLatitude: Some(53.51), ReleaseLongitude: Some(-2.7),
+		RadiusM: 1250.5, SigmaMajorM: Some(600.25), SigmaMinorM: Some(110.75),
+		AzimuthDeg: Some(37.5), Kind: KindReleased, Epsilon: 1, Delta: 0.01, Mechanism: "pim",
+		ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
+		ReleaseLatitude: Some(53.51), ReleaseLongitude: Some(-2.7),
 		Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828, NearShare: Some(.4),
 	}
 }

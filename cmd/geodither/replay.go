@@ -34,10 +34,11 @@ the work, start the same command several times, each with its own --state-dir. A
 interruption, run it again: it goes on where it was.
 
 With the same key, model and config the records are those of the first release, byte for byte, and
-cost no ε. That holds too where only the version of records or publish.release differs. If anything differs (a setting, raw records that retention has removed, fixes that
-the service has not released yet), this would be a second release of the same fixes. The command
-then refuses, says why and what it would cost, and goes on only with --spend-again. The records
-say so too: their mechanism is "codebook (second release)".
+cost no ε. They cost none either where only the version of records or publish.release differs. If
+anything else differs (a setting, raw records that retention has removed, fixes that the service
+has not released yet), this would be a second release of the same fixes. The command then refuses,
+says why and what it would cost, and goes on only with --spend-again. The records say so too:
+their mechanism is "codebook (second release)".
 
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the

@@ -120,8 +120,9 @@ func (r *run) explain(err error) error {
 	switch {
 	case errors.Is(err, aggregate.ErrNoRelease):
 		return fmt.Errorf("%w: the service leaves releases out (publish.release: false). Set "+
-			"publish.release: true for records from now on. \"geodither replay\" with that setting "+
-			"writes the earlier ones again, to another topic, and says first what it costs", err)
+			"publish.release: true for records from now on. \"geodither replay\" with that "+
+			"setting writes the earlier ones again, to another topic, and says first what it "+
+			"costs", err)
 	case errors.Is(err, aggregate.ErrAfter):
 		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
 	case errors.Is(err, aggregate.ErrModel):

@@ -36,7 +36,8 @@ func TestEarlierRecords(t *testing.T) {
 			t.Errorf("%s: fingerprint %s, %t, want %s", encoding, got, ok, want.settings)
 		}
 		hash, kinds := sha256.New(), map[string]int{}
-		for _, e := range reports(t, newTestProcessor(t, earlier, 0), 0, 60, 70, 120, 180, 190, 400) {
+		p := newTestProcessor(t, earlier, 0)
+		for _, e := range reports(t, p, 0, 60, 70, 120, 180, 190, 400) {
 			for _, m := range e.Output {
 				hash.Write(m.Value)
 			}
@@ -44,7 +45,8 @@ func TestEarlierRecords(t *testing.T) {
 			kinds[e.Sanitized(t, encoding).Kind]++
 		}
 		if got := fmt.Sprintf("%x", hash.Sum(nil)); got != want.effects {
-			t.Errorf("%s: records and states have the hash %s, want %s", encoding, got, want.effects)
+			t.Errorf("%s: the hash of records and states is %s, want %s", encoding, got,
+				want.effects)
 		}
 		if len(kinds) != 3 {
 			t.Errorf("want records of each kind, got %v", kinds)

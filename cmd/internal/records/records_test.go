@@ -22,8 +22,9 @@ func some(n int) (list []schemas.Sanitized) {
 			ReleaseLatitude:  schemas.Some(53.4 + float64(i)/128),
 			ReleaseLongitude: schemas.Some(-2.9 - float64(i)/128),
 			Latitude:         53.5, Longitude: -2.875, RadiusM: 512.5,
-			SigmaMajorM: schemas.Some(250.5), SigmaMinorM: schemas.Some(40), AzimuthDeg: schemas.Some(0),
-			Epsilon: 1, Delta: .01, Mechanism: "lattice", ModelID: "m-1", Step: int64(i),
+			SigmaMajorM: schemas.Some(250.5), SigmaMinorM: schemas.Some(40),
+			AzimuthDeg: schemas.Some(0),
+			Epsilon:    1, Delta: .01, Mechanism: "lattice", ModelID: "m-1", Step: int64(i),
 			Release: int64(i / 2), Kind: schemas.KindReleased,
 		})
 	}
@@ -111,7 +112,8 @@ func TestFormatsAgree(t *testing.T) {
 		t.Errorf("the CSV has the columns %s, want %s", header, strings.Join(names, ","))
 	}
 	const at = "2023-11-14T22:13:20.25Z"
-	if !strings.HasPrefix(row, "bus-0,"+at+",53.5000000,-2.8750000,512.5,250.5,40.0,0.0,released,") {
+	const places = ",53.5000000,-2.8750000,512.5,250.5,40.0,0.0,released,"
+	if !strings.HasPrefix(row, "bus-0,"+at+places) {
 		t.Errorf("the row is %s", row)
 	}
 	line := strings.TrimSpace(written["json"])

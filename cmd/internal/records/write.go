@@ -143,11 +143,11 @@ func azimuth(x float64) string {
 }
 
 // known prints nothing for a number that the record lacks.
-func known(n schemas.Nullable, print func(float64) string) string {
+func known(n schemas.Nullable, text func(float64) string) string {
 	if !n.Known {
 		return ""
 	}
-	return print(n.Number)
+	return text(n.Number)
 }
 
 // factor prints nothing for 0, which stands for no factor.

@@ -20,7 +20,7 @@ func TestUpgradeOfRecords(t *testing.T) {
 	o := atwork.Options(w, "first")
 	o.Release.Mechanism, o.Release.MaxGap = law.Lattice, 60 // the defaults were others
 	before := o
-	before.Settings.Records = engine.RecordsBefore
+	before.Records = engine.RecordsBefore
 	atwork.Serve(t, w, before, 5)
 	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("records of version 2 do not verify: %+v", report)
