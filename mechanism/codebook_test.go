@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -81,20 +82,112 @@ func TestCodebookTakesPairsOfWords(t *testing.T) {
 	}
 }
 
-// TestCodebookOfOneCell: where the model is sure of a cell its release is that cell's centre, the
-// same for every true cell, and leaves the posterior at the prior.
+// TestCodebookOfOneCell: where the model is sure of a cell nothing is released. What is published
+// is that cell's centre, the same for every true cell. It costs nothing, no noise is asked for, and
+// the interval does not begin.
 func TestCodebookOfOneCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
 	middle := model.Initial.Cells[0]
-	s := newSanitizer(t, model, Options{Mechanism: law.Codebook, Epsilon: 1})
+	streams := &recorder{streams: noise.NewKeyed(noise.KeyFromSeed(79))}
+	s := sanitizerWith(t, model, streams, Options{
+		Mechanism: law.Codebook, Epsilon: 1, ReleaseInterval: 5,
+	})
 	for cell := range grid.Cell(model.Grid.Cells()) {
+		streams.asked = 0
 		var state State
 		out := mustStep(t, s, &state, Input{User: "u", Cell: cell, Release: true})
-		if out.Release != model.Grid.Centre(middle) || out.Metric.Across != 1 ||
-			state.Posterior.Len() != 1 || state.Posterior.P[0] != 1 {
-			t.Fatalf("cell %d: %+v", cell, out)
+		if out.Kind != Predicted || out.Release != model.Grid.Centre(middle) ||
+			out.Estimate != out.Release || out.Epsilon != 0 || out.Number != 0 || !out.Changed ||
+			out.Metric != (law.Metric{}) || state.EpsilonSpent != 0 || state.HasRelease ||
+			state.Posterior.Len() != 1 || state.Posterior.P[0] != 1 || streams.asked > 0 {
+			t.Fatalf("cell %d: %+v, noise asked for %d times", cell, out, streams.asked)
 		}
+		out = mustStep(t, s, &state, Input{User: "u", Step: 1, Cell: cell, Release: true})
+		if out.Kind != Released || out.Number != 1 {
+			t.Fatalf("cell %d: the interval has begun without a release: %+v", cell, out)
+		}
+	}
+}
+
+// sometimesSure is a model that is sure of where users start, and of where they go from there in
+// one case of three.
+func sometimesSure(tb testing.TB, r *rand.Rand) *mobility.Model {
+	tb.Helper()
+	const start = 4*8 + 4
+	leaves := r.IntN(3) > 0
+	return weightedModel(tb, 8, 8, 1, .34, func(column, row, dx, dy int) float64 {
+		here := column + 8*row
+		switch {
+		case dx == 0 && dy == 0:
+			return 1
+		case here == start && !leaves:
+			return 0
+		case here%3 == 0 && dx != 1, dx != 0 && dy != 0:
+			return 0
+		}
+		return 1e-3 + float64(here%5)
+	})
+}
+
+// TestObserverAgreesOnOneCodePoint walks users through models that are sure of a place and unsure
+// again. Whether there is a release follows from public facts: it is the same for another true
+// cell, and the observer comes to the sanitizer's state, bit for bit.
+func TestObserverAgreesOnOneCodePoint(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(56, 1))
+	sure, released := 0, 0
+	for i := range 60 {
+		model := sometimesSure(t, r)
+		o := Options{
+			Mechanism: law.Codebook, Epsilon: []float64{.001, .5, 4, 20}[i%4],
+			ReleaseInterval: 1 + i%3,
+			Budget:          []Budget{{}, {Epsilon: 60, WindowSteps: 9, Spent: SpentRepeat}}[i/8%2],
+		}
+		if o.ReleaseInterval == 1 && i/4%2 == 0 {
+			o.SameStep = SameStepRelease
+		}
+		s := newSanitizer(t, model, o)
+		observer := sanitizerWith(t, model, &recorder{}, o) // without noise
+		var state, seen State
+		step := int64(0)
+		for range 80 {
+			step += int64(r.IntN(3))
+			if r.IntN(16) == 0 {
+				step += DefaultMaxGap // starts at the initial distribution again
+			}
+			anywhere := func() Input {
+				return Input{
+					User: "u", Step: step, Cell: grid.Cell(r.IntN(model.Grid.Cells())),
+					Release: true,
+				}
+			}
+			other, before := copyState(&state), copyState(&state)
+			want := mustStep(t, s, &other, anywhere())
+			out := mustStep(t, s, &state, anywhere())
+			if out.Kind != want.Kind || out.Epsilon != want.Epsilon || out.Number != want.Number {
+				t.Fatalf("case %d: %v for one cell, %v for another", i, out, want)
+			}
+			charged := state.Releases != before.Releases ||
+				!reflect.DeepEqual(state.Ledger, before.Ledger)
+			if out.Kind != Released && charged {
+				t.Fatalf("case %d: nothing was released, and it is charged", i)
+			}
+			switch {
+			case out.Kind == Released:
+				released++
+			case o.ReleaseInterval == 1 && out.Kind == Predicted: // no other rule predicts
+				sure++
+			}
+			err := observer.Observe(&seen, Seen{Step: step, Kind: out.Kind, Release: out.Release})
+			if err != nil || !bytes.Equal(seen.AppendBinary(nil), state.AppendBinary(nil)) {
+				t.Fatalf("case %d, step %d: the observer of %v comes to another state, %v", i, step,
+					out, err)
+			}
+		}
+	}
+	if sure < 100 || released < 500 {
+		t.Errorf("sure %d times, %d releases", sure, released)
 	}
 }
 

@@ -20,7 +20,8 @@ const (
 	// Repeated: the release of this step, or where the budget is spent the last one, is given again
 	// and costs nothing.
 	Repeated
-	// Predicted: nothing was released; the estimate is the prior's and costs nothing.
+	// Predicted: nothing was released, because of a rule or because a release would tell nothing;
+	// the estimate is the prior's and costs nothing.
 	Predicted
 	// Late: the step lies before the user's last one. Nothing was done and nothing is published.
 	Late

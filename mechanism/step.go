@@ -30,11 +30,17 @@ import (
 //	a budget does not hold one more    Budget.Spent suppress  Suppressed  nothing     0  prior
 //	  release                          Budget.Spent repeat    Repeated    last one    0  prior
 //	                                   Budget.Spent predict   Predicted   estimate    0  prior
+//	the codebook has one code point                           Predicted   estimate    0  prior
 //	else                                                      Released    z           ε  inferred
 //
 // Too soon is less than ReleaseInterval steps after the user's last release. The prior is narrow
 // enough if its radius is at most AdaptiveRadiusKM. The budgets are those of the window and of the
 // lifetime.
+//
+// Under Codebook a prior of one cell, or one so narrow that its code points coincide, has one code
+// point. It would be released whatever the place is, so it would tell nothing. The prior decides
+// that, and no word is drawn for it. It counts as no release: the interval goes on, and the next
+// release has the next number.
 //
 // "Prior" means that the posterior advances by prediction: to the same state whatever is published.
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
@@ -108,10 +114,13 @@ func (s *Sanitizer) withhold(state *State, in Input, kind Kind) Outcome {
 	return out
 }
 
-// release draws and charges a release of the prior's step. Where the key has no noise for the
-// step's day nothing has changed.
+// release draws and charges a release of the prior's step, unless it would tell nothing. Where the
+// key has no noise for the step's day nothing has changed.
 func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	s.arrange()
+	if s.codebook != nil && len(s.codebook.Points()) == 1 {
+		return s.withhold(state, in, Predicted), nil
+	}
 	z, drift, err := s.draw(in, state.Releases+1)
 	if err != nil {
 		return Outcome{}, err

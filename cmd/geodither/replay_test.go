@@ -140,7 +140,7 @@ func TestReplaySecondRelease(t *testing.T) {
 	}
 	requireWords(t, succeed(t, "consume", "--brokers", s.addr, "--topic", output,
 		"--format", "csv").out,
-		",lattice (second release),")
+		",codebook (second release),")
 	model := filepath.Join(s.dir, "model.avro")
 	both := func(topic string) result {
 		config := fmt.Sprintf("{brokers: [%q], topics: {sanitized: %s}, model: %q}",
