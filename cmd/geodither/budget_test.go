@@ -128,7 +128,9 @@ func TestExampleBudgets(t *testing.T) {
 func TestRunWarnsOfTheBudget(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	for name, c := range map[string]struct{ release, level, says string }{
-		"none": {"{mechanism: codebook, epsilon: 1, budget: none}", "warning", "release.budget is none"},
+		"none": {
+			"{mechanism: codebook, epsilon: 1, budget: none}", "warning", "release.budget is none",
+		},
 		"high": {
 			"{mechanism: codebook, epsilon: 1, budget: {epsilon: 30, window: 24h}}", "warning",
 			"Σε is at most 30 for each user and day; above 20",
@@ -140,7 +142,7 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			release := regexp.MustCompile(`release: .*`).ReplaceAllLiteralString(complete,
+			release := regexp.MustCompile(`(?m)^release: .*`).ReplaceAllLiteralString(complete,
 				"release: "+c.release)
 			text := strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
 				"level: debug, format: json", "format: text").Replace(release)
