@@ -37,11 +37,11 @@ behind it, and how well it predicts users that it was not trained on, if "geodit
 has measured that. --from tells where a vehicle goes from a cell in 1, 3 and 10 steps. --map draws
 that, or without --from where vehicles are.
 
-With -c or --epsilon the command also simulates tracks that move as the model
-says, and prints what to expect of releases: the error of the release and of the estimate, and
-beside them the error of an estimate that sees no release (blind); the size |ΔX| of the location
-sets; and the ε that a user spends in an hour and a day. Real people move otherwise: "geodither
-sanitize" measures the same on traces.
+With -c or --epsilon the command also simulates tracks that move as the model says, and prints
+what to expect of releases: the error of the release and of the estimate, and beside them the
+error of an estimate that sees no release (blind); the size |ΔX| of the location sets, or with
+codebook how many cells are possible before a release; and the ε that a user spends in an hour
+and a day. Real people move otherwise: "geodither sanitize" measures the same on traces.
 
 For a folder of personal models it prints their number and sizes, and nothing about a single
 user. With --popular, the shared model behind them, it reads and checks all of them.`,
