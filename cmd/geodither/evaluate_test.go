@@ -11,8 +11,10 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/datasets"
 	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a
@@ -188,4 +190,62 @@ func TestEvaluateInterrupted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(f.out, "report.html")); err == nil {
 		t.Error("an interrupted study has a report")
 	}
+}
+
+// TestBusErrors measures the estimates of the shipped buses over eight seeds, each bus under a
+// model of others, and prints with -v what RESULTS.md has. The limits are a fifth above that.
+func TestBusErrors(t *testing.T) {
+	sets, err := (&datasets.Flags{}).Sets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	std := cli.Streams{Err: &strings.Builder{}}
+	d, err := sets[0].Load(t.Context(), cli.NewProgress(std.Err, nil), std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ epsilon, codebook, lattice float64 }{
+		{1, 1.4, 2.4}, {2, .75, 1.2}, {4, .37, .65},
+	} {
+		rms := map[study.Variant]float64{}
+		for v, limit := range map[study.Variant]float64{
+			study.Codebook: c.codebook, study.Lattice: c.lattice,
+		} {
+			rms[v] = busError(t, d, d.Release(v, c.epsilon, .3))
+			t.Logf("ε = %g, %s: %.3f km rms", c.epsilon, v.Label(), rms[v])
+			if rms[v] > limit {
+				t.Errorf("ε = %g, %s: %.3f km rms, want %g", c.epsilon, v.Label(), rms[v], limit)
+			}
+		}
+		if rms[study.Codebook] > .75*rms[study.Lattice] {
+			t.Errorf("ε = %g: the codebook has %.3f km, the lattice %.3f", c.epsilon,
+				rms[study.Codebook], rms[study.Lattice])
+		}
+	}
+}
+
+// busError is the rms distance of estimates to the truth over eight seeds, km.
+func busError(t *testing.T, d *study.Data, o mechanism.Options) float64 {
+	t.Helper()
+	var tally study.Tally
+	for seed := range uint64(8) {
+		for i := range d.Traces {
+			model, err := d.WithoutFold(d.Traces[i].Fold)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := mechanism.NewSanitizer(model, study.Keyed(seed, 0), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = study.Releasing(s, d.Traces[i].Track(d.Grid, nil), func(r *trial.Result) error {
+				tally.AddResult(r)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return study.EstimateBand([]study.Tally{tally}).Value
 }

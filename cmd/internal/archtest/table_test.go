@@ -496,7 +496,7 @@ var table = map[string]rule{
 		third: []string{cobra, pflag},
 		tests: []string{
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/mobility/train",
+			"consumer/wire", "mechanism/grid", "mechanism/mobility/train", "mechanism/trial",
 			"producer/partition", franz, kafkaGo, yamlGo,
 		},
 	},

@@ -201,7 +201,8 @@ func (d *drawing) check(content string) {
 	} {
 		px, py := d.stack[len(d.stack)-1].at(corner[0], corner[1])
 		if px < -slack || px > d.width+slack || py < -slack || py > d.height+slack {
-			d.fault("%q reaches %.0f, %.0f, outside %.0f × %.0f", content, px, py, d.width, d.height)
+			d.fault("%q reaches %.0f, %.0f, and the drawing %.0f, %.0f, outside", content, px, py,
+				d.width, d.height)
 			return
 		}
 	}
