@@ -229,7 +229,7 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/inspect",
 			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
-			"mechanism/mobility",
+			"mechanism/law", "mechanism/mobility",
 		},
 	},
 	"cmd/internal/inspect": {

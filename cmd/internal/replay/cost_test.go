@@ -41,7 +41,7 @@ func epsilons(tb testing.TB, a servicetest.Answers, second bool) map[string]floa
 	tb.Helper()
 	want := law.Lattice
 	if second {
-		want = "lattice (second release)"
+		want = "codebook (second release)"
 	}
 	codec := servicetest.NewCodec(tb, schemas.Avro)
 	sums := map[string]float64{}

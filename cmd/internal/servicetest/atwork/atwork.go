@@ -22,17 +22,21 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/cmd/internal/verify"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Options are those of a service with small transactions.
+// Options are those of a service with small transactions, under the codebook mechanism. Tests of
+// the engine alone are under lattice.
 func Options(w *servicetest.World, group string) service.Options {
+	release := servicetest.Release
+	release.Mechanism = law.Codebook
 	return service.Options{
 		Cluster: topics.Cluster{
 			Brokers: []string{w.Addr}, Group: group, Topics: servicetest.Topics(group),
 		},
 		Settings: engine.Settings{
-			Model: w.Model, Key: servicetest.Key, Release: servicetest.Release,
+			Model: w.Model, Key: servicetest.Key, Release: release,
 		},
 		StateDir:   filepath.Join(w.Dir, group),
 		MaxRecords: 20, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
