@@ -20,6 +20,8 @@ const (
 	// oncePlaces bounds the cells of a prior: finding the bound takes about .1 s for 40 cells, and
 	// more than ten times that for twice as many.
 	oncePlaces = 40
+	// fewestPlaces is how few cells may be left of a prior for which the bound is not found.
+	fewestPlaces = 5
 	// oncePriors is how many priors of a data set are measured at each ε; quickPriors with few of
 	// everything.
 	oncePriors, quickPriors = 12, 4
@@ -77,34 +79,33 @@ func (x *oneRelease) pieces() (pieces []study.Piece) {
 var errMet = errors.New("experiment: the timestamp is met")
 
 // prior returns the i-th prior: what the filter expects at a timestamp of a user, under the
-// codebook at ε. Users and timestamps are evenly spread. Only the most probable cells are kept.
-func (x *oneRelease) prior(epsilon float64, i int) (*mobility.Distribution, float64, error) {
+// codebook at ε. Users and timestamps are evenly spread.
+func (x *oneRelease) prior(epsilon float64, i int) (*mobility.Distribution, error) {
 	d, traces := x.data, x.Traces(x.data)
 	n := x.priors()
 	t := &traces[i*len(traces)/n]
 	model, err := d.WithoutFold(t.Fold)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	s, err := mechanism.NewSanitizer(model, study.Keyed(x.Options.Seed, 0),
 		d.Release(study.Codebook, epsilon, x.Options.Delta))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	last := (i + 1) * (len(t.Steps) - 1) / n
-	var kept mobility.Distribution
-	mass := 0.
+	var prior mobility.Distribution
 	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 		if r.Number < last {
 			return nil
 		}
-		mass = mostProbable(&kept, r.Outcome.Prior, oncePlaces)
+		prior.CopyFrom(r.Outcome.Prior)
 		return errMet
 	})
 	if err != nil && !errors.Is(err, errMet) {
-		return nil, 0, err
+		return nil, err
 	}
-	return &kept, mass, nil
+	return &prior, nil
 }
 
 // mostProbable makes dst the n most probable cells of a prior, with masses that sum to 1, and
@@ -131,19 +132,16 @@ func mostProbable(dst, prior *mobility.Distribution, n int) (mass float64) {
 // measure measures one release from the i-th prior. The codebook's error is exact and the
 // bound's certain; the lattice's is a mean over draws.
 func (x *oneRelease) measure(epsilon float64, i int) (*once, error) {
-	prior, mass, err := x.prior(epsilon, i)
+	whole, err := x.prior(epsilon, i)
 	if err != nil {
 		return nil, err
 	}
 	g := x.data.Grid
-	var places []grid.Point
-	for _, c := range prior.Cells {
-		places = append(places, g.Centre(c))
-	}
-	least, err := bound.SquaredError(places, prior.P, epsilon)
+	prior, least, mass, err := bounded(g, whole, epsilon)
 	if err != nil {
 		return nil, err
 	}
+	places := centres(g, prior)
 	o := &once{
 		Places: len(places), Mass: mass, Bound: 1, Reached: 1, Codebook: 1,
 		Lattice: slices.Repeat([]float64{1}, len(x.Options.MechanismDeltas)),
@@ -165,6 +163,29 @@ func (x *oneRelease) measure(epsilon float64, i int) (*once, error) {
 		o.Lattice[k] = variance / least.Variance
 	}
 	return o, nil
+}
+
+// bounded returns the most probable cells of a prior, their mass in it, and the bound for them. The
+// search for the bound may not converge where masses span many powers of ten: then fewer cells are
+// taken.
+func bounded(
+	g *grid.Grid, whole *mobility.Distribution, epsilon float64,
+) (prior *mobility.Distribution, least bound.Result, mass float64, err error) {
+	prior = &mobility.Distribution{}
+	for n := oncePlaces; n >= fewestPlaces; n = n * 3 / 4 {
+		mass = mostProbable(prior, whole, n)
+		if least, err = bound.SquaredError(centres(g, prior), prior.P, epsilon); err == nil {
+			break
+		}
+	}
+	return prior, least, mass, err
+}
+
+func centres(g *grid.Grid, d *mobility.Distribution) (places []grid.Point) {
+	for _, c := range d.Cells {
+		places = append(places, g.Centre(c))
+	}
+	return places
 }
 
 // responseOf returns the probability of each code point at each cell of a prior.
