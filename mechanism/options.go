@@ -36,9 +36,8 @@ const (
 	// drop 10 % at each step.
 	MaxPrune = 1e-5
 	// DefaultMaxGap is the number of steps after which a silent user starts again at the model's
-	// initial distribution. People come back near where they were: on real traces in steps of a
-	// minute the mean error was 2 to 3 % less than with 60 (RESULTS.md, "All mechanisms").
-	DefaultMaxGap = 240
+	// initial distribution.
+	DefaultMaxGap = 60
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
 	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released

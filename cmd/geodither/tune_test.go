@@ -138,7 +138,7 @@ func TestTuneRefuses(t *testing.T) {
 		"epsilon":      {"--epsilon", "-1"},
 		"is gone":      {"--steps", "100"},
 		"factor":       {"--factor-200m", "0.5"},
-		"begins anew":  {"--interval", "5h"},
+		"begins anew":  {"--interval", "2h"},
 	} {
 		line := append(tuneTown(t, t.TempDir()), more...)
 		if words == "multiples" {

@@ -57,7 +57,7 @@ func TestEarlierRecords(t *testing.T) {
 // TestSameReleases: the version of records and publish.release change no release, all else may.
 func TestSameReleases(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
-	o.Release.Mechanism, o.Release.MaxGap = law.Lattice, 60 // what the earlier default was
+	o.Release.Mechanism = law.Lattice // what the earlier default was
 	earlier, _ := o.Earlier()
 	bare, other, pseudonym := o, o, o
 	bare.Publish.OmitRelease = true
@@ -80,10 +80,6 @@ func TestSameReleases(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	o.Release.MaxGap = 0
-	if o.SameReleases(earlier.Fingerprint()) {
-		t.Error("the default of max_gap was another one, and so may be the releases")
-	}
 	if o.SameReleases(nil) || (Settings{}).SameReleases(nil) {
 		t.Error("no fingerprint has the same releases")
 	}
@@ -96,7 +92,7 @@ func TestSameReleases(t *testing.T) {
 // partitioner is known.
 func TestDifferencesFromEarlier(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
-	o.Release.Mechanism, o.Release.MaxGap = law.Lattice, 60
+	o.Release.Mechanism = law.Lattice
 	const records = "sanitized records were of version 2 and are of version 3"
 	earlier, _ := o.Earlier()
 	if got := o.Differences(earlier.Fingerprint()); got != records {

@@ -68,13 +68,11 @@ const (
 )
 
 // Earlier returns the settings that a service of before had under the same config: it wrote records
-// of version RecordsBefore, and what the config leaves open had other defaults. It returns false if
+// of version RecordsBefore, and a config without a mechanism meant law.Lattice. It returns false if
 // it could not have the config, since it had no publish.release.
 func (s Settings) Earlier() (Settings, bool) {
-	const maxGap = 60 // the last default of that time, which no config could change
 	s.Records = RecordsBefore
 	s.Release.Mechanism = cmp.Or(s.Release.Mechanism, law.Lattice)
-	s.Release.MaxGap = cmp.Or(s.Release.MaxGap, maxGap)
 	return s, !s.Publish.OmitRelease
 }
 

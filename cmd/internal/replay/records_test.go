@@ -18,7 +18,7 @@ import (
 func TestUpgradeOfRecords(t *testing.T) {
 	w := servicetest.NewWorld(t, 10)
 	o := atwork.Options(w, "first")
-	o.Release.Mechanism, o.Release.MaxGap = law.Lattice, 60 // the defaults were others
+	o.Release.Mechanism = law.Lattice // the default of that time
 	before := o
 	before.Records = engine.RecordsBefore
 	atwork.Serve(t, w, before, 5)

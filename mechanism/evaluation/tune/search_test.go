@@ -318,7 +318,7 @@ func TestBadOptions(t *testing.T) {
 		"elta":             func(o *Options) { o.Deltas = []float64{2} },
 		"factor":           func(o *Options) { o.MostFactor200M = .5 },
 		"is none":          func(o *Options) { o.Steps = []time.Duration{0} },
-		"begins anew":      func(o *Options) { o.Intervals = []time.Duration{5 * time.Hour} },
+		"begins anew":      func(o *Options) { o.Intervals = []time.Duration{61 * time.Minute} },
 	} {
 		o := few()
 		change(&o)
