@@ -200,22 +200,10 @@ type answers struct {
 
 // separateAnswers is separate under the codebook mechanism, with a test of the law of answers.
 func separateAnswers(a *auditor, report *Report) error {
-	at := a.situations[0]
-	for _, s := range a.situations { // whose posterior can be changed a little, if there is one
-		if s.state.Posterior.Len() > at.state.Posterior.Len() {
-			at = s
-		}
-	}
-	epsilon, err := at.mildEpsilon(a.release.Epsilon)
+	t, err := steadiest(a)
 	if err != nil {
 		return err
 	}
-	q, err := at.quantizer(epsilon)
-	if err != nil {
-		return err
-	}
-	code := NewCodebook(at.grid, epsilon, q)
-	t := answers{a, at, code, epsilon, code.Border()}
 	report.Law = new(CheckReport)
 	if err := (separation{a}).answersLaw(report.Law); err != nil {
 		return err
@@ -245,6 +233,33 @@ func separateAnswers(a *auditor, report *Report) error {
 		}
 	}
 	return nil
+}
+
+// steadiest returns the answers of a situation whose codebook keeps its size when ε or the
+// posterior changes a little, so that the same words would mostly give the same answer. If there is
+// none, it is another situation, and fewer facts are told apart. The cells are corners of the map,
+// whose votes stay: that of a cell on a border would often be another one.
+func steadiest(a *auditor) (t answers, err error) {
+	for _, at := range a.situations {
+		epsilon, err := at.mildEpsilon(a.release.Epsilon)
+		if err != nil {
+			return t, err
+		}
+		q, err := at.quantizer(epsilon)
+		if err != nil {
+			return t, err
+		}
+		code := NewCodebook(at.grid, epsilon, q)
+		t = answers{a, at, code, epsilon, code.corners()}
+		if q, err = at.quantizer(slightlyMore(epsilon)); err != nil {
+			return t, err
+		}
+		_, ok, err := t.otherPoints()
+		if err != nil || ok && len(q.Points()) == code.Len() {
+			return t, err
+		}
+	}
+	return t, nil
 }
 
 // owned says of some users whether the release was the own code point, and how probable that is.
