@@ -23,9 +23,8 @@
 //	codebook_*.go           candidates for the code points, their gain, the prior in few patches
 //
 // Everything but the last argument of Mechanism.Sample, Quantizer.Vote and Quantizer.Sample is
-// public. No sum depends on
-// the order of a map, and products that are added are rounded first, so the same words give the
-// same release on every architecture.
+// public. No sum depends on the order of a map, and products that are added are rounded first, so
+// the same words give the same release on every architecture.
 //
 // # The lattice next to the others
 //

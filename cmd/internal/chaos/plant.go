@@ -105,7 +105,7 @@ func plantDiffering(ctx context.Context, at stage) error {
 	if err != nil {
 		return err
 	}
-	release.Latitude += 1e-9
+	release.ReleaseLatitude = schemas.Some(release.ReleaseLatitude.Number + 1e-9)
 	if r.Value, err = codec.AppendSanitized(nil, release); err != nil {
 		return err
 	}
