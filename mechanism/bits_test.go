@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -15,49 +14,62 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-var update = flag.Bool("update", false, "write testdata/bits.txt anew, for a new mechanismVersion")
+var update = flag.Bool("update", false,
+	"write testdata/bits.txt anew, for a new mechanismVersion or law.CodebookVersion")
 
 const bitsHeader = "Releases and states, bit for bit, of one version of the mechanisms. A " +
 	"program that turns the same facts into other bits under\n" +
 	"the same version publishes two equations in one noise when a record is replayed: " +
 	"whoever changes these lines raises\n" +
 	"mechanismVersion, and writes them anew with \"go test ./mechanism -run TestBits " +
-	"-update\".\n"
+	"-update\". For those of the codebook at\n" +
+	"the end law.CodebookVersion does.\n"
 
 // TestBits compares releases of every mechanism under every shape of hull, and states some steps
 // into a walk, with a file. The file must be of this version, and is not written anew under the
-// same version with other bits: lines may only be added to its end.
+// same version with other bits: lines may only be added to the end of each part.
 func TestBits(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "bits.txt")
-	stored, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	got := bitsHeader + fmt.Sprintf("\nmechanism version %d\n\n", mechanismVersion) +
-		releaseBits(t) + stateBits(t) + latticeBits(t) + codebookBits(t)
-	if got == string(stored) {
+	const general, own = "\nmechanism version ", "\ncodebook version "
+	_, stored, _ := strings.Cut(string(text), general)
+	stored, storedCodebook, _ := strings.Cut(stored, own)
+	bits := fmt.Sprintf("%d\n\n", mechanismVersion) + releaseBits(t) + stateBits(t) + latticeBits(t)
+	codebook := fmt.Sprintf("%d\n", law.CodebookVersion) + codebookBits(t)
+	compareBits(t, "mechanismVersion", stored, bits)
+	if firstLine(stored) == firstLine(bits) { // it is in the codebook's transcripts too
+		compareBits(t, "law.CodebookVersion", storedCodebook, codebook)
+	}
+	if !*update || t.Failed() {
 		return
 	}
-	version := -1
-	if _, after, ok := strings.Cut(string(stored), "\nmechanism version "); ok {
-		digits, _, _ := strings.Cut(after, "\n")
-		if version, err = strconv.Atoi(digits); err != nil {
-			t.Fatal(err)
-		}
-	}
-	added := strings.HasPrefix(got, string(stored))
-	if version == mechanismVersion && (!*update || !added) {
-		t.Fatalf("the bits of version %d have changed: undo that, or raise mechanismVersion and "+
-			"run with -update\n%s", version, firstDifference(string(stored), got))
-	}
-	if !*update {
-		t.Fatalf("%s is of version %d, the program of %d: run with -update", file, version,
-			mechanismVersion)
-	}
-	if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(bitsHeader+general+bits+own+codebook), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// compareBits compares two parts of the file, each of which begins with its version.
+func compareBits(t *testing.T, version, stored, got string) {
+	t.Helper()
+	same := firstLine(stored) == firstLine(got)
+	switch {
+	case got == stored, *update && (!same || strings.HasPrefix(got, stored)):
+	case same:
+		t.Errorf("the bits of %s %s have changed: undo that, or raise it and run with -update\n%s",
+			version, firstLine(stored), firstDifference(stored, got))
+	default:
+		t.Errorf("the bits are of %s %q, the program of %q: run with -update", version,
+			firstLine(stored), firstLine(got))
+	}
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 func firstDifference(want, got string) string {
@@ -186,21 +198,26 @@ func stateBits(t *testing.T) string {
 }
 
 // codebookBits releases along a walk under the codebook mechanism and encodes the state after each
-// step.
+// step. The last walk begins where the prior has one code point, which is no release.
 func codebookBits(t *testing.T) string {
 	t.Helper()
 	model := denseModel(t, 6, 5)
 	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
 	var b strings.Builder
-	for _, epsilon := range []float64{.9, 4} {
-		s := newSanitizer(t, model, Options{Epsilon: epsilon, Mechanism: law.Codebook})
+	sure := denseModel(t, 6, 5)
+	sure.Initial = mobility.Distribution{Cells: []grid.Cell{14}, P: []float64{1}}
+	for _, walk := range []struct {
+		model   *mobility.Model
+		epsilon float64
+	}{{model, .9}, {model, 4}, {sure, 1.5}} {
+		s := newSanitizer(t, walk.model, Options{Epsilon: walk.epsilon, Mechanism: law.Codebook})
 		var state State
 		for i, cell := range []grid.Cell{14, 15, 29, 22, 21} {
 			out := mustStep(t, s, &state, Input{
 				User: "bits", Step: int64(10 + i*i), Cell: cell, Release: true,
 			})
-			fmt.Fprintf(&b, "\ncodebook ε=%v %d: %x %x\n%x\n", epsilon, cell, out.Release.X,
-				out.Release.Y, state.AppendBinary(nil))
+			fmt.Fprintf(&b, "\ncodebook ε=%v %d %s: %x %x\n%x\n", walk.epsilon, cell, out.Kind,
+				out.Release.X, out.Release.Y, state.AppendBinary(nil))
 		}
 	}
 	return b.String()

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -286,8 +287,14 @@ func TestEveryFactOfACodebookChangesTheStream(t *testing.T) {
 		}
 		seen[h] = c.name
 	}
-	// What acts through nothing but the prior is no fact of its own.
 	f := sample()
+	var transcript transcript
+	transcript.begin(f.options.withDefaults(), f.grid, f.model, f.stepMS)
+	field := fmt.Sprintf("\x08codebook\x0bcell/4096/%d", law.CodebookVersion)
+	if !strings.Contains(string(transcript.buf), field) {
+		t.Error("the version of the codebook is not in the transcript")
+	}
+	// What acts through nothing but the prior is no fact of its own.
 	f.options.Isotropy, f.options.Subdivision, f.options.Delta = law.IsotropySampled, 7, .3
 	if seen[head(f)] != "no change" {
 		t.Error("what a codebook does not have changes its stream")

@@ -10,13 +10,14 @@ import (
 )
 
 // mechanismVersion goes up whenever a mechanism turns the same facts into another release: other
-// draws from the same stream, another rounding, another transcript, another placement of a
-// codebook's code points. The golden bits of testdata/bits.txt and of law/testdata/codebook.json
-// belong to one version.
+// draws from the same stream, another rounding, another transcript. The golden bits of
+// testdata/bits.txt belong to one version. The codebook mechanism has a version of its own besides,
+// law.CodebookVersion, so that other code points leave the releases of the other mechanisms alone.
 const mechanismVersion = 3
 
 // Version is the version of the mechanisms: two programs of one version make the same releases and
-// states of the same facts.
+// states of the same facts. Under the codebook mechanism law.CodebookVersion has to be the
+// same too.
 const Version = mechanismVersion
 
 // transcript is what the noise of a release is a function of: everything that determines the
@@ -25,8 +26,9 @@ const Version = mechanismVersion
 // law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
-//	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice
-//	            or the code points, with their lengths; version, 8 bytes
+//	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice,
+//	            or "cell/", that of the code points, "/" and the codebook's version, with their
+//	            lengths; version, 8 bytes
 //	epsilon     8 bytes, float64
 //	grid        8 bytes, with the step 8 bytes: of the model
 //	model       8 bytes: of the user's personal model where there is one, else of the popular one
@@ -64,7 +66,7 @@ func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
 	case law.Lattice:
 		b = appendText(b, "cell/"+strconv.Itoa(o.Subdivision))
 	case law.Codebook:
-		b = appendText(b, "cell/"+strconv.Itoa(law.CodeSteps))
+		b = appendText(b, "cell/"+strconv.Itoa(law.CodeSteps)+"/"+strconv.Itoa(law.CodebookVersion))
 	default:
 		b = appendText(b, o.Isotropy)
 	}

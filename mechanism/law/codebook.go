@@ -13,6 +13,15 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
+// CodebookVersion goes up whenever the codebook mechanism makes other releases of the same prior, ε
+// and random words: other code points or votes, another draw, or another rule of which priors have
+// a release. It stands in the transcript of each release and in a service's settings. So releases
+// of two versions share no noise, and no program takes another version's releases for its own.
+//
+// testdata/codebook.json and the codebook's part of mechanism/testdata/bits.txt belong to one
+// version. Version 1 placed the code points otherwise, and released from one code point too.
+const CodebookVersion = 2
+
 // Bounds of codebooks.
 const (
 	// CodeSteps is how many steps of the code points' lattice make a cell's side. 256 do not

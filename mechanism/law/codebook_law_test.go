@@ -189,7 +189,8 @@ func TestCodebookWords(t *testing.T) {
 	}
 }
 
-var updateGolden = flag.Bool("update", false, "write testdata/codebook.json anew")
+var updateGolden = flag.Bool("update", false,
+	"write testdata/codebook.json anew, for a new CodebookVersion")
 
 // goldenCodebook is one release in numbers that another implementation can compare with. All
 // indices begin at 0, and cells are numbered by row, from the south-west.
@@ -246,37 +247,60 @@ func goldenOf(tb testing.TB, name string, g *grid.Grid, epsilon float64, d *mobi
 }
 
 // TestCodebookGolden compares codebooks with testdata/codebook.json bit for bit: the same on every
-// architecture, from one version to the next.
+// architecture, from one program to the next of one CodebookVersion. Under the same version the
+// file is not written anew with other codebooks: cases may only be added to its end.
 func TestCodebookGolden(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "codebook.json")
-	var stored []goldenCodebook
-	if !*updateGolden {
-		text, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored struct {
+		Version   int              `json:"version"`
+		Codebooks []goldenCodebook `json:"codebooks"`
+	}
+	if err := json.Unmarshal(text, &stored); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case stored.Version == CodebookVersion:
+		checkGolden(t, stored.Codebooks)
+	case !*updateGolden:
+		t.Fatalf("%s is of version %d, the program of %d: run with -update", file, stored.Version,
+			CodebookVersion)
+	}
+	cases := goldenCases(t)
+	if stored.Version == CodebookVersion {
+		for i, want := range stored.Codebooks {
+			if i >= len(cases) || cases[i].Name != want.Name {
+				t.Errorf("%s is not among the cases any more", want.Name)
+			}
+		}
+	}
+	if !*updateGolden || t.Failed() {
+		return
+	}
+	text = fmt.Appendf(nil, "{\"version\":%d,\"codebooks\":[\n", CodebookVersion)
+	for i, c := range cases {
+		line, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal(text, &stored); err != nil {
-			t.Fatal(err)
+		if i > 0 {
+			text = append(text, ",\n"...)
 		}
-	} else {
-		stored = goldenCases(t)
-		text := []byte("[\n")
-		for i, c := range stored {
-			line, err := json.Marshal(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i > 0 {
-				text = append(text, ",\n"...)
-			}
-			text = append(text, line...)
-		}
-		if err := os.WriteFile(file, append(text, "\n]\n"...), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		text = append(text, line...)
 	}
-	for _, want := range stored {
+	if err := os.WriteFile(file, append(text, "\n]}\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkGolden computes codebooks from their priors again.
+func checkGolden(t *testing.T, codebooks []goldenCodebook) {
+	t.Helper()
+	for _, want := range codebooks {
 		g := testcase.Grid(t, want.Width, want.Height, want.CellKM)
 		d := &mobility.Distribution{}
 		for _, m := range want.Prior {
@@ -284,7 +308,8 @@ func TestCodebookGolden(t *testing.T) {
 		}
 		got := goldenOf(t, want.Name, g, want.Epsilon, d)
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-			t.Errorf("%s: got\n%+v, want\n%+v", want.Name, got, want)
+			t.Errorf("%s: undo the change, or raise CodebookVersion and run with -update: got\n"+
+				"%+v, want\n%+v", want.Name, got, want)
 		}
 	}
 }

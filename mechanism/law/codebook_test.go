@@ -380,8 +380,8 @@ func TestCodebookGain(t *testing.T) {
 // TestCodebookVariance compares the share of the variance that is left after one release with the
 // best of many random starts of Lloyd's iteration on all cells, over every number of code points.
 // It is within .1 % up to ε = 2, within 1 % at 6, and 1.9 % above it on the prior with two modes at
-// 4: a little more than on any of the real priors in PROOFS.md. Two prototypes of the mechanism came
-// to .93, .75, .40 on a Gaussian prior and to .82, .51, .21 on one with two modes.
+// 4: a little more than on any of the real priors in PROOFS.md. Two prototypes of the mechanism
+// came to .93, .75, .40 on a Gaussian prior and to .82, .51, .21 on one with two modes.
 func TestCodebookVariance(t *testing.T) {
 	t.Parallel()
 	g := testcase.Grid(t, 80, 31, 1)

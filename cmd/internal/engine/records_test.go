@@ -2,6 +2,7 @@ package engine
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+const records = "sanitized records were of version 2 and are of version 3"
+
 // TestEarlierRecords holds Earlier to the last program that wrote records of version 2: its
 // fingerprints, and the hashes of its records and states, are below. If mechanism.Version or
 // mechanism.StateVersion has gone up since, that program's releases cannot be computed any more,
@@ -18,19 +21,19 @@ import (
 func TestEarlierRecords(t *testing.T) {
 	for encoding, want := range map[schemas.Encoding]struct{ settings, effects string }{
 		schemas.Avro: {
-			"a1ab1d512989812690c3ff7c14623b6f" +
-				"62133d61b81ba5d0b03b28d1a28fdf9979800bb209a80e85e127c9a753473cb0",
-			"fa160fdcc25157b4285560db62e35594322d6371d42d22c19ecc23e8611674ba",
+			"d4e87203e11b9f2b8086214ef2bf2bcb" +
+				"62133d61b81ba5d0b03b28d1a28fdf9979800bb209a80e85e164c9a753473cb0",
+			"fd4ae8161a3db320f2f9f3baba8ddf54a0e326c2d0c5e00db4eb9bd60dc0c700",
 		},
 		schemas.JSON: {
-			"0a21dcea15747753e780738ebaaf5bfe" +
-				"62133d61b81ba5d0b03b28d1a28fdf9979800bb209a80e85e127c96b53473cb0",
-			"ea31081441edb71aace0d5d9c389b8c53304e1c1e75ced792d09e5e679f251f8",
+			"e468c3086b2f3ec8e6cf0b1af827954a" +
+				"62133d61b81ba5d0b03b28d1a28fdf9979800bb209a80e85e164c96b53473cb0",
+			"e9b8ed795dfbd2747e529e589d1a3f78038018ae55eeefe778b065eff284088a",
 		},
 	} {
 		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 		o.Release.ReleaseInterval = 3
-		o.Publish.Metric, o.SanitizedEncoding = true, encoding
+		o.SanitizedEncoding = encoding
 		earlier, ok := o.Earlier()
 		if got := fmt.Sprintf("%x", earlier.Fingerprint()); got != want.settings || !ok {
 			t.Errorf("%s: fingerprint %s, %t, want %s", encoding, got, ok, want.settings)
@@ -86,6 +89,47 @@ func TestSameReleases(t *testing.T) {
 	if _, ok := bare.Earlier(); ok {
 		t.Error("a service of before left releases out")
 	}
+	o.Publish.Metric = true
+	if _, ok := o.Earlier(); ok {
+		t.Error("the factors of a service of before can be computed again")
+	}
+}
+
+// TestCodebookVersion: what an earlier codebook released cannot be computed again, and is taken for
+// nobody's. The two fingerprints are those of the last program with version 1 of the codebook, and
+// of one that wrote records of version 2. Those of a lattice know nothing of the version.
+func TestCodebookVersion(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	o.Release.Mechanism = law.Codebook
+	if _, ok := o.Earlier(); ok {
+		t.Error("an earlier codebook's records can be computed again")
+	}
+	const version = "release.mechanism or the version of its codebook"
+	for want, text := range map[string]string{
+		version: "36eafa17a4e4bc8d7ede6e83ec76d706" +
+			"63133d61971ba5d0b03b28d1a28fdf3a79800bb209a80e85e164c9a753473cb0dd",
+		records + ", " + version: "879787e3e6dd4f10709bb56ef3c03dd9" +
+			"62133d61971ba5d0b03b28d1a28fdf3a79800bb209a80e85e164c9a753473cb0",
+	} {
+		earlier, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.SameReleases(earlier) {
+			t.Errorf("%s: an earlier codebook has the same releases", text)
+		}
+		if got := o.Differences(earlier); got != want {
+			t.Errorf("different: %s, want %s", got, want)
+		}
+	}
+	if !o.SameReleases(o.Fingerprint()) {
+		t.Error("a codebook of one version has two fingerprints")
+	}
+	lattice := o
+	lattice.Release.Mechanism = law.Lattice
+	if got := lattice.Differences(o.Fingerprint()); got != "release.mechanism" {
+		t.Errorf("a lattice differs from a codebook in %s", got)
+	}
 }
 
 // TestDifferencesFromEarlier: of a service of before, what differs can be named, and its
@@ -93,7 +137,6 @@ func TestSameReleases(t *testing.T) {
 func TestDifferencesFromEarlier(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	o.Release.Mechanism = law.Lattice
-	const records = "sanitized records were of version 2 and are of version 3"
 	earlier, _ := o.Earlier()
 	if got := o.Differences(earlier.Fingerprint()); got != records {
 		t.Errorf("%q, want %q", got, records)

@@ -68,12 +68,14 @@ const (
 )
 
 // Earlier returns the settings that a service of before had under the same config: it wrote records
-// of version RecordsBefore, and a config without a mechanism meant law.Lattice. It returns false if
-// it could not have the config, since it had no publish.release.
+// of version RecordsBefore, and a config without a mechanism meant law.Lattice. It returns false
+// where that service's records cannot be computed again: it had no publish.release, its codebook
+// was of an earlier law.CodebookVersion, and publish.metric told factors by math.Exp, whose last
+// bits depend on the architecture.
 func (s Settings) Earlier() (Settings, bool) {
 	s.Records = RecordsBefore
 	s.Release.Mechanism = cmp.Or(s.Release.Mechanism, law.Lattice)
-	return s, !s.Publish.OmitRelease
+	return s, !s.Publish.OmitRelease && !s.Publish.Metric && s.Release.Mechanism != law.Codebook
 }
 
 // SameReleases reports whether a fingerprint is that of settings under which the same fixes give
@@ -203,7 +205,7 @@ func (s Settings) settings() []setting {
 		{"model", s.Model.ID()},
 		{"personal", personal},
 		{"key_file", text("%x", keyFingerprint(s.Key))},
-		{"release.mechanism", r.Mechanism},
+		mechanismSetting(r.Mechanism),
 		{"release.inference", r.Inference},
 		{"release.isotropy", r.Isotropy},
 		{"release.subdivision", text("%d", r.Subdivision)},
@@ -237,6 +239,18 @@ func (s Settings) settings() []setting {
 		return list[:len(list)-1] // it had no publish.release
 	}
 	return list
+}
+
+// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version.
+// One byte of a fingerprint stands for both, so the name says that either may differ.
+func mechanismSetting(name string) setting {
+	if name == law.Codebook {
+		return setting{
+			name:  "release.mechanism or the version of its codebook",
+			value: fmt.Sprintf("%s %d", name, law.CodebookVersion),
+		}
+	}
+	return setting{"release.mechanism", name}
 }
 
 // Fingerprint is the same in every instance of a service and in every run of it, and
