@@ -469,7 +469,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	// Another client library reads what is checked.
-	"cmd/internal/chaos": {ours: []string{"schemas"}, third: []string{franz, sync}},
+	"cmd/internal/chaos": {
+		ours: []string{"schemas"}, third: []string{franz, sync},
+		tests: []string{"cmd/internal/config", "cmd/internal/towntest"},
+	},
 	"cmd/internal/tuning": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather",

@@ -3,11 +3,16 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/towntest"
 )
 
 func TestParse(t *testing.T) {
@@ -33,6 +38,35 @@ func TestParse(t *testing.T) {
 			if err != nil || again != s {
 				t.Errorf("%s is repeated as %+v (%v)", args, again, err)
 			}
+		}
+	}
+}
+
+// TestConfig wants a service to accept the configs of its instances, with an account to check.
+func TestConfig(t *testing.T) {
+	model, err := towntest.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{dir: t.TempDir(), brokers: []string{"localhost:9092"}}
+	if err := model.WriteFile(h.model()); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(h.dir, "noise.key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("07", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", "instance-1"} {
+		path, state, err := h.config("instance-1", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, file, err := config.Service(path)
+		if err != nil {
+			t.Errorf("instance %q: %v", id, err)
+		} else if file.Member != id || o.StateDir != state ||
+			o.Release.Budget.Epsilon != budgetEpsilon {
+			t.Errorf("instance %q is read as %+v", id, file)
 		}
 	}
 }

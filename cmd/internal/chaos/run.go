@@ -211,7 +211,10 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 model: model.avro
 key_file: noise.key
 state_dir: %q
-release: {epsilon: 1, delta: 0.01, budget: {epsilon: %v, window: %v, spent: predict}}
+release:
+  mechanism: codebook
+  epsilon: 1
+  budget: {epsilon: %v, window: %v, spent: predict}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
 `,
