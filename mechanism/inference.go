@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/internal/exp"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -57,7 +58,7 @@ func (f *Inference) relative(m law.Mechanism, z grid.Point, places []convex.Vec)
 		return e
 	}
 	for i, x := range e {
-		e[i] = exp(x - largest)
+		e[i] = exp.Of(x - largest)
 	}
 	return e
 }

@@ -1,6 +1,8 @@
 package mechanism
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -146,4 +148,32 @@ func nearShareByPairs(s *Sanitizer) float64 {
 		}
 	}
 	return sum / all
+}
+
+// TestMetricBits holds the factors of a walk, which are published, to the same bits on every
+// architecture.
+func TestMetricBits(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	want := map[string]uint64{
+		law.PIM: 0xa044933460ef4164, law.KNorm: 0x9e64173fcc6bc8d2,
+		law.Laplace: 0x730210647caee48b, law.LaplaceTight: 0xb6c2619005c7ce9c,
+		law.Lattice: 0x1a61967ed6548a08, law.Codebook: 0xd38c4c7d329b15ef,
+	}
+	for _, name := range law.Names() {
+		s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: 2, Delta: .3})
+		var state State
+		h := fnv.New64a()
+		for i, cell := range walk(model, 4, 40) {
+			m := mustStep(t, s, &state, Input{
+				User: "u", Step: int64(i), Cell: cell, Release: true, Near: true,
+			}).Metric
+			for _, v := range []float64{m.Within200M, m.Within1KM, m.Across, m.NearShare} {
+				h.Write(binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)))
+			}
+		}
+		if got := h.Sum64(); got != want[name] {
+			t.Errorf("%s: other bits: %#x", name, got)
+		}
+	}
 }

@@ -67,7 +67,9 @@ var table = map[string]rule{
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
 	},
 	"mechanism/law": {
-		ours: []string{"mechanism/convex", "mechanism/grid", "mechanism/noise"},
+		ours: []string{
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/exp", "mechanism/noise",
+		},
 		tests: []string{
 			"mechanism/internal/goodness", "mechanism/internal/testcase", "mechanism/locationset",
 			"mechanism/mobility",
@@ -75,6 +77,7 @@ var table = map[string]rule{
 		pure: true,
 	},
 	"mechanism/internal/decode": {pure: true},
+	"mechanism/internal/exp":    {pure: true},
 	// Inputs for tests, oracles, and tests of distributions.
 	"mechanism/internal/goodness": {third: []string{gonum}, pure: true},
 	"mechanism/internal/testcase": {ours: []string{
@@ -82,8 +85,9 @@ var table = map[string]rule{
 	}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/internal/decode", "mechanism/law",
-			"mechanism/ledger", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/decode",
+			"mechanism/internal/exp", "mechanism/law", "mechanism/ledger",
+			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,

@@ -1,16 +1,20 @@
-package mechanism
+// Package exp has an exponential function with the same bits on every architecture. The standard
+// library's has assembly on some, whose last bit differs.
+package exp
 
 import "math"
 
-// exp returns e^x for x ≤ 0, to about one unit in the last place, and 0 below -708. The standard
-// library's has assembly on some architectures whose last bit differs; posteriors must be the same
-// bits everywhere.
+// Of returns e^x to about one unit in the last place, 0 for x ≤ -708 and +Inf for x ≥ 709. What is
+// published or goes into a state is computed with it, so that it is the same everywhere.
 //
 // x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r. Of
 // e^r the terms up to r⁶/720 are taken; the next is below .0109⁷/5040 < 2⁻⁵⁷.
-func exp(x float64) float64 {
-	if !(x > leastExponent) {
+func Of(x float64) float64 {
+	if !(x > least) {
 		return 0
+	}
+	if x >= most {
+		return math.Inf(1)
 	}
 	// Adding 1.5·2⁵² leaves the nearest whole number in the low bits, for any |x| in range.
 	shifted := float64(x*perStep) + 0x1.8p52
@@ -26,8 +30,9 @@ func exp(x float64) float64 {
 }
 
 const (
-	leastExponent = -708                 // e^-708 is still a normal number
-	perStep       = 0x1.71547652b82fep+5 // 32/ln2
+	least   = -708                 // e^-708 is still a normal number
+	most    = 709                  // e^709 is still finite
+	perStep = 0x1.71547652b82fep+5 // 32/ln2
 	// ln2/32 in two parts; the upper one has 29 significant bits, so that its product with k is
 	// exact.
 	stepHigh = 0x1.62e42fe000000p-6
