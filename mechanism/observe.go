@@ -32,12 +32,15 @@ var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last
 // options and no secret: the streams of this sanitizer are not used.
 //
 // Where every report of the user leaves a record and Release has the very bits of Outcome.Release,
-// the observer's posterior, estimate and radius are the sanitizer's, bit for bit. BetweenSkip,
-// SameStepDrop with something withheld, and SpentSuppress leave records out. The observer takes a
-// report without a record together with the next one, as one prediction over both steps: posteriors
-// then differ by the rounding to float32 and the pruning that the sanitizer did in between. Under
-// Codebook such a difference moves code points a little, and a cell on the border of two of them
-// can vote otherwise for the observer.
+// the observer's posterior, estimate and radius are the sanitizer's, bit for bit. BetweenSkip and
+// SpentSuppress leave records out. The observer takes a report without a record together with the
+// next one, as one prediction over both steps. Posteriors then differ by the rounding to float32
+// and the pruning that the sanitizer did in between. Only under Codebook, whose code points a
+// rounding can move, a prediction over a gap rounds and prunes in each step, whether or not there
+// was a report. There the states are the same bytes again after the next record.
+//
+// The exception is a report without a record that started the filter anew, as the first of all or
+// after more than MaxGap steps. Of that step the observer knows nothing.
 //
 // State.Releases must be the number of releases before those that are shown to Observe. Cost: that
 // of Step.
@@ -78,7 +81,7 @@ func (s *Sanitizer) foresee(state *State, seen Seen) {
 		return
 	}
 	gap := int(min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap))
-	s.predictor.PredictPruned(s.prior, &state.Posterior, state.Step, gap, max(s.options.Prune, 0))
+	s.bridge(state, gap)
 }
 
 // Snap returns the release that a place stands for after it was written in degrees. Under Lattice

@@ -85,6 +85,13 @@ func (o Options) policyDefaults() Options {
 	return o
 }
 
+// Hides says whether a report that changes a user's state may leave no record. Every default must
+// be filled in, as in what Sanitizer.Options returns.
+func (o Options) Hides() bool {
+	return o.Between == BetweenSkip || o.Budget.Spent == SpentSuppress &&
+		(o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
+}
+
 // validatePolicy reports the faults of the same fields, filled in.
 func (o Options) validatePolicy() error {
 	errs := []error{

@@ -33,6 +33,7 @@ type Sanitizer struct {
 	// prior is a piece of memory of its own, so that an outcome that is kept does not keep all of
 	// the sanitizer.
 	prior      *mobility.Distribution
+	withheld   mobility.Distribution // posterior of a step in a gap
 	set        locationset.Set
 	surrogates locationset.Surrogates
 	nearest    []int32

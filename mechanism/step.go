@@ -42,7 +42,8 @@ import (
 // that, and no word is drawn for it. It counts as no release: the interval goes on, and the next
 // release has the next number.
 //
-// "Prior" means that the posterior advances by prediction: to the same state whatever is published.
+// "Prior" means that the posterior advances by prediction: to the same state whatever is published,
+// but for a rounding under Codebook with options that hide reports (Options.Hides).
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
 // the state says and changes nothing. A release in a step with one (SameStep release) starts at
 // that one's posterior.
@@ -82,15 +83,31 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 // predict fills s.prior, pruned and normalized. In a step that was only predicted so far the stored
 // posterior is the prior.
 func (s *Sanitizer) predict(state *State, step int64) {
-	prune := max(s.options.Prune, 0)
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(step) - uint64(state.Step)
 	if state.Started && gap <= uint64(s.options.MaxGap) {
-		s.predictor.PredictPruned(s.prior, &state.Posterior, state.Step, int(gap), prune)
+		s.bridge(state, int(gap))
 		return
 	}
 	s.initial(s.prior)
-	s.prior.Prune(prune)
+	s.prior.Prune(max(s.options.Prune, 0))
+}
+
+// bridge predicts so many steps from the state's. Where reports may leave no record, every step of
+// the gap ends under Codebook as if one had been withheld there. So the prior does not depend on
+// which of them were: Observe, which does not know that, has the very same one. A rounding more
+// would move code points to other places.
+func (s *Sanitizer) bridge(state *State, gap int) {
+	prune, from, at := max(s.options.Prune, 0), &state.Posterior, state.Step
+	if s.codebook != nil && s.options.Hides() {
+		for ; gap > 1; gap-- {
+			s.predictor.PredictPruned(s.prior, from, at, 1, prune)
+			store(&s.withheld, s.prior, nil, s.options.Prune)
+			from = &s.withheld
+			at++
+		}
+	}
+	s.predictor.PredictPruned(s.prior, from, at, gap, prune)
 }
 
 // initial sets dst to the model's initial distribution.

@@ -163,7 +163,7 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 		f.filters[m.ID()] = v
 		f.options = v.sanitizer.Options()
 	}
-	f.hides = hides(f.options)
+	f.hides = f.options.Hides()
 	return f, nil
 }
 

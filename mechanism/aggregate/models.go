@@ -45,20 +45,14 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Estimates agree up to the seven decimals of a degree that CSV has, a centimetre. Hidden steps
+	// of prediction are rounded and pruned on their own.
 	tolerance := .01
-	if hides(s.Options()) {
+	if s.Options().Hides() {
 		tolerance = .1
 	}
 	tolerance = max(tolerance*model.Grid.CellKM(), 1e-4)
 	return &filter{model: model, sanitizer: s, toleranceKM: tolerance}, nil
-}
-
-// hides says whether reports may leave no record. Estimates agree up to the seven decimals of a
-// degree that CSV has, a centimetre; hidden steps of prediction are rounded and pruned on their
-// own.
-func hides(o mechanism.Options) bool {
-	return o.Between == mechanism.BetweenSkip || o.Budget.Spent == mechanism.SpentSuppress &&
-		(o.Budget.Lifetime > 0 || o.Budget.WindowSteps > 0)
 }
 
 // grid returns the model's map.
