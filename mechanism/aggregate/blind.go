@@ -44,6 +44,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	from, step := &b.last, u.aloneStep
 	if !goesOn {
 		b.initial(u)
+		b.last.Round()
 		step = u.origin
 	} else if _, err := b.last.DecodeBinary(u.alone); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
@@ -55,8 +56,13 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	}
 	predictor.Use(u.own)
 	d := new(mobility.Distribution)
-	predictor.Predict(d, from, step, int(u.last-step))
-	d.Round()
+	d.CopyFrom(from)
+	// Rounded in each step, it does not depend on the steps at which it was asked for before, so
+	// not on the order of users' records.
+	for ; step < u.last; step++ {
+		predictor.Predict(d, d, step, 1)
+		d.Round()
+	}
 	if u.own != nil {
 		return d, b.keep(u, d) // it is nobody else's
 	}

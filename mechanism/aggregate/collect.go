@@ -191,9 +191,6 @@ func (k *Collector) Add(r Record) error {
 	if r.Kind == mechanism.Released && filter != nil {
 		u.release = k.zones.Of(filter.grid().CellAt(r.Release))
 	}
-	if k.zones == nil {
-		return nil // no record of a model that is given, up to now
-	}
 	if window < k.closed {
 		k.counts.Late++
 		u.waits = false
@@ -247,13 +244,16 @@ func (k *Collector) follow(u *user, v *filter, r Record, wanted bool) error {
 	return nil
 }
 
-// open makes a window unless it is there. A later one than all before closes those that were open
-// longest.
+// open makes a window unless it is there, without zones before the first record of a model that is
+// given. A later one than all before closes those that were open longest.
 func (k *Collector) open(window int64) error {
 	if k.windows[window] == nil {
 		length := k.options.WindowSteps * k.stepMS
-		w := NewWindow(k.zones)
+		w := &Window{flows: map[pair]*flow{}}
 		w.StartMS, w.EndMS = window*length, (window+1)*length
+		if k.zones != nil {
+			w.divide(k.zones)
+		}
 		k.windows[window] = w
 	}
 	if window <= k.latest {
@@ -271,7 +271,7 @@ func (k *Collector) count(u *user) error {
 	u.waits = false
 	w := k.windows[u.window]
 	if w == nil {
-		return nil // before the first record of a model that is given
+		return nil // it was closed
 	}
 	if u.release >= 0 {
 		w.AddRelease(u.release)
@@ -289,7 +289,7 @@ func (k *Collector) count(u *user) error {
 	if err != nil {
 		return err
 	}
-	w.AddVehicle(&k.posterior, blind, k.dense)
+	w.AddVehicle(u.name, &k.posterior, blind, k.dense)
 	if !k.options.Flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
 	}
@@ -376,6 +376,9 @@ func (k *Collector) close(before int64) error {
 	for _, w := range done {
 		window := k.windows[w]
 		delete(k.windows, w)
+		if window.zones == nil {
+			continue // no record of a model that is given
+		}
 		if err := k.each(window); err != nil {
 			return err
 		}

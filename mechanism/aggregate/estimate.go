@@ -17,7 +17,8 @@ type EstimateOptions struct {
 	// Resamples is how many times the fleet is resampled to see how much the fitted prior depends
 	// on chance, default 40.
 	Resamples int
-	// Seed is that of the resampling. The same seed, code and window give the same estimate.
+	// Seed is that of the resampling. The same seed, code and window give the same estimate, in
+	// whatever order the vehicles came.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The estimate does not depend on it.
 	Workers int
@@ -98,15 +99,15 @@ func (w *Window) Estimate(o EstimateOptions) Density {
 	fleet.Workers = o.Workers
 	n := float64(w.Vehicles())
 	d := Density{
-		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: w.posterior,
+		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: valuesOf(w.posterior),
 		Blind: make([]float64, len(w.naive)), Kappa: fleet.Choose(),
 	}
 	variance := make([]float64, len(w.naive))
-	for z, sum := range w.posterior {
+	for z, sum := range d.Posterior {
 		d.Blind[z] = float64(n * fleet.Prior[z])
-		variance[z] = max(sum-w.squares[z], 0)
+		variance[z] = max(sum-w.squares[z].value(), 0)
 	}
-	d.PosteriorLow, d.PosteriorHigh = intervals(w.posterior, variance, o.Level, n)
+	d.PosteriorLow, d.PosteriorHigh = intervals(d.Posterior, variance, o.Level, n)
 	d.Fitted, variance = fleet.average(d.Kappa, o)
 	distrustful, _ := fleet.Expected(fleet.fit(fleet.pseudo(n/distrust), nil, nil, roughly).Prior)
 	for z, m := range distrustful {
@@ -210,13 +211,6 @@ func withinOneError(gains, best []float64) bool {
 	return mean <= math.Sqrt(squares)/n
 }
 
-func sumOf(values []float64) (sum float64) {
-	for _, v := range values {
-		sum += v
-	}
-	return sum
-}
-
 // average returns the vehicles to be expected in each zone, and the variance of their number, over
 // the priors that fleets of the kind would have taught: the means over resamples of the fleet, and
 // of the kappa vehicles that stand for the model, each fitted and then judged for the fleet itself
@@ -265,13 +259,13 @@ func (w *Window) Flows(least, level float64) []Flow {
 	}
 	var all []Flow
 	for _, key := range slices.Sorted(maps.Keys(w.flows)) {
-		f := w.flows[key]
-		if f.sum < least {
+		n, squares := w.flows[key].sum.value(), w.flows[key].squares.value()
+		if n < least {
 			continue
 		}
-		low, high := CountInterval(f.sum, max(f.sum-f.squares, 0), level, float64(w.Flowing))
+		low, high := CountInterval(n, max(n-squares, 0), level, float64(w.Flowing))
 		from, to := int32(key>>16), int32(key&0xffff)
-		all = append(all, Flow{From: from, To: to, Vehicles: f.sum, Low: low, High: high})
+		all = append(all, Flow{From: from, To: to, Vehicles: n, Low: low, High: high})
 	}
 	return all
 }

@@ -86,7 +86,7 @@ func ExampleReader() {
 	fmt.Printf("%d of %d records followed\n", summary.Counts.Followed, summary.Counts.Records)
 	// Output:
 	// kilometre 1:  12 vehicles (6 to 20), by the model alone 125
-	// kilometre 2:  47 vehicles (26 to 72), by the model alone 149
-	// kilometre 3: 341 vehicles (317 to 365), by the model alone 125
+	// kilometre 2:  48 vehicles (28 to 70), by the model alone 149
+	// kilometre 3: 340 vehicles (319 to 362), by the model alone 125
 	// 2000 of 2000 records followed
 }

@@ -173,7 +173,7 @@ func (t *tracer) keep(from []uint16, before, after *mobility.Distribution) []uin
 
 // flow is the expected number of vehicles that went from one zone to another, and its variance's
 // missing part.
-type flow struct{ sum, squares float64 }
+type flow struct{ sum, squares sum }
 
 // pair is a flow's zones, the first one in the upper half.
 type pair uint32
@@ -195,8 +195,8 @@ func (t *tracer) add(flows map[pair]*flow, known []uint16, posterior *mobility.D
 			f = new(flow)
 			flows[k] = f
 		}
-		f.sum += p
-		f.squares += float64(p * p)
+		f.sum.add(p)
+		f.squares.add(float64(p * p))
 	}
 }
 

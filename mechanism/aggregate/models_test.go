@@ -179,7 +179,7 @@ func TestLikelihoodOverChange(t *testing.T) {
 	}
 	last := windows[2]
 	for v := range states {
-		got := last.fleet.Vehicles[v]
+		got := last.vehicles[v]
 		for i, z := range got.Zones { // zones are cells
 			want := states[v].Posterior.P[i] / states[v].Posterior.Total() / blind[z]
 			if !near(float64(got.Values[i]), want, 1e-4*want) {

@@ -84,7 +84,7 @@ func TestLikelihoodUnderOwnModel(t *testing.T) {
 			for i, c := range blind.Cells {
 				dense[c] = blind.P[i] / blind.Total()
 			}
-			got := windows[0].fleet.Vehicles[v]
+			got := windows[0].vehicles[v]
 			for i, z := range got.Zones {
 				want := states[v].Posterior.P[i] / states[v].Posterior.Total() / dense[z]
 				if !near(float64(got.Values[i]), want, 1e-4*want) {

@@ -21,6 +21,7 @@ var (
 type foreign struct {
 	user   string // the first one with a record under it
 	shared bool   // another one had it too
+	wanted bool   // a record of a window that is wanted has it
 }
 
 // wanted says whether a window is.
@@ -46,8 +47,9 @@ func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
 			known.user = r.User
 		}
 		known.shared = known.shared || known.user != r.User
+		known.wanted = known.wanted || wanted
 		k.foreign[r.Model] = known
-		if wanted && known.shared {
+		if known.wanted && known.shared {
 			return nil, fmt.Errorf("%w: records of more than one user were made under "+
 				"the model %.16s, which is not among those given", ErrModel, r.Model)
 		}
@@ -83,6 +85,9 @@ func (k *Collector) divide(v *filter) error {
 	var err error
 	if k.zones, err = NewZones(v.grid(), block); err != nil {
 		return err
+	}
+	for _, w := range k.windows {
+		w.divide(k.zones)
 	}
 	k.dense = make([]float64, k.zones.Count())
 	if k.options.Flows {

@@ -220,7 +220,7 @@ func (x *experiment) score(
 			v := &vehicles[f*size+i]
 			truth[v.truth]++
 			window.AddRelease(v.release)
-			window.AddVehicle(&v.posterior, x.blind[v.model], dense)
+			window.AddVehicle(fmt.Sprintf("%07d", i), &v.posterior, x.blind[v.model], dense)
 		}
 		estimate := aggregate.EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers}
 		d := window.Estimate(estimate)
