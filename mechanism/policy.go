@@ -46,6 +46,10 @@ const (
 	MaxSteps = 1_000_000_000
 	// MaxBudget bounds budgets, so that sums of billionths stay far below 2⁶⁴.
 	MaxBudget = 1e9
+	// HighEpsilonDay is the sum of ε a day and user from which on a service warns. Σε = 20 allows
+	// an observer's odds between two days of a user to change by a factor of e²⁰, half a billion:
+	// what is left is a promise about single releases.
+	HighEpsilonDay = 20
 )
 
 // Budget limits what the releases of one user may cost. The zero Budget is no limit. Sums are

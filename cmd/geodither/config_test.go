@@ -148,7 +148,7 @@ func TestReleaseDefaults(t *testing.T) {
 		{[]string{"-c", path}, o.Release, ""},
 		{[]string{"--epsilon", "2", "--delta", "0.02"}, codebook, "leave delta out"},
 		{[]string{"-c", path, "--mechanism", "codebook", "--delta", "0.1"}, codebook, "leave delta"},
-		{[]string{"--mechanism", "lattice", "--epsilon", "2"}, o.Release, "set epsilon and delta"},
+		{[]string{"--mechanism", "lattice", "--epsilon", "2"}, o.Release, "needs delta"},
 	} {
 		var f config.Flags
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -251,17 +251,18 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{"unproved mechanism", "unproved: true, ", "", []string{
 			"release: mechanism laplace: no proof covers it", "unproved: true",
+			`write "mechanism: codebook" or lattice`,
 		}},
 		{
 			"unproved inference", "mechanism: laplace, inference: paper, unproved: true",
 			"mechanism: lattice, inference: paper",
-			[]string{"release: inference paper: no proof covers it"},
+			[]string{"release: inference paper: no proof covers it", "leave inference out"},
 		},
 		{
 			"no mechanism", "mechanism: laplace, ", "",
 			[]string{
 				"release: set mechanism", "codebook hides which neighbourhood",
-				"lattice hides which door", "ran with lattice",
+				"lattice with a small delta", "ran with lattice",
 			},
 		},
 		{
@@ -273,6 +274,21 @@ func TestWrongConfig(t *testing.T) {
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, ",
 			[]string{"epsilon is not set", "no default"},
 		},
+		{"epsilon of zero", "epsilon: 0.5", "epsilon: 0", []string{
+			"release: epsilon must be above 0", "releases add up",
+		}},
+		{
+			"misspelt mechanism", "mechanism: laplace", "mechanism: codebok",
+			[]string{
+				`mechanism "codebok" is unknown: for people: codebook, lattice; for comparison: pim`,
+			},
+		},
+		{"lattice without delta", "delta: 0.02, ", "", []string{
+			"needs delta, which has no default",
+		}},
+		{"lattice without epsilon", "epsilon: 0.5, ", "", []string{
+			"needs epsilon, which has no default",
+		}},
 		{
 			"radius of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, epsilon: 0.5, ",

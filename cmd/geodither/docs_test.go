@@ -1,15 +1,21 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // root is the repository's folder.
@@ -84,6 +90,11 @@ func TestPlantedCommands(t *testing.T) {
 		`geodither produce --topic x --in "a b.csv"`:                true,
 		"GEODITHER_KEY=$(cat noise.key) geodither run -c c.yml":     true,
 		"GEODITHER_KEY=$(cat noise.key) geodither run c.yml":        false,
+		"geodither sanitize --epsilon 1 t.csv":                      true,
+		"geodither sanitize --epsilon 1 --delta .1 t.csv":           false,
+		"geodither sanitize -c c.yml --epsilon 1 --delta .1 t.csv":  true,
+		"geodither sanitize --mechanism lattice --epsilon 1 t.csv":  false,
+		"geodither sanitize --mechanism latice --epsilon 1 t.csv":   false,
 	} {
 		lines := commandLines(text)
 		if len(lines) != 1 {
@@ -179,5 +190,35 @@ func parses(args []string) error {
 	if err := cmd.ValidateArgs(cmd.Flags().Args()); err != nil {
 		return err
 	}
-	return cmd.ValidateRequiredFlags()
+	return errors.Join(cmd.ValidateRequiredFlags(), releases(cmd.Flags()))
+}
+
+// releases says whether the mechanism takes the ε and the δ of a command line: a codebook has no δ,
+// and every other mechanism needs one. What a config says beside them is not known here.
+func releases(flags *pflag.FlagSet) error {
+	c := config.Release{Mechanism: law.Codebook}
+	numbers := map[string]**float64{"epsilon": &c.Epsilon, "delta": &c.Delta}
+	name := flags.Lookup("mechanism")
+	if name == nil || name.Value.Type() != "string" {
+		return nil // it takes none, or tries several
+	}
+	if flags.Changed("mechanism") {
+		c.Mechanism = name.Value.String()
+	} else if flags.Changed("config") {
+		return nil
+	}
+	for name, number := range numbers {
+		if flags.Changed(name) {
+			x, err := flags.GetFloat64(name)
+			if err != nil {
+				return err
+			}
+			*number = &x
+		}
+	}
+	if c.Epsilon == nil || c.Delta == nil && flags.Changed("config") {
+		return nil // the config's, or a command without releases
+	}
+	_, err := c.Options(&mobility.Model{Step: time.Minute})
+	return err
 }

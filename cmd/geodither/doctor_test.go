@@ -204,10 +204,10 @@ func (w *watched) Write(p []byte) (int, error) {
 func TestDoctorWarnsWithoutProof(t *testing.T) {
 	for settings, words := range map[string][]string{
 		"unproved: true, delta: .01, mechanism: pim": {
-			"mechanism pim", "no proof covers", "remove both",
+			"mechanism pim", "no proof covers", "codebook\" or lattice, and remove unproved",
 		},
 		"unproved: true, delta: .01, mechanism: lattice, inference: paper": {
-			"inference paper", "may reveal more than ε",
+			"inference paper", "may reveal more than ε", "leave inference out",
 		},
 		"unproved: true, mechanism: codebook": {"every setting of release has a proof: remove it"},
 		"delta: .01, mechanism: lattice":      nil,

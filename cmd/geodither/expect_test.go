@@ -58,7 +58,7 @@ func TestModelInspectExpects(t *testing.T) {
 		t.Errorf("without a config the mechanism is not codebook:\n%s", text)
 	}
 	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--mechanism", "lattice", path),
-		cli.ExitUsage, "set epsilon and delta for mechanism lattice")
+		cli.ExitUsage, "mechanism lattice needs delta")
 	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1",
 		"--delta", "0.01", "--mechanism", "lattice",
 		"--interval", "90s", path),

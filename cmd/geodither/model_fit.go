@@ -23,8 +23,8 @@ it was trained on, with --held-out: the command checks that the traces give the 
 second model with the same options and without some of the users, and measures how well it
 predicts these users.
 
-The filter goes through every stretch without a gap, with a release in each step, as it would in
-the service. The places between fixes are those that the model's training took. Drift is the
+The filter goes through every stretch without a gap, with a release in each step by the mechanism
+lattice, whatever the service uses: codebook has no location set, so no drift. The places between fixes are those that the model's training took. Drift is the
 share of releases whose true cell lies outside the location set: far above δ, the model is too
 sure; far below, too unsure. Intervals are over users, since the steps of one user depend on each
 other. The same traces give the same figures.
@@ -72,7 +72,7 @@ A model that was trained with differential privacy can be measured on traces of 
 		"store the fit of --held-out in the model's file; the model itself stays the same")
 	flags.BoolVar(&o.Select, "select", false,
 		"choose the smoothing that best predicts users left out, in place of a measurement")
-	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release of the filter")
+	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release of the filter, which is by lattice")
 	flags.Float64Var(&o.Release.Delta, "delta", 0.01, "δ of the filter's location sets")
 	flags.IntVar(&o.Runs, "runs", 1, "number of passes over the traces, each with other noise")
 	flags.Int64Var(&o.Steps, "steps", 0, "measure at most this many steps, spread evenly over "+

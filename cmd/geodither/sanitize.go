@@ -48,7 +48,8 @@ is released under it, and model_id says so.
 
 Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
 is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
-lattice --delta D tells near places apart less than far ones, with a larger error.
+lattice with a small --delta, such as 0.01, tells near places of its location set apart less
+than far ones, with a larger error.
 
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
 makes a run repeatable and stays as secret as the traces. A seed makes it repeatable too and
@@ -91,7 +92,7 @@ func (f *sanitizeFlags) run(
 	if _, err := records.FormatOf(f.out); err != nil {
 		return err
 	}
-	settings, err := f.read(flags)
+	settings, err := f.read(flags, std.Err)
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,11 @@ func (f *sanitizeFlags) run(
 	return f.writeReport(summary)
 }
 
-// read reads the settings of the config and of the flags, and the models.
-func (f *sanitizeFlags) read(flags *pflag.FlagSet) (s sanitize.Settings, err error) {
+// read reads the settings of the config and of the flags, and the models. It warns of what has no
+// proof.
+func (f *sanitizeFlags) read(
+	flags *pflag.FlagSet, log io.Writer,
+) (s sanitize.Settings, err error) {
 	c, err := f.settings.File(flags)
 	if err != nil {
 		return s, err
@@ -152,8 +156,12 @@ func (f *sanitizeFlags) read(flags *pflag.FlagSet) (s sanitize.Settings, err err
 	s.Model, s.Personals, s.Later = model.Model, model.Personals, model.Later
 	s.Publish, s.Input = c.Publish.Options(), c.Input.Options()
 	s.Release, err = c.Release.Options(s.Model)
-	return s, f.settings.Error(
+	err = f.settings.Error(
 		errors.Join(err, s.Release.Validate(), s.Publish.Validate(), s.Input.Validate()))
+	if warning := c.Release.ProofWarning(); err == nil && warning != "" {
+		fmt.Fprintf(log, "WARNING: %s.\n", warning)
+	}
+	return s, err
 }
 
 // key returns the key of the noise: a file's, a seed's or a fresh one.

@@ -32,8 +32,8 @@ release intervals, ε and δ, and choose:
 Among settings within a tenth of that ε, or a twentieth of that error, it takes the one that
 reveals least about near places. It also names the best setting of each mechanism. A codebook
 has the least error, but tells two neighbouring cells apart by the full e^ε where a border runs
-between them. With lattice near places are told apart less than far ones: --mechanism lattice
-chooses among its settings only.
+between them. With lattice and a small δ near places of the location set are told apart less than
+far ones: --mechanism lattice --delta 0.01 chooses among such settings only.
 
 Errors are measured on users whom the model was not trained on, at each fix, also between
 releases. One fifth of the users is held out: the chosen setting is checked on them, and the

@@ -100,13 +100,16 @@ func TestWrongUsage(t *testing.T) {
 		}},
 		{[]string{"sanitize", "--model", model,
 			"--delta", "0.1", "--mechanism", "lattice"}, []string{
-			"set epsilon and delta",
+			"mechanism lattice needs epsilon",
 		}},
 		{[]string{"sanitize", "--model", model, "--epsilon", "1",
 			"--delta", "0.1", "--mechanism", "lattice"}, []string{
 			"--in",
 		}},
 		{sanitize("--epsilon", "-1"), []string{"epsilon"}},
+		{sanitize("--epsilon", "0"), []string{"epsilon must be above 0"}},
+		{sanitize("--mechanism", "codebok"), []string{`"codebok" is unknown: for people: codebook`}},
+		{sanitize("--interval", "30"), []string{"--interval", "with its unit, such as 30s"}},
 		{sanitize("--epsilon", "Inf"), []string{"epsilon"}},
 		{sanitize("--epsilon", "1e99"), []string{"epsilon"}},
 		{sanitize("--epsilon", "one"), []string{"--epsilon"}},

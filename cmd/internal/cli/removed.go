@@ -204,9 +204,15 @@ func RemovedFlags(command string) []string {
 	return slices.Sorted(maps.Keys(removed[command]))
 }
 
-// explainFlag adds to the error of an unknown flag where that flag went. Behind a misspelt command
+// explainFlag says how to write a duration, and adds to the error of an unknown flag where that
+// flag went. Behind a misspelt command
 // every flag is unknown: then the command is the error.
 func explainFlag(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok &&
+		strings.HasPrefix(wrong.GetFlag().Value.Type(), "duration") {
+		return fmt.Errorf("--%s %q: write a duration with its unit, such as 30s",
+			wrong.GetFlag().Name, wrong.GetValue())
+	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
 		return err

@@ -35,8 +35,9 @@ func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
 
 // RegisterMechanism registers --mechanism and --epsilon.
 func (f *Flags) RegisterMechanism(flags *pflag.FlagSet) {
-	flags.StringVar(&f.mechanism, "mechanism", law.Codebook,
-		"`NAME`: codebook, lattice, pim, knorm, laplace or laplace-tight")
+	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: codebook, lattice, pim, "+
+		"knorm, laplace or laplace-tight; default: the config's, and codebook without a config")
+	flags.Lookup("mechanism").DefValue = "" // it would be printed as the default beside a config
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"what one release may reveal, a natural logarithm; releases add up")
 }

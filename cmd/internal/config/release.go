@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -64,18 +66,37 @@ func (c Release) complete() error {
 	switch {
 	case c.Mechanism == "":
 		return errors.New("set mechanism, which has no default. codebook hides which " +
-			"neighbourhood somebody is in, with the least error; lattice hides which door too, " +
-			"because it tells near places apart less than far ones. What ran without the key " +
-			"ran with lattice")
+			"neighbourhood somebody is in, with the least error; lattice with a small delta, " +
+			"such as .01, tells near places of its location set apart less than far ones, with " +
+			"a larger error. What ran without the key ran with lattice")
+	case !slices.Contains(law.Names(), c.Mechanism):
+		return fmt.Errorf("mechanism %q is unknown: for people: %s, %s; for comparison: %s",
+			c.Mechanism, law.Codebook, law.Lattice, strings.Join(comparisons(), ", "))
+	case c.Epsilon != nil && *c.Epsilon == 0:
+		return errors.New("epsilon must be above 0: choose it from the error you can accept " +
+			"(for one release 1 is strong, 10 is weak; releases add up)")
 	case c.Mechanism == law.Codebook && c.Delta != nil:
 		return fmt.Errorf("delta is the mass outside the location set, and mechanism %s has no "+
 			"such set: leave delta out, or choose mechanism %s", law.Codebook, law.Lattice)
 	case c.Mechanism != law.Codebook && (c.Epsilon == nil || c.Delta == nil):
-		return fmt.Errorf("set epsilon and delta for mechanism %s; neither has a default. "+
+		missing := "epsilon and delta, which have no default"
+		switch {
+		case c.Epsilon != nil:
+			missing = "delta, which has no default"
+		case c.Delta != nil:
+			missing = "epsilon, which has no default"
+		}
+		return fmt.Errorf("mechanism %s needs %s. "+
 			`"geodither model inspect --mechanism %[1]s --epsilon E --delta D MODEL" says what `+
-			"error to expect", c.Mechanism)
+			"error to expect", c.Mechanism, missing)
 	}
 	return nil
+}
+
+// comparisons returns the mechanisms of the paper, which have no proof and serve for comparison.
+func comparisons() []string {
+	return slices.DeleteFunc(law.Names(),
+		func(name string) bool { return law.Options{Name: name}.Exact() })
 }
 
 // unproved names what the section chooses that a service takes only with "unproved: true", as key
@@ -100,10 +121,27 @@ func (c Release) unproved() (what, why string) {
 // proved refuses for a service what has no proof, unless the config says that this is meant.
 func (c Release) proved() error {
 	if what, why := c.unproved(); what != "" && !c.Unproved {
-		return fmt.Errorf("%s: %s. Leave it out to protect people, or write \"unproved: true\" "+
-			"beside it", what, why)
+		return fmt.Errorf("%s: %s. To protect people, %s; to have it all the same, write "+
+			"\"unproved: true\" beside it", what, why, c.remedy())
 	}
 	return nil
+}
+
+// remedy says what to write in place of what has no proof.
+func (c Release) remedy() string {
+	if (law.Options{Name: c.Mechanism}).Exact() {
+		return "leave inference out"
+	}
+	return "write \"mechanism: codebook\" or lattice"
+}
+
+// ProofWarning says that the section chooses something without a proof; empty: it does not.
+func (c Release) ProofWarning() string {
+	what, why := c.unproved()
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s. To protect people, %s", what, why, c.remedy())
 }
 
 // ProofAdvice says what it means that the section has "unproved: true", and what to do; empty: it
@@ -117,8 +155,8 @@ func (c Release) ProofAdvice() string {
 		return "release.unproved is true, but every setting of release has a proof: remove it, " +
 			"so that it lets no later change through"
 	}
-	return fmt.Sprintf("release.unproved lets through %s: %s. To protect people, remove both "+
-		"from the config", what, why)
+	return fmt.Sprintf("release.unproved lets through %s: %s. To protect people, %s, and remove "+
+		"unproved", what, why, c.remedy())
 }
 
 // Publish is the section "publish": what records tell besides the place.

@@ -56,6 +56,10 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	}
 	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
 	d.budget()
+	if d.o.Publish.OmitRelease {
+		d.add("publish", OK, "records have no release (publish.release: false), so \"geodither "+
+			"aggregate\" cannot read %s", d.o.Topics.Sanitized)
+	}
 	d.models()
 	d.stateDir()
 	if !d.brokers(ctx) {

@@ -9,11 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism"
 )
 
-// highEpsilonDay is the sum of ε a day and user from which on a service warns. Σε = 20 allows an
-// observer's odds between two days of a user to change by a factor of e²⁰, half a billion: what
-// is left is a promise about single releases.
-const highEpsilonDay = 20
-
 // MostEpsilonDay bounds what the releases of one user can cost in any 24 hours: one release for
 // each interval that begins in them, at most what the budget leaves in the windows that overlap
 // them, and at most the lifetime's budget. It is infinite if a step may have any number of
@@ -53,12 +48,12 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	if unlimited {
 		spend += ", and release.budget is none: it grows for as long as a user reports"
 	}
-	if most > highEpsilonDay {
+	if most > mechanism.HighEpsilonDay {
 		spend += fmt.Sprintf("; above %d a day single releases are protected, but hardly where "+
 			"somebody was over a day: choose a longer interval, a smaller epsilon or a "+
-			"smaller budget", highEpsilonDay)
+			"smaller budget", mechanism.HighEpsilonDay)
 	}
-	return spend, unlimited || most > highEpsilonDay
+	return spend, unlimited || most > mechanism.HighEpsilonDay
 }
 
 // grouped writes a number for people: 2880 as 2,880, and two decimals below a hundred.

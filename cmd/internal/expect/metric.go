@@ -81,10 +81,11 @@ type MetricSummary struct {
 	// average over pairs: law.Metric.NearShare. Under the codebook mechanism it is the share of
 	// pairs that the release tells apart.
 	NearShare Factors `json:"near_share"`
-	// NearEpsilonHour is the ε between two neighbouring cells, on average over pairs, of all
-	// releases of a user in an hour: somebody who stayed in one of the two cells can be told from
-	// somebody who stayed in the other by e to that. It is over the hours that end with a release,
-	// where the user's releases had begun an hour before.
+	// NearEpsilonHour is the sum, over all releases of a user in an hour, of their ε between two
+	// neighbouring cells on average over pairs. It bounds no given pair: one that every release
+	// tells apart gets the user's whole Σε. Under the codebook mechanism each average is exact,
+	// under the others it is an upper limit. It is over the hours that end with a release, where
+	// the user's releases had begun an hour before.
 	NearEpsilonHour Factors `json:"near_epsilon_hour"`
 
 	mechanism string
@@ -133,14 +134,16 @@ func (m MetricSummary) neighbours() string {
 	if m.NearShare.Largest == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("; of two neighbouring cells %.0f %% of the ε on average",
-		100*m.NearShare.Median)
+	text, atMost := fmt.Sprintf("; of two neighbouring cells at most %.0f %% of the ε on average",
+		100*m.NearShare.Median), "at most "
 	if m.mechanism == law.Codebook {
+		atMost = ""
 		text = fmt.Sprintf("; of all pairs of neighbouring cells it tells %.0f %% apart",
 			100*m.NearShare.Median)
 	}
 	if m.NearEpsilonHour.Largest > 0 {
-		text += fmt.Sprintf("; over an hour an ε of %v between two neighbours", m.NearEpsilonHour)
+		text += fmt.Sprintf("; summed over an hour an ε of %s%v between two neighbours on "+
+			"average, and up to all of Σε between some", atMost, m.NearEpsilonHour)
 	}
 	return text
 }

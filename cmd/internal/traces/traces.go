@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
@@ -273,7 +274,10 @@ const maxDepth = 4
 func filesOf(path string, format Format) ([]file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: check the path", err)
+		if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+			err = wrong.Err // without the name of the system call
+		}
+		return nil, fmt.Errorf("%s: %w: check the path", path, err)
 	}
 	if !info.IsDir() {
 		return []file{newFile(path, info)}, nil

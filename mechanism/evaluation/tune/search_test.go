@@ -93,7 +93,7 @@ func TestSearch(t *testing.T) {
 	}
 	words := strings.Join(r.Words(), " ")
 	for _, part := range []string{
-		"codebook with", "lattice with", "two neighbouring cells", "which door",
+		"codebook with", "lattice with", "two neighbouring cells", "a small δ",
 	} {
 		if !strings.Contains(words, part) {
 			t.Errorf("%q is not in %q", part, words)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -45,6 +46,10 @@ func (r *Result) Words() (lines []string) {
 	}
 	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = "+
 		"%s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
+	if p.EpsilonDay() > mechanism.HighEpsilonDay {
+		say("Above ε = %d a day single releases are protected, but hardly where somebody was over a "+
+			"day.", mechanism.HighEpsilonDay)
+	}
 	anew := "This was measured anew, with other noise than the choice."
 	if r.Raised > 0 {
 		anew = fmt.Sprintf("This was measured anew, with other noise than the choice; for that ε "+
@@ -72,8 +77,9 @@ func (r *Result) Words() (lines []string) {
 const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. It " +
 	"divides the map into regions: two places in one region are not told apart, and two places " +
 	"on the two sides of a border are, by the full factor e^ε, however near they are. With " +
-	"lattice near places are told apart less than far ones at any ε: take it if no single release " +
-	"may tell which door somebody is at, and accept a larger error."
+	"lattice and a small δ, such as .01, near places of the location set are told apart less than " +
+	"far ones, with a larger error; with δ of .3 or more and a large ε hardly so, and cells " +
+	"outside the set are told apart by up to e^ε."
 
 // nearWords say what a release means for places that are near each other.
 func (o *Outcome) nearWords() (lines []string) {
