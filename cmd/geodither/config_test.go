@@ -210,8 +210,8 @@ func TestWrongConfig(t *testing.T) {
 			"line 4", `unknown key "row"`, "did you mean raw?",
 		}},
 		{"key twice", "group: fleet", "group: fleet\ngroup: fleet", []string{"already defined"}},
-		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "neither has a default"}},
-		{"no delta", "delta: 0.02, ", "", []string{"delta", "neither has a default"}},
+		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "which has no default"}},
+		{"no delta", "delta: 0.02, ", "", []string{"delta", "which has no default"}},
 		{"epsilon 0", "epsilon: 0.5", "epsilon: 0", []string{"release: epsilon"}},
 		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
 		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
@@ -280,15 +280,10 @@ func TestWrongConfig(t *testing.T) {
 		{
 			"misspelt mechanism", "mechanism: laplace", "mechanism: codebok",
 			[]string{
-				`mechanism "codebok" is unknown: for people: codebook, lattice; for comparison: pim`,
+				`mechanism "codebok" is unknown: for people: codebook, lattice; `,
+				"for comparison: pim",
 			},
 		},
-		{"lattice without delta", "delta: 0.02, ", "", []string{
-			"needs delta, which has no default",
-		}},
-		{"lattice without epsilon", "epsilon: 0.5, ", "", []string{
-			"needs epsilon, which has no default",
-		}},
 		{
 			"radius of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, epsilon: 0.5, ",

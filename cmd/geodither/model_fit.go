@@ -72,7 +72,7 @@ A model that was trained with differential privacy can be measured on traces of 
 		"store the fit of --held-out in the model's file; the model itself stays the same")
 	flags.BoolVar(&o.Select, "select", false,
 		"choose the smoothing that best predicts users left out, in place of a measurement")
-	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release of the filter, which is by lattice")
+	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release by lattice")
 	flags.Float64Var(&o.Release.Delta, "delta", 0.01, "δ of the filter's location sets")
 	flags.IntVar(&o.Runs, "runs", 1, "number of passes over the traces, each with other noise")
 	flags.Int64Var(&o.Steps, "steps", 0, "measure at most this many steps, spread evenly over "+

@@ -107,8 +107,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	fmt.Fprint(out, expect.ErrorsHead,
 		s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
 	measured := s.Releases + s.Repeats
-	fmt.Fprintf(out, "  (release over the %d fixes whose records have one, estimate and blind over "+
-		"all %d with a record)\n", measured, measured+s.Predictions)
+	fmt.Fprintf(out, "  (release: the %d fixes that have one; estimate and blind: all %d fixes "+
+		"with a record)\n", measured, measured+s.Predictions)
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)
 	}
