@@ -275,7 +275,7 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"epsilon is not set", "no default"},
 		},
 		{"epsilon of zero", "epsilon: 0.5", "epsilon: 0", []string{
-			"release: epsilon must be above 0", "releases add up",
+			"release: epsilon", "must be above 0", "releases add up",
 		}},
 		{
 			"misspelt mechanism", "mechanism: laplace", "mechanism: codebok",

@@ -219,6 +219,6 @@ func releases(flags *pflag.FlagSet) error {
 	if c.Epsilon == nil || c.Delta == nil && flags.Changed("config") {
 		return nil // the config's, or a command without releases
 	}
-	_, err := c.Options(&mobility.Model{Step: time.Minute})
-	return err
+	o, err := c.Options(&mobility.Model{Step: time.Minute})
+	return errors.Join(err, o.Validate())
 }

@@ -24,10 +24,11 @@ second model with the same options and without some of the users, and measures h
 predicts these users.
 
 The filter goes through every stretch without a gap, with a release in each step by the mechanism
-lattice, whatever the service uses: codebook has no location set, so no drift. The places between fixes are those that the model's training took. Drift is the
-share of releases whose true cell lies outside the location set: far above δ, the model is too
-sure; far below, too unsure. Intervals are over users, since the steps of one user depend on each
-other. The same traces give the same figures.
+lattice, whatever the service uses: codebook has no location set, so no drift. The places between
+fixes are those that the model's training took. Drift is the share of releases whose true cell
+lies outside the location set: far above δ, the model is too sure; far below, too unsure.
+Intervals are over users, since the steps of one user depend on each other. The same traces give
+the same figures.
 
 The command prints and writes figures over all measured users, and no name or place. The figures
 of one user are that person's all the same, and those of a few users tell about these few: keep

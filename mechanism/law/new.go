@@ -91,9 +91,19 @@ func (o Options) WithDefaults() Options {
 // valid: they mean the defaults.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
-	return errors.Join(oneOf("mechanism", o.Name, Names()...),
+	return errors.Join(validateName(o.Name),
 		oneOf("isotropy", o.Isotropy, IsotropyClosedForm, IsotropySampled),
 		validateSubdivision(o.Subdivision))
+}
+
+// validateName names the mechanisms with a proof first, and then those of the paper.
+func validateName(name string) error {
+	if slices.Contains(Names(), name) {
+		return nil
+	}
+	paper := slices.DeleteFunc(HullNames(), func(name string) bool { return name == Lattice })
+	return fmt.Errorf("mechanism %q is unknown: for people: %s, %s; for comparison: %s",
+		name, Codebook, Lattice, strings.Join(paper, ", "))
 }
 
 func validateSubdivision(steps int) error {

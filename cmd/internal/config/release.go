@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -70,11 +69,7 @@ func (c Release) complete() error {
 			"such as .01, tells near places of its location set apart less than far ones, with " +
 			"a larger error. What ran without the key ran with lattice")
 	case !slices.Contains(law.Names(), c.Mechanism):
-		return fmt.Errorf("mechanism %q is unknown: for people: %s, %s; for comparison: %s",
-			c.Mechanism, law.Codebook, law.Lattice, strings.Join(comparisons(), ", "))
-	case c.Epsilon != nil && *c.Epsilon == 0:
-		return errors.New("epsilon must be above 0: choose it from the error you can accept " +
-			"(for one release 1 is strong, 10 is weak; releases add up)")
+		return nil // Validate says so, and what its ε and δ would be is not known
 	case c.Mechanism == law.Codebook && c.Delta != nil:
 		return fmt.Errorf("delta is the mass outside the location set, and mechanism %s has no "+
 			"such set: leave delta out, or choose mechanism %s", law.Codebook, law.Lattice)
@@ -91,12 +86,6 @@ func (c Release) complete() error {
 			"error to expect", c.Mechanism, missing)
 	}
 	return nil
-}
-
-// comparisons returns the mechanisms of the paper, which have no proof and serve for comparison.
-func comparisons() []string {
-	return slices.DeleteFunc(law.Names(),
-		func(name string) bool { return law.Options{Name: name}.Exact() })
 }
 
 // unproved names what the section chooses that a service takes only with "unproved: true", as key
