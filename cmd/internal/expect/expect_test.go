@@ -193,8 +193,9 @@ func TestHourOfNeighbours(t *testing.T) {
 		t.Errorf("shares %v", s.NearShare)
 	}
 	for name, words := range map[string]string{
-		law.Codebook: "pairs of neighbouring cells it tells 25 % apart; summed over an hour an ε of 30 (30)",
-		law.Lattice:  "of two neighbouring cells at most 25 % of the ε on average",
+		law.Codebook: "pairs of neighbouring cells it tells 25 % apart; " +
+			"summed over an hour an ε of 30 (30)",
+		law.Lattice: "of two neighbouring cells at most 25 % of the ε on average",
 	} {
 		if text := v.Summary(name).String(); !strings.Contains(text, words) {
 			t.Errorf("%s: %q lacks %q", name, text, words)
