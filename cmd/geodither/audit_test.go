@@ -19,8 +19,10 @@ import (
 
 func auditArgs(model string, change ...string) []string {
 	return append(
-		[]string{"audit", "--model", model, "--epsilon", "1",
-			"--delta", "0.1", "--mechanism", "lattice", "--draws", "5e4"},
+		[]string{
+			"audit", "--model", model, "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice", "--draws", "5e4",
+		},
 		change...)
 }
 

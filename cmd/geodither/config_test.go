@@ -147,7 +147,10 @@ func TestReleaseDefaults(t *testing.T) {
 		{[]string{"-c", path, "--mechanism", "codebook"}, codebook, ""},
 		{[]string{"-c", path}, o.Release, ""},
 		{[]string{"--epsilon", "2", "--delta", "0.02"}, codebook, "leave delta out"},
-		{[]string{"-c", path, "--mechanism", "codebook", "--delta", "0.1"}, codebook, "leave delta"},
+		{
+			[]string{"-c", path, "--mechanism", "codebook", "--delta", "0.1"},
+			codebook, "leave delta",
+		},
 		{[]string{"--mechanism", "lattice", "--epsilon", "2"}, o.Release, "needs delta"},
 	} {
 		var f config.Flags

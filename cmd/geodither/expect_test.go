@@ -20,8 +20,10 @@ import (
 // programs, and only where it is asked for.
 func TestModelInspectExpects(t *testing.T) {
 	_, path := townFiles(t, t.TempDir())
-	args := []string{"model", "inspect", "--epsilon", "12",
-		"--delta", "0.3", "--mechanism", "lattice", "--interval", "2m"}
+	args := []string{
+		"model", "inspect", "--epsilon", "12",
+		"--delta", "0.3", "--mechanism", "lattice", "--interval", "2m",
+	}
 	text := succeed(t, append(args, path)...).out
 	for _, word := range []string{
 		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",

@@ -47,19 +47,22 @@ func TestProduceRunConsume(t *testing.T) {
 		},
 		{
 			name: "interval", encoding: "avro",
-			release: "mechanism: lattice, delta: 0.02, interval: 3m, min_radius: 700m, budget: none",
-			keeps:   func(s sanitize.Summary) bool { return s.Predictions > 0 },
+			release: "mechanism: lattice, delta: 0.02, interval: 3m, min_radius: 700m, " +
+				"budget: none",
+			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 },
 		},
 		{
 			name: "rules", encoding: "avro", release: "mechanism: codebook, interval: 2m, " +
-				"between: skip, same_step: drop, budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
+				"between: skip, same_step: drop, " +
+				"budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
 			},
 		},
 		{
 			name: "anonymous", encoding: "avro",
-			release: "mechanism: pim, delta: 0.02, unproved: true, adaptive_radius: 1.9km, budget: none",
+			release: "mechanism: pim, delta: 0.02, unproved: true, adaptive_radius: 1.9km, " +
+				"budget: none",
 			publish: "{timestamp: step, user: pseudonym, metric: true}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Predictions > 0 && s.Metric.Farthest.Largest > 1

@@ -28,8 +28,10 @@ import (
 // sanitizeArgs are those of a run on the town's files.
 func sanitizeArgs(traces, model string, more ...string) []string {
 	return append(
-		[]string{"sanitize", "--in", traces, "--model", model, "--epsilon", "2",
-			"--delta", "0.02", "--mechanism", "lattice"},
+		[]string{
+			"sanitize", "--in", traces, "--model", model, "--epsilon", "2",
+			"--delta", "0.02", "--mechanism", "lattice",
+		},
 		more...)
 }
 
@@ -94,7 +96,8 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			_, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5",
 				"--mechanism", o.Mechanism,
 				"-c", withConfig(t,
-					"release: {mechanism: lattice, inference: "+o.Inference+", budget: none}")[1])...)
+					"release: {mechanism: lattice, inference: "+o.Inference+
+						", budget: none}")[1])...)
 			got := decoded(t, lines)
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))

@@ -94,16 +94,22 @@ func TestWrongUsage(t *testing.T) {
 			"--step", towntest.Step,
 		}, []string{"--in"}},
 		{[]string{"sanitize", "--model", model}, []string{"epsilon is not set"}},
-		{[]string{"sanitize", "--epsilon", "1",
-			"--delta", "0.1", "--mechanism", "lattice", "--in", traces}, []string{
+		{[]string{
+			"sanitize", "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice", "--in", traces,
+		}, []string{
 			"--model", "-c", "geodither train",
 		}},
-		{[]string{"sanitize", "--model", model,
-			"--delta", "0.1", "--mechanism", "lattice"}, []string{
+		{[]string{
+			"sanitize", "--model", model,
+			"--delta", "0.1", "--mechanism", "lattice",
+		}, []string{
 			"mechanism lattice needs epsilon",
 		}},
-		{[]string{"sanitize", "--model", model, "--epsilon", "1",
-			"--delta", "0.1", "--mechanism", "lattice"}, []string{
+		{[]string{
+			"sanitize", "--model", model, "--epsilon", "1",
+			"--delta", "0.1", "--mechanism", "lattice",
+		}, []string{
 			"--in",
 		}},
 		{sanitize("--epsilon", "-1"), []string{"epsilon"}},

@@ -137,7 +137,8 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.Restored },
 	},
 	{
-		"location_set_cells", "sum of |ΔX| over the releases; under codebook of the prior's cells", silent,
+		"location_set_cells", "sum of |ΔX| over the releases; under codebook of the prior's cells",
+		silent,
 		func(t *Tally) *int64 { return &t.SetCells },
 	},
 	{

@@ -104,7 +104,8 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 	}
 	e = e.withDefaults(released.Options())
 	return &simulation{
-		model: model, runner: trial.Runner{Sanitizer: released, Release: true, Beside: true, Near: true},
+		model:  model,
+		runner: trial.Runner{Sanitizer: released, Release: true, Beside: true, Near: true},
 		// an arbitrary second word, which names the stream
 		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
 		tracks: e.Tracks, steps: e.Steps, progress: e.Progress,

@@ -51,13 +51,13 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 func TestDoctorRemadeRaw(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
-	if found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK); !strings.Contains(found,
-		"account: nothing processed yet") {
+	found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK)
+	if !strings.Contains(found, "account: nothing processed yet") {
 		t.Errorf("before anything was processed: %s", found)
 	}
 	atwork.Serve(t, w, o, 2)
-	if found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK); !strings.Contains(found,
-		"account: the changelog has states") {
+	found = atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK)
+	if !strings.Contains(found, "account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
 	w.RemakeRaw(t)

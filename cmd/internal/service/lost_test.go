@@ -112,7 +112,8 @@ func TestAcceptedLoss(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	accepting := o
 	accepting.AcceptLost = true
-	if bad := atwork.Details(doctor.Examine(t.Context(), accepting, nil), doctor.Failure); bad != "" {
+	bad := atwork.Details(doctor.Examine(t.Context(), accepting, nil), doctor.Failure)
+	if bad != "" {
 		t.Errorf("doctor finds %s", bad)
 	}
 	atwork.Serve(t, w, accepting, 2)

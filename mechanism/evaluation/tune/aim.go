@@ -75,31 +75,19 @@ func frontier(measured []Outcome) (best []Outcome) {
 // aim tries the ε that lead to the targeted error: for each mechanism first at the places where it
 // seems to be cheapest, then less and less at the place that is.
 func (s *search) aim() error {
-	const rounds, places, halvings = 3, 6, 4
+	const rounds, halvings = 3, 4
 	if !(s.options.TargetKM > 0) {
 		return nil
 	}
 	s.phase("refining")
-	mechanisms := s.options.Mechanisms
 	for range rounds {
-		var next []Setting
-		for _, mechanism := range mechanisms {
-			tried := 0
-			for _, setting := range s.toTarget() {
-				if setting.Mechanism == mechanism && tried < places/len(mechanisms) &&
-					!s.measured(setting) {
-					next = append(next, setting)
-					tried++
-				}
-			}
-		}
-		if err := s.add(next); err != nil {
+		if err := s.add(s.nextPlaces()); err != nil {
 			return err
 		}
 	}
 	for range halvings {
 		var next []Setting
-		for _, mechanism := range mechanisms {
+		for _, mechanism := range s.options.Mechanisms {
 			if setting, ok := s.below(mechanism); ok {
 				next = append(next, setting)
 			}
@@ -112,6 +100,23 @@ func (s *search) aim() error {
 		}
 	}
 	return nil
+}
+
+// nextPlaces returns the cheapest settings towards the target that are not measured yet: of each
+// mechanism as many.
+func (s *search) nextPlaces() (next []Setting) {
+	const places = 6
+	for _, mechanism := range s.options.Mechanisms {
+		tried := 0
+		for _, setting := range s.toTarget() {
+			if setting.Mechanism == mechanism && tried < places/len(s.options.Mechanisms) &&
+				!s.measured(setting) {
+				next = append(next, setting)
+				tried++
+			}
+		}
+	}
+	return next
 }
 
 func (s *search) measured(setting Setting) bool {

@@ -134,14 +134,16 @@ func TestReleases(t *testing.T) {
 		want   []Setting
 	}{
 		{nil, []Setting{
-			{Mechanism: law.Codebook, Epsilon: 2}, {Mechanism: law.Codebook, Epsilon: 4},
+			{Mechanism: law.Codebook, Epsilon: 2},
+			{Mechanism: law.Codebook, Epsilon: 4},
 			{Mechanism: law.Lattice, Epsilon: 2, Delta: .01},
 			{Mechanism: law.Lattice, Epsilon: 2, Delta: .6},
 			{Mechanism: law.Lattice, Epsilon: 4, Delta: .01},
 			{Mechanism: law.Lattice, Epsilon: 4, Delta: .3},
 		}},
 		{[]float64{.1}, []Setting{
-			{Mechanism: law.Codebook, Epsilon: 2}, {Mechanism: law.Codebook, Epsilon: 4},
+			{Mechanism: law.Codebook, Epsilon: 2},
+			{Mechanism: law.Codebook, Epsilon: 4},
 			{Mechanism: law.Lattice, Epsilon: 2, Delta: .1},
 			{Mechanism: law.Lattice, Epsilon: 4, Delta: .1},
 		}},

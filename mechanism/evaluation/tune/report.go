@@ -20,10 +20,10 @@ func (r *Result) Report() *report.Report {
 	}
 	curve := report.Section{Title: "What error costs how much", Parts: []report.Part{
 		report.Text("The settings that nothing of the same mechanism beats: whatever costs less " +
-			"has a larger median error. ε a day bounds what the releases of 24 hours tell about a user who " +
-			"reports all day; it adds up from day to day. A release tells two likely places 200 m " +
-			"or 1 km from each other by a factor, at worst e^ε, and the logarithms of the median " +
-			"release's factor, added up, are what of ε a day goes to such places."),
+			"has a larger median error. ε a day bounds what the releases of 24 hours tell about " +
+			"a user who reports all day; it adds up from day to day. A release tells two likely " +
+			"places 200 m or 1 km from each other by a factor, at worst e^ε, and the logarithms " +
+			"of the median release's factor, added up, are what of ε a day goes to such places."),
 		report.Text(nearPlaces),
 	}}
 	if len(r.Frontier) > 0 {
@@ -77,7 +77,8 @@ func (r *Result) blind() float64 {
 
 // columns are what a table of outcomes shows.
 var columns = []string{
-	"mechanism", "ε a day", "within 200 m", "within 1 km", "cell, m", "step", "release every", "ε", "δ",
+	"mechanism", "ε a day", "within 200 m", "within 1 km",
+	"cell, m", "step", "release every", "ε", "δ",
 	"median error, km", "low", "high", "mean error, km", "blind, km",
 	"share between neighbours", "factor in 200 m", "worst in 200 m",
 	"factor in 1 km", "worst in 1 km", "drift", "|ΔX|",
