@@ -18,7 +18,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -36,13 +35,10 @@ func tail(tb testing.TB) (w *servicetest.World, from topics.Bound) {
 }
 
 // epsilons adds up the ε of published records, by the name that they carry. It requires
-// that all or none of them are marked as a second release.
-func epsilons(tb testing.TB, a servicetest.Answers, second bool) map[string]float64 {
+// that all of them are marked as a second release.
+func epsilons(tb testing.TB, a servicetest.Answers) map[string]float64 {
 	tb.Helper()
-	want := law.Lattice
-	if second {
-		want = "codebook (second release)"
-	}
+	const want = "codebook (second release)"
 	codec := servicetest.NewCodec(tb, schemas.Avro)
 	sums := map[string]float64{}
 	for _, lines := range a.Out.Lines {
@@ -104,7 +100,7 @@ func TestReplayCost(t *testing.T) {
 			change(&o)
 			name := strings.NewReplacer(" ", "-", ",", "").Replace(name)
 			all := atwork.Replay(t, o, replay.Options{Output: "whole-" + name, SpendAgain: true})
-			whole := epsilons(t, atwork.Replayed(t, w, all), true)
+			whole := epsilons(t, atwork.Replayed(t, w, all))
 
 			log := new(servicetest.Log)
 			o.Logger = log.Logger()
@@ -116,7 +112,7 @@ func TestReplayCost(t *testing.T) {
 			var done, total int64
 			r.SpendAgain, r.Planning = true, func(d, n int64) { done, total = d, n }
 			plan := atwork.Replay(t, o, r)
-			want := counted(whole, epsilons(t, atwork.Replayed(t, w, plan), true))
+			want := counted(whole, epsilons(t, atwork.Replayed(t, w, plan)))
 			if want.BeforeFrom < 3*(want.Epsilon-want.BeforeFrom) || want.Users == 0 ||
 				want.Users > 6 {
 				t.Fatalf("%+v is spent: the test shows nothing", want)
@@ -217,7 +213,7 @@ func TestReplayMarksSecondReleases(t *testing.T) {
 	}
 	alone := cut
 	alone.Out.Lines = [][]servicetest.Line{cut.Out.Lines[2]}
-	if sums := epsilons(t, alone, true); !near(plan.Cost, counted(sums, sums)) || len(sums) == 0 {
+	if sums := epsilons(t, alone); !near(plan.Cost, counted(sums, sums)) || len(sums) == 0 {
 		t.Errorf("the cost is %+v, partition 2 has %v", plan.Cost,
 			slices.Collect(maps.Values(sums)))
 	}
@@ -247,7 +243,7 @@ func TestReplayTakenUp(t *testing.T) {
 		t.Errorf("taken up when the service has come there: %v, %+v", err, plan)
 	}
 	r.SpendAgain = true
-	epsilons(t, atwork.Replayed(t, w, atwork.Replay(t, o, r)), true)
+	epsilons(t, atwork.Replayed(t, w, atwork.Replay(t, o, r)))
 
 	// The other way round: a first release cannot go on as a second one.
 	same := replay.Options{Output: "same", To: topics.Bound{IsOffset: true, Offset: 20}}
@@ -299,7 +295,7 @@ func TestReplayCostOverPartitions(t *testing.T) {
 	servicetest.OK(t, err)
 	r.SpendAgain = true
 	plan := atwork.Replay(t, o, r)
-	sums := epsilons(t, atwork.Replayed(t, w, plan), true)
+	sums := epsilons(t, atwork.Replayed(t, w, plan))
 	want := counted(sums, sums)
 	if alone := sums["vehicle-001"]; want.Users != 12 || want.UserMax < alone+2*o.Release.Epsilon {
 		t.Fatalf("%+v is spent, %g by a user of one partition: the test shows nothing", want, alone)
