@@ -8,6 +8,8 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // TestWaysAreComplete: the table has one row for each thing that a reader may know of a user, and
@@ -139,4 +141,32 @@ func recordsOf(
 		records = append(records, r)
 	}
 	return records
+}
+
+// TestFollowOneCodePoint: where the model is sure of a place, a codebook has one code point. What
+// is published then is predicted, has no number and costs nothing, and is followed like a release.
+func TestFollowOneCodePoint(t *testing.T) {
+	t.Parallel()
+	model := testcase.Town(t)
+	home := model.Initial.Cells[20]
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{home}, P: []float64{1}}
+	o := mechanism.Options{Mechanism: law.Codebook, Epsilon: 1}
+	records, _ := drive(t, model, o, 11, 12, 6, nil)
+	for _, r := range records[:12] {
+		if r.Kind != mechanism.Predicted || r.Number != 0 {
+			t.Fatalf("the first record is %v, number %d", r.Kind, r.Number)
+		}
+	}
+	windows, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 1}, records)
+	if counts.Followed != int64(len(records)) || counts.Lost > 0 || len(windows) != 6 {
+		t.Fatalf("%d windows, %+v", len(windows), counts)
+	}
+	first, last := windows[0].Estimate(EstimateOptions{}), windows[5]
+	if windows[0].Released != 0 || !near(first.Posterior[home], 12, 1e-9) {
+		t.Errorf("%d vehicles have released, %g are at home", windows[0].Released,
+			first.Posterior[home])
+	}
+	if last.Released != 12 {
+		t.Errorf("%d of 12 vehicles have released in the end", last.Released)
+	}
 }
