@@ -113,6 +113,7 @@ func TestKinds(t *testing.T) {
 		},
 	} {
 		each(t, c.name, func(t *testing.T, mechanism string) {
+			t.Helper()
 			o := testSettings(t, model)
 			o.Release.Mechanism = mechanism
 			c.release(&o.Release)
@@ -187,6 +188,7 @@ func letterOf(t *testing.T, e servicetest.Effects, o Settings) string {
 func TestMetricView(t *testing.T) { each(t, "view", testMetricView) }
 
 func testMetricView(t *testing.T, mechanism string) {
+	t.Helper()
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 500, 4))
 	o.Release.Mechanism, o.Release.Delta = mechanism, 1e-4
 	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
@@ -221,6 +223,7 @@ func testMetricView(t *testing.T, mechanism string) {
 func TestOmitRelease(t *testing.T) { each(t, "omitted", testOmitRelease) }
 
 func testOmitRelease(t *testing.T, mechanism string) {
+	t.Helper()
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
 	o.Release.Mechanism = mechanism
 	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
