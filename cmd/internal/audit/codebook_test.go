@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism"
 	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
@@ -159,18 +158,7 @@ func faultsOfCodebooks() []fault {
 				return e, err
 			}),
 		},
-		{
-			name: "the posterior gives the true cell 1 % more",
-			plant: onTruth(func(b *broken, f Fix, e *Effect) {
-				b.state(e, func(s *mechanism.State) {
-					for i, c := range s.Posterior.Cells {
-						if c == b.cell(f) {
-							s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
-						}
-					}
-				})
-			}),
-		},
+		posteriorOnTruth,
 		{name: "noise without the vote", plant: streams(func() func(t []byte) []byte {
 			return func(t []byte) []byte { return t[:len(t)-1] }
 		})},

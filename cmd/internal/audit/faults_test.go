@@ -196,18 +196,7 @@ func faultsOfStates() []fault {
 				b.state(e, func(s *mechanism.State) { s.RadiusKM = math.Nextafter(s.RadiusKM, 0) })
 			}),
 		},
-		{
-			name: "the posterior gives the true cell 1 % more",
-			plant: onTruth(func(b *broken, f Fix, e *Effect) {
-				b.state(e, func(s *mechanism.State) {
-					for i, c := range s.Posterior.Cells {
-						if c == b.cell(f) {
-							s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
-						}
-					}
-				})
-			}),
-		},
+		posteriorOnTruth,
 		{
 			name: "a release of drift is not charged to the ledger",
 			plant: wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
@@ -488,4 +477,18 @@ func faultsOfStreams() []fault {
 				"the code is short",
 		},
 	}
+}
+
+// posteriorOnTruth is planted under every mechanism.
+var posteriorOnTruth = fault{
+	name: "the posterior gives the true cell 1 % more",
+	plant: onTruth(func(b *broken, f Fix, e *Effect) {
+		b.state(e, func(s *mechanism.State) {
+			for i, c := range s.Posterior.Cells {
+				if c == b.cell(f) {
+					s.Posterior.P[i] = float64(float32(s.Posterior.P[i] * 1.01))
+				}
+			}
+		})
+	}),
 }

@@ -322,10 +322,7 @@ func TestAuditNoticesCodebookPaths(t *testing.T) {
 		},
 		{
 			"a second draw in the step", "another report of the same step",
-			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-				f.Options.SameStep = mechanism.SameStepRelease
-				return Sanitizers{}.Publish(f)
-			},
+			drawAgain,
 		},
 		{
 			"a little of the way to the truth", "depends on more than the vote",

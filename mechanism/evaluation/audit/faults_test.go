@@ -191,10 +191,7 @@ func TestAuditNoticesPaths(t *testing.T) {
 		},
 		{
 			"a second draw in the step", "another report of the same step",
-			func(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
-				f.Options.SameStep = mechanism.SameStepRelease
-				return Sanitizers{}.Publish(f)
-			},
+			drawAgain,
 		},
 		{
 			"fresh noise on a retry", "another run of the same facts",
@@ -357,4 +354,10 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 			t.Errorf("without the %s: %q", without, missed)
 		}
 	}
+}
+
+// drawAgain releases a second time in the step. It is planted under every mechanism.
+func drawAgain(f Facts) (mechanism.Outcome, mechanism.Outcome, error) {
+	f.Options.SameStep = mechanism.SameStepRelease
+	return Sanitizers{}.Publish(f)
 }
