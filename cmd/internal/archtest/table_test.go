@@ -353,10 +353,10 @@ var table = map[string]rule{
 	"cmd/internal/demo": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
-			"cmd/internal/feed", "cmd/internal/fleet", "cmd/internal/kafkaconn",
-			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/wire",
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/trial", "schemas",
+			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/fleet",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics", "consumer",
+			"consumer/wire", "mechanism", "mechanism/grid", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo, term},
 	},

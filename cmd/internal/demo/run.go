@@ -19,6 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -372,7 +373,8 @@ func (d *demo) print(r Report, out io.Writer) error {
 		"%s\n",
 		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
 		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
-		r.cellsWords(), r.EpsilonSpent/float64(max(r.Users, 1)),
+		expect.SetLine(r.Mechanism, r.LocationSetMean, r.DriftRatio),
+		r.EpsilonSpent/float64(max(r.Users, 1)),
 		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
 	return err
 }

@@ -290,13 +290,3 @@ func (r Report) cellsLine() string {
 	return fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
 		r.LocationSetMean, r.cells, 100*r.DriftRatio)
 }
-
-// cellsWords is cellsLine for a report.
-func (r Report) cellsWords() string {
-	if r.Mechanism == law.Codebook {
-		return fmt.Sprintf("before a release %.1f cells are possible on average",
-			r.LocationSetMean)
-	}
-	return fmt.Sprintf("|ΔX| %.1f cells on average, true cell outside it in %.1f %%",
-		r.LocationSetMean, 100*r.DriftRatio)
-}

@@ -28,8 +28,8 @@ type lastHour struct {
 	spent   []float64
 }
 
-// add adds a release and returns the sum over the hour that ends with it, both ends included. It is
-// whole where the user's releases began an hour ago or earlier.
+// add adds a release and returns the sum over the hour that ends with it. A release just an hour
+// before counts no more. The sum is whole where the user's releases began an hour ago or earlier.
 func (h *lastHour) add(timeMS int64, spent float64) (sum float64, whole bool) {
 	if len(h.times) == 0 {
 		h.firstMS = timeMS
