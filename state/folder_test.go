@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,19 +115,24 @@ func TestDamaged(t *testing.T) {
 		return fs, names
 	}
 	_, names := build()
+	slices.Sort(names) // a folder in memory lists its files in another order each time
 	outcomes := map[string]int{}
-	for i := range names {
+	for _, name := range names {
 		for _, how := range []string{"removed", "truncated", "flipped"} {
-			fs, names := build()
-			if !damage(t, fs, "data/geodither/store/"+names[i], how) {
+			fs, _ := build()
+			if !damage(t, fs, "data/geodither/store/"+name, how) {
 				continue
 			}
-			outcomes[afterDamage(t, fs, names[i]+" "+how)]++
+			outcome := afterDamage(t, fs, name+" "+how)
+			outcomes[outcome]++
+			// Pebble reads tables in the background too, so it is a matter of timing which of
+			// the two other outcomes it is.
+			if strings.HasSuffix(name, ".sst") && outcome == "harmless" {
+				t.Errorf("%s %s: it holds all values, and its damage was not found", name, how)
+			}
 		}
 	}
 	t.Log(outcomes)
-	// Pebble reads tables in the background too, so it is a matter of timing
-	// which of both it is.
 	if outcomes["set aside at the start"]+outcomes["found while reading"] < 3 {
 		t.Errorf("outcomes %v: the test does not damage enough", outcomes)
 	}
