@@ -196,7 +196,7 @@ func TestWrongConfig(t *testing.T) {
 		name, old, new string
 		words          []string
 	}{
-		{"empty", complete, "", []string{"empty", "deploy/geodither.yml"}},
+		{"empty", complete, "", []string{"empty", "geodither config example"}},
 		{"comments alone", complete, "# nothing\n", []string{"empty"}},
 		{"no YAML", complete, "a: [b", []string{"yaml"}},
 		{"two documents", "\nlog:", "\n---\nlog:", []string{"second YAML document"}},
@@ -402,7 +402,7 @@ func TestWrongConfig(t *testing.T) {
 		})
 	}
 	requireMessage(t, call(t, "run", "-c", filepath.Join(dir, "gone.yml")), cli.ExitUsage,
-		"gone.yml", "deploy/geodither.yml")
+		"gone.yml", "geodither config example")
 	requireMessage(t, call(t, "run", "-c", dir), cli.ExitUsage, dir)
 	if _, err := os.Stat(filepath.Join(dir, "state")); err == nil {
 		t.Error("a wrong config made a state folder")

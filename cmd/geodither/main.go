@@ -49,7 +49,7 @@ Start with:  geodither demo`,
 		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std),
 		newEvaluate(std), newTune(std), newAudit(std), newProduce(std), newConsume(std),
 		newAggregate(std), newReplay(std), newState(std), newKey(std), newBroker(std),
-		newVersion(std),
+		newConfig(std), newVersion(std),
 	)
 	return root
 }

@@ -8,12 +8,14 @@ const (
 	gonum   = "gonum.org/v1"
 	kafkaGo = "github.com/segmentio/kafka-go"
 	kfake   = "github.com/twmb/franz-go/pkg/kfake"
-	lru     = "github.com/hashicorp/golang-lru/v2"
-	pebble  = "github.com/cockroachdb/pebble/v2"
-	pflag   = "github.com/spf13/pflag"
-	sync    = "golang.org/x/sync"
-	term    = "golang.org/x/term"
-	yamlGo  = "go.yaml.in/yaml/v3"
+	// jsonSchema validates documents by a JSON Schema.
+	jsonSchema = "github.com/santhosh-tekuri/jsonschema/v6"
+	lru        = "github.com/hashicorp/golang-lru/v2"
+	pebble     = "github.com/cockroachdb/pebble/v2"
+	pflag      = "github.com/spf13/pflag"
+	sync       = "golang.org/x/sync"
+	term       = "golang.org/x/term"
+	yamlGo     = "go.yaml.in/yaml/v3"
 )
 
 // rule says what one package may import beside the standard library.
@@ -29,6 +31,7 @@ type rule struct {
 // plumbing carries bytes and imports no mathematics; they meet in
 // cmd/internal.
 var table = map[string]rule{
+	"deploy":           {}, // the config that explains every key
 	"mechanism/convex": {pure: true},
 	"mechanism/grid":   {pure: true},
 	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
@@ -414,7 +417,7 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
-			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics", "deploy",
 			"mechanism", "mechanism/law", "mechanism/mobility", "schemas",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
@@ -495,6 +498,7 @@ var table = map[string]rule{
 			"cmd/internal/modelview", "cmd/internal/records", "cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
+			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
 			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
@@ -504,7 +508,7 @@ var table = map[string]rule{
 		tests: []string{
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
 			"consumer/wire", "mechanism/grid", "mechanism/mobility/train", "mechanism/trial",
-			"producer/partition", franz, kafkaGo, yamlGo,
+			"producer/partition", franz, jsonSchema, kafkaGo, yamlGo,
 		},
 	},
 }

@@ -40,6 +40,9 @@ func (e allFaults) Unwrap() error { return e.cause }
 // eachOf takes an error apart into those that were joined in it. It repeats a prefix of several for
 // each of them: "release: a, b" becomes "release: a" and "release: b".
 func eachOf(err error) (texts []string) {
+	if err == nil {
+		return nil
+	}
 	switch e := err.(type) { //nolint:errorlint // it takes the tree apart and looks for nothing
 	case interface{ Unwrap() []error }:
 		all := []string{}

@@ -115,11 +115,13 @@ func inSection(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
+const startFrom = "\"geodither config example\" prints a complete one to start from"
+
 func read(path string) (File, error) {
 	var file File
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return file, fmt.Errorf("%w; deploy/geodither.yml is a complete one to start from", err)
+		return file, fmt.Errorf("%w; %s", err, startFrom)
 	}
 	if err != nil {
 		return file, err
@@ -128,8 +130,7 @@ func read(path string) (File, error) {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		if errors.Is(err, io.EOF) {
-			return file, errors.New(
-				"the file is empty; deploy/geodither.yml is a complete one to start from")
+			return file, errors.New("the file is empty; " + startFrom)
 		}
 		return file, explainYAML(err)
 	}
@@ -214,9 +215,10 @@ func kindOf(goType string) string {
 	return "settings below it, each on its line"
 }
 
-// options reads the files that the config names. It leaves values to the options' own Validate.
-func (c *File) options() (service.Options, error) {
-	o := service.Options{
+// withoutFiles returns the options that no file is read for. It leaves values to the options' own
+// Validate.
+func (c *File) withoutFiles() service.Options {
+	return service.Options{
 		Cluster: topics.Cluster{
 			Brokers: c.Brokers, Group: c.Group,
 			Topics: topics.Set{
@@ -240,6 +242,11 @@ func (c *File) options() (service.Options, error) {
 		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 	}
+}
+
+// options reads the files that the config names. It leaves values to the options' own Validate.
+func (c *File) options() (service.Options, error) {
+	o := c.withoutFiles()
 	var err error
 	if o.Connection, err = c.Connection(); err != nil {
 		return o, err

@@ -32,6 +32,10 @@ type Release struct {
 // Options returns the mechanism's options for a model: it counts intervals in the model's steps.
 // Whether the values can be used together is left to the options' own Validate.
 func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
+	return c.optionsFor(model.Step)
+}
+
+func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	o := mechanism.Options{
 		Mechanism: c.Mechanism, Inference: c.Inference, Between: c.Between, SameStep: c.SameStep,
 		Budget: mechanism.Budget{
@@ -50,8 +54,8 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	var errs [5]error
 	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
-	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, model.Step)
-	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, model.Step)
+	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, step)
+	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, step)
 	errs[4] = c.Budget.agree()
 	return o, errors.Join(errs[:]...)
 }

@@ -26,8 +26,8 @@ const (
 	ScramSHA512 = "SCRAM-SHA-512"
 )
 
-// mechanisms are all that a login can use.
-var mechanisms = []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer}
+// Mechanisms returns the names of all that a login can use.
+func Mechanisms() []string { return []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer} }
 
 // SASL says how to log in.
 type SASL struct {
@@ -52,9 +52,9 @@ type login struct {
 func newLogin(s SASL, t *TLS) (*login, error) {
 	l := &login{sasl: s}
 	const section = "kafka.sasl"
-	if !slices.Contains(mechanisms, s.Mechanism) {
+	if !slices.Contains(Mechanisms(), s.Mechanism) {
 		return nil, fmt.Errorf("%s.mechanism %q is unknown: choose %s", section, s.Mechanism,
-			strings.Join(mechanisms, ", "))
+			strings.Join(Mechanisms(), ", "))
 	}
 	const permit = "sasl.allow_plaintext: true if the network is your own"
 	reveals := s.Mechanism == Plain || s.Mechanism == OAuthBearer

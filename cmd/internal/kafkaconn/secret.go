@@ -36,8 +36,13 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 // LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText implements encoding.TextMarshaler, for JSON and YAML.
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+// MarshalText implements encoding.TextMarshaler, for JSON and YAML. The empty one is an empty text.
+func (s Secret) MarshalText() ([]byte, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return []byte(redacted), nil
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *Secret) UnmarshalText(text []byte) error {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/deploy"
+)
+
+func newConfig(std cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check a config without a broker, show it with its defaults, or begin a new one",
+		Example: `  geodither config example > geodither.yml
+  geodither config lint -c geodither.yml`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		onConfig(&cobra.Command{
+			Use:   "lint -c FILE",
+			Short: "Check a config by its text and its files, without a broker",
+			Long: `Check a config as "geodither run" does before it connects, and warn of settings
+that are seldom meant. Files that are not here, such as the key, are not checked, and the command
+says so: a config can be checked where the service does not run. "geodither doctor" also looks at
+the brokers, the topics and the error to expect.
+
+The exit code is 2 if the service would not start with the config. Warnings do not change it.`,
+			Example: `  geodither config lint -c geodither.yml
+  KAFKA_PASSWORD=none geodither config lint -c geodither.yml`,
+		}, func(path string) error { return lint(std.Out, path) }),
+		onConfig(&cobra.Command{
+			Use:   "show -c FILE",
+			Short: "Print a config with all defaults in it",
+			Long: `Print a config as the service understands it, with variables of the environment
+and all defaults in it. Secrets are redacted. The output is a config again, but for the secrets.`,
+			Example: "  geodither config show -c geodither.yml",
+		}, func(path string) error {
+			text, err := config.Show(path)
+			if err == nil {
+				_, err = io.WriteString(std.Out, text)
+			}
+			return err
+		}),
+		&cobra.Command{
+			Use:   "schema",
+			Short: "Print the JSON Schema of a config, for editors and for checks",
+			Long: `Print the JSON Schema of a config (draft 2020-12). An editor with a YAML language
+server completes and explains keys by it, if the config begins with a line such as
+
+  # yaml-language-server: $schema=geodither.schema.json`,
+			Example: "  geodither config schema > geodither.schema.json",
+			Args:    cli.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				schema, err := config.Schema()
+				if err == nil {
+					_, err = fmt.Fprintf(std.Out, "%s\n", schema)
+				}
+				return err
+			},
+		},
+		&cobra.Command{
+			Use:     "example",
+			Short:   "Print a complete config that explains every key, to start from",
+			Example: "  geodither config example > geodither.yml",
+			Args:    cli.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				_, err := io.WriteString(std.Out, deploy.Example)
+				return err
+			},
+		},
+	)
+	return cmd
+}
+
+// onConfig completes a command that takes a config and nothing else.
+func onConfig(cmd *cobra.Command, do func(path string) error) *cobra.Command {
+	var path string
+	cmd.Args = cli.NoArgs
+	cmd.RunE = func(*cobra.Command, []string) error { return do(path) }
+	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	cli.Required(cmd, "config")
+	return cmd
+}
+
+// lint prints the warnings, if there are no errors, which are to be mended first.
+func lint(out io.Writer, path string) error {
+	warnings, err := config.Lint(path)
+	if err != nil {
+		return err
+	}
+	for _, text := range warnings {
+		if _, err := fmt.Fprintf(out, "warning  %s\n", text); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(out, "ok       %s: no errors, %d warnings\n", path, len(warnings))
+	return err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+)
+
+// TestConfigLint: a config is checked where its files are, and where they are not.
+func TestConfigLint(t *testing.T) {
+	_, path := configDir(t, complete)
+	r := succeed(t, "config", "lint", "-c", path)
+	for _, want := range []string{
+		"warning  release.unproved lets through mechanism laplace",
+		"warning  release.budget", "no errors, 2 warnings",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is not in:\n%s", want, r.out)
+		}
+	}
+	elsewhere := write(t, t.TempDir(), "geodither.yml", "accept_settings: true\n"+complete)
+	r = succeed(t, "config", "lint", "-c", elsewhere)
+	for _, want := range []string{
+		"warning  model: not checked, because model.avro is not here",
+		"warning  key_file: not checked, because noise.key is not here",
+		"warning  accept_settings is true", "no errors, 5 warnings",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is not in:\n%s", want, r.out)
+		}
+	}
+	for _, c := range []struct{ old, wrong, want string }{
+		{"group: fleet\n", "group: ''\n", "group"},
+		{"raw: fleet.raw", "raw: ''", "topics.raw"},
+		{"brokers: [one:9092, two:9092]", "brokers: []", "brokers"},
+		{"partitions: 6", "partitions: -6", "partitions"},
+		{"epsilon: 0.5", "epsilon: -1", "release: epsilon"},
+		{"budget: {epsilon: 6", "budget: {epsilon: 0.1", "release: budget"},
+		{"unproved: true, ", "", "no proof covers it"},
+		{"model: model.avro", "model: geodither.yml", "model"},
+		{"key_file: noise.key", "key_file: model.avro", "64 hexadecimal digits"},
+		{"state_dir: state", "state_dir: ''", "state_dir"},
+		{"timestamp: step", "timestamp: day", "publish"},
+		{"outside: clamp", "outside: keep", "input"},
+		{"{max_records: 100", "{max_records: -1", "transaction.max_records"},
+		{"session_timeout: 7s", "session_timeout: -7s", "session_timeout"},
+		{"level: debug", "level: loud", "log.level"},
+		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},
+	} {
+		wrong := strings.Replace(complete, c.old, c.wrong, 1)
+		if wrong == complete {
+			t.Fatalf("the config has no %q", c.old)
+		}
+		r := call(t, "config", "lint", "-c", write(t, filepath.Dir(path), "wrong.yml", wrong))
+		requireMessage(t, r, cli.ExitUsage, c.want)
+	}
+}
+
+// TestConfigShow: what is shown is the config with its defaults, without its secrets. As a config
+// it means the same.
+func TestConfigShow(t *testing.T) {
+	t.Setenv("WORD", "hunter2")
+	dir, path := configDir(t, strings.Replace(complete, "max_ahead: 2h\n",
+		"kafka: {tls: {}, sasl: {mechanism: PLAIN, username: \"${USER_NAME:anna}\", "+
+			"password: \"${WORD}\"}}\n", 1))
+	shown := succeed(t, "config", "show", "-c", path).out
+	for _, want := range []string{
+		"max_ahead: 2m # default", "level: debug\n", "username: anna\n", "password: '[redacted]'\n",
+		"interval: 10m\n", "window: 2h\n", "max_batch_bytes: 1048576 # default",
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%q is not in:\n%s", want, shown)
+		}
+	}
+	for _, wrong := range []string{"hunter2", "oauthbearer", "personal", "models"} {
+		if strings.Contains(shown, wrong) {
+			t.Errorf("%q is in:\n%s", wrong, shown)
+		}
+	}
+	before, _, err := config.Service(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _, err := config.Service(write(t, dir, "shown.yml", shown))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before.Fingerprint(), after.Fingerprint()) {
+		t.Errorf("the settings differ: %s", before.Differences(after.Fingerprint()))
+	}
+	none := strings.Replace(complete, "{epsilon: 6, window: 2h, lifetime: 500, spent: predict}",
+		"none", 1)
+	if shown := succeed(t, "config", "show", "-c", write(t, dir, "none.yml", none)).out; !strings.
+		Contains(shown, "budget: none\n") || strings.Contains(shown, "kafka") {
+		t.Errorf("without a budget and a login:\n%s", shown)
+	}
+	requireMessage(t, call(t, "config", "show", "-c", write(t, dir, "wrong.yml", "gruop: a")),
+		cli.ExitUsage, "did you mean group?")
+}
+
+// TestConfigSchema: the schema takes the configs that the service takes, and refuses names, kinds
+// and words that it refuses. It explains each key that the example has a comment beside.
+func TestConfigSchema(t *testing.T) {
+	text := succeed(t, "config", "schema").out
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("config.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(config string) error {
+		var value any
+		if err := yaml.Unmarshal([]byte(config), &value); err != nil {
+			t.Fatal(err)
+		}
+		plain, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(decoded)
+	}
+	example := succeed(t, "config", "example").out
+	if file := read(t, filepath.Join(root, "deploy", "geodither.yml")); example != file {
+		t.Error("the example is not the file")
+	}
+	for name, config := range map[string]string{
+		"example": example, "complete": complete,
+		"compose": read(t, filepath.Join(root, "deploy", "compose", "geodither.yml")),
+		"login": strings.Replace(complete, "group: fleet", "group: fleet\nkafka: {tls: {}, sasl: "+
+			"{mechanism: \"${MECHANISM:PLAIN}\", password: a}}", 1),
+		"no budget": strings.Replace(complete,
+			"{epsilon: 6, window: 2h, lifetime: 500, spent: predict}", "none", 1),
+	} {
+		if err := valid(config); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for old, wrong := range map[string]string{
+		"group: fleet":         "gruop: fleet",
+		"  raw: fleet.raw":     "  row: fleet.raw",
+		"level: debug":         "level: loud",
+		"mechanism: laplace":   "mechanism: gauss",
+		"outside: clamp":       "outside: keep",
+		"partitions: 6":        "partitions: six",
+		"session_timeout: 7s":  "session_timeout: 7",
+		"create: true":         "create: often",
+		"spent: predict":       "spent: cry",
+		"budget: {epsilon: 6,": "budget: {epsilon: much,",
+		"state_dir: state\n":   "",
+	} {
+		config := strings.Replace(complete, old, wrong, 1)
+		if config == complete {
+			t.Fatalf("the config has no %q", old)
+		}
+		if valid(config) == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+	explained := 0
+	for _, words := range []string{
+		"least time between two releases of a user, a multiple of the model's step; default one",
+		"a word that no comment has", "in the brokers' quotas and logs",
+	} {
+		if strings.Contains(text, words) {
+			explained++
+		}
+	}
+	if n := strings.Count(text, `"description"`); explained != 2 || n < 40 {
+		t.Errorf("%d descriptions", n)
+	}
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/files"
+)
+
+// Lint checks a config by its text, and by those of its files that are here. It connects to
+// nothing. The error has everything that would keep "geodither run" from starting. The warnings
+// name what was not checked, because a file is not here, and settings that are seldom meant.
+func Lint(path string) (warnings []string, err error) {
+	file, err := Read(path)
+	if err == nil {
+		err = Error(path, file.Release.Budget.required())
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &linter{file: file, dir: filepath.Dir(path)}
+	l.check()
+	return l.warnings, Error(path, errors.Join(l.faults...))
+}
+
+type linter struct {
+	file     File
+	dir      string
+	warnings []string
+	faults   []error
+}
+
+func (l *linter) check() {
+	file := &l.file
+	options := file.withoutFiles()
+	var err error
+	options.Connection, err = file.Connection()
+	l.fault("kafka", err)
+	// What Validate would say again of a section that has a fault, or was not checked.
+	said := map[string]bool{}
+	model, err := file.Chosen()
+	said["model"] = l.fault("model", err)
+	step := time.Second // of no model: every interval that some model takes is a multiple
+	if model.Material != nil {
+		options.Model, options.Personals, options.Later = model.Model, model.Personals, model.Later
+		step = model.Model.Step
+	}
+	options.Release, err = file.Release.optionsFor(step)
+	said["release"] = l.fault("release", errors.Join(err, file.Release.proved()))
+	if options.Key, err = files.LoadKey(file.KeyFile); err == nil {
+		err = errors.Join(files.RefuseSeeded(options.Key), files.RefuseFuture(options.Key))
+	}
+	said["key_file"] = l.fault("key_file", err)
+	_, err = file.Log.Logger(nil)
+	l.fault("log", err)
+	for _, text := range eachOf(options.Validate()) {
+		if section, _, _ := strings.Cut(text, ":"); !said[section] {
+			l.faults = append(l.faults, errors.New(text))
+		}
+	}
+	if text, warn := engine.BudgetAdvice(options.Release, step); warn && len(l.faults) == 0 {
+		l.warn("release.budget: %s", text)
+	}
+	l.settings()
+}
+
+// settings warns of what was meant for one start, or for a trial.
+func (l *linter) settings() {
+	c := &l.file
+	if text := c.Release.ProofAdvice(); text != "" {
+		l.warn("%s", text)
+	}
+	if c.Topics.Partitioner == string(engine.AnyPartitioner) {
+		l.warn("topics.partitioner is any: nothing notices a user in two partitions, who would " +
+			"have two budgets")
+	}
+	for _, key := range []struct {
+		name string
+		on   bool
+		risk string
+	}{
+		{"accept_settings", c.AcceptSettings, "a start under other settings by mistake would not " +
+			"be noticed"},
+		{"accept_lost_account", c.AcceptLost, "if the changelog is lost, every user's Σε starts " +
+			"at 0 and nothing stops"},
+		{"skip_lost", c.SkipLost, "raw records that retention removed are left out without a stop"},
+	} {
+		if key.on {
+			l.warn("%s is true: %s. It is meant for one start", key.name, key.risk)
+		}
+	}
+	if c.Kafka.TLS.Insecure {
+		l.warn("kafka.tls.insecure_skip_verify is true: anybody in between can read raw fixes")
+	}
+	if c.Kafka.SASL.AllowPlaintext {
+		l.warn("kafka.sasl.allow_plaintext is true: the login can be read on the network")
+	}
+	if files.IsExposed(c.KeyFile) {
+		l.warn("key_file: everybody on this machine can read %s: chmod 600", c.KeyFile)
+	}
+}
+
+func (l *linter) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
+}
+
+// fault takes an error of a section, and reports whether there was one. A file that is not here is
+// no fault: a config is often checked where the service will not run.
+func (l *linter) fault(section string, err error) bool {
+	var away *fs.PathError
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &away):
+		path := away.Path
+		if relative, err := filepath.Rel(l.dir, path); err == nil {
+			path = relative
+		}
+		l.warn("%s: not checked, because %s is not here", section, path)
+	case strings.HasPrefix(err.Error(), section):
+		l.faults = append(l.faults, err)
+	default:
+		l.faults = append(l.faults, inSection(section, err))
+	}
+	return true
+}
