@@ -53,6 +53,11 @@ func (l *layout) decodeAvro(row []value, data []byte) Reason {
 	if header(fingerprint) != l.header {
 		return ReasonUnknownSchema
 	}
+	return l.decodeBody(row, rest)
+}
+
+// decodeBody is decodeAvro after the header.
+func (l *layout) decodeBody(row []value, rest []byte) Reason {
 	for i, c := range l.columns {
 		var reason Reason
 		if rest, reason = l.primitives.decode(&row[i], c.kind, rest); reason != "" {
@@ -151,16 +156,14 @@ func (p *primitives) decodeDouble(v *value, data []byte) ([]byte, Reason) {
 	return rest, ""
 }
 
-// appendAvro appends the header and the fields of row to dst.
-func (l *layout) appendAvro(dst []byte, row []value) ([]byte, error) {
-	out := append(dst, l.header[:]...)
-	var err error
+// appendBody appends the fields of row to dst, which ends with a header.
+func (l *layout) appendBody(dst []byte, row []value) (_ []byte, err error) {
 	for i, c := range l.columns {
-		if out, err = l.primitives.append(out, c.kind, row[i]); err != nil {
+		if dst, err = l.primitives.append(dst, c.kind, row[i]); err != nil {
 			return dst, err
 		}
 	}
-	return out, nil
+	return dst, nil
 }
 
 func (p *primitives) append(dst []byte, k kind, v value) ([]byte, error) {

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,8 @@ import (
 // goroutine.
 type Codec struct {
 	encoding   Encoding
+	ids        IDs
+	framed     Framed // nil: no registry
 	raw        *layout
 	sanitized  *layout
 	older      []older // earlier versions of sanitized, the latest one first
@@ -51,6 +54,14 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 	return c, nil
 }
 
+// UseIDs makes the codec write these numbers before records in AvroRegistry. Without it they are 0,
+// which no registry gives.
+func (c *Codec) UseIDs(ids IDs) { c.ids = ids }
+
+// UseRegistry makes DecodeRaw pass values in the framings of registries on, if the encoding is
+// Auto. Without it they are refused with ReasonUnknownSchema.
+func (c *Codec) UseRegistry(f Framed) { c.framed = f }
+
 // RenameRaw returns a JSON codec like c whose raw records have other names for some fields. The map
 // gives the name in the JSON object for fields of the schema. It is for data that other programs
 // have written. RenameRaw refuses an encoding whose records hold no names, a field that the schema
@@ -83,12 +94,34 @@ func (c *Codec) RenameRaw(names map[string]string) (*Codec, error) {
 }
 
 // DecodeRaw reads one raw record. The result has passed Validate and shares no
-// memory with data. Its only errors are *Rejection.
+// memory with data. Its only errors are *Rejection, unless it asks a registry (UseRegistry).
 func (c *Codec) DecodeRaw(data []byte) (Raw, error) {
+	if c.encoding == Auto && FramingOf(data).OfRegistry() && len(data) <= MaxRecordBytes {
+		if c.framed == nil {
+			return Raw{}, reject(ReasonUnknownSchema)
+		}
+		return c.framed.Raw(data)
+	}
 	row, err := c.decode(c.raw, c.row[:], data)
 	if err != nil {
 		return Raw{}, err
 	}
+	return rawOf(row)
+}
+
+// DecodeRawBody reads a raw record in Avro's binary encoding, by raw.avsc and without a header. Its
+// only errors are *Rejection.
+func (c *Codec) DecodeRawBody(body []byte) (Raw, error) {
+	row := c.row[:len(c.raw.columns)]
+	clear(row)
+	if reason := c.raw.decodeBody(row, body); reason != "" {
+		return Raw{}, reject(reason)
+	}
+	return rawOf(row)
+}
+
+// rawOf returns the record of a row, if Validate accepts it.
+func rawOf(row []value) (Raw, error) {
 	r := Raw{
 		UserID: row[0].text, Timestamp: row[1].integer,
 		Latitude: row[2].number, Longitude: row[3].number,
@@ -121,8 +154,9 @@ func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	return c.append(c.raw, dst, row)
 }
 
-// DecodeSanitized reads one sanitized record, of version 1, 2 or 3. Its only errors are *Rejection.
-// It keeps a kind that this version does not know.
+// DecodeSanitized reads one sanitized record, of version 1, 2 or 3 and in whichever encoding it is:
+// its first bytes tell. Its only errors are *Rejection. It keeps a kind that this version does not
+// know.
 func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	row, err := c.decode(c.sanitized, c.row[:], data)
 	if isUnknownSchema(err) {
@@ -264,8 +298,8 @@ func (c *Codec) sanitizedRow(s Sanitized) ([]value, error) {
 	return row, nil
 }
 
-// DecodeDeadLetter reads one dead letter. Its only errors are *Rejection. It keeps a reason that
-// this version does not know.
+// DecodeDeadLetter reads one dead letter in whichever encoding it is. Its only errors are
+// *Rejection. It keeps a reason that this version does not know.
 func (c *Codec) DecodeDeadLetter(data []byte) (DeadLetter, error) {
 	row, err := c.decode(c.deadLetter, c.row[:], data)
 	if err != nil {
@@ -292,31 +326,69 @@ func (c *Codec) AppendDeadLetter(dst []byte, d DeadLetter) ([]byte, error) {
 func (c *Codec) decode(l *layout, row []value, data []byte) ([]value, error) {
 	row = row[:len(l.columns)]
 	clear(row)
-	var reason Reason
-	switch {
-	case len(data) == 0:
-		reason = ReasonEmpty
-	case len(data) > MaxRecordBytes:
-		reason = ReasonTooLarge
-	case c.encoding == JSON:
-		reason = l.decodeJSON(row, data)
-	default:
-		reason = l.decodeAvro(row, data)
-	}
+	reason := c.encodingOf(l, data).read(l, row, data)
 	if reason != "" {
 		return nil, reject(reason)
 	}
 	return row, nil
 }
 
+// encodingOf returns the encoding to read data in. Raw records have the codec's, because a topic
+// that mixes encodings is likely a mistake; Auto allows it. What this program has written is
+// known by its first bytes.
+func (c *Codec) encodingOf(l *layout, data []byte) Encoding {
+	if l == c.raw && (c.encoding == Avro || c.encoding == JSON) {
+		return c.encoding
+	}
+	switch f := FramingOf(data); {
+	case f == FramingJSON:
+		return JSONSchema
+	case f == FramingID && l != c.raw:
+		return AvroRegistry
+	case f == FramingUnknown && (c.encoding == JSON || c.encoding == JSONSchema):
+		return JSON
+	}
+	return Avro
+}
+
+// read reads data of the encoding into row. It returns "" or the reason why the record is refused.
+func (e Encoding) read(l *layout, row []value, data []byte) Reason {
+	switch {
+	case len(data) == 0:
+		return ReasonEmpty
+	case len(data) > MaxRecordBytes:
+		return ReasonTooLarge
+	}
+	switch e {
+	case JSON:
+		return l.decodeJSON(row, data, false)
+	case JSONSchema:
+		return l.decodeJSON(row, data, true)
+	case AvroRegistry:
+		return l.decodeBody(row, data[IDHeaderBytes:])
+	default:
+		return l.decodeAvro(row, data)
+	}
+}
+
+// append appends the encoding of row to dst.
 func (c *Codec) append(l *layout, dst []byte, row []value) ([]byte, error) {
 	for _, v := range row {
 		if !utf8.ValidString(v.text) {
 			return dst, fmt.Errorf("encode record: %s", ReasonInvalidUTF8)
 		}
 	}
-	if c.encoding == JSON {
+	switch {
+	case c.encoding == JSON:
 		return l.appendJSON(dst, row), nil
+	case c.encoding == JSONSchema && l != c.raw:
+		return append(l.appendJSON(append(dst, l.before...), row), l.after...), nil
+	case c.encoding == AvroRegistry && l != c.raw:
+		id := c.ids.Sanitized
+		if l == c.deadLetter {
+			id = c.ids.DeadLetter
+		}
+		return l.appendBody(binary.BigEndian.AppendUint32(append(dst, magicID), id), row)
 	}
-	return l.appendAvro(dst, row)
+	return l.appendBody(append(dst, l.header[:]...), row)
 }

@@ -106,10 +106,10 @@ func avroOfSecond(t *testing.T, object string) []byte {
 	t.Helper()
 	l := must(newLayout(sanitizedSchema2))
 	row := make([]value, len(l.columns))
-	if reason := l.decodeJSON(row, []byte(object)); reason != "" {
+	if reason := l.decodeJSON(row, []byte(object), false); reason != "" {
 		t.Fatal(reason)
 	}
-	return must(l.appendAvro(nil, row))
+	return must(l.appendBody(l.header[:], row))
 }
 
 // TestEarlierVersionsAreWhole: an object with fields of an earlier version and of the present one

@@ -35,7 +35,8 @@ func FuzzDecodeAvro(f *testing.F) {
 	c := must(NewCodec(Avro))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, again := range decodeAll(t, c, data) {
-			if again != nil && !bytes.Equal(again, data) {
+			// What is published is read in all encodings: see FuzzDecodePublished.
+			if again != nil && !bytes.Equal(again, data) && FramingOf(data) == FramingSingle {
 				t.Errorf("%x was accepted, but encodes as %x", data, again)
 			}
 		}

@@ -13,7 +13,12 @@ func must[T any](v T, err error) T {
 }
 
 // codecs returns a codec of each encoding.
-func codecs() []*Codec { return []*Codec{must(NewCodec(Avro)), must(NewCodec(JSON))} }
+func codecs() (list []*Codec) {
+	for _, e := range []Encoding{Avro, AvroRegistry, JSON, JSONSchema, Auto} {
+		list = append(list, must(NewCodec(e)))
+	}
+	return list
+}
 
 func exampleRaw() Raw {
 	accuracy := 12.5

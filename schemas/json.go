@@ -10,8 +10,9 @@ import (
 )
 
 // decodeJSON reads the fields into row. It returns "" or the reason why the record is refused. It
-// finds fields by their exact name, in any order, and skips unknown ones.
-func (l *layout) decodeJSON(row []value, data []byte) Reason {
+// finds fields by their exact name, in any order, and skips unknown ones. They may be inside Kafka
+// Connect's envelope, if unwrap says so.
+func (l *layout) decodeJSON(row []value, data []byte, unwrap bool) Reason {
 	if !utf8.Valid(data) {
 		return ReasonInvalidUTF8
 	}
@@ -19,6 +20,9 @@ func (l *layout) decodeJSON(row []value, data []byte) Reason {
 	// parts end.
 	if !json.Valid(data) {
 		return ReasonMalformed
+	}
+	if unwrap {
+		data = payloadOf(data)
 	}
 	w := walker{data: data}
 	if w.peek() != '{' {
@@ -300,6 +304,33 @@ func endsLiteral(b byte) bool {
 		return true
 	}
 	return false
+}
+
+// payloadOf returns the payload of a valid JSON object that has "schema" and "payload" and nothing
+// else, and other objects as they are.
+func payloadOf(data []byte) []byte {
+	w := walker{data: data}
+	if w.peek() != '{' {
+		return data
+	}
+	var payload []byte
+	var members, schemas int
+	for w.next() {
+		key, literal := w.member()
+		switch members++; string(key) {
+		case `"payload"`:
+			payload = literal
+		case `"schema"`:
+			schemas++
+		}
+		if members > 2 {
+			return data
+		}
+	}
+	if members == 2 && schemas == 1 && payload != nil {
+		return payload
+	}
+	return data
 }
 
 // loneSurrogate reports whether the inside of a valid JSON string escapes half of a UTF-16

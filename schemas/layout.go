@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/linkedin/goavro/v2"
 )
@@ -52,6 +53,8 @@ type layout struct {
 	columns    []column
 	header     [headerBytes]byte
 	primitives primitives
+	// before and after enclose a JSON object of the fields in JSONSchema.
+	before, after string
 	// retired is the name of a field that only other versions of the schema have. A JSON object
 	// with it is theirs. Empty: there is none.
 	retired string
@@ -92,6 +95,7 @@ func newLayout(schema string) (*layout, error) {
 		return nil, fmt.Errorf("schema %s: %w", d.Name, err)
 	}
 	l.header = header(codec.Rabin)
+	l.before, l.after = connectEnvelope(d, l.columns)
 	l.primitives, err = newPrimitives()
 	return l, err
 }
@@ -148,4 +152,39 @@ func kindOf(t any) (k kind, plain any, err error) {
 		}
 	}
 	return 0, nil, fmt.Errorf("type %v is not supported", t)
+}
+
+// connectEnvelope returns what stands before and after the payload of a record in JSONSchema: the
+// envelope of Kafka Connect's JsonConverter, with the schema as Connect writes it.
+func connectEnvelope(d definition, columns []column) (before, after string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"schema":{"type":"struct","name":"%s.%s","optional":false,"fields":[`,
+		d.Namespace, d.Name)
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"field":"%s",%s}`, c.name, c.kind.connectType())
+	}
+	b.WriteString(`]},"payload":`)
+	return b.String(), "}"
+}
+
+// connectType is the type of a field in a schema of Kafka Connect.
+func (k kind) connectType() string {
+	switch k {
+	case kindText:
+		return `"type":"string","optional":false`
+	case kindInt:
+		return `"type":"int32","optional":false`
+	case kindTimestamp:
+		return `"type":"int64","optional":false,` +
+			`"name":"org.apache.kafka.connect.data.Timestamp","version":1`
+	case kindDouble:
+		return `"type":"double","optional":false`
+	case kindNullOrDouble:
+		return `"type":"double","optional":true`
+	default: // kindLong
+		return `"type":"int64","optional":false`
+	}
 }

@@ -371,7 +371,8 @@ func TestSurrogatesTellUsersApart(t *testing.T) {
 
 func TestNewCodecRefusesUnknownEncoding(t *testing.T) {
 	for _, e := range []Encoding{"", "Avro", "protobuf"} {
-		if _, err := NewCodec(e); err == nil || !strings.Contains(err.Error(), `"avro" or "json"`) {
+		_, err := NewCodec(e)
+		if err == nil || !strings.Contains(err.Error(), `"json_schema" or "auto"`) {
 			t.Errorf("encoding %q: %v, want an error that lists the encodings", e, err)
 		}
 	}

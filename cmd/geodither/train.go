@@ -190,7 +190,7 @@ func (f *trainFlags) readConfig() (config.File, error) {
 		err = errors.New("max_ahead must not be negative")
 	default:
 		c.Encoding.Raw = cmp.Or(c.Encoding.Raw, schemas.Avro)
-		err = c.Encoding.Raw.Validate()
+		err = c.Encoding.Raw.ValidateRaw()
 	}
 	return c, config.Error(f.config, err)
 }

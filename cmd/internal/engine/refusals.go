@@ -52,7 +52,7 @@ func openingOf(value []byte) opening {
 func (o opening) advice(expected schemas.Encoding) string {
 	switch o {
 	case openingJSON:
-		if expected != schemas.JSON {
+		if expected == schemas.Avro {
 			return "these begin with '{': set encoding.raw: json"
 		}
 	case openingConfluent:

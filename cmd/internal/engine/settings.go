@@ -117,8 +117,8 @@ func (s Settings) Validate() error {
 	if s.MaxAhead < 0 {
 		add("max_ahead", errors.New("must not be negative"))
 	}
-	add("encoding.raw", d.RawEncoding.Validate())
-	add("encoding.sanitized", d.SanitizedEncoding.Validate())
+	add("encoding.raw", d.RawEncoding.ValidateRaw())
+	add("encoding.sanitized", d.SanitizedEncoding.ValidatePublished())
 	add("publish", d.checkRecords())
 	add("release", s.Release.Validate())
 	add("publish", s.Publish.Validate())
