@@ -55,6 +55,7 @@ const (
 	ReasonWrongPartition Reason = "wrong_partition" // the key belongs to another partition
 	ReasonLate           Reason = "late"            // its step is before the user's last step
 	ReasonKeyDestroyed   Reason = "key_destroyed"   // the noise key of its day was destroyed
+	ReasonSeveralUsers   Reason = "several_users"   // its fixes are of more than one user
 
 	// ReasonBeforeGPS: the time is not after 1980-01-06T00:00:00Z. The device never had a fix, or
 	// wrote seconds in place of milliseconds.
@@ -71,6 +72,7 @@ func Reasons() []Reason {
 		ReasonDuplicateField,
 		ReasonMissingField.At("user_id"), ReasonMissingField.At("timestamp"),
 		ReasonMissingField.At("latitude"), ReasonMissingField.At("longitude"),
+		ReasonMissingField.At("unwrap"), ReasonMissingField.At("each"),
 		ReasonWrongType, ReasonWrongType.At("user_id"), ReasonWrongType.At("timestamp"),
 		ReasonWrongType.At("latitude"), ReasonWrongType.At("longitude"),
 		ReasonWrongType.At("accuracy_m"),
@@ -79,6 +81,7 @@ func Reasons() []Reason {
 		ReasonBefore1970, ReasonAfter9999,
 		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland,
 		ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
+		ReasonSeveralUsers,
 	}
 }
 

@@ -1,0 +1,400 @@
+package mapping
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/geodither/geodither/schemas"
+)
+
+// MaxFixes is the largest number of fixes in one record. All of them are in one transaction.
+const MaxFixes = 1000
+
+// Record is what a mapping looks at of a Kafka record.
+type Record struct {
+	Key, Value []byte
+	Headers    Headers // may be nil
+	Timestamp  int64   // Kafka's, milliseconds since 1970; -1: none
+}
+
+// Fix is what comes of one fix of a record: the fix, or a refusal, or the rule that skips it.
+type Fix struct {
+	Raw     schemas.Raw
+	Refused *schemas.Rejection // nil: it is not refused
+	Skipped int                // the rule by its number in Rules; NoRule: it is not skipped
+}
+
+// Mapping says how to read records, as its Options do. It does not change, so any number of
+// goroutines may use it.
+type Mapping struct {
+	source  source
+	format  Format
+	unwraps []path
+	eaches  []path
+	rules   []rule
+
+	user, header        string // User.From, and the name in it
+	userPath            path
+	latitude, longitude path
+	timestamp           path
+	unit                Unit
+	fromKafka           bool
+	inText              bool
+	key                 Key
+	check               KeyCheck
+	text                string
+}
+
+// Text is the same for two mappings that read every record alike, in every run of a program.
+func (m *Mapping) Text() string { return m.text }
+
+// Rules are the names of the rules by their numbers, for counters. Nothing of a record is in them.
+func (m *Mapping) Rules() []string {
+	names := BuiltIn()
+	for _, r := range m.rules {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// ChecksKeys reports whether the key of a record has to be its user id.
+func (m *Mapping) ChecksKeys() bool { return m.check == KeyCheckOn }
+
+// UsersAreKeys reports whether the key of a record, byte for byte, is its user id.
+func (m *Mapping) UsersAreKeys() bool { return m.ChecksKeys() && m.key == KeyString }
+
+// Several reports whether a record may have more than one fix.
+func (m *Mapping) Several() bool { return len(m.eaches) > 0 }
+
+// NeedsKeys reports whether Decoders.Key is needed.
+func (m *Mapping) NeedsKeys() bool { return m.key == KeyAvro }
+
+// Reader reads records by a Mapping. It keeps scratch space, so use one for each goroutine.
+type Reader struct {
+	*Mapping
+	decoders Decoders
+	raw      *schemas.Codec
+}
+
+// NewReader makes a reader. Without Decoders.Value it refuses values that need a registry.
+func (m *Mapping) NewReader(d Decoders) (*Reader, error) {
+	if m.NeedsKeys() && d.Key == nil {
+		return nil, errors.New("key: avro needs a schema registry to read keys with")
+	}
+	raw, err := schemas.NewCodec(schemas.Avro)
+	return &Reader{m, d, raw}, err
+}
+
+// Read returns the fixes of a record in their order, at least one. They share no memory with the
+// record. All that are neither refused nor skipped are of one user, and have passed
+// schemas.Raw.Validate. If the record as a whole is refused or skipped, the only fix says so. An
+// error is a Decoder's, and says that the record cannot be read now.
+func (m *Reader) Read(r Record) ([]Fix, error) {
+	if len(r.Value) == 0 {
+		return []Fix{{Skipped: RuleTombstone}}, nil
+	}
+	fixes, err := m.read(r)
+	if rejection, ok := errors.AsType[*schemas.Rejection](err); ok {
+		return []Fix{{Refused: rejection}}, nil
+	}
+	return fixes, err
+}
+
+// User returns the id of the user whose record it is; empty if nothing comes of it. It needs no
+// look at the value where the key tells. Its error is that of Read.
+func (m *Reader) User(r Record) (string, error) {
+	if m.ChecksKeys() {
+		user, err := m.keyUser(r)
+		if _, ok := errors.AsType[*schemas.Rejection](err); ok {
+			return "", nil
+		}
+		return user, err
+	}
+	fixes, err := m.Read(r)
+	for i := range fixes {
+		if user := fixes[i].Raw.UserID; user != "" {
+			return user, err
+		}
+	}
+	return "", err
+}
+
+func (m *Reader) read(r Record) ([]Fix, error) {
+	whole, err := m.tree(r)
+	if err != nil {
+		return nil, err
+	}
+	elements, err := m.elements(whole)
+	switch {
+	case err != nil:
+		return nil, err
+	case elements == nil:
+		return []Fix{{Skipped: RuleDeleted}}, nil
+	case len(elements) == 0:
+		return []Fix{{Skipped: RuleEmpty}}, nil
+	case len(elements) > MaxFixes:
+		return nil, refused(schemas.ReasonTooLarge)
+	}
+	s := sight{record: r, whole: whole}
+	if m.ChecksKeys() || m.user == FromKey {
+		s.key, err = m.keyUser(r)
+		if err != nil && !errors.As(err, &s.badKey) {
+			return nil, err
+		}
+	}
+	fixes := make([]Fix, len(elements))
+	for i, element := range elements {
+		s.part = element
+		fixes[i] = m.fix(&s)
+	}
+	return fixes, m.oneUser(&s, fixes)
+}
+
+// sight is what a fix is read from.
+type sight struct {
+	record      Record
+	whole, part any                // of the message
+	key         string             // the user id in the key
+	badKey      *schemas.Rejection // why there is none
+}
+
+// elements returns the parts of a message that are fixes: nil for a row that is gone.
+func (m *Reader) elements(whole any) ([]any, error) {
+	part, found := first(m.unwraps, whole, whole)
+	switch {
+	case !found:
+		return nil, refused(schemas.ReasonMissingField.At("unwrap"))
+	case part == nil:
+		return nil, nil
+	case !m.Several():
+		return []any{part}, nil
+	}
+	part, found = first(m.eaches, whole, part)
+	switch part := part.(type) {
+	case []any:
+		return part, nil // never nil: see DecodeTree
+	case map[string]any:
+		if found {
+			return []any{part}, nil
+		}
+	}
+	return nil, refused(schemas.ReasonMissingField.At("each"))
+}
+
+// first returns what the first path that leads to something leads to; without paths the part.
+func first(paths []path, whole, part any) (any, bool) {
+	for _, p := range paths {
+		if found, ok := p.find(whole, part); ok {
+			return found, true
+		}
+	}
+	return part, len(paths) == 0
+}
+
+// fix says what comes of one fix.
+func (m *Reader) fix(s *sight) (f Fix) {
+	for i, rule := range m.rules {
+		if !rule.holds(s.whole, s.part) {
+			return Fix{Skipped: firstWhere + i}
+		}
+	}
+	raw, reason := m.rawOf(s)
+	if reason != "" {
+		return Fix{Refused: &schemas.Rejection{Reason: reason}}
+	}
+	if errors.As(raw.Validate(), &f.Refused) {
+		return f
+	}
+	f.Raw = raw
+	return f
+}
+
+// rawOf reads the fields of a fix.
+func (m *Reader) rawOf(s *sight) (fix schemas.Raw, reason schemas.Reason) {
+	if fix.UserID, reason = m.userID(s); reason != "" {
+		return fix, reason
+	}
+	if fix.Timestamp, reason = m.time(s); reason != "" {
+		return fix, reason
+	}
+	if fix.Latitude, reason = m.degrees(s, m.latitude, "latitude"); reason != "" {
+		return fix, reason
+	}
+	fix.Longitude, reason = m.degrees(s, m.longitude, "longitude")
+	return fix, reason
+}
+
+func (m *Reader) userID(s *sight) (string, schemas.Reason) {
+	switch {
+	case s.badKey != nil:
+		return "", schemas.ReasonKeyMismatch
+	case m.user == FromKey:
+		return s.key, ""
+	case m.header != "":
+		if s.record.Headers != nil {
+			if value, ok := s.record.Headers.Last(m.header); ok {
+				return string(value), ""
+			}
+		}
+		return "", schemas.ReasonMissingField.At("user_id")
+	}
+	found, ok := m.userPath.find(s.whole, s.part)
+	if !ok || found == nil {
+		return "", schemas.ReasonMissingField.At("user_id")
+	}
+	user, ok := userOf(found)
+	if !ok {
+		return "", schemas.ReasonWrongType.At("user_id")
+	}
+	return user, ""
+}
+
+func (m *Reader) time(s *sight) (int64, schemas.Reason) {
+	if m.fromKafka {
+		if s.record.Timestamp < 0 {
+			return 0, schemas.ReasonMissingField.At("timestamp")
+		}
+		return s.record.Timestamp, ""
+	}
+	found, ok := m.timestamp.find(s.whole, s.part)
+	if !ok || found == nil {
+		return 0, schemas.ReasonMissingField.At("timestamp")
+	}
+	ms, reason := millisOf(found, m.unit, m.inText)
+	return ms, at(reason, "timestamp")
+}
+
+func (m *Reader) degrees(s *sight, p path, field string) (float64, schemas.Reason) {
+	found, ok := p.find(s.whole, s.part)
+	if !ok || found == nil {
+		return 0, schemas.ReasonMissingField.At(field)
+	}
+	degrees, reason := degreesOf(found, m.inText)
+	return degrees, at(reason, field)
+}
+
+// at names the field of a wrong type.
+func at(reason schemas.Reason, field string) schemas.Reason {
+	if reason == schemas.ReasonWrongType {
+		return reason.At(field)
+	}
+	return reason
+}
+
+// oneUser refuses a record whose fixes are of several users: each has a state of its own, perhaps
+// in another partition. It also refuses a record whose key is another one than the user's.
+func (m *Reader) oneUser(s *sight, fixes []Fix) error {
+	user := ""
+	for i := range fixes {
+		switch id := fixes[i].Raw.UserID; {
+		case id == "": // skipped or refused
+		case user == "":
+			user = id
+		case id != user:
+			return refused(schemas.ReasonSeveralUsers)
+		}
+	}
+	if user != "" && m.ChecksKeys() && user != s.key {
+		return refused(schemas.ReasonKeyMismatch)
+	}
+	return nil
+}
+
+// singleObject begins a value in Avro's single-object encoding.
+var singleObject = []byte{0xC3, 0x01}
+
+// tree decodes a value.
+func (m *Reader) tree(r Record) (any, error) {
+	format := m.format
+	if format == Auto {
+		switch first := r.Value[0]; {
+		case first == '{' || first == '[':
+			format = JSON
+		case m.source.protobuf != nil && !bytes.HasPrefix(r.Value, singleObject):
+			format = Protobuf
+		default:
+			format = Avro
+		}
+	}
+	switch format {
+	case JSON:
+		tree, err := schemas.DecodeTree(r.Value)
+		if err == nil && m.source.prepare != nil {
+			tree = m.source.prepare(tree)
+		}
+		return tree, err
+	case Protobuf:
+		if len(r.Value) > schemas.MaxTreeBytes {
+			return nil, refused(schemas.ReasonTooLarge)
+		}
+		return m.source.protobuf(r.Value)
+	}
+	return m.avro(r)
+}
+
+// avro reads a value of raw.avsc without a registry, and any other with the Decoder.
+func (m *Reader) avro(r Record) (any, error) {
+	if bytes.HasPrefix(r.Value, singleObject) {
+		fix, err := m.raw.DecodeRaw(r.Value)
+		if err == nil {
+			return map[string]any{
+				"user_id": fix.UserID, "timestamp": fix.Timestamp,
+				"latitude": fix.Latitude, "longitude": fix.Longitude,
+			}, nil
+		}
+		var rejection *schemas.Rejection
+		if m.decoders.Value == nil || !errors.As(err, &rejection) ||
+			rejection.Reason != schemas.ReasonUnknownSchema {
+			return nil, err
+		}
+	}
+	if m.decoders.Value == nil {
+		return nil, refused(schemas.ReasonUnknownSchema)
+	}
+	return m.decoders.Value(r.Value, r.Headers)
+}
+
+// keyUser decodes a key into the user id that it holds. A key in JSON or Avro is a text, a whole
+// number, or an object with one such member, as Connect writes the key of a table.
+func (m *Reader) keyUser(r Record) (string, error) {
+	var tree any
+	var err error
+	switch m.key {
+	case KeyJSON:
+		tree, err = schemas.DecodeTree(r.Key)
+	case KeyAvro:
+		tree, err = m.decoders.Key(r.Key, r.Headers)
+	default:
+		return string(r.Key), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	tree = unwrapEnvelope(tree)
+	if members, ok := tree.(map[string]any); ok && len(members) == 1 {
+		for _, member := range members {
+			tree = member
+		}
+	}
+	user, ok := userOf(tree)
+	if !ok {
+		return "", refused(schemas.ReasonKeyMismatch)
+	}
+	return user, nil
+}
+
+// unwrapEnvelope takes the payload out of {"schema": ..., "payload": ...}, which Connect's JSON
+// converter writes around keys and values by default.
+func unwrapEnvelope(tree any) any {
+	members, ok := tree.(map[string]any)
+	if !ok || len(members) != 2 {
+		return tree
+	}
+	payload, ok := members["payload"]
+	if _, schema := members["schema"]; ok && schema {
+		return payload
+	}
+	return tree
+}
+
+func refused(reason schemas.Reason) error { return &schemas.Rejection{Reason: reason} }
