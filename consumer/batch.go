@@ -155,7 +155,7 @@ func (b *batch) appendRecords(dst []Record, from int64) ([]Record, error) {
 	return dst, nil
 }
 
-// record decodes one record. It skips the headers, which nothing here reads.
+// record decodes one record.
 func (b *batch) record(r *wire.Reader) (Record, error) {
 	size := r.Varint()
 	if size < minRecordBytes-1 || size > int64(len(r.Rest)) {
@@ -178,9 +178,13 @@ func (b *batch) record(r *wire.Reader) (Record, error) {
 	if headers < 0 || headers > int64(len(f.Rest)) {
 		return Record{}, flaw("a record's header count is impossible")
 	}
+	encoded := f.Rest
 	for range headers {
 		f.VarintBytes()
 		f.VarintBytes()
+	}
+	if headers > 0 {
+		record.Headers = encoded
 	}
 	if f.Short || len(f.Rest) > 0 {
 		return Record{}, flaw("a record's fields do not fill its length")

@@ -303,7 +303,9 @@ func TestRecordFields(t *testing.T) {
 	for i, r := range []kmsg.Record{
 		{
 			Key: []byte("k"), Value: []byte("v"),
-			Headers: []kmsg.Header{{Key: "h", Value: []byte("x")}, {Key: "null"}},
+			Headers: []kmsg.Header{
+				{Key: "h", Value: []byte("x")}, {Key: "null"}, {Key: "h", Value: []byte("y")},
+			},
 		},
 		{TimestampDelta64: -700, Key: nil, Value: []byte{}},
 		{TimestampDelta64: 300, Key: []byte{}, Value: nil},
@@ -317,15 +319,21 @@ func TestRecordFields(t *testing.T) {
 		b.Records = r.AppendTo(b.Records)
 	}
 	want := []Record{
-		{40, 5000, []byte("k"), []byte("v")},
-		{41, 4300, nil, []byte{}},
-		{42, 5300, []byte{}, nil},
-		{43, 9000, bytes.Repeat([]byte("k"), 300), bytes.Repeat([]byte("v"), 70000)},
+		{40, 5000, []byte("k"), []byte("v"), Headers("\x02h\x02x\x08null\x01\x02h\x02y")},
+		{41, 4300, nil, []byte{}, nil},
+		{42, 5300, []byte{}, nil, nil},
+		{43, 9000, bytes.Repeat([]byte("k"), 300), bytes.Repeat([]byte("v"), 70000), nil},
 	}
 	raw := reseal(b.AppendTo(nil))
 	got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(raw), 40)
 	if err != nil || !reflect.DeepEqual(got.Records, want) {
 		t.Errorf("%v, %v", got.Records, err)
+	}
+	for name, want := range map[string]string{"h": "y", "null": "", "": "none", "x": "none"} {
+		if value, found := got.Records[0].Headers.Last(name); found != (want != "none") ||
+			found && string(value) != want {
+			t.Errorf("the header %q is %q, %v", name, value, found)
+		}
 	}
 	raw[atAttributes+1] |= attributeLogAppendTime
 	got, err = decoded(t, newFetcher(t, FetcherOptions{}), answerOf(reseal(raw)), 40)

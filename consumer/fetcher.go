@@ -18,6 +18,23 @@ import (
 type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
+	Headers           Headers
+}
+
+// Headers are those of a record, as they are encoded: nothing is decoded that nobody asks for. Nil
+// has none.
+type Headers []byte
+
+// Last returns the value of the last header of that name, a part of the record's memory, and false
+// if there is none. A header may have no value, which is nil.
+func (h Headers) Last(name string) (value []byte, found bool) {
+	for r := (wire.Reader{Rest: h}); len(r.Rest) > 0; {
+		key, of := r.VarintBytes(), r.VarintBytes()
+		if string(key) == name {
+			value, found = of, true
+		}
+	}
+	return value, found
 }
 
 // Fetched is the answer to Fetch. The fetcher owns its memory and reuses it in the next Fetch.

@@ -143,7 +143,14 @@ func (t *Task) process(rec Record) error {
 	if t.records == 0 {
 		t.began = t.o.Clock.Now()
 	}
-	state, err := t.stateOf(rec.Key)
+	key := rec.Key
+	if t.d.Key != nil {
+		var err error
+		if key, err = t.d.Key(rec); err != nil {
+			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
+		}
+	}
+	state, err := t.stateOf(key)
 	if err != nil {
 		return err
 	}
@@ -154,13 +161,13 @@ func (t *Task) process(rec Record) error {
 	}
 	changed := len(fx.State) > 0 || fx.Forget
 	switch {
-	case changed && !ValidKey(rec.Key):
+	case changed && !ValidKey(key):
 		return WithRemedy(fmt.Errorf("process offset %d: %w", rec.Offset, ErrReservedKey), Fatal)
 	case fx.Forget && len(fx.State) > 0:
 		return WithRemedy(fmt.Errorf("process offset %d: a state is both set and forgotten",
 			rec.Offset), Fatal)
 	case changed:
-		t.overlay.put(rec.Key, fx.State, fx.Forget, rec.Timestamp)
+		t.overlay.put(key, fx.State, fx.Forget, rec.Timestamp)
 	}
 	t.overlay.out = t.overlay.send(t.overlay.out, fx.Output)
 	t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)

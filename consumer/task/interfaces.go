@@ -10,6 +10,13 @@ import (
 type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
+	Headers           Headers // nil: none; those of a changelog are not read
+}
+
+// Headers are those of a record. Last returns the value of the last one of a name, and false if
+// there is none. The memory is the record's.
+type Headers interface {
+	Last(name string) (value []byte, found bool)
 }
 
 // Message is one record to write, to the partition with the same number as the task's input.
@@ -25,13 +32,13 @@ type Message struct {
 type Effects struct {
 	Output      []Message // in order
 	DeadLetters []Message // in order
-	State       []byte    // new state of the record's key; empty if it does not change
-	Forget      bool      // remove the state of the record's key; State must be empty
+	State       []byte    // new state of the state's key; empty if it does not change
+	Forget      bool      // remove the state of the state's key; State must be empty
 }
 
-// Processor turns a record and the state of its key into effects. It is a function of its arguments
-// alone: processing the same record twice must give the same bytes, because a retry publishes them
-// again to readers of uncommitted data.
+// Processor turns a record and the state of its key (Dependencies.Key) into effects. It is a
+// function of its arguments alone: processing the same record twice must give the same bytes,
+// because a retry publishes them again to readers of uncommitted data.
 //
 // The state is empty for a key that has none. State and record are valid during the call only and
 // must not be modified. A bad record is a dead letter, not an error: an error stops the task as

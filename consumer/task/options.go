@@ -23,13 +23,17 @@ const (
 	At
 )
 
-// Dependencies are what a task drives. All but Amender are required.
+// Dependencies are what a task drives. All but Key and Amender are required.
 type Dependencies struct {
 	Input        Log
 	Changelog    Log
 	Transactions Transactions
 	Store        Store
 	Processor    Processor
+	// Key returns the key of the state that a record is processed on; nil: it is the record's. It
+	// is a function of the record. The result is valid until its next call. A record of no state
+	// has an empty one. An error is one of Processor.Process.
+	Key func(rec Record) ([]byte, error)
 	// Amender is the Processor's, nil if it has none. Without one, a mark with amendments of the
 	// same settings ends the task with ErrAmended.
 	Amender Amender

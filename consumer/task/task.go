@@ -48,7 +48,7 @@ const (
 func New(d Dependencies, o Options) (*Task, error) {
 	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil ||
 		d.Processor == nil {
-		panic("task: every field of Dependencies but Amender is required")
+		panic("task: every field of Dependencies but Key and Amender is required")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
