@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +11,9 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/schemas"
 )
 
 type trainFlags struct {
@@ -189,8 +186,7 @@ func (f *trainFlags) readConfig() (config.File, error) {
 	case c.MaxAhead < 0:
 		err = errors.New("max_ahead must not be negative")
 	default:
-		c.Encoding.Raw = cmp.Or(c.Encoding.Raw, schemas.Avro)
-		err = c.Encoding.Raw.ValidateRaw()
+		_, err = c.Source()
 	}
 	return c, config.Error(f.config, err)
 }
@@ -203,10 +199,11 @@ func (f *trainFlags) source(
 		reader, err := f.input.Open(ctx, args, std.In)
 		return gather.Files{Reader: reader}, err
 	}
-	s := &gather.Topic{
-		Name: c.Topics.Raw, Encoding: c.Encoding.Raw,
-		MaxAhead: cmp.Or(c.MaxAhead, engine.DefaultMaxAhead), From: f.from, To: f.to,
+	source, err := c.Source()
+	if err != nil {
+		return nil, config.Error(f.config, err)
 	}
+	s := &gather.Topic{Name: c.Topics.Raw, Source: source, From: f.from, To: f.to}
 	if s.From.IsOffset && s.To.IsOffset && s.To.Offset <= s.From.Offset ||
 		!s.From.Time.IsZero() && !s.To.Time.IsZero() && !s.To.Time.After(s.From.Time) {
 		return nil, cli.Usagef("--to must be behind --from: the record at --to is left out")

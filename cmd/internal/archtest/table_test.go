@@ -13,7 +13,7 @@ const (
 	lru        = "github.com/hashicorp/golang-lru/v2"
 	pebble     = "github.com/cockroachdb/pebble/v2"
 	pflag      = "github.com/spf13/pflag"
-	prom       = "github.com/prometheus"
+	protobuf   = "google.golang.org/protobuf"
 	sync       = "golang.org/x/sync"
 	term       = "golang.org/x/term"
 	yamlGo     = "go.yaml.in/yaml/v3"
@@ -198,7 +198,10 @@ var table = map[string]rule{
 	},
 
 	"schemas": {third: []string{goavro}},
-	"state":   {third: []string{pebble}},
+	"schemas/mapping": {
+		ours: []string{"schemas"}, third: []string{protobuf}, // the wire format alone
+	},
+	"state": {third: []string{pebble}},
 	"producer": {
 		ours:  []string{"consumer/wire", "producer/partition"},
 		third: []string{kafkaGo},
@@ -277,7 +280,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "schemas",
+			"consumer/task", "consumer/wire", "schemas", "schemas/mapping",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -288,24 +291,18 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire", "mechanism", "mechanism/noise", "schemas",
+			"consumer/wire", "mechanism", "mechanism/noise", "schemas", "schemas/mapping",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
 		},
 	},
-	// The only package that knows Prometheus.
-	"cmd/internal/monitor": {
-		ours:  []string{"cmd/internal/engine", "cmd/internal/topics", "consumer/wire"},
-		third: []string{kafkaGo, prom},
-	},
 	"cmd/internal/service": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/monitor",
-			"cmd/internal/topics", "consumer",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
-			"schemas", "state",
+			"schemas", "schemas/mapping", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -387,7 +384,7 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
 			"consumer/wire", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/mobility/train/private", "mechanism/parallel", "schemas",
+			"mechanism/mobility/train/private", "mechanism/parallel", "schemas", "schemas/mapping",
 		},
 		third: []string{kafkaGo},
 	},
@@ -424,9 +421,8 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
-			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
-			"cmd/internal/topics", "deploy", "mechanism", "mechanism/law", "mechanism/mobility",
-			"schemas",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics", "deploy",
+			"mechanism", "mechanism/law", "mechanism/mobility", "schemas", "schemas/mapping",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
@@ -463,7 +459,7 @@ var table = map[string]rule{
 	"cmd/internal/engine": {
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas",
+			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas", "schemas/mapping",
 		},
 		tests: []string{"cmd/internal/servicetest"},
 	},
@@ -503,8 +499,7 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
-			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
-			"cmd/internal/repair",
+			"cmd/internal/modelview", "cmd/internal/records", "cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
 			"deploy",

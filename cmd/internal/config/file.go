@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
@@ -67,22 +65,7 @@ type File struct {
 	SkipLost       bool          `yaml:"skip_lost"`
 	AcceptSettings bool          `yaml:"accept_settings"`
 	AcceptLost     bool          `yaml:"accept_lost_account"`
-	HTTP           HTTP          `yaml:"http"`
 	Log            Log           `yaml:"log"`
-}
-
-// HTTP says where a service answers whoever watches it, and when it counts as stalled.
-type HTTP struct {
-	Listen string        `yaml:"listen"`
-	Stall  time.Duration `yaml:"stall"`
-	Pprof  string        `yaml:"pprof"`
-}
-
-// Options returns the section's settings, for a service of a session timeout.
-func (h HTTP) Options(session time.Duration) monitor.Options {
-	return monitor.Options{
-		Listen: h.Listen, Stall: cmp.Or(h.Stall, monitor.DefaultStall(session)), Pprof: h.Pprof,
-	}
 }
 
 // Log says what is logged and how.
@@ -105,9 +88,8 @@ func Service(path string) (service.Options, File, error) {
 	if err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
-	session := options.WithDefaults().SessionTimeout
-	if err := errors.Join(options.Validate(), inSection("release", file.Release.proved()),
-		inSection("http", file.HTTP.Options(session).Validate(session))); err != nil {
+	if err := errors.Join(options.Validate(),
+		inSection("release", file.Release.proved())); err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
@@ -266,6 +248,9 @@ func (c *File) withoutFiles() service.Options {
 func (c *File) options() (service.Options, error) {
 	o := c.withoutFiles()
 	var err error
+	if o.Input, err = c.Input.read(c.Encoding.Raw); err != nil {
+		return o, err
+	}
 	if o.Connection, err = c.Connection(); err != nil {
 		return o, err
 	}
@@ -279,6 +264,13 @@ func (c *File) options() (service.Options, error) {
 	}
 	o.Key, err = files.LoadKey(c.KeyFile)
 	return o, inSection("key_file", err)
+}
+
+// Source returns how the raw topic's records are read.
+func (c *File) Source() (engine.Source, error) {
+	input, err := c.Input.read(c.Encoding.Raw)
+	s := engine.Settings{RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: c.MaxAhead}.Source()
+	return s, errors.Join(err, input.Validate(), s.Encoding.ValidateRaw())
 }
 
 // Connection returns the connection of the section kafka. It puts in the variables that the section

@@ -145,6 +145,12 @@ func expand(v reflect.Value) error {
 		text, err := expandText(v.String())
 		v.SetString(text)
 		return err
+	case reflect.Interface: // of a rule
+		if text, ok := v.Interface().(string); ok {
+			text, err := expandText(text)
+			v.Set(reflect.ValueOf(text))
+			return err
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Lint checks a config by its text, and by those of its files that are here. It connects to
@@ -39,6 +40,8 @@ func (l *linter) check() {
 	file := &l.file
 	options := file.withoutFiles()
 	var err error
+	options.Input, err = file.Input.read(file.Encoding.Raw)
+	l.fault("input", err)
 	options.Connection, err = file.Connection()
 	l.fault("kafka", err)
 	// What Validate would say again of a section that has a fault, or was not checked.
@@ -93,6 +96,10 @@ func (l *linter) settings() {
 		if key.on {
 			l.warn("%s is true: %s. It is meant for one start", key.name, key.risk)
 		}
+	}
+	if c.Input.KeyCheck == mapping.KeyCheckOff {
+		l.warn("input.key_check is off: it is safe only if all records of each user are in one " +
+			"partition, since a user in two has two budgets; geodither doctor looks at a sample")
 	}
 	if c.Kafka.TLS.Insecure {
 		l.warn("kafka.tls.insecure_skip_verify is true: anybody in between can read raw fixes")

@@ -167,14 +167,3 @@ func (c Publish) Options() engine.Publish {
 		OmitRelease: c.Release != nil && !*c.Release,
 	}
 }
-
-// Input is the section "input": what becomes of fixes that are outside the map or late.
-type Input struct {
-	Outside string `yaml:"outside"`
-	Late    string `yaml:"late"`
-}
-
-// Options returns the service's options.
-func (c Input) Options() engine.Input {
-	return engine.Input{Outside: c.Outside, Late: c.Late}
-}

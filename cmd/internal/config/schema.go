@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // choices are the keys that take one of some words.
@@ -38,8 +39,24 @@ var choices = map[string][]string{
 	"publish.user":      {engine.UserPlain, engine.UserPseudonym},
 	"input.outside":     {engine.OutsideDeadLetter, engine.OutsideClamp},
 	"input.late":        {engine.LateDeadLetter, engine.LateDrop},
-	"log.level":         {"debug", "info", "warn", "error"},
-	"log.format":        {"text", "json"},
+	"input.null_island": {engine.NullIslandDeadLetter, engine.NullIslandSkip},
+	"input.preset":      words(mapping.Presets()...),
+	"input.format": words(mapping.Auto, mapping.JSON, mapping.Avro,
+		mapping.Protobuf),
+	"input.timestamp.unit": words(mapping.Seconds, mapping.Milliseconds, mapping.Microseconds,
+		mapping.Nanoseconds, mapping.RFC3339),
+	"input.key":       words(mapping.KeyString, mapping.KeyJSON, mapping.KeyAvro),
+	"input.key_check": words(mapping.KeyCheckOn, mapping.KeyCheckOff),
+	"log.level":       {"debug", "info", "warn", "error"},
+	"log.format":      {"text", "json"},
+}
+
+// words are values of a type that is a text.
+func words[T ~string](values ...T) (texts []string) {
+	for _, v := range values {
+		texts = append(texts, string(v))
+	}
+	return texts
 }
 
 // object is a JSON object. Its keys are written in the order of the alphabet.
@@ -84,6 +101,8 @@ func schemaOf(t reflect.Type, path string) object {
 		return object{"type": "object", "additionalProperties": schemaOf(t.Elem(), path)}
 	case reflect.Bool:
 		return object{"type": "boolean"}
+	case reflect.Interface: // of a rule
+		return object{"type": []string{"string", "number", "boolean"}}
 	case reflect.Float64:
 		return object{"type": "number"}
 	case reflect.Int, reflect.Int64:

@@ -53,7 +53,10 @@ func Show(path string) (string, error) {
 func (c *File) fill(o service.Options) {
 	c.Topics.Changelog, c.Topics.DeadLetters = o.Topics.Changelog, o.Topics.DeadLetters
 	c.Topics.Partitioner = string(o.Partitioner)
-	c.Encoding.Raw, c.Encoding.Sanitized = o.RawEncoding, o.SanitizedEncoding
+	if c.Input.mapping().IsZero() { // else it has no meaning
+		c.Encoding.Raw = o.RawEncoding
+	}
+	c.Encoding.Sanitized = o.SanitizedEncoding
 	c.CacheMiB = o.CacheBytes >> 20
 	if c.Personal != "" || c.Models != "" {
 		c.PersonalMiB = cmp.Or(c.PersonalMiB, personalCache>>20)
@@ -71,6 +74,7 @@ func (c *File) fill(o service.Options) {
 	release := !o.Publish.OmitRelease
 	c.Publish.Release = &release
 	c.Input.Outside, c.Input.Late = o.Input.Outside, o.Input.Late
+	c.Input.NullIsland = o.Input.NullIsland
 	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
 	c.Transaction.Timeout, c.Transaction.MaxBatch = o.TransactionTimeout, o.MaxBatchBytes
 	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, o.MaxAhead

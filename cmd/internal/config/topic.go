@@ -69,9 +69,24 @@ func (c File) topic(name string, encoding schemas.Encoding) Topic {
 	return t
 }
 
-// Raw returns the raw topic of the config, with the flags in the place of its settings.
+// Raw returns the raw topic of the config, with the flags in the place of its settings. It refuses
+// the topic of a config whose records have another form than raw.avsc: geodither writes that alone.
 func (f *TopicFlags) Raw(flags *pflag.FlagSet) (Topic, error) {
-	return f.read(flags, File.RawTopic)
+	mapped := ""
+	t, err := f.read(flags, func(c File) Topic {
+		options := c.Input.mapping()
+		options.Format = ""
+		if !options.IsZero() {
+			mapped = c.Topics.Raw
+		}
+		return c.RawTopic()
+	})
+	if err == nil && mapped != "" && t.Name == mapped {
+		err = cli.Usagef("config %s: input says that the records of %s have another form than "+
+			"schemas/raw.avsc, which is what geodither writes: name another topic with --topic, "+
+			"or a config without a mapping", f.path, mapped)
+	}
+	return t, err
 }
 
 // Sanitized returns the sanitized topic in the same way.

@@ -26,6 +26,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Levels of findings.
@@ -282,25 +283,9 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 			p.Use(engine.FromTheStart(d.o.Later))
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
-				fix, err := p.Accept(task.Record{
-					Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value,
+				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
+					return d.fix(p, fix, r, n, &seen, placed)
 				})
-				var rejection *schemas.Rejection
-				switch {
-				case err == nil && d.o.Day(fix.Timestamp) < d.o.Key.FirstDay():
-					placed.Add(r.Key, n)
-					seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
-				case err == nil:
-					placed.Add(r.Key, n)
-					return seen.add(p, d.o.Input, fix)
-				case !errors.As(err, &rejection):
-					return err
-				case rejection.Reason == schemas.ReasonWrongPartition:
-					placed.Add(r.Key, n) // where it lies is a finding of its own
-				default:
-					seen.refused.Add(rejection.Reason, r.Value)
-				}
-				return nil
 			})
 		}
 		if err != nil {
@@ -332,6 +317,27 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	}
 	d.partitioner(placed, d.begun)
 	seen.report(d)
+}
+
+// fix takes a fix of the sample into account.
+func (d *examination) fix(p *engine.Processor, fix engine.Fix, r consumer.Record, n int32,
+	seen *sampled, placed *account.Placement,
+) error {
+	switch {
+	case fix.Skipped != mapping.NoRule:
+		seen.skipped++
+	case fix.Refused == nil && d.o.Day(fix.Raw.Timestamp) < d.o.Key.FirstDay():
+		placed.Add(r.Key, n)
+		seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
+	case fix.Refused == nil:
+		placed.Add(r.Key, n)
+		return seen.add(p, d.o.Input, fix.Raw)
+	case fix.Refused.Reason == schemas.ReasonWrongPartition:
+		placed.Add(r.Key, n) // where it lies is a finding of its own
+	default:
+		seen.refused.Add(fix.Refused.Reason, r.Value)
+	}
+	return nil
 }
 
 // sample visits the last records of a raw partition.

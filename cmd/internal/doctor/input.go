@@ -20,6 +20,7 @@ type sampled struct {
 	far      int // and beyond its margin
 	swapped  int // of those outside, on the map with latitude and longitude swapped
 	late     int // of a step before their user's last one in the sample
+	skipped  int // by a rule of the section input
 	lastStep map[string]int64
 }
 

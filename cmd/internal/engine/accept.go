@@ -1,9 +1,13 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // DefaultMaxAhead is what Options.MaxAhead is by default.
@@ -11,28 +15,113 @@ import (
 // ahead silences its user for an hour.
 const DefaultMaxAhead = 2 * time.Minute
 
-// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
-// Seconds taken for milliseconds lie before it until the year 11980.
-const firstGPS = 315_964_800_000
+// Source is the part of Settings that says how raw records are read.
+type Source struct {
+	Encoding   schemas.Encoding // of records of raw.avsc, if there is no Mapping
+	Mapping    *mapping.Mapping // or nil
+	Decoders   mapping.Decoders // by a schema registry; they decide no byte of a record
+	NullIsland string           // Input.NullIsland
+	MaxAhead   time.Duration
+}
 
-// Accept decodes a raw record and checks what the value alone cannot show: its
-// key and its time against the Kafka record's, which it may be ahead of by
-// maxAhead. Its only errors are *schemas.Rejection, with the reason that the
-// service's dead letter has. It does not know whether a fix is late or on the map.
-func Accept(
-	codec *schemas.Codec, maxAhead time.Duration, key, value []byte, kafkaMS int64,
-) (schemas.Raw, error) {
-	fix, err := codec.DecodeRaw(value)
-	if err != nil {
-		return fix, err
+// UsersAreKeys reports whether the key of each record that is accepted is its user id, byte for
+// byte.
+func (s Source) UsersAreKeys() bool { return s.Mapping == nil || s.Mapping.UsersAreKeys() }
+
+// Fix is one fix of a record: accepted, refused, or skipped by a rule.
+type Fix = mapping.Fix
+
+// Reader is how everything that reads raw records reads them. It keeps scratch space, so use one
+// for each goroutine.
+type Reader struct {
+	source Source
+	codec  *schemas.Codec  // of records of raw.avsc
+	mapped *mapping.Reader // or nil
+}
+
+// NewReader makes a reader.
+func NewReader(s Source) (r *Reader, err error) {
+	r = &Reader{source: s}
+	if s.Mapping == nil {
+		r.codec, err = schemas.NewCodec(s.Encoding)
+		return r, err
 	}
-	if string(key) != fix.UserID {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
+	if r.mapped, err = s.Mapping.NewReader(s.Decoders); err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	return r, nil
+}
+
+// Key returns the key of the state that a record belongs to: the user id. It is empty where nothing
+// comes of the record.
+func (r *Reader) Key(rec task.Record) ([]byte, error) {
+	if r.source.UsersAreKeys() {
+		return rec.Key, nil
+	}
+	user, err := r.mapped.User(mapped(rec))
+	return []byte(user), unreadable(err)
+}
+
+// Each visits the fixes of a record in order. A fix that is not refused has a key and times that
+// agree with the Kafka record, which it may be ahead of by MaxAhead. Whether it is late or on the
+// map, and whether the record lies in the right partition, is not looked at. The first error of
+// visit ends it; an error of its own says that the record cannot be read now.
+func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
+	if r.mapped == nil {
+		fix, err := r.codec.DecodeRaw(rec.Value)
+		if err == nil && string(rec.Key) != fix.UserID {
+			err = &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
+		}
+		found := Fix{Raw: fix}
+		if err != nil && !errors.As(err, &found.Refused) {
+			return err
+		}
+		return visit(r.check(found, rec))
+	}
+	fixes, err := r.mapped.Read(mapped(rec))
+	if err != nil {
+		return unreadable(err)
+	}
+	for _, fix := range fixes {
+		if err := visit(r.check(fix, rec)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check holds an accepted fix against its Kafka record, and against what can be.
+func (r *Reader) check(f Fix, rec task.Record) Fix {
+	if f.Refused != nil || f.Skipped != mapping.NoRule {
+		return f
 	}
 	// A Kafka record without a timestamp has -1 and bounds nothing. It may also
 	// have any other, so nothing is added to it.
-	if kafkaMS >= 0 && fix.Timestamp-maxAhead.Milliseconds() > kafkaMS {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+	if rec.Timestamp >= 0 && f.Raw.Timestamp-r.source.MaxAhead.Milliseconds() > rec.Timestamp {
+		f.Refused = &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
+		return f
 	}
-	return fix, Plausible(fix)
+	if errors.As(Plausible(f.Raw), &f.Refused) && r.source.NullIsland == NullIslandSkip &&
+		f.Refused.Reason == schemas.ReasonNullIsland {
+		return Fix{Skipped: mapping.RuleNullIsland}
+	}
+	return f
+}
+
+// several reports whether a record may have more than one fix.
+func (r *Reader) several() bool { return r.mapped != nil && r.mapped.Several() }
+
+// mapped is what a mapping looks at of a record.
+func mapped(rec task.Record) mapping.Record {
+	return mapping.Record{
+		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp,
+	}
+}
+
+// unreadable marks an error of a Decoder: the schema may be there in a moment.
+func unreadable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return task.WithRemedy(err, task.Rebuild)
 }

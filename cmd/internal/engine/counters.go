@@ -1,17 +1,21 @@
 package engine
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Tally is what has come of records, in numbers, which counters
 // explains. It names no user.
 //
-// Every record read is in exactly one of Releases, Repeats, Predictions, Skipped,
-// Suppressed, Dropped, LateDropped and DeadLetters.
+// Every fix read is in exactly one of Releases, Repeats, Predictions, Skipped,
+// Suppressed, Dropped, LateDropped, DeadLetters and Filtered. A record has one fix, unless
+// Input.Mapping finds several.
 //
 // The numbers of drifts and of fixes outside the map are secret-side: they are
 // functions of true locations. They are kept as totals only, never by user or by record.
@@ -23,6 +27,8 @@ type Tally struct {
 	Late, LateDropped, Misplaced, Destroyed        int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
 	SetCells, Drifts                               int64
+	Filtered                                       int64                   // Filters is by rule
+	Filters                                        [mapping.MaxRules]int64 // see Input.Rules
 
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
@@ -113,6 +119,10 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.Dropped },
 	},
 	{
+		"filtered", "records that a rule of the section input skips", logged,
+		func(t *Tally) *int64 { return &t.Filtered },
+	},
+	{
 		"transactions", "transactions committed", logged,
 		func(t *Tally) *int64 { return &t.Transactions },
 	},
@@ -169,13 +179,33 @@ func (t *Tally) add(more *Tally) {
 	for _, c := range counters {
 		*c.of(t) += *c.of(more)
 	}
+	for i, n := range more.Filters {
+		t.Filters[i] += n
+	}
 	t.Epsilon += more.Epsilon
 	t.Lateness.merge(&more.Lateness)
 	t.Refusals.merge(&more.Refusals)
 }
 
-// Silent is the number of records that have neither a sanitized record nor a dead letter.
-func (t Tally) Silent() int64 { return t.Skipped + t.Suppressed + t.Dropped + t.LateDropped }
+// Silent is the number of fixes that have neither a sanitized record nor a dead letter.
+func (t Tally) Silent() int64 {
+	return t.Skipped + t.Suppressed + t.Dropped + t.LateDropped + t.Filtered
+}
+
+// Fixes is the number of fixes that were read, without those that a rule skips.
+func (t Tally) Fixes() int64 { return t.RecordsOut + t.DeadLetters + t.Silent() - t.Filtered }
+
+// SkippedBy says in words how many records each rule has skipped since an earlier tally, as in
+// "_type is location 3, tombstone 1". The names are those of Input.Rules.
+func (t *Tally) SkippedBy(rules []string, before Tally) string {
+	var parts []string
+	for i, name := range rules {
+		if n := t.Filters[i] - before.Filters[i]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
 
 // Outside is the number of fixes outside the map, clamped or refused.
 func (t Tally) Outside() int64 { return t.OutsideClamped + t.OutsideRefused }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // What becomes of a fix that lies outside the map.
@@ -23,7 +24,14 @@ const (
 	LateDrop       = "drop"        // it is counted, and leaves no other trace
 )
 
-// Input says what becomes of sound records whose fix cannot be used as it is.
+// What becomes of a fix at latitude 0 and longitude 0, which is what a device without a fix says.
+const (
+	NullIslandDeadLetter = "dead_letter" // the default
+	NullIslandSkip       = "skip"        // it is counted, as one that a rule skips
+)
+
+// Input says how raw records are read, and what becomes of sound records whose fix cannot be used
+// as it is.
 //
 // Outside has a price in privacy. With OutsideDeadLetter the readers of the sanitized
 // topic can see that a record is missing, and may conclude that the user was outside
@@ -33,11 +41,16 @@ const (
 type Input struct {
 	Outside string // OutsideDeadLetter or OutsideClamp; empty means OutsideDeadLetter
 	Late    string // LateDeadLetter or LateDrop; empty means LateDeadLetter
+	// NullIsland is NullIslandDeadLetter or NullIslandSkip; empty means NullIslandDeadLetter.
+	NullIsland string
+	// Mapping says where the parts of a record are; nil: they are those of raw.avsc.
+	Mapping *mapping.Mapping
 }
 
 func (i Input) withDefaults() Input {
 	i.Outside = cmp.Or(i.Outside, OutsideDeadLetter)
 	i.Late = cmp.Or(i.Late, LateDeadLetter)
+	i.NullIsland = cmp.Or(i.NullIsland, NullIslandDeadLetter)
 	return i
 }
 
@@ -46,7 +59,30 @@ func (i Input) Validate() error {
 	i = i.withDefaults()
 	return errors.Join(
 		oneOf("outside", i.Outside, OutsideDeadLetter, OutsideClamp),
-		oneOf("late", i.Late, LateDeadLetter, LateDrop))
+		oneOf("late", i.Late, LateDeadLetter, LateDrop),
+		oneOf("null_island", i.NullIsland, NullIslandDeadLetter, NullIslandSkip))
+}
+
+// reading is what determines how a raw record is read, beside its encoding; empty where nothing is
+// set.
+func (i Input) reading() string {
+	i = i.withDefaults()
+	text := ""
+	if i.Mapping != nil {
+		text = i.Mapping.Text()
+	}
+	if i.NullIsland != NullIslandDeadLetter {
+		text += " null_island " + i.NullIsland
+	}
+	return text
+}
+
+// Rules are the names of the rules that skip fixes, by their numbers.
+func (i Input) Rules() []string {
+	if i.Mapping == nil {
+		return mapping.BuiltIn()
+	}
+	return i.Mapping.Rules()
 }
 
 // oneOf refuses a setting that is neither of two words.
@@ -56,6 +92,10 @@ func oneOf(setting, value, a, b string) error {
 	}
 	return fmt.Errorf("%s %q is unknown: choose %s or %s", setting, value, a, b)
 }
+
+// firstGPS is 1980-01-06T00:00:00Z, when GPS time begins, in Unix milliseconds.
+// Seconds taken for milliseconds lie before it until the year 11980.
+const firstGPS = 315_964_800_000
 
 // Plausible refuses what devices without a fix report, and clocks that were never set:
 // its only errors are *schemas.Rejection, with ReasonBeforeGPS or ReasonNullIsland.

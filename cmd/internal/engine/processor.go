@@ -3,12 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Processor is what one partition's task runs on each record: a function of the
@@ -16,27 +16,28 @@ import (
 // that cannot be used becomes a dead letter that names its place and the reason
 // and nothing of its content.
 //
-// Each record that is read leads to one of three: a sanitized record, a dead
-// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
-// which the counters show. A late fix, and one outside the map, is a dead letter unless
-// Options.Input says otherwise. A fix of a day whose noise key was destroyed is one too: it
-// spends nothing and leaves the user's state as it was.
+// Each fix that is read leads to one of three: a sanitized record, a dead
+// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late, filtered),
+// which the counters show. A record has one fix, or as many as Input.Mapping finds. A late
+// fix, and one outside the map, is a dead letter unless Input says otherwise. A fix of a day
+// whose noise key was destroyed is one too: it spends nothing and leaves the user's state as it
+// was.
 type Processor struct {
 	engine    *Engine
 	publisher *publisher // the engine's
-	raw, out  *schemas.Codec
+	reader    *Reader
+	out       *schemas.Codec
 	encode    func([]byte, schemas.Sanitized) ([]byte, error) // of out, by the version of records
 	at        Partition
 	by        Partitioner
-	maxAhead  time.Duration
 	dropLate  bool     // late fixes leave no dead letter
 	refused   *Offsets // in a recomputation: what the first release refused for its day
 
 	latestMS int64           // of the fixes that were processed
 	state    mechanism.State // scratch
-	value    []byte          // scratch: the encoded sanitized record or dead letter
+	value    []byte          // scratch: the encoded sanitized records and dead letters
 	stored   []byte          // scratch: the encoded state
-	name     []byte          // scratch: the sanitized record's key, where it is not the raw one's
+	name     []byte          // scratch: the sanitized records' keys, if they are not the raw one's
 	tally    Tally           // since the last Take
 	next     int64           // offset behind the last record
 }
@@ -61,7 +62,7 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := schemas.NewCodec(s.RawEncoding)
+	reader, err := NewReader(s.Source())
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,8 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 		encode = out.AppendVersion2
 	}
 	return &Processor{
-		engine: engine, publisher: engine.publisher, raw: raw, out: out, encode: encode,
-		at: at, by: s.Partitioner, maxAhead: s.MaxAhead,
+		engine: engine, publisher: engine.publisher, reader: reader, out: out,
+		encode: encode, at: at, by: s.Partitioner,
 		dropLate: s.Input.Late == LateDrop,
 	}, nil
 }
@@ -123,31 +124,87 @@ func (p *Processor) Take() (taken Tally, next int64) {
 	return taken, p.next
 }
 
+// Key is the key of the state that a record is processed on: task.Dependencies.Key.
+func (p *Processor) Key(rec task.Record) ([]byte, error) { return p.reader.Key(rec) }
+
 // Process implements task.Processor. Its error is fatal: a state that cannot be
-// read, or a record that cannot be written.
+// read, or a record that cannot be written; unless it says that the record cannot be read now.
+//
+// A record may have several fixes of its user. They are processed in their order, each on the state
+// that the one before it has left. If the noise key of the day of one of them was destroyed, the
+// record as a whole is refused, so that its dead letter says by its offset what to refuse again.
 func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	p.tally.RecordsIn++
 	p.next = rec.Offset + 1
-	fix, err := p.Accept(rec)
-	if err != nil {
-		return p.reject(rec, err, fx)
+	p.value, p.name = p.value[:0], p.name[:0]
+	outputs, letters := len(fx.Output), len(fx.DeadLetters)
+	before := p.checkpoint()
+	err := p.refusedBefore(rec)
+	if err == nil {
+		err = p.EachFix(rec, func(fix Fix) error {
+			if err := p.one(rec, fix, state, fx); err != nil {
+				return err
+			}
+			if len(fx.State) > 0 {
+				state = fx.State
+			}
+			return nil
+		})
 	}
-	if p.refused.Has(rec.Offset) {
+	if errors.Is(err, noise.ErrDestroyed) {
+		fx.Output, fx.DeadLetters, fx.State = fx.Output[:outputs], fx.DeadLetters[:letters], nil
+		before()
 		p.tally.Destroyed++
-		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+		return p.reject(rec, schemas.ReasonKeyDestroyed, fx)
 	}
+	return err
+}
+
+// checkpoint returns what takes the tally back to where it is.
+func (p *Processor) checkpoint() (back func()) {
+	if !p.reader.several() {
+		return func() {} // a record that is refused for its day has counted nothing
+	}
+	before := p.tally
+	return func() { p.tally = before }
+}
+
+// refusedBefore is noise.ErrDestroyed for a record that has a fix to use, and that a first release
+// has refused for its day.
+func (p *Processor) refusedBefore(rec task.Record) error {
+	if !p.refused.Has(rec.Offset) {
+		return nil
+	}
+	return p.EachFix(rec, func(fix Fix) error {
+		if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+			return noise.ErrDestroyed
+		}
+		return nil
+	})
+}
+
+// one processes one fix of a record.
+func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effects) error {
+	switch {
+	case found.Skipped != mapping.NoRule:
+		p.tally.Filtered++
+		p.tally.Filters[found.Skipped]++
+		return nil
+	case found.Refused != nil:
+		return p.reject(rec, found.Refused.Reason, fx)
+	}
+	fix := found.Raw
 	if err := p.state.DecodeBinary(state); err != nil {
 		return p.failure(rec, err)
 	}
 	record, outcome, migration, err := p.engine.sanitize(rec.Offset, fix, &p.state)
 	if errors.Is(err, noise.ErrDestroyed) {
-		p.tally.Destroyed++
-		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonKeyDestroyed}, fx)
+		return err
 	}
 	if err != nil {
-		if _, refused := errors.AsType[*schemas.Rejection](err); refused {
+		if rejection, refused := errors.AsType[*schemas.Rejection](err); refused {
 			p.tally.place(p.engine.Placement(), refused)
-			return p.reject(rec, err, fx)
+			return p.reject(rec, rejection.Reason, fx)
 		}
 		return p.failure(rec, err)
 	}
@@ -165,27 +222,30 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 			p.tally.LateDropped++
 			return nil
 		}
-		return p.reject(rec, &schemas.Rejection{Reason: schemas.ReasonLate}, fx)
+		return p.reject(rec, schemas.ReasonLate, fx)
 	case !outcome.Kind.Published():
 		return nil // as the options have it: the record is at no fault, so it is no dead letter
 	}
-	p.value, err = p.encode(p.value[:0], record)
+	start := len(p.value)
+	p.value, err = p.encode(p.value, record)
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}
 	fx.Output = append(fx.Output, task.Message{
-		Key: p.key(rec, record), Value: p.value, Timestamp: p.publisher.timestamp(rec.Timestamp),
+		Key: p.key(rec, record), Value: p.value[start:len(p.value):len(p.value)],
+		Timestamp: p.publisher.timestamp(rec.Timestamp),
 	})
 	return nil
 }
 
 // key is the Kafka key of a sanitized record: the name it carries.
 func (p *Processor) key(rec task.Record, record schemas.Sanitized) []byte {
-	if p.publisher.names == nil {
+	if p.publisher.names == nil && p.reader.source.UsersAreKeys() {
 		return rec.Key
 	}
-	p.name = append(p.name[:0], record.UserID...)
-	return p.name
+	start := len(p.name)
+	p.name = append(p.name, record.UserID...)
+	return p.name[start:len(p.name):len(p.name)]
 }
 
 // failure names the record's place, and for a state that cannot be read what to
@@ -202,40 +262,38 @@ func (p *Processor) failure(rec task.Record, err error) error {
 	return fmt.Errorf("partition %d, offset %d: %w%s", p.at.Number, rec.Offset, err, hint)
 }
 
-// Accept checks a record by itself, in this order: what it says, its key, its times, and last
-// where it lies. A record's place follows from its key, so it means something only
-// where the key is the user's. No check looks at the user's state, so none of a
-// misplaced record's effects reaches it. Its only errors are *schemas.Rejection.
-func (p *Processor) Accept(rec task.Record) (schemas.Raw, error) {
-	fix, err := Accept(p.raw, p.maxAhead, rec.Key, rec.Value, rec.Timestamp)
-	if err != nil {
-		return fix, err
-	}
-	if p.by.misplaces(rec.Key, p.at) {
-		return fix, &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
-	}
-	return fix, nil
+// EachFix visits the fixes of a record in order. It checks each by itself: what it says, its key,
+// its times, and last where the record lies. A record's place follows from its key, so it means
+// something only where the key is the user's. No check looks at the user's state, so none of a
+// misplaced record's effects reaches it. Errors are as in Reader.Each.
+func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
+	misplaced := p.by.misplaces(rec.Key, p.at)
+	return p.reader.Each(rec, func(fix Fix) error {
+		if misplaced && fix.Refused == nil && fix.Skipped == mapping.NoRule {
+			fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
+		}
+		return visit(fix)
+	})
 }
 
-func (p *Processor) reject(rec task.Record, cause error, fx *task.Effects) error {
-	var rejection *schemas.Rejection
-	if !errors.As(cause, &rejection) {
-		return cause
-	}
+func (p *Processor) reject(rec task.Record, reason schemas.Reason, fx *task.Effects) error {
+	start := len(p.value)
 	var err error
-	p.value, err = p.out.AppendDeadLetter(p.value[:0], schemas.DeadLetter{
+	p.value, err = p.out.AppendDeadLetter(p.value, schemas.DeadLetter{
 		Topic: p.at.Topic, Partition: p.at.Number, Offset: rec.Offset,
-		Reason: rejection.Reason, Timestamp: rec.Timestamp,
+		Reason: reason, Timestamp: rec.Timestamp,
 	})
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
 	}
 	p.tally.DeadLetters++
-	if rejection.Reason == schemas.ReasonWrongPartition {
+	if reason == schemas.ReasonWrongPartition {
 		p.tally.Misplaced++
 	}
-	p.tally.Refusals.Add(rejection.Reason, rec.Value)
+	p.tally.Refusals.Add(reason, rec.Value)
 	// No key: a refused record's key may be anything, a coordinate too.
-	fx.DeadLetters = append(fx.DeadLetters, task.Message{Value: p.value, Timestamp: rec.Timestamp})
+	fx.DeadLetters = append(fx.DeadLetters, task.Message{
+		Value: p.value[start:len(p.value):len(p.value)], Timestamp: rec.Timestamp,
+	})
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Settings determine the bytes of records, dead letters and states, given the raw topic:
@@ -31,7 +32,7 @@ type Settings struct {
 	Publish Publish // what records tell beside the place
 	Input   Input   // what becomes of fixes that are late or outside the map
 
-	RawEncoding       schemas.Encoding // default Avro
+	RawEncoding       schemas.Encoding // default Avro; without a meaning where Input has a Mapping
 	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
 
 	// Records is the version of sanitized records: RecordsNow by default, or RecordsBefore to
@@ -42,6 +43,10 @@ type Settings struct {
 	// default DefaultMaxAhead. No clock is asked, so that a topic gives the same result
 	// whenever it is read.
 	MaxAhead time.Duration
+
+	// Decoders read what needs a schema registry. They are no setting: whichever registry answers,
+	// a record has one meaning.
+	Decoders mapping.Decoders
 
 	// Partitioner says how the producers of the raw topic choose a record's partition;
 	// default Murmur2. A record that lies elsewhere is refused.
@@ -59,6 +64,12 @@ func (s Settings) WithDefaults() Settings {
 	s.MaxAhead = cmp.Or(s.MaxAhead, DefaultMaxAhead)
 	s.Partitioner = cmp.Or(s.Partitioner, Murmur2)
 	return s
+}
+
+// Source returns how raw records are read.
+func (s Settings) Source() Source {
+	s = s.WithDefaults()
+	return Source{s.RawEncoding, s.Input.Mapping, s.Decoders, s.Input.NullIsland, s.MaxAhead}
 }
 
 // Versions of sanitized records that an engine can write: see schemas.Sanitized.
@@ -227,7 +238,7 @@ func (s Settings) settings() []setting {
 		{"publish.timestamp", s.Publish.Timestamp},
 		{"publish.user", s.Publish.User},
 		{"publish.metric", text("%t", s.Publish.Metric)},
-		{"encoding.raw", text("%q", s.RawEncoding)},
+		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
 		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
 		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
 		{partitionerSetting, string(s.Partitioner)},
@@ -290,7 +301,11 @@ func (s Settings) Differences(other []byte) string {
 	}
 	for i, one := range s.settings() {
 		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
-			names = append(names, one.name)
+			name := one.name
+			if name == encodingSetting {
+				name += " or how input reads records"
+			}
+			names = append(names, name)
 		}
 	}
 	switch {
@@ -351,6 +366,10 @@ func (s Settings) DifferencesInGroup(other []byte) string {
 	}
 	return text + ", " + day
 }
+
+// encodingSetting is the encoding's name among the settings. Its value has how Input reads records
+// too, which is nothing where a config says nothing of it.
+const encodingSetting = "encoding.raw"
 
 // partitionerSetting is the partitioner's name among the settings.
 const partitionerSetting = "topics.partitioner"

@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // TestSettings: the fingerprint changes with every option that changes bytes and
@@ -81,6 +82,13 @@ func TestSettings(t *testing.T) {
 		"Publish.OmitRelease":     func(o *Settings) { o.Publish.OmitRelease = true },
 		"Input.Outside":           func(o *Settings) { o.Input.Outside = OutsideClamp },
 		"Input.Late":              func(o *Settings) { o.Input.Late = LateDrop },
+		"Input.NullIsland":        func(o *Settings) { o.Input.NullIsland = NullIslandSkip },
+		"Input.Mapping": func(o *Settings) {
+			o.Input.Mapping = mappingOf(t, mapping.Options{Preset: mapping.Traccar})
+		},
+		"Input.Mapping: another": func(o *Settings) {
+			o.Input.Mapping = mappingOf(t, mapping.Options{Preset: mapping.OwnTracks})
+		},
 		"Release.Budget.Spent": func(o *Settings) {
 			o.Release.Budget.Spent = mechanism.SpentPredict
 		},
@@ -100,7 +108,7 @@ func TestSettings(t *testing.T) {
 	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
 		if _, changing := changes[field.Name]; !changing && field.Name != "Release" &&
-			field.Name != "Publish" && field.Name != "Input" {
+			field.Name != "Publish" && field.Name != "Input" && field.Name != "Decoders" {
 			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does",
 				field.Name)
 		}
@@ -166,7 +174,9 @@ func TestDifferences(t *testing.T) {
 		"personal": func(o *Settings) {
 			o.Personals = servicetest.NewPersonals(t, o.Model, 1)
 		},
-		"encoding.raw": func(o *Settings) { o.RawEncoding = schemas.JSON },
+		"encoding.raw or how input reads records": func(o *Settings) {
+			o.RawEncoding = schemas.JSON
+		},
 		"release.delta, max_ahead": func(o *Settings) {
 			o.Release.Delta, o.MaxAhead = .5, time.Second
 		},

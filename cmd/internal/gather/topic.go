@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -18,17 +17,15 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/parallel"
-	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // Topic is a source of a range of a raw topic.
 type Topic struct {
 	Client   *kafka.Client
 	Name     string
-	Encoding schemas.Encoding
-	From, To topics.Bound // the record at To is left out
-	// MaxAhead leaves out a fix whose time is this much ahead of its Kafka record's.
-	MaxAhead time.Duration
+	Source   engine.Source // how its records are read
+	From, To topics.Bound  // the record at To is left out
 }
 
 // window is the part of a partition that is read.
@@ -67,7 +64,7 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
 			t.OnStop(stop)
-			codec, err := schemas.NewCodec(s.Encoding)
+			reader, err := engine.NewReader(s.Source)
 			if err != nil {
 				return err
 			}
@@ -75,12 +72,17 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 			w := windows[p]
 			err = w.reader.Scan(ctx, w.from, w.to, func(r consumer.Record) error {
 				bar.Count(done.Add(1), total, "records")
-				fix, err := engine.Accept(codec, s.MaxAhead, r.Key, r.Value, r.Timestamp)
-				if err != nil {
-					return s.refuse(skips[worker], p, r.Offset, err)
-				}
-				in.take(worker, fix)
-				return nil
+				return reader.Each(topics.Record(r), func(fix engine.Fix) error {
+					switch {
+					case fix.Refused != nil:
+						s.skip(skips[worker], p, r.Offset, string(fix.Refused.Reason))
+					case fix.Skipped != mapping.NoRule:
+						s.skip(skips[worker], p, r.Offset, "input: "+s.rules()[fix.Skipped])
+					default:
+						in.take(worker, fix.Raw)
+					}
+					return nil
+				})
 			})
 			if errors.Is(err, consumer.ErrOffsetOutOfRange) {
 				err = fmt.Errorf("%w: choose a later --from", err)
@@ -129,15 +131,13 @@ func (s *Topic) windows(ctx context.Context) (windows []window, total int64, err
 	return windows, total, nil
 }
 
-// refuse counts a record that the service would refuse, or returns the error of
-// reading. It does not say what is in the record.
-func (s *Topic) refuse(skips *traces.Skips, p int, offset int64, cause error) error {
-	rejection, ok := errors.AsType[*schemas.Rejection](cause)
-	if !ok {
-		return cause
-	}
+// rules are the names of the rules that skip records.
+func (s *Topic) rules() []string { return engine.Input{Mapping: s.Source.Mapping}.Rules() }
+
+// skip counts a record that the service would refuse or skip. It does not say what is in the
+// record.
+func (s *Topic) skip(skips *traces.Skips, p int, offset int64, reason string) {
 	skips.Add(p, traces.Skip{
-		File: fmt.Sprintf("%s/%d", s.Name, p), Line: int(offset), Reason: string(rejection.Reason),
+		File: fmt.Sprintf("%s/%d", s.Name, p), Line: int(offset), Reason: reason,
 	})
-	return nil
 }

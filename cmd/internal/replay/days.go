@@ -12,7 +12,7 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/noise"
-	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // days finds out whether a replay can be the first release again as far as the key's days
@@ -110,7 +110,7 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 	to int64,
 ) (records, doubtful int64, err error) {
 	o := p.first
-	codec, err := schemas.NewCodec(o.RawEncoding)
+	reader, err := engine.NewReader(o.Source())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -120,11 +120,17 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 		if first == 0 || r.Offset >= part.To || part.refused.Has(r.Offset) {
 			return nil
 		}
-		fix, err := engine.Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
-		if err == nil && o.Day(fix.Timestamp) < first {
+		lacks := false
+		err := reader.Each(topics.Record(r), func(fix engine.Fix) error {
+			// What is not accepted is a dead letter, or nothing, under any key.
+			lacks = lacks || fix.Refused == nil && fix.Skipped == mapping.NoRule &&
+				o.Day(fix.Raw.Timestamp) < first
+			return nil
+		})
+		if lacks {
 			doubtful++
 		}
-		return nil // what is not accepted is a dead letter under any key
+		return err
 	})
 	return records, doubtful, err
 }

@@ -20,22 +20,23 @@ type Run struct {
 // Step processes one raw record on its user's state and returns the effects, which are valid
 // until the next call. Without keep the user counts as new, and the state is not kept.
 func (r *Run) Step(rec consumer.Record, keep bool) (*task.Effects, error) {
+	record := topics.Record(rec)
+	key, err := r.Processor.Key(record)
+	if err != nil {
+		return nil, err
+	}
 	var before []byte
-	if keep && task.ValidKey(rec.Key) {
-		var err error
-		if _, before, err = r.States.Get(rec.Key); err != nil {
+	if keep && task.ValidKey(key) {
+		if _, before, err = r.States.Get(key); err != nil {
 			return nil, err
 		}
 	}
 	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
-	record := task.Record{
-		Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value,
-	}
 	if err := r.Processor.Process(record, before, &r.fx); err != nil {
 		return nil, err
 	}
 	if keep && len(r.fx.State) > 0 {
-		if err := r.States.Put(rec.Key, rec.Offset, r.fx.State); err != nil {
+		if err := r.States.Put(key, rec.Offset, r.fx.State); err != nil {
 			return nil, err
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Service) report(ctx context.Context) {
 
 // alarm warns at once, and once a report, if most records are refused.
 func (r *reporter) alarm(now engine.Tally) {
-	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
+	refused, in := now.DeadLetters-r.last.DeadLetters, now.Fixes()-r.last.Fixes()
 	if r.warned || refused < alarmRecords || 2*refused <= in {
 		return
 	}
@@ -76,7 +76,8 @@ func (r *reporter) report(now engine.Tally) {
 // a run may be shorter than the interval.
 func (r *reporter) warn(now engine.Tally) {
 	r.alarm(now)
-	refused, in := now.DeadLetters-r.last.DeadLetters, now.RecordsIn-r.last.RecordsIn
+	r.skipped(now)
+	refused, in := now.DeadLetters-r.last.DeadLetters, now.Fixes()-r.last.Fixes()
 	if !r.warned && 10*refused > in {
 		reasons := now.Refusals.Minus(r.last.Refusals)
 		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
@@ -98,10 +99,25 @@ func (r *reporter) warn(now engine.Tally) {
 	r.last, r.warned = now, false
 }
 
+// skippedRecords is how many records in a row it takes to say that all are skipped: a rule is
+// there to skip many.
+const skippedRecords = 100
+
+// skipped warns if every record was skipped by a rule: the rule may be wrong, and nothing else
+// shows it.
+func (r *reporter) skipped(now engine.Tally) {
+	n := now.Filtered - r.last.Filtered
+	if n < skippedRecords || now.Fixes() > r.last.Fixes() {
+		return
+	}
+	r.log.Warn("a rule of the section input skips every record", "records", n,
+		"by_rule", now.SkippedBy(r.options.Input.Rules(), r.last))
+}
+
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
 func (r *reporter) outside(now engine.Tally) {
-	outside, in := now.Outside()-r.last.Outside(), now.RecordsIn-r.last.RecordsIn
+	outside, in := now.Outside()-r.last.Outside(), now.Fixes()-r.last.Fixes()
 	if outside < alarmRecords || float64(outside) <= engine.OutsideShare*float64(in) {
 		return
 	}

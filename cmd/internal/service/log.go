@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -22,8 +23,7 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (task.Batch, err
 	}
 	l.records, l.fetched = l.records[:0], got.Records
 	for _, r := range got.Records {
-		l.records = append(l.records,
-			task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+		l.records = append(l.records, topics.Record(r))
 	}
 	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // ErrPartitioner says that the raw topic's first records mostly lie in other partitions
@@ -64,7 +64,7 @@ func newProbation(o Options, partitions int) (*probation, error) {
 	if o.Partitioner == engine.AnyPartitioner || partitions == 1 {
 		return nil, nil //nolint:nilnil // there is nothing to look at
 	}
-	codec, err := schemas.NewCodec(o.RawEncoding)
+	reader, err := engine.NewReader(o.Source())
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +72,12 @@ func newProbation(o Options, partitions int) (*probation, error) {
 		by: o.Partitioner, topic: o.Topics.Raw,
 		seen: account.NewPlacement(partitions), parts: make([]probationer, partitions),
 	}
-	p.sound = func(r consumer.Record) bool {
-		_, err := engine.Accept(codec, o.MaxAhead, r.Key, r.Value, r.Timestamp)
-		return err == nil
+	p.sound = func(r consumer.Record) (sound bool) {
+		err := reader.Each(topics.Record(r), func(fix engine.Fix) error {
+			sound = sound || fix.Refused == nil && fix.Skipped == mapping.NoRule
+			return nil
+		})
+		return sound && err == nil
 	}
 	return p, nil
 }

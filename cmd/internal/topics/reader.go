@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
 )
 
 // Reader reads one partition of a topic between two offsets. Not for concurrent use.
@@ -164,11 +166,23 @@ func (c *Cursor) Next(ctx context.Context) (consumer.Record, bool, error) {
 // owned keeps nil nil: a null key is not an empty one.
 func owned(r consumer.Record) consumer.Record {
 	b := append(append(make([]byte, 0, len(r.Key)+len(r.Value)), r.Key...), r.Value...)
-	own := consumer.Record{Offset: r.Offset, Timestamp: r.Timestamp, Value: b[len(r.Key):]}
+	own := consumer.Record{
+		Offset: r.Offset, Timestamp: r.Timestamp, Value: b[len(r.Key):],
+		Headers: slices.Clone(r.Headers),
+	}
 	if r.Key != nil {
 		own.Key = b[:len(r.Key):len(r.Key)]
 	}
 	return own
+}
+
+// Record is a record as a task has it, in the same memory.
+func Record(r consumer.Record) task.Record {
+	record := task.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}
+	if len(r.Headers) > 0 {
+		record.Headers = r.Headers
+	}
+	return record
 }
 
 // Bound is one end of a range of a topic: an offset, the same in each partition; a time, of

@@ -71,10 +71,18 @@ func (c *check) leaveOut(ctx context.Context, raw *topics.Reader, until int64) e
 // name that their records may carry.
 func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error {
 	names := engine.NewPseudonyms(c.o.Key)
+	reader, err := engine.NewReader(c.o.Source())
+	if err != nil {
+		return err
+	}
 	var name []byte
 	return raw.Scan(ctx, c.from, until, func(r consumer.Record) error {
-		name = names.Of(name[:0], string(r.Key))
-		return errors.Join(c.seen.Put(r.Key, 0, []byte{1}), c.seen.Put(name, 0, []byte{1}))
+		user, err := reader.Key(topics.Record(r))
+		if err != nil {
+			return err
+		}
+		name = names.Of(name[:0], string(user))
+		return errors.Join(c.seen.Put(user, 0, []byte{1}), c.seen.Put(name, 0, []byte{1}))
 	})
 }
 
@@ -157,7 +165,11 @@ func place(d digest) (word int, bit uint64) {
 
 // step processes one raw record.
 func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
-	old := r.part && r.old(rec.Key)
+	user, err := r.rerun.Processor.Key(topics.Record(rec))
+	if err != nil {
+		return err
+	}
+	old := r.part && r.old(user)
 	fx, err := r.rerun.Step(rec, !old)
 	if err != nil {
 		return err

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+// Input is the section "input": how raw records are read, and what becomes of fixes that cannot be
+// used.
+type Input struct {
+	Outside    string `yaml:"outside"`
+	Late       string `yaml:"late"`
+	NullIsland string `yaml:"null_island"`
+
+	Preset    mapping.Preset `yaml:"preset"`
+	Format    mapping.Format `yaml:"format"`
+	Unwrap    string         `yaml:"unwrap"`
+	Each      string         `yaml:"each"`
+	Where     []InputRule    `yaml:"where"`
+	User      InputUser      `yaml:"user"`
+	Latitude  string         `yaml:"latitude"`
+	Longitude string         `yaml:"longitude"`
+	Timestamp InputTime      `yaml:"timestamp"`
+	InText    *bool          `yaml:"numbers_in_strings"`
+
+	Key      mapping.Key      `yaml:"key"`
+	KeyCheck mapping.KeyCheck `yaml:"key_check"`
+}
+
+// InputRule is one of the rules of "where": mapping.Rule.
+type InputRule struct {
+	Path      string `yaml:"path"`
+	Equals    any    `yaml:"equals,omitempty"`
+	NotEquals any    `yaml:"not_equals,omitempty"`
+	Exists    *bool  `yaml:"exists,omitempty"`
+}
+
+// InputUser says where the user id is: mapping.User.
+type InputUser struct {
+	From string `yaml:"from"`
+	Path string `yaml:"path"`
+}
+
+// InputTime says where the time is: mapping.Time.
+type InputTime struct {
+	From string       `yaml:"from"`
+	Path string       `yaml:"path"`
+	Unit mapping.Unit `yaml:"unit"`
+}
+
+// Options returns the service's options but for the mapping, which files of fixes do without.
+func (c Input) Options() engine.Input {
+	return engine.Input{Outside: c.Outside, Late: c.Late, NullIsland: c.NullIsland}
+}
+
+// mapping returns the options of the mapping.
+func (c Input) mapping() mapping.Options {
+	o := mapping.Options{
+		Preset: c.Preset, Format: c.Format, Unwrap: c.Unwrap, Each: c.Each,
+		User: mapping.User(c.User), Latitude: c.Latitude, Longitude: c.Longitude,
+		Timestamp: mapping.Time(c.Timestamp), NumbersInStrings: c.InText, Key: c.Key,
+		KeyCheck: c.KeyCheck,
+	}
+	for _, rule := range c.Where {
+		o.Where = append(o.Where, mapping.Rule(rule))
+	}
+	return o
+}
+
+// read returns the section's options with the mapping, if there is one, beside encoding.raw.
+func (c Input) read(raw schemas.Encoding) (engine.Input, error) {
+	input, options := c.Options(), c.mapping()
+	if options.IsZero() {
+		return input, nil
+	}
+	if raw != "" {
+		return input, errors.New("encoding.raw and the mapping under input exclude each other: " +
+			"remove encoding.raw; input.format says how records are encoded")
+	}
+	var err error
+	if input.Mapping, err = mapping.New(options); err != nil {
+		err = fmt.Errorf("input: %w", err)
+	}
+	return input, err
+}
