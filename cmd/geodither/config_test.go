@@ -327,6 +327,18 @@ func TestWrongConfig(t *testing.T) {
 		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{
 			"session_timeout",
 		}},
+		{"listener without a port", "\nlog:", "\nhttp: {listen: 8080}\nlog:", []string{
+			"http: listen: write HOST:PORT", "8080",
+		}},
+		{"listener at a URL", "\nlog:", "\nhttp: {listen: \"http://host:80\"}\nlog:", []string{
+			"http: listen: write HOST:PORT",
+		}},
+		{"profiles for everybody", "\nlog:", "\nhttp: {pprof: \":6060\"}\nlog:", []string{
+			"http: pprof: :6060 can be reached from other machines", "write localhost:PORT",
+		}},
+		{"short stall", "\nlog:", "\nhttp: {stall: 1s}\nlog:", []string{
+			"http: stall: must be at least session_timeout (7s)",
+		}},
 		{"fixes outside", "outside: clamp", "outside: keep", []string{
 			"input", "clamp", "dead_letter",
 		}},

@@ -328,6 +328,13 @@ var misconfigurations = []misconfigured{
 		words: []string{"topics.partitions", "5", "2"},
 	},
 	{
+		name: "a port that is in use",
+		wrong: func(w *misconfigWorld) {
+			w.config += fmt.Sprintf("http: {listen: %q}\n", w.broker)
+		},
+		words: []string{"http.listen: ", "is in use by another process", "choose another port"},
+	},
+	{
 		name:  "raw topic misspelt",
 		wrong: func(w *misconfigWorld) { w.edit("raw: raw-", "raw: rwa-") },
 		args:  []string{"doctor", "-c", "CONFIG"},

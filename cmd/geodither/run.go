@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
 
@@ -56,10 +58,16 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 			if bothKeys(file.KeyFile) {
 				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
 			}
+			options.Board, options.Counters = monitor.NewBoard(), new(engine.Counters)
 			service, err := service.New(options)
 			if err != nil {
 				return config.Error(path, err)
 			}
+			answers, err := listen(options, file.HTTP)
+			if err != nil {
+				return err
+			}
+			defer answers.Close()
 			options.Connection.Log(options.Logger)
 			// Only a proven refusal ends the start. Later a broker that refuses the service is
 			// waited for, as one that is away is.
@@ -73,4 +81,18 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// listen begins to answer whoever watches the service over HTTP, if the config says where.
+func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
+	o = o.WithDefaults()
+	server, err := monitor.Open(h.Options(o.SessionTimeout), monitor.Source{
+		Build: monitor.NewBuild(cli.Version()), Settings: monitor.NewSettings(o.Settings),
+		Service: monitor.NewService(o.Cluster, o.InstanceID),
+		Board:   o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
+	}, o.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("http.%w", err)
+	}
+	return server, nil
 }

@@ -42,6 +42,7 @@ type Transaction struct {
 // RestoreProgress says how far a restoration is.
 type RestoreProgress struct {
 	Records int           // changelog records read
+	From    int64         // changelog offset: where it began
 	At, End int64         // changelog offsets: where it is, and where it ends
 	Took    time.Duration // until now
 }

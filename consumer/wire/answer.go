@@ -3,8 +3,10 @@ package wire
 import (
 	"encoding/binary"
 	"reflect"
+	"slices"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -52,4 +54,69 @@ func throttle(res protocol.Message) time.Duration {
 		}
 	}
 	return time.Duration(max(0, ms)) * time.Millisecond
+}
+
+// codes returns the codes for which a broker refused a request, or parts of it, each once. Of
+// answers that are read as bytes it knows those of a fetch and of a group's membership.
+func codes(res protocol.Message) (found []kafka.Error) {
+	add := func(code int16) {
+		if e := kafka.Error(code); e != 0 && !slices.Contains(found, e) {
+			found = append(found, e)
+		}
+	}
+	if hidden, ok := res.(*answer); ok {
+		res = hidden.Message
+	}
+	f, ok := res.(*Frame)
+	if !ok {
+		walkCodes(reflect.ValueOf(res), add)
+		return found
+	}
+	r := &Reader{Rest: f.Body}
+	switch {
+	case f.Key == protocol.Fetch && f.Version >= 7:
+		r.Int32() // throttle time
+		add(r.Int16())
+		r.Int32() // session
+		if r.Count(6) == 1 {
+			r.String() // topic
+			if r.Count(18) == 1 {
+				r.Int32() // partition
+				add(r.Int16())
+			}
+		}
+	case f.Key == protocol.JoinGroup, f.Key == protocol.SyncGroup, f.Key == protocol.Heartbeat,
+		f.Key == protocol.LeaveGroup:
+		r.SkipTags()
+		r.Int32() // throttle time
+		add(r.Int16())
+	}
+	return found
+}
+
+// walkCodes calls add with every field ErrorCode of a kafka-go answer.
+func walkCodes(v reflect.Value, add func(int16)) {
+	switch v.Kind() { //nolint:exhaustive // codes lie in structs, and in lists of them
+	case reflect.Pointer:
+		if !v.IsNil() {
+			walkCodes(v.Elem(), add)
+		}
+	case reflect.Slice:
+		if kind := v.Type().Elem().Kind(); kind == reflect.Struct || kind == reflect.Pointer {
+			for i := range v.Len() {
+				walkCodes(v.Index(i), add)
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch {
+			case !field.IsExported():
+			case field.Name == "ErrorCode" && field.Type.Kind() == reflect.Int16:
+				add(int16(v.Field(i).Int()))
+			default:
+				walkCodes(v.Field(i), add)
+			}
+		}
+	}
 }

@@ -44,9 +44,57 @@ func transportOf(client *kafka.Client) kafka.RoundTripper {
 	return client.Transport
 }
 
+// Outcome is how one request ended.
+type Outcome struct {
+	API   protocol.ApiKey
+	Took  time.Duration // until the answer or the error, with the wait for a connection
+	Held  time.Duration // how long the broker holds this client up, for the sake of a quota
+	Codes []kafka.Error // for which the broker refused the request, or parts of it
+	Err   error         // why there is no answer
+}
+
+// Observed returns a client that works over another one's connections, and tells how each of its
+// requests ended. The function must be safe for concurrent use, and quick: the caller waits for it.
+// A client may be observed by several.
+func Observed(client *kafka.Client, tell func(Outcome)) *kafka.Client {
+	own := *client
+	own.Transport = &observed{transportOf(client), tell}
+	return &own
+}
+
+type observed struct {
+	kafka.RoundTripper
+	tell func(Outcome)
+}
+
+// RoundTrip implements kafka.RoundTripper.
+func (o *observed) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
+	began := time.Now()
+	res, err := o.RoundTripper.RoundTrip(ctx, addr, req)
+	told := Outcome{API: req.ApiKey(), Took: time.Since(began), Err: err}
+	if err == nil {
+		told.Held, told.Codes = throttle(res), codes(res)
+	}
+	o.tell(told)
+	return res, err
+}
+
+// unobserved returns what a transport observes, if it does, and itself otherwise.
+func unobserved(transport kafka.RoundTripper) kafka.RoundTripper {
+	for {
+		o, ok := transport.(*observed)
+		if !ok {
+			return transport
+		}
+		transport = o.RoundTripper
+	}
+}
+
 // RackOf returns where a client is, empty if that is not known.
 func RackOf(client *kafka.Client) string {
-	if t, ok := transportOf(client).(*Transport); ok {
+	if t, ok := unobserved(transportOf(client)).(*Transport); ok {
 		return t.Rack
 	}
 	return ""
@@ -57,7 +105,7 @@ const defaultClientID = "geodither"
 
 // clientID returns the name that a transport gives itself.
 func clientID(transport kafka.RoundTripper) string {
-	if t, ok := transport.(*Transport); ok && t.ClientID != "" {
+	if t, ok := unobserved(transport).(*Transport); ok && t.ClientID != "" {
 		return t.ClientID
 	}
 	return defaultClientID

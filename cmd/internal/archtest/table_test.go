@@ -13,6 +13,7 @@ const (
 	lru        = "github.com/hashicorp/golang-lru/v2"
 	pebble     = "github.com/cockroachdb/pebble/v2"
 	pflag      = "github.com/spf13/pflag"
+	prom       = "github.com/prometheus"
 	protobuf   = "google.golang.org/protobuf"
 	sync       = "golang.org/x/sync"
 	term       = "golang.org/x/term"
@@ -298,9 +299,15 @@ var table = map[string]rule{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
 		},
 	},
+	// The only package that knows Prometheus.
+	"cmd/internal/monitor": {
+		ours:  []string{"cmd/internal/engine", "cmd/internal/topics", "consumer/wire"},
+		third: []string{kafkaGo, prom},
+	},
 	"cmd/internal/service": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/monitor",
+			"cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 			"schemas", "schemas/mapping", "state",
 		},
@@ -421,8 +428,9 @@ var table = map[string]rule{
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
-			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics", "deploy",
-			"mechanism", "mechanism/law", "mechanism/mobility", "schemas", "schemas/mapping",
+			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
+			"cmd/internal/topics", "deploy", "mechanism", "mechanism/law", "mechanism/mobility",
+			"schemas", "schemas/mapping",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
@@ -499,7 +507,8 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
-			"cmd/internal/modelview", "cmd/internal/records", "cmd/internal/repair",
+			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
+			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
 			"deploy",

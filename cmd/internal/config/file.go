@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/schemas"
@@ -65,7 +67,22 @@ type File struct {
 	SkipLost       bool          `yaml:"skip_lost"`
 	AcceptSettings bool          `yaml:"accept_settings"`
 	AcceptLost     bool          `yaml:"accept_lost_account"`
+	HTTP           HTTP          `yaml:"http"`
 	Log            Log           `yaml:"log"`
+}
+
+// HTTP says where a service answers whoever watches it, and when it counts as stalled.
+type HTTP struct {
+	Listen string        `yaml:"listen"`
+	Stall  time.Duration `yaml:"stall"`
+	Pprof  string        `yaml:"pprof"`
+}
+
+// Options returns the section's settings, for a service of a session timeout.
+func (h HTTP) Options(session time.Duration) monitor.Options {
+	return monitor.Options{
+		Listen: h.Listen, Stall: cmp.Or(h.Stall, monitor.DefaultStall(session)), Pprof: h.Pprof,
+	}
 }
 
 // Log says what is logged and how.
@@ -88,8 +105,9 @@ func Service(path string) (service.Options, File, error) {
 	if err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
-	if err := errors.Join(options.Validate(),
-		inSection("release", file.Release.proved())); err != nil {
+	session := options.WithDefaults().SessionTimeout
+	if err := errors.Join(options.Validate(), inSection("release", file.Release.proved()),
+		inSection("http", file.HTTP.Options(session).Validate(session))); err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
 	return options, file, nil

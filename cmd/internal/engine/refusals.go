@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -144,6 +145,17 @@ func (r Refusals) Minus(other Refusals) Refusals {
 		r.openings[i] -= other.openings[i]
 	}
 	return r
+}
+
+// All gives each reason there is, with how many records were refused for it.
+func (r *Refusals) All() iter.Seq2[schemas.Reason, int64] {
+	return func(yield func(schemas.Reason, int64) bool) {
+		for i, reason := range reasons {
+			if !yield(reason, r.reasons[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Of returns how many were refused for one reason.

@@ -47,7 +47,8 @@ func New(o Options) (*Connection, error) {
 	c := newConnection(o)
 	var errs []error
 	if o.TLS != nil {
-		_, err := o.TLS.config("localhost", c.now())
+		_, own, err := o.TLS.config("localhost", c.now())
+		c.ends.set("", own)
 		errs = append(errs, err)
 	}
 	if o.SASL != nil {
@@ -100,6 +101,16 @@ func (c *Connection) Client(brokers []string) *kafka.Client {
 
 // NewClient is Client of a connection in plain text, without a login.
 func NewClient(brokers []string) *kafka.Client { return (*Connection)(nil).Client(brokers) }
+
+// Certificates returns when TLS certificates end, by whose they are: "client" is this client's, as
+// the last connection has read it from its file; "broker" is the first to end of those that brokers
+// have shown last. Without TLS there are none.
+func (c *Connection) Certificates() map[string]time.Time {
+	if c == nil || c.tls == nil {
+		return nil
+	}
+	return c.ends.first()
+}
 
 // Log begins to log what an operator has to know of the connection: now its protocol, and from now
 // on that brokers hold this client up.

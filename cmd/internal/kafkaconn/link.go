@@ -18,6 +18,7 @@ type dialer struct {
 	login     *login        // nil: none
 	handshake time.Duration // how long a TLS handshake may take
 	now       func() time.Time
+	ends      ends
 	renewed   func(broker string, lifetime time.Duration) // is told of a login that was repeated
 }
 
@@ -109,10 +110,11 @@ func (l *link) secure(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	config, err := t.config(host(l.broker), now)
+	config, own, err := t.config(host(l.broker), now)
 	if err != nil {
 		return err
 	}
+	l.dialer.ends.set("", own)
 	conn := tls.Client(l.Conn, config)
 	ctx, cancel := context.WithTimeout(ctx, l.dialer.handshake)
 	defer cancel()
@@ -120,6 +122,9 @@ func (l *link) secure(ctx context.Context) error {
 		return t.explain(err, l.broker, now)
 	}
 	l.Conn = conn
+	if shown := conn.ConnectionState().PeerCertificates; len(shown) > 0 {
+		l.dialer.ends.set(l.broker, shown[0].NotAfter)
+	}
 	return nil
 }
 

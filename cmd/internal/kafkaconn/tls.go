@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -26,33 +27,72 @@ type TLS struct {
 	InsecureSkipVerify bool
 }
 
-// config reads the files, and returns the settings of one connection to a host.
-func (t *TLS) config(host string, now time.Time) (*tls.Config, error) {
+// config reads the files, and returns the settings of one connection to a host, and when this
+// client's certificate ends; the zero time without one.
+func (t *TLS) config(host string, now time.Time) (*tls.Config, time.Time, error) {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: cmp.Or(t.ServerName, host),
 		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for, and logged
 	}
 	var err error
 	if c.RootCAs, err = readPool("kafka.tls.ca_file", t.CAFile); err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, errors.New(
+		return nil, time.Time{}, errors.New(
 			"kafka.tls: cert_file and key_file belong together: name both or neither")
 	}
 	if t.CertFile == "" {
-		return c, nil
+		return c, time.Time{}, nil
 	}
 	pair, err := readPair(t.CertFile, t.KeyFile, now)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	// A function, so that the certificate is sent whatever authorities the broker asks for: the
 	// broker says then what is wrong with it. Without one it would only miss a certificate.
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &pair, nil
 	}
-	return c, nil
+	return c, pair.Leaf.NotAfter, nil
+}
+
+// ends are when certificates end that connections were made with: this client's, and each broker's
+// by its host:port. It is safe for concurrent use.
+type ends struct {
+	mu      sync.Mutex
+	client  time.Time // zero: it has none
+	brokers map[string]time.Time
+}
+
+// set notes the end of a broker's certificate, or of this client's if the broker is empty.
+func (e *ends) set(broker string, end time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if broker == "" {
+		e.client = end
+		return
+	}
+	if e.brokers == nil {
+		e.brokers = map[string]time.Time{}
+	}
+	e.brokers[broker] = end
+}
+
+// first returns the ends that come first, by whose certificate it is.
+func (e *ends) first() map[string]time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	found := map[string]time.Time{}
+	if !e.client.IsZero() {
+		found["client"] = e.client
+	}
+	for _, end := range e.brokers {
+		if known, ok := found["broker"]; !ok || end.Before(known) {
+			found["broker"] = end
+		}
+	}
+	return found
 }
 
 // readPool reads certificates of authorities; none for the system's.

@@ -8,8 +8,17 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/consumer/task"
 )
+
+// phases are the monitor's words for what a task does. A task that waits to try again is about to
+// fence.
+var phases = map[task.State]monitor.Phase{
+	task.Fencing: monitor.Fencing, task.Suspended: monitor.Fencing,
+	task.Restoring: monitor.Restoring,
+	task.Running:   monitor.Running, task.Committing: monitor.Running,
+}
 
 // observer logs what one partition's task does and books its tally when the
 // transaction is known to be committed: at once, or after a commit without an
@@ -28,11 +37,13 @@ type observer struct {
 	changes *changes // of the instance
 	outages *outages // of the instance; nil: nobody follows them
 	caller  string   // this partition's task, by its name there
-	pace    pace     // of lines on other trouble
+	board   *monitor.Partition
+	pace    pace // of lines on other trouble
 }
 
 // Fetched implements task.Observer.
-func (o *observer) Fetched(int, int64, int64) {
+func (o *observer) Fetched(_ int, next, stableEnd int64) {
+	o.board.Fetched(next, stableEnd)
 	o.pace = pace{}
 	o.outages.succeeded(o.caller)
 }
@@ -46,11 +57,15 @@ const misplacedWarning = "records are refused (wrong_partition) because they lie
 
 // Moved implements task.Observer.
 func (o *observer) Moved(from, to task.State) {
+	if phase, ok := phases[to]; ok {
+		o.board.Move(phase)
+	}
 	o.log.Debug("task moved", "from", from.String(), "to", to.String())
 }
 
 // Committed implements task.Observer.
-func (o *observer) Committed(task.Transaction) {
+func (o *observer) Committed(t task.Transaction) {
+	o.board.Committed(t.Records, t.Took)
 	tally, _ := o.processor.Take()
 	if tally.Misplaced > 0 && !o.warned {
 		o.warned = true
@@ -68,6 +83,7 @@ func (o *observer) book(t engine.Tally) {
 
 // Dropped implements task.Observer.
 func (o *observer) Dropped(records int, cause error) {
+	o.board.Step()
 	given, next := o.processor.Take()
 	if records == 0 {
 		return
@@ -78,6 +94,7 @@ func (o *observer) Dropped(records int, cause error) {
 
 // Retried implements task.Observer.
 func (o *observer) Retried(cause error, wait time.Duration) {
+	o.board.Step()
 	if o.outages != nil && isAway(cause) {
 		o.outages.failed(o.caller, cause)
 		return
@@ -92,6 +109,7 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 
 // Restoring implements task.Observer.
 func (o *observer) Restoring(p task.RestoreProgress) {
+	o.board.Restoring(p.From, p.At, p.End)
 	o.log.Info("restoring state", "changelog_records", p.Records, "at", p.At,
 		"end", p.End, "took", p.Took)
 }

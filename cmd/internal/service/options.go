@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -64,6 +65,7 @@ type Options struct {
 
 	Logger   *slog.Logger     // default slog.Default()
 	Counters *engine.Counters // default a new one
+	Board    *monitor.Board   // for whoever watches the service; default: nobody does
 }
 
 // WithDefaults fills what was left empty.
@@ -82,6 +84,9 @@ func (o Options) WithDefaults() Options {
 	}
 	if o.Counters == nil {
 		o.Counters = new(engine.Counters)
+	}
+	if o.Board == nil {
+		o.Board = monitor.NewBoard()
 	}
 	return o
 }

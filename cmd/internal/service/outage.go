@@ -77,6 +77,19 @@ func (o *outages) succeeded(caller string) {
 	}
 }
 
+// away returns how long Kafka has been away, 0 if it is not.
+func (o *outages) away() time.Duration {
+	if o == nil || !o.active.Load() {
+		return 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.failing) == 0 {
+		return 0
+	}
+	return o.now().Sub(o.began)
+}
+
 // gone books that a caller makes no more calls, which says nothing of Kafka.
 func (o *outages) gone(caller string) {
 	if o == nil {

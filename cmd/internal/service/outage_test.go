@@ -11,6 +11,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -123,7 +124,10 @@ func TestIsAway(t *testing.T) {
 // often, and at once again after it was over.
 func TestOtherTroubleIsPaced(t *testing.T) {
 	var log servicetest.Log
-	o := &observer{log: log.Logger(), outages: newOutages(log.Logger()), caller: caller(0)}
+	o := &observer{
+		log: log.Logger(), outages: newOutages(log.Logger()), caller: caller(0),
+		board: monitor.NewBoard().Begin(0),
+	}
 	for range 100 {
 		o.Retried(fs.ErrNotExist, time.Second)
 	}
@@ -138,7 +142,10 @@ func TestOtherTroubleIsPaced(t *testing.T) {
 func TestAcceptedLossIsNotTrouble(t *testing.T) {
 	for accept, want := range map[bool]int{false: 1, true: 0} {
 		var log servicetest.Log
-		o := &observer{log: log.Logger(), caller: caller(0), acceptLost: accept}
+		o := &observer{
+			log: log.Logger(), caller: caller(0), acceptLost: accept,
+			board: monitor.NewBoard().Begin(0),
+		}
 		o.Retried(task.ErrLost, time.Second)
 		if n := strings.Count(log.String(), "level=WARN"); n != want {
 			t.Errorf("accepting %t: %d warnings", accept, n)

@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/state"
 )
 
@@ -41,6 +42,8 @@ type Service struct {
 	source     []byte // the raw topic's id
 	copied     []byte // the changelog's id
 
+	census *census // nil: nobody asks
+
 	probation *probation // nil: nothing to look at, as in a replay, or not begun
 
 	mu      sync.Mutex
@@ -58,6 +61,10 @@ func New(o Options) (*Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	var counted *census
+	if o.Board != nil {
+		counted = &census{every: countEvery}
+	}
 	o = o.WithDefaults()
 	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
 	if err != nil {
@@ -70,7 +77,7 @@ func New(o Options) (*Service, error) {
 	timeline := newTimeline(o.Later, o.Logger)
 	timeline.keep = keep
 	return &Service{
-		options: o, client: o.Client(), log: o.Logger,
+		options: o, client: o.Client(), log: o.Logger, census: counted,
 		mechanism: processor.Options().Mechanism,
 		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval,
 		outages: newOutages(o.Logger), changes: &changes{options: o, log: o.Logger},
@@ -85,7 +92,15 @@ func (s *Service) replays() bool { return s.options.Windows != nil }
 // Run works until the context ends, and then finishes or aborts the open
 // transactions, leaves the group and returns nil. It returns the first error
 // that trying again does not help against.
-func (s *Service) Run(ctx context.Context) error {
+func (s *Service) Run(ctx context.Context) (err error) {
+	board := s.options.Board
+	defer context.AfterFunc(ctx, board.Draining)()
+	defer func() {
+		if err != nil {
+			board.Failed()
+		}
+	}()
+	s.client = wire.Observed(s.client, board.Requested)
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
 	found, err := s.awaitTopics(ctx)
@@ -128,6 +143,10 @@ func (s *Service) Run(ctx context.Context) error {
 	beside.Go(func() { s.report(ctx) })
 	beside.Go(func() { s.watch(ctx) })
 	beside.Go(func() { s.watchChangelog(ctx) })
+	if s.census != nil {
+		board.Watch(s.outages.away, s.census.storeStats(store))
+		beside.Go(func() { s.census.run(ctx, board, store) })
+	}
 	err = s.work(ctx, store)
 	err = errors.Join(err, store.Close())
 	s.stop()
@@ -139,7 +158,10 @@ func (s *Service) Run(ctx context.Context) error {
 
 // work follows the group from generation to generation.
 func (s *Service) work(ctx context.Context, store *state.Store) error {
-	group, err := group.Join(s.client, group.Options{
+	board := s.options.Board
+	board.Joining()
+	client := wire.Observed(s.client, board.GroupRequested)
+	group, err := group.Join(client, group.Options{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:     s.options.InstanceID,
 		Settings:       s.options.GroupFingerprint(),
@@ -175,6 +197,11 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		s.outages.succeeded(groupCaller)
 		s.log.Info("partitions assigned", "generation", generation.ID, "partitions",
 			generation.Partitions)
+		board.Assigned(generation.ID, generation.Partitions)
+		generation.Start(func(ctx context.Context) {
+			<-ctx.Done()
+			board.Joining()
+		})
 		for _, p := range generation.Partitions {
 			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
 		}
@@ -222,7 +249,9 @@ func (s *Service) runTask(
 	}
 	defer s.outages.gone(caller(partition))
 	began := time.Now()
-	t, err := s.newTask(store, g, partition, log)
+	board := s.options.Board.Begin(partition)
+	defer board.End()
+	t, err := s.newTask(store, g, partition, board, log)
 	if err == nil {
 		err = t.Run(ctx)
 	}
@@ -232,6 +261,8 @@ func (s *Service) runTask(
 			log.Info("partition given up", "cause", err)
 		}
 	case task.RemedyOf(err) == task.Leave:
+		board.End() // it waits, and works no more
+		s.options.Board.Lost()
 		wait := s.nextWait(partition, time.Since(began))
 		log.Warn("partition lost, joining the group again", "cause", err, "wait", wait)
 		// Whoever took the partition needs a moment to show in the group.
@@ -269,6 +300,7 @@ func (s *Service) fail(err error) {
 	if s.failure == nil {
 		s.failure = err
 	}
+	s.options.Board.Failed()
 	s.stop()
 }
 

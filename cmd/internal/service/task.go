@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -14,9 +17,11 @@ import (
 )
 
 func (s *Service) newTask(
-	store *state.Store, g *group.Generation, partition int32, log *slog.Logger,
+	store *state.Store, g *group.Generation, partition int32, board *monitor.Partition,
+	log *slog.Logger,
 ) (*task.Task, error) {
 	o := s.options
+	client := wire.Observed(s.client, board.Requested)
 	processor, err := engine.NewProcessor(o.Settings,
 		engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
 	if err != nil {
@@ -25,16 +30,16 @@ func (s *Service) newTask(
 	at := func(topic string) producer.TopicPartition {
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
-	tx, err := producer.NewTransactional(s.client, o.TransactionalID(partition),
+	tx, err := producer.NewTransactional(client, o.TransactionalID(partition),
 		producer.Options{TransactionTimeout: o.TransactionTimeout, MaxBatchBytes: o.MaxBatchBytes})
 	if err != nil {
 		return nil, err
 	}
-	input, err := s.newLog(o.Topics.Raw, partition)
+	input, err := s.newLog(client, o.Topics.Raw, partition)
 	if err != nil {
 		return nil, err
 	}
-	changelog, err := s.newLog(o.Topics.Changelog, partition)
+	changelog, err := s.newLog(client, o.Topics.Changelog, partition)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +61,7 @@ func (s *Service) newTask(
 		AcceptLost:     o.AcceptLost,
 		Observer: &observer{
 			log: log, counters: o.Counters, processor: processor, caller: caller(partition),
-			outages: s.outages, changes: s.changes,
+			outages: s.outages, changes: s.changes, board: board,
 			acceptLost: o.AcceptLost,
 		},
 	}
@@ -74,12 +79,12 @@ func (s *Service) newTask(
 	return task.New(task.Dependencies{
 		Input: reads, Changelog: changelog,
 		Transactions: &transactions{
-			producer: tx, client: s.client, group: o.Group, generation: g, source: s.source,
+			producer: tx, client: client, group: o.Group, generation: g, source: s.source,
 			copied: s.copied, input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},
 		Store:     store.Partition(partition),
-		Processor: timed{work, &o.Counters.Busy},
+		Processor: timed{work, &o.Counters.Busy, board},
 		Key:       processor.Key,
 		Amender:   amends,
 	}, options)
@@ -88,8 +93,10 @@ func (s *Service) newTask(
 // caller names a partition's task among those that call Kafka.
 func caller(partition int32) string { return fmt.Sprintf("partition %d", partition) }
 
-func (s *Service) newLog(topic string, partition int32) (*partitionLog, error) {
-	fetcher, err := consumer.NewFetcher(s.client, topic, partition, consumer.FetcherOptions{
+func (s *Service) newLog(client *kafka.Client, topic string, partition int32) (
+	*partitionLog, error,
+) {
+	fetcher, err := consumer.NewFetcher(client, topic, partition, consumer.FetcherOptions{
 		Options: wire.Options{RetryTimeout: CallPatience}, MaxWait: s.options.MaxInterval,
 	})
 	return &partitionLog{fetcher: fetcher}, err

@@ -4,12 +4,17 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/monitor"
 )
 
 // TestGrownRawTopic: a partition beyond those of the start would begin without
 // its users' states; the instance stops and says why.
 func TestGrownRawTopic(t *testing.T) {
-	s := &Service{log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {}}
+	s := &Service{
+		log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {},
+		options: Options{Board: monitor.NewBoard()},
+	}
 	s.runTask(t.Context(), nil, nil, 4)
 	if err := s.failed(); err == nil || !strings.Contains(err.Error(),
 		"has grown from 4 partitions") {

@@ -1,0 +1,13 @@
+// Package monitor tells operators and their machines how an instance is: over HTTP, under /live,
+// /ready, /metrics and /status. Nothing that it tells is of a user or of a single record; it counts
+// raw traffic all the same, so the listener belongs inside. deploy/OPERATING.md explains the
+// answers to whoever reads them.
+//
+// Data flows one way: the service writes on a Board what it does, the engine counts what comes of
+// records, and the handlers read both when somebody asks. So the service knows nothing of HTTP, and
+// the numbers of /metrics are those that the log has.
+//
+// Files: board.go what an instance writes down, and what follows from it: whether it is ready, and
+// whether it is stalled; requests.go what it measures while it works; metrics.go the rest of
+// /metrics; status.go the answers in JSON; server.go the listeners.
+package monitor

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/monitor"
+	"github.com/geodither/geodither/state"
+)
+
+const (
+	// countEvery is the least time between two counts of the users.
+	countEvery = time.Minute
+	// countShare bounds the share of the time that counting takes: it reads every state.
+	countShare = 50
+)
+
+// census counts the users with a state in an assigned partition, now and then: the store does not
+// know how many there are.
+type census struct {
+	users atomic.Int64
+	every time.Duration
+}
+
+// run counts until the context ends.
+func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Store) {
+	for {
+		began := time.Now()
+		users, err := count(ctx, board.Restored(), store)
+		if err == nil {
+			c.users.Store(users)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(c.every, countShare*time.Since(began))):
+		}
+	}
+}
+
+// count counts the users of some partitions.
+func count(ctx context.Context, partitions []int32, store *state.Store) (users int64, err error) {
+	for _, n := range partitions {
+		err := store.Partition(n).Iterate(func(_, _ []byte) error {
+			users++
+			return ctx.Err()
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return users, ctx.Err()
+}
+
+// storeStats returns how the store is, whenever it is asked.
+func (c *census) storeStats(store *state.Store) func() monitor.Store {
+	return func() monitor.Store {
+		s := store.Stats()
+		return monitor.Store{
+			Bytes: s.DiskBytes, Users: c.users.Load(), CacheHits: s.CacheHits,
+			CacheMisses: s.CacheMisses, CacheBytes: s.CacheBytes,
+		}
+	}
+}
