@@ -26,7 +26,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka chaos
+	kafka-up kafka-down test-kafka chaos reproducible helm
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -36,7 +36,14 @@ build: ## Build bin/geodither
 	@$(GO) build -trimpath -o bin/geodither ./cmd/geodither
 
 image: build ## Build the image geodither, with the version that bin/geodither has
-	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$$(./bin/geodither version | cut -d ' ' -f 2)" .
+	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$$(./bin/geodither version | cut -d ' ' -f 2)" \
+		--build-arg "REVISION=$$(git rev-parse HEAD)" .
+
+reproducible: ## Build the binary of a release twice, in two folders, and fail if they differ
+	@GO='$(GO)' deploy/reproducible.sh
+
+helm: ## Check the Helm chart against Kubernetes' schemas; needs Python (helm is built if it is missing)
+	@GO='$(GO)' deploy/helm/check.sh
 
 run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--vehicles 1000')
 	@./bin/geodither demo $(ARGS)

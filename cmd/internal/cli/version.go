@@ -2,23 +2,49 @@ package cli
 
 import "runtime/debug"
 
-// linked is the version of a binary that is built away from the repository, as in an image. The
-// linker sets it: go build -ldflags '-X …/cmd/internal/cli.linked=v1.2.3'.
-var linked string
+// linked and linkedRevision are the version and the commit of a binary that is built away from the
+// repository, as in an image. The linker sets them:
+// go build -ldflags '-X …/cmd/internal/cli.linked=v1.2.3 -X …/cmd/internal/cli.linkedRevision=0a1b'.
+var linked, linkedRevision string
 
-// Version is the version of the program: the one that the linker was given, or that of the module
-// as the go command records it. A release is a tag v1.2.3 in the repository; "go build" takes it
-// from there, and names the commit between two releases.
-func Version() string {
-	if linked != "" {
-		return linked
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
+// Build says what a binary was built from. What is not known is empty.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // the commit
+	Time     string `json:"time,omitempty"`     // of the commit
+	Dirty    bool   `json:"dirty,omitempty"`    // there were changes beside the commit
+	Go       string `json:"go"`                 // the compiler's version
 }
+
+// ThisBuild tells what this binary was built from: what the linker was given, or else what the go
+// command records. A release is a tag v1.2.3 in the repository; "go build" takes the version from
+// there, and names the commit between two releases.
+func ThisBuild() Build {
+	b := Build{Version: linked, Revision: linkedRevision}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		b.Go = info.GoVersion
+		if b.Version == "" {
+			b.Version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Revision = s.Value
+			case "vcs.time":
+				b.Time = s.Value
+			case "vcs.modified":
+				b.Dirty = s.Value == "true"
+			}
+		}
+	}
+	if b.Version == "" {
+		b.Version = "(devel)"
+	}
+	return b
+}
+
+// Version is the version of the program.
+func Version() string { return ThisBuild().Version }
 
 // Tool is the program's name and version, as models and reports carry it.
 func Tool() string { return "geodither " + Version() }
