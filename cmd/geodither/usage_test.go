@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -287,5 +288,18 @@ func TestVersion(t *testing.T) {
 	if !strings.HasPrefix(sub, "geodither ") ||
 		!strings.Contains(flag, strings.TrimSpace(strings.TrimPrefix(sub, "geodither "))) {
 		t.Errorf("version says %q, --version %q", sub, flag)
+	}
+	var all struct {
+		Version   string `json:"version"`
+		Go        string `json:"go"`
+		Mechanism int    `json:"mechanism_version"`
+		Codebook  int    `json:"codebook_version"`
+		State     int    `json:"state_version"`
+		Records   int    `json:"records_version"`
+	}
+	if err := json.Unmarshal([]byte(succeed(t, "version", "--json").out), &all); err != nil ||
+		sub != "geodither "+all.Version+"\n" || all.Go == "" || all.Mechanism < 3 ||
+		all.Codebook < 2 || all.State < 2 || all.Records < 3 {
+		t.Errorf("version --json says %+v, %v", all, err)
 	}
 }

@@ -3,8 +3,8 @@ package cli
 import "runtime/debug"
 
 // linked and linkedRevision are the version and the commit of a binary that is built away from the
-// repository, as in an image. The linker sets them:
-// go build -ldflags '-X …/cmd/internal/cli.linked=v1.2.3 -X …/cmd/internal/cli.linkedRevision=0a1b'.
+// repository, as in an image. The linker sets them, by -ldflags
+// '-X …/cmd/internal/cli.linked=v1.2.3 -X …/cmd/internal/cli.linkedRevision=0a1b'.
 var linked, linkedRevision string
 
 // Build says what a binary was built from. What is not known is empty.

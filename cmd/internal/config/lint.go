@@ -125,7 +125,7 @@ func (l *linter) fault(section string, err error) bool {
 		return false
 	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &away):
 		path := away.Path
-		if relative, err := filepath.Rel(l.dir, path); err == nil {
+		if relative, err := filepath.Rel(l.dir, path); err == nil && filepath.IsLocal(relative) {
 			path = relative
 		}
 		l.warn("%s: not checked, because %s is not here", section, path)
