@@ -26,6 +26,9 @@ const (
 	ReasonInvalidUTF8    Reason = "invalid_utf8"    // not UTF-8, or half of a surrogate pair
 	ReasonDuplicateField Reason = "duplicate_field" // a JSON object that names a field twice
 
+	// ReasonUnknownSchemaID: the schema registry has no schema of the record's number or GUID.
+	ReasonUnknownSchemaID Reason = "unknown_schema_id"
+
 	// ReasonMissingField: a JSON object lacks a required field. It always comes with the field.
 	ReasonMissingField Reason = "missing_field"
 	// ReasonWrongType: a JSON value has another type, such as a number in quotes. It comes with the
@@ -82,6 +85,7 @@ func Reasons() []Reason {
 		ReasonKeyMismatch, ReasonTimestampAhead, ReasonBeforeGPS, ReasonNullIsland,
 		ReasonOutsideMap, ReasonWrongPartition, ReasonLate, ReasonKeyDestroyed,
 		ReasonSeveralUsers,
+		ReasonUnknownSchemaID,
 	}
 }
 

@@ -2,6 +2,7 @@ package archtest
 
 // Modules that packages may import, by the prefix of their packages' paths.
 const (
+	avro    = "github.com/twmb/avro"
 	cobra   = "github.com/spf13/cobra"
 	franz   = "github.com/twmb/franz-go"
 	goavro  = "github.com/linkedin/goavro/v2"
@@ -201,6 +202,11 @@ var table = map[string]rule{
 	"schemas": {third: []string{goavro}},
 	"schemas/mapping": {
 		ours: []string{"schemas"}, third: []string{protobuf}, // the wire format alone
+	},
+	"schemas/registry": {
+		ours: []string{"schemas"},
+		// avro: schemas of others, which goavro does not resolve
+		third: []string{avro, franz, lru},
 	},
 	"state": {third: []string{pebble}},
 	"producer": {
