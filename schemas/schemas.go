@@ -87,7 +87,7 @@ func (e Encoding) ValidateRaw() error { return e.oneOf(Avro, JSON, Auto) }
 
 // ValidatePublished is Validate for encodings of sanitized records and dead letters.
 func (e Encoding) ValidatePublished() error {
-	return e.oneOf(Avro, JSON, JSONSchema)
+	return e.oneOf(Avro, AvroRegistry, JSON, JSONSchema)
 }
 
 func (e Encoding) oneOf(list ...Encoding) error {

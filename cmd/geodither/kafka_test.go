@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -46,13 +49,14 @@ func TestProduceRunConsume(t *testing.T) {
 			keeps: func(s sanitize.Summary) bool { return s.Mechanism == "codebook" },
 		},
 		{
-			name: "interval", encoding: "avro",
+			name: "interval", encoding: "auto", sanitized: "avro_registry",
 			release: "mechanism: lattice, delta: 0.02, interval: 3m, min_radius: 700m, " +
 				"budget: none",
 			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 },
 		},
 		{
-			name: "rules", encoding: "avro", release: "mechanism: codebook, interval: 2m, " +
+			name: "rules", encoding: "avro", sanitized: "json_schema",
+			release: "mechanism: codebook, interval: 2m, " +
 				"between: skip, same_step: drop, " +
 				"budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
 			keeps: func(s sanitize.Summary) bool {
@@ -76,13 +80,16 @@ func TestProduceRunConsume(t *testing.T) {
 // throughKafka is one set of settings, as the config of a service and of sanitize.
 type throughKafka struct {
 	name, encoding, release, publish string
+	sanitized                        string // the encoding of what is published; default encoding
 	// that the settings have had their effect
 	keeps func(s sanitize.Summary) bool
 }
 
 func (c throughKafka) test(t *testing.T) {
 	t.Helper()
-	encoding := c.encoding
+	encoding, sanitized := c.encoding, cmp.Or(c.sanitized, c.encoding)
+	registry := srfake.New()
+	defer registry.Close()
 	dir, broker, fixes := t.TempDir(), startBroker(t), towntest.Fixes()
 	townFiles(t, dir)
 	late := fixes[0]
@@ -91,12 +98,9 @@ func (c throughKafka) test(t *testing.T) {
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
 
-	as := func(encoding string) []string {
-		return withConfig(t, fmt.Sprintf("{brokers: [%q], encoding: {raw: %s, sanitized: %s}}",
-			broker, encoding, encoding))
-	}
+	as := withConfig(t, fmt.Sprintf("{brokers: [%q], encoding: {raw: %s}}", broker, encoding))
 	fed := succeed(t, append([]string{"produce", "--topic", "raw", "--create", "3", "--in", traces},
-		as(encoding)...)...)
+		as...)...)
 	if want := fmt.Sprintf("produced %d records to raw (3 partitions)", len(fixes)+
 		1); !strings.Contains(fed.err, want) || !strings.Contains(fed.err, "1 line skipped") {
 		t.Errorf("produce says %q, want %q and a skipped line", fed.err, want)
@@ -106,13 +110,14 @@ brokers: [%q]
 group: g
 topics: {raw: raw, sanitized: out, create: true}
 encoding: {raw: %s, sanitized: %s}
+registry: {url: %q, auto_register: true}
 model: model.avro
 key_file: noise.key
 state_dir: state
 release: {epsilon: 2, %s}
 publish: %s
 log: {level: debug}
-`, broker, encoding, encoding, c.release, c.publish))
+`, broker, encoding, sanitized, registry.URL(), c.release, c.publish))
 	report := filepath.Join(dir, "report.json")
 	_, lines := sanitizeTo(t, "json",
 		"sanitize", "-c", config, "--in", traces, "--key-file", key, "--report", report)
@@ -156,8 +161,15 @@ log: {level: debug}
 		strings.Count(geo.out, `"Feature"`) != len(got) {
 		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
 	}
-	wrong := map[string]string{"avro": "json", "json": "avro"}[encoding]
-	requireMessage(t, consume(as(wrong)...), cli.ExitFailed, "out/", "encoding right in the config")
+	for _, other := range []string{"avro", "json_schema"} { // the records tell theirs
+		as := withConfig(t,
+			fmt.Sprintf("{brokers: [%q], encoding: {sanitized: %s}}", broker, other))
+		again := call(t, append([]string{"consume", "--topic", "out"}, as...)...)
+		if again.code != cli.ExitDone || strings.Count(again.out, "\n") != len(got) {
+			t.Errorf("under %s the topic has %d records, %s", other,
+				strings.Count(again.out, "\n"), again.err)
+		}
+	}
 	requireMessage(t, call(t, "consume", "-c", config, "--topic", "raw"), cli.ExitFailed,
 		"is this a sanitized topic")
 }

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/binary"
 	"time"
 
 	"github.com/geodither/geodither/schemas"
@@ -23,52 +22,6 @@ type Reader struct {
 func NewReader(client *Client) (*Reader, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	return &Reader{client: client, codec: codec}, err
-}
-
-// Know asks the registry for the schema of a value, unless it is known, so that Raw and Tree do not
-// have to. named is the value of the header SchemaHeader, or nil. Its errors are those of the
-// registry: a value that will be refused is none.
-func (c *Client) Know(ctx context.Context, value, named []byte) error {
-	_, _, err := c.writerOf(ctx, value, named)
-	if isRejection(err) {
-		return nil
-	}
-	return err
-}
-
-// writerOf returns the writer of a value in the framing of a registry, and the body.
-func (c *Client) writerOf(
-	ctx context.Context, value, named []byte,
-) (w *writer, body []byte, err error) {
-	header := value
-	if named != nil {
-		header, body = named, value
-	}
-	key, ask := "", asking(nil)
-	n := 0
-	switch f := schemas.FramingOf(header); {
-	case c == nil && f.OfRegistry():
-		return nil, nil, reject(schemas.ReasonUnknownSchema)
-	case f == schemas.FramingID:
-		n = schemas.IDHeaderBytes
-		key, ask = c.byID(binary.BigEndian.Uint32(header[1:]))
-	case f == schemas.FramingGUID:
-		n = schemas.GUIDHeaderBytes
-		key, ask = c.byGUID([16]byte(header[1:]))
-	case f == schemas.FramingGlue:
-		// Its schemas are with AWS alone.
-		return nil, nil, reject(schemas.ReasonUnknownSchema)
-	default:
-		return nil, nil, reject(schemas.ReasonMalformed)
-	}
-	switch {
-	case named == nil:
-		body = header[n:]
-	case len(named) != n:
-		return nil, nil, reject(schemas.ReasonMalformed)
-	}
-	w, err = c.find(ctx, key, ask)
-	return w, body, err
 }
 
 // Raw implements schemas.Framed: it decodes a value in the framing of a registry whose schema has

@@ -16,13 +16,15 @@ import (
 // foreign is a schema of somebody else: our names, in another order, nullable, with more around.
 const foreign = `{"type":"record","name":"Position","namespace":"com.example","fields":[
 	{"name":"speed","type":"float"},
-	{"name":"timestamp","type":["null",{"type":"long","logicalType":"timestamp-%s"}],"default":null},
+	{"name":"timestamp","default":null,
+		"type":["null",{"type":"long","logicalType":"timestamp-%s"}]},
 	{"name":"longitude","type":["null","double"]},
 	{"name":"latitude","type":["double","null"]},
 	{"name":"tags","type":{"type":"map","values":"string"}},
 	{"name":"accuracy_m","type":["null","int"]},
 	{"name":"user_id","type":["null","string"]},
-	{"name":"engine","type":{"type":"record","name":"Engine","fields":[{"name":"rpm","type":"int"}]}}
+	{"name":"engine","type":{"type":"record","name":"Engine","fields":[
+		{"name":"rpm","type":"int"}]}}
 ]}`
 
 func foreignRecord() map[string]any {
@@ -208,8 +210,8 @@ func TestTree(t *testing.T) {
 		}
 	}
 	got, err := w.reader.Tree(t.Context(), []byte(` {"a":[1.0,-3,1e3,9223372036854775808]}`), nil)
-	if want := map[string]any{"a": []any{1.0, int64(-3), 1000.0, 9223372036854775808.0}}; err != nil ||
-		!reflect.DeepEqual(got, want) {
+	list := map[string]any{"a": []any{1.0, int64(-3), 1000.0, 9223372036854775808.0}}
+	if err != nil || !reflect.DeepEqual(got, list) {
 		t.Errorf("JSON: %#v, %v", got, err)
 	}
 	codec, err := schemas.NewCodec(schemas.Avro)
@@ -255,7 +257,8 @@ func TestRefusedValues(t *testing.T) {
 		{"half a header beside it", []byte("x"), guid[:5], schemas.ReasonMalformed},
 		{"more than a header beside it", []byte("x"), append(guid, 1), schemas.ReasonMalformed},
 	} {
-		if _, err := w.reader.Tree(t.Context(), test.value, test.named); reasonOf(err) != test.want {
+		_, err := w.reader.Tree(t.Context(), test.value, test.named)
+		if reasonOf(err) != test.want {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
 	}
@@ -327,7 +330,8 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(framed(2, body), []byte(nil))
 	f.Add(body, framed(2, nil))
-	f.Add(framed(3, []byte(`{"user_id":"u","timestamp":1,"latitude":1,"longitude":2}`)), []byte(nil))
+	f.Add(framed(3, []byte(`{"user_id":"u","timestamp":1,"latitude":1,"longitude":2}`)),
+		[]byte(nil))
 	f.Add(framed(1, []byte("\x02u\x02\x00\x00")), []byte(nil))
 	f.Add([]byte(`{"schema":{},"payload":{}}`), []byte(nil))
 	f.Fuzz(func(t *testing.T, value, named []byte) {

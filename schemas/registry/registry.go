@@ -12,17 +12,16 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/sr"
 
 	"github.com/geodither/geodither/schemas"
@@ -78,13 +77,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// answer is what a registry has said of one schema.
-type answer struct {
-	writer *writer        // nil: it has none that is of use
-	reason schemas.Reason // then why values are refused
-	until  time.Time      // and for how long that is believed
-}
-
 // New returns a client. It connects to nothing.
 func New(o Options) (*Client, error) {
 	sender := http.Client{Timeout: timeout}
@@ -113,116 +105,11 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		url: o.URL, sr: client, ttl: cmp.Or(o.CacheDuration, DefaultCacheDuration),
-		now: time.Now, after: time.After, again: time.Second, turn: make(chan struct{}, 1), writers: writers,
+		now: time.Now, after: time.After, again: time.Second,
+		turn: make(chan struct{}, 1), writers: writers,
 	}
 	c.turn <- struct{}{}
 	return c, nil
-}
-
-// Error is a registry's refusal, or its silence.
-type Error struct {
-	url    string
-	Status int // of HTTP; 0: there was no answer
-	code   int // of the registry
-	cause  error
-}
-
-// Codes of Confluent's API.
-const (
-	codeNoSubject = 40401
-	codeNoVersion = 40402
-	codeNoSchema  = 40403
-)
-
-// Error says what happened and what to do.
-func (e *Error) Error() string {
-	switch {
-	case e.Status == 0 && e.untrusted():
-		return fmt.Sprintf("the certificate of the schema registry %s is not trusted; "+
-			"registry.tls.ca_file names who signs it: %v", e.url, e.cause)
-	case e.Status == 0:
-		return fmt.Sprintf("the schema registry %s does not answer: %v", e.url, e.cause)
-	case e.Status == http.StatusUnauthorized:
-		return fmt.Sprintf("the schema registry %s refuses the login (401): check "+
-			"registry.basic_auth or registry.bearer_token_file", e.url)
-	case e.Status == http.StatusForbidden:
-		return fmt.Sprintf("the schema registry %s does not permit this (403): the login needs "+
-			"the right to read schemas and subjects, and to write with auto_register or "+
-			"schemas register", e.url)
-	case e.Status == http.StatusNotFound && e.code == 0 || e.Status == http.StatusOK:
-		return fmt.Sprintf("%s does not answer like a schema registry (HTTP status %d): is "+
-			"registry.url right? Apicurio's ends with /apis/ccompat/v7", e.url, e.Status)
-	case e.away():
-		return fmt.Sprintf("the schema registry %s has trouble (HTTP status %d)", e.url, e.Status)
-	}
-	return fmt.Sprintf("the schema registry %s refuses (HTTP status %d): %v", e.url, e.Status,
-		e.cause)
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.cause }
-
-// away reports whether asking again can help without anybody's doing.
-func (e *Error) away() bool {
-	return e.Status == 0 && !e.untrusted() || e.Status >= http.StatusInternalServerError ||
-		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
-}
-
-func (e *Error) untrusted() bool {
-	_, ok := errors.AsType[*tls.CertificateVerificationError](e.cause)
-	return ok
-}
-
-// IsAway reports whether an error says that a registry does not answer for now.
-func IsAway(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.away()
-}
-
-// ErrMissing says that a subject does not have a schema, or that there is no such subject.
-var ErrMissing = errors.New("the schema is not registered")
-
-// errLogin marks that a request was not sent for want of a login.
-var errLogin = errors.New("no login for the schema registry")
-
-// explain returns what a request has come to as an *Error, or as what has kept it from being sent.
-func (c *Client) explain(err error) error {
-	if err == nil || errors.Is(err, errLogin) {
-		return err
-	}
-	e := &Error{url: c.url, cause: err}
-	refused, isRefusal := errors.AsType[*sr.ResponseError](err)
-	_, isSyntax := errors.AsType[*json.SyntaxError](err)
-	_, isType := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case isRefusal:
-		e.Status, e.code = refused.StatusCode, refused.ErrorCode
-		e.cause = errors.New(shorten(refused.Message))
-	case isSyntax || isType:
-		e.Status = http.StatusOK
-	default:
-		if inner, ok := errors.AsType[*url.Error](err); ok {
-			e.cause = inner.Err // without the address, which the text has already
-		}
-	}
-	return e
-}
-
-// missing reports whether a registry surely has no such schema, subject or version. A 404 alone may
-// come from anybody on the way.
-func missing(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound &&
-		(e.code == codeNoSubject || e.code == codeNoVersion || e.code == codeNoSchema)
-}
-
-// shorten keeps a registry's words short enough for a log.
-func shorten(text string) string {
-	const enough = 300
-	if len(text) > enough {
-		return strconv.QuoteToASCII(text[:enough]) + " ..."
-	}
-	return text
 }
 
 // Registered is a schema in a registry.
@@ -230,6 +117,9 @@ type Registered struct {
 	ID      uint32
 	Version int // in its subject
 }
+
+// ErrMissing says that a subject does not have a schema, or that there is no such subject.
+var ErrMissing = errors.New("the schema is not registered")
 
 // Subject returns the subject of a topic's values, by the registries' default strategy.
 func Subject(topic string) string { return topic + "-value" }
@@ -244,7 +134,7 @@ func (c *Client) Find(ctx context.Context, subject, schema string) (Registered, 
 // Register makes a schema a version of a subject, unless it is one already.
 func (c *Client) Register(ctx context.Context, subject, schema string) (Registered, error) {
 	_, err := c.sr.RegisterSchema(ctx, subject, sr.Schema{Schema: schema}, -1, -1)
-	if err = c.explain(err); err == nil {
+	if err = explain(c.url, err); err == nil {
 		return c.Find(ctx, subject, schema) // its answer has the version
 	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusConflict {
@@ -257,7 +147,7 @@ func (c *Client) Register(ctx context.Context, subject, schema string) (Register
 func (c *Client) registered(
 	subject string, found sr.SubjectSchema, err error,
 ) (Registered, error) {
-	if err = c.explain(err); missing(err) {
+	if err = explain(c.url, err); missing(err) {
 		return Registered{}, fmt.Errorf("%w in subject %s", ErrMissing, subject)
 	}
 	if err == nil && (found.ID <= 0 || found.ID > 1<<31-1) {
@@ -279,7 +169,7 @@ func (c *Client) Compatible(
 	path := "/compatibility/subjects/" + url.PathEscape(subject) + "/versions"
 	err = c.sr.Do(sr.WithParams(ctx, sr.Verbose), http.MethodPost, path,
 		sr.Schema{Schema: schema}, &got)
-	if err = c.explain(err); missing(err) {
+	if err = explain(c.url, err); missing(err) {
 		return false, nil, fmt.Errorf("%w: there is no subject %s", ErrMissing, subject)
 	}
 	for _, m := range append(got.Messages, got.Reason) {
@@ -290,7 +180,170 @@ func (c *Client) Compatible(
 	return got.Is, words, err
 }
 
-func isRejection(err error) bool {
-	_, ok := errors.AsType[*schemas.Rejection](err)
-	return ok
+// Know asks the registry for the schema of a value, unless it is known, so that Raw and Tree do not
+// have to. named is the value of the header SchemaHeader, or nil. Its errors are those of the
+// registry: a value that will be refused is none.
+func (c *Client) Know(ctx context.Context, value, named []byte) error {
+	_, _, err := c.writerOf(ctx, value, named)
+	if isRejection(err) {
+		return nil
+	}
+	return err
+}
+
+// writerOf returns the writer of a value in the framing of a registry, and the body.
+func (c *Client) writerOf(
+	ctx context.Context, value, named []byte,
+) (w *writer, body []byte, err error) {
+	header := value
+	if named != nil {
+		header, body = named, value
+	}
+	key, ask := "", asking(nil)
+	n := 0
+	switch f := schemas.FramingOf(header); {
+	case c == nil && f.OfRegistry():
+		return nil, nil, reject(schemas.ReasonUnknownSchema)
+	case f == schemas.FramingID:
+		n = schemas.IDHeaderBytes
+		key, ask = c.byID(binary.BigEndian.Uint32(header[1:]))
+	case f == schemas.FramingGUID:
+		n = schemas.GUIDHeaderBytes
+		key, ask = c.byGUID([16]byte(header[1:]))
+	case f == schemas.FramingGlue:
+		// Its schemas are with AWS alone.
+		return nil, nil, reject(schemas.ReasonUnknownSchema)
+	default:
+		return nil, nil, reject(schemas.ReasonMalformed)
+	}
+	switch {
+	case named == nil:
+		body = header[n:]
+	case len(named) != n:
+		return nil, nil, reject(schemas.ReasonMalformed)
+	}
+	w, err = c.find(ctx, key, ask)
+	return w, body, err
+}
+
+// answer is what a registry has said of one schema.
+type answer struct {
+	writer *writer        // nil: it has none that is of use
+	reason schemas.Reason // then why values are refused
+	until  time.Time      // and for how long that is believed
+}
+
+// find returns the writer of a schema, by its number or GUID. The error is a *schemas.Rejection if
+// the registry surely has no such schema, or one that is of no use here.
+func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, error) {
+	if a, ok := c.writers.Get(key); ok && a.holds(c) {
+		return a.result()
+	}
+	select {
+	case <-c.turn:
+		defer func() { c.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if a, ok := c.writers.Get(key); ok && a.holds(c) {
+		return a.result()
+	}
+	schema, err := ask(ctx)
+	if missing(explain(c.url, err)) {
+		// A registry that follows another one may learn of a schema a moment later.
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.after(c.again):
+		}
+		schema, err = ask(ctx)
+	}
+	a := &answer{until: c.now().Add(c.ttl), reason: schemas.ReasonUnknownSchemaID}
+	switch err = explain(c.url, err); {
+	case missing(err):
+	case err != nil:
+		return nil, err
+	default:
+		if a.writer, err = c.parse(ctx, schema); err != nil {
+			return nil, err
+		}
+		if a.reason = schemas.ReasonUnknownSchema; a.writer != nil {
+			a.reason = ""
+		}
+	}
+	c.writers.Add(key, a)
+	return a.result()
+}
+
+// asking is a request for a schema.
+type asking func(context.Context) (sr.Schema, error)
+
+func (c *Client) byID(id uint32) (key string, ask asking) {
+	return fmt.Sprint(id), func(ctx context.Context) (sr.Schema, error) {
+		return c.sr.SchemaByID(ctx, int(id))
+	}
+}
+
+func (c *Client) byGUID(guid [16]byte) (key string, ask asking) {
+	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
+	return text, func(ctx context.Context) (sr.Schema, error) {
+		found, err := c.sr.SchemaByGUID(ctx, text)
+		return found.Schema, err
+	}
+}
+
+func (a *answer) holds(c *Client) bool { return a.writer != nil || c.now().Before(a.until) }
+
+func (a *answer) result() (*writer, error) {
+	if a.reason != "" {
+		return nil, &schemas.Rejection{Reason: a.reason}
+	}
+	return a.writer, nil
+}
+
+// maxReferences bounds how many other schemas a schema may be made of.
+const maxReferences = 100
+
+// parse makes the writer of a schema; nil if it is of no use here: of Protobuf, or not valid.
+func (c *Client) parse(ctx context.Context, s sr.Schema) (*writer, error) {
+	switch s.Type {
+	case sr.TypeJSON:
+		return &writer{unit: milliseconds}, nil
+	case sr.TypeAvro:
+	default:
+		return nil, nil
+	}
+	var known avro.SchemaCache
+	left := maxReferences
+	if ok, err := c.refer(ctx, &known, s.References, &left); !ok {
+		return nil, err
+	}
+	return newWriter(&known, s.Schema), nil
+}
+
+// refer parses the schemas that a schema is made of, those that they are made of first. It returns
+// false for ones that cannot be used.
+func (c *Client) refer(
+	ctx context.Context, known *avro.SchemaCache, references []sr.SchemaReference, left *int,
+) (bool, error) {
+	for _, r := range references {
+		if *left--; *left < 0 {
+			return false, nil
+		}
+		found, err := c.sr.SchemaByVersion(ctx, r.Subject, r.Version)
+		if err = explain(c.url, err); err != nil {
+			return false, err
+		}
+		if ok, err := c.refer(ctx, known, found.References, left); !ok {
+			return false, err
+		}
+		text, _, err := plain(found.Schema.Schema)
+		if err != nil {
+			return false, nil //nolint:nilerr // the schema is of no use
+		}
+		if _, err := known.Parse(text); err != nil {
+			return false, nil //nolint:nilerr // the schema is of no use
+		}
+	}
+	return true, nil
 }

@@ -5,8 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -133,7 +132,7 @@ func TestErrors(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	secured := httptest.NewUnstartedServer(nil)
-	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secured.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
 	secured.StartTLS()
 	defer secured.Close()
 	for _, test := range []struct {

@@ -2,15 +2,12 @@ package registry
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/twmb/avro"
-	"github.com/twmb/franz-go/pkg/sr"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -24,121 +21,6 @@ type writer struct {
 
 // unit is how many of a number are a millisecond.
 type unit int64
-
-// find returns the writer of a schema, by its number or GUID. The error is a *schemas.Rejection if
-// the registry surely has no such schema, or one that is of no use here.
-func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, error) {
-	if a, ok := c.writers.Get(key); ok && a.holds(c) {
-		return a.result()
-	}
-	select {
-	case <-c.turn:
-		defer func() { c.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if a, ok := c.writers.Get(key); ok && a.holds(c) {
-		return a.result()
-	}
-	schema, err := ask(ctx)
-	if missing(c.explain(err)) {
-		// A registry that follows another one may learn of a schema a moment later.
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.after(c.again):
-		}
-		schema, err = ask(ctx)
-	}
-	a := &answer{until: c.now().Add(c.ttl), reason: schemas.ReasonUnknownSchemaID}
-	switch err = c.explain(err); {
-	case missing(err):
-	case err != nil:
-		return nil, err
-	default:
-		if a.writer, err = c.parse(ctx, schema); err != nil {
-			return nil, err
-		}
-		if a.reason = schemas.ReasonUnknownSchema; a.writer != nil {
-			a.reason = ""
-		}
-	}
-	c.writers.Add(key, a)
-	return a.result()
-}
-
-// asking is a request for a schema.
-type asking func(context.Context) (sr.Schema, error)
-
-func (c *Client) byID(id uint32) (key string, ask asking) {
-	return fmt.Sprint(id), func(ctx context.Context) (sr.Schema, error) {
-		return c.sr.SchemaByID(ctx, int(id))
-	}
-}
-
-func (c *Client) byGUID(guid [16]byte) (key string, ask asking) {
-	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
-	return text, func(ctx context.Context) (sr.Schema, error) {
-		found, err := c.sr.SchemaByGUID(ctx, text)
-		return found.Schema, err
-	}
-}
-
-func (a *answer) holds(c *Client) bool { return a.writer != nil || c.now().Before(a.until) }
-
-func (a *answer) result() (*writer, error) {
-	if a.reason != "" {
-		return nil, &schemas.Rejection{Reason: a.reason}
-	}
-	return a.writer, nil
-}
-
-// maxReferences bounds how many other schemas a schema may be made of.
-const maxReferences = 100
-
-// parse makes the writer of a schema; nil if it is of no use here: of Protobuf, or not valid.
-func (c *Client) parse(ctx context.Context, s sr.Schema) (*writer, error) {
-	switch s.Type {
-	case sr.TypeJSON:
-		return &writer{unit: milliseconds}, nil
-	case sr.TypeAvro:
-	default:
-		return nil, nil
-	}
-	var known avro.SchemaCache
-	left := maxReferences
-	if ok, err := c.refer(ctx, &known, s.References, &left); !ok {
-		return nil, err
-	}
-	return newWriter(&known, s.Schema), nil
-}
-
-// refer parses the schemas that a schema is made of, those that they are made of first. It returns
-// false for ones that cannot be used.
-func (c *Client) refer(
-	ctx context.Context, known *avro.SchemaCache, references []sr.SchemaReference, left *int,
-) (bool, error) {
-	for _, r := range references {
-		if *left--; *left < 0 {
-			return false, nil
-		}
-		found, err := c.sr.SchemaByVersion(ctx, r.Subject, r.Version)
-		if err = c.explain(err); err != nil {
-			return false, err
-		}
-		if ok, err := c.refer(ctx, known, found.References, left); !ok {
-			return false, err
-		}
-		text, _, err := plain(found.Schema.Schema)
-		if err != nil {
-			return false, nil //nolint:nilerr // the schema is of no use
-		}
-		if _, err := known.Parse(text); err != nil {
-			return false, nil //nolint:nilerr // the schema is of no use
-		}
-	}
-	return true, nil
-}
 
 // newWriter parses an Avro schema; nil if it is not valid.
 func newWriter(known *avro.SchemaCache, schema string) *writer {

@@ -69,8 +69,7 @@ func (in *Input) partition(t topics.Tail, p int32, codec *schemas.Codec) records
 			where := fmt.Sprintf("%s/%d at offset %d", t.Topic, p, r.Offset)
 			record, err := codec.DecodeSanitized(r.Value)
 			if err != nil {
-				return fmt.Errorf("%s: %w; is this a sanitized topic, and its encoding right in "+
-					"the config (-c)?", where, err)
+				return fmt.Errorf("%s: %w; is this a sanitized topic?", where, err)
 			}
 			in.split.lies(record.UserID, p)
 			return each(record, where)

@@ -288,6 +288,7 @@ var table = map[string]rule{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "schemas", "schemas/mapping",
+			"schemas/registry",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -315,7 +316,8 @@ var table = map[string]rule{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/monitor",
 			"cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
-			"schemas", "schemas/mapping", "state",
+			"schemas", "schemas/mapping",
+			"schemas/registry", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -436,7 +438,7 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/law", "mechanism/mobility",
-			"schemas", "schemas/mapping",
+			"schemas", "schemas/mapping", "schemas/registry",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
@@ -521,7 +523,7 @@ var table = map[string]rule{
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
 			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "schemas",
+			"mechanism/noise", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{

@@ -46,16 +46,17 @@ type File struct {
 		Raw       schemas.Encoding `yaml:"raw"`
 		Sanitized schemas.Encoding `yaml:"sanitized"`
 	} `yaml:"encoding"`
-	Model       string  `yaml:"model"`
-	Models      string  `yaml:"models"`
-	Personal    string  `yaml:"personal"`
-	PersonalMiB int64   `yaml:"personal_cache_mib"`
-	KeyFile     string  `yaml:"key_file"`
-	StateDir    string  `yaml:"state_dir"`
-	CacheMiB    int64   `yaml:"cache_mib"`
-	Release     Release `yaml:"release"`
-	Publish     Publish `yaml:"publish"`
-	Input       Input   `yaml:"input"`
+	Registry    Registry `yaml:"registry"`
+	Model       string   `yaml:"model"`
+	Models      string   `yaml:"models"`
+	Personal    string   `yaml:"personal"`
+	PersonalMiB int64    `yaml:"personal_cache_mib"`
+	KeyFile     string   `yaml:"key_file"`
+	StateDir    string   `yaml:"state_dir"`
+	CacheMiB    int64    `yaml:"cache_mib"`
+	Release     Release  `yaml:"release"`
+	Publish     Publish  `yaml:"publish"`
+	Input       Input    `yaml:"input"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -162,11 +163,11 @@ func read(path string) (File, error) {
 	if err := yaml.Unmarshal(data, &sections); err != nil {
 		return file, explainYAML(err)
 	}
-	// The section kafka is expanded where a connection is made.
-	kafka := file.Kafka
-	file.Kafka = Kafka{}
+	// The sections kafka and registry are expanded where a connection is made.
+	kafka, registry := file.Kafka, file.Registry
+	file.Kafka, file.Registry = Kafka{}, Registry{}
 	err = expand(reflect.ValueOf(&file).Elem())
-	file.Kafka = kafka
+	file.Kafka, file.Registry = kafka, registry
 	file.Kafka.written = writtenKeys(sections.Kafka)
 	return file, err
 }
@@ -259,6 +260,7 @@ func (c *File) withoutFiles() service.Options {
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
+		AutoRegister: c.Registry.AutoRegister,
 	}
 }
 
@@ -270,6 +272,9 @@ func (c *File) options() (service.Options, error) {
 		return o, err
 	}
 	if o.Connection, err = c.Connection(); err != nil {
+		return o, err
+	}
+	if o.Registry, err = c.Registry.Client(); err != nil {
 		return o, err
 	}
 	model, err := c.Chosen()
@@ -301,9 +306,24 @@ func (c *File) Connection() (*kafkaconn.Connection, error) {
 	return kafkaconn.New(kafka.options(c.Member))
 }
 
+// Schemas returns the schemas that the registry has to have for the service of a config. Topics
+// that are not empty stand in the place of the config's.
+func (c *File) Schemas(sanitized, letters string) ([]service.Schema, error) {
+	o := c.withoutFiles()
+	o.Topics.Sanitized = cmp.Or(sanitized, o.Topics.Sanitized)
+	o.Topics.DeadLetters = cmp.Or(letters, o.Topics.DeadLetters)
+	switch {
+	case o.Topics.Sanitized == "":
+		return nil, errors.New("topics.sanitized: name the topic of sanitized records")
+	case o.Topics.DeadLetters == "" && o.Group == "":
+		return nil, errors.New("group: name the consumer group")
+	}
+	return service.Schemas(o.Cluster), nil
+}
+
 // resolve makes relative paths those of a folder.
 func (c *File) resolve(dir string) {
-	c.Kafka.dir = dir
+	c.Kafka.dir, c.Registry.dir = dir, dir
 	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)

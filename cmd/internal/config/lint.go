@@ -44,8 +44,9 @@ func (l *linter) check() {
 	l.fault("input", err)
 	options.Connection, err = file.Connection()
 	l.fault("kafka", err)
+	options.Registry, err = file.Registry.Client()
 	// What Validate would say again of a section that has a fault, or was not checked.
-	said := map[string]bool{}
+	said := map[string]bool{"registry": l.fault("registry", err)}
 	model, err := file.Chosen()
 	said["model"] = l.fault("model", err)
 	step := time.Second // of no model: every interval that some model takes is a multiple

@@ -24,11 +24,16 @@ var choices = map[string][]string{
 		string(engine.Murmur2), string(engine.CRC32), string(engine.AnyPartitioner),
 	},
 	"kafka.sasl.mechanism": kafkaconn.Mechanisms(),
-	"encoding.raw":         {string(schemas.Avro), string(schemas.JSON)},
-	"encoding.sanitized":   {string(schemas.Avro), string(schemas.JSON)},
-	"release.mechanism":    law.Names(),
-	"release.inference":    {mechanism.InferenceSurrogate, mechanism.InferencePaper},
-	"release.between":      {mechanism.BetweenPredict, mechanism.BetweenSkip},
+	"encoding.raw": {
+		string(schemas.Avro), string(schemas.JSON), string(schemas.Auto),
+	},
+	"encoding.sanitized": {
+		string(schemas.Avro), string(schemas.AvroRegistry), string(schemas.JSON),
+		string(schemas.JSONSchema),
+	},
+	"release.mechanism": law.Names(),
+	"release.inference": {mechanism.InferenceSurrogate, mechanism.InferencePaper},
+	"release.between":   {mechanism.BetweenPredict, mechanism.BetweenSkip},
 	"release.same_step": {
 		mechanism.SameStepRepeat, mechanism.SameStepDrop, mechanism.SameStepRelease,
 	},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"os"
+	"reflect"
 	"regexp"
 
 	"go.yaml.in/yaml/v3"
@@ -31,6 +32,9 @@ func Show(path string) (string, error) {
 	}
 	written := writtenKeys(text)
 	if file.Kafka, err = file.Kafka.ready(); err != nil {
+		return "", Error(path, err)
+	}
+	if err := expand(reflect.ValueOf(&file.Registry).Elem()); err != nil {
 		return "", Error(path, err)
 	}
 	file.fill(file.withoutFiles().WithDefaults())

@@ -27,6 +27,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // Levels of findings.
@@ -63,6 +64,7 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	}
 	d.models()
 	d.stateDir()
+	d.schemas(ctx)
 	if !d.brokers(ctx) {
 		d.add("topics", Failure, "not looked at: no broker answers")
 		return d.found
@@ -86,6 +88,29 @@ func (d *examination) add(check, level, format string, args ...any) {
 	d.found = append(d.found, f)
 	if d.tell != nil {
 		d.tell(f)
+	}
+}
+
+// schemas looks whether the registry has the schemas of what is published.
+func (d *examination) schemas(ctx context.Context) {
+	if d.o.SanitizedEncoding != schemas.AvroRegistry {
+		return
+	}
+	for _, s := range service.Schemas(d.o.Cluster) {
+		found, err := d.o.Registry.Find(ctx, s.Subject, s.Text)
+		switch {
+		case err == nil:
+			d.add("registry", OK, "subject %s has the schema, id %d, version %d", s.Subject,
+				found.ID, found.Version)
+		case errors.Is(err, registry.ErrMissing) && d.o.AutoRegister:
+			d.add("registry", Warning, "subject %s does not have the schema; run will add it "+
+				"(registry.auto_register)", s.Subject)
+		case errors.Is(err, registry.ErrMissing):
+			d.add("registry", Failure, "subject %s does not have the schema: register it with "+
+				"\"geodither schemas register\"", s.Subject)
+		default:
+			d.add("registry", Failure, "%v", err)
+		}
 	}
 }
 

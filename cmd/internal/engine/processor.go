@@ -70,6 +70,7 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.UseIDs(s.SchemaIDs)
 	encode := out.AppendSanitized
 	if s.Records == RecordsBefore {
 		encode = out.AppendVersion2

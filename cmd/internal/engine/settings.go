@@ -20,7 +20,8 @@ import (
 )
 
 // Settings determine the bytes of records, dead letters and states, given the raw topic:
-// all that Fingerprint covers, and nothing else. Required: Model, Key and Release.Epsilon.
+// all that Fingerprint covers, and the numbers of schemas. Required: Model, Key and
+// Release.Epsilon.
 type Settings struct {
 	// Model is the first version of the mobility model. Later versions are no settings:
 	// each counts from an offset on, which the changelog has (task.Amender).
@@ -34,6 +35,10 @@ type Settings struct {
 
 	RawEncoding       schemas.Encoding // default Avro; without a meaning where Input has a Mapping
 	SanitizedEncoding schemas.Encoding // of the sanitized and dead-letter topics; default Avro
+
+	// SchemaIDs are a registry's numbers of the schemas, for schemas.AvroRegistry. They alone are
+	// no part of the fingerprint: another registry gives others to the same records.
+	SchemaIDs schemas.IDs
 
 	// Records is the version of sanitized records: RecordsNow by default, or RecordsBefore to
 	// compute what a service of before wrote (see Earlier).

@@ -106,9 +106,15 @@ func TestSettings(t *testing.T) {
 		}
 		seen[got] = name
 	}
+	numbered := base
+	numbered.SchemaIDs = schemas.IDs{Sanitized: 1, DeadLetter: 2}
+	if !bytes.Equal(numbered.Fingerprint(), want) {
+		t.Error("a registry's numbers change the fingerprint")
+	}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Settings]()) {
 		if _, changing := changes[field.Name]; !changing && field.Name != "Release" &&
-			field.Name != "Publish" && field.Name != "Input" && field.Name != "Decoders" {
+			field.Name != "Publish" && field.Name != "Input" && field.Name != "Decoders" &&
+			field.Name != "SchemaIDs" {
 			t.Errorf("does %s change bytes? Name it in this test, and in Settings if it does",
 				field.Name)
 		}

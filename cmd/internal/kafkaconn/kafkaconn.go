@@ -47,7 +47,7 @@ func New(o Options) (*Connection, error) {
 	c := newConnection(o)
 	var errs []error
 	if o.TLS != nil {
-		_, own, err := o.TLS.config("localhost", c.now())
+		_, own, err := o.TLS.config(kafkaTLS, "localhost", c.now())
 		c.ends.set("", own)
 		errs = append(errs, err)
 	}

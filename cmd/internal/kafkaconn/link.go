@@ -110,7 +110,7 @@ func (l *link) secure(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
-	config, own, err := t.config(host(l.broker), now)
+	config, own, err := t.config(kafkaTLS, host(l.broker), now)
 	if err != nil {
 		return err
 	}

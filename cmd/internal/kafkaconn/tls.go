@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -27,25 +26,30 @@ type TLS struct {
 	InsecureSkipVerify bool
 }
 
+// kafkaTLS is the section of the config that the settings of brokers come from.
+const kafkaTLS = "kafka.tls"
+
 // config reads the files, and returns the settings of one connection to a host, and when this
-// client's certificate ends; the zero time without one.
-func (t *TLS) config(host string, now time.Time) (*tls.Config, time.Time, error) {
+// client's certificate ends; the zero time without one. section is that of the config, for errors.
+func (t *TLS) config(
+	section, host string, now time.Time,
+) (*tls.Config, time.Time, error) {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: cmp.Or(t.ServerName, host),
 		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for, and logged
 	}
 	var err error
-	if c.RootCAs, err = readPool("kafka.tls.ca_file", t.CAFile); err != nil {
+	if c.RootCAs, err = readPool(section+".ca_file", t.CAFile); err != nil {
 		return nil, time.Time{}, err
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, time.Time{}, errors.New(
-			"kafka.tls: cert_file and key_file belong together: name both or neither")
+		return nil, time.Time{}, fmt.Errorf("%s: cert_file and key_file belong together: name "+
+			"both or neither", section)
 	}
 	if t.CertFile == "" {
 		return c, time.Time{}, nil
 	}
-	pair, err := readPair(t.CertFile, t.KeyFile, now)
+	pair, err := t.readPair(section, now)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -114,29 +118,30 @@ func readPool(key, path string) (*x509.CertPool, error) {
 
 // readPair reads this client's certificate and key. The errors of crypto/tls are not passed on
 // where they could quote what they could not read.
-func readPair(certFile, keyFile string, now time.Time) (tls.Certificate, error) {
-	cert, err := readFile("kafka.tls.cert_file", certFile)
+func (t *TLS) readPair(section string, now time.Time) (tls.Certificate, error) {
+	certFile, keyFile := t.CertFile, t.KeyFile
+	cert, err := readFile(section+".cert_file", certFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := readFile("kafka.tls.key_file", keyFile)
+	key, err := readFile(section+".key_file", keyFile)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	if isEncrypted(key) {
-		return tls.Certificate{}, fmt.Errorf("kafka.tls.key_file: %s is encrypted, and a service "+
-			"has nobody to ask for its passphrase: decrypt it with openssl pkey -in %s -out "+
-			"tls.key, and let only this user read it", keyFile, keyFile)
+		return tls.Certificate{}, fmt.Errorf("%s: %s is encrypted, and a service has nobody "+
+			"to ask for its passphrase: decrypt it with openssl pkey -in %s -out tls.key, and let "+
+			"only this user read it", section+".key_file", keyFile, keyFile)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("kafka.tls: cert_file %s and key_file %s are no "+
-			"pair of a certificate and its key in PEM: %s", certFile, keyFile,
+		return tls.Certificate{}, fmt.Errorf("%s: cert_file %s and key_file %s are no pair of a "+
+			"certificate and its key in PEM: %s", section, certFile, keyFile,
 			scrub(err.Error(), string(key)))
 	}
 	if end := pair.Leaf.NotAfter; now.After(end) {
-		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file: %s expired at %v: put a new "+
-			"certificate in its place; no restart is needed", certFile, end.UTC())
+		return tls.Certificate{}, fmt.Errorf("%s: %s expired at %v: put a new certificate in its "+
+			"place; no restart is needed", section+".cert_file", certFile, end.UTC())
 	}
 	return pair, nil
 }

@@ -41,7 +41,7 @@ func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printe
 		record, err := codec.DecodeSanitized(value)
 		if err != nil {
 			return fmt.Errorf(
-				"%w; is this a sanitized topic, and its encoding right in the config (-c)?", err)
+				"%w; is this a sanitized topic?", err)
 		}
 		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
 			seeded++
@@ -99,7 +99,7 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 		letter, err := codec.DecodeDeadLetter(value)
 		if err != nil {
 			return fmt.Errorf(
-				"%w; is this a dead-letter topic, and its encoding right in the config (-c)?", err)
+				"%w; is this a dead-letter topic?", err)
 		}
 		return write(letter)
 	}}, nil

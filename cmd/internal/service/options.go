@@ -16,6 +16,8 @@ import (
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
@@ -47,6 +49,12 @@ type Options struct {
 	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
 	// for a service that goes through all there is, for ever.
 	Windows []Window
+
+	// Registry is asked for the numbers of the schemas that records are written with, if the
+	// encoding is schemas.AvroRegistry; nil: there is none. AutoRegister permits to add schemas
+	// that it does not have.
+	Registry     *registry.Client
+	AutoRegister bool
 
 	// SkipLost goes on where retention has removed raw records that were not
 	// processed yet. Otherwise the service stops.
@@ -106,6 +114,8 @@ func (o Options) Validate() error {
 		err := engine.CheckSize(o.Model, d.MaxBatchBytes)
 		need(err == nil, "model: %w", err)
 	}
+	need(o.SanitizedEncoding != schemas.AvroRegistry || o.Registry != nil,
+		"encoding.sanitized: avro_registry needs a schema registry: set registry.url")
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
 	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
 	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond,

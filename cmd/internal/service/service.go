@@ -111,6 +111,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return err
 	}
 	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
+	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 	if !s.replays() {
 		err := s.checkAdopted(ctx)
 		if err == nil {

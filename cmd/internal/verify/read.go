@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/schemas"
 )
 
 // entry is a record in memory of its own. Offset is that of the topic it was read from, or of
@@ -61,7 +62,8 @@ func (o output) pull() *puller {
 	return &puller{Cursor: o.reader.Cursor(o.reader.First, o.reader.End), undated: o.undated}
 }
 
-// next returns the next record, false at the end.
+// next returns the next record, false at the end. It leaves out the number of its schema, which is
+// the registry's.
 func (p *puller) next(ctx context.Context) (entry, bool, error) {
 	r, ok, err := p.Next(ctx)
 	if !ok || err != nil {
@@ -71,6 +73,7 @@ func (p *puller) next(ctx context.Context) (entry, bool, error) {
 	if p.undated {
 		r.Timestamp = 0
 	}
+	r.Value = schemas.WithoutID(r.Value)
 	return entry(r), true, nil
 }
 

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/schemas/registry"
+)
+
+// Registry is the section that says which schema registry to ask, and how.
+type Registry struct {
+	URL            string        `yaml:"url"`
+	BasicAuth      BasicAuth     `yaml:"basic_auth"`
+	TokenFile      string        `yaml:"bearer_token_file"`
+	AllowPlaintext bool          `yaml:"allow_plaintext"`
+	TLS            RegistryTLS   `yaml:"tls"`
+	CacheDuration  time.Duration `yaml:"cache_duration"`
+	AutoRegister   bool          `yaml:"auto_register"`
+
+	dir string // of the config, for relative paths
+}
+
+// BasicAuth is a user and a password.
+type BasicAuth struct {
+	Username     string           `yaml:"username"`
+	Password     kafkaconn.Secret `yaml:"password"`
+	PasswordFile string           `yaml:"password_file"`
+}
+
+// RegistryTLS says whom to trust where the registry's address begins with https.
+type RegistryTLS struct {
+	CAFile     string `yaml:"ca_file"`
+	CertFile   string `yaml:"cert_file"`
+	KeyFile    string `yaml:"key_file"`
+	ServerName string `yaml:"server_name"`
+	Insecure   bool   `yaml:"insecure_skip_verify"`
+}
+
+// Client returns a client of the registry; nil if the config names none. It puts in the variables
+// that the section names, and checks it, and the files that it names.
+func (r Registry) Client() (*registry.Client, error) {
+	dir := r.dir
+	if r.dir = ""; reflect.ValueOf(r).IsZero() {
+		return nil, nil //nolint:nilnil // there is none to ask
+	}
+	if err := expand(reflect.ValueOf(&r).Elem()); err != nil {
+		return nil, err
+	}
+	for _, path := range []*string{
+		&r.BasicAuth.PasswordFile, &r.TokenFile, &r.TLS.CAFile, &r.TLS.CertFile, &r.TLS.KeyFile,
+	} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	if r.CacheDuration < 0 {
+		return nil, errors.New("registry.cache_duration: must not be negative")
+	}
+	sender, login, err := kafkaconn.Web{
+		Section: "registry", URL: r.URL, TLS: kafkaconn.TLS{
+			CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile,
+			ServerName: r.TLS.ServerName, InsecureSkipVerify: r.TLS.Insecure,
+		},
+		Username: r.BasicAuth.Username, Password: r.BasicAuth.Password,
+		PasswordFile: r.BasicAuth.PasswordFile, TokenFile: r.TokenFile,
+		AllowPlaintext: r.AllowPlaintext,
+	}.Client()
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(registry.Options{
+		URL: r.URL, HTTP: sender, Authorize: login, CacheDuration: r.CacheDuration,
+	})
+}

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/registry"
+)
+
+// Schema is a schema of what a service publishes, and the subject that has to have it.
+type Schema struct{ Subject, Text string }
+
+// Schemas returns the schemas that a registry has to have for a service: of sanitized records, then
+// of dead letters.
+func Schemas(c topics.Cluster) []Schema {
+	t := c.WithDefaults().Topics
+	return []Schema{
+		{registry.Subject(t.Sanitized), schemas.SanitizedSchema()},
+		{registry.Subject(t.DeadLetters), schemas.DeadLetterSchema()},
+	}
+}
+
+// awaitSchemas returns the numbers of the schemas in the registry, if records carry them. It waits
+// for a registry that does not answer, and the log says so.
+func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
+	if o.SanitizedEncoding != schemas.AvroRegistry {
+		return schemas.IDs{}, nil
+	}
+	var ids [2]uint32
+	for i, schema := range Schemas(o.Cluster) {
+		for wait := firstWait; ; wait = min(2*wait, lastWait) {
+			found, err := schemaID(ctx, o, schema)
+			if err == nil {
+				ids[i] = found.ID
+				o.Logger.Info("found the schema in the registry", "subject", schema.Subject, "id",
+					found.ID, "version", found.Version)
+				break
+			}
+			if !registry.IsAway(err) {
+				return schemas.IDs{}, err
+			}
+			o.Logger.Warn("waiting for the schema registry", "cause", err, "next_look_in", wait)
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return schemas.IDs{}, ctx.Err()
+			}
+		}
+	}
+	return schemas.IDs{Sanitized: ids[0], DeadLetter: ids[1]}, nil
+}
+
+// schemaID looks a schema up, and registers it if it may.
+func schemaID(ctx context.Context, o Options, schema Schema) (registry.Registered, error) {
+	found, err := o.Registry.Find(ctx, schema.Subject, schema.Text)
+	if !errors.Is(err, registry.ErrMissing) {
+		return found, err
+	}
+	if o.AutoRegister {
+		return o.Registry.Register(ctx, schema.Subject, schema.Text)
+	}
+	t := o.Topics
+	return found, fmt.Errorf("%w: register it with \"geodither schemas register -c FILE "+
+		"--topic %s --dead-letters %s\", or set registry.auto_register: true", err, t.Sanitized,
+		t.DeadLetters)
+}
