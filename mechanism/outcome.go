@@ -93,6 +93,8 @@ type Outcome struct {
 	Epsilon float64
 	// SetSize is |ΔX| of a new release, else 0.
 	SetSize int
+	// Exhausted says that there is no new release because a budget does not hold one more.
+	Exhausted bool
 	// Drift says that the true cell lay outside the location set: secret. False where nothing was
 	// released, and always under Codebook, which releases no cell as another one.
 	Drift bool `json:"-"`
@@ -120,6 +122,7 @@ type shown struct {
 	Release, Estimate grid.Point
 	RadiusKM, Epsilon float64
 	SetSize           int
+	Exhausted         bool
 	Drift             string
 	Number            uint64
 	Changed           bool
@@ -127,8 +130,8 @@ type shown struct {
 
 func (o Outcome) show() shown {
 	return shown{
-		o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, "[redacted]",
-		o.Number, o.Changed,
+		o.Kind, o.Release, o.Estimate, o.RadiusKM, o.Epsilon, o.SetSize, o.Exhausted,
+		"[redacted]", o.Number, o.Changed,
 	}
 }
 

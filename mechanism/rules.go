@@ -27,25 +27,25 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 
 // decide returns Released if a release may be drawn, and else what to do instead. s.prior is the
 // step's.
-func (s *Sanitizer) decide(state *State, in Input) Kind {
+func (s *Sanitizer) decide(state *State, in Input) (kind Kind, exhausted bool) {
 	switch {
 	case !in.Release:
-		return Predicted
+		return Predicted, false
 	case s.tooSoon(state, in.Step) || s.knownWellEnough():
 		if s.options.Between == BetweenSkip {
-			return Skipped
+			return Skipped, false
 		}
-		return Predicted
+		return Predicted, false
 	case s.spent(state, in.Step):
 		switch {
 		case s.options.Budget.Spent == SpentSuppress:
-			return Suppressed
+			return Suppressed, true
 		case s.options.Budget.Spent == SpentRepeat && state.HasRelease:
-			return Repeated
+			return Repeated, true
 		}
-		return Predicted
+		return Predicted, true
 	}
-	return Released
+	return Released, false
 }
 
 // tooSoon says whether the last release is less than the interval ago. With an interval of 1 no

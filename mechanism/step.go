@@ -74,8 +74,10 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 	if s.prior.Len() == 0 {
 		return Outcome{}, fmt.Errorf("%w: its posterior holds no mass", ErrState)
 	}
-	if kind := s.decide(state, in); kind != Released {
-		return s.withhold(state, in, kind), nil
+	if kind, exhausted := s.decide(state, in); kind != Released {
+		out := s.withhold(state, in, kind)
+		out.Exhausted = exhausted
+		return out, nil
 	}
 	return s.release(state, in)
 }

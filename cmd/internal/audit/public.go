@@ -155,12 +155,19 @@ func (o *observer) time(ms int64) int64 {
 // counted returns what one record adds to the counters. o.state is the state after it.
 func (o *observer) counted(out mechanism.Outcome, f Fix) engine.Tally {
 	s := engine.Tally{RecordsIn: 1}
+	if f.KafkaMS >= 0 && f.Timestamp > f.KafkaMS {
+		s.Ahead.Add(f.Timestamp - f.KafkaMS)
+	}
+	if out.Exhausted {
+		s.Exhausted = 1
+	}
 	if out.Kind.Published() {
 		s.RecordsOut = 1
 	}
 	switch out.Kind {
 	case mechanism.Released:
 		s.Releases, s.Epsilon, s.SetCells = 1, out.Epsilon, int64(out.SetSize)
+		s.Sets.Add(out.SetSize)
 	case mechanism.Repeated:
 		s.Repeats = 1
 	case mechanism.Predicted:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ type Tally struct {
 	Skipped, Suppressed, Dropped                   int64
 	Late, LateDropped, Misplaced, Destroyed        int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
-	SetCells, Drifts                               int64
+	SetCells, Drifts, Exhausted                    int64
 	Filtered                                       int64                   // Filters is by rule
 	Filters                                        [mapping.MaxRules]int64 // see Input.Rules
 
@@ -35,6 +36,8 @@ type Tally struct {
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
+	Ahead    Lateness // by how much accepted fixes were ahead of their Kafka records, if they were
+	Sets     SetSizes // what SetCells is the sum of
 	Refusals Refusals // the dead letters by reason
 }
 
@@ -152,9 +155,24 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.SetCells },
 	},
 	{
+		"budget_exhausted", "fixes without a fresh release, since a budget was spent", silent,
+		func(t *Tally) *int64 { return &t.Exhausted },
+	},
+	{
 		"drifts", "releases whose true cell lay outside ΔX; 0 under codebook", silent,
 		func(t *Tally) *int64 { return &t.Drifts },
 	},
+}
+
+// All gives each number by its name in the log.
+func (t *Tally) All() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for _, c := range counters {
+			if !yield(c.name, *c.of(t)) {
+				return
+			}
+		}
+	}
 }
 
 // latenessAfter is the counter behind which a report has the lateness.
@@ -184,6 +202,8 @@ func (t *Tally) add(more *Tally) {
 	}
 	t.Epsilon += more.Epsilon
 	t.Lateness.merge(&more.Lateness)
+	t.Ahead.merge(&more.Ahead)
+	t.Sets.merge(&more.Sets)
 	t.Refusals.merge(&more.Refusals)
 }
 
@@ -240,6 +260,7 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 		t.Releases++
 		t.Epsilon += o.Epsilon
 		t.SetCells += int64(o.SetSize)
+		t.Sets.Add(o.SetSize)
 		if o.Drift {
 			t.Drifts++
 		}
@@ -258,6 +279,9 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 	}
 	if o.Kind.Published() {
 		t.RecordsOut++
+	}
+	if o.Exhausted {
+		t.Exhausted++
 	}
 }
 

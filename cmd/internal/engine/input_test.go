@@ -196,7 +196,7 @@ func TestLatePolicy(t *testing.T) {
 		}
 		s, _ := p.Take()
 		want := Lateness{
-			Counts:  [7]int64{1, 2, 0, 0, 0, 1, 1},
+			Counts:  [10]int64{0, 0, 0, 1, 2, 0, 0, 0, 1, 1},
 			Seconds: (8*time.Minute + 32*time.Hour).Seconds(),
 		}
 		if s.Late != 5 || s.Lateness != want {
@@ -217,5 +217,41 @@ func TestLatePolicy(t *testing.T) {
 	var none Lateness
 	if got := none.String(); got != "none" {
 		t.Errorf("an empty histogram reads %q", got)
+	}
+}
+
+// TestAhead: accepted fixes that are ahead of their Kafka records are counted by how much, and
+// refused ones are not.
+func TestAhead(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+	p := newTestProcessor(t, o, 0)
+	for i, by := range []time.Duration{
+		-time.Second, 0, 400 * time.Millisecond, time.Second, 90 * time.Second, time.Hour,
+	} {
+		fix := servicetest.Sentinel()
+		fix.UserID += string(rune('a' + i))
+		rec := servicetest.Record(t, int64(i), fix)
+		rec.Timestamp = fix.Timestamp - by.Milliseconds()
+		servicetest.Process(t, p, rec, nil)
+	}
+	s, _ := p.Take()
+	want := Lateness{Counts: [10]int64{0: 2, 4: 1}, Seconds: 91.4}
+	if s.Ahead != want || s.Refusals.Of(schemas.ReasonTimestampAhead) != 1 {
+		t.Errorf("%+v, want %+v; refused: %s", s.Ahead, want, s.Refusals.String())
+	}
+	if got := s.Ahead.String(); got != "≤1s 2, ≤5m 1" {
+		t.Errorf("the histogram reads %q", got)
+	}
+}
+
+// TestSetSizes: each size is in the first bucket whose bound is not below it.
+func TestSetSizes(t *testing.T) {
+	var s, more SetSizes
+	for _, cells := range []int{1, 2, 3, 5, 500, 501} {
+		more.Add(cells)
+	}
+	s.merge(&more)
+	if want := (SetSizes{1, 1, 2, 0, 0, 0, 0, 0, 1, 1}); s != want || len(SetBounds()) != 9 {
+		t.Errorf("%v, want %v", s, want)
 	}
 }

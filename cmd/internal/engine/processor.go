@@ -212,13 +212,16 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 	p.latestMS = max(p.latestMS, fix.Timestamp)
 	p.tally.outcome(outcome, migration)
 	p.tally.place(p.engine.Placement(), false)
+	if ahead := fix.Timestamp - rec.Timestamp; rec.Timestamp >= 0 && ahead > 0 {
+		p.tally.Ahead.Add(ahead)
+	}
 	if outcome.Changed {
 		p.stored = p.state.AppendBinary(p.stored[:0])
 		fx.State = p.stored
 	}
 	switch {
 	case outcome.Kind == mechanism.Late:
-		p.tally.Lateness.add(p.engine.latenessMS(fix, &p.state))
+		p.tally.Lateness.Add(p.engine.latenessMS(fix, &p.state))
 		if p.dropLate {
 			p.tally.LateDropped++
 			return nil

@@ -175,11 +175,16 @@ func TestRepeatsAndLateRecords(t *testing.T) {
 	if booked.SetCells < 1 {
 		t.Error("the size of the location set is not counted")
 	}
-	booked.SetCells, booked.Drifts = 0, 0
+	var sizes SetSizes
+	sizes.Add(int(booked.SetCells)) // of the one release
+	if booked.Sets != sizes {
+		t.Errorf("the sizes of location sets are %v, want %v", booked.Sets, sizes)
+	}
+	booked.SetCells, booked.Drifts, booked.Sets = 0, 0, SetSizes{}
 	if booked != (Tally{
 		RecordsIn: 3, RecordsOut: 2, DeadLetters: 1, Releases: 1, Repeats: 1, Late: 1, Epsilon: 1,
 		Lateness: booked.Lateness, Refusals: booked.Refusals,
-	}) || booked.Lateness.Counts[0] != 1 || booked.Refusals.String() != "late 1" || next != 3 {
+	}) || booked.Lateness.Counts[3] != 1 || booked.Refusals.String() != "late 1" || next != 3 {
 		t.Errorf("tally %+v", booked)
 	}
 }

@@ -74,7 +74,10 @@ func TestKinds(t *testing.T) {
 			"budget, suppress", func(o *mechanism.Options) { o.Budget.Lifetime = 1 },
 			[]int64{0, 10, 60, 70},
 			"R=+-",
-			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 1, Repeats: 1, Suppressed: 2, Epsilon: 1},
+			Tally{
+				RecordsIn: 4, RecordsOut: 2, Releases: 1, Repeats: 1, Suppressed: 2, Exhausted: 2,
+				Epsilon: 1,
+			},
 		},
 		{
 			"budget, repeat", func(o *mechanism.Options) {
@@ -82,7 +85,7 @@ func TestKinds(t *testing.T) {
 			},
 			[]int64{0, 60, 70},
 			"RE=",
-			Tally{RecordsIn: 3, RecordsOut: 3, Releases: 1, Repeats: 2, Epsilon: 1},
+			Tally{RecordsIn: 3, RecordsOut: 3, Releases: 1, Repeats: 2, Exhausted: 2, Epsilon: 1},
 		},
 		{
 			"budget, predict", func(o *mechanism.Options) {
@@ -90,14 +93,18 @@ func TestKinds(t *testing.T) {
 			},
 			[]int64{0, 60},
 			"RP",
-			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 1, Predictions: 1, Epsilon: 1},
+			Tally{
+				RecordsIn: 2, RecordsOut: 2, Releases: 1, Predictions: 1, Exhausted: 1, Epsilon: 1,
+			},
 		},
 		{
 			"a window's budget comes back",
 			func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
 			[]int64{0, 60, 120},
 			"R+R",
-			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Epsilon: 2},
+			Tally{
+				RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Exhausted: 1, Epsilon: 2,
+			},
 		},
 		{
 			"drop", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop },
@@ -127,7 +134,7 @@ func TestKinds(t *testing.T) {
 			}
 			s, _ := p.Take()
 			booked := s
-			booked.SetCells, booked.Drifts = 0, 0
+			booked.SetCells, booked.Drifts, booked.Sets = 0, 0, SetSizes{}
 			// they have tests of their own
 			booked.Lateness, booked.Refusals = Lateness{}, Refusals{}
 			if booked != c.tally {
