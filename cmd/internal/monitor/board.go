@@ -48,17 +48,31 @@ type Board struct {
 	rebalances int64
 	lost       int64
 	committed  time.Time
-	away       func() time.Duration
-	store      func() Store
+	watch      Watch
 }
 
-// Store is what is known of the local store of states.
+// Watch is what a board has to ask for. It must be safe for concurrent use.
+type Watch struct {
+	Away   func() time.Duration // how long Kafka has been away; 0: it is not
+	Store  func() Store
+	Models func() []Model // versions of the model, the first one first
+}
+
+// Store is how the local store of states is.
 type Store struct {
-	Bytes uint64 // on the disk
+	Bytes uint64 `json:"bytes"` // on the disk
 	// Users are those with a state in an assigned partition, when they were counted last.
-	Users                  int64
-	CacheHits, CacheMisses uint64 // since the start
-	CacheBytes             int64  // memory
+	Users int64 `json:"users"`
+	// CacheHits and CacheMisses are how often a state was found in memory, or not, since the start.
+	CacheHits   uint64 `json:"cache_hits"`
+	CacheMisses uint64 `json:"cache_misses"`
+}
+
+// Model is a version of the model.
+type Model struct {
+	ID string `json:"id"`
+	// From is when it starts, in the time of fixes; missing for the first one.
+	From time.Time `json:"from,omitzero"`
 }
 
 // NewBoard returns the board of an instance that starts.
@@ -68,16 +82,18 @@ func newBoard(now func() time.Time) *Board {
 	return &Board{
 		began: now(), now: now, requests: newRequests(), commits: newCommits(), phase: Starting,
 		working: map[*Partition]bool{},
-		away:    func() time.Duration { return 0 }, store: func() Store { return Store{} },
+		watch: Watch{
+			func() time.Duration { return 0 }, func() Store { return Store{} },
+			func() []Model { return []Model{} },
+		},
 	}
 }
 
-// Watch gives the board what it has to ask for: for how long Kafka has been away, 0 if it is not;
-// and how the store is.
-func (b *Board) Watch(away func() time.Duration, store func() Store) {
+// Watch gives the board what it has to ask for.
+func (b *Board) Watch(w Watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.away, b.store = away, store
+	b.watch = w
 }
 
 // since is the time since the board began, which no change of the clock moves.
@@ -130,6 +146,9 @@ func (b *Board) move(to Phase) {
 		b.phase = to
 	}
 }
+
+// Requested counts a request to a broker.
+func (b *Board) Requested(o wire.Outcome) { b.requests.add(o) }
 
 // GroupRequested says that the group's member has made a step: a request was answered, or failed.
 func (b *Board) GroupRequested(wire.Outcome) { b.stepGroup() }
@@ -255,6 +274,7 @@ type view struct {
 	committed        time.Time // zero: not yet
 	away             time.Duration
 	store            Store
+	models           []Model
 }
 
 // partitionView is what the board says of an assigned partition at one time.
@@ -271,9 +291,10 @@ type partitionView struct {
 // look returns what the board says now.
 func (b *Board) look() view {
 	b.mu.Lock()
-	away, store := b.away, b.store
+	w := b.watch
 	b.mu.Unlock()
-	v := view{away: away(), store: store()} // outside of the lock: they may write to the board
+	// Outside of the lock: they may write to the board.
+	v := view{away: w.Away(), store: w.Store(), models: w.Models()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v.generation, v.rebalances, v.lost = b.generation, b.rebalances, b.lost

@@ -9,5 +9,5 @@
 //
 // Files: board.go what an instance writes down, and what follows from it: whether it is ready, and
 // whether it is stalled; requests.go what it measures while it works; metrics.go the rest of
-// /metrics; status.go the answers in JSON; server.go the listeners.
+// /metrics; status.go where the answers come from, and those in JSON; server.go the listeners.
 package monitor

@@ -23,16 +23,6 @@ func newRegistry(s Source) *prometheus.Registry {
 	return registry
 }
 
-// sample is what one scrape shows.
-type sample struct {
-	Source
-	view
-	tally engine.Tally
-}
-
-// sample takes the numbers of now.
-func (s Source) sample() sample { return sample{s, s.Board.look(), s.Counters.Snapshot()} }
-
 // collector shows what others count, as it is when somebody asks.
 type collector struct{ source Source }
 
@@ -181,6 +171,16 @@ var families = []family{
 		},
 	},
 	{
+		describe("records_skipped_total",
+			"Fixes that a rule of the input skips, without a dead letter, by the rule.", "rule"),
+		prometheus.CounterValue,
+		func(s *sample, give func(float64, ...string)) {
+			for rule, n := range s.skipped() {
+				give(float64(n), rule)
+			}
+		},
+	},
+	{
 		describe("records_outside_total",
 			"Fixes outside the map: counted as in its nearest cell, or refused.", "outcome"),
 		prometheus.CounterValue,
@@ -191,6 +191,9 @@ var families = []family{
 	},
 	counter("epsilon_spent_total", "Sum of epsilon over the releases of all users.",
 		func(s *sample) float64 { return s.tally.Epsilon }),
+	counter("budget_exhausted_total",
+		"Fixes without a fresh release, since a budget was spent.",
+		func(s *sample) float64 { return float64(s.tally.Exhausted) }),
 	counter("drifts_total",
 		"Releases whose true cell lay outside the location set; always 0 under codebook.",
 		func(s *sample) float64 { return float64(s.tally.Drifts) }),
@@ -301,6 +304,25 @@ var histograms = []histogram{
 			"step to the begin of its user's last one."),
 		func(t *engine.Tally) (uint64, float64, map[float64]uint64) {
 			return times(&t.Lateness)
+		},
+	},
+	{
+		describe("ahead_seconds",
+			"By how much accepted fixes were ahead of their Kafka records, of those that were."),
+		func(t *engine.Tally) (uint64, float64, map[float64]uint64) { return times(&t.Ahead) },
+	},
+	{
+		describe("location_set_cells", "Cells of the location set that a release was drawn "+
+			"from; under codebook, of the prior."),
+		func(t *engine.Tally) (count uint64, sum float64, buckets map[float64]uint64) {
+			buckets = map[float64]uint64{}
+			for i, n := range t.Sets {
+				count += uint64(n)
+				if bounds := engine.SetBounds(); i < len(bounds) {
+					buckets[float64(bounds[i])] = count
+				}
+			}
+			return count, float64(t.SetCells), buckets
 		},
 	},
 }

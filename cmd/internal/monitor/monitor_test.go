@@ -1,14 +1,18 @@
 package monitor
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +22,8 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // clock is a time that a test sets.
@@ -30,8 +36,14 @@ func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
 func newTestBoard() (b *Board, at *clock, away *time.Duration) {
 	at, away = &clock{time.UnixMilli(1_700_000_000_000)}, new(time.Duration)
 	b = newBoard(at.now)
-	b.Watch(func() time.Duration { return *away }, func() Store {
-		return Store{Bytes: 4096, Users: 7, CacheHits: 5, CacheMisses: 3}
+	b.Watch(Watch{
+		Away: func() time.Duration { return *away },
+		Store: func() Store {
+			return Store{Bytes: 4096, Users: 7, CacheHits: 5, CacheMisses: 3}
+		},
+		Models: func() []Model {
+			return []Model{{ID: "m"}, {ID: "m2", From: time.Unix(1_700_000_000, 0).UTC()}}
+		},
 	})
 	return b, at, away
 }
@@ -39,10 +51,13 @@ func newTestBoard() (b *Board, at *clock, away *time.Duration) {
 // source is one with settings of the test's.
 func source(b *Board) Source {
 	return Source{
-		Build:    Build{Version: "v1", Revision: "abc", Go: "go1"},
-		Settings: Settings{Fingerprint: "00ff", Mechanism: "codebook", Epsilon: 2, ModelID: "m"},
-		Service:  Service{Group: "fleet", Raw: "raw", Sanitized: "out"},
-		Board:    b, Counters: new(engine.Counters),
+		Build: Build{Version: "v1", Revision: "abc", Go: "go1"},
+		Settings: Settings{
+			Fingerprint: "00ff", Mechanism: "codebook", Epsilon: 2, ModelID: "m",
+			rules: []string{"", "tombstone", "speed > 1", "speed > 1"},
+		},
+		Service: Service{Group: "fleet", Raw: "raw", Sanitized: "out"},
+		Board:   b, Counters: new(engine.Counters),
 		Certificates: func() map[string]time.Time {
 			return map[string]time.Time{"client": time.Unix(2_000_000_000, 0)}
 		},
@@ -340,3 +355,67 @@ func TestOpen(t *testing.T) {
 	}
 	nowhere.Close()
 }
+
+// TestStatus: the answer is the same to the letter for the same board, so that whoever reads it can
+// rely on its names.
+func TestStatus(t *testing.T) {
+	b, at, _ := newTestBoard()
+	s := source(b)
+	h := handler(Options{}, s)
+	check := func(name string) {
+		t.Helper()
+		code, body := get(t, h, "/status")
+		var pretty bytes.Buffer
+		if err := json.Indent(&pretty, []byte(body), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, pretty.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != http.StatusOK || pretty.String() != string(want) {
+			t.Errorf("%d, not %s (-update writes it):\n%s", code, name, &pretty)
+		}
+	}
+	check("starting.json")
+	at.pass(time.Minute)
+	b.Joining()
+	b.Assigned(5, []int32{2, 0})
+	running, restoring := b.Begin(0), b.Begin(2)
+	running.Move(Running)
+	running.Processed(at.now().Add(-3 * time.Second).UnixMilli())
+	running.Fetched(90, 100)
+	running.Committed(10, time.Second)
+	restoring.Move(Restoring)
+	restoring.Restoring(1000, 1250, 2000)
+	b.Lost()
+	var refused engine.Refusals
+	refused.Add(schemas.ReasonLate, nil)
+	s.Counters.Book(engine.Tally{
+		RecordsIn: 10, RecordsOut: 9, Releases: 9, DeadLetters: 1, Transactions: 1, Epsilon: 18,
+		Refusals: refused, Filtered: 7, Filters: [mapping.MaxRules]int64{1: 1, 2: 2, 3: 4},
+	})
+	_, metrics := get(t, h, "/metrics")
+	for _, line := range []string{
+		`geodither_records_skipped_total{rule="speed > 1"} 6`,
+		`geodither_records_skipped_total{rule="tombstone"} 1`,
+		`geodither_dead_letters_total{reason="late"} 1`,
+		`geodither_lag_seconds{partition="0"} 3`,
+		`geodither_restore_records_remaining{partition="2"} 750`,
+		`geodither_tls_certificate_expiry_timestamp_seconds{certificate="client"} 2e+09`,
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("there is no %s in\n%s", line, metrics)
+		}
+	}
+	check("working.json")
+}
+
+// update writes what the tests compare with.
+var update = flag.Bool("update", false, "write the expected answers")

@@ -72,18 +72,18 @@ func newRequests() *requests {
 	return r
 }
 
-// Requested counts a request to a broker.
-func (b *Board) Requested(o wire.Outcome) {
+// add counts a request.
+func (r *requests) add(o wire.Outcome) {
 	api := o.API.String()
-	b.requests.seconds.WithLabelValues(api).Observe(o.Took.Seconds())
+	r.seconds.WithLabelValues(api).Observe(o.Took.Seconds())
 	if o.Held > 0 {
-		b.requests.throttled.WithLabelValues(api).Add(o.Held.Seconds())
+		r.throttled.WithLabelValues(api).Add(o.Held.Seconds())
 	}
 	if failure := failureOf(o.Err); failure != "" {
-		b.requests.failures.WithLabelValues(api, failure).Inc()
+		r.failures.WithLabelValues(api, failure).Inc()
 	}
 	for _, code := range o.Codes {
-		b.requests.failures.WithLabelValues(api, refusalOf(code)).Inc()
+		r.failures.WithLabelValues(api, refusalOf(code)).Inc()
 	}
 }
 

@@ -65,7 +65,7 @@ func loopback(address string) error {
 	return nil
 }
 
-// Server answers /live, /ready and /metrics.
+// Server answers /live, /ready, /metrics and /status.
 type Server struct {
 	Addr  string // where it answers, empty if nowhere
 	Pprof string
@@ -134,6 +134,9 @@ func handler(o Options, s Source) http.Handler {
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
 		r := s.Board.look().readiness()
 		answer(w, r.Ready, r)
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, true, s.status())
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s), promhttp.HandlerOpts{}))
 	return mux

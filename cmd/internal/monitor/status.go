@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"encoding/hex"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -20,6 +21,27 @@ type Source struct {
 	Counters *engine.Counters
 	// Certificates are the ends of the TLS certificates in use, by whose they are.
 	Certificates func() map[string]time.Time
+}
+
+// sample is what one answer is made of.
+type sample struct {
+	Source
+	view
+	tally engine.Tally
+}
+
+// sample takes the numbers of now.
+func (s Source) sample() sample { return sample{s, s.Board.look(), s.Counters.Snapshot()} }
+
+// skipped are the fixes that rules of the input skipped. Rules of one name are taken together.
+func (s *sample) skipped() map[string]int64 {
+	by := map[string]int64{}
+	for i, rule := range s.Settings.rules {
+		if rule != "" {
+			by[rule] += s.tally.Filters[i]
+		}
+	}
+	return by
 }
 
 // Build is which program this is.
@@ -63,6 +85,8 @@ type Settings struct {
 	ModelID             string  `json:"model_id"`              // of the first version
 	EncodingRaw         string  `json:"encoding_raw"`
 	EncodingSanitized   string  `json:"encoding_sanitized"`
+	// rules are the names of the rules that skip fixes, by their numbers; an empty one is no rule.
+	rules []string
 }
 
 // fingerprintBytes is the part of a fingerprint that is its hash; digests follow it.
@@ -80,6 +104,7 @@ func NewSettings(s engine.Settings) Settings {
 		BudgetWindowSeconds: float64(r.Budget.WindowSteps) * s.Model.Step.Seconds(),
 		ModelID:             s.Model.ID(),
 		EncodingRaw:         string(s.RawEncoding), EncodingSanitized: string(s.SanitizedEncoding),
+		rules: s.Input.Rules(),
 	}
 }
 
@@ -115,9 +140,88 @@ func (v view) readiness() Readiness {
 		Partitions: map[string]Progress{},
 	}
 	for _, p := range v.partitions {
-		r.Partitions[strconv.Itoa(int(p.number))] = Progress{p.phase, p.restored, p.total}
+		r.Partitions[strconv.Itoa(int(p.number))] = p.progress()
 	}
 	return r
+}
+
+func (p partitionView) progress() Progress { return Progress{p.phase, p.restored, p.total} }
+
+// Status is what /status answers: Readiness, and what there is to know beside it. Nothing of it is
+// of a user. Times are RFC 3339, in UTC.
+type Status struct {
+	Time time.Time `json:"time"` // of the answer
+	Readiness
+	Build     Build     `json:"build"`
+	Service   Service   `json:"service"`
+	Settings  Settings  `json:"settings"`
+	StartedAt time.Time `json:"started_at"`
+	// Generation is the number of the group's generation that the instance was in last, and
+	// Rebalances how many it was in.
+	Generation int32 `json:"generation"`
+	Rebalances int64 `json:"rebalances"`
+	// Fenced is how many partitions were lost while they were worked on.
+	Fenced int64 `json:"fenced"`
+	// LastCommit is when the last transaction was committed; missing: none since the start.
+	LastCommit time.Time `json:"last_commit,omitzero"`
+	// Counters are the numbers of committed transactions since the start, by their names in the
+	// log.
+	Counters map[string]int64 `json:"counters"`
+	// DeadLetters are the records that were refused, by the reason, of those that occurred.
+	DeadLetters map[string]int64 `json:"dead_letters"`
+	// Skipped are the fixes that a rule of the input skipped, by the rule.
+	Skipped map[string]int64 `json:"skipped"`
+	// EpsilonSpent is the sum of epsilon over the releases of all users.
+	EpsilonSpent float64 `json:"epsilon_spent"`
+	// Models are the versions of the model, the first one first.
+	Models []Model `json:"models"`
+	State  Store   `json:"state"`
+	// Partitions take the place of Readiness's.
+	Partitions map[string]PartitionStatus `json:"partitions"`
+}
+
+// PartitionStatus is how an assigned partition is.
+type PartitionStatus struct {
+	Progress
+	// NextOffset is where reading goes on, StableOffset where the committed records of the raw
+	// topic end, and LagRecords the difference. Missing unless the partition runs.
+	NextOffset   *int64 `json:"next_offset,omitempty"`
+	StableOffset *int64 `json:"stable_offset,omitempty"`
+	LagRecords   *int64 `json:"lag_records,omitempty"`
+	// LagSeconds is the age of the last processed record, by its Kafka timestamp, if there is a
+	// lag.
+	LagSeconds float64 `json:"lag_seconds,omitempty"`
+}
+
+// status is what /status answers now.
+func (s Source) status() Status {
+	now := s.sample()
+	v, t := now.view, now.tally
+	st := Status{
+		Time: s.Board.now().UTC(), Readiness: v.readiness(), Build: s.Build, Service: s.Service,
+		Settings: s.Settings, StartedAt: s.Board.began.UTC(), Generation: v.generation,
+		Rebalances: v.rebalances, Fenced: v.lost, LastCommit: v.committed.UTC(),
+		Counters: maps.Collect(t.All()), DeadLetters: map[string]int64{}, EpsilonSpent: t.Epsilon,
+		Skipped: now.skipped(),
+		Models:  v.models, Partitions: map[string]PartitionStatus{},
+		State: v.store,
+	}
+	if v.committed.IsZero() {
+		st.LastCommit = time.Time{}
+	}
+	for reason, n := range t.Refusals.All() {
+		if n > 0 {
+			st.DeadLetters[string(reason)] = n
+		}
+	}
+	for _, p := range v.partitions {
+		one := PartitionStatus{Progress: p.progress(), LagSeconds: p.lagSeconds}
+		if p.read {
+			one.NextOffset, one.StableOffset, one.LagRecords = &p.next, &p.stable, &p.lag
+		}
+		st.Partitions[strconv.Itoa(int(p.number))] = one
+	}
+	return st
 }
 
 // Liveness is what /live answers.

@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -25,6 +27,7 @@ import (
 // exposure is everything that a service lets out of its memory.
 type exposure struct {
 	log         []byte
+	answers     []byte // of the listener
 	deadLetters []consumer.Record
 	changelog   []consumer.Record
 	sanitized   []consumer.Record
@@ -47,6 +50,7 @@ func audit(e exposure, fix schemas.Raw, g *grid.Grid) (found []string) {
 		}
 	}
 	look("log", e.log, person)
+	look("answers", e.answers, person)
 	for _, r := range e.deadLetters {
 		look("dead letter", append(append([]byte{}, r.Key...), r.Value...), person)
 	}
@@ -98,7 +102,7 @@ func TestCanary(t *testing.T) {
 		t.Error("names and times are not found in records that have them")
 	}
 	if len(e.deadLetters) == 0 || len(e.changelog) == 0 || len(e.sanitized) == 0 ||
-		len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 {
+		len(e.files) == 0 || len(e.states) == 0 || len(e.log) == 0 || len(e.answers) < 10_000 {
 		t.Fatal("there was nothing to search")
 	}
 
@@ -114,7 +118,10 @@ func TestCanary(t *testing.T) {
 			e.log = fmt.Appendf(e.log, "msg=late lat=%v", fix.Latitude)
 		},
 		"log record": func(e *exposure) { e.log = fmt.Appendf(e.log, "fix=%v", bare(fix)) },
-		"log user":   func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
+		"answer": func(e *exposure) {
+			e.answers = fmt.Appendf(e.answers, "geodither_fixes{user=%q} 1", fix.UserID)
+		},
+		"log user": func(e *exposure) { e.log = fmt.Appendf(e.log, "user=%s", fix.UserID) },
 		"log key": func(e *exposure) {
 			e.log = fmt.Appendf(e.log, "key=%s", servicetest.Key.Reveal())
 		},
@@ -199,11 +206,17 @@ func expose(
 
 	o := atwork.Options(w, group)
 	o.Publish = publish
+	o.Board = monitor.NewBoard()
+	addr := listen(t, o, time.Minute)
 	published := w.Answers(t, o.Group)
 	first := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
 		func() bool { return published.Read(t) >= w.Fed }, first)
 	e := exposure{files: readFiles(t, o.StateDir)} // with what is only in the write-ahead log
+	for _, path := range []string{"/live", "/ready", "/metrics", "/status"} {
+		_, body := get(t, addr, path)
+		e.answers = append(e.answers, body...)
+	}
 	first.Stop(t)
 	e.log = first.Log.Bytes()
 

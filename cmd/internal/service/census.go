@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,31 +11,36 @@ import (
 )
 
 const (
-	// countEvery is the least time between two counts of the users.
+	// countEvery is the least time between two counts of the users of the same partitions.
 	countEvery = time.Minute
 	// countShare bounds the share of the time that counting takes: it reads every state.
 	countShare = 50
+	// countLook is how often it looks whether the partitions have changed.
+	countLook = time.Second
 )
 
 // census counts the users with a state in an assigned partition, now and then: the store does not
 // know how many there are.
-type census struct {
-	users atomic.Int64
-	every time.Duration
-}
+type census struct{ users atomic.Int64 }
 
 // run counts until the context ends.
 func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Store) {
+	look := time.NewTicker(countLook)
+	defer look.Stop()
+	var counted []int32
+	var next time.Time
 	for {
-		began := time.Now()
-		users, err := count(ctx, board.Restored(), store)
-		if err == nil {
-			c.users.Store(users)
+		if now := board.Restored(); !slices.Equal(now, counted) || !time.Now().Before(next) {
+			began := time.Now()
+			if users, err := count(ctx, now, store); err == nil {
+				c.users.Store(users)
+			} // else the store is closing, or has failed and says so itself
+			counted, next = now, time.Now().Add(max(countEvery, countShare*time.Since(began)))
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(max(c.every, countShare*time.Since(began))):
+		case <-look.C:
 		}
 	}
 }
@@ -59,7 +65,7 @@ func (c *census) storeStats(store *state.Store) func() monitor.Store {
 		s := store.Stats()
 		return monitor.Store{
 			Bytes: s.DiskBytes, Users: c.users.Load(), CacheHits: s.CacheHits,
-			CacheMisses: s.CacheMisses, CacheBytes: s.CacheBytes,
+			CacheMisses: s.CacheMisses,
 		}
 	}
 }

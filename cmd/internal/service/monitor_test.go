@@ -42,6 +42,13 @@ func ask(t *testing.T, o service.Options, stall time.Duration, stop *stops,
 	for _, c := range change {
 		c(s)
 	}
+	addr := listen(t, o, stall)
+	return &asked{servicetest.Run(t, log, s.Run), o.Counters, addr}
+}
+
+// listen answers for a service, and returns the address.
+func listen(t *testing.T, o service.Options, stall time.Duration) (addr string) {
+	t.Helper()
 	server, err := monitor.Open(monitor.Options{Listen: "127.0.0.1:0", Stall: stall},
 		monitor.Source{
 			Settings: monitor.NewSettings(o.Settings), Service: monitor.NewService(o.Cluster, ""),
@@ -49,13 +56,13 @@ func ask(t *testing.T, o service.Options, stall time.Duration, stop *stops,
 		}, o.Logger)
 	servicetest.OK(t, err)
 	t.Cleanup(server.Close)
-	return &asked{servicetest.Run(t, log, s.Run), o.Counters, server.Addr}
+	return server.Addr
 }
 
-// get asks for a path, and returns the status and the body.
-func (a *asked) get(t *testing.T, path string) (int, string) {
+// get asks for a path at an address, and returns the status and the body.
+func get(t *testing.T, addr, path string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+a.addr+path, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
 	servicetest.OK(t, err)
 	res, err := http.DefaultClient.Do(req)
 	servicetest.OK(t, err)
@@ -63,6 +70,12 @@ func (a *asked) get(t *testing.T, path string) (int, string) {
 	body, err := io.ReadAll(res.Body)
 	servicetest.OK(t, err)
 	return res.StatusCode, string(body)
+}
+
+// get asks for a path, and returns the status and the body.
+func (a *asked) get(t *testing.T, path string) (int, string) {
+	t.Helper()
+	return get(t, a.addr, path)
 }
 
 // until waits for an answer.
@@ -155,9 +168,9 @@ func TestReadyWhileItRestores(t *testing.T) {
 	t.Cleanup(stop.release)
 	a := ask(t, o, time.Nanosecond, stop)
 	a.until(t, "/ready", http.StatusServiceUnavailable, `"phase":"restoring"`)
-	if v := a.value(t, `geodither_partitions{phase="restoring"}`); v < 1 {
-		t.Errorf("%v partitions restore", v)
-	}
+	servicetest.Await(t, "all partitions restore", func() bool {
+		return a.value(t, `geodither_partitions{phase="restoring"}`) == servicetest.Partitions
+	}, a)
 	if v := a.value(t, "geodither_ready"); v != 0 {
 		t.Errorf("ready is %v", v)
 	}
@@ -199,6 +212,9 @@ func TestReadyWhileItRestores(t *testing.T) {
 			}
 		}
 		return true
+	}, a)
+	servicetest.Await(t, "the users are counted", func() bool {
+		return a.value(t, "geodither_state_users") == float64(len(w.Cells))
 	}, a)
 	if v := a.value(t, `geodither_lag_seconds{partition="0"}`); v != 0 {
 		t.Errorf("a lag of %v s without one in records", v)

@@ -11,6 +11,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
@@ -63,7 +64,7 @@ func New(o Options) (*Service, error) {
 	}
 	var counted *census
 	if o.Board != nil {
-		counted = &census{every: countEvery}
+		counted = new(census)
 	}
 	o = o.WithDefaults()
 	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
@@ -150,7 +151,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	beside.Go(func() { s.watch(ctx) })
 	beside.Go(func() { s.watchChangelog(ctx) })
 	if s.census != nil {
-		board.Watch(s.outages.away, s.census.storeStats(store))
+		board.Watch(monitor.Watch{
+			Away: s.outages.away, Store: s.census.storeStats(store), Models: s.models,
+		})
 		beside.Go(func() { s.census.run(ctx, board, store) })
 	}
 	err = s.work(ctx, store)
@@ -160,6 +163,17 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	total := s.options.Counters.Snapshot()
 	s.logTotals("stopped", total, "reasons", total.Refusals.String())
 	return err
+}
+
+// models are the versions of the model, as the service knows them by now.
+func (s *Service) models() []monitor.Model {
+	all := []monitor.Model{{ID: s.options.Model.ID()}}
+	for _, v := range s.timeline.current() {
+		all = append(all, monitor.Model{
+			ID: v.ID.Model.String(), From: time.UnixMilli(v.ID.StartMS).UTC(),
+		})
+	}
+	return all
 }
 
 // work follows the group from generation to generation.
