@@ -66,7 +66,7 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	result := PosteriorKept
 	if state.Grid != s.gridID {
 		result = StartedAnew
-		s.initial(&state.Posterior)
+		s.predictor.Initial(&state.Posterior)
 		state.Posterior.Round()
 		state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 	}

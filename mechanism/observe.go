@@ -18,7 +18,8 @@ type Seen struct {
 	// Release is the released place in map kilometres, where Kind is Released; see Sanitizer.Snap.
 	Release grid.Point
 	// Carried says that reports without a record kept the user's filter going since the last
-	// record, so that a gap longer than MaxGap does not start it again.
+	// record, so that a gap longer than MaxGap does not start it again. It says nothing where a law
+	// of gaps counts: there every report leaves a record.
 	Carried bool
 	// Personal is the user's personal model, as in Input; nil: the popular one.
 	Personal *mobility.Personal
@@ -76,12 +77,11 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 
 // foresee fills s.prior for an observer.
 func (s *Sanitizer) foresee(state *State, seen Seen) {
-	if !seen.Carried || !state.Started {
+	if !seen.Carried || !state.Started || s.byLaw {
 		s.predict(state, seen.Step)
 		return
 	}
-	gap := int(min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap))
-	s.bridge(state, gap)
+	s.bridge(state, min(uint64(seen.Step)-uint64(state.Step), MaxMaxGap))
 }
 
 // Snap returns the release that a place stands for after it was written in degrees. Under Lattice

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -16,10 +17,10 @@ import (
 // through degrees as a record has them, and calls each with both states after every report that
 // leaves a record.
 func observed(
-	t *testing.T, o, theirs Options, reports []int64, each func(step int64, state, seen *State),
+	t *testing.T, model *mobility.Model, o, theirs Options, reports []int64,
+	each func(step int64, state, seen *State),
 ) (hidden int) {
 	t.Helper()
-	model := roadModel(t)
 	s := newSanitizer(t, model, o)
 	observer := sanitizerWith(t, model, noise.NewKeyed(noise.KeyFromSeed(99)), theirs)
 	path := walk(model, 5, 400)
@@ -76,31 +77,41 @@ func TestObserveFollows(t *testing.T) {
 			if mechanism == law.Codebook && (name == "paper" || name == "padded") {
 				continue // refused, see TestOptionsValidate
 			}
+			o.Mechanism, o.Epsilon, o.MaxGap = mechanism, 2, 20
+			if o.Delta == 0 {
+				o.Delta = .05
+			}
 			t.Run(mechanism+" "+name, func(t *testing.T) {
 				t.Parallel()
-				o.Mechanism, o.Epsilon, o.MaxGap = mechanism, 2, 20
-				if o.Delta == 0 {
-					o.Delta = .05
-				}
-				n := 0
-				hidden := observed(t, o, o, reports, func(step int64, state, seen *State) {
-					n++
-					if mechanism != law.Lattice && mechanism != law.Codebook {
-						if d := distance(state, seen); d > 1e-6 ||
-							math.Abs(state.Estimate.X-seen.Estimate.X) > 1e-4 {
-							t.Fatalf("step %d: the observer's posterior is %g away", step, d)
-						}
-						return
-					}
-					if !bytes.Equal(state.AppendBinary(nil), seen.AppendBinary(nil)) {
-						t.Fatalf("step %d: the observer's state differs", step)
-					}
-				})
-				if n < 20 || hidden > 0 {
-					t.Errorf("%d records, and %d hidden steps", n, hidden)
-				}
+				checkFollows(t, roadModel(t), o)
+			})
+			t.Run(mechanism+" "+name+", law of gaps", func(t *testing.T) {
+				t.Parallel()
+				checkFollows(t, gapModel(t), o)
 			})
 		}
+	}
+}
+
+// checkFollows wants the states of an observer to be the sanitizer's.
+func checkFollows(t *testing.T, model *mobility.Model, o Options) {
+	t.Helper()
+	n := 0
+	hidden := observed(t, model, o, o, reports, func(step int64, state, seen *State) {
+		n++
+		if o.Mechanism != law.Lattice && o.Mechanism != law.Codebook {
+			if d := distance(state, seen); d > 1e-6 ||
+				math.Abs(state.Estimate.X-seen.Estimate.X) > 1e-4 {
+				t.Fatalf("step %d: the observer's posterior is %g away", step, d)
+			}
+			return
+		}
+		if !bytes.Equal(state.AppendBinary(nil), seen.AppendBinary(nil)) {
+			t.Fatalf("step %d: the observer's state differs", step)
+		}
+	})
+	if n < 20 || hidden > 0 {
+		t.Errorf("%d records, and %d hidden steps", n, hidden)
 	}
 }
 
@@ -128,7 +139,11 @@ func TestObserveHidden(t *testing.T) {
 				// No gap is longer, so that the filter never starts anew.
 				o.Mechanism, o.Epsilon, o.MaxGap, o.Delta = mechanism, 1, 400, .05
 				n := 0
-				hidden := observed(t, o, o, long, func(step int64, state, seen *State) {
+				model := roadModel(t)
+				if mechanism == law.Codebook {
+					model = gapModel(t) // its law does not count here
+				}
+				hidden := observed(t, model, o, o, long, func(step int64, state, seen *State) {
 					n++
 					if mechanism == law.Lattice {
 						if d := distance(state, seen); d > 1e-4 {
@@ -195,7 +210,7 @@ func TestObserveNotices(t *testing.T) {
 	} {
 		wrong, worst := right, 0.0
 		change(&wrong)
-		observed(t, right, wrong, reports, func(_ int64, state, seen *State) {
+		observed(t, roadModel(t), right, wrong, reports, func(_ int64, state, seen *State) {
 			worst = max(worst, state.Estimate.Distance(seen.Estimate))
 		})
 		if worst < .01 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Ways of inference.
@@ -85,7 +86,8 @@ type Options struct {
 	// later location sets, a little coarser.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial
-	// distribution is taken; 0 means DefaultMaxGap.
+	// distribution is taken; 0 means DefaultMaxGap. Where the model's law of gaps counts, that law
+	// says what becomes of a gap, and MaxGap nothing: see LearnedGaps.
 	MaxGap int
 
 	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0
@@ -173,6 +175,27 @@ func validateGap(steps int) error {
 	}
 	return fmt.Errorf("max gap of %d steps is not between 1 and %d: a gap costs one prediction a "+
 		"step", steps, MaxMaxGap)
+}
+
+// LearnedGaps says whether the prior after a gap is that of the model's law of gaps. It is so where
+// the model has one and every report leaves a record.
+//
+// Under options that hide reports the prior is that of the chain, one prediction for each step. An
+// observer sees gaps between records there, which are longer than those between reports, and does
+// not know which reports were hidden. The chain gives one prior for all ways to divide a gap. No
+// other law can: if the prior after g + h steps is that of h after that of g, it is a power of one
+// matrix.
+func (o Options) LearnedGaps(m *mobility.Model) bool {
+	return len(m.Gaps) > 0 && !o.withDefaults().Hides()
+}
+
+// LongestGap returns how many steps a silent user's filter goes on for. After more of them it
+// starts at the model's initial distribution.
+func (o Options) LongestGap(m *mobility.Model) uint64 {
+	if o.LearnedGaps(m) {
+		return m.Gaps.Longest()
+	}
+	return uint64(o.withDefaults().MaxGap)
 }
 
 func oneOf(setting, value string, names ...string) error {

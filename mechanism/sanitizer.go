@@ -27,6 +27,8 @@ type Sanitizer struct {
 	gridID    ID
 	stepMS    int64
 	options   Options
+	byLaw     bool   // the model's law of gaps counts
+	longest   uint64 // see Options.LongestGap
 	streams   noise.Streams
 
 	predictor *mobility.Predictor
@@ -78,6 +80,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
 		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
+		byLaw: o.LearnedGaps(m), longest: o.LongestGap(m),
 		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution),
 		estimator: Estimator{Place: o.Estimate},
 		cost:      ledger.CostOf(o.Epsilon),

@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -52,7 +51,8 @@ import (
 // state of the other.
 //
 // A new user starts at the model's initial distribution. A later step predicts once for each step
-// in between. A gap of more than MaxGap starts at the initial distribution again.
+// in between, or by the model's law of gaps (Options.LearnedGaps). A gap longer than
+// Options.LongestGap starts at the initial distribution again.
 //
 // Cost: the transitions out of the posterior's support for each predicted step, and a release is
 // linear in the prior's support. Where Release is false nothing but the prediction and the estimate
@@ -87,20 +87,25 @@ func (s *Sanitizer) Step(state *State, in Input) (Outcome, error) {
 func (s *Sanitizer) predict(state *State, step int64) {
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(step) - uint64(state.Step)
-	if state.Started && gap <= uint64(s.options.MaxGap) {
-		s.bridge(state, int(gap))
+	if state.Started && gap <= s.longest {
+		s.bridge(state, gap)
 		return
 	}
-	s.initial(s.prior)
+	s.predictor.Initial(s.prior)
 	s.prior.Prune(max(s.options.Prune, 0))
 }
 
-// bridge predicts so many steps from the state's. Where reports may leave no record, every step of
-// the gap ends under Codebook as if one had been withheld there. So the prior does not depend on
-// which of them were: Observe, which does not know that, has the very same one. A rounding more
-// would move code points to other places.
-func (s *Sanitizer) bridge(state *State, gap int) {
+// bridge predicts so many steps from the state's: by the model's law of gaps where it counts, and
+// else by the chain, one prediction a step.
+//
+// Where reports may leave no record, every step of the gap ends under Codebook as if one had been
+// withheld there. So the prior does not depend on which of them were: Observe, which does not know
+// that, has the very same one. A rounding more would move code points to other places.
+func (s *Sanitizer) bridge(state *State, gap uint64) {
 	prune, from, at := max(s.options.Prune, 0), &state.Posterior, state.Step
+	if s.byLaw && s.predictor.PredictGap(s.prior, from, at, gap, prune) {
+		return
+	}
 	if s.codebook != nil && s.options.Hides() {
 		for ; gap > 1; gap-- {
 			s.predictor.PredictPruned(s.prior, from, at, 1, prune)
@@ -109,16 +114,7 @@ func (s *Sanitizer) bridge(state *State, gap int) {
 			at++
 		}
 	}
-	s.predictor.PredictPruned(s.prior, from, at, gap, prune)
-}
-
-// initial sets dst to the model's initial distribution.
-func (s *Sanitizer) initial(dst *mobility.Distribution) {
-	if s.personal != nil {
-		s.personal.Initial(dst)
-		return
-	}
-	dst.CopyFrom(&s.model.Initial)
+	s.predictor.PredictPruned(s.prior, from, at, int(gap), prune)
 }
 
 // withhold advances the state by prediction, once a step, and returns what is published instead of

@@ -49,11 +49,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	} else if _, err := b.last.DecodeBinary(u.alone); err != nil {
 		return nil, fmt.Errorf("aggregate: %w", err)
 	}
-	predictor := b.predictors[u.filter]
-	if predictor == nil {
-		predictor = mobility.NewPredictor(u.filter.model)
-		b.predictors[u.filter] = predictor
-	}
+	predictor := b.predictor(u.filter)
 	predictor.Use(u.own)
 	d := new(mobility.Distribution)
 	d.CopyFrom(from)
@@ -81,6 +77,37 @@ func (b *blindFilter) turn(u *user) error {
 	}
 	u.turns += fmt.Sprintf("%s %s %d ", u.filter.model.ID(), idOf(u.own), u.last)
 	return nil
+}
+
+// bridge takes the user's distribution over the gap before a record, by the law of gaps under which
+// the service's filter does it too. Without a law the steps of the gap are those of the chain.
+func (b *blindFilter) bridge(u *user, v *filter, own *mobility.Personal, step int64) error {
+	gap := uint64(step) - uint64(u.last)
+	if !v.byLaw || gap < 2 || gap > v.longest || !u.filter.sameMap(v) {
+		return nil
+	}
+	d, err := b.at(u)
+	if err != nil {
+		return err
+	}
+	after := new(mobility.Distribution)
+	predictor := b.predictor(v)
+	predictor.Use(own)
+	predictor.PredictGap(after, d, u.last, gap, 0)
+	after.Round()
+	u.turns += fmt.Sprintf("%d to %d ", u.last, step)
+	u.alone, u.aloneStep, u.aloneFrom = after.AppendBinary(u.alone[:0]), step, u.origin
+	return nil
+}
+
+// predictor returns the predictor of a model.
+func (b *blindFilter) predictor(v *filter) *mobility.Predictor {
+	p := b.predictors[v]
+	if p == nil {
+		p = mobility.NewPredictor(v.model)
+		b.predictors[v] = p
+	}
+	return p
 }
 
 // initial sets b.last to where a user's model has the user start.

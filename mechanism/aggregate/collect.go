@@ -124,8 +124,15 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 // Zones returns the zones of the map of the first record that is wanted, nil before it.
 func (k *Collector) Zones() *Zones { return k.zones }
 
-// MaxGap returns the number of steps after which a user that was lost can be found again.
-func (k *Collector) MaxGap() int { return int(k.follower.options.MaxGap) }
+// MaxGap returns the number of steps after which a user that was lost can be found again, under
+// whichever of the models.
+func (k *Collector) MaxGap() int {
+	longest := uint64(0)
+	for _, v := range k.follower.filters {
+		longest = max(longest, v.longest)
+	}
+	return int(longest)
+}
 
 // last returns where a user stands.
 func (k *Collector) last(name string) mobility.LastStep {
@@ -217,6 +224,11 @@ func (k *Collector) userOf(r Record) *user {
 func (k *Collector) follow(u *user, v *filter, r Record, wanted bool) error {
 	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
 		if err := k.blind.turn(u); err != nil {
+			return err
+		}
+	}
+	if v != nil && u.known() && r.Step > u.last {
+		if err := k.blind.bridge(u, v, r.Personal, r.Step); err != nil {
 			return err
 		}
 	}

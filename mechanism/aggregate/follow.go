@@ -95,9 +95,9 @@ const (
 )
 
 // ways lists the guesses by what is known of the user before the record, in the order in which they
-// are tried. The gap between two records is within MaxGap steps or beyond; an unseen user counts as
-// beyond. In a gap beyond MaxGap the service starts again, unless reports without a record have
-// carried the filter over.
+// are tried. The gap between two records is within the longest gap or beyond; an unseen user counts
+// as beyond. In a gap beyond the longest one the service starts again, unless reports without a
+// record have carried the filter over.
 var ways = [...]struct {
 	standing       standing
 	change         change
@@ -180,8 +180,8 @@ var (
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's
-// then. Cost: that of the service's own step, twice that in a gap beyond MaxGap, and once more for
-// each step of the gap where the model changes and reports may leave no record.
+// then. Cost: that of the service's own step, twice that in a gap beyond the longest, and once more
+// for each step of the gap where the model changes and reports may leave no record.
 func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	before, v := *t, f.filters[r.Model]
 	if before.standing != unseen && r.Step < before.last {
@@ -195,7 +195,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	}
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(r.Step) - uint64(before.last)
-	beyond := before.standing == unseen || gap > uint64(f.options.MaxGap)
+	beyond := before.standing == unseen || gap > v.longest
 	for _, w := range waysOf(before.standing, before.changeTo(v, r.Personal), beyond) {
 		agrees, err := f.goes(w, &before, v, r)
 		if err != nil {

@@ -36,7 +36,9 @@ type filter struct {
 	model       *mobility.Model
 	sanitizer   *mechanism.Sanitizer
 	toleranceKM float64
-	seen        bool // a record names it
+	longest     uint64 // gap in steps, after which the filter starts again
+	byLaw       bool   // the model's law of gaps counts
+	seen        bool   // a record names it
 }
 
 func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
@@ -52,7 +54,10 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 		tolerance = .1
 	}
 	tolerance = max(tolerance*model.Grid.CellKM(), 1e-4)
-	return &filter{model: model, sanitizer: s, toleranceKM: tolerance}, nil
+	return &filter{
+		model: model, sanitizer: s, toleranceKM: tolerance,
+		longest: s.Options().LongestGap(model), byLaw: s.Options().LearnedGaps(model),
+	}, nil
 }
 
 // grid returns the model's map.

@@ -213,6 +213,7 @@ func (b *builder) finish(in *container) (*Model, error) {
 		return nil, end.damaged("the initial distribution: %v", err)
 	}
 	b.hash.row(m.Initial.Cells, m.Initial.P)
+	m.Gaps.hash(&b.hash)
 	m.idOnce.Do(func() { m.id = b.hash.id() })
 	if m.ID() != b.id {
 		return nil, end.damaged("its content is not what its id %.16q says", b.id)

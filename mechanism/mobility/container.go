@@ -78,7 +78,7 @@ func newContainer(r io.Reader) (*container, error) {
 }
 
 func versionOf(schema []byte) (int32, error) {
-	for _, version := range []int32{fileVersion, 1} {
+	for _, version := range []int32{versionWithGaps, versionBefore, 1} {
 		codec, err := partCodec(version)
 		if err != nil {
 			return 0, err

@@ -33,7 +33,7 @@ func (m *Model) Write(w io.Writer) error {
 			}
 		}
 	}
-	codec, err := partCodec(fileVersion)
+	codec, err := partCodec(versionFor(m))
 	if err != nil {
 		return err
 	}

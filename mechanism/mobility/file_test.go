@@ -65,6 +65,9 @@ func checkSame(t *testing.T, got, want *Model) {
 		!slices.Equal(got.Initial.P, want.Initial.P) {
 		t.Error("another initial distribution")
 	}
+	if !slices.Equal(got.Gaps, want.Gaps) || (got.Gaps == nil) != (want.Gaps == nil) {
+		t.Error("another law of gaps")
+	}
 }
 
 // classModel has a matrix for each of four classes, each with another number of entries, and a
@@ -93,7 +96,7 @@ func TestFileRoundTrip(t *testing.T) {
 	for _, m := range []*Model{
 		placedModel(t), jumpModel(t, 40, 30, 1), neighbourModel(t, 1, 1, 1, true, 1),
 		neighbourModel(t, 130, 130, 1, true, 1),
-		classModel(t, 5, 4), classModel(t, 40, 30),
+		classModel(t, 5, 4), classModel(t, 40, 30), gapModel(t),
 	} {
 		got, err := ReadModel(bytes.NewReader(written(t, m)))
 		if err != nil {
@@ -107,6 +110,23 @@ func TestFileRoundTrip(t *testing.T) {
 		if !bytes.Equal(written(t, got), written(t, m)) {
 			t.Error("the same model gives another file")
 		}
+	}
+}
+
+// TestFileOfVersion2 reads a file of before there were laws of gaps. Such a model has the same id
+// and is still written with the same bytes.
+func TestFileOfVersion2(t *testing.T) {
+	data, err := os.ReadFile("testdata/version2.avro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ReadModel(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSame(t, m, classModel(t, 5, 4))
+	if m.ID() != "e990666815c1f102" || !bytes.Equal(written(t, m), data) {
+		t.Errorf("model %s has another id or other bytes", m.ID())
 	}
 }
 
@@ -189,7 +209,7 @@ func partsOf(t testing.TB, m *Model) (parts []fields) {
 // TestFileIsAvro reads the file by goavro alone, and reads what goavro alone wrote, a part in a
 // block and all in one.
 func TestFileIsAvro(t *testing.T) {
-	for _, m := range []*Model{placedModel(t), classModel(t, 6, 5)} {
+	for _, m := range []*Model{placedModel(t), classModel(t, 6, 5), gapModel(t)} {
 		for _, together := range []bool{false, true} {
 			got, err := ReadModel(bytes.NewReader(avroFile(t, partsOf(t, m), together)))
 			if err != nil {
@@ -370,6 +390,19 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		content[name] = value
 		return header("calendar", content)
 	}
+	gaps := func(anew ...float64) []byte {
+		list := make([]any, len(anew))
+		for i, w := range anew {
+			moves := slices.Repeat([]any{0.}, len(GapMoves))
+			list[i] = fields{"moves": moves, "chain": 0., "anew": w}
+		}
+		return changed(func(parts []fields) []fields {
+			content := inner(parts[0], headerPart)
+			content["version"], content["gaps"] = versionWithGaps, goavro.Union(gapsPart, list)
+			reseal(t, parts)
+			return parts
+		})
+	}
 	provenance := func(name string, value any) []byte {
 		content := inner(good()[0], headerPart)["provenance"].(fields)
 		content[name] = value
@@ -405,6 +438,10 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		}), "not in order"},
 		"no initial":    {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
 		"version":       {header("version", 9), "version 9"},
+		"gaps":          {gaps(.5), "sum to"},
+		"no gaps":       {gaps(), "0 sets of weights"},
+		"a long law":    {gaps(make([]float64, 21)...), "21 sets of weights"},
+		"other id":      {gaps(1), "not what its id"},
 		"another id":    {header("id", "0123456789abcdef"), "not what its id"},
 		"huge entries":  {entries(1 << 40), "states more than"},
 		"more entries":  {entries(1 << 20), "block 3, bytes"},
@@ -444,9 +481,29 @@ func reseal(t testing.TB, parts []fields) {
 	t.Helper()
 	header := inner(parts[0], headerPart)
 	var err error
-	if header["seal"], err = seal(header); err != nil {
+	if header["seal"], err = seal(header, versionOfParts(parts)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// versionOfParts returns the version whose schema has the fields of the header.
+func versionOfParts(parts []fields) int32 {
+	for _, p := range parts {
+		if header, ok := p["part"].(fields)[headerPart].(fields); ok {
+			if _, ok := header["gaps"]; ok {
+				return versionWithGaps
+			}
+		}
+	}
+	return versionBefore
+}
+
+// schemaOfParts returns the schema of that version.
+func schemaOfParts(parts []fields) string {
+	if versionOfParts(parts) == versionWithGaps {
+		return Schema
+	}
+	return schema2
 }
 
 func breakSeal(parts []fields) []fields {
@@ -480,7 +537,7 @@ func avroFile(t testing.TB, parts []fields, together bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
-		W: &buf, Schema: Schema,
+		W: &buf, Schema: schemaOfParts(parts),
 		CompressionName: goavro.CompressionDeflateLabel,
 	})
 	if err != nil {
@@ -504,7 +561,7 @@ func avroFile(t testing.TB, parts []fields, together bool) []byte {
 func FuzzReadModel(f *testing.F) {
 	for _, m := range []*Model{
 		neighbourModel(f, 3, 2, 1, true, 1), jumpModel(f, 5, 4, 1),
-		classModel(f, 2, 2),
+		classModel(f, 2, 2), gapModel(f),
 	} {
 		f.Add(written(f, m))
 		f.Add(plainFile(f, partsOf(f, m))) // without compression the fuzzer can reach the content
@@ -559,7 +616,7 @@ func plainFile(t testing.TB, parts []fields) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
-		W: &buf, Schema: Schema,
+		W: &buf, Schema: schemaOfParts(parts),
 		SyncMarker: [16]byte([]byte("sixteen letters!")),
 	})
 	if err != nil {

@@ -28,7 +28,25 @@ var Schema string
 //go:embed model_v1.avsc
 var schema1 string
 
-const fileVersion = 2
+// schema2 is the schema of version 2, which has no law of gaps.
+//
+//go:embed model_v2.avsc
+var schema2 string
+
+// Versions of the format. A model without a law of gaps is written in the version that older
+// programs read too, with the bytes that they would write.
+const (
+	versionWithGaps = 3
+	versionBefore   = 2
+)
+
+// versionFor returns the version in which a model is written.
+func versionFor(m *Model) int32 {
+	if m.Gaps == nil {
+		return versionBefore
+	}
+	return versionWithGaps
+}
 
 // MaxEntries is the largest number of transitions that one matrix of a model file may have.
 const MaxEntries = 1 << 28
@@ -36,13 +54,17 @@ const MaxEntries = 1 << 28
 // Codecs are made once. A goavro codec is safe for use by many goroutines.
 var (
 	codec  = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
+	codec2 = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(schema2) })
 	codec1 = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(schema1) })
 )
 
 func partCodec(version int32) (*goavro.Codec, error) {
 	made := codec
-	if version == 1 {
+	switch version {
+	case 1:
 		made = codec1
+	case versionBefore:
+		made = codec2
 	}
 	c, err := made()
 	if err != nil {
@@ -55,6 +77,7 @@ func partCodec(version int32) (*goavro.Codec, error) {
 const (
 	headerPart  = "geodither.model.Header"
 	privacyPart = "geodither.model.Privacy"
+	gapsPart    = "array"
 )
 
 // fields is a record as goavro represents it.
@@ -91,7 +114,7 @@ func headerOf(m *Model) (fields, error) {
 	}
 	box := g.Box()
 	content := fields{
-		"version": fileVersion, "id": m.ID(), "seal": "", "plain": g.IsPlain(),
+		"version": versionFor(m), "id": m.ID(), "seal": "", "plain": g.IsPlain(),
 		"south": box.South, "west": box.West, "north": box.North, "east": box.East,
 		"cell_m": g.CellM(), "cell_km": g.CellKM(), "width": g.Width(), "height": g.Height(),
 		"step_ms": m.Step.Milliseconds(),
@@ -105,14 +128,17 @@ func headerOf(m *Model) (fields, error) {
 			"privacy": privacy, "fit": fit,
 		},
 	}
-	content["seal"], err = seal(content)
+	if m.Gaps != nil {
+		content["gaps"] = goavro.Union(gapsPart, gapsField(m.Gaps))
+	}
+	content["seal"], err = seal(content, versionFor(m))
 	return fields{"part": goavro.Union(headerPart, content)}, err
 }
 
 // seal returns the hash of a header without its seal: 16 hex digits. The model id does not cover
 // the provenance, so without the seal a damaged ε would go unnoticed.
-func seal(header fields) (string, error) {
-	c, err := partCodec(fileVersion)
+func seal(header fields, version int32) (string, error) {
+	c, err := partCodec(version)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +183,7 @@ func decodeHeader(at *block, content []byte) (*head, []byte, error) {
 			"version %d; use the program that wrote it, or train again", version, at.version)
 	}
 	if at.version > 1 {
-		if want, err := seal(h); err != nil || want != h["seal"].(string) {
+		if want, err := seal(h, at.version); err != nil || want != h["seal"].(string) {
 			return nil, nil, at.damaged("the header does not match its seal")
 		}
 	}
@@ -195,6 +221,11 @@ func headOf(h fields, version int32) (*head, error) {
 			return nil, err
 		}
 	}
+	if version >= versionWithGaps {
+		if out.model.Gaps, err = gapsOf(h["gaps"]); err != nil {
+			return nil, err
+		}
+	}
 	total := int64(0)
 	for _, n := range out.entries {
 		if n < int64(g.Cells()) || n > MaxEntries {
@@ -228,6 +259,49 @@ func gridOf(h fields) (g *grid.Grid, err error) {
 			height, g.Width(), g.Height())
 	}
 	return g, nil
+}
+
+// gapsField returns a law of gaps as goavro represents it.
+func gapsField(l GapLaw) []any {
+	list := make([]any, len(l))
+	for i, w := range l {
+		moves := make([]any, len(w.Moves))
+		for j, v := range w.Moves {
+			moves[j] = v
+		}
+		list[i] = fields{"moves": moves, "chain": w.Chain, "anew": w.Anew}
+	}
+	return list
+}
+
+// gapsOf is the inverse of gapsField, for any file that its schema allows.
+func gapsOf(field any) (GapLaw, error) {
+	branch, ok := field.(fields)
+	if !ok {
+		return nil, nil
+	}
+	list := branch[gapsPart].([]any)
+	if len(list) == 0 || len(list) > MaxGapWeights {
+		return nil, fmt.Errorf("mobility: the model's law of gaps has %d sets of weights, where 1 "+
+			"to %d are possible; train again", len(list), MaxGapWeights)
+	}
+	law := make(GapLaw, len(list))
+	for i, item := range list {
+		moves := item.(fields)["moves"].([]any)
+		if len(moves) != len(GapMoves) {
+			return nil, fmt.Errorf("mobility: the model's law of gaps has %d weights of moves in "+
+				"a set, and needs %d; train again", len(moves), len(GapMoves))
+		}
+		for j, v := range moves {
+			law[i].Moves[j] = v.(float64)
+		}
+		law[i].Chain = item.(fields)["chain"].(float64)
+		law[i].Anew = item.(fields)["anew"].(float64)
+	}
+	if err := law.Validate(); err != nil {
+		return nil, fmt.Errorf("%w; train again", err)
+	}
+	return law, nil
 }
 
 func calendarOf(h fields) (Calendar, error) {

@@ -28,6 +28,8 @@ type Model struct {
 	// Matrices has one matrix for each class of the calendar.
 	Matrices []*Matrix
 	Initial  Distribution
+	// Gaps says where a user is after a time without a fix; nil: where the chain says.
+	Gaps GapLaw
 	// Provenance says where the model came from. It is not part of the model's identity.
 	Provenance Provenance
 
@@ -102,12 +104,12 @@ func (m *Model) Validate() error {
 	if err := validRow(m.Initial.Cells, m.Initial.P, m.Grid.Cells()); err != nil {
 		return fmt.Errorf("mobility: initial distribution: %w", err)
 	}
-	return nil
+	return m.Gaps.Validate()
 }
 
-// ID returns 16 hex digits: a hash of the grid, the step, the calendar, the rows and the initial
-// distribution. It depends neither on the provenance nor on how a file was written. The first call
-// costs one pass over the transitions.
+// ID returns 16 hex digits: a hash of the grid, the step, the calendar, the rows, the initial
+// distribution and, where there is one, the law of gaps. It depends neither on the provenance nor
+// on how a file was written. The first call costs one pass over the transitions.
 func (m *Model) ID() string {
 	m.idOnce.Do(func() { m.id = m.contentHash() })
 	return m.id
@@ -123,6 +125,7 @@ func (m *Model) contentHash() string {
 		}
 	}
 	w.row(m.Initial.Cells, m.Initial.P)
+	m.Gaps.hash(&w)
 	return w.id()
 }
 

@@ -54,7 +54,7 @@ func encodeHeader(m *Model) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := partCodec(fileVersion)
+	codec, err := partCodec(versionFor(m))
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ type Predictor struct {
 	// calls.
 	touched []uint64
 	steps   [2]Distribution
+	moved   Distribution // of PredictGap
 }
 
 // blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is

@@ -48,6 +48,11 @@ func changes(a, b *mobility.Model) (list []string) {
 	}
 	differ("calendar", a.Calendar, b.Calendar)
 	differ("transitions", a.Transitions(), b.Transitions())
+	differ("law of gaps", gapsWord(a.Gaps), gapsWord(b.Gaps))
+	for i := range min(len(a.Gaps), len(b.Gaps)) {
+		before, after := gapsOf(a.Gaps)[i], gapsOf(b.Gaps)[i]
+		differ("gaps of "+before.steps(), before.shares(), after.shares())
+	}
 	differ("source", a.Provenance.Source, b.Provenance.Source)
 	differ("made by", a.Provenance.Tool, b.Provenance.Tool)
 	differ("users", a.Provenance.Report.Users, b.Provenance.Report.Users)
@@ -60,6 +65,13 @@ func changes(a, b *mobility.Model) (list []string) {
 		differ("option "+name, cmp.Or(before[name], "none"), cmp.Or(after[name], "none"))
 	}
 	return list
+}
+
+func gapsWord(l mobility.GapLaw) string {
+	if len(l) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("up to %d steps", l.Longest())
 }
 
 func privacyWord(p *mobility.Privacy) string {

@@ -32,6 +32,7 @@ type Summary struct {
 	StepBits float64 `json:"step_entropy_bits"`
 	Initial  int     `json:"initial_cells"` // cells of positive initial probability
 
+	Gaps       []Gap               `json:"gaps,omitempty"` // the law of gaps; empty: there is none
 	Calendar   string              `json:"calendar"`
 	Classes    []Class             `json:"classes"`
 	Provenance mobility.Provenance `json:"provenance"`
@@ -62,7 +63,7 @@ func Summarize(m *mobility.Model) Summary {
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Parameters: parameters(m.Provenance.Options), Private: m.Provenance.Privacy != nil,
-		Fit:         m.Provenance.Fit,
+		Fit: m.Provenance.Fit, Gaps: gapsOf(m.Gaps),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {

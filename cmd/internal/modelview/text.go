@@ -30,6 +30,7 @@ matrix       %d entries (%.1f a cell); a vehicle stays in its cell with probabil
 				"bits a step\n", c.Name, c.Hours, c.Transitions, c.StayMean, c.StepBits)
 		}
 	}
+	b.WriteString(gapLines(s.Gaps))
 	fmt.Fprintf(&b,
 		"uncertainty  %.1f bits at the start (as if %.0f cells were equally likely), %.1f bits "+
 			`a step

@@ -103,11 +103,16 @@ func (l *Lookout) Codebook(state *mechanism.State, step int64) (*Codebook, error
 // predict fills the prior.
 func (l *Lookout) predict(state *mechanism.State, step int64) {
 	prune := max(l.options.Prune, 0)
-	if gap := uint64(step) - uint64(state.Step); state.Started && gap <= uint64(l.options.MaxGap) {
-		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
-	} else {
+	gap := uint64(step) - uint64(state.Step)
+	if !state.Started || gap > l.options.LongestGap(l.model) {
 		l.prior.CopyFrom(&l.model.Initial)
 		l.prior.Prune(prune)
+		return
+	}
+	byLaw := l.options.LearnedGaps(l.model) &&
+		l.predictor.PredictGap(&l.prior, &state.Posterior, state.Step, gap, prune)
+	if !byLaw {
+		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
 	}
 }
 

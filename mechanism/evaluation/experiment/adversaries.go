@@ -138,11 +138,21 @@ func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*be
 func standard(m *mobility.Model, o mechanism.Options) *filter {
 	predictor := mobility.NewPredictor(m)
 	return &filter{
-		maxGap: int64(o.MaxGap),
+		maxGap: int64(o.LongestGap(m)),
 		start:  func(dst *mobility.Distribution) { dst.CopyFrom(&m.Initial) },
-		move: func(dst, from *mobility.Distribution, at int64, steps int) {
-			predictor.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
-		},
+		move:   moving(predictor, o.LearnedGaps(m)),
+	}
+}
+
+// moving returns the sanitizer's prediction, by the law of gaps if that counts.
+func moving(p *mobility.Predictor, byLaw bool) func(
+	dst, from *mobility.Distribution, at int64, steps int,
+) {
+	return func(dst, from *mobility.Distribution, at int64, steps int) {
+		if byLaw && p.PredictGap(dst, from, at, uint64(steps), mechanism.DefaultPrune) {
+			return
+		}
+		p.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
 	}
 }
 
@@ -183,9 +193,7 @@ func filters(
 				predictor := mobility.NewPredictor(m)
 				predictor.Use(own)
 				f.start = own.Initial
-				f.move = func(dst, from *mobility.Distribution, at int64, steps int) {
-					predictor.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
-				}
+				f.move = moving(predictor, o.LearnedGaps(m))
 			}
 		}
 		if err != nil {

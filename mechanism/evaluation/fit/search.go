@@ -198,7 +198,9 @@ func (s *search) try(o train.Options) (int, error) {
 // measure adds the results on a fold under a candidate's model of the other users.
 func (s *search) measure(c *Candidate, f fold) error {
 	progress := func(int64, int64) error { return s.progress() }
-	trainer, err := f.others.With(c.Options)
+	o := c.Options
+	o.NoGapLaw = true // no segment has a gap
+	trainer, err := f.others.With(o)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,9 @@ type Options struct {
 	// enlarges the location sets. Jumps make rows at most a third longer. A radius of 1 or 2 leaves
 	// no room for them.
 	Jumps float64
+	// NoGapLaw leaves the law of gaps out: a gap of so many steps is then as many moves of the
+	// chain. With EveryFix there is none in any case.
+	NoGapLaw bool
 	// Source and Tool are copied into the model's provenance.
 	Source, Tool string
 }
@@ -116,11 +119,19 @@ func (o Options) String() string {
 	case o.Interpolate:
 		place = "line to its end"
 	}
+	gaps := ""
+	if !o.NoGapLaw && !o.EveryFix {
+		gaps = learnedGaps
+	}
 	return fmt.Sprintf("kernel_radius=%d backoff=%g user_cap=%d max_gap=%s every_fix=%t place=%q "+
-		"uniform=%g jumps=%g keep_shared=%t calendar=%q",
+		"uniform=%g jumps=%g keep_shared=%t calendar=%q%s",
 		o.KernelRadius, o.Backoff, o.UserCap, o.MaxGap, o.EveryFix, place, o.Uniform,
-		max(o.Jumps, 0), o.KeepShared, o.Calendar)
+		max(o.Jumps, 0), o.KeepShared, o.Calendar, gaps)
 }
+
+// learnedGaps ends the options of a model that was trained with a law of gaps. Those of earlier
+// models do not have it.
+const learnedGaps = " gaps=learned"
 
 // OptionsOf returns the options that a model was trained with: the inverse of [Options.String],
 // with the calendar of the model. It returns an error for a model whose provenance does not tell
@@ -140,6 +151,7 @@ func OptionsOf(m *mobility.Model) (Options, error) {
 	if o.Jumps == 0 {
 		o.Jumps = -1 // 0 would mean the default
 	}
+	o.NoGapLaw = !o.EveryFix && !strings.Contains(text, learnedGaps)
 	rest, same := strings.CutPrefix(text, o.String())
 	if err == nil && same && (rest == "" || strings.HasPrefix(rest, " selected_of=")) {
 		err = o.Validate(m.Step)

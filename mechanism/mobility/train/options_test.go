@@ -23,6 +23,7 @@ func TestOptionsOf(t *testing.T) {
 		"cut":          {MaxGap: 90 * time.Minute},
 		"check-ins":    {EveryFix: true, MaxGap: time.Millisecond},
 		"shared":       {KeepShared: true},
+		"chain alone":  {NoGapLaw: true},
 		"calendar": {Calendar: mobility.Calendar{
 			Hours: []int{6, 20}, Weekend: true,
 			UTCOffset: -150 * time.Minute,

@@ -1,6 +1,7 @@
 // Package train learns a mobility model from traces. A [Trainer] collects fixes, counts how often
-// users move from one cell to another, caps what each user contributes, and smooths the counts by a
-// kernel of typical moves. [Trainer.Finish] returns the model.
+// users move from one cell to another, caps what each user contributes, smooths the counts by a
+// kernel of typical moves, and learns what becomes of users in times without a fix.
+// [Trainer.Finish] returns the model.
 //
 // A model holds counts of what people did. The package private trains models that protect each user
 // of the traces by differential privacy.

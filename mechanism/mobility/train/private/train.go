@@ -56,6 +56,9 @@ func (o Options) Validate() error {
 // random must be secret and as good as uniform words. Train takes 256 bits from it, and the same
 // bits give the same model. Whoever learns these bits can take the noise off the model.
 //
+// The model has no law of gaps: a gap of so many steps is as many moves. Learning one would take
+// another query of the traces, and a share of ε that the matrix needs more.
+//
 // At most Contribution transitions of each user count. They are counted exactly, in whole numbers,
 // at several levels from the whole map to single pairs of cells. Each level spends a part of ε on
 // exact discrete Laplace noise on every one of its counts, zeros included. The noisy counts of the
@@ -75,6 +78,7 @@ func Train(t *train.Trainer, o Options, random noise.Source,
 	progress func(done, total int64) error,
 ) (*mobility.Model, mobility.Report, error) {
 	counted, options := t.Seen(), t.Options()
+	options.NoGapLaw = true // its weights would need a share of ε
 	if err := o.Validate(); err != nil {
 		return nil, counted, err
 	}
