@@ -17,6 +17,40 @@ func (r Reason) Kind() Reason {
 	return Reason(kind)
 }
 
+// Words says in a sentence what was found; for a reason with a field, of which kind it is. They are
+// constant too, and empty for a reason of a later version.
+func (r Reason) Words() string {
+	return map[Reason]string{
+		ReasonEmpty:               "the record has no value",
+		ReasonTooLarge:            "the value is longer than any fix",
+		ReasonMalformed:           "the value is not of the encoding that is expected",
+		ReasonUnknownSchema:       "the value was written with another schema",
+		ReasonUnknownSchemaID:     "the schema registry does not have the value's schema",
+		ReasonInvalidUTF8:         "a text is not UTF-8",
+		ReasonDuplicateField:      "a JSON object names a field twice",
+		ReasonMissingField:        "a required field is missing",
+		ReasonWrongType:           "a field has another type",
+		ReasonUserMissing:         "the user id is empty",
+		ReasonUserTooLong:         "the user id is too long",
+		ReasonUserReserved:        "the user id starts with NUL",
+		ReasonNotFinite:           "a number is not finite",
+		ReasonLatitudeOutOfRange:  "the latitude is beyond a pole",
+		ReasonLongitudeOutOfRange: "the longitude is beyond 180 degrees",
+		ReasonAccuracyNegative:    "the accuracy is negative",
+		ReasonBefore1970:          "the time is before 1970",
+		ReasonAfter9999:           "the time is after 9999",
+		ReasonKeyMismatch:         "the record's key is not its user id",
+		ReasonTimestampAhead:      "the time is too far ahead of the Kafka timestamp",
+		ReasonOutsideMap:          "the fix lies outside the map",
+		ReasonWrongPartition:      "the key belongs to another partition",
+		ReasonLate:                "the fix is of a step before the user's last one",
+		ReasonKeyDestroyed:        "the noise key of the fix's day was destroyed",
+		ReasonBeforeGPS:           "the time is before GPS began",
+		ReasonNullIsland:          "latitude and longitude are both 0",
+		ReasonSeveralUsers:        "the record holds fixes of several users",
+	}[r.Kind()]
+}
+
 // Reasons about the bytes, which are not a record of the expected schema.
 const (
 	ReasonEmpty          Reason = "empty"           // no value at all, as in a Kafka tombstone

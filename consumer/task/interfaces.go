@@ -24,7 +24,11 @@ type Headers interface {
 type Message struct {
 	Key, Value []byte
 	Timestamp  int64
+	Headers    []Header // mostly none; they are kept as they are, and must not be reused
 }
+
+// Header is one header of a message.
+type Header struct{ Name, Value string }
 
 // Effects is what processing one record does. The task hands in an empty one, whose slices keep
 // their capacity, and copies all bytes before it calls Process again, so the processor may reuse

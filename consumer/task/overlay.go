@@ -98,8 +98,12 @@ func (o *overlay) grow() {
 func (o *overlay) send(dst, messages []Message) []Message {
 	for _, m := range messages {
 		o.bytes += len(m.Key) + len(m.Value)
+		for _, h := range m.Headers {
+			o.bytes += len(h.Name) + len(h.Value)
+		}
 		dst = append(dst, Message{
 			Key: o.arena.copy(m.Key), Value: o.arena.copy(m.Value), Timestamp: m.Timestamp,
+			Headers: m.Headers,
 		})
 	}
 	return dst

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/schemas"
@@ -10,6 +12,9 @@ import (
 // SchemaHeader is the header of a Kafka record that names the schema of its value, where the
 // serializer writes it there and not before the value (Confluent's clients, version 8 and later).
 const SchemaHeader = "__value_schema_id"
+
+// KeySchemaHeader is SchemaHeader for keys.
+const KeySchemaHeader = "__key_schema_id"
 
 // Reader decodes the values of raw records in all framings. It keeps scratch space, so use one for
 // each goroutine.
@@ -36,6 +41,9 @@ func (r *Reader) Raw(value []byte) (schemas.Raw, error) {
 func (r *Reader) RawNamed(
 	ctx context.Context, value, named []byte,
 ) (schemas.Raw, error) {
+	if len(value) > schemas.MaxRecordBytes {
+		return schemas.Raw{}, reject(schemas.ReasonTooLarge)
+	}
 	w, body, err := r.client.writerOf(ctx, value, named)
 	if err != nil {
 		return schemas.Raw{}, err
@@ -48,42 +56,6 @@ func (r *Reader) RawNamed(
 		return schemas.Raw{}, err
 	}
 	return rawOf(tree, w.unit)
-}
-
-// Tree decodes a value of any framing into map[string]any, []any, string, int64, float64, bool,
-// []byte and nil. Logical types of Avro are not looked at: a timestamp-micros is an int64 of
-// microseconds, a decimal is bytes. A value in the single-object encoding has to be by raw.avsc.
-// named is the value of the header SchemaHeader, or nil. The errors are a *schemas.Rejection for a
-// value that will never be a record, and others where the registry could not be asked.
-func (r *Reader) Tree(ctx context.Context, value, named []byte) (any, error) {
-	switch {
-	case len(value) == 0:
-		return nil, reject(schemas.ReasonEmpty)
-	case len(value) > schemas.MaxRecordBytes:
-		return nil, reject(schemas.ReasonTooLarge)
-	case named == nil && schemas.FramingOf(value) == schemas.FramingJSON:
-		return treeOfJSON(value)
-	case named == nil && schemas.FramingOf(value) == schemas.FramingSingle:
-		fix, err := r.codec.DecodeRaw(value)
-		return treeOf(fix), err
-	}
-	w, body, err := r.client.writerOf(ctx, value, named)
-	if err != nil {
-		return nil, err
-	}
-	return w.tree(body)
-}
-
-// treeOf returns the tree of a record by raw.avsc.
-func treeOf(fix schemas.Raw) any {
-	tree := map[string]any{
-		"user_id": fix.UserID, "timestamp": fix.Timestamp, "latitude": fix.Latitude,
-		"longitude": fix.Longitude, "accuracy_m": nil,
-	}
-	if fix.AccuracyM != nil {
-		tree["accuracy_m"] = *fix.AccuracyM
-	}
-	return tree
 }
 
 // rawOf finds the fields of a raw record in a tree.
@@ -117,6 +89,7 @@ func rawOf(tree any, u unit) (fix schemas.Raw, err error) {
 	if err := fix.Validate(); err != nil {
 		return schemas.Raw{}, err
 	}
+	fix.UserID = strings.Clone(fix.UserID) // a tree may share memory with the value
 	return fix, nil
 }
 
@@ -126,6 +99,9 @@ func number(v any) (float64, bool) {
 		return v, true
 	case int64:
 		return float64(v), true
+	case json.Number:
+		x, err := v.Float64()
+		return x, err == nil
 	}
 	return 0, false
 }
@@ -135,6 +111,9 @@ func (u unit) time(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return u.milliseconds(v), true
+	case json.Number:
+		n, err := v.Int64()
+		return u.milliseconds(n), err == nil
 	case string:
 		t, err := time.Parse(time.RFC3339Nano, v)
 		return t.UnixMilli(), err == nil

@@ -2,8 +2,8 @@
 // Apicurio's /apis/ccompat/v7, Redpanda): for the schemas that others have written raw records
 // with, and for the numbers of the schemas that geodither writes.
 //
-// A [Client] asks and remembers; it is safe for concurrent use. A [Reader] decodes values of all
-// framings of raw records, into a [schemas.Raw] or into a tree of plain Go values.
+// A [Client] asks and remembers, and decodes values into trees of plain Go values; it is safe for
+// concurrent use. A [Reader] decodes values of schemas with our names into a [schemas.Raw].
 //
 // A registry that does not answer is an error for which [IsAway] holds: wait and ask again. A
 // record is refused, with a [schemas.Rejection], only for what asking again cannot change.
@@ -180,15 +180,20 @@ func (c *Client) Compatible(
 	return got.Is, words, err
 }
 
-// Know asks the registry for the schema of a value, unless it is known, so that Raw and Tree do not
-// have to. named is the value of the header SchemaHeader, or nil. Its errors are those of the
-// registry: a value that will be refused is none.
-func (c *Client) Know(ctx context.Context, value, named []byte) error {
-	_, _, err := c.writerOf(ctx, value, named)
-	if isRejection(err) {
-		return nil
+// Tree decodes a value in the framing of a registry into map[string]any, []any, string, int64,
+// float64, bool, []byte and nil; numbers of JSON are json.Number. Logical types of Avro are not
+// looked at: a timestamp-micros is an int64 of microseconds, a decimal is bytes. named is the value
+// of the header SchemaHeader, or nil. The errors are a *schemas.Rejection for a value that will
+// never be a record, and others where the registry could not be asked.
+func (c *Client) Tree(ctx context.Context, value, named []byte) (any, error) {
+	if len(value) > schemas.MaxTreeBytes {
+		return nil, reject(schemas.ReasonTooLarge)
 	}
-	return err
+	w, body, err := c.writerOf(ctx, value, named)
+	if err != nil {
+		return nil, err
+	}
+	return w.tree(body)
 }
 
 // writerOf returns the writer of a value in the framing of a registry, and the body.
@@ -210,8 +215,8 @@ func (c *Client) writerOf(
 	case f == schemas.FramingGUID:
 		n = schemas.GUIDHeaderBytes
 		key, ask = c.byGUID([16]byte(header[1:]))
-	case f == schemas.FramingGlue:
-		// Its schemas are with AWS alone.
+	case f == schemas.FramingGlue, f == schemas.FramingSingle:
+		// The schemas of the one are with AWS alone, those of the other in no registry.
 		return nil, nil, reject(schemas.ReasonUnknownSchema)
 	default:
 		return nil, nil, reject(schemas.ReasonMalformed)

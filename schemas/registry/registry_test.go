@@ -165,8 +165,9 @@ func TestErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, read := r.Raw(framed(7, []byte("body")))
+		_, tree := c.Tree(t.Context(), framed(7, []byte("body")), nil)
 		for what, err := range map[string]error{
-			"find": found, "know": c.Know(t.Context(), framed(7, nil), nil), "read": read,
+			"find": found, "tree": tree, "read": read,
 		} {
 			if err == nil || !strings.Contains(err.Error(), test.want) || IsAway(err) != test.away {
 				t.Errorf("%s, %s: %v, away %t", test.name, what, err, IsAway(err))
@@ -230,7 +231,8 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, requests := range []int64{1, 0, 0} {
-		expect("a schema", requests, c.Know(t.Context(), framed(uint32(id), nil), nil), "")
+		_, err := c.Tree(t.Context(), framed(uint32(id), nil), nil)
+		expect("a schema", requests, err, schemas.ReasonMalformed)
 		if i == 1 {
 			now = now.Add(24 * time.Hour)
 		}
@@ -247,9 +249,6 @@ func TestCache(t *testing.T) {
 	now = now.Add(DefaultCacheDuration)
 	_, err = r.Raw(missing)
 	expect("asked later", 2, err, schemas.ReasonUnknownSchemaID)
-	if err := c.Know(t.Context(), missing, nil); err != nil {
-		t.Errorf("a value that will be refused is an error of Know: %v", err)
-	}
 }
 
 // TestLateSchema: a registry that follows another one learns of a schema after the first question.
@@ -275,7 +274,7 @@ func TestWaitEnds(t *testing.T) {
 	<-c.turn // somebody asks for ever
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Know(ctx, framed(5, nil), nil); !errors.Is(err, context.Canceled) {
+	if _, err := c.Tree(ctx, framed(5, nil), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("the wait ends with %v", err)
 	}
 }
@@ -283,7 +282,7 @@ func TestWaitEnds(t *testing.T) {
 // TestLongAnswer: an endless answer ends.
 func TestLongAnswer(t *testing.T) {
 	url, _ := answering(t, 200, `{"schema":"`+strings.Repeat("x", maxAnswerBytes)+`"}`)
-	err := clientOf(t, Options{URL: url}).Know(t.Context(), framed(5, nil), nil)
+	_, err := clientOf(t, Options{URL: url}).Tree(t.Context(), framed(5, nil), nil)
 	if err == nil || isRejection(err) {
 		t.Errorf("an answer that is too long: %v", err)
 	}

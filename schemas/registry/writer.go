@@ -3,8 +3,6 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"strings"
 
 	"github.com/twmb/avro"
@@ -105,7 +103,7 @@ func unitOf(record map[string]any) unit {
 // tree decodes a body into plain values.
 func (w *writer) tree(body []byte) (any, error) {
 	if w.schema == nil {
-		return treeOfJSON(body)
+		return schemas.DecodeTree(body)
 	}
 	var v any
 	rest, err := w.schema.Decode(body, &v)
@@ -132,48 +130,6 @@ func widen(v any) any {
 		}
 	}
 	return v
-}
-
-// treeOfJSON decodes a JSON value. A number is an int64 if it is written as one and fits, else a
-// float64.
-func treeOfJSON(data []byte) (any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	var v any
-	if err := decoder.Decode(&v); err != nil {
-		return nil, reject(schemas.ReasonMalformed)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, reject(schemas.ReasonMalformed)
-	}
-	return numbers(v)
-}
-
-func numbers(v any) (_ any, err error) {
-	switch v := v.(type) {
-	case json.Number:
-		if integer, err := v.Int64(); err == nil {
-			return integer, nil
-		}
-		number, err := v.Float64()
-		if err != nil {
-			return nil, reject(schemas.ReasonNotFinite)
-		}
-		return number, nil
-	case []any:
-		for i := range v {
-			if v[i], err = numbers(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range v {
-			if v[k], err = numbers(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return v, nil
 }
 
 func reject(reason schemas.Reason) error { return &schemas.Rejection{Reason: reason} }

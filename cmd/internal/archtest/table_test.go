@@ -477,8 +477,9 @@ var table = map[string]rule{
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas", "schemas/mapping",
+			"schemas/registry",
 		},
-		tests: []string{"cmd/internal/servicetest"},
+		tests: []string{"cmd/internal/servicetest", franz},
 	},
 	"cmd/internal/rerun": {
 		ours: []string{

@@ -292,8 +292,11 @@ func (c *File) options() (service.Options, error) {
 // Source returns how the raw topic's records are read.
 func (c *File) Source() (engine.Source, error) {
 	input, err := c.Input.read(c.Encoding.Raw)
-	s := engine.Settings{RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: c.MaxAhead}.Source()
-	return s, errors.Join(err, input.Validate(), s.Encoding.ValidateRaw())
+	client, registryErr := c.Registry.Client()
+	s := engine.Settings{
+		RawEncoding: c.Encoding.Raw, Input: input, MaxAhead: c.MaxAhead, Registry: client,
+	}.Source()
+	return s, errors.Join(err, registryErr, input.Validate(), s.Encoding.ValidateRaw())
 }
 
 // Connection returns the connection of the section kafka. It puts in the variables that the section

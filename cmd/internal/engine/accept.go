@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // DefaultMaxAhead is what Options.MaxAhead is by default.
@@ -19,7 +21,7 @@ const DefaultMaxAhead = 2 * time.Minute
 type Source struct {
 	Encoding   schemas.Encoding // of records of raw.avsc, if there is no Mapping
 	Mapping    *mapping.Mapping // or nil
-	Decoders   mapping.Decoders // by a schema registry; they decide no byte of a record
+	Registry   *registry.Client // or nil
 	NullIsland string           // Input.NullIsland
 	MaxAhead   time.Duration
 }
@@ -35,21 +37,63 @@ type Fix = mapping.Fix
 // for each goroutine.
 type Reader struct {
 	source Source
-	codec  *schemas.Codec  // of records of raw.avsc
-	mapped *mapping.Reader // or nil
+	codec  *schemas.Codec   // of records of raw.avsc
+	framed *registry.Reader // or nil: of records in the framings of registries
+	mapped *mapping.Reader  // or nil
 }
 
 // NewReader makes a reader.
 func NewReader(s Source) (r *Reader, err error) {
 	r = &Reader{source: s}
 	if s.Mapping == nil {
-		r.codec, err = schemas.NewCodec(s.Encoding)
-		return r, err
+		if r.codec, err = schemas.NewCodec(s.Encoding); err != nil {
+			return nil, err
+		}
+		if s.Encoding == schemas.Auto && s.Registry != nil {
+			if r.framed, err = registry.NewReader(s.Registry); err != nil {
+				return nil, err
+			}
+			r.codec.UseRegistry(r.framed)
+		}
+		return r, nil
 	}
-	if r.mapped, err = s.Mapping.NewReader(s.Decoders); err != nil {
+	if r.mapped, err = s.Mapping.NewReader(decoders(s.Registry)); err != nil {
 		return nil, fmt.Errorf("input: %w", err)
 	}
 	return r, nil
+}
+
+// decoders are how a mapping reads what needs a registry.
+func decoders(client *registry.Client) (d mapping.Decoders) {
+	if client == nil {
+		return d
+	}
+	by := func(header string) mapping.Decoder {
+		return func(value []byte, headers mapping.Headers) (any, error) {
+			return client.Tree(context.Background(), value, named(headers, header))
+		}
+	}
+	d.Value, d.Key = by(registry.SchemaHeader), by(registry.KeySchemaHeader)
+	return d
+}
+
+// named returns the schema that a header names; nil: there is no such header.
+func named(headers task.Headers, header string) []byte {
+	if headers == nil {
+		return nil
+	}
+	value, _ := headers.Last(header)
+	return value
+}
+
+// decode reads the value of a record of raw.avsc, or of another schema with its names.
+func (r *Reader) decode(rec task.Record) (schemas.Raw, error) {
+	if r.framed != nil {
+		if schema := named(rec.Headers, registry.SchemaHeader); schema != nil {
+			return r.framed.RawNamed(context.Background(), rec.Value, schema)
+		}
+	}
+	return r.codec.DecodeRaw(rec.Value)
 }
 
 // Key returns the key of the state that a record belongs to: the user id. It is empty where nothing
@@ -68,13 +112,13 @@ func (r *Reader) Key(rec task.Record) ([]byte, error) {
 // visit ends it; an error of its own says that the record cannot be read now.
 func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
 	if r.mapped == nil {
-		fix, err := r.codec.DecodeRaw(rec.Value)
+		fix, err := r.decode(rec)
 		if err == nil && string(rec.Key) != fix.UserID {
 			err = &schemas.Rejection{Reason: schemas.ReasonKeyMismatch}
 		}
 		found := Fix{Raw: fix}
 		if err != nil && !errors.As(err, &found.Refused) {
-			return err
+			return unreadable(err)
 		}
 		return visit(r.check(found, rec))
 	}
@@ -118,7 +162,7 @@ func mapped(rec task.Record) mapping.Record {
 	}
 }
 
-// unreadable marks an error of a Decoder: the schema may be there in a moment.
+// unreadable marks an error of a registry: the schema may be there in a moment.
 func unreadable(err error) error {
 	if err == nil {
 		return nil

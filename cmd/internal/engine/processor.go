@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
@@ -298,6 +299,21 @@ func (p *Processor) reject(rec task.Record, reason schemas.Reason, fx *task.Effe
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{
 		Value: p.value[start:len(p.value):len(p.value)], Timestamp: rec.Timestamp,
+		Headers: errorHeaders(p.at, rec.Offset, reason),
 	})
 	return nil
+}
+
+// errorHeaders are those that Kafka Streams gives its dead letters (KIP-1034), so that tools for
+// them show what is wrong. They say what the value says, and nothing of the refused record: its own
+// headers may name a vehicle.
+func errorHeaders(at Partition, offset int64, reason schemas.Reason) []task.Header {
+	const prefix = "__streams.errors."
+	return []task.Header{
+		{Name: prefix + "exception", Value: string(reason)},
+		{Name: prefix + "message", Value: reason.Words()},
+		{Name: prefix + "topic", Value: at.Topic},
+		{Name: prefix + "partition", Value: strconv.Itoa(int(at.Number))},
+		{Name: prefix + "offset", Value: strconv.FormatInt(offset, 10)},
+	}
 }

@@ -24,10 +24,11 @@ type opening uint8
 const (
 	openingOther     opening = iota
 	openingJSON              // "{"
-	openingConfluent         // a zero byte and four more, the number of a schema
+	openingConfluent         // 0x00 or 0x01, and the number or GUID of a schema
 	openingAvro              // 0xC3 0x01, Avro single-object encoding
 	openingContainer         // "Obj" 0x01, an Avro file
 	openingGzip              // 0x1F 0x8B
+	openingGlue              // 0x03, and 17 bytes more
 	openings                 // how many there are
 )
 
@@ -36,8 +37,11 @@ func openingOf(value []byte) opening {
 	switch {
 	case bytes.HasPrefix(value, []byte("{")):
 		return openingJSON
-	case len(value) >= 5 && value[0] == 0:
+	case schemas.FramingOf(value) == schemas.FramingID,
+		schemas.FramingOf(value) == schemas.FramingGUID:
 		return openingConfluent
+	case schemas.FramingOf(value) == schemas.FramingGlue:
+		return openingGlue
 	case bytes.HasPrefix(value, []byte{0xC3, 0x01}):
 		return openingAvro
 	case bytes.HasPrefix(value, []byte("Obj\x01")):
@@ -57,8 +61,14 @@ func (o opening) advice(expected schemas.Encoding) string {
 			return "these begin with '{': set encoding.raw: json"
 		}
 	case openingConfluent:
-		return "these begin with 0x00: Confluent framing, which is not supported yet: " +
-			"let the producer write Avro single-object encoding (schemas/raw.avsc) or JSON"
+		if expected == schemas.Auto {
+			return "these have Confluent's framing: set registry.url to the registry that has " +
+				"their schemas; if it is set, their schemas are not of Avro"
+		}
+		return "these begin as Confluent's framing does: set encoding.raw: auto and registry.url"
+	case openingGlue:
+		return "these begin with 0x03, the framing of AWS Glue, whose schemas are with AWS alone: " +
+			"let the producer use a registry with Confluent's API, or write JSON"
 	case openingAvro:
 		if expected == schemas.JSON {
 			return "these begin with 0xC3 0x01, Avro single-object encoding: set encoding.raw: avro"
@@ -81,6 +91,9 @@ func adviceFor(reason schemas.Reason) string {
 	switch reason.Kind() { //nolint:exhaustive // the others speak for themselves
 	case schemas.ReasonMalformed, schemas.ReasonUnknownSchema, schemas.ReasonEmpty:
 		return "is encoding.raw right?"
+	case schemas.ReasonUnknownSchemaID:
+		return "registry.url names a registry that does not have the records' schemas: is it " +
+			"that of their producers?"
 	case schemas.ReasonMissingField, schemas.ReasonWrongType:
 		return "the producer's JSON has other names or types than schemas/raw.avsc"
 	case schemas.ReasonKeyMismatch:

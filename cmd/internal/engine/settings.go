@@ -16,7 +16,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // Settings determine the bytes of records, dead letters and states, given the raw topic:
@@ -49,9 +49,9 @@ type Settings struct {
 	// whenever it is read.
 	MaxAhead time.Duration
 
-	// Decoders read what needs a schema registry. They are no setting: whichever registry answers,
-	// a record has one meaning.
-	Decoders mapping.Decoders
+	// Registry has the schemas of raw records in the framings of registries; nil: there is none. It
+	// is no setting: what a schema's number means is the records' own.
+	Registry *registry.Client
 
 	// Partitioner says how the producers of the raw topic choose a record's partition;
 	// default Murmur2. A record that lies elsewhere is refused.
@@ -74,7 +74,7 @@ func (s Settings) WithDefaults() Settings {
 // Source returns how raw records are read.
 func (s Settings) Source() Source {
 	s = s.WithDefaults()
-	return Source{s.RawEncoding, s.Input.Mapping, s.Decoders, s.Input.NullIsland, s.MaxAhead}
+	return Source{s.RawEncoding, s.Input.Mapping, s.Registry, s.Input.NullIsland, s.MaxAhead}
 }
 
 // Versions of sanitized records that an engine can write: see schemas.Sanitized.

@@ -17,7 +17,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/registry"
 )
 
 // Options configure a Service. Required, beside what Settings and Cluster require: StateDir.
@@ -50,10 +49,8 @@ type Options struct {
 	// for a service that goes through all there is, for ever.
 	Windows []Window
 
-	// Registry is asked for the numbers of the schemas that records are written with, if the
-	// encoding is schemas.AvroRegistry; nil: there is none. AutoRegister permits to add schemas
-	// that it does not have.
-	Registry     *registry.Client
+	// AutoRegister permits to add the schemas that records are written with to Registry, if the
+	// encoding is schemas.AvroRegistry and it does not have them.
 	AutoRegister bool
 
 	// SkipLost goes on where retention has removed raw records that were not

@@ -95,8 +95,12 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, er
 	for i, messages := range [...][]task.Message{out.Output, out.Changelog, out.DeadLetters} {
 		records := t.batches[i].Records[:0]
 		for _, m := range messages {
-			records = append(records,
-				producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp})
+			r := producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp}
+			for _, h := range m.Headers {
+				r.Headers = append(r.Headers,
+					producer.Header{Key: h.Name, Value: []byte(h.Value)})
+			}
+			records = append(records, r)
 		}
 		t.batches[i].Records = records
 	}
