@@ -74,6 +74,9 @@ type Options struct {
 	// decimals: it stands for the number it is written as, the shortest text that gives this
 	// float64.
 	Epsilon float64
+	// Near is a second bound, for near places, which only Codebook has: see law.NewNearQuantizer.
+	// The zero value leaves it out.
+	Near law.Near
 	// Delta is the prior mass that may stay outside the location set, in [0, 1). It trades the size
 	// of the noise against drift and does not weaken the bound ε. 0 means every cell of positive
 	// probability.
@@ -149,7 +152,8 @@ func (o Options) Validate() error {
 	return errors.Join(o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
 		o.law().CheckEpsilon(o.Epsilon), ValidateDelta(o.Delta), validatePrune(o.Prune),
-		validateGap(o.MaxGap), validatePadding(o), validateCodebook(o), o.validatePolicy())
+		validateGap(o.MaxGap), validatePadding(o), validateCodebook(o), validateNear(o),
+		o.validatePolicy())
 }
 
 // ValidateDelta is the one place that knows which δ are allowed.
@@ -223,6 +227,15 @@ func validatePadding(o Options) error {
 			errors.New("min radius is no finite number of kilometres: leave it out for none"))
 	}
 	return errors.Join(errs...)
+}
+
+// validateNear checks the near factor, which only one mechanism has.
+func validateNear(o Options) error {
+	if o.Near != (law.Near{}) && o.Mechanism != law.Codebook {
+		return fmt.Errorf("near is a bound of mechanism %s alone: choose it, or leave near out",
+			law.Codebook)
+	}
+	return o.Near.Validate(o.Epsilon)
 }
 
 // validateCodebook refuses what a codebook would ignore: whoever sets it counts on it.

@@ -88,7 +88,7 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 		lifetime:  ledger.LimitOf(o.Budget.Lifetime),
 	}
 	if o.Mechanism == law.Codebook {
-		s.codebook, err = law.NewQuantizer(m.Grid, o.Epsilon)
+		s.codebook, err = law.NewNearQuantizer(m.Grid, o.Epsilon, o.Near)
 	} else {
 		s.mechanism, err = o.NewMechanism()
 	}

@@ -156,17 +156,17 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 
 // draw draws the release of a number, after arrange. This is the one place that uses the true cell:
 // to look up its surrogate, which the transcript and the draw are given, and to say whether they
-// differ; or under Codebook to look up its vote.
+// differ; or under Codebook to look up its vote, or with a near factor for the draw itself.
 func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
 	day := dayOf(in.Step, s.stepMS)
 	if s.codebook != nil {
-		own := s.codebook.Vote(in.Cell)
-		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook, own)
+		part := s.codebook.Part(in.Cell)
+		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook, part)
 		source, err := s.streams.On(day, facts)
 		if err != nil {
 			return grid.Point{}, false, err
 		}
-		return s.codebook.Place(s.codebook.Sample(source, own)), false, nil
+		return s.codebook.Place(s.codebook.Draw(source, part)), false, nil
 	}
 	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
 	facts := s.transcript.complete(in.User, in.Step, number, s.set.Cells, surrogate)

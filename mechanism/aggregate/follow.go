@@ -175,8 +175,8 @@ var (
 	// most of them do not.
 	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model " +
 		"and these options: give the service's own, those that differ from the defaults " +
-		"(min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, interval, " +
-		"budget) as it has them in its config")
+		"(near, min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, " +
+		"interval, budget) as it has them in its config")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's

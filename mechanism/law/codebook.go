@@ -64,11 +64,22 @@ const (
 //
 // A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
 // the cell that Vote is given, and its vote, is public.
+//
+// With a near factor (NewNearQuantizer) a cell votes as itself displaced by secret noise, so the
+// border between two votes is blurred: see nearNoise. Then
+//
+//	P(j|x) = (T·G + (2⁶⁴ - T)·N_j(x))/(G·(2⁶⁴ + (m-1)·T)),
+//
+// where N_j(x) is the weight of the shifts s with v(x+s) = j, and G that of all.
 type Quantizer struct {
-	grid  *grid.Grid
-	other uint64  // T
-	rest  float64 // r = 1/E = T/(2⁶⁴ - T)
-	fine  int     // patches that code points are placed by
+	grid    *grid.Grid
+	epsilon float64
+	other   uint64  // T
+	rest    float64 // r = 1/E = T/(2⁶⁴ - T)
+	fine    int     // patches that code points are placed by
+
+	noise *nearNoise // nil without a near factor
+	blur  blur
 
 	points []convex.Lattice // by row and column, all different
 	lines  []line           // of the row at hand
@@ -98,7 +109,7 @@ func NewQuantizer(g *grid.Grid, epsilon float64) (*Quantizer, error) {
 	if err := o.CheckGrid(epsilon, g); err != nil {
 		return nil, err
 	}
-	q := &Quantizer{grid: g, other: otherWeight(epsilon)}
+	q := &Quantizer{grid: g, epsilon: epsilon, other: otherWeight(epsilon)}
 	q.rest = float64(q.other) / float64(-q.other) // 2⁶⁴ - T wraps to -T
 	q.fine = finePatches(q.rest)
 	return q, nil
@@ -143,12 +154,15 @@ func finePatches(rest float64) int {
 // more to the best places for these votes, and to the lattice again. Points that coincide there are
 // one. A prior of one cell has one code point, and its release tells nothing.
 //
+// With a near factor the code points are the same.
+//
 // Cost: linear in the prior's cells, about quadratic in the patches, which are 41 at ε = 1, 76 at 4
 // and 4/3·maxPatches or so at most, and up to searchWork distances. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")
 	}
+	q.blur.prior = prior{cells, p}
 	width := grid.Cell(q.grid.Width())
 	q.rows.gather(width, cells, p)
 	q.patches.gather(&q.rows, width, p, q.fine)
@@ -223,10 +237,14 @@ func (q *Quantizer) Points() []convex.Lattice { return q.points }
 func (q *Quantizer) Other() uint64 { return q.other }
 
 // Gain returns by how much a release lowers the expected squared error of the mean under the
-// prior, km², for the votes that the code points were last moved for.
+// prior, km², for the votes that the code points were last moved for. With a near factor it is the
+// gain for the displaced votes, computed at each call from the prior that Prepare was given.
 func (q *Quantizer) Gain() float64 {
-	side := q.grid.CellKM()
-	return float64(q.gain * float64(side*side))
+	side, gain := q.grid.CellKM(), q.gain
+	if q.noise != nil {
+		gain = q.blurredGain()
+	}
+	return float64(gain * float64(side*side))
 }
 
 // Place returns code point j on the map, in kilometres.
@@ -356,7 +374,13 @@ func (q *Quantizer) Sample(src noise.Source, own int) int {
 
 // Likelihoods writes P(j|x)/P(v(x)|x) of ascending cells into dst, which it returns as long as
 // cells: 1 for the cells that vote for j, T/2⁶⁴ for the others.
+//
+// With a near factor it writes P(j|x) up to a factor that all cells share: T/2⁶⁴ where no shift
+// makes the cell vote for j, 1 where all do.
 func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float64 {
+	if q.noise != nil {
+		return q.blurred(dst, j, cells)
+	}
 	q.votes = q.Votes(q.votes, cells)
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
 	weight := [2]float64{float64(q.other) * 0x1p-64, 1}
@@ -373,7 +397,7 @@ func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float
 // AppendFacts appends what determines the law of a release for a cell that votes for own, and what
 // its index means, given grid and ε: the number of code points, their columns and rows in steps,
 // and own. All are uvarints. The code points determine the votes of all cells, and own is all that
-// the law takes from the cell. No two different codebooks or votes have the same facts.
+// the law takes from the cell: Part. No two different codebooks or parts have the same facts.
 func (q *Quantizer) AppendFacts(b []byte, own int) []byte {
 	b = binary.AppendUvarint(b, uint64(len(q.points)))
 	for _, c := range q.points {
@@ -385,7 +409,7 @@ func (q *Quantizer) AppendFacts(b []byte, own int) []byte {
 
 // Metric says in kilometres what ε means for a release: e^ε at any distance, as two neighbouring
 // cells can have different votes. It holds for any two positions of the map. With one code point
-// nothing is told.
+// nothing is told. With a near factor places at a distance are told apart by less.
 func (q *Quantizer) Metric() Metric {
 	if len(q.points) == 1 {
 		return Metric{Within200M: 1, Within1KM: 1, Across: 1}
@@ -393,5 +417,9 @@ func (q *Quantizer) Metric() Metric {
 	factor := 0x1p64 / float64(q.other)
 	side := q.grid.CellKM()
 	across := grid.Point{X: float64(q.grid.Width()-1) * side, Y: float64(q.grid.Height()-1) * side}
-	return Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
+	m := Metric{Within200M: factor, Within1KM: factor, Across: factor, WidthKM: across.Norm()}
+	if q.noise != nil {
+		m.Within200M, m.Within1KM = q.noise.within200M, q.noise.within1KM
+	}
+	return m
 }

@@ -190,7 +190,7 @@ func TestCodebookWords(t *testing.T) {
 }
 
 var updateGolden = flag.Bool("update", false,
-	"write testdata/codebook.json anew, for a new CodebookVersion")
+	"write testdata/codebook.json and near.json anew, for a new version")
 
 // goldenCodebook is one release in numbers that another implementation can compare with. All
 // indices begin at 0, and cells are numbered by row, from the south-west.
@@ -224,7 +224,11 @@ type goldenMass struct {
 func goldenOf(tb testing.TB, name string, g *grid.Grid, epsilon float64, d *mobility.Distribution,
 ) goldenCodebook {
 	tb.Helper()
-	q := newQuantizer(tb, g, epsilon)
+	return goldenFrom(newQuantizer(tb, g, epsilon), name, g, epsilon, d)
+}
+
+func goldenFrom(q *Quantizer, name string, g *grid.Grid, epsilon float64, d *mobility.Distribution,
+) goldenCodebook {
 	q.Prepare(d.Cells, d.P)
 	c := goldenCodebook{
 		Name: name, Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(), Epsilon: epsilon,

@@ -104,20 +104,27 @@ func exactEpsilon(epsilon float64) (p, q uint64, err error) {
 	if err := ValidateEpsilon(epsilon); err != nil {
 		return 0, 0, err
 	}
-	var buf [32]byte
-	whole, decimals, _ := bytes.Cut(strconv.AppendFloat(buf[:0], epsilon, 'f', -1, 64), []byte("."))
-	if len(decimals) > MaxDecimals {
+	p, q, decimals := shortest(epsilon)
+	if decimals > MaxDecimals {
 		return 0, 0, fmt.Errorf("epsilon %v has %d decimals, and the mechanism computes "+
 			"with all of them, at most %d: write it shorter, such as %s",
-			epsilon, len(decimals), MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
+			epsilon, decimals, MaxDecimals, strconv.FormatFloat(epsilon, 'f', MaxDecimals, 64))
 	}
+	p, q = reduced(p, q)
+	return p, q, nil
+}
+
+// shortest returns the fraction p/q that the shortest decimal of x stands for, not in lowest terms,
+// and its number of decimals. Where that exceeds MaxDecimals, p and q are not to be used.
+func shortest(x float64) (p, q uint64, decimals int) {
+	var buf [32]byte
+	whole, part, _ := bytes.Cut(strconv.AppendFloat(buf[:0], x, 'f', -1, 64), []byte("."))
 	q = 1
 	for _, digit := range whole {
 		p = 10*p + uint64(digit-'0')
 	}
-	for _, digit := range decimals {
+	for _, digit := range part {
 		p, q = 10*p+uint64(digit-'0'), 10*q
 	}
-	p, q = reduced(p, q)
-	return p, q, nil
+	return p, q, len(part)
 }

@@ -66,8 +66,14 @@ func (n *Neighbours) Weight(i int) uint64 { return n.weight[n.Of[i]] }
 // all, so between neighbours a release spends NearShare times ε on average. It is a function of
 // prior and codebook, hence public, and the quotient of two whole numbers. 0 on a map of one cell.
 //
+// With a near factor it is the mean logarithm of the factor by which the release tells pairs apart,
+// in shares of ε, which is a float64.
+//
 // Cost: that of five times Votes. It changes nothing that a release depends on.
 func (q *Quantizer) NearShare(n *Neighbours, cells []grid.Cell, p []float64) float64 {
+	if q.noise != nil {
+		return q.blurredShare(n, cells, p)
+	}
 	n.Gather(q.grid, cells, p)
 	q.votes = q.Votes(q.votes, cells)
 	apart, all := uint64(0), uint64(0)

@@ -21,6 +21,7 @@ type Release struct {
 	Epsilon   *float64 `yaml:"epsilon"`  // nil: not set, which is an error: ε has no default
 	Delta     *float64 `yaml:"delta"`    // nil: as with ε, but for codebook
 
+	Near           Near          `yaml:"near"`
 	MinRadius      string        `yaml:"min_radius"` // a length
 	Interval       time.Duration `yaml:"interval"`
 	Between        string        `yaml:"between"`
@@ -29,10 +30,44 @@ type Release struct {
 	Budget         Budget        `yaml:"budget"`
 }
 
+// Near is the section "release.near": a second bound of mechanism codebook, for near places.
+type Near struct {
+	Distance string  `yaml:"distance"` // a length
+	Factor   float64 `yaml:"factor"`
+}
+
+// options returns the mechanism's.
+func (c Near) options() (law.Near, error) {
+	if c == (Near{}) {
+		return law.Near{}, nil
+	}
+	if c.Distance == "" || c.Factor == 0 {
+		return law.Near{}, errors.New("near needs both: \"near: {distance: 340m, factor: 2}\" " +
+			"allows a release to change the odds between places at most 340 m apart by a factor " +
+			"of 2 at most")
+	}
+	km, err := cli.Kilometres("near.distance", c.Distance)
+	return law.Near{DistanceKM: km, Factor: c.Factor}, err
+}
+
+// onMap reports whether there is noise for a near factor on a map of the model's cells. What the
+// options' own Validate refuses is left to it.
+func onMap(o mechanism.Options, model *mobility.Model) error {
+	if o.Near == (law.Near{}) || o.Validate() != nil {
+		return nil
+	}
+	_, err := law.NewNearQuantizer(model.Grid, o.Epsilon, o.Near)
+	return err
+}
+
 // Options returns the mechanism's options for a model: it counts intervals in the model's steps.
 // Whether the values can be used together is left to the options' own Validate.
 func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
-	return c.optionsFor(model.Step)
+	o, err := c.optionsFor(model.Step)
+	if err != nil {
+		return o, err
+	}
+	return o, onMap(o, model)
 }
 
 func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
@@ -51,12 +86,13 @@ func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	if err := c.complete(); err != nil {
 		return o, err
 	}
-	var errs [5]error
+	var errs [6]error
 	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
 	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, step)
 	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, step)
 	errs[4] = c.Budget.agree()
+	o.Near, errs[5] = c.Near.options()
 	return o, errors.Join(errs[:]...)
 }
 

@@ -104,7 +104,7 @@ func TestCodebookVersion(t *testing.T) {
 	if _, ok := o.Earlier(); ok {
 		t.Error("an earlier codebook's records can be computed again")
 	}
-	const version = "release.mechanism or the version of its codebook"
+	const version = "release.mechanism, release.near or the version of the codebook"
 	for want, text := range map[string]string{
 		version: "36eafa17a4e4bc8d7ede6e83ec76d706" +
 			"63133d61971ba5d0b03b28d1a28fdf3a79800bb209a80e85e164c9a753473cb0dd",

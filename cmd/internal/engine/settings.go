@@ -181,6 +181,17 @@ const keyLabel = "geodither settings: fingerprint of the key 2"
 // and its value in a text that two programs write alike.
 type setting struct{ name, value string }
 
+// words is the name, and the keys that share its digest.
+func (s setting) words() string {
+	switch s.name {
+	case codebookSetting:
+		return "release.mechanism, release.near or the version of the codebook"
+	case encodingSetting:
+		return encodingSetting + " or how input reads records"
+	}
+	return s.name
+}
+
 func (s setting) hash() [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q", s.name, s.value))
 }
@@ -221,7 +232,7 @@ func (s Settings) settings() []setting {
 		{"model", s.Model.ID()},
 		{"personal", personal},
 		{"key_file", text("%x", keyFingerprint(s.Key))},
-		mechanismSetting(r.Mechanism),
+		mechanismSetting(r),
 		{"release.inference", r.Inference},
 		{"release.isotropy", r.Isotropy},
 		{"release.subdivision", text("%d", r.Subdivision)},
@@ -257,17 +268,22 @@ func (s Settings) settings() []setting {
 	return list
 }
 
-// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version.
-// One byte of a fingerprint stands for both, so the name says that either may differ.
-func mechanismSetting(name string) setting {
-	if name == law.Codebook {
-		return setting{
-			name:  "release.mechanism or the version of its codebook",
-			value: fmt.Sprintf("%s %d", name, law.CodebookVersion),
-		}
+// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version
+// and the near factor. One byte of a fingerprint stands for all of it. The name is part of the
+// fingerprint, so it stays as it was before there was a near factor.
+func mechanismSetting(r mechanism.Options) setting {
+	if r.Mechanism != law.Codebook {
+		return setting{"release.mechanism", r.Mechanism}
 	}
-	return setting{"release.mechanism", name}
+	value := fmt.Sprintf("%s %d", r.Mechanism, law.CodebookVersion)
+	if r.Near != (law.Near{}) {
+		value += fmt.Sprintf(" near %d %x %x", law.NearVersion, r.Near.DistanceKM, r.Near.Factor)
+	}
+	return setting{codebookSetting, value}
 }
+
+// codebookSetting is the name of the mechanism among the settings under law.Codebook.
+const codebookSetting = "release.mechanism or the version of its codebook"
 
 // Fingerprint is the same in every instance of a service and in every run of it, and
 // another one under other settings. It is a hash over all settings (16 bytes), and behind
@@ -306,11 +322,7 @@ func (s Settings) Differences(other []byte) string {
 	}
 	for i, one := range s.settings() {
 		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
-			name := one.name
-			if name == encodingSetting {
-				name += " or how input reads records"
-			}
-			names = append(names, name)
+			names = append(names, one.words())
 		}
 	}
 	switch {
