@@ -18,9 +18,11 @@
 //	knorm.go, isotropy.go   K-norm noise in floating point, and how PIM makes K round
 //	lattice*.go             K-norm noise in whole numbers
 //	laplace.go              the paper's baseline
-//	epsilon.go              ε as a fraction
+//	near.go                 neighbours of a prior's cells
+//	epsilon.go              ε as a fraction, and e^ε from below
 //	codebook.go             the codebook; sketch chooses how many code points it has
-//	codebook_*.go           candidates for the code points, their gain, the prior in few patches
+//	codebook_near.go        the codebook with a near factor, near_noise.go its noise
+//	the other codebook_*    candidates for the code points, their gain, the prior in few patches
 //
 // Everything but the last argument of Mechanism.Sample, Quantizer.Vote and Quantizer.Sample is
 // public. No sum depends on the order of a map, and products that are added are rounded first, so

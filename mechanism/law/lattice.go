@@ -255,19 +255,6 @@ func Snap(p grid.Point, subdivision int, cellKM float64) grid.Point {
 	return grid.Point{X: at(p.X), Y: at(p.Y)}
 }
 
-// reduced returns a and b without their common factor. Not both may be 0.
-func reduced(a, b uint64) (uint64, uint64) {
-	g := gcd(a, b)
-	return a / g, b / g
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 func absolute(x int64) uint64 { return uint64(max(x, -x)) }
 
 func signed(size uint64, negative bool) int64 {
