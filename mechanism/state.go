@@ -215,6 +215,26 @@ func (s *State) CopyFrom(from *State) {
 	s.Posterior, s.Ledger = posterior, costs
 }
 
+// Erase removes everything that tells of the user's places: posterior, estimate, last release, and
+// the model, which may be the user's own. It keeps what budgets and the order of time need: the
+// last step, the number of releases, their costs and their times.
+//
+// What is left is a state of no grid, so the next Step after MigrateTo starts at a model's initial
+// distribution, as for a new user, with the account of this one. Fixes before the last step stay
+// late, and no release number comes twice, so no noise does. Its one cell is the same for
+// everybody.
+func (s *State) Erase() {
+	if !s.Started {
+		return
+	}
+	s.HasRelease, s.ReleaseStep, s.Release = false, 0, grid.Point{}
+	s.Estimate, s.RadiusKM = grid.Point{}, 0
+	s.Model, s.Grid = ID{}, ID{}
+	s.Posterior.Reset()
+	s.Posterior.Cells = append(s.Posterior.Cells, 0)
+	s.Posterior.P = append(s.Posterior.P, 1)
+}
+
 // decoder also reads bytes and floating-point numbers. After the first read beyond the end, or of a
 // number that is not finite, Bad is true and every result 0.
 type decoder struct{ decode.Reader }

@@ -269,3 +269,32 @@ func FuzzStateDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestErase: two users who differ in nothing but their places are one after Erase, to the byte, and
+// what they have spent is still there.
+func TestErase(t *testing.T) {
+	t.Parallel()
+	a, b := sampleState(), sampleState()
+	b.Release, b.Estimate, b.RadiusKM = grid.Point{X: 9}, grid.Point{Y: 8}, 7
+	b.Model, b.Grid, b.ReleaseStep = ID{7}, ID{8}, b.ReleaseStep-5
+	b.Posterior = mobility.Distribution{Cells: []grid.Cell{5}, P: []float64{1}}
+	a.Erase()
+	b.Erase()
+	if got, other := a.AppendBinary(nil), b.AppendBinary(nil); !bytes.Equal(got, other) {
+		t.Errorf("%x\n%x", got, other)
+	}
+	var back State
+	if err := back.DecodeBinary(a.AppendBinary(nil)); err != nil {
+		t.Fatal(err)
+	}
+	want := sampleState()
+	if back.Releases != want.Releases || back.EpsilonSpent != want.EpsilonSpent ||
+		back.Rho != want.Rho || back.Step != want.Step || back.HasRelease {
+		t.Errorf("%+v", back)
+	}
+	var fresh State
+	fresh.Erase()
+	if fresh.Started {
+		t.Error("a new user was made a known one")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -23,6 +24,8 @@ type health struct {
 	frozen  chan struct{} // closed when Pebble must not be called any more
 	freezes sync.Once
 	report  func(error) // called once, with the first failure
+
+	manifests atomic.Int64 // how many the database has begun
 }
 
 func newHealth(report func(error)) *health {

@@ -18,11 +18,27 @@ const storePartition = math.MaxUint32
 const (
 	positionsName = "\x00positions"
 	identityName  = "\x00identity"
+	removedName   = "\x00removed" // values were removed, and may still be in the files
 )
 
-// MarkName is the only key beside users' keys that Apply and Get take: the last mark of the
-// changelog, opaque here.
-const MarkName = "\x00input"
+// Keys beside users' keys that Apply and Get take. Their values are opaque here.
+const (
+	MarkName = "\x00input" // the last mark of the changelog
+	// RequestName and KeptName begin the keys of requests to erase a user, and of what remains of
+	// erased users.
+	RequestName = "\x00erase"
+	KeptName    = "\x00kept"
+)
+
+// taken reports whether Apply and Get take a key.
+func taken(key []byte) bool {
+	return len(key) > 0 && (key[0] != 0 || string(key) == MarkName || reserved(key))
+}
+
+// reserved reports whether a key is that of a request to erase, or of what remains.
+func reserved(key []byte) bool {
+	return bytes.HasPrefix(key, []byte(RequestName)) || bytes.HasPrefix(key, []byte(KeptName))
+}
 
 const (
 	positionsVersion = 1

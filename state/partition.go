@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,6 +23,9 @@ type Partition struct {
 	number uint32
 	key    []byte // scratch; it always begins with the prefix
 	value  []byte // scratch
+
+	removed [][]byte // full keys that Apply has removed since the last Purge
+	unknown bool     // further keys may have been removed
 }
 
 // batchRetain is the size up to which Pebble keeps a batch's memory for the next batch. Its default
@@ -40,7 +44,7 @@ func (p *Partition) full(key string) []byte {
 }
 
 func (p *Partition) fullBytes(key []byte) ([]byte, error) {
-	if len(key) == 0 || key[0] == 0 && string(key) != MarkName {
+	if !taken(key) {
 		return nil, ErrKey
 	}
 	p.key = append(p.key[:prefixLen], key...)
@@ -54,6 +58,10 @@ func (p *Partition) Positions() (pos Positions, found bool, err error) {
 		return pos, false, err
 	}
 	defer p.s.end()
+	return p.positions()
+}
+
+func (p *Partition) positions() (pos Positions, found bool, err error) {
 	value, closer, err := p.s.db.Get(p.full(positionsName))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return pos, false, nil
@@ -132,6 +140,7 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 		full, _ := p.fullBytes(c.Key) // checked above
 		if len(c.Value) == 0 {
 			p.s.cache.remove(full)
+			p.note(full)
 		} else {
 			p.s.cache.put(full, c.Value)
 		}
@@ -141,9 +150,11 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 
 // fill copies changes and positions into a batch.
 func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) error {
+	removed := false
 	for _, c := range changes {
 		full, err := p.fullBytes(c.Key)
 		if err == nil && len(c.Value) == 0 {
+			removed = true
 			err = batch.Delete(full, nil)
 		} else if err == nil {
 			err = batch.Set(full, c.Value, nil)
@@ -152,11 +163,17 @@ func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) e
 			return err
 		}
 	}
+	if removed {
+		if err := batch.Set(p.full(removedName), nil, nil); err != nil {
+			return err
+		}
+	}
 	p.value = appendPositions(p.value[:0], pos)
 	return batch.Set(p.full(positionsName), p.value, nil)
 }
 
-// Wipe removes everything of the partition at once. Pebble frees the space as it compacts.
+// Wipe removes everything of the partition at once. The values leave the disk with the next Purge,
+// or when Pebble compacts.
 func (p *Partition) Wipe() error {
 	if err := p.s.begin(); err != nil {
 		return err
@@ -165,11 +182,20 @@ func (p *Partition) Wipe() error {
 	if p.s.o.ReadOnly {
 		return errLooking
 	}
-	err := p.s.health.await(func() error {
-		first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
-		return p.s.db.DeleteRange(first, end, pebble.NoSync)
-	})
+	first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
+	batch := p.s.db.NewBatch()
+	err := batch.DeleteRange(first, end, nil)
+	if _, found, problem := p.positions(); found || problem != nil {
+		err = errors.Join(err, batch.Set(p.full(removedName), nil, nil))
+		p.removed, p.unknown = nil, true
+	}
 	if err != nil {
+		return explain(errors.Join(err, batch.Close()))
+	}
+	if err := p.s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
+		return p.s.health.fail(err) // the batch is not closed: the frozen call may still use it
+	}
+	if err := batch.Close(); err != nil {
 		return p.s.health.fail(err)
 	}
 	p.s.cache.removePrefix(appendPrefix(nil, p.number))
@@ -210,26 +236,56 @@ func (p *Partition) Keep() error {
 // begins. Both are valid during the call only. It ends with the first error of visit, and returns
 // it. It may run beside any other call.
 func (p *Partition) Iterate(visit func(key, value []byte) error) error {
+	first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
+	return p.between(first, end, func(full, value []byte) error {
+		if user, ok := userKey(full); ok {
+			return visit(user, value)
+		}
+		return nil
+	})
+}
+
+// Reserved calls visit with each key and value under a name, RequestName or KeptName, as they are
+// when it begins, in the order of keys. Both are valid during the call only. It ends with the first
+// error of visit, and returns it.
+func (p *Partition) Reserved(name string, visit func(key, value []byte) error) error {
+	first := append(appendPrefix(nil, p.number), name...)
+	end := bytes.Clone(first)
+	end[len(end)-1]++
+	return p.between(first, end, func(full, value []byte) error {
+		return visit(full[prefixLen:], value)
+	})
+}
+
+// between calls visit with the database's keys from first on, before end.
+func (p *Partition) between(first, end []byte, visit func(full, value []byte) error) error {
 	if err := p.s.begin(); err != nil {
 		return err
 	}
 	defer p.s.end()
-	it, err := p.s.db.NewIter(&pebble.IterOptions{
-		LowerBound: appendPrefix(nil, p.number), UpperBound: appendPrefix(nil, p.number+1),
-	})
+	it, err := p.s.db.NewIter(&pebble.IterOptions{LowerBound: first, UpperBound: end})
 	if err != nil {
 		return explain(err)
 	}
 	var stopped error
 	for valid := it.First(); valid && stopped == nil; valid = it.Next() {
-		if user, ok := userKey(it.Key()); ok {
-			value, err := it.ValueAndErr()
-			if err != nil {
-				stopped = explain(err)
-				break
-			}
-			stopped = visit(user, value)
+		value, err := it.ValueAndErr()
+		if err != nil {
+			stopped = explain(err)
+			break
 		}
+		stopped = visit(it.Key(), value)
 	}
 	return errors.Join(stopped, explain(errors.Join(it.Error(), it.Close())))
+}
+
+// note remembers a removed key for the next Purge. Of too many keys it remembers none.
+func (p *Partition) note(full []byte) {
+	const most = 1000
+	if len(p.removed) == most {
+		p.removed, p.unknown = nil, true
+	}
+	if !p.unknown {
+		p.removed = append(p.removed, bytes.Clone(full))
+	}
 }

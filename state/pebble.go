@@ -28,7 +28,11 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 		MemTableSize:                uint64(own.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
 		MaxOpenFiles:                500,
-		Logger:                      pebbleLog{h, own.Logger},
+		// Bounds of tables are users' keys, and the manifest lists them. So that a removed key
+		// leaves it (Purge), it is rewritten whenever it has twice as many tables as there are.
+		MaxManifestFileSize: 1,
+		Cleaner:             removing{},
+		Logger:              pebbleLog{h, own.Logger},
 	}
 	// Probabilities hardly compress. Without compression an update costs a tenth less
 	// (BenchmarkUpdate), and perhaps a tenth more space.
@@ -45,7 +49,8 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 		BackgroundError: func(err error) { _ = h.fail(err) },
 		// Without this, Pebble calls Fatalf in the middle of a read. The read itself returns the
 		// error.
-		DataCorruption: func(info pebble.DataCorruptionInfo) { _ = h.fail(info.Details) },
+		DataCorruption:  func(info pebble.DataCorruptionInfo) { _ = h.fail(info.Details) },
+		ManifestCreated: func(pebble.ManifestCreateInfo) { h.manifests.Add(1) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			own.Logger.Warn("state: writes wait for the disk", "reason", info.Reason)
 		},
@@ -53,6 +58,17 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 	o.EventListener = &listener
 	return o
 }
+
+// removing deletes obsolete files, as Pebble's DeleteCleaner does, whose methods lie nearer. To
+// Pebble it looks like a cleaner that still needs the files' content. So Pebble does not use a
+// log's file again for the next log: what is not overwritten there would stay on the disk, also of
+// users who were erased.
+type removing struct {
+	pebble.DeleteCleaner
+	unrecycled
+}
+
+type unrecycled struct{ pebble.ArchiveCleaner }
 
 // pebbleLog is Pebble's logger.
 type pebbleLog struct {

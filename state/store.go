@@ -26,6 +26,7 @@ type Store struct {
 	closed  bool
 	health  *health
 
+	purging sync.Mutex // held by Purge: one partition at a time
 	keeping sync.Mutex
 	kept    map[int32]Positions // of the partitions in the last copy that Keep has made
 }

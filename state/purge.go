@@ -1,0 +1,90 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Purge makes the database's files forget what Apply and Wipe have removed of the partition, also
+// what they removed before a crash. It rewrites the tables that hold one of the removed keys, or
+// after a crash or a Wipe all tables of the partition, and waits for that. Without removed values
+// it costs a read.
+//
+// Deletions are visible at once, but Pebble keeps the bytes in older tables, in the log and, as
+// bounds of tables, in the manifest, until they are rewritten. When Purge has returned, all of that
+// is rewritten, and the old files are being deleted.
+func (p *Partition) Purge() error {
+	if err := p.s.begin(); err != nil {
+		return err
+	}
+	defer p.s.end()
+	if p.s.o.ReadOnly {
+		return errLooking
+	}
+	_, closer, err := p.s.db.Get(p.full(removedName))
+	if errors.Is(err, pebble.ErrNotFound) && !p.unknown {
+		return nil
+	}
+	if err == nil {
+		err = closer.Close()
+	}
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return p.s.health.fail(err)
+	}
+	p.s.purging.Lock()
+	defer p.s.purging.Unlock()
+	if err := p.s.health.await(p.purge); err != nil {
+		return p.s.health.fail(fmt.Errorf("purge partition %d: %w", p.number, err))
+	}
+	p.removed, p.unknown = nil, false
+	return nil
+}
+
+// purge compacts the ranges of the removed keys, and then renews the manifest.
+func (p *Partition) purge() error {
+	db := p.s.db
+	// The log of the memtable becomes obsolete with it.
+	if err := db.Flush(); err != nil {
+		return err
+	}
+	ranges := p.removed
+	if p.unknown || len(ranges) == 0 {
+		ranges = [][]byte{nil}
+	}
+	for _, key := range ranges {
+		first, end := key, append(bytes.Clone(key), 0)
+		if key == nil {
+			first, end = appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
+		}
+		if err := db.Compact(context.Background(), first, end, false); err != nil {
+			return err
+		}
+	}
+	if err := p.renewManifest(); err != nil {
+		return err
+	}
+	// Last, so that a crash before it makes the next Purge do all of this again.
+	name := append(appendPrefix(nil, p.number), removedName...)
+	return db.Delete(name, pebble.NoSync)
+}
+
+// renewManifest waits until Pebble has begun two manifests, since it keeps the last one but one. It
+// begins one after as many changes of tables as there are tables, and each flush is a change.
+func (p *Partition) renewManifest() error {
+	db, h := p.s.db, p.s.health
+	name := append(appendPrefix(nil, p.number), removedName...)
+	until := h.manifests.Load() + 2
+	for range 4*db.Metrics().Total().TablesCount + 16 {
+		if h.manifests.Load() >= until {
+			return nil
+		}
+		if err := errors.Join(db.Set(name, nil, pebble.NoSync), db.Flush()); err != nil {
+			return err
+		}
+	}
+	return errors.New("the manifest was not renewed: this is a bug, please report it")
+}
