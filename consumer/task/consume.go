@@ -46,7 +46,13 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 		return nil
 	}
 	t.attempt = 0
-	return t.adoptIdle(work)
+	if err := t.adoptIdle(work); err != nil {
+		return err
+	}
+	if err := t.erase(work); err != nil {
+		return err
+	}
+	return t.disturbed(work)
 }
 
 // step makes one record part of the transaction in hand, which it begins and ends where that is
@@ -150,6 +156,7 @@ func (t *Task) process(rec Record) error {
 			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 		}
 	}
+	t.erasure.recalled = false
 	state, err := t.stateOf(key)
 	if err != nil {
 		return err
@@ -168,6 +175,10 @@ func (t *Task) process(rec Record) error {
 			rec.Offset), Fatal)
 	case changed:
 		t.overlay.put(key, fx.State, fx.Forget, rec.Timestamp)
+		if t.erasure.recalled {
+			kept := t.erasure.remains
+			t.overlay.put(t.erasure.kept, kept, len(kept) == 0, rec.Timestamp)
+		}
 	}
 	t.overlay.out = t.overlay.send(t.overlay.out, fx.Output)
 	t.overlay.dead = t.overlay.send(t.overlay.dead, fx.DeadLetters)
@@ -189,6 +200,9 @@ func (t *Task) stateOf(key []byte) ([]byte, error) {
 	state, err := t.d.Store.Get(key)
 	if err != nil {
 		return nil, storeError("read a state", err)
+	}
+	if t.erasure.any && len(state) == 0 {
+		return t.erasure.recall(key)
 	}
 	return state, nil
 }
@@ -307,11 +321,38 @@ func (t *Task) committed(mark Mark, start time.Time) {
 // open makes sure, before the first record of a transaction, that the last mark is open, was
 // written by this task, and has the amendments to adopt. Otherwise it commits a mark alone.
 func (t *Task) open(work context.Context) error {
+	if err := t.erase(work); err != nil {
+		return err
+	}
 	proposed, err := t.propose()
 	if err != nil || t.opened && len(proposed) == 0 {
 		return err
 	}
 	return t.adopt(work, proposed, true)
+}
+
+// erase carries out requests to erase keys, where that is possible now: at the first boundary where
+// nobody can have seen results from t.next on.
+func (t *Task) erase(work context.Context) error {
+	e := &t.erasure
+	for len(e.requests) > 0 && t.records == 0 && t.closes(t.next) {
+		n := min(len(e.requests), t.o.MaxRecords)
+		now := t.o.Clock.Now().UnixMilli()
+		for _, key := range e.requests[:n] {
+			if err := e.carryOut(key, t.next, now, t.overlay); err != nil {
+				return err
+			}
+		}
+		if err := t.commit(work, t.mark.Open); err != nil {
+			return err
+		}
+		e.requests, e.any = e.requests[n:], true
+		if err := e.purge(); err != nil {
+			return err
+		}
+		t.o.Observer.Erased(n)
+	}
+	return nil
 }
 
 // propose returns the amendments to adopt now.
@@ -377,11 +418,4 @@ func (t *Task) amended(list []Amendment) error {
 		return nil
 	}
 	return t.d.Amender.Amended(list)
-}
-
-// storeError marks an error of the store and says what to do.
-func storeError(what string, err error) error {
-	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start "+
-		"again. What was committed is restored from the changelog, if that is intact: run doctor "+
-		"before you remove the folder", ErrStore, what, err), Fatal)
 }

@@ -71,6 +71,12 @@ func (s *script) run(t *testing.T, o Options) error {
 
 func (s *script) runOn(t *testing.T, input Log, o Options) error {
 	t.Helper()
+	return s.runWith(t, input, o, func(*Dependencies) {})
+}
+
+// runWith is runOn with other dependencies.
+func (s *script) runWith(t *testing.T, input Log, o Options, change func(*Dependencies)) error {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	s.cancel = cancel
@@ -79,6 +85,7 @@ func (s *script) runOn(t *testing.T, input Log, o Options) error {
 		Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
 		Store: scriptStore{s}, Processor: s, Amender: s.amender,
 	}
+	change(&d)
 	task, err := New(d, o)
 	if err != nil {
 		t.Fatal(err)

@@ -155,8 +155,8 @@ type Store interface {
 	// Apply writes changes and positions as one: after a crash the store has all of them or none. A
 	// crash may lose any number of the last calls, but never one without all that came after it.
 	// Apply keeps none of the memory. If a key occurs several times, its last change counts. Beside
-	// users' keys the store gets MarkKey with the last mark, so that a lost changelog can be
-	// written back from a store.
+	// users' keys the store gets MarkKey with the last mark, and what lies under RequestKey and
+	// KeptKey, so that a lost changelog can be written back from a store.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error
@@ -167,6 +167,30 @@ type Store interface {
 // it wipes the store. After an error it wipes nothing.
 type Keeper interface {
 	Keep() error
+}
+
+// Eraser is the side of a processor that knows what remains of an erased key. All three methods are
+// functions of their arguments. Their results are valid until the next call of the same method.
+type Eraser interface {
+	// Kept returns the changelog's key, KeptKey and a name, under which lies what remains of a key.
+	Kept(key []byte) []byte
+	// Erase returns what remains of a key that is erased at an input offset: records from there on
+	// are processed without its state. The state and what remained of an earlier erasure are empty
+	// if there is none. The result is empty if the key was never known.
+	Erase(r Request, offset int64, state, kept []byte) (remains []byte, err error)
+	// Recall returns the state with which an erased key starts again, and what remains under
+	// Kept then. The state is empty if it starts as a new key.
+	Recall(kept []byte) (state, remains []byte, err error)
+}
+
+// Eraseable is a Store that can list what an Eraser needs and that forgets removed values for good.
+// If the task has an Eraser, its store must be one.
+type Eraseable interface {
+	// Reserved calls visit with the keys and values under RequestKey or KeptKey. Both are valid
+	// during the call.
+	Reserved(name string, visit func(key, value []byte) error) error
+	// Purge makes sure that the store's files do not hold removed values any more.
+	Purge() error
 }
 
 // Clock tells the time and lets it pass.

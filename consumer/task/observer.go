@@ -25,6 +25,8 @@ type Observer interface {
 	Restoring(RestoreProgress)
 	// Restored says that the store has caught up with the changelog.
 	Restored(Restore)
+	// Erased says that so many keys were erased, and that the store's files are rid of them.
+	Erased(keys int)
 }
 
 // Transaction sums up a committed transaction.
@@ -88,3 +90,6 @@ func (NopObserver) Restoring(RestoreProgress) {}
 
 // Restored does nothing.
 func (NopObserver) Restored(Restore) {}
+
+// Erased does nothing.
+func (NopObserver) Erased(int) {}

@@ -23,7 +23,7 @@ const (
 	At
 )
 
-// Dependencies are what a task drives. All but Key and Amender are required.
+// Dependencies are what a task drives. All but Key, Amender and Eraser are required.
 type Dependencies struct {
 	Input        Log
 	Changelog    Log
@@ -37,6 +37,8 @@ type Dependencies struct {
 	// Amender is the Processor's, nil if it has none. Without one, a mark with amendments of the
 	// same settings ends the task with ErrAmended.
 	Amender Amender
+	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
+	Eraser Eraser
 }
 
 // Options have usable zero values.

@@ -1,6 +1,9 @@
 package task
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Remedy says what to do about an error. The loop looks at nothing else of an error.
 type Remedy uint8
@@ -87,3 +90,10 @@ var (
 	// Nothing is lost: the next owner finds the outcome out.
 	ErrUnclean = errors.New("stopped with a transaction in hand")
 )
+
+// storeError marks an error of the store and says what to do.
+func storeError(what string, err error) error {
+	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start "+
+		"again. What was committed is restored from the changelog, if that is intact: run doctor "+
+		"before you remove the folder", ErrStore, what, err), Fatal)
+}

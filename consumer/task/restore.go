@@ -238,7 +238,10 @@ func (r *restoration) done() (Restore, error) {
 	if err := t.apply(r.at); err != nil {
 		return done, err
 	}
-	t.tail = r.at.Changelog
+	t.tail, t.checked, t.looked = r.at.Changelog, r.at.Changelog, t.o.Clock.Now()
+	if err := t.erasure.purge(); err != nil {
+		return done, err
+	}
 	done.Took = t.o.Clock.Now().Sub(r.start)
 	t.o.Observer.Restored(done)
 	return done, nil
@@ -286,7 +289,7 @@ func (r *restoration) replayBatch(batch Batch) error {
 			}
 			r.at.Input = m.Input
 			t.changes = append(t.changes, Change{Key: markKey, Value: rec.Value})
-		case ValidKey(rec.Key):
+		case storedKey(rec.Key):
 			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
 		}
 	}

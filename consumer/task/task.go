@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ type Task struct {
 	o     Options
 	state State
 	marks
+	erasure erasure
 
 	next  int64     // input offset after the last record that was processed
 	safe  int64     // next at the last commit, or at the start
@@ -29,6 +31,9 @@ type Task struct {
 
 	attempt int // recoveries since the last progress
 	doubts  int // restores in a row whose result did not add up
+
+	looked  time.Time // at the changelog while idle
+	checked int64     // up to where
 
 	changelog []Message // scratch of commit
 	changes   []Change  // scratch of commit and restore
@@ -48,13 +53,19 @@ const (
 func New(d Dependencies, o Options) (*Task, error) {
 	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil ||
 		d.Processor == nil {
-		panic("task: every field of Dependencies but Key and Amender is required")
+		panic("task: every field of Dependencies but Key, Amender and Eraser is required")
+	}
+	if _, able := d.Store.(Eraseable); d.Eraser != nil && !able {
+		panic("task: an Eraser needs a store that is Eraseable")
 	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	own := marks{settings: o.Settings, source: o.Source}
-	return &Task{d: d, o: o.withDefaults(), overlay: newOverlay(), marks: own}, nil
+	return &Task{
+		d: d, o: o.withDefaults(), overlay: newOverlay(), marks: own,
+		erasure: erasure{by: d.Eraser, store: d.Store},
+	}, nil
 }
 
 // Run works until ctx is done, Options.End is reached, or an error ends it for good.
@@ -114,6 +125,9 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		t.safe = t.next // there is no committed offset that retention could overtake
 	}
 	if err := t.amended(t.nextMark(t.next, true).Amendments); err != nil {
+		return err
+	}
+	if err := t.erasure.find(); err != nil {
 		return err
 	}
 	t.move(Running)
@@ -196,6 +210,41 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 			"is spent already", ErrInputLost, input, end))
 	}
 	return end, nil
+}
+
+// lookInterval is how often an idle task looks whether somebody has written to its changelog.
+const lookInterval = 5 * time.Second
+
+// errDisturbed: a request to erase was written, or carried out, behind the back of an idle task.
+// Its store has to catch up.
+var errDisturbed = errors.New("somebody else has written to the changelog, as a command that " +
+	"erases users does: the partition is fenced and caught up")
+
+// disturbed returns an error if somebody else has written to the changelog. A task that has work to
+// do finds out by being fenced. An idle one would keep what it should forget until its next record.
+func (t *Task) disturbed(ctx context.Context) error {
+	now := t.o.Clock.Now()
+	if t.d.Eraser == nil || now.Sub(t.looked) < lookInterval {
+		return nil
+	}
+	t.looked = now
+	var end int64
+	err := t.retry(ctx, func() (err error) {
+		_, end, err = t.d.Changelog.Bounds(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the changelog's bounds: %w", err)
+	}
+	r := restoration{t: t}
+	err = r.scan(ctx, max(t.tail, t.checked), end, func(b Batch) error {
+		if len(b.Records) > 0 {
+			return WithRemedy(errDisturbed, Rebuild)
+		}
+		return nil
+	})
+	t.checked = max(t.checked, end)
+	return err
 }
 
 // settle cleans up after a cycle and decides whether the task ends. The result is what Run returns

@@ -382,7 +382,7 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 		batch.Records = batch.Records[:0]
 		return err
 	}
-	err := p.store.Iterate(func(key, value []byte) error {
+	add := func(key, value []byte) error {
 		batch.Records = append(batch.Records, producer.Record{
 			Key:   slices.Clone(key),
 			Value: slices.Clone(value), Timestamp: now,
@@ -391,7 +391,14 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 			return nil
 		}
 		return flush()
-	})
+	}
+	err := p.store.Iterate(add)
+	// What remains of erased users, and requests that were not carried out.
+	for _, name := range []string{state.KeptName, state.RequestName} {
+		if err == nil {
+			err = p.store.Reserved(name, add)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,11 @@ func (o *observer) Moved(from, to task.State) {
 	o.log.Debug("task moved", "from", from.String(), "to", to.String())
 }
 
+// Erased implements task.Observer.
+func (o *observer) Erased(users int) {
+	o.log.Info("users erased", "users", users)
+}
+
 // Committed implements task.Observer.
 func (o *observer) Committed(t task.Transaction) {
 	o.board.Committed(t.Records, t.Took)

@@ -69,9 +69,11 @@ func (s *Service) newTask(
 	var amends task.Amender = &amender{
 		timeline: s.timeline, processor: processor, counters: o.Counters, log: log,
 	}
+	var erases task.Eraser = engine.NewEraser(o.Key)
 	if s.replays() {
 		w := o.Windows[partition]
 		amends = nil // its versions are those of the first release
+		erases = nil // and it has no account of its own
 		work, options.Settings = w.processor(processor), w.Settings
 		// Not at whatever retention has left when it begins.
 		options.Start, options.Begin, options.End = task.At, w.Origin, w.End
@@ -87,6 +89,7 @@ func (s *Service) newTask(
 		Processor: timed{work, &o.Counters.Busy, board},
 		Key:       processor.Key,
 		Amender:   amends,
+		Eraser:    erases,
 	}, options)
 }
 

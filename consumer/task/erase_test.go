@@ -1,0 +1,178 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// scriptEraser keeps what comes before the first plus sign of a state.
+type scriptEraser struct{}
+
+func (scriptEraser) Kept(key []byte) []byte { return fmt.Appendf(nil, "%s:%s", KeptKey, key) }
+
+func (scriptEraser) Erase(r Request, offset int64, state, kept []byte) ([]byte, error) {
+	if r.Reset {
+		return fmt.Appendf(nil, "at %d", offset), nil
+	}
+	account, _, _ := strings.Cut(strings.TrimPrefix(string(state), "+"), "+")
+	return fmt.Appendf(nil, "%s at %d", account, offset), nil
+}
+
+func (scriptEraser) Recall(kept []byte) (state, remains []byte, err error) {
+	account, rest, _ := strings.Cut(string(kept), "at ")
+	if account == "" {
+		return nil, nil, nil
+	}
+	return []byte(account), []byte("at " + rest), nil
+}
+
+// erasingStore is a script's store that can erase.
+type erasingStore struct {
+	scriptStore
+	purges *int
+}
+
+func (x erasingStore) Reserved(name string, visit func(key, value []byte) error) error {
+	for _, key := range slices.Sorted(maps.Keys(x.s.states)) {
+		if value := x.s.states[key]; strings.HasPrefix(key, name) && value != "" {
+			if err := visit([]byte(key), []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (x erasingStore) Purge() error {
+	*x.purges++
+	return x.s.note("store.purge", "")
+}
+
+// askedFor is a script whose last worker has committed the first record of ann, and whose changelog
+// ends with a request to erase her.
+func askedFor(open, reset bool) *script {
+	s := newScript()
+	last := AppendMark(nil, Mark{Input: 1, Open: open, Settings: []byte("S")})
+	s.committed = 1
+	s.changelog = []Message{
+		{Key: []byte("ann"), Value: []byte("+v0+secret")},
+		{Key: markKey, Value: last},
+		{
+			Key:   []byte(RequestKey + ":ann"),
+			Value: AppendRequest(nil, Request{Key: []byte("ann"), Reset: reset, TimeMS: 7}),
+		},
+		{Key: markKey, Value: last},
+	}
+	return s
+}
+
+// TestErase: a request in the changelog is carried out once, where nobody can have seen a result
+// that is not committed, and the account is recalled once.
+func TestErase(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		open, reset bool
+		kept, ann   string // in the end
+	}{
+		// The record at 2 is ann's. After a clean stop she is erased before it.
+		{"after a clean stop", false, false, "at 1", "v0 +v2"},
+		{"after a clean stop, with the account", false, true, "at 1", "+v2"},
+		// It may have been seen, so she is erased after it.
+		{"after a death", true, false, "v0 at 3", ""},
+		{"after a death, with the account", true, true, "at 3", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, purges := askedFor(test.open, test.reset), 0
+			servicesErase(t, s, &purges)
+			requireErased(t, s, test.kept, test.ann)
+			if purges < 2 {
+				t.Errorf("%d purges, want one after the restore and one after the erasure", purges)
+			}
+		})
+	}
+}
+
+// TestEraseCrashes lets every call fail once, at each of its first times, by an error that the task
+// recovers from or by one that ends it, after which another task goes on. The end is always the
+// same.
+func TestEraseCrashes(t *testing.T) {
+	broken, ended := errors.New("no answer"), WithRemedy(errors.New("gone"), Leave)
+	for _, call := range []string{
+		"txn.fence", "txn.committed", "txn.produce", "txn.commit", "store.apply", "store.purge",
+		"store.get", "input.fetch", "changelog.fetch", "process",
+	} {
+		for _, open := range []bool{false, true} {
+			for nth := range 12 {
+				for _, err := range []error{broken, ended} {
+					s, purges := askedFor(open, false), 0
+					s.fail[call], s.wait[call] = err, nth
+					if runErasing(t, s, &purges) != nil {
+						s.fail, s.wait = map[string]error{}, map[string]int{}
+						servicesErase(t, s, &purges)
+					}
+					kept, ann := "at 1", "v0 +v2"
+					if open {
+						kept, ann = "v0 at 3", ""
+					}
+					requireErased(t, s, kept, ann)
+					if t.Failed() {
+						t.Fatalf("open %v, call %d of %s: %v\n%s", open, nth, call, err,
+							strings.Join(s.lines, "\n"))
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRequest: the encoding, and what is none.
+func TestRequest(t *testing.T) {
+	want := Request{Key: []byte("ann"), Reset: true, TimeMS: -3}
+	value := AppendRequest(nil, want)
+	got, err := DecodeRequest(value)
+	if err != nil || string(got.Key) != "ann" || !got.Reset || got.TimeMS != -3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range [][]byte{
+		nil, value[:10], append([]byte{2}, value[1:]...), append([]byte{1, 2}, value[2:]...),
+		AppendRequest(nil, Request{Key: []byte("\x00input")}),
+	} {
+		if _, err := DecodeRequest(bad); err == nil {
+			t.Errorf("%x is read", bad)
+		}
+	}
+}
+
+// servicesErase runs a task that must end well.
+func servicesErase(t *testing.T, s *script, purges *int) {
+	t.Helper()
+	if err := runErasing(t, s, purges); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runErasing(t *testing.T, s *script, purges *int) error {
+	t.Helper()
+	return s.runWith(t, scriptInput{s}, Options{Settings: []byte("S")}, func(d *Dependencies) {
+		d.Store, d.Eraser = erasingStore{scriptStore{s}, purges}, scriptEraser{}
+	})
+}
+
+// requireErased looks at what the changelog holds in the end, and that the store has the same.
+func requireErased(t *testing.T, s *script, kept, ann string) {
+	t.Helper()
+	last := map[string]string{}
+	for _, m := range s.changelog {
+		last[string(m.Key)] = string(m.Value)
+	}
+	for where, states := range map[string]map[string]string{"changelog": last, "store": s.states} {
+		if states[RequestKey+":ann"] != "" || states[KeptKey+":ann"] != kept ||
+			states["ann"] != ann {
+			t.Errorf("the %s has %q", where, states)
+		}
+	}
+}

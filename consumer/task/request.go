@@ -1,0 +1,61 @@
+package task
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+)
+
+// RequestKey and KeptKey begin the changelog's keys of requests to erase a key, and of what remains
+// of an erased key. What follows is a name that does not tell the key.
+const (
+	RequestKey = "\x00erase"
+	KeptKey    = "\x00kept"
+)
+
+// Request asks the owner of a partition to erase the state of a key.
+type Request struct {
+	Key    []byte
+	Reset  bool  // keep nothing that counts, such as an account
+	TimeMS int64 // when it was asked for, in Unix milliseconds
+}
+
+// requestVersion is the first byte of a request's value:
+//
+//	1 | flags 1 | time 8, big-endian | key
+const (
+	requestVersion = 1
+	requestFixed   = 1 + 1 + 8
+	requestReset   = 1 // the flag
+)
+
+// AppendRequest appends the value of a request.
+func AppendRequest(dst []byte, r Request) []byte {
+	flags := byte(0)
+	if r.Reset {
+		flags = requestReset
+	}
+	dst = binary.BigEndian.AppendUint64(append(dst, requestVersion, flags), uint64(r.TimeMS))
+	return append(dst, r.Key...)
+}
+
+var errRequest = errors.New("task: a request to erase cannot be read: it was written by a newer " +
+	"geodither, or by something else")
+
+// DecodeRequest reads the value of a request, whose key is then a part of it.
+func DecodeRequest(value []byte) (Request, error) {
+	if len(value) <= requestFixed || value[0] != requestVersion || value[1] > requestReset ||
+		!ValidKey(value[requestFixed:]) {
+		return Request{}, errRequest
+	}
+	return Request{
+		Key: value[requestFixed:], Reset: value[1] == requestReset,
+		TimeMS: int64(binary.BigEndian.Uint64(value[2:])),
+	}, nil
+}
+
+// storedKey reports whether a store gets the changelog's records of a key, beside MarkKey.
+func storedKey(key []byte) bool {
+	return ValidKey(key) || bytes.HasPrefix(key, []byte(RequestKey)) ||
+		bytes.HasPrefix(key, []byte(KeptKey))
+}
