@@ -235,39 +235,92 @@ func findInChangelog(ctx context.Context, o Options, user []byte) (found []store
 	if err != nil {
 		return nil, topics.LostTopic(err, o.Topics.Changelog)
 	}
+	var erased *ErasedError
 	n := counts[o.Topics.Changelog]
 	for p := range int32(n) {
-		value, err := lastValue(ctx, client, o.Topics.Changelog, p, user)
+		value, kept, err := lastValues(ctx, client, o, p, user)
 		if err != nil {
 			return nil, err
 		}
 		if value.value != nil {
 			value.partitions = n
 			found = append(found, value)
+		} else if kept != nil {
+			if erased, err = describeErased(p, kept); err != nil {
+				return nil, err
+			}
 		}
+	}
+	if len(found) == 0 && erased != nil {
+		return nil, erased
 	}
 	return found, nil
 }
 
-// lastValue reads a partition of the changelog for one key.
-func lastValue(
-	ctx context.Context, client *kafka.Client, topic string, p int32, key []byte,
-) (stored, error) {
-	reader, err := topics.Open(ctx, client, topic, p, consumer.FetcherOptions{})
-	if err != nil {
-		return stored{}, err
+// ErasedError says that a user was erased, and what is kept. It is an ErrNoState.
+type ErasedError struct {
+	Partition int32
+	Kept      engine.Kept
+	// Releases and Epsilon are those of the account; 0 if none lies there.
+	Releases uint64
+	Epsilon  float64
+}
+
+// Error implements error.
+func (e *ErasedError) Error() string {
+	last := e.Kept.Erasures[len(e.Kept.Erasures)-1]
+	account := fmt.Sprintf("the account is kept under a keyed hash: %d releases, Σε %g", e.Releases,
+		e.Epsilon)
+	if len(e.Kept.Account) == 0 {
+		account = "no account is kept"
 	}
-	found := stored{partition: p, offset: -1}
+	return fmt.Sprintf("the user has no state: the user was erased on %s, at raw offset %d of "+
+		"partition %d; %s", time.UnixMilli(e.Kept.TimeMS).UTC().Format(time.RFC3339), last.Offset,
+		e.Partition, account)
+}
+
+// Is matches ErrNoState.
+func (e *ErasedError) Is(target error) bool { return target == ErrNoState }
+
+// describeErased decodes what remains of an erased user.
+func describeErased(p int32, value []byte) (*ErasedError, error) {
+	kept, err := engine.DecodeKept(value)
+	var s mechanism.State
+	if err == nil {
+		err = s.DecodeBinary(kept.Account)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("partition %d: %w", p, err)
+	}
+	return &ErasedError{
+		Partition: p, Kept: kept, Releases: s.Releases, Epsilon: s.EpsilonSpent,
+	}, nil
+}
+
+// lastValues reads a partition of the changelog for a user's state, and for what is kept of it if
+// the user was erased.
+func lastValues(ctx context.Context, client *kafka.Client, o Options, p int32, key []byte) (
+	found stored, kept []byte, err error,
+) {
+	reader, err := topics.Open(ctx, client, o.Topics.Changelog, p, consumer.FetcherOptions{})
+	if err != nil {
+		return stored{}, nil, err
+	}
+	found = stored{partition: p, offset: -1}
+	keptKey := string(engine.NewEraser(o.Key).Kept(key))
 	err = reader.Scan(ctx, reader.First, reader.End, func(r consumer.Record) error {
 		if string(r.Key) == string(key) {
 			found.offset, found.value = r.Offset, append(found.value[:0], r.Value...)
+		}
+		if string(r.Key) == keptKey {
+			kept = slices.Clone(r.Value)
 		}
 		return nil
 	})
 	if len(found.value) == 0 {
 		found.value = nil // a tombstone
 	}
-	return found, err
+	return found, kept, err
 }
 
 // inspect decodes a state.

@@ -17,6 +17,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/rerun"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -318,6 +319,9 @@ func (p *planner) partition(
 		return part, false, err
 	}
 	part.Differs = p.differs(mark, marked, changed, first, part.To)
+	if err := p.erased(ctx, &part, marked); err != nil {
+		return part, false, err
+	}
 	if err := p.versions(&part, mark); err != nil {
 		part.Differs = append(part.Differs, err.Error())
 	}
@@ -329,6 +333,26 @@ func (p *planner) partition(
 		return part, false, nil
 	}
 	return p.resume(ctx, part, own)
+}
+
+// erased looks whether somebody was erased before the end of the range. What such a user has after
+// that follows from what was kept, which a replay does not know: it would go on with the state.
+func (p *planner) erased(ctx context.Context, part *PartitionPlan, marked bool) error {
+	if !marked || part.empty() {
+		return nil
+	}
+	r, err := topics.Open(ctx, p.client, p.first.Topics.Changelog, part.Partition,
+		consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	all, err := rerun.ReadErased(ctx, r)
+	if at := all.Before(part.To); err == nil && at >= 0 {
+		part.Differs = append(part.Differs, fmt.Sprintf("a user was erased at raw offset %d: "+
+			"later records of that user follow from less than a replay would know. A range that "+
+			"ends there is not concerned", at))
+	}
+	return err
 }
 
 // resume looks at what an earlier run has left: its last mark, and its offset.

@@ -13,6 +13,8 @@ import (
 type Run struct {
 	Processor *engine.Processor
 	States    *Map // user → raw offset of the last change, state
+	// Erasures are those of the first release; nil: there were none.
+	Erasures *Erasures
 
 	fx task.Effects
 }
@@ -26,8 +28,10 @@ func (r *Run) Step(rec consumer.Record, keep bool) (*task.Effects, error) {
 		return nil, err
 	}
 	var before []byte
+	var recalled string
 	if keep && task.ValidKey(key) {
-		if _, before, err = r.States.Get(key); err != nil {
+		before, recalled, err = r.Erasures.state(key, rec.Offset, r.States)
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -38,6 +42,11 @@ func (r *Run) Step(rec consumer.Record, keep bool) (*task.Effects, error) {
 	if keep && len(r.fx.State) > 0 {
 		if err := r.States.Put(key, rec.Offset, r.fx.State); err != nil {
 			return nil, err
+		}
+		if recalled != "" {
+			if err := r.Erasures.recalled(recalled); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return &r.fx, nil

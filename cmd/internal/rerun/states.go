@@ -14,12 +14,14 @@ import (
 type Changelog struct {
 	Mark   task.Mark // the last one
 	Marked bool      // there is one
+	Erased Erased    // what there is of erased users
+	End    int64     // up to where it was read
 }
 
 // ReadChangelog copies the last state of each user into a map, with its offset, and returns the
 // last mark.
 func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelog, error) {
-	var found Changelog
+	found := Changelog{Erased: Erased{}}
 	err := r.ScanCompacted(ctx, func(r consumer.Record) error {
 		switch {
 		case string(r.Key) == task.MarkKey:
@@ -30,12 +32,13 @@ func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelo
 			found.Mark, found.Marked = mark.Clone(), true
 			return nil
 		case !task.ValidKey(r.Key):
-			return nil
+			return found.Erased.take(r)
 		case len(r.Value) == 0:
 			return states.Remove(r.Key)
 		}
 		return states.Put(r.Key, r.Offset, r.Value)
 	})
+	found.End = r.End
 	return found, err
 }
 

@@ -94,6 +94,14 @@ func (c *check) readAmendments(ctx context.Context) error {
 	if err == nil && found && bytes.Equal(mark.Settings, c.settings) {
 		c.amendments = mark.Amendments
 	}
+	if err != nil {
+		return err
+	}
+	// Users who have been erased since are missing in later records only.
+	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
+	if err == nil {
+		c.erased, err = c.changelog.Erased.GoOn(ctx, r, c.changelog.End)
+	}
 	return err
 }
 

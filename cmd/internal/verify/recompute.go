@@ -126,7 +126,10 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 	}
 	processor.Use(c.amended)
 	processor.Refuse(c.refused)
-	r.rerun = rerun.Run{Processor: processor, States: c.recomputed}
+	r.rerun = rerun.Run{
+		Processor: processor, States: c.recomputed,
+		Erasures: rerun.NewErasures(c.o.Key, c.erased),
+	}
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
 	}
@@ -311,6 +314,16 @@ func (r *recomputation) compareOnce() error {
 		return nil
 	}
 	r.compared = true
+	differ, err := r.rerun.Erasures.Finish(r.to, r.changelog.Erased, r.recomputed)
+	if err != nil {
+		return err
+	}
+	if !r.part {
+		for range differ {
+			r.violation(StateDiffers, -1, "the account that %s keeps of an erased user is not the "+
+				"recomputed one", r.o.Topics.Changelog)
+		}
+	}
 	return r.compareStates()
 }
 

@@ -236,6 +236,7 @@ type check struct {
 	refused    *engine.Offsets  // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []engine.Amended // the same with their models
+	erased     rerun.Erased     // users who were erased, as of then
 	from       int64            // raw offset of the recomputation's begin
 	to         int64            // raw offset up to which everything has to be answered
 	end        int64            // raw offset of its end
@@ -380,6 +381,9 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 		c.unverified("the changelog was last written under other settings than this config's. "+
 			"Different: %s. Verify with the config that the service runs with",
 			c.o.Differences(c.changelog.Mark.Settings))
+	case c.erased.Partial():
+		c.unverified("a user was erased so often that the changelog no longer says at which raw " +
+			"offsets: what that user's records depend on is not known")
 	default:
 		var err error
 		if c.amended, err = engine.Resolve(c.amendments, c.o.Later); err != nil {
