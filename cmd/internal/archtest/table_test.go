@@ -283,6 +283,17 @@ var table = map[string]rule{
 			"cmd/internal/servicetest/atwork",
 		},
 	},
+	"cmd/internal/erase": {
+		ours: []string{
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "producer", "state",
+		},
+		third: []string{kafkaGo},
+		tests: []string{
+			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "schemas",
+		},
+	},
 	"cmd/internal/doctor": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/service",
@@ -514,8 +525,8 @@ var table = map[string]rule{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
+			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",

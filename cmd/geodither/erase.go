@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/erase"
+	"github.com/geodither/geodither/cmd/internal/files"
+)
+
+func newErase(std cli.Streams) *cobra.Command {
+	var (
+		config, user, users, receipt string
+		reset                        bool
+		wait                         time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "erase -c FILE {--user ID | --users FILE}",
+		Short: "Erase what a service has stored of a person, with a receipt",
+		Long: `Erase what a service has stored of a person: the state in the changelog, which every instance's
+state folder follows, and in the state folder on this machine. First stop whatever produces the
+person's raw records, or the next one makes a new state.
+
+The service may be at work. The command takes the person's partition from the running instance for
+one transaction, and that instance takes it up again within seconds. If the service has records in
+hand that readers may have seen already, the command leaves a request in the changelog, which the
+service carries out, and waits for it. To repeat the command is harmless, and gives the receipt
+again.
+
+The account of ε stays, without the id and without any place, under a hash that only the noise key
+can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a
+budget over. --reset-budget drops the account too. The receipt says so, and from which day on it is
+not needed.
+
+The receipt is one JSON object a line, for each person and partition, without personal data. It says
+what remains where: raw and sanitized records stay until their topics' retention, and the files of
+the changelog hold the state until Kafka's cleaner has been there (gone_by).
+
+Exit code 1 means that somebody is not erased yet, or that nothing is stored of somebody. The
+message names such people by their place in the list.`,
+		Example: `  geodither erase -c geodither.yml --user bus-7 --receipt receipt.json
+  geodither erase -c geodither.yml --users - < people.txt`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := whom(cmd, std.In, user, users)
+			if err != nil {
+				return err
+			}
+			if wait <= 0 {
+				return cli.Usagef("--wait must be more than 0")
+			}
+			if receipt != "" {
+				if err := files.CheckTarget(receipt); err != nil {
+					return err
+				}
+			}
+			options, err := loadService(cmd.Context(), config, std)
+			if err != nil {
+				return err
+			}
+			result, err := erase.Run(cmd.Context(), erase.Options{
+				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
+				Users: list, ResetBudget: reset, Wait: wait, MaxBatchBytes: options.MaxBatchBytes,
+				Logger: options.Logger,
+			})
+			return errors.Join(writeReceipts(std.Out, receipt, result.Receipts), err,
+				unknown(result, len(list)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of this "+
+		"machine can see it while the command works")
+	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
+	flags.StringVar(&receipt, "receipt", "", "write the receipt to this `FILE`; default standard "+
+		"output")
+	flags.BoolVar(&reset, "reset-budget", false,
+		"also drop the account: who comes back starts at Σε = 0")
+	flags.DurationVar(&wait, "wait", 2*time.Minute,
+		"how long to wait for a running service to carry out requests")
+	cli.Required(cmd, "config")
+	return cmd
+}
+
+// whom reads whom to erase.
+func whom(cmd *cobra.Command, in io.Reader, user, users string) ([]string, error) {
+	switch one := cmd.Flags().Changed("user"); {
+	case one == cmd.Flags().Changed("users"):
+		return nil, cli.Usagef("name one person with --user, or a file of people with --users")
+	case one && user == "":
+		return nil, cli.Usagef("--user must name a person")
+	case one:
+		return []string{user}, nil
+	case users == "-":
+	default:
+		file, err := os.Open(users)
+		if err != nil {
+			return nil, fmt.Errorf("--users: %w", err)
+		}
+		defer file.Close() //nolint:errcheck // it was only read
+		in = file
+	}
+	var list []string
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if line := strings.TrimSuffix(lines.Text(), "\r"); line != "" {
+			list = append(list, line)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("--users: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, errors.New("--users names nobody: write one id on each line, as in the raw " +
+			"records")
+	}
+	return list, nil
+}
+
+func writeReceipts(out io.Writer, path string, receipts []erase.Receipt) error {
+	if len(receipts) == 0 {
+		return nil
+	}
+	var text bytes.Buffer
+	lines := json.NewEncoder(&text)
+	lines.SetEscapeHTML(false)
+	for _, r := range receipts {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+	}
+	if path == "" {
+		_, err := out.Write(text.Bytes())
+		return err
+	}
+	if err := files.WriteWhole(path, text.Bytes()); err != nil {
+		return fmt.Errorf("--receipt: %w; repeat the command for the receipt", err)
+	}
+	_, err := fmt.Fprintf(out, "%s written to %s\n",
+		cli.Quantity(int64(len(receipts)), "receipt"), path)
+	return err
+}
+
+// unknown is the error of people of whom nothing is stored, by their places in the list.
+func unknown(result erase.Result, of int) error {
+	const most = 20
+	var places []string
+	for _, at := range result.Unknown {
+		places = append(places, fmt.Sprint(at+1))
+	}
+	if len(places) > most {
+		places = append(places[:most], "…")
+	}
+	const hint = "no fix was accepted, or the id is written otherwise in the raw records"
+	switch {
+	case len(places) == 0:
+		return nil
+	case of == 1:
+		return fmt.Errorf("nothing is stored of this person: %s", hint)
+	}
+	return fmt.Errorf("nothing is stored of %d of %d people (in the list: %s): %s",
+		len(result.Unknown), of, strings.Join(places, ", "), hint)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/erase"
+)
+
+// TestErase: the receipt and what the command prints hold no id; wrong uses say what is wrong.
+func TestErase(t *testing.T) {
+	s := newTownService(t)
+	c := []string{"erase", "-c", s.config}
+	silent := func(r result) {
+		t.Helper()
+		if strings.Contains(r.out+r.err, "sim-0000") {
+			t.Errorf("an id is printed: %s%s", r.out, r.err)
+		}
+	}
+	path := filepath.Join(s.dir, "receipt.json")
+	r := succeed(t, append(c, "--user", "sim-000001", "--receipt", path)...)
+	silent(r)
+	requireWords(t, r.out, "1 receipt written to")
+	var receipt erase.Receipt
+	text := read(t, path)
+	if err := json.Unmarshal([]byte(text), &receipt); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "sim-0000") || receipt.Receipt != erase.ReceiptVersion ||
+		len(receipt.Subject) != 64 || !receipt.Account.Kept || receipt.GoneBy != nil {
+		t.Errorf("%s", text)
+	}
+	requireWords(t, text, "max.compaction.lag.ms", `"gone_by":null`, "raw topic", "backups",
+		"removed from the state folder on this machine")
+	requireMessage(t, call(t, "state", "inspect", "-c", s.config, "--user", "sim-000001"),
+		cli.ExitFailed, "has no state", "was erased", "Σε 10")
+	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out,
+		"verified: committed output")
+
+	list := write(t, s.dir, "people.txt", "sim-000002\r\n\nnobody-1\nsim-000003\n")
+	r = call(t, append(c, "--users", list)...)
+	silent(r)
+	requireWords(t, r.err, "nothing is stored of 1 of 3 people (in the list: 2)")
+	if r.code != cli.ExitFailed {
+		t.Errorf("exit %d", r.code)
+	}
+	if n := strings.Count(r.out, `"receipt":1`); n != 2 {
+		t.Errorf("%d receipts: %s", n, r.out)
+	}
+	requireMessage(t, call(t, append(c, "--user", "nobody")...), cli.ExitFailed,
+		"nothing is stored of this person", "written otherwise")
+	empty := write(t, s.dir, "empty.txt", "\n\n")
+	requireMessage(t, call(t, append(c, "--users", empty)...), cli.ExitFailed, "names nobody")
+	requireMessage(t, call(t, append(c, "--users", filepath.Join(s.dir, "gone"))...),
+		cli.ExitFailed, "--users", "no such file")
+	requireMessage(t, call(t, c...), cli.ExitUsage, "--user", "--users")
+	requireMessage(t, call(t, append(c, "--user", "a", "--users", "-")...), cli.ExitUsage,
+		"--users")
+	requireMessage(t, call(t, append(c, "--user", "")...), cli.ExitUsage, "--user")
+	requireMessage(t, call(t, append(c, "--user", "a", "--wait", "0s")...), cli.ExitUsage, "--wait")
+	requireMessage(t, call(t, append(c, "--user", "a", "--receipt",
+		filepath.Join(s.dir, "no", "such", "folder"))...), cli.ExitFailed, "make it first")
+}

@@ -1,0 +1,133 @@
+package erase
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// userFound is what one partition of the changelog has of a user.
+type userFound struct {
+	state     []byte // empty: none
+	tombstone int64  // offset of the last record that removes a state; -1: there is none any more
+	kept      []byte // what remains of an earlier erasure
+	request   []byte // that is not carried out yet
+	pending   bool   // it was still not carried out when Run gave up
+}
+
+// erased reports that nothing is left to do.
+func (f *userFound) erased(reset bool) bool {
+	if len(f.state) > 0 || len(f.request) > 0 {
+		return false
+	}
+	kept, err := engine.DecodeKept(f.kept)
+	return err == nil && (!reset || len(kept.Account) == 0)
+}
+
+// looking is a partition of the changelog, read up to an offset.
+type looking struct {
+	*topics.Reader
+	of    *eraser
+	at    int64 // up to where it was read
+	found map[string]*userFound
+	mark  task.Mark
+	marks int
+}
+
+// look reads a partition for the users that are to be erased.
+func look(ctx context.Context, e *eraser, p int32) (*looking, error) {
+	r, err := topics.Open(ctx, e.client, e.o.Topics.Changelog, p, consumer.FetcherOptions{})
+	if err != nil {
+		return nil, err
+	}
+	l := &looking{Reader: r, of: e, at: r.First, found: map[string]*userFound{}}
+	return l, l.goOn(ctx)
+}
+
+// goOn reads what has been added since.
+func (l *looking) goOn(ctx context.Context) error {
+	if err := l.Refresh(ctx); err != nil {
+		return err
+	}
+	if l.at < l.First {
+		return fmt.Errorf("%s has lost its beginning while it was read: run doctor",
+			l.of.o.Topics.Changelog)
+	}
+	err := l.Scan(ctx, l.at, l.End, func(r consumer.Record) error {
+		if string(r.Key) == task.MarkKey {
+			m, err := task.DecodeMark(r.Value)
+			if err != nil {
+				return fmt.Errorf("the changelog's record at offset %d: %w", r.Offset, err)
+			}
+			l.mark = m.Clone()
+			l.marks++
+			return nil
+		}
+		if w, ok := l.of.wanted[string(r.Key)]; ok {
+			l.take(w, r)
+		}
+		return nil
+	})
+	l.at = l.End
+	return err
+}
+
+// take takes note of a record of a user.
+func (l *looking) take(w wanted, r consumer.Record) {
+	f := l.found[w.user]
+	if f == nil {
+		f = &userFound{tombstone: -1}
+		l.found[w.user] = f
+	}
+	value := bytes.Clone(r.Value)
+	switch w.kind {
+	case isState:
+		// A user who is at work may come back at once, so a state may follow the tombstone.
+		f.state = value
+		if len(value) == 0 {
+			f.tombstone = r.Offset
+		}
+	case isKept:
+		f.kept = value
+	case isRequest:
+		f.request = value
+	}
+}
+
+// requests is how many users wait for the partition's owner.
+func (l *looking) requests() (n int) {
+	for _, f := range l.found {
+		if len(f.request) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// drop forgets users of whom nothing is left but removed records: those are unknown.
+func (l *looking) drop() {
+	for user, f := range l.found {
+		if len(f.state) == 0 && len(f.kept) == 0 && len(f.request) == 0 {
+			delete(l.found, user)
+		}
+	}
+}
+
+// sorted lists the users of a partition in the order in which they were named.
+func sorted(found map[string]*userFound, users []string) []string {
+	place := map[string]int{}
+	for i, user := range users {
+		place[user] = i
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		return cmp.Compare(place[a], place[b])
+	})
+}

@@ -1,0 +1,237 @@
+package erase
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism"
+)
+
+// ReceiptVersion is the version of a receipt's fields.
+const ReceiptVersion = 1
+
+// Receipt says that a user was erased from one partition, without personal data: whoever has the
+// key can compute Subject of an id and find its receipt, and nobody else can.
+type Receipt struct {
+	Receipt  int       `json:"receipt"` // ReceiptVersion
+	ErasedAt time.Time `json:"erased_at"`
+	Subject  string    `json:"subject"` // keyed hash of the user's id
+	Group    string    `json:"group"`
+	// Partition and RawOffset say from where on the user's raw records were processed without the
+	// state.
+	Partition int32 `json:"partition"`
+	RawOffset int64 `json:"raw_offset"`
+	// ChangelogTombstoneOffset is nil when the cleaner has removed the tombstone too.
+	ChangelogTombstoneOffset *int64 `json:"changelog_tombstone_offset"`
+	Settings                 string `json:"settings"` // fingerprint
+	// Changelog are the broker's settings that say when the erased bytes leave its disk.
+	Changelog map[string]string `json:"changelog"`
+	// GoneBy is when the changelog's files hold neither the state nor the id any more, at the
+	// latest; nil if the settings promise no time. GoneByNote says on which conditions, or what to
+	// set.
+	GoneBy     *time.Time `json:"gone_by"`
+	GoneByNote string     `json:"gone_by_note"`
+	Account    Account    `json:"account"`
+	LocalStore string     `json:"local_store"`
+	Remains    []string   `json:"remains"`
+}
+
+// Account says what became of the user's account of ε.
+type Account struct {
+	Kept bool `json:"kept"`
+	// NeededUntil is the day from which on no window of the budget holds anything of it: the
+	// account can then go with --reset-budget, and that resets nothing. Nil: it is needed for ever,
+	// or none is kept.
+	NeededUntil *string `json:"needed_until"`
+	Note        string  `json:"note"`
+}
+
+// The changelog's settings in a receipt, by Kafka's names.
+const (
+	cleanupPolicy   = "cleanup.policy"
+	maxLag          = "max.compaction.lag.ms"
+	deleteRetention = "delete.retention.ms"
+	segmentMS       = "segment.ms"
+	retentionMS     = "retention.ms"
+)
+
+// reporter makes receipts.
+type reporter struct{ *eraser }
+
+// receipts makes those of the users who are erased from a partition.
+func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userFound) (
+	made []Receipt, err error,
+) {
+	done := 0
+	for _, f := range found {
+		if !f.pending {
+			done++
+		}
+	}
+	if done == 0 {
+		return nil, nil
+	}
+	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
+		cleanupPolicy, maxLag, deleteRetention, segmentMS)
+	if err != nil {
+		return nil, fmt.Errorf("the receipt: %w", err)
+	}
+	remains, err := e.remains(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the receipt: %w", err)
+	}
+	local, err := folder{e.eraser}.erase(ctx, p, found)
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range sorted(found, e.o.Users) {
+		f := found[user]
+		if f.pending {
+			continue
+		}
+		kept, err := engine.DecodeKept(f.kept)
+		if err != nil {
+			return nil, err
+		}
+		if len(kept.Erasures) == 0 {
+			continue // there was a request for somebody without a state
+		}
+		r := Receipt{
+			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(kept.TimeMS).UTC(),
+			Subject: hex.EncodeToString(e.names.Subject(nil, []byte(user))), Group: e.o.Group,
+			Partition: p, Settings: hex.EncodeToString(e.o.Fingerprint()), Changelog: changelog,
+			LocalStore: local, Remains: remains,
+		}
+		if n := len(kept.Erasures); n > 0 {
+			r.RawOffset = kept.Erasures[n-1].Offset
+		}
+		if f.tombstone >= 0 {
+			r.ChangelogTombstoneOffset = &f.tombstone
+		}
+		r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt, changelog)
+		if r.Account, err = e.account(kept); err != nil {
+			return nil, err
+		}
+		made = append(made, r)
+	}
+	return made, nil
+}
+
+// GoneBy returns when neither state nor id is in the changelog's files any more, at the latest, nil
+// if its settings promise no time; and a note on it.
+//
+// The cleaner has to take up a segment max.compaction.lag.ms after its first record at the latest
+// (KIP-354), and the segment at work is closed by then, if a record arrives. That removes the state
+// and leaves the tombstone, whose key is the id. It is removed by the first cleaning that comes
+// delete.retention.ms later, which takes another lag.
+func GoneBy(erased time.Time, changelog map[string]string) (*time.Time, string) {
+	lag, deleted := milliseconds(changelog[maxLag]), milliseconds(changelog[deleteRetention])
+	const century = 100 * 365 * 24 * time.Hour
+	if lag <= 0 || lag > century || deleted < 0 || deleted > century {
+		return nil, "not promised: under these settings Kafka may leave old records of the " +
+			"changelog where they are for any time. Set max.compaction.lag.ms of the topic, for " +
+			"example to 86400000 (a day): the receipt of a repeated command then has a time"
+	}
+	by := erased.Add(2*lag + deleted).UTC()
+	return &by, "two cleanings, each within max.compaction.lag.ms, with delete.retention.ms in " +
+		"between, and the time that they take. Kafka closes the segment at work only when a " +
+		"record arrives, so the partition has to be written to once a lag: a service with input " +
+		"does so"
+}
+
+// milliseconds reads a setting; -1 if it is no time.
+func milliseconds(text string) time.Duration {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 || ms > math.MaxInt64/int64(time.Millisecond) {
+		return -1
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// account says what is kept of an account and until when it is needed.
+func (e reporter) account(kept engine.Kept) (Account, error) {
+	last := kept.Erasures[len(kept.Erasures)-1]
+	budget := e.o.Release.Budget
+	switch {
+	case last.Reset:
+		return Account{Note: "dropped, as asked (--reset-budget): should the user come back, the " +
+			"account starts at Σε = 0 beside what is published already, and no guarantee covers " +
+			"both together. What stays is a keyed hash and the raw offset above, so that " +
+			"\"state verify\" can still compute the user's records"}, nil
+	case len(kept.Account) == 0:
+		return Account{Note: "no account lies apart: the user has come back and has it, or never " +
+			"had a release"}, nil
+	}
+	a := Account{Kept: true, Note: "kept under the keyed hash above, without the id and without " +
+		"any place: number, times and ε of releases, and the last step. "}
+	switch {
+	case budget.Lifetime > 0:
+		a.Note += "A budget for the user's lifetime is set, so it is needed for ever"
+	case budget.WindowSteps > 0:
+		var s mechanism.State
+		if err := s.DecodeBinary(kept.Account); err != nil {
+			return Account{}, err
+		}
+		const day = 24 * time.Hour
+		window := time.Duration(budget.WindowSteps) * e.o.Model.Step
+		ms, ok := s.Ledger.Last()
+		if !ok {
+			ms = (s.Step + 1) * s.StepMS
+		}
+		// Rounded up to days: it would tell the minute of the last release.
+		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
+		a.NeededUntil = &until
+		a.Note += "From that day on no window of the budget holds any of it: it can go then, with " +
+			"--reset-budget"
+	default:
+		a.Note += "No budget is set, so nothing depends on it but the sums that are reported"
+	}
+	return a, nil
+}
+
+// remains lists what the command does not reach.
+func (e reporter) remains(ctx context.Context) ([]string, error) {
+	retention := func(topic string) (string, error) {
+		c, err := admin.Configs(ctx, e.client, wire.Options{}, topic, cleanupPolicy, retentionMS)
+		if err != nil {
+			return "", err
+		}
+		ms := milliseconds(c[retentionMS])
+		switch {
+		case c[cleanupPolicy] == "compact":
+			return "compacted, for ever, unless a tombstone is written", nil
+		case ms < 0:
+			return "for ever: it has no retention.ms", nil
+		}
+		return fmt.Sprintf("until its retention, %v after each record", ms), nil
+	}
+	raw, err := retention(e.o.Topics.Raw)
+	if err != nil {
+		return nil, err
+	}
+	sanitized, err := retention(e.o.Topics.Sanitized)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
+		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
+		fmt.Sprintf("dead letters %s: offsets and reasons only, no id and no place",
+			e.o.Topics.DeadLetters),
+		"state folders: a running instance's follows within seconds. One of an instance that is " +
+			"stopped, or that had the partition before, keeps its copy until it restores the " +
+			"partition; stores that were set aside (store.aside-N) keep it. Remove those: " +
+			"\"geodither state reset\"",
+		"the keyed hash above, with the raw offset, in the changelog",
+		"replays of the raw topic, and their states",
+		"users' own models (personal models), if there is one of this user",
+		"everything downstream of the topics, and backups",
+	}, nil
+}
