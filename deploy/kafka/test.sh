@@ -10,18 +10,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 go=${GO:-go}
 
-# kcat is librdkafka on the command line: the producer whose default partitioner is not
-# Java's.
-if ! command -v kcat > /dev/null; then
+# need COMMAND PACKAGE: installs Debian's package unless the command is there.
+need() {
+  command -v "$1" > /dev/null && return
   if ! command -v apt-get > /dev/null; then
-    echo "test-kafka: no kcat here, and no apt-get to install it with: install kcat (librdkafka's command line)" >&2
+    echo "test-kafka: no $1 here, and no apt-get to install it with: install $2" >&2
     exit 1
   fi
-  if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends kcat > /dev/null; }; then
-    echo "test-kafka: apt-get could not install kcat; install it by hand (Debian: sudo apt-get install kcat)" >&2
+  if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2" > /dev/null; }; then
+    echo "test-kafka: apt-get could not install $2; install it by hand (Debian: sudo apt-get install $2)" >&2
     exit 1
   fi
-fi
+}
+
+# kcat is librdkafka on the command line: the producer whose default partitioner is not
+# Java's. Prometheus scrapes an instance, and promtool checks the alert rules.
+need kcat kcat
+need promtool prometheus
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/geodither-test-kafka-XXXXXX")
 
