@@ -35,6 +35,7 @@ type script struct {
 	ends       bool // cancel when the input is used up
 	restored   Restore
 	amender    Amender
+	key        func(Record) ([]byte, error)
 }
 
 func newScript() *script {
@@ -83,7 +84,7 @@ func (s *script) runWith(t *testing.T, input Log, o Options, change func(*Depend
 	o.Name, o.Clock, o.Observer = "raw/0", s, s
 	d := Dependencies{
 		Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
-		Store: scriptStore{s}, Processor: s, Amender: s.amender,
+		Store: scriptStore{s}, Processor: s, Key: s.key, Amender: s.amender,
 	}
 	change(&d)
 	task, err := New(d, o)

@@ -69,7 +69,7 @@ type Homes struct {
 //
 // It answers with a *MovedError if users have states elsewhere. AnyPartitioner puts users
 // nowhere: whoever sets it vouches for it that all users stay where they are, so nothing can be
-// compared.
+// compared. Nor can it where keys are no user ids (Input.Mapping): partitioners go by keys.
 func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 	settings engine.Settings, cluster topics.Cluster, partitions int32,
 ) (Homes, error) {
@@ -90,8 +90,8 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 		if before := c.settings.PartitionerOf(mark.Settings); before != "" {
 			found.Before, moved.Before = before, before
 		}
-		if by == engine.AnyPartitioner {
-			continue
+		if by == engine.AnyPartitioner || !c.settings.Source().UsersAreKeys() {
+			continue // nothing says where a user belongs
 		}
 		users, away, err := c.count(ctx, n, partitions)
 		if err != nil {

@@ -540,6 +540,7 @@ var table = map[string]rule{
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
+			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
 			"consumer/wire", "mechanism/grid", "mechanism/mobility/train", "mechanism/trial",
 			"producer/partition", franz, jsonSchema, kafkaGo, yamlGo,

@@ -17,7 +17,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -26,7 +25,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
 
@@ -300,7 +298,8 @@ const sampleRecords = 1000
 // wrong encoding shows, whether reading is allowed, and how many fixes are late or
 // outside the map.
 func (d *examination) rawRecords(ctx context.Context, partitions int) {
-	read, seen, placed := 0, sampled{lastStep: map[string]int64{}}, account.NewPlacement(partitions)
+	read := 0
+	seen := newSampled(partitions)
 	for n := range int32(partitions) {
 		p, err := engine.NewProcessor(d.o.Settings,
 			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
@@ -309,7 +308,7 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 			err = d.sample(ctx, n, func(r consumer.Record) error {
 				read++
 				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
-					return d.fix(p, fix, r, n, &seen, placed)
+					return seen.look(d.o, p, n, r, fix)
 				})
 			})
 		}
@@ -320,15 +319,19 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 		}
 	}
 	bad := int(seen.refused.Total())
-	advice := seen.refused.Advice(d.o.RawEncoding, 0)
+	advice := d.o.Source().Advice(seen.refused, 0)
 	noDay := seen.refused.Of(schemas.ReasonKeyDestroyed)
+	if seen.skipped > 0 {
+		d.skipped(seen, read)
+		read = seen.seen - seen.skipped // fixes, from here on
+	}
 	switch {
 	case bad > 0 && 2*noDay > int64(bad):
 		// No failure: these may be answered already, and the next ones are of a later day.
 		d.add("raw records", Warning,
 			"%d of the last %d would be refused: %s; the key begins at %v: %s", bad, read,
 			seen.refused.String(), d.o.Key.FirstDay(), advice)
-	case bad > 0 && bad == read:
+	case bad > 0 && bad >= read:
 		d.add("raw records", Failure, "none of the last %d can be used: %s (%s)",
 			read, advice, seen.refused.String())
 	case 2*bad > read:
@@ -340,29 +343,9 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	default:
 		d.add("raw records", OK, "the last %d can be used", read)
 	}
-	d.partitioner(placed, d.begun)
+	d.partitioner(seen.placed, d.begun)
+	d.usersInOnePartition(seen.users)
 	seen.report(d)
-}
-
-// fix takes a fix of the sample into account.
-func (d *examination) fix(p *engine.Processor, fix engine.Fix, r consumer.Record, n int32,
-	seen *sampled, placed *account.Placement,
-) error {
-	switch {
-	case fix.Skipped != mapping.NoRule:
-		seen.skipped++
-	case fix.Refused == nil && d.o.Day(fix.Raw.Timestamp) < d.o.Key.FirstDay():
-		placed.Add(r.Key, n)
-		seen.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
-	case fix.Refused == nil:
-		placed.Add(r.Key, n)
-		return seen.add(p, d.o.Input, fix.Raw)
-	case fix.Refused.Reason == schemas.ReasonWrongPartition:
-		placed.Add(r.Key, n) // where it lies is a finding of its own
-	default:
-		seen.refused.Add(fix.Refused.Reason, r.Value)
-	}
-	return nil
 }
 
 // sample visits the last records of a raw partition.

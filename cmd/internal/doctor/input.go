@@ -3,8 +3,12 @@ package doctor
 import (
 	"fmt"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 )
 
 // lateShare is the share of late fixes in a sample above which there is a warning. A
@@ -20,8 +24,71 @@ type sampled struct {
 	far      int // and beyond its margin
 	swapped  int // of those outside, on the map with latitude and longitude swapped
 	late     int // of a step before their user's last one in the sample
-	skipped  int // by a rule of the section input
+	seen     int // fixes of whatever sort
+	skipped  int // of them, by a rule of the section input
 	lastStep map[string]int64
+
+	placed *account.Placement // where keys lie
+	users  *account.Placement // where users lie, if keys need not be theirs; else nobody
+}
+
+func newSampled(partitions int) *sampled {
+	return &sampled{
+		lastStep: map[string]int64{}, placed: account.NewPlacement(partitions),
+		users: account.NewPlacement(partitions),
+	}
+}
+
+// look takes one fix of a record into account, from partition n.
+func (s *sampled) look(
+	o service.Options, p *engine.Processor, n int32, r consumer.Record, fix engine.Fix,
+) error {
+	s.seen++
+	if fix.Skipped != mapping.NoRule {
+		s.skipped++
+		return nil
+	}
+	switch {
+	case fix.Refused == nil:
+		s.placed.Add(r.Key, n)
+		if m := o.Input.Mapping; m != nil && !m.ChecksKeys() {
+			s.users.Add([]byte(fix.Raw.UserID), n)
+		}
+		if o.Day(fix.Raw.Timestamp) >= o.Key.FirstDay() {
+			return s.add(p, o.Input, fix.Raw)
+		}
+		s.refused.Add(schemas.ReasonKeyDestroyed, r.Value)
+	case fix.Refused.Reason == schemas.ReasonWrongPartition:
+		s.placed.Add(r.Key, n) // where it lies is a finding of its own
+	default:
+		s.refused.Add(fix.Refused.Reason, r.Value)
+	}
+	return nil
+}
+
+// skipped says how many of the records that were read a rule skips.
+func (d *examination) skipped(s *sampled, read int) {
+	level, advice := OK, ""
+	if s.skipped == s.seen {
+		level, advice = Warning, ": is the section input right?"
+	}
+	d.add("skipped records", level, "%d of the %d fixes in the last %d records are skipped by a "+
+		"rule of the section input%s", s.skipped, s.seen, read, advice)
+}
+
+// usersInOnePartition looks for users in two partitions, where no key check keeps them out.
+func (d *examination) usersInOnePartition(users *account.Placement) {
+	const check = "users' partitions"
+	switch {
+	case users.Users() == 0:
+	case users.Twice() > 0:
+		d.add(check, Failure, "input.key_check is off, and %d of %d users were found in more than "+
+			"one partition: each partition gives a user a budget of its own. Key the records by "+
+			"their user id, and leave input.key_check on", users.Twice(), users.Users())
+	default:
+		d.add(check, OK, "input.key_check is off, and none of the %d users found is in two "+
+			"partitions", users.Users())
+	}
 }
 
 // add looks at a fix in the order of its partition, which is its user's order.

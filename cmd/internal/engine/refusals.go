@@ -114,6 +114,10 @@ func adviceFor(reason schemas.Reason) string {
 	case schemas.ReasonKeyDestroyed:
 		return "the key file has no noise of these days: was it advanced with key export " +
 			"--until, or is it the wrong file?"
+	case schemas.ReasonSeveralUsers:
+		return "records hold fixes of several users, and a user's state is in the partition of " +
+			"the user's key: split each record before it, so that it has one user's fixes and " +
+			"key, with Redpanda Connect's unarchive or a transform of Kafka Connect"
 	case schemas.ReasonLate:
 		return "a user's fixes have to come in order, step by step: are there two feeds of the " +
 			"same users?"
@@ -225,6 +229,26 @@ func (r *Refusals) Advice(expected schemas.Encoding, swapped int64) string {
 		return SwappedAdvice
 	}
 	return adviceFor(reasons[most])
+}
+
+// Advice is Refusals.Advice for records that are read as s says.
+func (s Source) Advice(r Refusals, swapped int64) string {
+	if s.Mapping == nil {
+		return r.Advice(s.Encoding, swapped)
+	}
+	// What the first bytes tell is about records of raw.avsc.
+	r.openings = [openings]int64{}
+	text := r.Advice(s.Encoding, swapped)
+	switch text {
+	case adviceFor(schemas.ReasonMalformed):
+		return "are input.format and input.preset right, and is there a registry for what needs one?"
+	case adviceFor(schemas.ReasonMissingField):
+		return "the paths and units under input lead to something else: compare them with a record"
+	case adviceFor(schemas.ReasonKeyMismatch):
+		return "the records' key has to be the user id that input.user names: is input.key right? " +
+			"Or set input.key_check: off, if each user's records are in one partition"
+	}
+	return text
 }
 
 // merge adds the refusals of another tally.

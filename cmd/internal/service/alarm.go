@@ -48,7 +48,7 @@ func (s *Service) report(ctx context.Context) {
 
 // alarm warns at once, and once a report, if most records are refused.
 func (r *reporter) alarm(now engine.Tally) {
-	refused, in := now.DeadLetters-r.last.DeadLetters, now.Fixes()-r.last.Fixes()
+	refused, in := now.DeadLetters-r.last.DeadLetters, r.since(now)
 	if r.warned || refused < alarmRecords || 2*refused <= in {
 		return
 	}
@@ -60,7 +60,7 @@ func (r *reporter) alarm(now engine.Tally) {
 	}
 	//nolint:sloglint // the message is one of two constants
 	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(),
-		"likely", reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+		"likely", r.options.Source().Advice(reasons, now.OutsideSwapped-r.last.OutsideSwapped),
 		"topic", r.options.Topics.DeadLetters)
 }
 
@@ -77,13 +77,13 @@ func (r *reporter) report(now engine.Tally) {
 func (r *reporter) warn(now engine.Tally) {
 	r.alarm(now)
 	r.skipped(now)
-	refused, in := now.DeadLetters-r.last.DeadLetters, now.Fixes()-r.last.Fixes()
+	refused, in := now.DeadLetters-r.last.DeadLetters, r.since(now)
 	if !r.warned && 10*refused > in {
 		reasons := now.Refusals.Minus(r.last.Refusals)
 		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
 			"where they are", "records", in, "refused", refused, "reasons", reasons.String(),
 			"likely",
-			reasons.Advice(r.options.RawEncoding, now.OutsideSwapped-r.last.OutsideSwapped),
+			r.options.Source().Advice(reasons, now.OutsideSwapped-r.last.OutsideSwapped),
 			"topic", r.options.Topics.DeadLetters)
 	}
 	if n := now.Misplaced - r.last.Misplaced; n > 0 {
@@ -107,17 +107,23 @@ const skippedRecords = 100
 // shows it.
 func (r *reporter) skipped(now engine.Tally) {
 	n := now.Filtered - r.last.Filtered
-	if n < skippedRecords || now.Fixes() > r.last.Fixes() {
+	if n < skippedRecords || r.since(now) > 0 {
 		return
 	}
 	r.log.Warn("a rule of the section input skips every record", "records", n,
 		"by_rule", now.SkippedBy(r.options.Input.Rules(), r.last))
 }
 
+// since is how many fixes were read since the last report, without those that a rule skips.
+func (r *reporter) since(now engine.Tally) int64 {
+	return max(now.Fixes()-r.last.Fixes(), // a record may have several
+		now.RecordsIn-r.last.RecordsIn-(now.Filtered-r.last.Filtered))
+}
+
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
 func (r *reporter) outside(now engine.Tally) {
-	outside, in := now.Outside()-r.last.Outside(), now.Fixes()-r.last.Fixes()
+	outside, in := now.Outside()-r.last.Outside(), r.since(now)
 	if outside < alarmRecords || float64(outside) <= engine.OutsideShare*float64(in) {
 		return
 	}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+// withInput is the complete config with another section input, and without encoding.raw, which a
+// mapping excludes.
+func withInput(t *testing.T, section string) string {
+	t.Helper()
+	text := strings.Replace(complete, "{raw: json, sanitized: avro}", "{sanitized: avro}", 1)
+	text = strings.Replace(text, "input: {outside: clamp, late: drop}", "input:"+section, 1)
+	if !strings.Contains(text, "input:"+section) || strings.Contains(text, "raw: json") {
+		t.Fatal("the config was not changed")
+	}
+	return text
+}
+
+// ownNames is a mapping that names everything.
+const ownNames = `
+  unwrap: payload
+  each: fixes
+  where:
+    - {path: ok, equals: true}
+    - {path: kind, not_equals: test}
+    - {path: 'parts[key=Location]', exists: true}
+  user: {path: $.vehicle.id}
+  latitude: pos.lat
+  longitude: pos.lon
+  timestamp: {path: at, unit: s}
+  numbers_in_strings: true
+  null_island: skip
+  key: json
+  key_check: off
+`
+
+// TestInputMapping: a mapping reaches the service, and nothing of it is lost on the way.
+func TestInputMapping(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	fingerprints := map[string]string{}
+	for _, section := range []string{
+		" {outside: clamp, late: drop}", " {preset: traccar}", " {preset: tesla}",
+		" {preset: traccar, key_check: off}", " {format: auto}", " {null_island: skip}",
+		ownNames, strings.Replace(ownNames, "unit: s", "unit: ms", 1),
+		strings.Replace(ownNames, "test", "other", 1),
+	} {
+		o, _, err := config.Service(write(t, dir, "mapped.yml", withInput(t, section)))
+		if err != nil {
+			t.Errorf("%s: %v", section, err)
+			continue
+		}
+		print := string(o.Fingerprint())
+		if other, twice := fingerprints[print]; twice || print == "" {
+			t.Errorf("%s has the fingerprint of %s", section, other)
+		}
+		fingerprints[print] = section
+	}
+	o, _, err := config.Service(write(t, dir, "mapped.yml", withInput(t, ownNames)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := strings.Join(o.Input.Rules(), ", ")
+	if o.Input.NullIsland != "skip" || !strings.Contains(rules,
+		"ok is true, kind is not test, parts[key=Location] exists") {
+		t.Errorf("the rules are %s", rules)
+	}
+	if shown := succeed(t, "config", "show", "-c", write(t, dir, "mapped.yml",
+		withInput(t, ownNames))).out; strings.Contains(shown, "raw: avro") ||
+		!strings.Contains(shown, "not_equals: test") {
+		t.Errorf("config show has\n%s", shown)
+	}
+}
+
+// TestWrongInput: each wrong mapping gets an error that names the key and says what to write.
+func TestWrongInput(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	change := func(old, text string) string { return strings.Replace(ownNames, old, text, 1) }
+	for _, c := range []struct {
+		name, section string
+		words         []string
+	}{
+		{"preset", " {preset: telsa}", []string{`input: preset "telsa" is unknown`, "traccar"}},
+		{"no unit", change(", unit: s", ""), []string{
+			"input: timestamp: unit is missing", "s, ms, us, ns or rfc3339",
+		}},
+		{"unit", change("unit: s", "unit: seconds"), []string{
+			`input: timestamp: unit: "seconds" is unknown`, "s, ms, us, ns or rfc3339",
+		}},
+		{"two times", change("unit: s", "unit: s, from: kafka"), []string{
+			"input: timestamp: from stands alone",
+		}},
+		{"no columns", " {preset: debezium}", []string{
+			"input: user: say where", "input: latitude: say where", "input: longitude: say where",
+			"input: timestamp: say where", "not your columns",
+		}},
+		{"format", change("unwrap: payload", "format: xml"), []string{
+			`input: format: "xml" is unknown`, "auto, json, avro or protobuf",
+		}},
+		{"protobuf", change("unwrap: payload", "format: protobuf"), []string{
+			"input: format: protobuf is read for the presets tesla and gtfs_rt alone",
+		}},
+		{"path", change("pos.lat", "pos..lat"), []string{"input: latitude:", "empty name"}},
+		{"index", change("pos.lat", "pos[first]"), []string{
+			"input: latitude:", "neither a number nor name=value",
+		}},
+		{"rule", change(", equals: true", ""), []string{
+			"input: where, rule 1: write one of equals, not_equals and exists",
+		}},
+		{"rule with a list", change("equals: true", "equals: [true]"), []string{
+			"input: where, rule 1", "a text, a number, true or false",
+		}},
+		{"rule's key", change("equals: true", "equal: true"), []string{`unknown key "equal"`}},
+		{"user", change("user: {path: $.vehicle.id}", "user: {from: vin}"), []string{
+			`input: user: from: "vin" is unknown`, "key or header:NAME",
+		}},
+		{"two users", change("user: {path: $.vehicle.id}", "user: {from: key, path: id}"), []string{
+			"input: user: from and path exclude each other",
+		}},
+		{"key", change("key: json", "key: xml"), []string{
+			`input: key: "xml" is unknown`, "string, json or avro",
+		}},
+		{"keys of a registry", change("key: json", "key: avro"), []string{
+			"input: key: avro needs a schema registry",
+		}},
+		{"key check", change("key_check: off", "key_check: never"), []string{
+			`input: key_check: "never" is unknown`, "on or off",
+		}},
+		{"null island", change("null_island: skip", "null_island: keep"), []string{
+			"input: null_island", "dead_letter or skip",
+		}},
+		{"numbers", change("numbers_in_strings: true", "numbers_in_strings: maybe"), []string{
+			"cannot be used here", "true or false",
+		}},
+		{"a word for a section", " {user: key, preset: traccar}", []string{
+			"cannot be used here: write settings below it",
+		}},
+	} {
+		r := call(t, "run", "-c", write(t, dir, "wrong.yml", withInput(t, c.section)))
+		t.Run(c.name, func(t *testing.T) {
+			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
+		})
+	}
+	both := strings.Replace(complete, "late: drop", "late: drop, preset: traccar", 1)
+	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", both)), cli.ExitUsage,
+		"encoding.raw and the mapping under input exclude each other", "remove encoding.raw")
+
+	r := call(t, "produce", "-c", write(t, dir, "mapped.yml", withInput(t, " {preset: traccar}")),
+		"--in", "traces.csv")
+	requireMessage(t, r, cli.ExitUsage, "schemas/raw.avsc", "--topic")
+}
+
+// TestDocumentedInput: the examples of schemas/RECORDS.md are mappings, one for each preset at
+// least.
+func TestDocumentedInput(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	presets := map[string]bool{}
+	blocks := strings.Split(read(t, filepath.Join(root, "schemas", "RECORDS.md")), "```yaml\n")
+	for _, block := range blocks[1:] {
+		section, _, _ := strings.Cut(block, "```")
+		section, ok := strings.CutPrefix(section, "input:")
+		if !ok {
+			continue
+		}
+		o, file, err := config.Service(write(t, dir, "documented.yml", withInput(t, section)))
+		if err != nil || o.Input.Mapping == nil {
+			t.Errorf("%s: %v", section, err)
+		}
+		presets[string(file.Input.Preset)] = true
+	}
+	for _, preset := range append(mapping.Presets(), "") {
+		if !presets[string(preset)] {
+			t.Errorf("there is no example of preset %q", preset)
+		}
+	}
+}

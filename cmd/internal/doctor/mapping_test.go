@@ -1,0 +1,78 @@
+package doctor_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+// TestDoctorMapping: the doctor reads a sample as the service would. It says how much a rule skips,
+// and whether users are in two partitions where keys do not keep them in one.
+func TestDoctorMapping(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	fix := servicetest.Sentinel()
+	var records []producer.Record
+	for i := range 40 {
+		records = append(records, producer.Record{
+			Key: fmt.Appendf(nil, "key-%d", i), Timestamp: fix.Timestamp,
+			Value: fmt.Appendf(nil, `{"_type":%q,"who":"secret-%d","tst":%d,"lat":%v,"lon":%v}`,
+				[]string{"location", "lwt"}[i%2], i/4, fix.Timestamp/1000, fix.Latitude,
+				fix.Longitude),
+		})
+	}
+	w.Send(t, records...)
+	for _, c := range []struct {
+		name         string
+		options      mapping.Options
+		level, words string
+	}{
+		{
+			"keys are users", mapping.Options{Preset: mapping.OwnTracks}, doctor.OK,
+			"skipped records: 20 of the 40 fixes in the last 40 records are skipped by a rule of " +
+				"the section input\nraw records: the last 20 can be used",
+		},
+		{
+			"another user than the key", mapping.Options{
+				Preset: mapping.OwnTracks, User: mapping.User{Path: "who"},
+			}, doctor.Failure, "none of the last 20 can be used: the records' key has to be the user id",
+		},
+		{
+			"no key check", mapping.Options{
+				Preset: mapping.OwnTracks, User: mapping.User{Path: "who"},
+				KeyCheck: mapping.KeyCheckOff,
+			}, doctor.Failure, "users' partitions: input.key_check is off, and",
+		},
+		{
+			"one user", mapping.Options{
+				Preset: mapping.OwnTracks, KeyCheck: mapping.KeyCheckOff,
+			}, doctor.OK, "none of the 20 users found is in two partitions",
+		},
+		{
+			"a rule that nothing meets", mapping.Options{
+				Preset: mapping.OwnTracks, Where: []mapping.Rule{{Path: "_type", Equals: "x"}},
+			}, doctor.Warning, "40 of the 40 fixes in the last 40 records are skipped",
+		},
+	} {
+		o := atwork.Options(w, "doctor")
+		o.Partitioner = engine.Murmur2
+		var err error
+		o.Input.Mapping, err = mapping.New(c.options)
+		servicetest.OK(t, err)
+		found := doctor.Examine(t.Context(), o, nil)
+		if said := atwork.Details(found, c.level); !strings.Contains(said, c.words) {
+			t.Errorf("%s: %s", c.name, said)
+		}
+		for _, f := range found {
+			if strings.Contains(f.Detail, "secret") || strings.Contains(f.Detail, "key-") {
+				t.Errorf("%s: a finding has something of a record: %+v", c.name, f)
+			}
+		}
+	}
+}
