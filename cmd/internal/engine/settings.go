@@ -139,7 +139,7 @@ func (s Settings) Validate() error {
 	add("release", s.Release.Validate())
 	add("publish", s.Publish.Validate())
 	add("input", s.Input.Validate())
-	if m := s.Input.Mapping; m != nil && m.NeedsKeys() && s.Decoders.Key == nil {
+	if m := s.Input.Mapping; m != nil && m.NeedsKeys() && s.Registry == nil {
 		add("input", errors.New("key: avro needs a schema registry to read keys with"))
 	}
 	return errors.Join(errs...)
