@@ -330,7 +330,12 @@ func (k *Collector) trace(u *user) error {
 	if err != nil {
 		return err
 	}
-	u.marked = t.advance(u.marked, u.name, &k.follower.before, &k.follower.state)
+	before, after := &k.follower.before, &k.follower.state
+	if after.Step > before.Step+1 && u.filter.byLaw {
+		u.marked = t.bridge(u.marked, u.name, before, after)
+		return nil
+	}
+	u.marked = t.advance(u.marked, u.name, before, after)
 	return nil
 }
 

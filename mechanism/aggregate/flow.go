@@ -41,6 +41,9 @@ type tracer struct {
 	position  []int32 // of each cell in the support before, plus one
 	weights   []float64
 	buffers   [2][]uint16
+	taken     []uint16 // of bridge, as the next two
+	totals    []float64
+	sums      []float64
 }
 
 // backwards is a matrix by columns.
@@ -120,6 +123,80 @@ func (t *tracer) advance(from []uint16, user string, before, after *mechanism.St
 	from = append(from[:0], known...)
 	t.buffers[0], t.buffers[1] = known, next
 	return from
+}
+
+// bridge is advance over a gap by the model's law of gaps. An ancestor of a cell is one that the
+// cell has after a number of moves, drawn with the probability that so many moves led to the cell.
+// Whoever started anew may come from anywhere. The draw among the parts of the law is Chao's
+// (1982, doi 10.1093/biomet/69.3.653) for a sample of one: each part replaces what was drawn with
+// the share that it has of all parts so far.
+func (t *tracer) bridge(from []uint16, user string, before, after *mechanism.State) []uint16 {
+	random := rand.NewPCG(hashOf(user), uint64(after.Step))
+	gap := after.Step - before.Step
+	w := &t.model.Gaps[mobility.GapIndex(uint64(gap))]
+	targets := after.Posterior.Cells
+	t.taken = append(t.taken[:0], make([]uint16, len(targets)*ancestors)...)
+	t.totals = append(t.totals[:0], make([]float64, len(targets))...)
+	current, known := &before.Posterior, append(t.buffers[0][:0], from...)
+	next := t.buffers[1]
+	done := 0
+	add := func(moves int, weight float64) {
+		if weight == 0 {
+			return
+		}
+		for ; done < moves; done++ {
+			step, target := before.Step+int64(done), &t.steps[done&1]
+			t.predictor.PredictPruned(target, current, step, 1, t.prune)
+			next = t.step(next[:0], known, current, target.Cells, t.class(step), random)
+			current, known, next = target, next, known
+		}
+		t.take(current, weight, random, func(i int) uint16 {
+			return known[i*ancestors+int(random.Uint64()%ancestors)]
+		}, targets)
+	}
+	for i, moves := range mobility.GapMoves {
+		add(moves, w.Moves[i])
+	}
+	add(int(gap), w.Chain)
+	if w.Anew > 0 {
+		t.sums = t.sums[:0]
+		total := 0.0
+		for _, p := range before.Posterior.P {
+			total += p
+			t.sums = append(t.sums, total)
+		}
+		t.take(&t.model.Initial, w.Anew, random, func(int) uint16 {
+			u := float64(random.Uint64()>>11) / (1 << 53) * total
+			at := sort.Search(len(t.sums)-1, func(j int) bool { return t.sums[j] > u })
+			return from[at*ancestors+int(random.Uint64()%ancestors)]
+		}, targets)
+	}
+	t.buffers[0], t.buffers[1] = known, next
+	return append(from[:0], t.taken...)
+}
+
+// take lets a part of a law replace the ancestors drawn so far: in cells that it has, and with its
+// share of the cell's mass. draw gives an ancestor of the i-th cell of the part.
+func (t *tracer) take(
+	part *mobility.Distribution, weight float64, random *rand.PCG, draw func(i int) uint16,
+	targets []grid.Cell,
+) {
+	i := 0
+	for at, c := range targets {
+		for i < len(part.Cells) && part.Cells[i] < c {
+			i++
+		}
+		if i == len(part.Cells) || part.Cells[i] != c {
+			continue
+		}
+		mass := float64(weight * part.P[i])
+		t.totals[at] += mass
+		for slot := range ancestors {
+			if u := float64(random.Uint64()>>11) / (1 << 53); u*t.totals[at] < mass {
+				t.taken[at*ancestors+slot] = draw(i)
+			}
+		}
+	}
 }
 
 func (t *tracer) class(step int64) int {

@@ -1,0 +1,182 @@
+package aggregate
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// withGaps is the town with a law of gaps of up to 8 steps.
+func withGaps(tb testing.TB) *mobility.Model {
+	tb.Helper()
+	m := testcase.Town(tb)
+	var some [len(mobility.GapMoves)]float64
+	some[0], some[2] = .25, .25
+	m.Gaps = mobility.GapLaw{
+		{Chain: 1}, {Moves: some, Chain: .25, Anew: .25}, {Moves: some, Chain: .25, Anew: .25},
+	}
+	return m
+}
+
+// TestFollowByLaw: over gaps that the law of gaps knows the reader goes on as the service does, and
+// finds a lost user again beyond. The law does not count where reports may leave no record.
+func TestFollowByLaw(t *testing.T) {
+	t.Parallel()
+	models := Models{withGaps(t), restless(t, 8, 6), restless(t, 7, 9)}
+	for _, test := range []struct {
+		name, reports string
+		interval      int
+		standing      standing
+		origin        int64
+		linked        bool
+	}{
+		{"within", "5A 7A 13A", 0, followed, 5, true},
+		{"beyond", "5A 14A", 0, followed, 14, false},
+		{"from the chain to the law", "5B 8A", 0, followed, 5, true},
+		{"from the law to the chain", "5A 13A 15B", 0, followed, 5, true},
+		{"to another map", "5C 12A", 0, followed, 5, false},
+		{"lost, within", "5A 6A* 7A 14A", 0, lost, 5, false},
+		{"lost, beyond", "5A 6A* 7A 16A", 0, followed, 16, false},
+		{"records may lack, beyond the chain", "5A 15A", 2, followed, 15, false},
+		{"records may lack, carried over", "5A 8A 11A", 6, followed, 5, true},
+	} {
+		for _, name := range []string{law.Lattice, law.Codebook} {
+			o := mechanism.Options{Mechanism: name, Epsilon: 2, Delta: .05, MaxGap: 3}
+			if test.interval > 0 {
+				o.ReleaseInterval, o.Between = test.interval, mechanism.BetweenSkip
+			}
+			f, err := NewFollower(models, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var track Track
+			for _, r := range recordsOf(t, models, o, test.reports) {
+				if _, err = f.Follow(&track, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if track.standing != test.standing || track.origin != test.origin ||
+				f.linked != test.linked {
+				t.Errorf("%s, %s: standing %d, origin %d, linked %t", name, test.name,
+					track.standing, track.origin, f.linked)
+			}
+		}
+	}
+}
+
+// TestTracerOverAGap compares the flow of one vehicle over a gap, over many draws, with the exact
+// joint distribution.
+func TestTracerOverAGap(t *testing.T) {
+	t.Parallel()
+	model := withGaps(t)
+	s := newService(t, model, mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1})
+	zones, err := NewZones(model.Grid, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := newTracer(model, zones, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const gap = 6
+	var before, after mechanism.State
+	step := func(state *mechanism.State, in mechanism.Input) {
+		in.User = "u"
+		if _, err := s.Step(state, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(&before, mechanism.Input{Step: 3, Cell: 7, Release: true})
+	after.CopyFrom(&before)
+	step(&after, mechanism.Input{Step: 3 + gap})
+
+	n, cells := zones.Count(), model.Grid.Cells()
+	joint, w := make([]float64, n*n), &model.Gaps[mobility.GapIndex(gap)]
+	for z := range n {
+		at, mass := make([]float64, cells), 0.0
+		for i, c := range before.Posterior.Cells {
+			if int(zones.Of(c)) == z {
+				at[c], mass = before.Posterior.P[i], mass+before.Posterior.P[i]
+			}
+		}
+		add := func(d []float64, weight float64) {
+			for c := range model.Grid.Cells() {
+				joint[z*n+int(zones.Of(int32(c)))] += weight * d[c]
+			}
+		}
+		add(at, w.Moves[0])
+		two := moved(model, moved(model, at))
+		add(two, w.Moves[2])
+		for range gap - 2 {
+			two = moved(model, two)
+		}
+		add(two, w.Chain)
+		for i, c := range model.Initial.Cells {
+			joint[z*n+int(zones.Of(c))] += w.Anew * mass * model.Initial.P[i]
+		}
+	}
+	const draws = 2000
+	mean := make([]float64, n*n)
+	for draw := range draws {
+		flows := map[pair]*flow{}
+		marks := tr.bridge(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
+		tr.add(flows, marks, &after.Posterior)
+		for k, f := range flows {
+			mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
+		}
+	}
+	if d := Variation(mean, joint); d > .01 {
+		t.Errorf("the flows over a gap are %g from the truth", d)
+	}
+	chain := make([]float64, n*n)
+	for draw := range draws {
+		flows := map[pair]*flow{}
+		marks := tr.advance(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
+		tr.add(flows, marks, &after.Posterior)
+		for k, f := range flows {
+			chain[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
+		}
+	}
+	if d := Variation(chain, joint); d < .02 {
+		t.Errorf("ancestors by the chain would do as well: %g", d)
+	}
+}
+
+// TestBlindOverAGap: where the model alone has a user after a gap is what its law says.
+func TestBlindOverAGap(t *testing.T) {
+	t.Parallel()
+	model := withGaps(t)
+	v, err := newFilter(model, mechanism.Options{Epsilon: 2, Delta: .05})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for gap, byLaw := range map[int64]bool{1: false, 6: true, 9: false} {
+		b, u := newBlindFilter(), &user{name: "u"}
+		u.filter, u.origin, u.last = v, 5, 5
+		if err := b.bridge(u, v, nil, 5+gap); err != nil {
+			t.Fatal(err)
+		}
+		u.last = 5 + gap
+		got, err := b.at(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want mobility.Distribution
+		p := mobility.NewPredictor(model)
+		if !p.PredictGap(&want, &model.Initial, 5, uint64(gap), 0) {
+			p.Predict(&want, &model.Initial, 5, int(gap))
+		}
+		for i, c := range want.Cells {
+			if !near(got.At(c), want.P[i], 1e-6) {
+				t.Fatalf("gap %d, cell %d: %g, want %g", gap, c, got.At(c), want.P[i])
+			}
+		}
+		if (u.turns != "") != byLaw {
+			t.Errorf("gap %d: by law %t", gap, u.turns != "")
+		}
+	}
+}
