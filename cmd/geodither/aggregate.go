@@ -55,7 +55,8 @@ A vehicle counts once in a window, where it last reported. For each zone there a
 The records name ε, δ, the mechanism and the model. The other settings of the release come from
 the service's config (-c), where they are not the defaults. The command compares the estimate of
 every record with its own, so it notices a setting that changes estimates. A user with a missing
-record is left out until the next gap of more than 60 steps.
+record is left out until the next gap that is longer than the model's law of gaps ("model inspect"
+shows it), or than 60 steps where that law is missing or reports may leave no record.
 
 If the service has changed its model, give all versions, with -c or several --model: the command
 follows users from one version to the next. Zones are parts of one map, so windows on another map

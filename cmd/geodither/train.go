@@ -50,6 +50,10 @@ each partition, or a time such as 2026-11-21T08:00:00Z, compared with the record
 timestamps. Records that the service would refuse are left out and counted, except for late
 fixes. The model that the config names need not exist yet.
 
+The model also has a law of gaps where the traces have enough of them: where a vehicle is after
+steps without a fix. People log while they move and often reappear where they vanished.
+--dp-epsilon leaves it out: it would need its own share of epsilon.
+
 --calendar gives each part of the day or week a matrix of its own. Each of these is blended with
 the matrix of all times, the more so the less data it has.
 

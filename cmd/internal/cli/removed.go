@@ -180,7 +180,7 @@ var releaseKeys = map[string]string{
 	"budget-spent":    inConfig("release.budget.spent"),
 	"estimate":        "the estimate is always the mean of the posterior",
 	"isotropy":        "pim always takes the transform in closed form",
-	"max-gap":         "a user always starts anew after 60 steps without a fix",
+	"max-gap":         "the model's law of gaps decides; without one, 60 steps",
 	"min-cells":       "location sets always have at least 3 cells",
 	"prune":           "cells are always forgotten below a posterior mass of 1e-7",
 	"subdivision":     "the lattice always has 256 steps to a cell's side",

@@ -73,7 +73,7 @@ func eachOf(err error) (texts []string) {
 var removedKeys = map[string]string{
 	"prune":       "cells are always forgotten below a posterior mass of 1e-7",
 	"subdivision": "the lattice always has 256 steps to a cell's side",
-	"max_gap":     "a user always starts anew after 60 steps without a fix",
+	"max_gap":     "the model's law of gaps decides; without one, 60 steps",
 	"isotropy":    "pim always takes the transform in closed form",
 	"min_cells":   "location sets always have at least 3 cells",
 	"estimate":    "the published estimate is always the mean of the posterior",
