@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -415,6 +416,57 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	check("working.json")
+}
+
+// TestMetricsAreExplained: deploy/OPERATING.md names each metric with its labels, and no other.
+func TestMetricsAreExplained(t *testing.T) {
+	text, err := os.ReadFile("../../../deploy/OPERATING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	explained := map[string]bool{}
+	name := regexp.MustCompile("`(geodither_[a-z_]+(\\{[a-z,]+\\})?)`")
+	for _, row := range strings.Split(string(text), "\n") {
+		if !strings.HasPrefix(row, "| `geodither_") {
+			continue
+		}
+		names, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for _, found := range name.FindAllStringSubmatch(names, -1) {
+			explained[found[1]] = true
+		}
+	}
+	b, _, _ := newTestBoard()
+	b.Assigned(1, []int32{0})
+	p := b.Begin(0)
+	p.Move(Running)
+	p.Fetched(1, 1)
+	registry := newRegistry(source(b))
+	shown, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range shown {
+		name := family.GetName()
+		if !strings.HasPrefix(name, namespace) {
+			continue
+		}
+		if !strings.HasSuffix(name, "_info") { // the table lists their labels in words
+			var labels []string
+			for _, l := range family.GetMetric()[0].GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+			if labels != nil {
+				name += "{" + strings.Join(labels, ",") + "}"
+			}
+		}
+		if !explained[name] {
+			t.Errorf("deploy/OPERATING.md does not explain %s", name)
+		}
+		delete(explained, name)
+	}
+	for name := range explained {
+		t.Errorf("deploy/OPERATING.md explains %s, which is not there", name)
+	}
 }
 
 // update writes what the tests compare with.
