@@ -317,6 +317,7 @@ var table = map[string]rule{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
 		},
 	},
+	"cmd/internal/events": {},
 	// The only package that knows Prometheus.
 	"cmd/internal/monitor": {
 		ours:  []string{"cmd/internal/engine", "cmd/internal/topics", "consumer/wire"},
@@ -526,7 +527,7 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
+			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",

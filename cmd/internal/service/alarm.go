@@ -67,7 +67,7 @@ func (r *reporter) alarm(now engine.Tally) {
 // report is made every reportInterval.
 func (r *reporter) report(now engine.Tally) {
 	if now.RecordsIn > r.last.RecordsIn {
-		r.logTotals("progress", now)
+		r.log.Info("progress", now.LogAttrs()...)
 	}
 	r.warn(now)
 }
@@ -134,8 +134,4 @@ func (r *reporter) outside(now engine.Tally) {
 	r.log.Warn("many fixes lie outside the map", "records", in,
 		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused",
 		now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
-}
-
-func (s *Service) logTotals(message string, t engine.Tally, more ...any) {
-	s.log.With(more...).Info(message, t.LogAttrs()...) //nolint:sloglint // one of two constants
 }

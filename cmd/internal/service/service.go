@@ -161,7 +161,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.stop()
 	beside.Wait()
 	total := s.options.Counters.Snapshot()
-	s.logTotals("stopped", total, "reasons", total.Refusals.String())
+	s.log.With("reasons", total.Refusals.String()).Info("stopped", total.LogAttrs()...)
 	return err
 }
 
