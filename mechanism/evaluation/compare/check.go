@@ -45,6 +45,7 @@ func Check(m *mobility.Model, delta float64) []Remark {
 	c.ways()
 	c.rows()
 	c.starts()
+	c.gaps()
 	c.provenance()
 	return c.remarks
 }
@@ -202,6 +203,15 @@ func (c *checking) starts() {
 		c.say("pruned starts", true, "cells with %.2g of the initial probability are pruned at "+
 			"the default of %g: set a smaller prune, or train with a larger uniform share", lost,
 			threshold)
+	}
+}
+
+// gaps says how far a law of gaps reaches and where it does not count.
+func (c *checking) gaps() {
+	if law := c.model.Gaps; len(law) > 0 {
+		c.say("gaps", false, "its law of gaps is for up to %d steps without a fix. It counts where "+
+			"every report leaves a record: not with \"between: skip\" or a budget that suppresses",
+			law.Longest())
 	}
 }
 

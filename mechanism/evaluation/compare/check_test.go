@@ -101,6 +101,10 @@ func TestCheck(t *testing.T) {
 			}),
 			delta: .01, want: []string{"privacy", "few users"}, suspicious: 1,
 		},
+		"a law of gaps": {
+			model: planted(func(m *mobility.Model) { m.Gaps = mobility.GapLaw{{Chain: 1}} }),
+			delta: .01, want: []string{"gaps"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
