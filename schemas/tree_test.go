@@ -13,10 +13,12 @@ import (
 
 func TestDecodeTree(t *testing.T) {
 	got, err := schemas.DecodeTree([]byte(
-		` { "a" : [ 1.10 , -2e3, "x\u00e9\ud83d\ude00" , true , false , null , { } , [ ] ] , "\u0062" : "c" } `))
+		` { "a" : [ 1.10 , -2e3, "x\u00e9\ud83d\ude00" , true , false , null , { } , [ ] ] ,
+			"\u0062" : "c" } `))
 	want := map[string]any{
 		"a": []any{
-			json.Number("1.10"), json.Number("-2e3"), "xé😀", true, false, nil, map[string]any{},
+			json.Number("1.10"), json.Number("-2e3"), "xé😀", true, false, nil,
+			map[string]any{},
 			[]any{},
 		},
 		"b": "c",
@@ -50,7 +52,9 @@ func TestDecodeTree(t *testing.T) {
 // FuzzDecodeTree: what is accepted is what encoding/json reads, all of its numbers' digits
 // included.
 func FuzzDecodeTree(f *testing.F) {
-	for _, text := range []string{`{"a":[1,2.50,{"b":null}]}`, `"\u00e9\n"`, `[]`, ` true `, `{"a":`} {
+	for _, text := range []string{
+		`{"a":[1,2.50,{"b":null}]}`, `"\u00e9\n"`, `[]`, ` true `, `{"a":`,
+	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

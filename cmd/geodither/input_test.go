@@ -55,11 +55,11 @@ func TestInputMapping(t *testing.T) {
 			t.Errorf("%s: %v", section, err)
 			continue
 		}
-		print := string(o.Fingerprint())
-		if other, twice := fingerprints[print]; twice || print == "" {
+		text := string(o.Fingerprint())
+		if other, twice := fingerprints[text]; twice || text == "" {
 			t.Errorf("%s has the fingerprint of %s", section, other)
 		}
-		fingerprints[print] = section
+		fingerprints[text] = section
 	}
 	o, _, err := config.Service(write(t, dir, "mapped.yml", withInput(t, ownNames)))
 	if err != nil {

@@ -328,8 +328,9 @@ func (m *Reader) tree(r Record) (any, error) {
 			return nil, refused(schemas.ReasonTooLarge)
 		}
 		return m.source.protobuf(r.Value)
+	default:
+		return m.avro(r)
 	}
-	return m.avro(r)
 }
 
 // avro reads a value of raw.avsc without a registry, and any other with the Decoder.

@@ -29,15 +29,29 @@ func TestHeadersAndKafkaTime(t *testing.T) {
 		record Record
 		want   string
 	}{
-		{Record{Key: []byte("v1"), Value: value, Headers: headers{"vin": "v1"}, Timestamp: 1795248000000},
-			"v1 2026-11-21T08:00:00Z 53.5 -2.5\n"},
-		{Record{Key: []byte("v2"), Value: value, Headers: headers{"vin": "v1"}, Timestamp: 1},
-			"refused: key_mismatch\n"},
-		{Record{Key: []byte("v1"), Value: value, Headers: headers{}, Timestamp: 1},
-			"refused: missing_field: user_id\n"},
-		{Record{Key: []byte("v1"), Value: value, Timestamp: 1}, "refused: missing_field: user_id\n"},
-		{Record{Key: []byte("v1"), Value: value, Headers: headers{"vin": "v1"}, Timestamp: -1},
-			"refused: missing_field: timestamp\n"},
+		{
+			Record{
+				Key: []byte("v1"), Value: value, Headers: headers{"vin": "v1"},
+				Timestamp: 1795248000000,
+			},
+			"v1 2026-11-21T08:00:00Z 53.5 -2.5\n",
+		},
+		{
+			Record{Key: []byte("v2"), Value: value, Headers: headers{"vin": "v1"}, Timestamp: 1},
+			"refused: key_mismatch\n",
+		},
+		{
+			Record{Key: []byte("v1"), Value: value, Headers: headers{}, Timestamp: 1},
+			"refused: missing_field: user_id\n",
+		},
+		{
+			Record{Key: []byte("v1"), Value: value, Timestamp: 1},
+			"refused: missing_field: user_id\n",
+		},
+		{
+			Record{Key: []byte("v1"), Value: value, Headers: headers{"vin": "v1"}, Timestamp: -1},
+			"refused: missing_field: timestamp\n",
+		},
 	} {
 		fixes, err := r.Read(c.record)
 		if got := shown(r, fixes); err != nil || got != c.want {
@@ -46,9 +60,10 @@ func TestHeadersAndKafkaTime(t *testing.T) {
 	}
 	o.KeyCheck = KeyCheckOff
 	r = reader(t, o)
-	any := Record{Value: value, Headers: headers{"vin": "v1"}, Timestamp: 1795248000000}
-	fixes, err := r.Read(any)
-	if user, e := r.User(any); err != nil || e != nil || user != "v1" || fixes[0].Raw.UserID != "v1" {
+	unkeyed := Record{Value: value, Headers: headers{"vin": "v1"}, Timestamp: 1795248000000}
+	fixes, err := r.Read(unkeyed)
+	if user, e := r.User(unkeyed); err != nil || e != nil || user != "v1" ||
+		fixes[0].Raw.UserID != "v1" {
 		t.Errorf("without a key check: %q, %v, %v", shown(r, fixes), err, e)
 	}
 }
@@ -140,7 +155,10 @@ func TestBounds(t *testing.T) {
 		{batch(MaxFixes), "", MaxFixes},
 		{batch(MaxFixes + 1), schemas.ReasonTooLarge, 1},
 		{[]byte(`"` + strings.Repeat("x", schemas.MaxTreeBytes) + `"`), schemas.ReasonMalformed, 1},
-		{[]byte(`["` + strings.Repeat("x", schemas.MaxTreeBytes) + `"]`), schemas.ReasonTooLarge, 1},
+		{
+			[]byte(`["` + strings.Repeat("x", schemas.MaxTreeBytes) + `"]`),
+			schemas.ReasonTooLarge, 1,
+		},
 		{deep(schemas.MaxTreeDepth + 1), schemas.ReasonMalformed, 1},
 		{deep(schemas.MaxTreeDepth), schemas.ReasonMissingField.At("user_id"), 1},
 	} {

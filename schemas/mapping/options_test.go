@@ -26,8 +26,12 @@ func TestWrongOptions(t *testing.T) {
 			"timestamp: unit is missing", "s, ms, us, ns or rfc3339",
 		}},
 		{"unit", func(o *Options) { o.Timestamp.Unit = "sec" }, []string{"sec", "rfc3339"}},
-		{"two times", func(o *Options) { o.Timestamp.From = FromKafka }, []string{"from stands alone"}},
-		{"time's source", func(o *Options) { o.Timestamp = Time{From: "clock"} }, []string{"kafka"}},
+		{"two times", func(o *Options) { o.Timestamp.From = FromKafka }, []string{
+			"from stands alone",
+		}},
+		{"time's source", func(o *Options) { o.Timestamp = Time{From: "clock"} }, []string{
+			"kafka",
+		}},
 		{"two users", func(o *Options) { o.User.From = FromKey }, []string{"exclude each other"}},
 		{"user's source", func(o *Options) { o.User = User{From: "vin"} }, []string{
 			"vin", "header:NAME", "path:",

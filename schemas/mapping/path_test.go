@@ -23,10 +23,21 @@ func TestPath(t *testing.T) {
 	whole := decoded(t, tree)
 	part := whole.(map[string]any)["a"]
 	for _, c := range []struct{ path, want string }{
-		{"b.c", "1"}, {`["x.y"]`, "2"}, {"$.a.b.c", "1"}, {`$.a["x.y"]`, "2"},
-		{"$.list[0]", "10"}, {"$.list[key=Location].v", "4"}, {"$.list[key=7].v", "5"},
-		{"$.list[2].v", "4"}, {"$.list[4]", ""}, {"$.list[key=Soc].v", ""}, {"list", ""},
-		{"b[0]", ""}, {"b.c.d", ""}, {"$.list.key", ""}, {"b[c=1]", ""},
+		{"b.c", "1"},
+		{`["x.y"]`, "2"},
+		{"$.a.b.c", "1"},
+		{`$.a["x.y"]`, "2"},
+		{"$.list[0]", "10"},
+		{"$.list[key=Location].v", "4"},
+		{"$.list[key=7].v", "5"},
+		{"$.list[2].v", "4"},
+		{"$.list[4]", ""},
+		{"$.list[key=Soc].v", ""},
+		{"list", ""},
+		{"b[0]", ""},
+		{"b.c.d", ""},
+		{"$.list.key", ""},
+		{"b[c=1]", ""},
 	} {
 		p, err := parsePath(c.path)
 		if err != nil {

@@ -143,7 +143,8 @@ func asTime(f field) (any, error) {
 		return nil
 	})
 	// The range of a Timestamp, years 1 to 9999.
-	if err != nil || seconds < -62135596800 || seconds > 253402300799 || nanos < 0 || nanos > 1e9-1 {
+	if err != nil || seconds < -62135596800 || seconds > 253402300799 || nanos < 0 ||
+		nanos > 1e9-1 {
 		return nil, errProtobuf
 	}
 	return time.Unix(seconds, nanos).UTC().Format(time.RFC3339Nano), nil

@@ -79,36 +79,58 @@ func TestProtobuf(t *testing.T) {
 		{"no place", Tesla, vin, payload(speed), "skipped: data[key=Location].value exists\n"},
 		{"not resent", Tesla, vin, payload(location).varint(4, 0), there},
 		{"resent", Tesla, vin, payload(location).varint(4, 1), "skipped: isResend is not true\n"},
-		{"invalid", Tesla, vin, payload(datum(teslaLocation, encoder{}.varint(10, 1))),
-			"skipped: data[key=Location].value.invalid is not true\n"},
+		{
+			"invalid", Tesla, vin, payload(datum(teslaLocation, encoder{}.varint(10, 1))),
+			"skipped: data[key=Location].value.invalid is not true\n",
+		},
 		{"a place in text", Tesla, vin, payload(datum(teslaLocation,
 			encoder{}.bytes(1, []byte("(37.412374 N, 122.145867 W)")))), there},
-		{"on the equator", Tesla, vin, payload(datum(teslaLocation,
-			encoder{}.bytes(7, encoder{}.double(2, 7.5)))),
-			vin + " 2026-11-21T08:00:00.25Z 0 7.5\n"},
-		{"not a number", Tesla, vin, payload(datum(teslaLocation, place(math.NaN(), 1))),
-			"refused: not_finite\n"},
-		{"no time", Tesla, vin, encoder{}.bytes(1, location), "refused: missing_field: timestamp\n"},
-		{"a time out of range", Tesla, vin,
+		{
+			"on the equator", Tesla, vin, payload(datum(teslaLocation,
+				encoder{}.bytes(7, encoder{}.double(2, 7.5)))),
+			vin + " 2026-11-21T08:00:00.25Z 0 7.5\n",
+		},
+		{
+			"not a number", Tesla, vin, payload(datum(teslaLocation, place(math.NaN(), 1))),
+			"refused: not_finite\n",
+		},
+		{
+			"no time", Tesla, vin, encoder{}.bytes(1, location),
+			"refused: missing_field: timestamp\n",
+		},
+		{
+			"a time out of range", Tesla, vin,
 			encoder{}.bytes(1, location).bytes(2, encoder{}.varint(1, 1<<60)),
-			"refused: malformed\n"},
-		{"text that is not UTF-8", Tesla, vin, payload(location).bytes(3, []byte{0xff}),
-			"refused: invalid_utf8\n"},
+			"refused: malformed\n",
+		},
+		{
+			"text that is not UTF-8", Tesla, vin, payload(location).bytes(3, []byte{0xff}),
+			"refused: invalid_utf8\n",
+		},
 		{"cut short", Tesla, vin, payload(location)[:20], "refused: malformed\n"},
 		{"another message", Tesla, vin, encoder{}.varint(1, 7), "refused: malformed\n"},
 		{"a group", Tesla, vin, encoder{0x0b}, "refused: malformed\n"},
 
-		{"one vehicle", GTFSRealtime, "bus-9", append(feedHeader, encoder{}.bytes(2, entity("bus-9"))...),
-			bus},
-		{"all vehicles", GTFSRealtime, "feed", append(feedHeader,
-			encoder{}.bytes(2, entity("bus-9")).bytes(2, entity("bus-10"))...),
-			"refused: several_users\n"},
-		{"a deleted entity", GTFSRealtime, "bus-9", append(feedHeader,
-			encoder{}.bytes(2, entity("bus-9").varint(2, 1))...),
-			"skipped: isDeleted is not true\n"},
+		{
+			"one vehicle", GTFSRealtime, "bus-9",
+			append(feedHeader, encoder{}.bytes(2, entity("bus-9"))...),
+			bus,
+		},
+		{
+			"all vehicles", GTFSRealtime, "feed", append(feedHeader,
+				encoder{}.bytes(2, entity("bus-9")).bytes(2, entity("bus-10"))...),
+			"refused: several_users\n",
+		},
+		{
+			"a deleted entity", GTFSRealtime, "bus-9", append(feedHeader,
+				encoder{}.bytes(2, entity("bus-9").varint(2, 1))...),
+			"skipped: isDeleted is not true\n",
+		},
 		{"an empty feed", GTFSRealtime, "bus-9", feedHeader, "skipped: empty\n"},
-		{"no header", GTFSRealtime, "bus-9", encoder{}.bytes(2, entity("bus-9")),
-			"refused: malformed\n"},
+		{
+			"no header", GTFSRealtime, "bus-9", encoder{}.bytes(2, entity("bus-9")),
+			"refused: malformed\n",
+		},
 	} {
 		for _, format := range []Format{Auto, Protobuf} {
 			r := reader(t, Options{Preset: c.preset, Format: format})
@@ -180,7 +202,9 @@ func FuzzRead(f *testing.F) {
 
 // FuzzPath: a path that is accepted finds something or nothing, in any tree.
 func FuzzPath(f *testing.F) {
-	for _, text := range []string{"a.b.c", "a[0]", "a[key=Location].v", `$.a["x.y"]`, "$", "[0][1]"} {
+	for _, text := range []string{
+		"a.b.c", "a[0]", "a[key=Location].v", `$.a["x.y"]`, "$", "[0][1]",
+	} {
 		f.Add(text, []byte(tree))
 	}
 	f.Fuzz(func(t *testing.T, text string, value []byte) {

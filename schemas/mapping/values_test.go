@@ -61,7 +61,8 @@ func TestMillis(t *testing.T) {
 	} {
 		got, reason := millisOf(c.value, c.unit, c.inText)
 		if got != c.want || reason != c.reason {
-			t.Errorf("%v in %s: %d, %q; want %d, %q", c.value, c.unit, got, reason, c.want, c.reason)
+			t.Errorf("%v in %s: %d, %q; want %d, %q", c.value, c.unit, got, reason, c.want,
+				c.reason)
 		}
 	}
 }
@@ -74,13 +75,19 @@ func TestDegrees(t *testing.T) {
 		reason schemas.Reason
 	}{
 		{json.Number("53.40718281828459"), false, 53.40718281828459, ""},
-		{int64(-3), false, -3, ""}, {-2.5, false, -2.5, ""},
-		{"53.4", true, 53.4, ""}, {"53.4", false, 0, schemas.ReasonWrongType},
-		{"inf", true, 0, schemas.ReasonWrongType}, {"0x1p-2", true, 0, schemas.ReasonWrongType},
-		{"NaN", true, 0, schemas.ReasonWrongType}, {" 53", true, 0, schemas.ReasonWrongType},
-		{"1_0", true, 0, schemas.ReasonWrongType}, {"-", true, 0, schemas.ReasonWrongType},
+		{int64(-3), false, -3, ""},
+		{-2.5, false, -2.5, ""},
+		{"53.4", true, 53.4, ""},
+		{"53.4", false, 0, schemas.ReasonWrongType},
+		{"inf", true, 0, schemas.ReasonWrongType},
+		{"0x1p-2", true, 0, schemas.ReasonWrongType},
+		{"NaN", true, 0, schemas.ReasonWrongType},
+		{" 53", true, 0, schemas.ReasonWrongType},
+		{"1_0", true, 0, schemas.ReasonWrongType},
+		{"-", true, 0, schemas.ReasonWrongType},
 		{json.Number("1e999"), false, 0, schemas.ReasonNotFinite},
-		{nil, true, 0, schemas.ReasonWrongType}, {true, true, 0, schemas.ReasonWrongType},
+		{nil, true, 0, schemas.ReasonWrongType},
+		{true, true, 0, schemas.ReasonWrongType},
 	} {
 		got, reason := degreesOf(c.value, c.inText)
 		if got != c.want || reason != c.reason {

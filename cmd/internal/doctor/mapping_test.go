@@ -34,14 +34,19 @@ func TestDoctorMapping(t *testing.T) {
 		level, words string
 	}{
 		{
-			"keys are users", mapping.Options{Preset: mapping.OwnTracks}, doctor.OK,
+			"keys are users",
+			mapping.Options{Preset: mapping.OwnTracks},
+			doctor.OK,
 			"skipped records: 20 of the 40 fixes in the last 40 records are skipped by a rule of " +
 				"the section input\nraw records: the last 20 can be used",
 		},
 		{
-			"another user than the key", mapping.Options{
+			"another user than the key",
+			mapping.Options{
 				Preset: mapping.OwnTracks, User: mapping.User{Path: "who"},
-			}, doctor.Failure, "none of the last 20 can be used: the records' key has to be the user id",
+			},
+			doctor.Failure,
+			"none of the last 20 can be used: the records' key has to be the user id",
 		},
 		{
 			"no key check", mapping.Options{

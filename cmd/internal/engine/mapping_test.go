@@ -175,7 +175,9 @@ func TestKeysOfAnotherForm(t *testing.T) {
 		options mapping.Options
 		key     string
 	}{
-		"json":     {mapping.Options{Preset: mapping.MDS, Key: mapping.KeyJSON}, `"` + fix.UserID + `"`},
+		"json": {
+			mapping.Options{Preset: mapping.MDS, Key: mapping.KeyJSON}, `"` + fix.UserID + `"`,
+		},
 		"no check": {mapping.Options{Preset: mapping.MDS, KeyCheck: mapping.KeyCheckOff}, "any"},
 	} {
 		p := newTestProcessor(t, mappedSettings(t, c.options), 0)

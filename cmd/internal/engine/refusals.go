@@ -241,12 +241,13 @@ func (s Source) Advice(r Refusals, swapped int64) string {
 	text := r.Advice(s.Encoding, swapped)
 	switch text {
 	case adviceFor(schemas.ReasonMalformed):
-		return "are input.format and input.preset right, and is there a registry for what needs one?"
+		return "are input.format and input.preset right, and is there a registry for what " +
+			"needs one?"
 	case adviceFor(schemas.ReasonMissingField):
 		return "the paths and units under input lead to something else: compare them with a record"
 	case adviceFor(schemas.ReasonKeyMismatch):
-		return "the records' key has to be the user id that input.user names: is input.key right? " +
-			"Or set input.key_check: off, if each user's records are in one partition"
+		return "the records' key has to be the user id that input.user names: is input.key " +
+			"right? Or set input.key_check: off, if each user's records are in one partition"
 	}
 	return text
 }

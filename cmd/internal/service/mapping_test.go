@@ -49,7 +49,8 @@ func processed(t *testing.T, w *servicetest.World, o service.Options) *atwork.Ru
 	r.Stop(t)
 	end := int64(0)
 	for p := range int32(servicetest.Partitions) {
-		at, found, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group, "raw", p)
+		at, found, err := consumer.Committed(t.Context(), w.Client, wire.Options{}, o.Group,
+			"raw", p)
 		servicetest.OK(t, err)
 		if found {
 			end += at
@@ -81,8 +82,8 @@ func TestTraccarTopic(t *testing.T) {
 			at := time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000-07:00")
 			add(`{"position":{"valid":true,"outdated":false,"fixTime":%q,"latitude":%v,`+
 				`"longitude":%v,"accuracy":0.0,"speed":21.6}}`, at, latitude, longitude)
-			add(`{"position":{"valid":false,"fixTime":%q,"latitude":%v,"longitude":%v,"address":%q}}`,
-				at, latitude, longitude, secret)
+			add(`{"position":{"valid":false,"fixTime":%q,"latitude":%v,"longitude":%v,`+
+				`"address":%q}}`, at, latitude, longitude, secret)
 			add(`{"event":{"type":"deviceOnline","attributes":{"message":%q}}}`, secret)
 		}
 		latitude, _, ms := fixOf(w, 0, step)
@@ -203,11 +204,13 @@ func TestEverythingIsSkipped(t *testing.T) {
 	}
 	w.Send(t, records...)
 	r := processed(t, w, o)
-	if log := r.Log.String(); !strings.Contains(log, "a rule of the section input skips every record") ||
+	if log := r.Log.String(); !strings.Contains(log,
+		"a rule of the section input skips every record") ||
 		!strings.Contains(log, "_type is location 200") {
 		t.Errorf("the log is\n%s", log)
 	}
-	if got := o.Counters.Snapshot(); got.Filtered != 200 || got.Filters == (engine.Tally{}).Filters {
+	if got := o.Counters.Snapshot(); got.Filtered != 200 ||
+		got.Filters == (engine.Tally{}).Filters {
 		t.Errorf("the counters are %+v", got)
 	}
 }
