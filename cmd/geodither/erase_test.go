@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/erase"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 )
 
 // TestErase: the receipt and what the command prints hold no id; wrong uses say what is wrong.
@@ -63,4 +64,40 @@ func TestErase(t *testing.T) {
 	requireMessage(t, call(t, append(c, "--user", "a", "--wait", "0s")...), cli.ExitUsage, "--wait")
 	requireMessage(t, call(t, append(c, "--user", "a", "--receipt",
 		filepath.Join(s.dir, "no", "such", "folder"))...), cli.ExitFailed, "make it first")
+}
+
+// TestStateReport sums up the accounts before and after an erasure, and names nobody.
+func TestStateReport(t *testing.T) {
+	s := newTownService(t)
+	report := func() (r inspect.Report) {
+		t.Helper()
+		out := succeed(t, "state", "report", "-c", s.config, "--format", "json").out
+		if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Contains(out, "sim-") {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return r
+	}
+	before := report()
+	if before.Users != 20 || before.Lifetime.P50 != 10 || before.Lifetime.Max < 10 ||
+		before.Lifetime.Limit != nil || before.Settings == "" || before.ErasedAccounts != 0 {
+		t.Errorf("%+v", before)
+	}
+	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
+	if after := report(); after.Users != 19 || after.ErasedAccounts != 1 {
+		t.Errorf("%+v", after)
+	}
+	requireWords(t, succeed(t, "state", "report", "-c", s.config).out, "19 users", "1 account of",
+		"in all", "at the limit")
+	limited := s.edit(t, "budget: none", "budget: {lifetime: 10}")
+	out := succeed(t, "state", "report", "-c", limited, "--format", "json").out
+	var r inspect.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Lifetime.Limit == nil || *r.Lifetime.Limit != 10 || r.Lifetime.AtLimit != 19 ||
+		len(r.OtherSettings) != 3 {
+		t.Errorf("under a limit: %s", out)
+	}
+	requireMessage(t, call(t, "state", "report", "-c", s.config, "--format", "xml"), cli.ExitUsage,
+		"text or json")
 }

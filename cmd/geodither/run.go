@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -98,4 +99,26 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 		return nil, fmt.Errorf("http.%w", err)
 	}
 	return server, nil
+}
+
+// loadService reads the config of a service for a command that only looks at what
+// it does, and makes sure that its brokers answer.
+func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
+	options, err := loadLocal(ctx, path, std)
+	if err == nil {
+		_, err = options.Connection.Connect(ctx, options.Brokers, std.Err)
+	}
+	return options, err
+}
+
+// loadLocal reads the config alone.
+func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
+	options, file, err := config.Service(path)
+	if err != nil {
+		return options, err
+	}
+	if options.Logger, err = file.Log.Logger(std.Err); err != nil {
+		return options, config.Error(path, err)
+	}
+	return options, nil
 }

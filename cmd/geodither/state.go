@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
@@ -22,36 +19,15 @@ func newState(std cli.Streams) *cobra.Command {
 		Short: "Prove, look at, or reset what a service has made of its raw topic",
 		Example: `  geodither state verify -c geodither.yml
   geodither state inspect -c geodither.yml --user bus-7
+  geodither state report -c geodither.yml
   geodither state reset -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std),
-		newStateRebuild(std))
+		newStateRebuild(std), newStateLedgers(std))
 	return cmd
-}
-
-// loadService reads the config of a service for a command that only looks at what
-// it does, and makes sure that its brokers answer.
-func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
-	options, err := loadLocal(ctx, path, std)
-	if err == nil {
-		_, err = options.Connection.Connect(ctx, options.Brokers, std.Err)
-	}
-	return options, err
-}
-
-// loadLocal reads the config alone.
-func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
-	options, file, err := config.Service(path)
-	if err != nil {
-		return options, err
-	}
-	if options.Logger, err = file.Log.Logger(std.Err); err != nil {
-		return options, config.Error(path, err)
-	}
-	return options, nil
 }
 
 func newStateVerify(std cli.Streams) *cobra.Command {

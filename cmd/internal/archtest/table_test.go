@@ -252,9 +252,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/inspect": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/mobility", "state",
+			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/topics", "consumer",
+			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/ledger", "mechanism/mobility", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
@@ -296,7 +296,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/doctor": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/service",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "schemas", "schemas/mapping",
 			"schemas/registry",

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
+	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -116,4 +118,22 @@ func (d *examination) members(ctx context.Context) {
 	if len(found) > 0 {
 		d.add("instances", OK, "those at work have the same settings")
 	}
+}
+
+// erasure says when the state of an erased user leaves the changelog's files.
+func (d *examination) erasure(ctx context.Context) {
+	topic := d.o.Topics.Changelog
+	settings, err := admin.Configs(ctx, d.client, d.call, topic, erase.Settings()...)
+	if err != nil {
+		return // the topic's own check says why
+	}
+	erased := time.Now()
+	by, note := erase.GoneBy(erased, settings)
+	if by == nil {
+		d.add("erasure", OK, "when the state of an erased user leaves the files of %s is %s",
+			topic, note)
+		return
+	}
+	d.add("erasure", OK, "the state of an erased user is gone from the files of %s after %v: %s",
+		topic, by.Sub(erased), note)
 }

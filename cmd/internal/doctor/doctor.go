@@ -210,6 +210,7 @@ func (d *examination) topics(ctx context.Context) {
 	t := d.o.Topics
 	d.account(ctx) // a changelog that is missing here may have been lost
 	d.members(ctx)
+	d.erasure(ctx)
 	counts := map[string]int{}
 	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
 		have, err := admin.Partitions(ctx, d.client, d.call, name)

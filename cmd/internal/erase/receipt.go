@@ -65,6 +65,9 @@ const (
 // reporter makes receipts.
 type reporter struct{ *eraser }
 
+// Settings are those of the changelog that GoneBy takes.
+func Settings() []string { return []string{cleanupPolicy, maxLag, deleteRetention, segmentMS} }
+
 // receipts makes those of the users who are erased from a partition.
 func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userFound) (
 	made []Receipt, err error,
@@ -79,7 +82,7 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 		return nil, nil
 	}
 	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
-		cleanupPolicy, maxLag, deleteRetention, segmentMS)
+		Settings()...)
 	if err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
