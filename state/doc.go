@@ -10,7 +10,7 @@
 // and holds the values that were used last.
 //
 // Files: store.go an open store; partition.go one partition of it; folder.go its files; cache.go
-// the cache; pebble.go, health.go how Pebble is set up, and what happens when the disk fails;
-// keys.go keys and positions; errors.go what can be wrong. FORMAT.md has the layout of every key
-// and value.
+// the cache; purge.go how files forget what was removed; pebble.go, health.go how Pebble is set up,
+// and what happens when the disk fails; keys.go keys and positions; errors.go what can be wrong.
+// FORMAT.md has the layout of every key and value.
 package state

@@ -118,6 +118,14 @@
 // If the list names something that this machine lacks, Amended returns an error, and the task is
 // suspended without processing anything until it is there.
 //
+// # Erasures
+//
+// A key's state can be erased while the task works (Eraser). Whoever wants that fences the task and
+// writes a request into the changelog; the owner that comes next carries it out. The condition is
+// that of an amendment: nobody can have seen results from that input offset on. A record that is
+// processed again without the state would give other bytes. What remains of an erased key, such as
+// an account, lies under a name that does not tell the key, and is recalled with its next record.
+//
 // # Idle partitions
 //
 // Reading moves past aborted and control records without a transaction of the task. If the
@@ -127,6 +135,6 @@
 //
 // Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
 // restore.go how the store catches up with the changelog; settings.go, mark.go what the marks say;
-// overlay.go the transaction in hand; interfaces.go, options.go, observer.go, remedy.go what the
-// task needs and what it says.
+// overlay.go the transaction in hand; erase.go, request.go how a key is erased; interfaces.go,
+// options.go, observer.go, remedy.go what the task needs and what it says.
 package task

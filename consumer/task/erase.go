@@ -65,7 +65,8 @@ func (e *erasure) carryOut(name []byte, offset, now int64, o *overlay) error {
 	if err != nil {
 		return WithRemedy(err, Fatal)
 	}
-	r.Key = bytes.Clone(r.Key)
+	// From now on, and not from when it was asked for, the state is on its way out of the files.
+	r.Key, r.TimeMS = bytes.Clone(r.Key), now
 	state, err := e.store.Get(r.Key)
 	if err != nil {
 		return storeError("read a state to erase", err)

@@ -9,12 +9,17 @@ import (
 	"testing"
 )
 
+const askedMS = 7
+
 // scriptEraser keeps what comes before the first plus sign of a state.
 type scriptEraser struct{}
 
 func (scriptEraser) Kept(key []byte) []byte { return fmt.Appendf(nil, "%s:%s", KeptKey, key) }
 
 func (scriptEraser) Erase(r Request, offset int64, state, kept []byte) ([]byte, error) {
+	if r.TimeMS == askedMS {
+		return nil, errors.New("the time is not that of the erasure")
+	}
 	if r.Reset {
 		return fmt.Appendf(nil, "at %d", offset), nil
 	}
@@ -63,7 +68,7 @@ func askedFor(open, reset bool) *script {
 		{Key: markKey, Value: last},
 		{
 			Key:   []byte(RequestKey + ":ann"),
-			Value: AppendRequest(nil, Request{Key: []byte("ann"), Reset: reset, TimeMS: 7}),
+			Value: AppendRequest(nil, Request{[]byte("ann"), reset, askedMS}),
 		},
 		{Key: markKey, Value: last},
 	}

@@ -175,8 +175,9 @@ type Eraser interface {
 	// Kept returns the changelog's key, KeptKey and a name, under which lies what remains of a key.
 	Kept(key []byte) []byte
 	// Erase returns what remains of a key that is erased at an input offset: records from there on
-	// are processed without its state. The state and what remained of an earlier erasure are empty
-	// if there is none. The result is empty if the key was never known.
+	// are processed without its state. The request's time is that of the erasure. The state and
+	// what remained of an earlier erasure are empty if there is none. The result is empty if the
+	// key was never known.
 	Erase(r Request, offset int64, state, kept []byte) (remains []byte, err error)
 	// Recall returns the state with which an erased key starts again, and what remains under
 	// Kept then. The state is empty if it starts as a new key.
