@@ -49,7 +49,7 @@ Start with:  geodither demo`,
 		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std),
 		newEvaluate(std), newTune(std), newAudit(std), newProduce(std), newConsume(std),
 		newAggregate(std), newReplay(std), newState(std), newErase(std), newSchemas(std),
-		newKey(std), newBroker(std), newConfig(std), newVersion(std),
+		newTopics(std), newConfig(std), newKey(std), newBroker(std), newVersion(std),
 	)
 	return root
 }

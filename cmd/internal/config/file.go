@@ -299,6 +299,9 @@ func (c *File) Source() (engine.Source, error) {
 	return s, errors.Join(err, registryErr, input.Validate(), s.Encoding.ValidateRaw())
 }
 
+// Cluster returns the service's place in Kafka, without a connection.
+func (c *File) Cluster() topics.Cluster { return c.withoutFiles().Cluster }
+
 // Connection returns the connection of the section kafka. It puts in the variables that the section
 // names, and checks it, and the files that it names.
 func (c *File) Connection() (*kafkaconn.Connection, error) {

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+func newTopics(std cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "topics",
+		Short:   "Make the topics of a service, and say which rights it needs",
+		Example: "  geodither topics acls -c geodither.yml --principal User:geodither",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTopicsACLs(std), newTopicsCreate(std))
+	return cmd
+}
+
+func newTopicsACLs(std cli.Streams) *cobra.Command {
+	var path, principal, format, cluster string
+	acls := &cobra.Command{
+		Use:   "acls -c FILE --principal User:NAME",
+		Short: "Print the rights that the service needs, and no others",
+		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
+Kafka's kafka-acls.sh, or as a KafkaUser of the Strimzi operator. With topics.create in the config
+they include making topics. The command connects to nothing.
+
+Other commands need other rights: "state verify", "replay", "consume" and "aggregate" read the
+sanitized topic, and "produce" writes the raw one.`,
+		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
+  geodither topics acls -c geodither.yml --principal User:geodither \
+    --format strimzi --cluster fleet`,
+		Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			file, err := config.Read(path)
+			if err != nil {
+				return err
+			}
+			c := file.Cluster()
+			if err := c.Validate(); err != nil {
+				return config.Error(path, err)
+			}
+			user, ok := strings.CutPrefix(principal, "User:")
+			if !ok || user == "" {
+				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
+					"User:geodither", principal)
+			}
+			var text string
+			switch {
+			case format == "kafka-acls" && cluster != "":
+				return cli.Usagef("--cluster is of --format strimzi: leave it out")
+			case format == "kafka-acls":
+				text = topics.KafkaACLs(c.ACLs(), c.Brokers, principal)
+			case format == "strimzi" && cluster == "":
+				return cli.Usagef("--format strimzi needs --cluster, the name of the Kafka")
+			case format == "strimzi":
+				text = topics.StrimziACLs(c.ACLs(), cluster, user)
+			default:
+				return cli.Usagef("--format %q is unknown: choose kafka-acls or strimzi", format)
+			}
+			_, err = io.WriteString(std.Out, text)
+			return err
+		},
+	}
+	flags := acls.Flags()
+	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	flags.StringVar(&principal, "principal", "",
+		"who gets the rights, as Kafka writes it: `User:NAME`")
+	flags.StringVar(&format, "format", "kafka-acls", "kafka-acls or strimzi")
+	flags.StringVar(&cluster, "cluster", "", "`NAME` of the Kafka of the operator, for --format strimzi")
+	cli.Required(acls, "config")
+	cli.Required(acls, "principal")
+	return acls
+}
+
+func newTopicsCreate(std cli.Streams) *cobra.Command {
+	var path string
+	create := &cobra.Command{
+		Use:   "create -c FILE",
+		Short: "Make those of the service's topics that are missing",
+		Long: `Make those of the four topics of a config that are missing, as the service makes them with
+topics.create: co-partitioned, the changelog compacted, the others with the raw topic's retention.
+So the service itself needs no right to make topics. A missing raw topic is made only if
+topics.partitions says how large. A topic that is there is left alone, and is an error if the
+service could not use it.`,
+		Example: "  geodither topics create -c geodither.yml",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			file, err := config.Read(path)
+			if err != nil {
+				return err
+			}
+			c := file.Cluster().WithDefaults()
+			err = c.Validate()
+			if err == nil {
+				c.Connection, err = file.Connection()
+			}
+			if err != nil {
+				return config.Error(path, err)
+			}
+			if err := c.Connection.Refused(cmd.Context(), c.Brokers); err != nil {
+				return err
+			}
+			client, call := c.Client(), wire.Options{RetryTimeout: service.CallPatience}
+			if err := topics.Create(cmd.Context(), client, call, c.Topics); err != nil {
+				return topics.ExplainPartitions(err, c.Topics)
+			}
+			t := c.Topics
+			names := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
+			counts, err := admin.Partitions(cmd.Context(), client, call, names...)
+			for _, name := range names {
+				if err == nil {
+					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", name, counts[name])
+				}
+			}
+			return err
+		},
+	}
+	create.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	cli.Required(create, "config")
+	return create
+}
