@@ -11,8 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/wire"
 )
 
 func newTopics(std cli.Streams) *cobra.Command {
@@ -101,7 +99,7 @@ service could not use it.`,
 			if err != nil {
 				return err
 			}
-			c := file.Cluster().WithDefaults()
+			c := file.Cluster()
 			err = c.Validate()
 			if err == nil {
 				c.Connection, err = file.Connection()
@@ -112,16 +110,10 @@ service could not use it.`,
 			if err := c.Connection.Refused(cmd.Context(), c.Brokers); err != nil {
 				return err
 			}
-			client, call := c.Client(), wire.Options{RetryTimeout: service.CallPatience}
-			if err := topics.Create(cmd.Context(), client, call, c.Topics); err != nil {
-				return topics.ExplainPartitions(err, c.Topics)
-			}
-			t := c.Topics
-			names := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
-			counts, err := admin.Partitions(cmd.Context(), client, call, names...)
-			for _, name := range names {
+			sizes, err := topics.Make(cmd.Context(), c, service.CallPatience)
+			for _, size := range sizes {
 				if err == nil {
-					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", name, counts[name])
+					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic, size.Partitions)
 				}
 			}
 			return err

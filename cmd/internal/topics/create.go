@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -51,6 +52,29 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 		topic(t.Changelog, map[string]string{TimestampAhead: initial[TimestampAhead]}, Compacted),
 		topic(t.DeadLetters, initial, nil),
 	)
+}
+
+// Size is how many partitions a topic has.
+type Size struct {
+	Topic      string
+	Partitions int
+}
+
+// Make is Create for a whole cluster, with its connection. It returns the sizes of the four topics.
+func Make(ctx context.Context, c Cluster, patience time.Duration) (sizes []Size, err error) {
+	t, client, o := c.WithDefaults().Topics, c.Client(), wire.Options{RetryTimeout: patience}
+	if err := Create(ctx, client, o, t); err != nil {
+		return nil, ExplainPartitions(err, t)
+	}
+	names := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
+	counts, err := admin.Partitions(ctx, client, o, names...)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		sizes = append(sizes, Size{name, counts[name]})
+	}
+	return sizes, nil
 }
 
 // Settings of topics, by Kafka's names.
