@@ -3,8 +3,8 @@
 # cluster of three nodes in a folder of its own and always brings it down. The
 # tests find it by
 #   GEODITHER_BROKERS     host:port,... of the nodes
-#   GEODITHER_KAFKA_DIR   kafka.sh --dir, for tests that kill and freeze nodes, and for
-#                         the listeners with TLS
+#   GEODITHER_KAFKA_DIR   kafka.sh --dir, for tests that kill and freeze nodes, for the
+#                         listeners with TLS, and for what clients.sh installs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -28,16 +28,29 @@ need() {
 need kcat kcat
 need promtool prometheus
 
+# Confluent's Python client gets an environment of its own.
+if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
+  if ! command -v apt-get > /dev/null; then
+    echo "test-kafka: no Python 3 with venv here, and no apt-get to install it with" >&2
+    exit 1
+  fi
+  if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv > /dev/null; }; then
+    echo "test-kafka: apt-get could not install python3-venv; install it by hand (Debian: sudo apt-get install python3-venv)" >&2
+    exit 1
+  fi
+fi
+
 dir=$(mktemp -d "${TMPDIR:-/tmp}/geodither-test-kafka-XXXXXX")
 
 finish() {
   local code=$?
   trap - EXIT
+  deploy/kafka/clients.sh down --dir "$dir" || code=1
   deploy/kafka/kafka.sh down --dir "$dir" > /dev/null || code=1
   if [ "$code" -eq 0 ]; then
     rm -rf "$dir"
   else
-    echo "test-kafka: failed; the brokers' logs are in $dir/node-*/log" >&2
+    echo "test-kafka: failed; the brokers' logs are in $dir/node-*/log, the registry's is $dir/registry/log" >&2
   fi
   exit "$code"
 }
@@ -67,6 +80,7 @@ step "three nodes" deploy/kafka/kafka.sh up --nodes 3 --secure --dir "$dir"
 GEODITHER_BROKERS=$(cat "$dir/brokers")
 export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
 
+step "a schema registry, Confluent's client, Kafka Connect" deploy/kafka/clients.sh up --dir "$dir"
 step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m ./cmd/internal/kafkatest/...
 step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
 step "groups" tests -timeout 10m ./consumer ./consumer/admin ./consumer/group
