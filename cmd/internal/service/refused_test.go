@@ -48,12 +48,12 @@ func TestMostRecordsAreRefused(t *testing.T) {
 		}},
 		{
 			"Confluent framing", schemas.Avro, append([]byte{0, 0, 0, 0, 7}, avro[10:]...), false,
-			[]string{"0x00: Confluent framing, which is not supported yet"},
+			[]string{"begin as Confluent's framing does: set encoding.raw: auto"},
 		},
 		{
 			"Confluent framing for JSON", schemas.JSON, append([]byte{0, 0, 0, 0, 7}, avro[10:]...),
 			true,
-			[]string{"0x00: Confluent framing"},
+			[]string{"begin as Confluent's framing does"},
 		},
 		{"another schema", schemas.Avro, foreign, true, []string{
 			"unknown_schema 8", "of another schema",
