@@ -35,7 +35,8 @@ order within a user. The command ends at the end that the topic had when it star
 until Ctrl-C with --follow.
 
 With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
-why it was refused. Its content is not in it.`,
+why it was refused, and at the end on standard error how many there are of each reason. A refused
+record's content is not in it.`,
 		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume -c geodither.yml --follow --from-end
   geodither consume -c geodither.yml --dead-letters --format csv`,
@@ -55,7 +56,7 @@ why it was refused. Its content is not in it.`,
 			buffered := bufio.NewWriter(std.Out)
 			printer, err := records.NewPrinter(format, buffered, std.Err, codec)
 			if dead {
-				printer, err = records.NewLetterPrinter(format, buffered, codec)
+				printer, err = records.NewLetterPrinter(format, buffered, std.Err, codec)
 			}
 			if err != nil {
 				return cli.Usage(err)

@@ -473,7 +473,7 @@ var table = map[string]rule{
 			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
-			"schemas", franz, kafkaGo,
+			"schemas", "schemas/registry", franz, kafkaGo,
 		},
 	},
 	"cmd/internal/servicetest": {

@@ -1,10 +1,13 @@
 package records
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -70,7 +73,10 @@ func letterOf(d schemas.DeadLetter) letter {
 }
 
 // NewLetterPrinter returns a printer of dead letters, as csv or json: they have no place on a map.
-func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Printer, error) {
+// At its end it says on log how many there are of each reason.
+func NewLetterPrinter(
+	format string, out, log io.Writer, codec *schemas.Codec,
+) (Printer, error) {
 	rows, lines := csv.NewWriter(out), json.NewEncoder(out)
 	write := func(d schemas.DeadLetter) error { return lines.Encode(letterOf(d)) }
 	end := func() error { return nil }
@@ -95,12 +101,27 @@ func NewLetterPrinter(format string, out io.Writer, codec *schemas.Codec) (Print
 		return Printer{}, fmt.Errorf(
 			"output format %q does not fit dead letters: choose json or csv", format)
 	}
-	return Printer{close: end, print: func(value []byte) error {
+	counts := map[schemas.Reason]int64{}
+	return Printer{close: func() error {
+		sayCounts(log, counts)
+		return end()
+	}, print: func(value []byte) error {
 		letter, err := codec.DecodeDeadLetter(value)
 		if err != nil {
 			return fmt.Errorf(
 				"%w; is this a dead-letter topic?", err)
 		}
+		counts[letter.Reason]++
 		return write(letter)
 	}}, nil
+}
+
+// sayCounts says how many dead letters there are of each reason, the most frequent one first.
+func sayCounts(log io.Writer, counts map[schemas.Reason]int64) {
+	order := slices.SortedFunc(maps.Keys(counts), func(a, b schemas.Reason) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for _, reason := range order {
+		fmt.Fprintf(log, "%s: %s\n", cli.Quantity(counts[reason], "dead letter"), reason)
+	}
 }
