@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -66,6 +67,44 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCertificates: the ends of both sides' certificates are known, the client's from the start and
+// anew after it was replaced, and the first of the brokers' after they were reached.
+func TestCertificates(t *testing.T) {
+	if ends := (*Connection)(nil).Certificates(); len(ends) != 0 {
+		t.Errorf("in plain text there are %v", ends)
+	}
+	a := newAuthority(t)
+	until := func(at time.Time) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.NotAfter = at }
+	}
+	now := time.Now().Truncate(time.Second)
+	soon, later, last := now.Add(time.Hour), now.Add(2*time.Hour), now.Add(3*time.Hour)
+	a.sign("client", until(soon))
+	client := a.trusting()
+	client.CertFile, client.KeyFile = a.path("client.crt"), a.path("client.key")
+	conn, _ := connection(t, Options{TLS: client})
+	want := func(what string, ends map[string]time.Time) {
+		t.Helper()
+		got := conn.Certificates()
+		if !maps.EqualFunc(got, ends, time.Time.Equal) {
+			t.Errorf("%s: %v, want %v", what, got, ends)
+		}
+	}
+	reach := func(server *tls.Config) {
+		t.Helper()
+		_, brokers := cluster(t, kfake.TLS(server))
+		c, err := conn.dial(t.Context(), "tcp", brokers[0])
+		must(t, err)
+		must(t, c.Close())
+	}
+	want("before a connection", map[string]time.Time{"client": soon})
+	reach(a.server("first", until(last)))
+	want("one broker", map[string]time.Time{"client": soon, "broker": last})
+	a.sign("client", until(last))
+	reach(a.server("second", until(later)))
+	want("two brokers", map[string]time.Time{"client": last, "broker": later})
 }
 
 // TestTLSRefused: each way in which the two sides disagree has an error that says what to do.
