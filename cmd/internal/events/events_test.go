@@ -63,7 +63,7 @@ func parse(t *testing.T) (files map[string]*ast.File, constants map[string]ast.E
 	files, constants = map[string]*ast.File{}, map[string]ast.Expr{}
 	tree := os.DirFS(root)
 	for _, top := range []string{"cmd", "consumer", "producer", "state", "schemas"} {
-		err := fs.WalkDir(tree, top, func(name string, d fs.DirEntry, err error) error {
+		err := fs.WalkDir(tree, top, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") ||
 				strings.HasSuffix(name, "_test.go") {
 				return err
