@@ -291,7 +291,8 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "schemas",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "producer/partition",
+			"schemas",
 		},
 	},
 	"cmd/internal/doctor": {

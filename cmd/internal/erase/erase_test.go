@@ -12,13 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -216,6 +220,86 @@ func TestBusy(t *testing.T) {
 	if after.Releases != steps+1 {
 		t.Errorf("%d releases, want one for each of %d steps", after.Releases, steps+1)
 	}
+}
+
+// TestTwoInstances: whichever instance has the partition erases, one that is killed leaves the
+// request to the other, and no log names the user.
+func TestTwoInstances(t *testing.T) {
+	w := servicetest.NewWorld(t, 6)
+	one := atwork.Options(w, "first")
+	two := one
+	two.StateDir, two.Counters = one.StateDir+"-2", new(engine.Counters)
+	a := w.Answers(t, one.Group)
+	const steps = 60
+	feed(t, w, steps)
+	s1, s2 := atwork.Start(t, one), atwork.Start(t, two)
+	servicetest.Await(t, "the user is known", func() bool {
+		_, err := inspect.User(t.Context(), atwork.InspectOptions(one, user))
+		return err == nil
+	}, s1, s2)
+	result := run(t, options(one, user))
+	if len(result.Receipts) != 1 {
+		t.Fatalf("%+v", result)
+	}
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, s1, s2)
+	s1.Stop(t)
+	feed(t, w, 1)
+	servicetest.Await(t, "the other goes on", func() bool { return a.Read(t) >= w.Fed }, s2)
+	s2.Stop(t)
+	requireVerified(t, one)
+	for _, s := range []*atwork.Running{s1, s2} {
+		if bytes.Contains(s.Log.Bytes(), []byte(user)) {
+			t.Errorf("the log names the user:\n%s", s.Log)
+		}
+	}
+	after, err := inspect.User(t.Context(), atwork.InspectOptions(one, user))
+	servicetest.OK(t, err)
+	if after.Releases != steps+1 {
+		t.Errorf("%d releases, want one for each of %d steps", after.Releases, steps+1)
+	}
+}
+
+// TestPending: a service that was killed with records in hand has to be started for the erasure. The
+// request waits in the changelog, and the repeated command gives the receipt.
+func TestPending(t *testing.T) {
+	w := servicetest.NewWorld(t, 6)
+	o := atwork.Options(w, "first")
+	serve(t, w, o, 3)
+	feed(t, w, 1)
+	p := partition.Murmur2([]byte(user), servicetest.Partitions)
+	open(t, w, o, p)
+	result, err := erase.Run(t.Context(), options(o, user))
+	if !errors.Is(err, erase.ErrPending) || !strings.Contains(err.Error(), "start it") ||
+		len(result.Pending) != 1 || len(result.Receipts) != 0 {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	atwork.Serve(t, w, o, 0)
+	if result = run(t, options(o, user)); len(result.Receipts) != 1 {
+		t.Fatalf("%+v", result)
+	}
+	requireVerified(t, o)
+	requireGone(t, o.StateDir)
+}
+
+// open writes the last mark of a partition once more, as a worker leaves it that is killed.
+func open(t *testing.T, w *servicetest.World, o service.Options, p int32) {
+	t.Helper()
+	o.Cluster = o.Cluster.WithDefaults()
+	mark, _, err := topics.LastMark(t.Context(), w.Client, o.Topics.Changelog, p)
+	servicetest.OK(t, err)
+	mark.Open = true
+	tx, err := producer.NewTransactional(w.Client, o.TransactionalID(p), producer.Options{})
+	servicetest.OK(t, err)
+	servicetest.OK(t, tx.Init(t.Context()))
+	_, err = tx.Produce(t.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: o.Topics.Changelog, Partition: p},
+		Records: []producer.Record{{
+			Key: []byte(task.MarkKey), Value: task.AppendMark(nil, mark), Timestamp: 1,
+		}},
+	})
+	servicetest.OK(t, err)
+	_, err = tx.Commit(t.Context())
+	servicetest.OK(t, err)
 }
 
 // TestNobody: wrong uses.
