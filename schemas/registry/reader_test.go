@@ -217,8 +217,10 @@ func TestTree(t *testing.T) {
 // TestRefusedValues: what no registry and no patience can turn into a record.
 func TestRefusedValues(t *testing.T) {
 	w := newWorld(t, schemas.RawSchema())
-	w.fake.SeedSchema("p", 1, 2, sr.Schema{Schema: `syntax = "proto3"; message M {}`,
-		Type: sr.TypeProtobuf})
+	w.fake.SeedSchema("p", 1, 2, sr.Schema{
+		Schema: `syntax = "proto3"; message M {}`,
+		Type:   sr.TypeProtobuf,
+	})
 	guid := append([]byte{1}, make([]byte, 16)...)
 	for _, test := range []struct {
 		name         string

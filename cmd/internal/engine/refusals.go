@@ -67,8 +67,8 @@ func (o opening) advice(expected schemas.Encoding) string {
 		}
 		return "these begin as Confluent's framing does: set encoding.raw: auto and registry.url"
 	case openingGlue:
-		return "these begin with 0x03, the framing of AWS Glue, whose schemas are with AWS alone: " +
-			"let the producer use a registry with Confluent's API, or write JSON"
+		return "these begin with 0x03, the framing of AWS Glue, whose schemas are with AWS " +
+			"alone: let the producer use a registry with Confluent's API, or write JSON"
 	case openingAvro:
 		if expected == schemas.JSON {
 			return "these begin with 0xC3 0x01, Avro single-object encoding: set encoding.raw: avro"

@@ -66,7 +66,8 @@ func TestRegistryFraming(t *testing.T) {
 	}
 	unknown := framed
 	unknown.Value = append(binary.BigEndian.AppendUint32([]byte{0}, 8), "body"...)
-	letter := servicetest.Process(t, newTestProcessor(t, o, 0), unknown, nil).Letter(t, schemas.Avro)
+	refused := servicetest.Process(t, newTestProcessor(t, o, 0), unknown, nil)
+	letter := refused.Letter(t, schemas.Avro)
 	if letter.Reason != schemas.ReasonUnknownSchemaID {
 		t.Errorf("a number that the registry does not have is %q", letter.Reason)
 	}

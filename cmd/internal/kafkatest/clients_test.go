@@ -188,8 +188,8 @@ func TestKafkaConnect(t *testing.T) {
 		got = linesOf(file)
 		return len(got) >= len(want)
 	})
-	place := regexp.MustCompile(
-		`^Struct\{user_id=([^,]+),timestamp=[A-Z][a-z]{2} [^,]+,latitude=([^,]+),longitude=([^,]+),`)
+	place := regexp.MustCompile(`^Struct\{user_id=([^,]+),timestamp=[A-Z][a-z]{2} [^,]+,` +
+		`latitude=([^,]+),longitude=([^,]+),`)
 	var read, due []string
 	for _, line := range got {
 		parts := place.FindStringSubmatch(line)
