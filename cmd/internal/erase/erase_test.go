@@ -259,8 +259,8 @@ func TestTwoInstances(t *testing.T) {
 	}
 }
 
-// TestPending: a service that was killed with records in hand has to be started for the erasure. The
-// request waits in the changelog, and the repeated command gives the receipt.
+// TestPending: a service that was killed with records in hand has to be started for the erasure.
+// The request waits in the changelog, and the repeated command gives the receipt.
 func TestPending(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
 	o := atwork.Options(w, "first")
