@@ -157,7 +157,7 @@ type Sanitized struct {
 	FactorSet        float64  `json:"factor_set,omitempty"` // any two positions of the location set
 	// NearShare is which share of Epsilon the release spends between two neighbouring cells of the
 	// map, on average over pairs of cells, 0 to 1: under the codebook mechanism the share of the
-	// pairs that it tells apart. It is there where the factors are.
+	// pairs that it tells apart, if it has no near factor. It is there where the factors are.
 	NearShare Nullable `json:"near_share,omitzero"`
 }
 

@@ -79,7 +79,7 @@ type MetricSummary struct {
 	FarthestKM float64 `json:"farthest_km"`
 	// NearShare is which share of a release's ε is between two neighbouring cells of the map, on
 	// average over pairs: law.Metric.NearShare. Under the codebook mechanism it is the share of
-	// pairs that the release tells apart.
+	// pairs that the release tells apart, if it has no near factor.
 	NearShare Factors `json:"near_share"`
 	// NearEpsilonHour is the sum, over all releases of a user in an hour, of their ε between two
 	// neighbouring cells on average over pairs. It bounds no given pair: one that every release
@@ -118,6 +118,11 @@ func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f
 
 // String returns sentences for a person.
 func (m MetricSummary) String() string {
+	if m.blurred() {
+		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
+			"in the median (and worst) release: %v within 200 m, %v within 1 km, %v at any "+
+			"distance%s", m.Within200M, m.Within1KM, m.Farthest, m.neighbours())
+	}
 	if m.mechanism == law.Codebook {
 		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
 			"in the median (and worst) release: %v where they vote for different code points, "+
@@ -129,6 +134,12 @@ func (m MetricSummary) String() string {
 		m.Within200M, m.Within1KM, m.Farthest, m.neighbours())
 }
 
+// blurred says that releases were made with a near factor: without one a codebook has one factor
+// for all distances.
+func (m MetricSummary) blurred() bool {
+	return m.mechanism == law.Codebook && m.Within200M.Largest < m.Farthest.Largest
+}
+
 // neighbours says what neighbouring cells get.
 func (m MetricSummary) neighbours() string {
 	if m.NearShare.Largest == 0 {
@@ -136,7 +147,11 @@ func (m MetricSummary) neighbours() string {
 	}
 	text, atMost := fmt.Sprintf("; of two neighbouring cells at most %.0f %% of the ε on average",
 		100*m.NearShare.Median), "at most "
-	if m.mechanism == law.Codebook {
+	if m.blurred() {
+		atMost = ""
+		text = fmt.Sprintf("; of two neighbouring cells by %.0f %% of the ε on average",
+			100*m.NearShare.Median)
+	} else if m.mechanism == law.Codebook {
 		atMost = ""
 		text = fmt.Sprintf("; of all pairs of neighbouring cells it tells %.0f %% apart",
 			100*m.NearShare.Median)

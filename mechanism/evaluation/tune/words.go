@@ -77,6 +77,7 @@ func (r *Result) Words() (lines []string) {
 const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. " +
 	"It divides the map into regions: two places in one region are not told apart, and two " +
 	"places on the two sides of a border are, by the full factor e^ε, however near they are. " +
+	"release.near in a config bounds that by a smaller factor, with a larger error. " +
 	"With lattice and a small δ, such as .01, near places of the location set are told apart " +
 	"less than far ones, with a larger error; with δ of .3 or more and a large ε hardly so, and " +
 	"cells outside the set are told apart by up to e^ε."
