@@ -53,6 +53,10 @@ func (r Report) Print(out io.Writer) error {
 		r.Draws, time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond),
 		a.Worst.Situation, a.Worst.Places, a.Worst.Event)
 	fmt.Fprintf(out, "             %s\n", guesses(a.Worst))
+	if near := a.Near; near != nil {
+		fmt.Fprintf(out, "near places  at least %.4f with confidence %g; promised is %.4f, the "+
+			"logarithm of the near factor\n", near.Bound, r.Confidence, a.NearLimit)
+	}
 	fmt.Fprintf(out, "low bits     %s\n", r.bits())
 	fmt.Fprintf(out, "repeat       %s: the same facts give the same bytes\n", passes(r.Repeat))
 	if r.Law == nil {

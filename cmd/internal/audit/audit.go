@@ -111,7 +111,7 @@ func (p *plan) report(all []*result, o Options) *Report {
 		shifts = append(shifts, r.shifts...)
 		guesses[0], guesses[1] = guesses[0]+r.guesses[0], guesses[1]+r.guesses[1]
 		agreed.agree, agreed.pairs = agreed.agree+r.agreed.agree, agreed.pairs+r.agreed.pairs
-		agreed.chance = max(agreed.chance, r.agreed.chance) // the same of all codebooks of a shape
+		agreed.expected += r.agreed.expected
 		if r.shape == 0 && r.area > 0 && first == nil {
 			first = r
 		}

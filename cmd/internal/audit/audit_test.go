@@ -47,6 +47,10 @@ func TestSoundService(t *testing.T) {
 			s.Encoding = schemas.JSON
 		},
 		"codebook": func(s *Settings) { s.Release.Mechanism = law.Codebook },
+		"codebook, near": func(s *Settings) {
+			s.Release.Mechanism, s.Release.Epsilon = law.Codebook, 3
+			s.Release.Near = law.Near{DistanceKM: .1, Factor: 3}
+		},
 		"codebook, with rules": func(s *Settings) {
 			s.Release.Mechanism, s.Release.Epsilon = law.Codebook, 3
 			s.Release.ReleaseInterval, s.Release.SameStep = 2, mechanism.SameStepDrop

@@ -20,16 +20,23 @@ func (o *observer) code(before []byte, step int64) (*attack.Codebook, error) {
 	return o.lookout.Codebook(&state, step)
 }
 
-// moves returns by how much the mean radius of an answer grows with the logarithm of ε, as the law
-// goes from own to other points. With p = P(own|own) and u the beyond of an answer that is p(1-p)·ε
-// times the difference of the means of -ln u, which are 1 - ln(1-p) for other points, where u is
-// uniform below 1-p, and what makes it 1 in all for the own one.
-func moves(code *attack.Codebook, epsilon float64) float64 {
-	p := code.P(0, 0)
-	if p >= 1 {
-		return 0
+// moves returns by how much the mean radius of an answer grows with the logarithm of ε: in size, as
+// the law goes from some answers to others by the slopes dP/dε. The beyond u of an answer is
+// uniform between the sums a and b of the law over the code points that rank after it, without and
+// with its own. There the mean of -ln u is 1 - (b·ln b - a·ln a)/(b - a).
+func moves(law []float64, ranks []int, slopes []float64, epsilon float64) float64 {
+	power := func(x float64) float64 {
+		if x <= 0 {
+			return 0
+		}
+		return x * math.Log(x)
 	}
-	others := 1 - math.Log1p(-p)
-	own := (1 - (1-p)*others) / p
-	return epsilon * p * (1 - p) * (others - own)
+	sum, a := 0.0, 0.0
+	for i := len(ranks) - 1; i >= 0; i-- {
+		j := ranks[i]
+		b := a + law[j]
+		sum += slopes[j] * (1 - (power(b)-power(a))/law[j])
+		a = b
+	}
+	return math.Abs(epsilon * sum)
 }

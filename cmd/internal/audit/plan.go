@@ -74,7 +74,7 @@ type result struct {
 // agreement counts pairs of releases of one record from cells that vote otherwise: how many of them
 // are both the own code point, or both another one, and how many should be.
 type agreement struct {
-	pairs, agree, chance float64
+	pairs, agree, expected float64
 }
 
 // shift is the noise of a release in units of 1/shiftUnit of a cell.
@@ -171,7 +171,7 @@ func (w *walker) answer(code *attack.Codebook, cell grid.Cell, after *mechanism.
 		fresh: after.Releases == 1, step: after.ReleaseStep, number: int64(after.Releases),
 		user: user,
 	}
-	d.rank(code, code.Vote(cell), j, w.settings.Release.Epsilon, w.rng)
+	d.rank(code, cell, j, w.settings.Release.Epsilon, w.rng)
 	w.draws = append(w.draws, d)
 	return j, true
 }
@@ -231,12 +231,14 @@ func (d *draw) measure(k *attack.Span, epsilon, x, y float64, rng *rand.Rand) {
 // beyond uniform, and the radius exponential, for every codebook: so the tests pool the releases of
 // all of them. Another ε shows in how often the own point is drawn, a tail that is cut in the last
 // ones. An answer has no direction.
-func (d *draw) rank(code *attack.Codebook, own, j int, epsilon float64, rng *rand.Rand) {
-	d.beyond = code.P(j, own) * (1 - rng.Float64())
-	ranks := code.Ranks(own)
+func (d *draw) rank(
+	code *attack.Codebook, cell grid.Cell, j int, epsilon float64, rng *rand.Rand,
+) {
+	law, ranks := code.Law(cell), code.Ranks(code.Vote(cell))
+	d.beyond = law[j] * (1 - rng.Float64())
 	for i := len(ranks) - 1; ranks[i] != j; i-- {
-		d.beyond += code.P(ranks[i], own)
+		d.beyond += law[ranks[i]]
 	}
 	d.shape, d.radius, d.sector = 1, -math.Log(d.beyond), rng.Float64()
-	d.moves = moves(code, epsilon)
+	d.moves = moves(law, ranks, code.Slopes(cell), epsilon)
 }

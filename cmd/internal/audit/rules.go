@@ -18,8 +18,12 @@ const (
 	coarseDelta   = .2
 )
 
-// coarse returns the options under which the audit looks for equal releases.
+// coarse returns the options under which the audit looks for equal releases. A near factor belongs
+// to its ε, which stays then.
 func coarse(o mechanism.Options) mechanism.Options {
+	if o.Near != (law.Near{}) {
+		return o
+	}
 	scale := coarseEpsilon / o.Epsilon
 	if o.Mechanism != law.Codebook {
 		o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1

@@ -347,9 +347,10 @@ func (r *result) separateVotes(w *walker, f Fix, code *attack.Codebook, own bool
 	if (z == code.Place(code.Vote(cell))) == own {
 		r.agreed.agree++
 	}
-	p := code.P(0, 0)
+	p := code.Law(g.Locate(f.Latitude, f.Longitude))[truth]
+	q := code.Law(cell)[code.Vote(cell)]
 	r.agreed.pairs++
-	r.agreed.chance = p*p + (1-p)*(1-p)
+	r.agreed.expected += p*q + (1-p)*(1-q)
 	return nil
 }
 

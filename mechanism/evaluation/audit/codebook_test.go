@@ -234,10 +234,21 @@ func drawn(weight func(at *Situation, cell grid.Cell, j, own int) float64) func(
 	}
 }
 
+// weightOf is the stated probability of code point j for cells that vote for own.
+func weightOf(c *Codebook, j, own int) float64 {
+	all := 1 + float64(c.Len()-1)*c.other
+	if j == own {
+		return 1 / all
+	}
+	return c.other / all
+}
+
 // TestAuditNoticesCodebookSamplers plants faults into what is drawn.
 func TestAuditNoticesCodebookSamplers(t *testing.T) {
 	t.Parallel()
-	stated := func(at *Situation, _ grid.Cell, j, own int) float64 { return at.code.P(j, own) }
+	stated := func(at *Situation, _ grid.Cell, j, own int) float64 {
+		return weightOf(at.code, j, own)
+	}
 	for _, c := range []struct {
 		name, finding string
 		sampler       func(at *Situation, o mechanism.Options, right Sampler) Sampler
@@ -474,6 +485,10 @@ func TestFit(t *testing.T) {
 		src := noise.NewKeyed(noise.KeyFromSeed(7)).Stream(fmt.Append(nil, epsilon))
 		const samples, draws = 400, 2000
 		below := 0
+		cells := make([]grid.Cell, code.Len()) // one for each vote
+		for x := range grid.Cell(model.Grid.Cells()) {
+			cells[code.Vote(x)] = x
+		}
 		for i := range samples {
 			counts, off := make([]int64, code.Len()), make([]int64, code.Len())
 			own := i % code.Len()
@@ -482,10 +497,10 @@ func TestFit(t *testing.T) {
 				counts[j]++
 				off[(j+1)%code.Len()]++
 			}
-			if code.Fit(counts, own) < .1 {
+			if code.Fit(counts, cells[own]) < .1 {
 				below++
 			}
-			if p := code.Fit(off, own); epsilon >= 1 && p > 1e-9 {
+			if p := code.Fit(off, cells[own]); epsilon >= 1 && p > 1e-9 {
 				t.Fatalf("ε = %v: the index off by one fits with %v", epsilon, p)
 			}
 		}

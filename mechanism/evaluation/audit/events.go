@@ -23,6 +23,7 @@ type pair struct {
 	norm   func(z grid.Point, place convex.Vec) float64
 	own    [2]grid.Point // the cells' own code points, under the codebook mechanism
 	reach  float64       // ε of the two places in the law that is stated, which no event can exceed
+	near   bool          // the near factor is promised for the two places
 }
 
 // event is a set of releases that speak for the first place. Its mirror image speaks for the
@@ -87,7 +88,7 @@ const far = 2
 // pairsOf returns what to attack in a situation.
 func pairsOf(s *Situation, o mechanism.Options) []*pair {
 	if s.code != nil {
-		return codePairs(s, o.Epsilon)
+		return codePairs(s)
 	}
 	if o.Mechanism == law.Laplace || o.Mechanism == law.LaplaceTight {
 		return withOutside(s, laplacePair(s, o))
@@ -213,25 +214,37 @@ func withOutside(s *Situation, p *pair) []*pair {
 }
 
 // codePairs returns what to attack under the codebook mechanism: pairs of cells that vote
-// otherwise. An answer for the vote of one speaks for it by a factor of e^ε exactly. So it is for
-// any such pair; but a draw that leaves out answers far from the own one, say, shows only where
-// code points are far apart.
-func codePairs(s *Situation, epsilon float64) []*pair {
+// otherwise. An answer for the vote of one speaks for it, without a near factor by e^ε exactly. So
+// it is for any such pair; but a draw that leaves out answers far from the own one, say, shows only
+// where code points are far apart.
+func codePairs(s *Situation) []*pair {
 	var all []*pair
-	add := func(kind string, cells [2]grid.Cell) {
+	add := func(kind, name string, cells [2]grid.Cell, own [2]int) {
 		p := &pair{
-			at: s, kind: kind, cells: cells, places: cells, reach: epsilon,
-			events: []event{{name: "own code point"}},
+			at: s, kind: kind, cells: cells, places: cells,
+			events: []event{{name: name}},
 		}
-		for side, c := range cells {
-			p.own[side] = s.code.Place(s.code.Vote(c))
+		first, second := s.code.Law(cells[0]), s.code.Law(cells[1])
+		for side, j := range own {
+			p.own[side] = s.code.Place(j)
+			p.reach = max(p.reach, math.Abs(math.Log(first[j]/second[j])))
 		}
 		all = append(all, p)
 	}
-	add("neighbours", s.code.Border())
-	if pair, ok := s.code.Farthest(s.cells); ok {
-		add("members", pair)
+	votes := func(cells [2]grid.Cell) [2]int {
+		return [2]int{s.code.Vote(cells[0]), s.code.Vote(cells[1])}
 	}
-	add("corners", s.code.corners())
+	const own = "own code point"
+	border := s.code.Border()
+	add("neighbours", own, border, votes(border))
+	if pair, ok := s.code.Farthest(s.cells); ok {
+		add("members", own, pair, votes(pair))
+	}
+	add("corners", own, s.code.corners(), votes(s.code.corners()))
+	if s.code.Blurred() {
+		cells, best := s.worstNear(border)
+		add("near", "best code point", cells, best)
+		all[0].near, all[len(all)-1].near = true, true
+	}
 	return all
 }

@@ -118,7 +118,7 @@ func (a separation) answersLaw(r *CheckReport) error {
 				}
 			}
 			r.Trials++
-			if !(s.code.Fit(counts, s.code.Vote(cell)) >= alpha) {
+			if !(s.code.Fit(counts, cell) >= alpha) {
 				r.fail("a cell's draws have another law than is stated")
 			}
 			cell = grid.Cell(rng.IntN(s.grid.Cells()))
@@ -144,7 +144,7 @@ func (a separation) publishedAnswers(r *CheckReport, alpha float64) error {
 		}
 		counts[j]++
 	}
-	if !(at.code.Fit(counts, at.code.Vote(cell)) >= alpha) {
+	if !(at.code.Fit(counts, cell) >= alpha) {
 		r.fail("what is published has another law than the sampler that the attack looks at")
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
@@ -160,7 +161,8 @@ func codeExponents(a *auditor, report *Report) error {
 
 // votes checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so that no
 // two cells differ by more than e^ε at any code point; that every cell of the map votes for the
-// code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴.
+// code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴. With a near
+// factor see blurred.
 func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
 	r.Comparisons++
 	r.Worst = max(r.Worst, (64*math.Ln2-math.Log(float64(q.Other())))/epsilon)
@@ -171,6 +173,7 @@ func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
 	cells, weight := make([]grid.Cell, width), [2]float64{float64(q.Other()) * 0x1p-64, 1}
 	var votes []uint8
 	var likelihoods []float64
+	var above [][]uint64
 	for row := range s.grid.Height() {
 		for x := range cells {
 			cells[x] = grid.Cell(row*width + x)
@@ -178,6 +181,10 @@ func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
 		answer := row % s.code.Len()
 		votes = q.Votes(votes, cells)
 		likelihoods = q.Likelihoods(likelihoods, answer, cells)
+		if s.code.Blurred() {
+			above = r.blurred(s, q, answer, cells, likelihoods, above)
+			continue
+		}
 		for i, c := range cells {
 			own, same := s.code.Vote(c), 0
 			if own == answer {
@@ -189,4 +196,35 @@ func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
 			}
 		}
 	}
+}
+
+// blurred checks a row of the map with a near factor: the likelihoods of an answer, by the
+// definition of tallies; and for all answers, in whole numbers, that no two neighbours exceed the
+// factor. above are the tallies of the row before, and it returns those of this one.
+func (r *RatioReport) blurred(
+	s *Situation, q *law.Quantizer, answer int, cells []grid.Cell, likelihoods []float64,
+	above [][]uint64,
+) [][]uint64 {
+	least := float64(q.Other()) * 0x1p-64
+	var row [][]uint64
+	for i, c := range cells {
+		tallies := s.code.Tallies(c)
+		want := least + (1-least)*(float64(tallies[answer])/float64(s.code.total))
+		r.Comparisons += int64(len(tallies))
+		if math.Abs(likelihoods[i]-want) > ratioTolerance*want {
+			r.Failures++
+		}
+		beside := row[max(0, i-1):]
+		if len(above) > 0 {
+			beside = slices.Concat(beside, above[max(0, i-1):min(i+2, len(above))])
+		}
+		for _, other := range beside {
+			r.Comparisons += int64(len(tallies))
+			if s.exceeds(q.Other(), tallies, other) || s.exceeds(q.Other(), other, tallies) {
+				r.Failures++
+			}
+		}
+		row = append(row, tallies)
+	}
+	return row
 }

@@ -91,7 +91,8 @@ func (l *Lookout) Cells(state *mechanism.State, step int64) []grid.Cell {
 func (l *Lookout) Codebook(state *mechanism.State, step int64) (*Codebook, error) {
 	if l.quantizer == nil {
 		var err error
-		if l.quantizer, err = law.NewQuantizer(l.model.Grid, l.options.Epsilon); err != nil {
+		if l.quantizer, err = law.NewNearQuantizer(l.model.Grid, l.options.Epsilon,
+			l.options.Near); err != nil {
 			return nil, err
 		}
 	}
@@ -162,7 +163,7 @@ func (s *Scout) situation(state *mechanism.State, step int64) (*Situation, error
 	if err != nil {
 		return nil, err
 	}
-	return codeSituation(g, s.lookout.Prior(), code, step), nil
+	return codeSituation(g, s.lookout.Prior(), code, s.lookout.options.Near, step), nil
 }
 
 func (s *Scout) remember(at *Situation, state *mechanism.State) {

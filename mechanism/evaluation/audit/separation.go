@@ -280,7 +280,9 @@ func (t answers) owned(change func(f *Facts)) (own []bool, p float64, err error)
 		}
 		own = append(own, out.Release == code.Place(code.Vote(f.Cell)))
 	}
-	return own, code.P(0, 0), nil
+	f := t.facts(t.at, "", t.cells[0])
+	change(&f)
+	return own, code.Law(f.Cell)[code.Vote(f.Cell)], nil
 }
 
 // changes returns the facts to change, which are those of other mechanisms but for the set, which

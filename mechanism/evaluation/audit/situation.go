@@ -2,9 +2,11 @@ package audit
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
@@ -24,6 +26,7 @@ type Situation struct {
 	k     []convex.Lattice // K in cells, by brute force: see Span
 	prior mobility.Distribution
 	code  *Codebook // nil under the other mechanisms, which have no prior here
+	near  law.Near  // of the codebook
 	state *mechanism.State
 	step  int64
 }
@@ -88,7 +91,9 @@ func (s *Situation) like(other *Situation) bool {
 // share returns which part of releases the strongest attack guesses by.
 func (s *Situation) share() float64 {
 	if s.code != nil {
-		return s.code.P(0, 0) + s.code.P(1, 0)
+		pair := s.code.Border()
+		law, own := s.code.Law(pair[0]), s.code.Vote(pair[0])
+		return law[own] + law[s.code.Vote(pair[1])]
 	}
 	_, share := s.widestCone()
 	return share
@@ -222,6 +227,9 @@ func (s *Situation) neighbours() (first, second grid.Cell) {
 func (s *Situation) alike(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
 	if s.code != nil {
 		cell = grid.Cell(rng.IntN(s.grid.Cells()))
+		if s.code.Blurred() {
+			return cell, cell, true
+		}
 		twin, ok = s.code.Twin(rng, cell)
 		return cell, twin, ok
 	}
@@ -236,6 +244,9 @@ func (s *Situation) alike(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
 func (s *Situation) mildEpsilon(given float64) (float64, error) {
 	if s.code == nil {
 		return 1, nil
+	}
+	if s.code.Blurred() { // its noise is that of the given one
+		return given, nil
 	}
 	for epsilon := 1.0; epsilon < given; epsilon *= 2 {
 		q, err := s.quantizer(epsilon)
@@ -260,9 +271,10 @@ func (s *Situation) outside(rng *rand.Rand) (grid.Cell, bool) {
 	return 0, false
 }
 
-// quantizer returns a quantizer of a situation's prior.
+// quantizer returns a quantizer of a situation's prior, with the near factor of the audit if it is
+// for the ε of the audit; another ε has none.
 func (s *Situation) quantizer(epsilon float64) (*law.Quantizer, error) {
-	q, err := law.NewQuantizer(s.grid, epsilon)
+	q, err := law.NewNearQuantizer(s.grid, epsilon, s.near)
 	if err == nil {
 		q.Prepare(s.prior.Cells, s.prior.P)
 	}
@@ -271,9 +283,9 @@ func (s *Situation) quantizer(epsilon float64) (*law.Quantizer, error) {
 
 // codeSituation is newSituation under the codebook mechanism.
 func codeSituation(
-	g *grid.Grid, prior *mobility.Distribution, code *Codebook, step int64,
+	g *grid.Grid, prior *mobility.Distribution, code *Codebook, near law.Near, step int64,
 ) *Situation {
-	s := &Situation{grid: g, code: code, step: step}
+	s := &Situation{grid: g, code: code, near: near, step: step}
 	s.prior.CopyFrom(prior)
 	s.cells = s.prior.Cells
 	return s
@@ -295,4 +307,68 @@ func (c *Codebook) shape() int {
 		return shapeThin
 	}
 	return shapeFat
+}
+
+// worstNear returns the two neighbours around some cells, and the code point for each, whose stated
+// probabilities differ most.
+func (s *Situation) worstNear(around [2]grid.Cell) (cells [2]grid.Cell, best [2]int) {
+	cells, most := around, 0.0
+	const far = 3
+	for dy := int64(-far); dy <= far; dy++ {
+		for dx := int64(-far); dx <= far; dx++ {
+			x, ok := s.beside(around[0], convex.Lattice{X: dx, Y: dy})
+			if !ok {
+				continue
+			}
+			for _, d := range []convex.Lattice{{X: 1}, {X: -1, Y: 1}, {Y: 1}, {X: 1, Y: 1}} {
+				y, ok := s.beside(x, d)
+				if !ok {
+					continue
+				}
+				one, other := s.code.Law(x), s.code.Law(y)
+				var sides [2]int
+				var ln [2]float64
+				for j := range one {
+					if l := math.Log(one[j] / other[j]); l > ln[0] {
+						ln[0], sides[0] = l, j
+					} else if -l > ln[1] {
+						ln[1], sides[1] = -l, j
+					}
+				}
+				if sum := max(ln[0], ln[1]); sum > most {
+					cells, best, most = [2]grid.Cell{x, y}, sides, sum
+				}
+			}
+		}
+	}
+	return cells, best
+}
+
+// beside returns the cell of the map that is so many columns and rows from another.
+func (s *Situation) beside(c grid.Cell, d convex.Lattice) (grid.Cell, bool) {
+	at := s.site(c).Add(d)
+	if at.X < 0 || at.Y < 0 || at.X >= int64(s.grid.Width()) || at.Y >= int64(s.grid.Height()) {
+		return 0, false
+	}
+	return grid.Cell(at.Y*int64(s.grid.Width()) + at.X), true
+}
+
+// exceeds says whether for any answer T·G + (2⁶⁴ - T)·N exceeds the near factor times the same of
+// other tallies N. Where float64 cannot tell, whole numbers do.
+func (s *Situation) exceeds(other uint64, tallies, than []uint64) bool {
+	const doubt = 1e-9
+	rest := float64(other) / float64(-other) * float64(s.code.total)
+	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(s.near.Factor, 'f', -1, 64))
+	number := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
+	weight := func(n uint64) *big.Rat {
+		w := new(big.Int).Mul(number(-other), number(n))
+		return new(big.Rat).SetInt(w.Add(w, new(big.Int).Mul(number(other), number(s.code.total))))
+	}
+	for j, n := range tallies {
+		if (rest+float64(n))/(rest+float64(than[j])) > s.near.Factor*(1-doubt) &&
+			weight(n).Cmp(new(big.Rat).Mul(factor, weight(than[j]))) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -48,7 +48,7 @@ func (Sanitizers) Sampler(at *Situation, o mechanism.Options) (Sampler, error) {
 			return nil, err
 		}
 		return func(src noise.Source, cell grid.Cell) grid.Point {
-			return q.Place(q.Sample(src, q.Vote(cell)))
+			return q.Place(q.Draw(src, q.Part(cell)))
 		}, nil
 	}
 	m, err := o.NewMechanism()
