@@ -90,9 +90,12 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 // listen begins to answer whoever watches the service over HTTP, if the config says where.
 func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 	o = o.WithDefaults()
+	build := cli.ThisBuild()
 	server, err := monitor.Open(h.Options(o.SessionTimeout), monitor.Source{
-		Build: monitor.NewBuild(cli.Version()), Settings: monitor.NewSettings(o.Settings),
-		Service: monitor.NewService(o.Cluster, o.InstanceID),
+		Build: monitor.Build{
+			Version: build.Version, Revision: build.Revision, Go: build.Go,
+		},
+		Settings: monitor.NewSettings(o.Settings), Service: monitor.NewService(o.Cluster, o.InstanceID),
 		Board:   o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
 	}, o.Logger)
 	if err != nil {

@@ -3,8 +3,6 @@ package monitor
 import (
 	"encoding/hex"
 	"maps"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -49,19 +47,6 @@ type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"` // of the repository, empty if it is not known
 	Go       string `json:"go"`
-}
-
-// NewBuild returns the build of a version, with what the go command recorded of it.
-func NewBuild(version string) Build {
-	b := Build{Version: version, Go: runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				b.Revision = s.Value
-			}
-		}
-	}
-	return b
 }
 
 // Service says which service an instance is of.
