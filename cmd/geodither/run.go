@@ -96,7 +96,7 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 			Version: build.Version, Revision: build.Revision, Go: build.Go,
 		},
 		Settings: monitor.NewSettings(o.Settings), Service: monitor.NewService(o.Cluster, o.InstanceID),
-		Board:   o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
+		Board: o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
 	}, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("http.%w", err)
