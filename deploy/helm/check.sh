@@ -70,7 +70,7 @@ refused() {
   grep -q -- "$words" "$dir/error" || { cat "$dir/error" >&2; exit 1; }
 }
 
-refused 'config: set the config of the service' --set model.volume.emptyDir.medium=,noiseKey.existingSecret=k
+refused 'config: set the config of the service' --set model.volume.emptyDir.medium=,noiseKey.existingSecret=k,image.repository=i
 refused 'model.volume: name the volume' -f examples/local.yaml --set model.volume=null
 refused 'noiseKey.existingSecret: name the secret' -f examples/local.yaml --set noiseKey.existingSecret=
 refused 'config.model: leave it out' -f examples/local.yaml --set config.model=m

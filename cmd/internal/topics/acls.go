@@ -85,7 +85,7 @@ func StrimziACLs(acls []ACL, cluster, user string) string {
 		"Group": "group", "Topic": "topic", "TransactionalId": "transactionalId",
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `apiVersion: kafka.strimzi.io/v1beta2
+	fmt.Fprintf(&b, `apiVersion: kafka.strimzi.io/v1
 kind: KafkaUser
 metadata:
   name: %s

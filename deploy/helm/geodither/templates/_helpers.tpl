@@ -14,11 +14,18 @@ app.kubernetes.io/name: geodither
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The pods of the service, and not the one of the doctor. */}}
+{{- define "geodither.instances" -}}
+{{ include "geodither.selector" . }}
+app.kubernetes.io/component: instance
+{{- end }}
+
 {{- define "geodither.image" -}}
+{{- $repository := required "image.repository: name the image that you have built and pushed" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
