@@ -46,10 +46,20 @@ func TestPriorAfterAGap(t *testing.T) {
 		{"budget, estimates", Options{
 			MaxGap: 4, Budget: Budget{Lifetime: 9, Spent: SpentPredict},
 		}, []int64{2, 32}, []int64{1}, []int64{33}},
-		{"budget, silence", Options{MaxGap: 4, Budget: Budget{Lifetime: 9}}, nil,
-			[]int64{1, 2, 4}, []int64{5, 32}},
-		{"interval, silence", Options{MaxGap: 4, ReleaseInterval: 2, Between: BetweenSkip}, nil,
-			[]int64{1, 2, 4}, []int64{5, 32}},
+		{
+			"budget, silence",
+			Options{MaxGap: 4, Budget: Budget{Lifetime: 9}},
+			nil,
+			[]int64{1, 2, 4},
+			[]int64{5, 32},
+		},
+		{
+			"interval, silence",
+			Options{MaxGap: 4, ReleaseInterval: 2, Between: BetweenSkip},
+			nil,
+			[]int64{1, 2, 4},
+			[]int64{5, 32},
+		},
 	} {
 		for _, mechanism := range []string{law.Lattice, law.Codebook} {
 			o := c.o

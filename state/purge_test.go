@@ -24,22 +24,26 @@ const (
 func TestPurge(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, dir string, s *Store) *Store{
 		"removed": func(t *testing.T, _ string, s *Store) *Store {
+			t.Helper()
 			apply(t, s.Partition(1), Positions{Input: 9}, erased, "")
 			return s
 		},
 		"removed by a handle that purges": func(t *testing.T, _ string, s *Store) *Store {
+			t.Helper()
 			p := s.Partition(1)
 			apply(t, p, Positions{Input: 9}, erased, "")
 			purge(t, p)
 			return s
 		},
 		"wiped": func(t *testing.T, _ string, s *Store) *Store {
+			t.Helper()
 			if err := s.Partition(1).Wipe(); err != nil {
 				t.Fatal(err)
 			}
 			return s
 		},
 		"opened again before the purge": func(t *testing.T, dir string, s *Store) *Store {
+			t.Helper()
 			apply(t, s.Partition(1), Positions{Input: 9}, erased, "")
 			shut(t, s)
 			return onDisk(t, dir)

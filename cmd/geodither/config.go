@@ -25,13 +25,12 @@ func newConfig(std cli.Streams) *cobra.Command {
 			Use:   "lint -c FILE",
 			Short: "Check a config by its text and its files, without a broker",
 			Long: `Check a config as "geodither run" does before it connects, and warn of settings
-that are seldom meant. Files that are not here, such as the key, are not checked, and the command
-says so: a config can be checked where the service does not run. "geodither doctor" also looks at
-the brokers, the topics and the error to expect.
+that are seldom meant. Files that are not here, such as the key, are not checked, nor are logins
+whose variables are not there, and the command says so: a config can be checked where the service
+does not run. "geodither doctor" also looks at the brokers, the topics and the error to expect.
 
 The exit code is 2 if the service would not start with the config. Warnings do not change it.`,
-			Example: `  geodither config lint -c geodither.yml
-  KAFKA_PASSWORD=none geodither config lint -c geodither.yml`,
+			Example: "  geodither config lint -c geodither.yml",
 		}, func(path string) error { return lint(std.Out, path) }),
 		onConfig(&cobra.Command{
 			Use:   "show -c FILE",

@@ -37,6 +37,13 @@ func TestConfigLint(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, r.out)
 		}
 	}
+	login := strings.Replace(complete, "group: fleet\n", "group: fleet\nkafka: {tls: {}, sasl: "+
+		"{mechanism: PLAIN, username: a, password: \"${GEODITHER_NOWHERE}\"}}\n", 1)
+	r = succeed(t, "config", "lint", "-c", write(t, filepath.Dir(path), "login.yml", login))
+	if want := "warning  kafka: not checked, because the environment has no variable " +
+		"GEODITHER_NOWHERE"; !strings.Contains(r.out, want) {
+		t.Errorf("%q is not in:\n%s", want, r.out)
+	}
 	for _, c := range []struct{ old, wrong, want string }{
 		{"group: fleet\n", "group: ''\n", "group"},
 		{"raw: fleet.raw", "raw: ''", "topics.raw"},
@@ -95,6 +102,11 @@ func TestConfigShow(t *testing.T) {
 	}
 	if !bytes.Equal(before.Fingerprint(), after.Fingerprint()) {
 		t.Errorf("the settings differ: %s", before.Differences(after.Fingerprint()))
+	}
+	login := "registry: {url: \"https://anna:hunter2@registry.example.com\"}\n" + complete
+	if shown := succeed(t, "config", "show", "-c", write(t, dir, "login.yml", login)).out; strings.
+		Contains(shown, "hunter2") || !strings.Contains(shown, "url: '[redacted]'") {
+		t.Errorf("a login in an address:\n%s", shown)
 	}
 	none := strings.Replace(complete, "{epsilon: 6, window: 2h, lifetime: 500, spent: predict}",
 		"none", 1)

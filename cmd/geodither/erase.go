@@ -107,7 +107,7 @@ func whom(cmd *cobra.Command, in io.Reader, user, users string) ([]string, error
 		if err != nil {
 			return nil, fmt.Errorf("--users: %w", err)
 		}
-		defer file.Close() //nolint:errcheck // it was only read
+		defer file.Close()
 		in = file
 	}
 	var list []string

@@ -76,7 +76,8 @@ sanitized topic, and "produce" writes the raw one.`,
 	flags.StringVar(&principal, "principal", "",
 		"who gets the rights, as Kafka writes it: `User:NAME`")
 	flags.StringVar(&format, "format", "kafka-acls", "kafka-acls or strimzi")
-	flags.StringVar(&cluster, "cluster", "", "`NAME` of the Kafka of the operator, for --format strimzi")
+	flags.StringVar(&cluster, "cluster", "",
+		"`NAME` of the Kafka of the operator, for --format strimzi")
 	cli.Required(acls, "config")
 	cli.Required(acls, "principal")
 	return acls
@@ -113,7 +114,8 @@ service could not use it.`,
 			sizes, err := topics.Make(cmd.Context(), c, service.CallPatience)
 			for _, size := range sizes {
 				if err == nil {
-					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic, size.Partitions)
+					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic,
+						size.Partitions)
 				}
 			}
 			return err

@@ -16,7 +16,7 @@ type scriptEraser struct{}
 
 func (scriptEraser) Kept(key []byte) []byte { return fmt.Appendf(nil, "%s:%s", KeptKey, key) }
 
-func (scriptEraser) Erase(r Request, offset int64, state, kept []byte) ([]byte, error) {
+func (scriptEraser) Erase(r Request, offset int64, state, _ []byte) ([]byte, error) {
 	if r.TimeMS == askedMS {
 		return nil, errors.New("the time is not that of the erasure")
 	}

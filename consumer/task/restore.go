@@ -316,7 +316,8 @@ func (r *restoration) tell() {
 	}
 	r.told = now
 	r.t.o.Observer.Restoring(RestoreProgress{
-		Records: r.records, From: r.from.Changelog, At: r.at.Changelog, End: r.end, Took: now.Sub(r.start),
+		Records: r.records, From: r.from.Changelog, At: r.at.Changelog, End: r.end,
+		Took: now.Sub(r.start),
 	})
 }
 

@@ -297,8 +297,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/doctor": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase", "cmd/internal/service",
-			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "schemas", "schemas/mapping",
 			"schemas/registry",
 		},
@@ -489,8 +489,8 @@ var table = map[string]rule{
 	"cmd/internal/engine": {
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas", "schemas/mapping",
-			"schemas/registry",
+			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas",
+			"schemas/mapping", "schemas/registry",
 		},
 		tests: []string{"cmd/internal/servicetest", franz},
 	},
@@ -528,7 +528,8 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
+			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files",
+			"cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",

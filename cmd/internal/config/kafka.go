@@ -178,6 +178,15 @@ func expand(v reflect.Value) error {
 	return errors.Join(errs...)
 }
 
+// noVariable is the name of a variable that the environment does not have.
+type noVariable string
+
+// Error implements error.
+func (name noVariable) Error() string {
+	return fmt.Sprintf("the environment has no variable %s: set it, write ${%[1]s:DEFAULT}, or "+
+		"$${%[1]s} for the text itself", string(name))
+}
+
 func expandText(text string) (string, error) {
 	var errs []error
 	text = variable.ReplaceAllStringFunc(text, func(found string) string {
@@ -189,8 +198,7 @@ func expandText(text string) (string, error) {
 			return value
 		}
 		if parts[2] == "" {
-			errs = append(errs, fmt.Errorf("the environment has no variable %s: set it, write "+
-				"${%s:DEFAULT}, or $${%s} for the text itself", parts[1], parts[1], parts[1]))
+			errs = append(errs, noVariable(parts[1]))
 			return found
 		}
 		return parts[2][1:]

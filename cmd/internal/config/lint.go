@@ -117,13 +117,16 @@ func (l *linter) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// fault takes an error of a section, and reports whether there was one. A file that is not here is
-// no fault: a config is often checked where the service will not run.
+// fault takes an error of a section, and reports whether there was one. A file or a variable that
+// is not here is no fault: a config is often checked where the service will not run.
 func (l *linter) fault(section string, err error) bool {
 	var away *fs.PathError
+	var name noVariable
 	switch {
 	case err == nil:
 		return false
+	case errors.As(err, &name):
+		l.warn("%s: not checked, because the environment has no variable %s", section, string(name))
 	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &away):
 		path := away.Path
 		if relative, err := filepath.Rel(l.dir, path); err == nil && filepath.IsLocal(relative) {

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -37,6 +38,9 @@ func Show(path string) (string, error) {
 	if err := expand(reflect.ValueOf(&file.Registry).Elem()); err != nil {
 		return "", Error(path, err)
 	}
+	for _, address := range []*string{&file.Registry.URL, &file.Kafka.SASL.OAuth.Endpoint} {
+		*address = withoutSecrets(*address)
+	}
 	file.fill(file.withoutFiles().WithDefaults())
 	var node yaml.Node
 	if err := node.Encode(file); err != nil {
@@ -50,6 +54,15 @@ func Show(path string) (string, error) {
 		return "", err
 	}
 	return out.String(), encoder.Close()
+}
+
+// withoutSecrets leaves out of an address what may be a login, which is an error where it is used.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil || u.RawQuery != "" {
+		return "[redacted]"
+	}
+	return address
 }
 
 // fill puts the defaults into a config: those of the service's options, and those that the release

@@ -325,23 +325,28 @@ func (s *Situation) worstNear(around [2]grid.Cell) (cells [2]grid.Cell, best [2]
 				if !ok {
 					continue
 				}
-				one, other := s.code.Law(x), s.code.Law(y)
-				var sides [2]int
-				var ln [2]float64
-				for j := range one {
-					if l := math.Log(one[j] / other[j]); l > ln[0] {
-						ln[0], sides[0] = l, j
-					} else if -l > ln[1] {
-						ln[1], sides[1] = -l, j
-					}
-				}
-				if sum := max(ln[0], ln[1]); sum > most {
-					cells, best, most = [2]grid.Cell{x, y}, sides, sum
+				if sides, ln := s.apart(x, y); ln > most {
+					cells, best, most = [2]grid.Cell{x, y}, sides, ln
 				}
 			}
 		}
 	}
 	return cells, best
+}
+
+// apart returns the code points that speak most for the one cell and for the other, and the larger
+// logarithm of their ratios.
+func (s *Situation) apart(x, y grid.Cell) (sides [2]int, most float64) {
+	one, other := s.code.Law(x), s.code.Law(y)
+	var ln [2]float64
+	for j := range one {
+		if l := math.Log(one[j] / other[j]); l > ln[0] {
+			ln[0], sides[0] = l, j
+		} else if -l > ln[1] {
+			ln[1], sides[1] = -l, j
+		}
+	}
+	return sides, max(ln[0], ln[1])
 }
 
 // beside returns the cell of the map that is so many columns and rows from another.

@@ -209,9 +209,9 @@ func (c *checking) starts() {
 // gaps says how far a law of gaps reaches and where it does not count.
 func (c *checking) gaps() {
 	if law := c.model.Gaps; len(law) > 0 {
-		c.say("gaps", false, "its law of gaps is for up to %d steps without a fix. It counts where "+
-			"every report leaves a record: not with \"between: skip\" or a budget that suppresses",
-			law.Longest())
+		c.say("gaps", false, "its law of gaps is for up to %d steps without a fix. It counts "+
+			"where every report leaves a record: not with \"between: skip\" or a budget that "+
+			"suppresses", law.Longest())
 	}
 }
 

@@ -61,7 +61,8 @@ func learnGaps(
 	if o.NoGapLaw || o.EveryFix { // check-ins have no steps of their own
 		return nil, nil
 	}
-	steps := max(gapReachMS/m.Step.Milliseconds(), int64(mobility.GapMoves[len(mobility.GapMoves)-1]))
+	most := mobility.GapMoves[len(mobility.GapMoves)-1]
+	steps := max(gapReachMS/m.Step.Milliseconds(), int64(most))
 	sets := min(mobility.GapIndex(uint64(steps))+1, mobility.MaxGapWeights)
 	gaps, err := likely(m, gapsOf(m, tracks, sets, o.UserCap), work)
 	if err != nil || len(gaps) == 0 {
@@ -236,22 +237,7 @@ func weigh(index int, gaps []gap) mobility.GapWeights {
 		return mobility.GapWeightsOf(pseudo)
 	}
 	normalize(&w)
-	for range gapRounds {
-		sums := pseudo
-		for i := range gaps {
-			if g := &gaps[i]; g.index == index {
-				share(&sums, &w, g)
-			}
-		}
-		normalize(&sums)
-		change := 0.0
-		for i := range w {
-			change = max(change, sums[i]-w[i], w[i]-sums[i])
-		}
-		if w = sums; change < gapSettled {
-			break
-		}
-	}
+	maximize(&w, &pseudo, index, gaps)
 	for i := range w {
 		if w[i] < gapLeast {
 			w[i] = 0
@@ -259,6 +245,26 @@ func weigh(index int, gaps []gap) mobility.GapWeights {
 	}
 	normalize(&w)
 	return mobility.GapWeightsOf(w)
+}
+
+// maximize makes the weights of a set likelier round by round (EM), until they settle.
+func maximize(w, pseudo *[mobility.GapParts]float64, index int, gaps []gap) {
+	for range gapRounds {
+		sums := *pseudo
+		for i := range gaps {
+			if g := &gaps[i]; g.index == index {
+				share(&sums, w, g)
+			}
+		}
+		normalize(&sums)
+		change := 0.0
+		for i := range w {
+			change = max(change, sums[i]-w[i], w[i]-sums[i])
+		}
+		if *w = sums; change < gapSettled {
+			return
+		}
+	}
 }
 
 // share adds a gap's weight to the components, in proportion to how likely each of them is to have
