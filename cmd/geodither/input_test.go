@@ -128,6 +128,9 @@ func TestWrongInput(t *testing.T) {
 		{"keys of a registry", change("key: json", "key: avro"), []string{
 			"input: key: avro needs a schema registry",
 		}},
+		{"a check of many spellings", change("key_check: off", "key_check: on"), []string{
+			"input: key_check: key: json has many spellings", "same key bytes",
+		}},
 		{"key check", change("key_check: off", "key_check: never"), []string{
 			`input: key_check: "never" is unknown`, "on or off",
 		}},

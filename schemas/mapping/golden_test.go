@@ -22,6 +22,7 @@ func settings() map[string]Options {
 	all["debezium"] = Options{
 		Preset: Debezium, User: User{Path: "device"}, Latitude: "lat", Longitude: "lon",
 		Timestamp: Time{Path: "at", Unit: Microseconds}, NumbersInStrings: yes(),
+		KeyCheck: KeyCheckOff,
 	}
 	return all
 }

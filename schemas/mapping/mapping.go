@@ -57,11 +57,9 @@ func (m *Mapping) Rules() []string {
 	return names
 }
 
-// ChecksKeys reports whether the key of a record has to be its user id.
-func (m *Mapping) ChecksKeys() bool { return m.check == KeyCheckOn }
-
-// UsersAreKeys reports whether the key of a record, byte for byte, is its user id.
-func (m *Mapping) UsersAreKeys() bool { return m.ChecksKeys() && m.key == KeyString }
+// UsersAreKeys reports whether the key of a record has to be its user id, byte for byte. New refuses
+// KeyCheckOn for keys that spell an id in many ways.
+func (m *Mapping) UsersAreKeys() bool { return m.check == KeyCheckOn }
 
 // Several reports whether a record may have more than one fix.
 func (m *Mapping) Several() bool { return len(m.eaches) > 0 }
@@ -103,12 +101,8 @@ func (m *Reader) Read(r Record) ([]Fix, error) {
 // User returns the id of the user whose record it is; empty if nothing comes of it. It needs no
 // look at the value where the key tells. Its error is that of Read.
 func (m *Reader) User(r Record) (string, error) {
-	if m.ChecksKeys() {
-		user, err := m.keyUser(r)
-		if _, ok := errors.AsType[*schemas.Rejection](err); ok {
-			return "", nil
-		}
-		return user, err
+	if m.UsersAreKeys() {
+		return string(r.Key), nil
 	}
 	fixes, err := m.Read(r)
 	for i := range fixes {
@@ -136,7 +130,7 @@ func (m *Reader) read(r Record) ([]Fix, error) {
 		return nil, refused(schemas.ReasonTooLarge)
 	}
 	s := sight{record: r, whole: whole}
-	if m.ChecksKeys() || m.user == FromKey {
+	if m.UsersAreKeys() || m.user == FromKey {
 		s.key, err = m.keyUser(r)
 		if err != nil && !errors.As(err, &s.badKey) {
 			return nil, err
@@ -294,7 +288,7 @@ func (m *Reader) oneUser(s *sight, fixes []Fix) error {
 			return refused(schemas.ReasonSeveralUsers)
 		}
 	}
-	if user != "" && m.ChecksKeys() && user != s.key {
+	if user != "" && m.UsersAreKeys() && user != s.key {
 		return refused(schemas.ReasonKeyMismatch)
 	}
 	return nil

@@ -101,7 +101,9 @@ func TestAvro(t *testing.T) {
 			"longitude": -2.5,
 		}, nil
 	}
-	m, err := New(Options{Format: Auto, Key: KeyAvro})
+	m, err := New(Options{
+		Format: Auto, User: User{From: FromKey}, Key: KeyAvro, KeyCheck: KeyCheckOff,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

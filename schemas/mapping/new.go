@@ -106,6 +106,12 @@ func (c *checks) words(o Options) {
 	word(c, "format", o.Format, Auto, JSON, Avro, Protobuf)
 	word(c, "key", o.Key, KeyString, KeyJSON, KeyAvro)
 	word(c, "key_check", o.KeyCheck, KeyCheckOn, KeyCheckOff)
+	if o.KeyCheck == KeyCheckOn && (o.Key == KeyJSON || o.Key == KeyAvro) {
+		c.add("key_check", "key: %s has many spellings of one user id, and each may be in another "+
+			"partition, where the user has another budget. Have the producer write the user id "+
+			"alone, with key: string. Or write key_check: off, if your side makes sure that all "+
+			"of a user's records have the same key bytes", string(o.Key))
+	}
 }
 
 func word[T ~string](c *checks, key string, value T, known ...T) {

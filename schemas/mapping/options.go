@@ -53,11 +53,15 @@ type Key string
 // Encodings of keys.
 const (
 	KeyString Key = "string" // the user id as it is; the default
-	KeyJSON   Key = "json"   // "jane" in quotes, a number, or an object with one member
-	KeyAvro   Key = "avro"   // by the Decoder for keys
+	// KeyJSON is "jane" in quotes, a number, or an object with one member. {"id":7}, {"id": 7}, 7
+	// and "7" are one user, whose partitions follow from the bytes: so it needs KeyCheckOff.
+	KeyJSON Key = "json"
+	// KeyAvro is by the Decoder for keys. A key's first bytes change with its schema, so it needs
+	// KeyCheckOff.
+	KeyAvro Key = "avro"
 )
 
-// KeyCheck says whether the key of each record has to be its user id.
+// KeyCheck says whether the key of each record has to be its user id, byte for byte.
 type KeyCheck string
 
 // Values of KeyCheck.

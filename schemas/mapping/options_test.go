@@ -39,6 +39,15 @@ func TestWrongOptions(t *testing.T) {
 		{"header", func(o *Options) { o.User = User{From: FromHeader} }, []string{"header's name"}},
 		{"key", func(o *Options) { o.Key = "xml" }, []string{"key:", "string, json or avro"}},
 		{"check", func(o *Options) { o.KeyCheck = "no" }, []string{"key_check:", "on or off"}},
+		{"keys in JSON", func(o *Options) { o.Key = KeyJSON }, []string{
+			"key_check: key: json", "many spellings", "key_check: off",
+		}},
+		{"keys in Avro", func(o *Options) { o.Key, o.KeyCheck = KeyAvro, KeyCheckOn }, []string{
+			"key_check: key: avro", "many spellings", "key_check: off",
+		}},
+		{"Connect's keys", func(o *Options) { o.Preset = Debezium }, []string{
+			"key_check: key: json", "many spellings", "key_check: off",
+		}},
 		{"path", func(o *Options) { o.Latitude = "a..b" }, []string{"latitude:", "empty name"}},
 		{"unwrap", func(o *Options) { o.Unwrap = "a[" }, []string{"unwrap:", "closing bracket"}},
 		{"each", func(o *Options) { o.Each = "a[" }, []string{"each:", "closing bracket"}},
@@ -76,7 +85,7 @@ func TestWrongOptions(t *testing.T) {
 		t.Error(err)
 	}
 	o := named()
-	o.Key = KeyAvro
+	o.Key, o.KeyCheck = KeyAvro, KeyCheckOff
 	m, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +126,8 @@ func TestText(t *testing.T) {
 		func(o *Options) { o.Timestamp = Time{From: FromKafka} },
 		func(o *Options) { o.Timestamp.Unit = Milliseconds },
 		func(o *Options) { o.NumbersInStrings = yes() },
-		func(o *Options) { o.Key = KeyJSON },
 		func(o *Options) { o.KeyCheck = KeyCheckOff },
+		func(o *Options) { o.Key, o.KeyCheck = KeyJSON, KeyCheckOff },
 	} {
 		one := text(change)
 		if other, twice := seen[one]; twice {

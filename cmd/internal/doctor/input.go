@@ -51,7 +51,7 @@ func (s *sampled) look(
 	switch {
 	case fix.Refused == nil:
 		s.placed.Add(r.Key, n)
-		if m := o.Input.Mapping; m != nil && !m.ChecksKeys() {
+		if m := o.Input.Mapping; m != nil && !m.UsersAreKeys() {
 			s.users.Add([]byte(fix.Raw.UserID), n)
 		}
 		if o.Day(fix.Raw.Timestamp) >= o.Key.FirstDay() {

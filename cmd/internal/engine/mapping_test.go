@@ -176,7 +176,10 @@ func TestKeysOfAnotherForm(t *testing.T) {
 		key     string
 	}{
 		"json": {
-			mapping.Options{Preset: mapping.MDS, Key: mapping.KeyJSON}, `"` + fix.UserID + `"`,
+			mapping.Options{
+				Preset: mapping.MDS, User: mapping.User{From: mapping.FromKey},
+				Key: mapping.KeyJSON, KeyCheck: mapping.KeyCheckOff,
+			}, `{"id": "` + fix.UserID + `"}`,
 		},
 		"no check": {mapping.Options{Preset: mapping.MDS, KeyCheck: mapping.KeyCheckOff}, "any"},
 	} {
