@@ -57,8 +57,8 @@ func (m *Mapping) Rules() []string {
 	return names
 }
 
-// UsersAreKeys reports whether the key of a record has to be its user id, byte for byte. New refuses
-// KeyCheckOn for keys that spell an id in many ways.
+// UsersAreKeys reports whether the key of a record has to be its user id, byte for byte. New
+// refuses KeyCheckOn for keys that spell an id in many ways.
 func (m *Mapping) UsersAreKeys() bool { return m.check == KeyCheckOn }
 
 // Several reports whether a record may have more than one fix.

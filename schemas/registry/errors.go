@@ -20,6 +20,7 @@ type Error struct {
 	Status int // of HTTP; 0: there was no answer
 	code   int // of the registry
 	cause  error
+	lacks  bool // it has no such schema, which does not count yet
 }
 
 // Codes of Confluent's API.
@@ -32,6 +33,9 @@ const (
 // Error says what happened and what to do.
 func (e *Error) Error() string {
 	switch {
+	case e.lacks:
+		return fmt.Sprintf("the schema registry %s does not have the schema of a record: the "+
+			"record is refused if that stays so for %v", e.url, believed)
 	case e.Status == 0 && e.untrusted():
 		return fmt.Sprintf("the certificate of the schema registry %s is not trusted; "+
 			"registry.tls.ca_file names who signs it: %v", e.url, e.cause)
@@ -59,7 +63,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // away reports whether asking again can help without anybody's doing.
 func (e *Error) away() bool {
-	return e.Status == 0 && !e.untrusted() || e.Status >= http.StatusInternalServerError ||
+	return e.lacks || e.Status == 0 && !e.untrusted() || e.Status >= http.StatusInternalServerError ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
 }
 
@@ -106,6 +110,13 @@ func missing(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound &&
 		(e.code == codeNoSubject || e.code == codeNoVersion || e.code == codeNoSchema)
+}
+
+// lacks says that the registry has no schema of a number, which does not count yet.
+func (c *Client) lacks() error {
+	return &Error{
+		url: c.url, Status: http.StatusNotFound, code: codeNoSchema, cause: ErrMissing, lacks: true,
+	}
 }
 
 // shorten keeps a registry's words short enough for a log.

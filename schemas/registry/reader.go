@@ -32,7 +32,7 @@ func NewReader(client *Client) (*Reader, error) {
 // Raw implements schemas.Framed: it decodes a value in the framing of a registry whose schema has
 // the names of raw.avsc. Fields may be nullable, in any order, and beside others; a timestamp has
 // the unit of its logical type, else milliseconds, or is RFC 3339 text. It asks the registry if it
-// has to, once; Know before it makes that unlikely.
+// to.
 func (r *Reader) Raw(value []byte) (schemas.Raw, error) {
 	return r.RawNamed(context.Background(), value, nil)
 }

@@ -5,8 +5,9 @@
 // A [Client] asks and remembers, and decodes values into trees of plain Go values; it is safe for
 // concurrent use. A [Reader] decodes values of schemas with our names into a [schemas.Raw].
 //
-// A registry that does not answer is an error for which [IsAway] holds: wait and ask again. A
-// record is refused, with a [schemas.Rejection], only for what asking again cannot change.
+// A registry that does not answer is an error for which [IsAway] holds: wait and ask again. So is
+// one that has no schema of a number for less than a minute, since it may follow another one that
+// has it. A record is refused, with a [schemas.Rejection], only for what asking again cannot change.
 package registry
 
 import (
@@ -34,13 +35,17 @@ type Options struct {
 	HTTP *http.Client
 	// Authorize adds a login to each request; nil: none.
 	Authorize func(*http.Request) error
-	// CacheDuration is for how long a registry's word that it has no schema is believed; default
-	// DefaultCacheDuration. A schema that it has never changes.
+	// CacheDuration is for how long a registry's word that it has no schema is believed, once it
+	// counts; default DefaultCacheDuration. A schema that it has never changes.
 	CacheDuration time.Duration
 }
 
 // DefaultCacheDuration is what Options.CacheDuration is by default.
-const DefaultCacheDuration = 10 * time.Minute
+const DefaultCacheDuration = 5 * time.Second
+
+// believed is for how long a registry must have lacked a schema, from the first question on, until
+// that counts: a registry that follows another one learns of a schema later.
+const believed = time.Minute
 
 // timeout bounds a request.
 const timeout = 10 * time.Second
@@ -55,7 +60,8 @@ type Client struct {
 	ttl     time.Duration
 	now     func() time.Time
 	after   func(time.Duration) <-chan time.Time
-	again   time.Duration // between the two times that it asks for a schema that is not there
+	again   time.Duration // between two questions for a schema that is not there
+	waits   bool          // for a schema that is not there
 	turn    chan struct{} // holds one element while nobody asks
 	writers *lru.Cache[string, *answer]
 }
@@ -105,11 +111,23 @@ func New(o Options) (*Client, error) {
 	}
 	c := &Client{
 		url: o.URL, sr: client, ttl: cmp.Or(o.CacheDuration, DefaultCacheDuration),
-		now: time.Now, after: time.After, again: time.Second,
+		now: time.Now, after: time.After, again: time.Second, waits: true,
 		turn: make(chan struct{}, 1), writers: writers,
 	}
 	c.turn <- struct{}{}
 	return c, nil
+}
+
+// NoWait returns the client for callers that must not wait long, and come again. Where it lacks a
+// schema, it answers at once with an error for which IsAway holds, until the lack counts; other
+// clients wait for that. Both remember together. nil gives nil.
+func (c *Client) NoWait() *Client {
+	if c == nil {
+		return nil
+	}
+	hurried := *c
+	hurried.waits = false
+	return &hurried
 }
 
 // Registered is a schema in a registry.
@@ -236,11 +254,27 @@ type answer struct {
 	writer *writer        // nil: it has none that is of use
 	reason schemas.Reason // then why values are refused
 	until  time.Time      // and for how long that is believed
+	since  time.Time      // when it was first found missing, if it was
 }
 
 // find returns the writer of a schema, by its number or GUID. The error is a *schemas.Rejection if
 // the registry surely has no such schema, or one that is of no use here.
 func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, error) {
+	for {
+		w, err := c.look(ctx, key, ask)
+		if e, ok := errors.AsType[*Error](err); !ok || !e.lacks || !c.waits {
+			return w, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.after(c.again):
+		}
+	}
+}
+
+// look is find, but a lack that does not count yet is an *Error that says so.
+func (c *Client) look(ctx context.Context, key string, ask asking) (*writer, error) {
 	if a, ok := c.writers.Get(key); ok && a.holds(c) {
 		return a.result()
 	}
@@ -250,22 +284,23 @@ func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if a, ok := c.writers.Get(key); ok && a.holds(c) {
-		return a.result()
+	before, ok := c.writers.Get(key)
+	if ok && before.holds(c) {
+		return before.result()
 	}
 	schema, err := ask(ctx)
-	if missing(explain(c.url, err)) {
-		// A registry that follows another one may learn of a schema a moment later.
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.after(c.again):
-		}
-		schema, err = ask(ctx)
-	}
-	a := &answer{until: c.now().Add(c.ttl), reason: schemas.ReasonUnknownSchemaID}
+	now := c.now()
+	a := &answer{until: now.Add(c.ttl), reason: schemas.ReasonUnknownSchemaID}
 	switch err = explain(c.url, err); {
 	case missing(err):
+		if a.since = now; ok && !before.since.IsZero() {
+			a.since = before.since
+		}
+		if now.Sub(a.since) < believed {
+			a.until = time.Time{}
+			c.writers.Add(key, a)
+			return nil, c.lacks()
+		}
 	case err != nil:
 		return nil, err
 	default:

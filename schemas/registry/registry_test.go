@@ -35,7 +35,10 @@ func clientOf(t testing.TB, o Options) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.after = func(time.Duration) <-chan time.Time {
+	now, waited := c.now, time.Duration(0)
+	c.now = func() time.Time { return now().Add(waited) }
+	c.after = func(d time.Duration) <-chan time.Time {
+		waited += d
 		ch := make(chan time.Time, 1)
 		ch <- time.Time{}
 		return ch
@@ -207,8 +210,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestCache: a schema is asked for once. That one is not there is believed for a while, and only
-// after it was asked for twice.
+// TestCache: a schema is asked for once. That one is not there is believed for seconds, and only
+// after it was missing for a while.
 func TestCache(t *testing.T) {
 	f, c := fake(t)
 	var asked atomic.Int64
@@ -220,6 +223,7 @@ func TestCache(t *testing.T) {
 	})
 	now := time.Unix(0, 0)
 	c.now = func() time.Time { return now }
+	c = c.NoWait()
 	expect := func(what string, requests int64, err error, want schemas.Reason) {
 		t.Helper()
 		if n := asked.Swap(0); n != requests || reasonOf(err) != want {
@@ -242,21 +246,39 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := framed(99, []byte("body"))
+	for _, pause := range []time.Duration{0, time.Second, believed - 2*time.Second} {
+		now = now.Add(pause)
+		_, err = r.Raw(missing)
+		if expect("missing for now", 1, err, ""); !IsAway(err) {
+			t.Errorf("missing for now: %v", err)
+		}
+	}
+	now = now.Add(time.Second)
 	_, err = r.Raw(missing)
-	expect("no schema", 2, err, schemas.ReasonUnknownSchemaID)
+	expect("no schema", 1, err, schemas.ReasonUnknownSchemaID)
 	_, err = r.Raw(missing)
 	expect("still none", 0, err, schemas.ReasonUnknownSchemaID)
 	now = now.Add(DefaultCacheDuration)
 	_, err = r.Raw(missing)
-	expect("asked later", 2, err, schemas.ReasonUnknownSchemaID)
+	expect("asked later", 1, err, schemas.ReasonUnknownSchemaID)
+	if DefaultCacheDuration > 10*time.Second {
+		t.Errorf("a new schema is not seen for %v", DefaultCacheDuration)
+	}
+	f.SeedSchema("s", 2, 99, sr.Schema{Schema: schemas.RawSchema()})
+	now = now.Add(DefaultCacheDuration)
+	_, err = r.Raw(missing)
+	expect("there at last", 1, err, schemas.ReasonMalformed)
 }
 
 // TestLateSchema: a registry that follows another one learns of a schema after the first question.
 func TestLateSchema(t *testing.T) {
 	f, c := fake(t)
 	after := c.after
+	looks := 0
 	c.after = func(d time.Duration) <-chan time.Time {
-		f.SeedSchema("s", 1, 5, sr.Schema{Schema: schemas.RawSchema()})
+		if looks++; looks == 5 {
+			f.SeedSchema("s", 1, 5, sr.Schema{Schema: schemas.RawSchema()})
+		}
 		return after(d)
 	}
 	r, err := NewReader(c)
@@ -264,7 +286,7 @@ func TestLateSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Raw(framed(5, nil)); reasonOf(err) != schemas.ReasonMalformed {
-		t.Errorf("the schema was not found the second time: %v", err)
+		t.Errorf("the schema was not found the sixth time: %v", err)
 	}
 }
 

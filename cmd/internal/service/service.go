@@ -67,6 +67,7 @@ func New(o Options) (*Service, error) {
 		counted = new(census)
 	}
 	o = o.WithDefaults()
+	o.Registry = o.Registry.NoWait() // a wait inside a transaction would outlast it
 	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
 	if err != nil {
 		return nil, err
