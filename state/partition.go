@@ -164,6 +164,9 @@ func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) e
 		}
 	}
 	if removed {
+		if err := p.noteEarlier(); err != nil {
+			return err
+		}
 		if err := batch.Set(p.full(removedName), nil, nil); err != nil {
 			return err
 		}
@@ -184,8 +187,8 @@ func (p *Partition) Wipe() error {
 	}
 	first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
 	batch := p.s.db.NewBatch()
-	err := batch.DeleteRange(first, end, nil)
-	if _, found, problem := p.positions(); found || problem != nil {
+	err := errors.Join(batch.DeleteRange(first, end, nil), p.noteEarlier())
+	if _, found, problem := p.positions(); found || p.unknown || problem != nil {
 		err = errors.Join(err, batch.Set(p.full(removedName), nil, nil))
 		p.removed, p.unknown = nil, true
 	}
@@ -277,6 +280,32 @@ func (p *Partition) between(first, end []byte, visit func(full, value []byte) er
 		stopped = visit(it.Key(), value)
 	}
 	return errors.Join(stopped, explain(errors.Join(it.Error(), it.Close())))
+}
+
+// noteEarlier notes before the first removal of this handle whether earlier ones are unfinished: a
+// crash came before their Purge, or another handle made them. Nobody knows their keys any more.
+func (p *Partition) noteEarlier() error {
+	if p.unknown || len(p.removed) > 0 {
+		return nil
+	}
+	var err error
+	p.unknown, err = p.unfinished()
+	return err
+}
+
+// unfinished reports whether the store says that removed values may still be in its files.
+func (p *Partition) unfinished() (bool, error) {
+	_, closer, err := p.s.db.Get(p.full(removedName))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil {
+		err = closer.Close()
+	}
+	if err != nil {
+		return false, p.s.health.fail(err)
+	}
+	return true, nil
 }
 
 // note remembers a removed key for the next Purge. Of too many keys it remembers none.

@@ -25,15 +25,9 @@ func (p *Partition) Purge() error {
 	if p.s.o.ReadOnly {
 		return errLooking
 	}
-	_, closer, err := p.s.db.Get(p.full(removedName))
-	if errors.Is(err, pebble.ErrNotFound) && !p.unknown {
-		return nil
-	}
-	if err == nil {
-		err = closer.Close()
-	}
-	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
-		return p.s.health.fail(err)
+	unfinished, err := p.unfinished()
+	if err != nil || !unfinished && !p.unknown && len(p.removed) == 0 {
+		return err
 	}
 	p.s.purging.Lock()
 	defer p.s.purging.Unlock()
