@@ -133,7 +133,8 @@ type Positions = struct {
 	// Input is the input offset that the states belong to: they contain all records before it. -1
 	// if it is not known yet, because a full restoration is under way.
 	Input int64
-	// Changelog is the changelog offset from which a restoration goes on.
+	// Changelog is the changelog offset from which a restoration goes on; -1 if all of it has to be
+	// restored, because the store's program did not know all records of the changelog.
 	Changelog int64
 	// AppliedMS is a time, in Unix milliseconds, at which the store's values were the last ones in
 	// the changelog.

@@ -105,6 +105,8 @@ func (r *restoration) whole(found bool) string {
 		return "the group has no committed offset"
 	case r.store.Input > r.committed:
 		return "the store is ahead of the committed offset"
+	case r.store.Changelog == none:
+		return "an earlier version wrote the store"
 	case r.store.Changelog < r.first:
 		return "the changelog no longer holds the store's position"
 	case r.store.Changelog > r.end:
