@@ -32,6 +32,9 @@ Partitions that have their marks already stay as they are, so the command can be
 the store/ of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder
 of its own.
 
+The command cannot tell whether a folder is older than an erasure ("geodither erase"). Such a folder
+brings the person back: do not use it, or erase again before you start the service.
+
 Prove what was written with "geodither state verify" before you start the service again.`,
 		Example: `  geodither state rebuild-changelog -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml state-1 state-2
@@ -79,8 +82,8 @@ func printRebuild(out io.Writer, plan repair.Rebuild, dry bool) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	did, next := "written to", "Now run \"geodither state verify\": it proves the states. Then "+
-		"start the service."
+	did, next := "written to", "Now run \"geodither state verify\": it proves the states. If a "+
+		"folder is older than an erasure, erase again. Then start the service."
 	if dry {
 		did, next = "this would be written to", "Nothing was written."
 	}

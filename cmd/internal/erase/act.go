@@ -103,7 +103,13 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 		return false, fmt.Errorf("%s has states and no mark of geodither's: is it another topic?",
 			e.o.Topics.Changelog)
 	}
-	if len(l.mark.Settings) > 0 && !e.o.SameReleases(l.mark.Settings) {
+	if len(l.mark.Settings) == 0 {
+		return false, errors.New("nobody knows under which noise key this partition was written " +
+			"last: its last mark is of an earlier version. The account would be kept under a name " +
+			"that only this config's key finds. Start the service once, let it process a record " +
+			"of each partition, and repeat the command")
+	}
+	if !e.o.SameReleases(l.mark.Settings) {
 		// With another key, the account would be kept under a name that the service never finds.
 		return false, fmt.Errorf("the service wrote this partition last under other settings than "+
 			"this config's. Different: %s. Use the config that it runs with",
@@ -143,9 +149,11 @@ func (e *eraser) records(l *looking, safe bool) (records []producer.Record, err 
 		}
 		r := task.Request{Key: []byte(user), Reset: e.o.ResetBudget, TimeMS: now}
 		asked := e.names.RequestKey(r.Key)
+		before, unread := task.DecodeRequest(f.request)
+		// Somebody was promised that the account goes.
+		r.Reset = r.Reset || unread == nil && before.Reset
 		if !safe {
-			before, err := task.DecodeRequest(f.request)
-			if err != nil || before.Reset != r.Reset {
+			if unread != nil || before.Reset != r.Reset {
 				put(asked, task.AppendRequest(nil, r))
 			}
 			continue

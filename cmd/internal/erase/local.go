@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,22 +18,23 @@ type folder struct{ *eraser }
 // erase removes users from the state folder on this machine if no instance has it open, and says
 // what it did. Their states are gone from the changelog already. The positions stay, so a start
 // replays the same removals once more.
-func (e folder) erase(ctx context.Context, p int32, found map[string]*userFound) (string, error) {
+func (e folder) erase(ctx context.Context, p int32, found map[string]*userFound) (said, error) {
 	store, err := e.open(ctx)
 	switch {
 	case errors.Is(err, state.ErrLocked):
-		return "an instance on this machine has the state folder open, and erases there itself", nil
+		return said{rest: "an instance on this machine has the state folder open, and erases " +
+			"there itself"}, nil
 	case err != nil:
-		return "", fmt.Errorf("the user is erased from the changelog, but not from the state folder "+
-			"on this machine: %w; remove it with \"geodither state reset\" and repeat", err)
+		return said{}, fmt.Errorf("the user is erased from the changelog, but not from the state "+
+			"folder on this machine: %w; remove it with \"geodither state reset\" and repeat", err)
 	case store == nil:
-		return "there is no state folder of this service on this machine", nil
+		return said{rest: "there is no state folder of this service on this machine"}, nil
 	}
-	files, err := e.eraseIn(store.Partition(p), found)
+	s, err := e.eraseIn(store.Partition(p), found)
 	if err = errors.Join(err, store.Close()); err != nil {
-		return "", fmt.Errorf("erase from the state folder: %w", err)
+		return said{}, fmt.Errorf("erase from the state folder: %w", err)
 	}
-	return files, nil
+	return s, nil
 }
 
 // open opens the folder if it is the service's; nil if there is none.
@@ -62,24 +64,44 @@ func (e folder) open(ctx context.Context) (*state.Store, error) {
 	return state.Open(e.o.StateDir, o)
 }
 
-// eraseIn removes users from a partition of the store.
-func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (string, error) {
+// eraseIn removes users from a partition of the store, and writes what remains of them, as the
+// changelog has it: a changelog that is written back from the folder must not lose an account. It
+// says of each user what it did.
+func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (said, error) {
 	at, there, err := p.Positions()
 	if err != nil || !there {
-		return "the state folder on this machine has nothing of this partition", err
+		return said{rest: "the state folder on this machine has nothing of this partition"}, err
 	}
+	s := said{of: map[string]string{}}
 	var changes []state.Change
 	for user, f := range found {
-		if !f.pending && len(f.state) == 0 {
-			changes = append(changes, state.Change{Key: []byte(user)},
-				state.Change{Key: e.names.RequestKey([]byte(user))})
+		switch {
+		case f.pending:
+			continue
+		case len(f.state) > 0:
+			s.of[user] = "not touched: the user has come back in between, and the state folder " +
+				"on this machine may have what was there before until the service starts there again"
+			continue
+		}
+		s.of[user] = "removed from the state folder on this machine, and its files rewritten"
+		key := []byte(user)
+		changes = append(changes, state.Change{Key: key},
+			state.Change{Key: e.names.RequestKey(key)})
+		if len(f.kept) > 0 {
+			name := append([]byte(nil), e.names.Kept(key)...)
+			changes = append(changes, state.Change{Key: name, Value: f.kept})
 		}
 	}
 	if err := p.Apply(changes, at); err != nil {
-		return "", err
+		return said{}, err
 	}
-	if err := p.Purge(); err != nil {
-		return "", err
-	}
-	return "removed from the state folder on this machine, and its files rewritten", nil
+	return s, p.Purge()
 }
+
+// said is what to say of the state folder: of single users, and of all others.
+type said struct {
+	of   map[string]string
+	rest string
+}
+
+func (s said) about(user string) string { return cmp.Or(s.of[user], s.rest) }

@@ -110,7 +110,7 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(kept.TimeMS).UTC(),
 			Subject: hex.EncodeToString(e.names.Subject(nil, []byte(user))), Group: e.o.Group,
 			Partition: p, Settings: hex.EncodeToString(e.o.Fingerprint()), Changelog: changelog,
-			LocalStore: local, Remains: remains,
+			LocalStore: local.about(user), Remains: remains,
 		}
 		if n := len(kept.Erasures); n > 0 {
 			r.RawOffset = kept.Erasures[n-1].Offset
@@ -146,7 +146,9 @@ func GoneBy(erased time.Time, changelog map[string]string) (*time.Time, string) 
 	return &by, "two cleanings, each within max.compaction.lag.ms, with delete.retention.ms in " +
 		"between, and the time that they take. Kafka closes the segment at work only when a " +
 		"record arrives, so the partition has to be written to once a lag: a service with input " +
-		"does so"
+		"does so. Kafka counts the lag from the timestamp of a segment's first batch, and the " +
+		"changelog's records have the timestamps of the raw ones: where those lie in the future, " +
+		"it takes that much longer"
 }
 
 // milliseconds reads a setting; -1 if it is no time.
@@ -235,6 +237,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		"the keyed hash above, with the raw offset, in the changelog",
 		"replays of the raw topic, and their states",
 		"users' own models (personal models), if there is one of this user",
+		"that there was an erasure, to readers of the sanitized records: the user's next " +
+			"estimate starts from the map's popular places and not from the one before",
 		"everything downstream of the topics, and backups",
 	}, nil
 }
