@@ -18,7 +18,7 @@ func TestRemovedNameTheirDefaults(t *testing.T) {
 		"subdivision": fmt.Sprintf("always has %d steps", law.DefaultSubdivision),
 		"prune": fmt.Sprintf("a posterior mass of %s",
 			strings.Replace(fmt.Sprint(mechanism.DefaultPrune), "e-07", "e-7", 1)),
-		"max-gap": fmt.Sprintf("after %d steps", mechanism.DefaultMaxGap),
+		"max-gap": fmt.Sprintf("without one, %d steps", mechanism.DefaultMaxGap),
 	} {
 		words := []string{name + " is gone", fmt.Sprint(value)}
 		requireMessage(t, call(t, "audit", "--model", model, "--"+name, "1"),
