@@ -87,8 +87,8 @@ const (
 	// turns: as goesOn, but reports without a record may have gone on under the old model for some
 	// steps before the new one took over. Where every report leaves a record this is goesOn.
 	turns
-	// arrives: the filter comes to another map. It starts at that map's initial distribution in the
-	// last record's step, and goes on from there.
+	// arrives: the filter comes to another map, or to its own after an erasure. It starts at the
+	// map's initial distribution in the last record's step, and goes on from there.
 	arrives
 	// starts: the filter starts at the model's initial distribution, in the record's own step.
 	starts
@@ -104,8 +104,9 @@ var ways = [...]struct {
 	within, beyond []way
 }{
 	{unseen, fromNowhere, nil, []way{starts}},
-	{followed, sameModel, []way{goesOn}, []way{starts, goesOn}},
-	{followed, sameMap, []way{turns}, []way{starts, goesOn}},
+	// A user who was erased and has come back arrives on the same map: see mechanism.State.Erase.
+	{followed, sameModel, []way{goesOn, arrives}, []way{starts, goesOn}},
+	{followed, sameMap, []way{turns, arrives}, []way{starts, goesOn}},
 	{followed, otherMap, []way{arrives}, []way{starts, arrives}},
 	// The service's filter goes on with what this reader does not know, until it starts or arrives.
 	{lost, sameModel, nil, []way{starts}},

@@ -35,7 +35,8 @@ func TestWaysAreComplete(t *testing.T) {
 
 // TestTransitions walks every row of the table and every way in it with a real service of one user.
 // Reports are written as step and model: B has the map of A and C another one, X is made under A
-// and names a model that the reader does not have, and * is missing for the reader. Of reports
+// and names a model that the reader does not have, * is missing for the reader, and
+// the user is erased before !. Of reports
 // closer than the interval there is no record where the service skips what lies between releases.
 // MaxGap is 3.
 func TestTransitions(t *testing.T) {
@@ -57,6 +58,10 @@ func TestTransitions(t *testing.T) {
 		{"same map, turns at a hidden report", "5A 6A 7B", 2, followed, 5, false},
 		{"same map, beyond, starts", "5A 15B", 0, followed, 15, false},
 		{"same map, beyond, carried over", "5A 8B 11B", 6, followed, 5, true},
+		{"erased, arrives", "5A 6A !8A", 0, followed, 6, false},
+		{"erased, goes on from there", "5A 6A !8A 9A", 0, followed, 6, true},
+		{"erased, same map, arrives", "5A 6A !8B", 0, followed, 6, false},
+		{"erased, beyond, starts", "5A !15A", 0, followed, 15, false},
 		{"other map, arrives", "5A 6A 8C", 0, followed, 6, false},
 		{"other map, beyond, starts", "5A 15C", 0, followed, 15, false},
 		{"other map, beyond, carried over", "5A 8C 11C", 6, followed, 5, false},
@@ -116,6 +121,10 @@ func recordsOf(
 	var state mechanism.State
 	for _, report := range strings.Fields(reports) {
 		text, missing := strings.CutSuffix(report, "*")
+		text, erased := strings.CutPrefix(text, "!")
+		if erased {
+			state.Erase()
+		}
 		step, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
 		if err != nil {
 			t.Fatal(err)
