@@ -79,8 +79,8 @@ message names such people by their place in the list.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of this "+
-		"machine can see it while the command works")
+	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of "+
+		"this machine can see it while the command works")
 	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
 	flags.StringVar(&receipt, "receipt", "", "write the receipt to this `FILE`; default standard "+
 		"output")

@@ -95,8 +95,9 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 		Build: monitor.Build{
 			Version: build.Version, Revision: build.Revision, Go: build.Go,
 		},
-		Settings: monitor.NewSettings(o.Settings), Service: monitor.NewService(o.Cluster, o.InstanceID),
-		Board: o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
+		Settings: monitor.NewSettings(o.Settings),
+		Service:  monitor.NewService(o.Cluster, o.InstanceID),
+		Board:    o.Board, Counters: o.Counters, Certificates: o.Connection.Certificates,
 	}, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("http.%w", err)

@@ -63,7 +63,8 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // away reports whether asking again can help without anybody's doing.
 func (e *Error) away() bool {
-	return e.lacks || e.Status == 0 && !e.untrusted() || e.Status >= http.StatusInternalServerError ||
+	return e.lacks || e.Status == 0 && !e.untrusted() ||
+		e.Status >= http.StatusInternalServerError ||
 		e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
 }
 

@@ -3,7 +3,9 @@ package registry
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/twmb/avro"
@@ -264,6 +266,50 @@ func TestHeader(t *testing.T) {
 	tree, err := w.reader.client.Tree(t.Context(), body, framed(1, nil))
 	if record, ok := tree.(map[string]any); err != nil || !ok || record["user_id"] != "bus-31" {
 		t.Errorf("a tree %v, %v", tree, err)
+	}
+}
+
+// TestImpossibleIDs: a number that no registry gives is refused without a question, since some
+// registries answer it as if the question were wrong.
+func TestImpossibleIDs(t *testing.T) {
+	url, asked := answering(t, 422, `{"error_code":42201,"message":"bad id"}`)
+	c := clientOf(t, Options{URL: url})
+	for _, id := range []uint32{0, 1 << 31, 1<<32 - 1} {
+		for name, named := range map[string][]byte{"value": nil, "header": framed(id, nil)} {
+			value := framed(id, []byte("body"))
+			_, err := c.Tree(t.Context(), value, named)
+			if reasonOf(err) != schemas.ReasonUnknownSchemaID || asked.Load() > 0 {
+				t.Errorf("%d in the %s: %v after %d questions", id, name, err, asked.Load())
+			}
+		}
+	}
+	if _, err := c.Tree(t.Context(), framed(1<<31-1, nil), nil); isRejection(err) ||
+		asked.Load() != 1 {
+		t.Errorf("the largest number: %v after %d questions", err, asked.Load())
+	}
+}
+
+// TestDeletedReference: a schema that is made of one that was deleted is of no use, for good.
+func TestDeletedReference(t *testing.T) {
+	f, c := fake(t)
+	f.SeedSchema("place", 1, 1, sr.Schema{
+		Schema: `{"type":"record","name":"Place","fields":[]}`,
+	})
+	f.SeedSchema("raw", 1, 2, sr.Schema{
+		Schema:     `{"type":"record","name":"R","fields":[{"name":"place","type":"Place"}]}`,
+		References: []sr.SchemaReference{{Name: "Place", Subject: "place", Version: 1}},
+	})
+	f.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasPrefix(r.URL.Path, "/subjects/place/") {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"error_code":40402,"message":"Version 1 not found."}`))
+		return true
+	})
+	if _, err := c.Tree(t.Context(), framed(2, nil), nil); reasonOf(err) !=
+		schemas.ReasonUnknownSchema {
+		t.Errorf("a schema without a part of it: %v", err)
 	}
 }
 

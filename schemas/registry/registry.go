@@ -7,7 +7,8 @@
 //
 // A registry that does not answer is an error for which [IsAway] holds: wait and ask again. So is
 // one that has no schema of a number for less than a minute, since it may follow another one that
-// has it. A record is refused, with a [schemas.Rejection], only for what asking again cannot change.
+// has it. A record is refused, with a [schemas.Rejection], only for what asking again cannot
+// change.
 package registry
 
 import (
@@ -17,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"time"
@@ -168,11 +170,15 @@ func (c *Client) registered(
 	if err = explain(c.url, err); missing(err) {
 		return Registered{}, fmt.Errorf("%w in subject %s", ErrMissing, subject)
 	}
-	if err == nil && (found.ID <= 0 || found.ID > 1<<31-1) {
+	if err == nil && !possible(int64(found.ID)) {
 		err = &Error{url: c.url, Status: http.StatusOK, cause: errors.New("no schema id")}
 	}
 	return Registered{ID: uint32(found.ID), Version: found.Version}, err
 }
+
+// possible reports whether a registry may give a schema this number. They count in Java's int, and
+// some answer a question for another number as one that is wrong, not as one for what is missing.
+func possible(id int64) bool { return id > 0 && id <= math.MaxInt32 }
 
 // Compatible reports whether a registry would take a schema as a version of a subject. If it would
 // not, the words are the registry's. ErrMissing says that there is no such subject: it takes any.
@@ -229,7 +235,11 @@ func (c *Client) writerOf(
 		return nil, nil, reject(schemas.ReasonUnknownSchema)
 	case f == schemas.FramingID:
 		n = schemas.IDHeaderBytes
-		key, ask = c.byID(binary.BigEndian.Uint32(header[1:]))
+		id := binary.BigEndian.Uint32(header[1:])
+		if !possible(int64(id)) {
+			return nil, nil, reject(schemas.ReasonUnknownSchemaID)
+		}
+		key, ask = c.byID(id)
 	case f == schemas.FramingGUID:
 		n = schemas.GUIDHeaderBytes
 		key, ask = c.byGUID([16]byte(header[1:]))
@@ -371,7 +381,11 @@ func (c *Client) refer(
 			return false, nil
 		}
 		found, err := c.sr.SchemaByVersion(ctx, r.Subject, r.Version)
-		if err = explain(c.url, err); err != nil {
+		switch err = explain(c.url, err); {
+		case missing(err):
+			// It was deleted: whoever has a schema has had those that it is made of before.
+			return false, nil
+		case err != nil:
 			return false, err
 		}
 		if ok, err := c.refer(ctx, known, found.References, left); !ok {
