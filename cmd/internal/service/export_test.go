@@ -6,6 +6,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/schemas/registry"
 	"github.com/geodither/geodither/state"
 )
 
@@ -33,6 +34,9 @@ func (s *Service) SetWatchEvery(d time.Duration) { s.watchEvery = d }
 
 // SetChangelogEvery sets how often the changelog is looked at.
 func (s *Service) SetChangelogEvery(d time.Duration) { s.changelogEvery = d }
+
+// Registry is the schema registry as the service asks it.
+func (s *Service) Registry() *registry.Client { return s.options.Registry }
 
 // Versions are the later versions of the model, as the service knows them by now.
 func (s *Service) Versions() []*engine.Version { return s.timeline.current() }

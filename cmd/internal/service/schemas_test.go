@@ -93,6 +93,11 @@ func TestSchemaMissing(t *testing.T) {
 	s, err := service.New(o)
 	servicetest.OK(t, err)
 	err = s.Run(t.Context())
+	// No transaction outlasts a minute's wait for a schema.
+	_, missing := s.Registry().Tree(t.Context(), []byte{0, 0, 0, 0, 99}, nil)
+	if !registry.IsAway(missing) {
+		t.Errorf("a record whose schema is missing: %v", missing)
+	}
 	if !errors.Is(err, registry.ErrMissing) || !strings.Contains(err.Error(),
 		"geodither schemas register -c FILE --topic "+o.Topics.Sanitized) {
 		t.Errorf("the service ends with %v", err)
