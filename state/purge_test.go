@@ -50,6 +50,7 @@ func TestPurge(t *testing.T) {
 			return onDisk(t, dir)
 		},
 		"wiped, opened again and wiped": func(t *testing.T, dir string, s *Store) *Store {
+			t.Helper()
 			for range 2 {
 				if err := s.Partition(1).Wipe(); err != nil {
 					t.Fatal(err)

@@ -105,9 +105,9 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 	}
 	if len(l.mark.Settings) == 0 {
 		return false, errors.New("nobody knows under which noise key this partition was written " +
-			"last: its last mark is of an earlier version. The account would be kept under a name " +
-			"that only this config's key finds. Start the service once, let it process a record " +
-			"of each partition, and repeat the command")
+			"last: its last mark is of an earlier version. The account would be kept under a " +
+			"name that only this config's key finds. Start the service once, let it process a " +
+			"record of each partition, and repeat the command")
 	}
 	if !e.o.SameReleases(l.mark.Settings) {
 		// With another key, the account would be kept under a name that the service never finds.
@@ -121,8 +121,8 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 		return false, err
 	}
 	if found && committed != l.mark.Input {
-		return false, fmt.Errorf("group %s is at raw offset %d, and the changelog's last mark is at "+
-			"%d: were the group's offsets moved? Run doctor first", e.o.Group, committed,
+		return false, fmt.Errorf("group %s is at raw offset %d, and the changelog's last mark is "+
+			"at %d: were the group's offsets moved? Run doctor first", e.o.Group, committed,
 			l.mark.Input)
 	}
 	if !l.mark.Open {

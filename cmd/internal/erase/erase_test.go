@@ -241,7 +241,8 @@ func TestTwoInstances(t *testing.T) {
 	if len(result.Receipts) != 1 {
 		t.Fatalf("%+v", result)
 	}
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, s1, s2)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return a.Read(t) >= w.Fed }, s1, s2)
 	s1.Stop(t)
 	feed(t, w, 1)
 	servicetest.Await(t, "the other goes on", func() bool { return a.Read(t) >= w.Fed }, s2)

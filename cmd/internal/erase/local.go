@@ -80,7 +80,8 @@ func (e folder) eraseIn(p *state.Partition, found map[string]*userFound) (said, 
 			continue
 		case len(f.state) > 0:
 			s.of[user] = "not touched: the user has come back in between, and the state folder " +
-				"on this machine may have what was there before until the service starts there again"
+				"on this machine may have what was there before until the service starts there " +
+				"again"
 			continue
 		}
 		s.of[user] = "removed from the state folder on this machine, and its files rewritten"

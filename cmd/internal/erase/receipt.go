@@ -90,7 +90,7 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 	if err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
-	local, err := folder{e.eraser}.erase(ctx, p, found)
+	local, err := folder(e).erase(ctx, p, found)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +193,8 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 		// Rounded up to days: it would tell the minute of the last release.
 		until := time.UnixMilli(ms).UTC().Add(window + day - 1).Truncate(day).Format(time.DateOnly)
 		a.NeededUntil = &until
-		a.Note += "From that day on no window of the budget holds any of it: it can go then, with " +
-			"--reset-budget"
+		a.Note += "From that day on no window of the budget holds any of it: it can go then, " +
+			"with --reset-budget"
 	default:
 		a.Note += "No budget is set, so nothing depends on it but the sums that are reported"
 	}
