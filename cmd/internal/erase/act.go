@@ -87,12 +87,34 @@ func (e *eraser) fenced(ctx context.Context, p int32, l *looking) (done bool, er
 	if err != nil {
 		return false, err
 	}
-	if len(records) > 0 {
-		if err := e.write(ctx, tx, p, records, l.mark); err != nil {
-			return false, err
+	if len(records) == 0 {
+		return safe, l.goOn(ctx)
+	}
+	if err := e.write(ctx, tx, p, records, l.mark); err != nil {
+		return false, err
+	}
+	return safe, e.readBack(ctx, l)
+}
+
+// readBack reads on until the transaction that was committed last can be read: its end is a mark.
+// A broker answers a commit before it has written the transaction's end to all partitions.
+func (e *eraser) readBack(ctx context.Context, l *looking) error {
+	const every = 20 * time.Millisecond
+	limit := e.now().Add(e.o.Patience())
+	for marks := l.marks; ; {
+		if err := l.goOn(ctx); err != nil || l.marks > marks {
+			return err
+		}
+		if e.now().After(limit) {
+			return fmt.Errorf("what was committed to %s cannot be read: repeat the command",
+				e.o.Topics.Changelog)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(every):
 		}
 	}
-	return safe, l.goOn(ctx)
 }
 
 // nothingShown reports whether everything is committed that a reader of uncommitted data can have
