@@ -291,15 +291,15 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "producer/partition",
-			"schemas",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/grid",
+			"mechanism/mobility", "producer/partition", "schemas", pebble,
 		},
 	},
 	"cmd/internal/doctor": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "schemas", "schemas/mapping",
+			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "schemas", "schemas/mapping",
 			"schemas/registry",
 		},
 		third: []string{kafkaGo},
