@@ -418,9 +418,9 @@ func TestStatus(t *testing.T) {
 	check("working.json")
 }
 
-// TestMetricsAreExplained: deploy/OPERATING.md names each metric with its labels, and no other.
+// TestMetricsAreExplained: deploy/ONCALL.md names each metric with its labels, and no other.
 func TestMetricsAreExplained(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/OPERATING.md")
+	text, err := os.ReadFile("../../../deploy/ONCALL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,12 +460,12 @@ func TestMetricsAreExplained(t *testing.T) {
 			}
 		}
 		if !explained[name] {
-			t.Errorf("deploy/OPERATING.md does not explain %s", name)
+			t.Errorf("deploy/ONCALL.md does not explain %s", name)
 		}
 		delete(explained, name)
 	}
 	for name := range explained {
-		t.Errorf("deploy/OPERATING.md explains %s, which is not there", name)
+		t.Errorf("deploy/ONCALL.md explains %s, which is not there", name)
 	}
 }
 
