@@ -61,6 +61,14 @@ func TestConfigLint(t *testing.T) {
 		{"session_timeout: 7s", "session_timeout: -7s", "session_timeout"},
 		{"level: debug", "level: loud", "log.level"},
 		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},
+		{"log: {", "http: {listen: 8080}\nlog: {", "http: listen: write HOST:PORT"},
+		{"log: {", "http: {stall: 1s}\nlog: {", "http: stall: must be at least session_timeout"},
+		{
+			"mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, " +
+				"min_radius: 750m",
+			"mechanism: codebook, epsilon: 2, near: {distance: 90km, factor: 2}",
+			"shorten the distance",
+		},
 	} {
 		wrong := strings.Replace(complete, c.old, c.wrong, 1)
 		if wrong == complete {
@@ -160,6 +168,9 @@ func TestConfigSchema(t *testing.T) {
 			"{mechanism: \"${MECHANISM:PLAIN}\", password: a}}", 1),
 		"no budget": strings.Replace(complete,
 			"{epsilon: 6, window: 2h, lifetime: 500, spent: predict}", "none", 1),
+		"variables": strings.NewReplacer("epsilon: 0.5", `epsilon: "${EPSILON:1}"`, "create: true",
+			"create: ${CREATE:true}", "max_ahead: 2h", "max_ahead: ${AHEAD}", "cache_mib: 8",
+			"cache_mib: ${MIB}").Replace(complete),
 	} {
 		if err := valid(config); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -441,6 +441,42 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"line 2: a single value cannot be used here: write settings below it"},
 		},
 		{
+			"a password in the registry's line", "group: fleet",
+			"registry: hunter2\ngroup: fleet",
+			[]string{"line 2: a single value cannot be used here: write settings below it"},
+		},
+		{
+			"a password in the line of a login", "group: fleet",
+			"registry:\n  url: https://a\n  basic_auth: hunter2\ngroup: fleet",
+			[]string{"line 4: a single value cannot be used here: write settings below it"},
+		},
+		{
+			"a password for a switch", "group: fleet",
+			"kafka: {sasl: {allow_plaintext: hunter2}}\ngroup: fleet",
+			[]string{"line 2: a single value cannot be used here: write true or false"},
+		},
+		{
+			"a variable for a number", "epsilon: 0.5", `epsilon: "${SECRET:hunter2}"`,
+			[]string{"line 16: release.epsilon: ${SECRET} gives something else than a number"},
+		},
+		{
+			"a variable that turns a limit off", "{epsilon: 6,", `{epsilon: "${NOTHING:}",`,
+			[]string{"release.budget.epsilon: ${NOTHING} gives something else than a number"},
+		},
+		{
+			"a variable for a duration", "max_ahead: 2h", "max_ahead: ${AHEAD:2}",
+			[]string{"line 21: max_ahead: ${AHEAD} gives something else than a duration"},
+		},
+		{
+			"a number of a variable that is not there", "cache_mib: 8",
+			"cache_mib: ${GEODITHER_NOWHERE}",
+			[]string{"line 15: cache_mib: the environment has no variable GEODITHER_NOWHERE"},
+		},
+		{
+			"a number over two lines", "cache_mib: 8", "cache_mib: >-\n  ${MIB:8}",
+			[]string{"line 15: cache_mib: write \"${MIB}\" in quotes, on one line"},
+		},
+		{
 			"a variable that is not there", "group: fleet",
 			"kafka: {client_id: \"${GEODITHER_NOWHERE}\"}\ngroup: fleet",
 			[]string{"the environment has no variable GEODITHER_NOWHERE", "$${GEODITHER_NOWHERE}"},
@@ -457,6 +493,9 @@ func TestWrongConfig(t *testing.T) {
 			}
 			r := call(t, "run", "-c", write(t, dir, "wrong.yml", text))
 			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
+			if strings.Contains(r.err, "hunter2") {
+				t.Errorf("%q has what may be a secret", r.err)
+			}
 			if strings.Contains(r.err, "struct {") || strings.Contains(r.err, "main.") ||
 				strings.Contains(r.err, "time.Duration") {
 				t.Errorf("%q speaks of Go's types", r.err)

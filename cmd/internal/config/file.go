@@ -8,10 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +72,8 @@ type File struct {
 	AcceptLost     bool          `yaml:"accept_lost_account"`
 	HTTP           HTTP          `yaml:"http"`
 	Log            Log           `yaml:"log"`
+
+	written map[string]bool // the keys that the file has, such as topics.raw, also without a value
 }
 
 // HTTP says where a service answers whoever watches it, and when it counts as stalled.
@@ -106,9 +110,7 @@ func Service(path string) (service.Options, File, error) {
 	if err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
-	session := options.WithDefaults().SessionTimeout
-	if err := errors.Join(options.Validate(), inSection("release", file.Release.proved()),
-		inSection("http", file.HTTP.Options(session).Validate(session))); err != nil {
+	if err := file.validate(options); err != nil {
 		return service.Options{}, file, Error(path, err)
 	}
 	return options, file, nil
@@ -126,14 +128,6 @@ func Read(path string) (File, error) {
 	return file, Error(path, err)
 }
 
-// inSection names the section of an error.
-func inSection(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
 const startFrom = "\"geodither config example\" prints a complete one to start from"
 
 func read(path string) (File, error) {
@@ -145,30 +139,37 @@ func read(path string) (File, error) {
 	if err != nil {
 		return file, err
 	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(data, &root); err != nil {
+		return file, err
+	}
+	if data, err = putNumbers(data, &root); err != nil {
+		return file, err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		if errors.Is(err, io.EOF) {
 			return file, errors.New("the file is empty; " + startFrom)
 		}
-		return file, explainYAML(err)
+		return file, explainYAML(err, secretLines(&root))
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return file, errors.New(
 			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
-	var sections struct {
-		Kafka map[string]any `yaml:"kafka"`
+	var all map[string]any
+	if err := root.Decode(&all); err != nil {
+		return file, err
 	}
-	if err := yaml.Unmarshal(data, &sections); err != nil {
-		return file, explainYAML(err)
-	}
+	file.written = writtenKeys(all)
+	kafkaKeys, _ := all["kafka"].(map[string]any)
+	file.Kafka.written = writtenKeys(kafkaKeys)
 	// The sections kafka and registry are expanded where a connection is made.
 	kafka, registry := file.Kafka, file.Registry
 	file.Kafka, file.Registry = Kafka{}, Registry{}
 	err = expand(reflect.ValueOf(&file).Elem())
 	file.Kafka, file.Registry = kafka, registry
-	file.Kafka.written = writtenKeys(sections.Kafka)
 	return file, err
 }
 
@@ -191,8 +192,9 @@ var (
 	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
 )
 
-// explainYAML translates the decoder's errors, which name Go types, for the author of the file.
-func explainYAML(err error) error {
+// explainYAML translates the decoder's errors, which name Go types, for the author of the file. It
+// leaves out what stands on a line that may hold a secret.
+func explainYAML(err error, secret func(line int) bool) error {
 	var wrong *yaml.TypeError
 	if !errors.As(err, &wrong) {
 		return err
@@ -203,10 +205,10 @@ func explainYAML(err error) error {
 			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
 		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
-			value := parts[1]
-			if strings.HasPrefix(parts[2], "config.Kafka") ||
-				strings.HasPrefix(parts[2], "map[") {
-				value = "a single value" // it may be a password in the wrong line
+			value, number := parts[1], 0
+			_, err := fmt.Sscanf(line, "line %d:", &number)
+			if value != "" && (err != nil || secret(number)) {
+				value = "a single value"
 			}
 			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
 				value+" cannot be used here: write "+kindOf(parts[2])))
@@ -214,6 +216,48 @@ func explainYAML(err error) error {
 		lines = append(lines, errors.New(line))
 	}
 	return errors.Join(lines...)
+}
+
+// secretLines reports of a line of a config whether it is in a section that has keys for secrets,
+// where any value may be one that was meant for another line.
+func secretLines(root *yaml.Node) func(line int) bool {
+	var ranges [][2]int
+	for _, document := range root.Content {
+		for i := 0; i+1 < len(document.Content); i += 2 {
+			t, ok := fieldOf(reflect.TypeFor[File](), document.Content[i].Value)
+			if !ok || !holdsSecrets(t) {
+				continue
+			}
+			lines := [2]int{document.Content[i].Line, math.MaxInt}
+			if i+2 < len(document.Content) {
+				lines[1] = document.Content[i+2].Line
+				if document.Style&yaml.FlowStyle == 0 {
+					lines[1]-- // the next key begins a line
+				}
+			}
+			ranges = append(ranges, lines)
+		}
+	}
+	return func(line int) bool {
+		return slices.ContainsFunc(ranges, func(lines [2]int) bool {
+			return line >= lines[0] && line <= lines[1]
+		})
+	}
+}
+
+// holdsSecrets reports whether a type has a secret in it.
+func holdsSecrets(t reflect.Type) bool {
+	switch {
+	case t == reflect.TypeFor[kafkaconn.Secret]():
+		return true
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			if t.Field(i).IsExported() && holdsSecrets(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // kindOf says what a Go type wants to see in YAML.
@@ -264,29 +308,87 @@ func (c *File) withoutFiles() service.Options {
 	}
 }
 
-// options reads the files that the config names. It leaves values to the options' own Validate.
+// part is a section of the config, or a key, that has more to check than its text.
+type part struct {
+	name string
+	// read puts what the part says into the options, and reads the files that it names.
+	read func(c *File, o *service.Options) error
+}
+
+// parts are in the order in which "run" reads them. Some need those before them.
+var parts = []part{
+	{"input", func(c *File, o *service.Options) (err error) {
+		o.Input, err = c.Input.read(c.Encoding.Raw)
+		return err
+	}},
+	{"kafka", func(c *File, o *service.Options) (err error) {
+		o.Connection, err = c.Connection()
+		return err
+	}},
+	{"registry", func(c *File, o *service.Options) (err error) {
+		o.Registry, err = c.Registry.Client()
+		return err
+	}},
+	{"model", func(c *File, o *service.Options) error {
+		model, err := c.Chosen()
+		if err != nil {
+			return err
+		}
+		o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.Later,
+			model.Watch
+		return nil
+	}},
+	{"release", func(c *File, o *service.Options) (err error) {
+		if o.Model != nil {
+			o.Release, err = c.Release.Options(o.Model)
+		} else {
+			// Without a model: every interval that some model takes is a multiple of this step.
+			o.Release, err = c.Release.optionsFor(time.Second)
+		}
+		return err
+	}},
+	{"key_file", func(c *File, o *service.Options) (err error) {
+		o.Key, err = files.LoadKey(c.KeyFile)
+		return err
+	}},
+	{"http", func(c *File, o *service.Options) error {
+		session := o.WithDefaults().SessionTimeout
+		return c.HTTP.Options(session).Validate(session)
+	}},
+	{"log", func(c *File, _ *service.Options) error {
+		_, err := c.Log.Logger(io.Discard)
+		return err
+	}},
+}
+
+// fill reads the part into the options. Its errors begin with the part's name.
+func (p part) fill(c *File, o *service.Options) error {
+	return inSection(p.name, p.read(c, o))
+}
+
+// inSection names the section of an error that does not begin with it.
+func inSection(name string, err error) error {
+	if err == nil || strings.HasPrefix(err.Error(), name) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// options reads the files that the config names, and stops at the first part that is wrong. It
+// leaves values to the options' own Validate.
 func (c *File) options() (service.Options, error) {
 	o := c.withoutFiles()
-	var err error
-	if o.Input, err = c.Input.read(c.Encoding.Raw); err != nil {
-		return o, err
+	for _, p := range parts {
+		if err := p.fill(c, &o); err != nil {
+			return o, err
+		}
 	}
-	if o.Connection, err = c.Connection(); err != nil {
-		return o, err
-	}
-	if o.Registry, err = c.Registry.Client(); err != nil {
-		return o, err
-	}
-	model, err := c.Chosen()
-	if err != nil {
-		return o, err
-	}
-	o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.Later, model.Watch
-	if o.Release, err = c.Release.Options(o.Model); err != nil {
-		return o, inSection("release", err)
-	}
-	o.Key, err = files.LoadKey(c.KeyFile)
-	return o, inSection("key_file", err)
+	return o, nil
+}
+
+// validate reports everything that is wrong with options of the config.
+func (c *File) validate(o service.Options) error {
+	return errors.Join(o.Validate(), inSection("release", c.Release.proved()))
 }
 
 // Source returns how the raw topic's records are read.

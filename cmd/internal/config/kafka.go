@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -126,82 +124,4 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		}
 	}
 	return o
-}
-
-// variable is ${NAME} or ${NAME:default}; a second $ before it makes it a plain text.
-var variable = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:[^}]*)?\}`)
-
-// expand puts environment variables into the texts of a value that was read from YAML. They come
-// in after YAML was parsed, so what a variable holds cannot change the document.
-func expand(v reflect.Value) error {
-	var errs []error
-	if v.CanAddr() {
-		if secret, ok := v.Addr().Interface().(*kafkaconn.Secret); ok {
-			return secret.Expand(expandText)
-		}
-	}
-	switch v.Kind() {
-	case reflect.String:
-		text, err := expandText(v.String())
-		v.SetString(text)
-		return err
-	case reflect.Interface: // of a rule
-		if text, ok := v.Interface().(string); ok {
-			text, err := expandText(text)
-			v.Set(reflect.ValueOf(text))
-			return err
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				errs = append(errs, expand(v.Field(i)))
-			}
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			errs = append(errs, expand(v.Index(i)))
-		}
-	case reflect.Map:
-		if v.IsNil() {
-			return nil
-		}
-		expanded := reflect.MakeMap(v.Type()) // another one: the section may be expanded again
-		for _, key := range v.MapKeys() {
-			value := reflect.New(v.Type().Elem()).Elem()
-			value.Set(v.MapIndex(key))
-			errs = append(errs, expand(value))
-			expanded.SetMapIndex(key, value)
-		}
-		v.Set(expanded)
-	default:
-	}
-	return errors.Join(errs...)
-}
-
-// noVariable is the name of a variable that the environment does not have.
-type noVariable string
-
-// Error implements error.
-func (name noVariable) Error() string {
-	return fmt.Sprintf("the environment has no variable %s: set it, write ${%[1]s:DEFAULT}, or "+
-		"$${%[1]s} for the text itself", string(name))
-}
-
-func expandText(text string) (string, error) {
-	var errs []error
-	text = variable.ReplaceAllStringFunc(text, func(found string) string {
-		if found[1] == '$' {
-			return found[1:]
-		}
-		parts := variable.FindStringSubmatch(found)
-		if value, ok := os.LookupEnv(parts[1]); ok {
-			return value
-		}
-		if parts[2] == "" {
-			errs = append(errs, noVariable(parts[1]))
-			return found
-		}
-		return parts[2][1:]
-	})
-	return text, errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -222,5 +223,56 @@ kafka:
 	if err == nil || !strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE:") ||
 		!strings.Contains(err.Error(), "no variable GEODITHER_TEST_NONE_EITHER:") {
 		t.Errorf("variables that are not there: %v", err)
+	}
+}
+
+// TestNumbersFromVariables: numbers, durations and switches of any section can be variables, in
+// every form that a line of YAML has, and what a variable holds stays one value.
+func TestNumbersFromVariables(t *testing.T) {
+	t.Setenv("GEODITHER_TEST_NUMBER", "1e-3")
+	t.Setenv("GEODITHER_TEST_SECONDS", "90")
+	t.Setenv("GEODITHER_TEST_OFF", "false")
+	t.Setenv("GEODITHER_TEST_TRICK", "8 # more\nskip_lost: true")
+	file, _, err := readText(t, `
+group: größe
+topics: {create: "${GEODITHER_TEST_OFF}", partitions: '${GEODITHER_TEST_NONE:6}'} # ${NOTHING}
+cache_mib: ${GEODITHER_TEST_SECONDS}
+release:
+  epsilon: ${GEODITHER_TEST_NUMBER}  # a comment
+  mechanism: "${GEODITHER_TEST_NONE:codebook}"
+  near: {distance: "ü", factor: "${GEODITHER_TEST_NONE:2}"}
+  budget: {"epsilon": "1${GEODITHER_TEST_SECONDS}", window: "${GEODITHER_TEST_NONE:24h}"}
+session_timeout: ${GEODITHER_TEST_SECONDS}s
+kafka: {tls: {enabled: "${GEODITHER_TEST_OFF}"}}
+input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
+registry: {cache_duration: "${GEODITHER_TEST_NONE:1m}", auto_register: "${GEODITHER_TEST_NONE:yes}"}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exists := file.Input.Where[0].Exists
+	for name, ok := range map[string]bool{
+		"a switch in quotes":         !file.Topics.Create,
+		"a number in quotes":         file.Topics.Partitions == 6,
+		"a number":                   file.CacheMiB == 90,
+		"a number that may be away":  file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
+		"behind other letters":       file.Release.Near.Factor == 2,
+		"a part of a number":         file.Release.Budget.Epsilon == 190,
+		"a duration":                 file.Release.Budget.Window == 24*time.Hour,
+		"a part of a duration":       file.SessionTimeout == 90*time.Second,
+		"a switch that may be away":  file.Kafka.TLS.Enabled != nil && !*file.Kafka.TLS.Enabled,
+		"a switch in a list":         exists != nil && !*exists,
+		"a duration of the registry": file.Registry.CacheDuration == time.Minute,
+		"a switch in YAML's words":   file.Registry.AutoRegister,
+	} {
+		if !ok {
+			t.Errorf("%s is not what its variable holds", name)
+		}
+	}
+	_, _, err = readText(t, "cache_mib: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
+	if err == nil || !strings.Contains(err.Error(), "cache_mib: ${GEODITHER_TEST_TRICK} gives") ||
+		!strings.Contains(err.Error(), "max_ahead: ${GEODITHER_TEST_OFF} gives something else") ||
+		strings.Contains(err.Error(), "skip_lost") {
+		t.Errorf("variables that hold something else: %v", err)
 	}
 }

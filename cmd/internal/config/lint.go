@@ -37,35 +37,26 @@ type linter struct {
 }
 
 func (l *linter) check() {
-	file := &l.file
-	options := file.withoutFiles()
-	var err error
-	options.Input, err = file.Input.read(file.Encoding.Raw)
-	l.fault("input", err)
-	options.Connection, err = file.Connection()
-	l.fault("kafka", err)
-	options.Registry, err = file.Registry.Client()
-	// What Validate would say again of a section that has a fault, or was not checked.
-	said := map[string]bool{"registry": l.fault("registry", err)}
-	model, err := file.Chosen()
-	said["model"] = l.fault("model", err)
-	step := time.Second // of no model: every interval that some model takes is a multiple
-	if model.Material != nil {
-		options.Model, options.Personals, options.Later = model.Model, model.Personals, model.Later
-		step = model.Model.Step
+	options := l.file.withoutFiles()
+	// What Validate would say again of a part that has a fault, or was not checked.
+	said := map[string]bool{}
+	for _, p := range parts {
+		err := p.fill(&l.file, &options)
+		if p.name == "key_file" && err == nil {
+			err = inSection(p.name, errors.Join(files.RefuseSeeded(options.Key),
+				files.RefuseFuture(options.Key)))
+		}
+		said[p.name] = l.fault(p.name, err)
 	}
-	options.Release, err = file.Release.optionsFor(step)
-	said["release"] = l.fault("release", errors.Join(err, file.Release.proved()))
-	if options.Key, err = files.LoadKey(file.KeyFile); err == nil {
-		err = errors.Join(files.RefuseSeeded(options.Key), files.RefuseFuture(options.Key))
-	}
-	said["key_file"] = l.fault("key_file", err)
-	_, err = file.Log.Logger(nil)
-	l.fault("log", err)
-	for _, text := range eachOf(options.Validate()) {
+	delete(said, "input") // Validate looks at other keys of it
+	for _, text := range eachOf(l.file.validate(options)) {
 		if section, _, _ := strings.Cut(text, ":"); !said[section] {
 			l.faults = append(l.faults, errors.New(text))
 		}
+	}
+	step := time.Second
+	if options.Model != nil {
+		step = options.Model.Step
 	}
 	if text, warn := engine.BudgetAdvice(options.Release, step); warn && len(l.faults) == 0 {
 		l.warn("release.budget: %s", text)
@@ -117,26 +108,24 @@ func (l *linter) warn(format string, args ...any) {
 	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
-// fault takes an error of a section, and reports whether there was one. A file or a variable that
-// is not here is no fault: a config is often checked where the service will not run.
-func (l *linter) fault(section string, err error) bool {
+// fault takes an error of a part, and reports whether there was one. A file or a variable that is
+// not here is no fault: a config is often checked where the service will not run.
+func (l *linter) fault(part string, err error) bool {
 	var away *fs.PathError
 	var name noVariable
 	switch {
 	case err == nil:
 		return false
 	case errors.As(err, &name):
-		l.warn("%s: not checked, because the environment has no variable %s", section, string(name))
+		l.warn("%s: not checked, because the environment has no variable %s", part, string(name))
 	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &away):
 		path := away.Path
 		if relative, err := filepath.Rel(l.dir, path); err == nil && filepath.IsLocal(relative) {
 			path = relative
 		}
-		l.warn("%s: not checked, because %s is not here", section, path)
-	case strings.HasPrefix(err.Error(), section):
-		l.faults = append(l.faults, err)
+		l.warn("%s: not checked, because %s is not here", part, path)
 	default:
-		l.faults = append(l.faults, inSection(section, err))
+		l.faults = append(l.faults, err)
 	}
 	return true
 }

@@ -82,16 +82,14 @@ func Schema() ([]byte, error) {
 func schemaOf(t reflect.Type, path string) object {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():
-		return object{
+		return orVariable(object{
 			"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`,
 			"examples": []string{"100ms", "30s", "1h30m"},
-		}
+		})
 	case t == reflect.TypeFor[Budget]():
 		return object{"oneOf": []object{{"const": noBudget}, structSchema(t, path)}}
 	case len(choices[path]) > 0:
-		return object{"anyOf": []object{
-			{"enum": choices[path]}, {"type": "string", "pattern": variable.String()},
-		}}
+		return orVariable(object{"enum": choices[path]})
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		return object{"type": "string"}
 	}
@@ -105,16 +103,21 @@ func schemaOf(t reflect.Type, path string) object {
 	case reflect.Map:
 		return object{"type": "object", "additionalProperties": schemaOf(t.Elem(), path)}
 	case reflect.Bool:
-		return object{"type": "boolean"}
+		return orVariable(object{"type": "boolean"})
 	case reflect.Interface: // of a rule
 		return object{"type": []string{"string", "number", "boolean"}}
 	case reflect.Float64:
-		return object{"type": "number"}
+		return orVariable(object{"type": "number"})
 	case reflect.Int, reflect.Int64:
-		return object{"type": "integer", "minimum": 0}
+		return orVariable(object{"type": "integer", "minimum": 0})
 	default:
 		return object{"type": "string"}
 	}
+}
+
+// orVariable takes a variable of the environment too.
+func orVariable(value object) object {
+	return object{"anyOf": []object{value, {"type": "string", "pattern": variable.String()}}}
 }
 
 // structSchema is the schema of a section.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
 
@@ -23,15 +22,6 @@ func Show(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", Error(path, err)
-	}
-	var text map[string]any
-	if err := yaml.Unmarshal(data, &text); err != nil {
-		return "", Error(path, err)
-	}
-	written := writtenKeys(text)
 	if file.Kafka, err = file.Kafka.ready(); err != nil {
 		return "", Error(path, err)
 	}
@@ -46,7 +36,7 @@ func Show(path string) (string, error) {
 	if err := node.Encode(file); err != nil {
 		return "", err
 	}
-	showKeys(&node, "", written)
+	showKeys(&node, "", file.written)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
