@@ -119,29 +119,24 @@ func TestTracerOverAGap(t *testing.T) {
 			joint[z*n+int(zones.Of(c))] += w.Anew * mass * model.Initial.P[i]
 		}
 	}
-	const draws = 2000
-	mean := make([]float64, n*n)
-	for draw := range draws {
-		flows := map[pair]*flow{}
-		marks := tr.bridge(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
-		tr.add(flows, marks, &after.Posterior)
-		for k, f := range flows {
-			mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
+	type tracing func(from []uint16, user string, before, after *mechanism.State) []uint16
+	ancestors := func(trace tracing) []float64 {
+		const draws = 2000
+		mean := make([]float64, n*n)
+		for draw := range draws {
+			flows := map[pair]*flow{}
+			marks := trace(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
+			tr.add(flows, marks, &after.Posterior)
+			for k, f := range flows {
+				mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
+			}
 		}
+		return mean
 	}
-	if d := Variation(mean, joint); d > .01 {
+	if d := Variation(ancestors(tr.bridge), joint); d > .01 {
 		t.Errorf("the flows over a gap are %g from the truth", d)
 	}
-	chain := make([]float64, n*n)
-	for draw := range draws {
-		flows := map[pair]*flow{}
-		marks := tr.advance(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
-		tr.add(flows, marks, &after.Posterior)
-		for k, f := range flows {
-			chain[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
-		}
-	}
-	if d := Variation(chain, joint); d < .02 {
+	if d := Variation(ancestors(tr.advance), joint); d < .02 {
 		t.Errorf("ancestors by the chain would do as well: %g", d)
 	}
 }
