@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -102,18 +104,8 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			if len(got) != len(towntest.Fixes()) {
 				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
 			}
-			states := map[string]*mechanism.State{}
-			for i, fix := range towntest.Fixes() {
-				if states[fix.UserID] == nil {
-					states[fix.UserID] = new(mechanism.State)
-				}
-				want, _, err := releases.Sanitize(fix, states[fix.UserID])
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got[i] != want {
-					t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
-				}
+			requireReleased(t, releases, towntest.Fixes(), got)
+			for i := range got {
 				if got[i].Mechanism != schemas.Noted(o.Mechanism, schemas.Seeded) ||
 					got[i].ModelID != model.ID() {
 					t.Fatalf("record %d names mechanism %s and model %s",
@@ -121,6 +113,86 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// requireReleased requires that the engine, which has released nothing yet, makes these records of
+// the fixes.
+func requireReleased(
+	t *testing.T, releases *engine.Engine, fixes []schemas.Raw, got []schemas.Sanitized,
+) {
+	t.Helper()
+	states := map[string]*mechanism.State{}
+	for i, fix := range fixes {
+		if states[fix.UserID] == nil {
+			states[fix.UserID] = new(mechanism.State)
+		}
+		want, _, err := releases.Sanitize(fix, states[fix.UserID])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[i] != want {
+			t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
+		}
+	}
+}
+
+// TestSanitizeOnAllCores: records and report are the same on any number of cores, and the engine's,
+// for traces longer than what is read at once: of one user after another, and of all side by side.
+func TestSanitizeOnAllCores(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	dir := t.TempDir()
+	_, path := townFiles(t, dir)
+	model, err := mobility.ReadModelFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fixes []schemas.Raw
+	for day := range int64(250) {
+		for _, fix := range towntest.Fixes() {
+			fix.Timestamp += day * 86_400_000
+			fixes = append(fixes, fix)
+		}
+	}
+	byUser := slices.Clone(fixes)
+	slices.SortStableFunc(byUser, func(a, b schemas.Raw) int {
+		return strings.Compare(a.UserID, b.UserID)
+	})
+	for name, fixes := range map[string][]schemas.Raw{"side by side": fixes, "one by one": byUser} {
+		// Neither has a record: a place that cannot be, of a user without any other, and a user
+		// off the map.
+		nowhere, off := fixes[0], fixes[0]
+		nowhere.UserID, nowhere.Latitude, nowhere.Longitude = "nobody", 0, 0
+		off.UserID, off.Latitude = "far", 11
+		csv := towntest.CSV(slices.Concat([]schemas.Raw{nowhere, off}, fixes))
+		args := sanitizeArgs(write(t, dir, "traces.csv", csv), path, "--seed", "5")
+		reports, lines := map[int]sanitize.Summary{}, map[int]string{}
+		for _, cores := range []int{1, 3} {
+			runtime.GOMAXPROCS(cores)
+			report := filepath.Join(t.TempDir(), "report.json")
+			_, lines[cores] = sanitizeTo(t, "json", append(args, "--report", report)...)
+			var s sanitize.Summary
+			if err := json.Unmarshal([]byte(read(t, report)), &s); err != nil {
+				t.Fatal(err)
+			}
+			s.MicrosPerFix = 0
+			reports[cores] = s
+		}
+		if lines[1] != lines[3] {
+			t.Errorf("%s: three cores make other records than one", name)
+		}
+		if s := reports[1]; !reflect.DeepEqual(s, reports[3]) || s.Users != 7 ||
+			s.Fixes != int64(len(fixes))+2 || len(s.Refused) != 2 {
+			t.Errorf("%s: one core reports %+v, three %+v", name, s, reports[3])
+		}
+		releases, err := engine.New(engine.Settings{
+			Model: model, Key: noise.KeyFromSeed(5),
+			Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .02},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requireReleased(t, releases, fixes, decoded(t, lines[3]))
 	}
 }
 

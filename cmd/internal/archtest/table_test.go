@@ -460,8 +460,8 @@ var table = map[string]rule{
 	"cmd/internal/sanitize": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/noise",
-			"mechanism/trial", "schemas",
+			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/grid",
+			"mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
 		},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},

@@ -53,6 +53,11 @@ func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
 		state = new(mechanism.State)
 		b.states[fix.UserID] = state
 	}
+	return b.Continue(fix, state)
+}
+
+// Continue is Estimate on a state of the user's that the caller keeps; the first one is new.
+func (b *Blind) Continue(fix schemas.Raw, state *mechanism.State) (grid.Point, error) {
 	use, err := b.models.choose(math.MaxInt64, fix.UserID, fix.Timestamp, state)
 	if err != nil {
 		return grid.Point{}, err

@@ -3,6 +3,7 @@ package sanitize
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -11,30 +12,34 @@ import (
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
-// Run is one pass over traces.
+// batchFixes is how many fixes are read before they are worked on, by user. Files often hold one
+// user after another, so a batch must be long for all cores to have work. It takes 50 MB.
+const batchFixes = 1 << 16
+
+// Run is one pass over traces. Users are worked on side by side, on all cores. Records, sums and
+// the first error come in the order of the input, so the cores change nothing but the time.
 type Run struct {
-	engine   *engine.Engine
-	blind    *engine.Blind
 	settings Settings
-	states   map[string]*mechanism.State
+	workers  []*worker
+	users    map[string]*user
 	out      *records.Output
-	metrics  trial.Score
 
-	partial bool   // the key lacks days
-	before  []byte // a user's state before the last step, if it does
+	batch []job
+	turns []*user // of the batch, in the order of their first fixes
 
+	metrics trial.Score
 	fixes   int64
 	clamped int64 // fixes outside the map that counted as in its nearest cell
 	swapped int64 // fixes outside it that are on it with latitude and longitude swapped
 	refused map[schemas.Reason]int64
 	kinds   map[mechanism.Kind]int64
 	metric  expect.MetricView
-	took    time.Duration
+	took    time.Duration // of all cores
 }
 
 // Settings are how a run releases: as a service with the same settings does.
@@ -43,26 +48,26 @@ type Settings struct {
 	Later []*engine.Version // of the model, after the first one
 }
 
+// user is what is known of one user, and which fixes of the batch are theirs.
+type user struct {
+	state, blind mechanism.State
+	jobs         []int
+}
+
 // New prepares a run whose records go to out.
 func New(s Settings, out *records.Output) (*Run, error) {
-	releases, err := engine.New(s.Settings)
-	if err != nil {
-		return nil, err
+	r := &Run{
+		settings: s, out: out, users: map[string]*user{}, kinds: map[mechanism.Kind]int64{},
+		refused: map[schemas.Reason]int64{}, batch: make([]job, 0, batchFixes),
 	}
-	if err := releases.Follow(s.Later); err != nil {
-		return nil, err
+	for range runtime.GOMAXPROCS(0) {
+		w, err := newWorker(s)
+		if err != nil {
+			return nil, err
+		}
+		r.workers = append(r.workers, w)
 	}
-	releases.MeasureNear()
-	blind, err := engine.NewBlind(s.Model, s.Release)
-	if err != nil {
-		return nil, err
-	}
-	blind.Follow(s.Personals, s.Later)
-	return &Run{
-		engine: releases, blind: blind, settings: s, out: out, partial: s.Key.FirstDay() > 0,
-		states: map[string]*mechanism.State{}, kinds: map[mechanism.Kind]int64{},
-		refused: map[schemas.Reason]int64{},
-	}, nil
+	return r, nil
 }
 
 // All sanitizes all fixes of the reader, to its end or to the first error.
@@ -71,91 +76,98 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 		if err != nil {
 			return err
 		}
-		if err := r.one(fix); err != nil {
-			return err
-		}
-		if r.fixes%1024 == 0 {
-			progress.Show(r.fixes)
-			if err := ctx.Err(); err != nil {
+		r.take(fix)
+		if len(r.batch) == batchFixes {
+			if err := r.work(ctx, progress); err != nil {
 				return err
 			}
 		}
 	}
+	return r.work(ctx, progress)
+}
+
+// take puts a fix into the batch, in its user's turn unless its place or time cannot be.
+func (r *Run) take(fix schemas.Raw) {
+	r.batch = append(r.batch, job{Fix: fix, err: engine.Plausible(fix)})
+	job := len(r.batch) - 1
+	if r.batch[job].err != nil {
+		return
+	}
+	u := r.users[fix.UserID]
+	if u == nil {
+		u = new(user)
+		r.users[fix.UserID] = u
+	}
+	if len(u.jobs) == 0 {
+		r.turns = append(r.turns, u)
+	}
+	u.jobs = append(u.jobs, job)
+}
+
+// work does the batch, and empties it.
+func (r *Run) work(ctx context.Context, progress *cli.Progress) error {
+	// A job keeps its error, so that the first one in the order of the input is found.
+	_ = parallel.Pool{Workers: len(r.workers)}.Do(len(r.turns),
+		func(number int) func(*parallel.Task) error {
+			w := r.workers[number]
+			return func(t *parallel.Task) error {
+				w.do(ctx, r.turns[t.Number], r.batch)
+				return nil
+			}
+		})
+	for i := range r.batch {
+		if err := r.add(&r.batch[i]); err != nil {
+			return err
+		}
+		if r.fixes%1024 == 0 {
+			progress.Show(r.fixes)
+		}
+	}
+	for _, u := range r.turns {
+		u.jobs = u.jobs[:0]
+	}
+	r.batch, r.turns = r.batch[:0], r.turns[:0]
 	return nil
 }
 
-func (r *Run) one(fix schemas.Raw) error {
+// add takes a job that is done into the run. An error that is no refusal stays one.
+func (r *Run) add(j *job) error {
 	r.fixes++
-	if err := engine.Plausible(fix); err != nil {
-		return r.refuse(err)
-	}
-	state := r.states[fix.UserID]
-	if state == nil {
-		state = new(mechanism.State)
-		r.states[fix.UserID] = state
-	}
-	r.remember(state)
-	began := time.Now()
-	record, outcome, err := r.engine.Sanitize(fix, state)
-	r.took += time.Since(began)
-	place := r.engine.Placement()
-	if place.Swapped {
+	r.took += j.took
+	if j.place.Swapped {
 		r.swapped++
 	}
-	if errors.Is(err, noise.ErrDestroyed) {
-		err = errors.Join(state.DecodeBinary(r.before),
-			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
-	}
-	if err != nil {
-		return r.refuse(err)
-	}
-	if place.Outside {
-		r.clamped++
-	}
-	r.kinds[outcome.Kind]++
-	if outcome.Kind == mechanism.Late {
+	if j.err != nil {
+		rejection, ok := errors.AsType[*schemas.Rejection](j.err)
+		if !ok {
+			return j.err
+		}
+		r.refused[rejection.Reason]++
 		return nil
 	}
-	if err := r.measure(fix, outcome); err != nil || !outcome.Kind.Published() {
-		return err
+	if j.place.Outside {
+		r.clamped++
 	}
-	return r.out.Write(record)
+	out := &j.outcome
+	r.kinds[out.Kind]++
+	if out.Kind == mechanism.Released {
+		r.metrics.AddRelease(out.SetSize, out.Drift)
+		r.metric.Add(j.Fix.UserID, j.Fix.Timestamp, out.Epsilon, out.Metric)
+	}
+	if !out.Kind.Published() {
+		return nil
+	}
+	r.measure(j)
+	return r.out.Write(j.record)
 }
 
-// remember keeps a state as it is before a step, for a fix whose day the key does not have: it
-// leaves no trace, as in the service, not even that of a version of the model.
-func (r *Run) remember(state *mechanism.State) {
-	if r.before = r.before[:0]; r.partial && state.Started {
-		r.before = state.AppendBinary(r.before)
+// measure adds the distances of a record. That of a release is counted where there is one.
+func (r *Run) measure(j *job) {
+	out := &j.outcome
+	truth := out.Grid.ToMap(j.Fix.Latitude, j.Fix.Longitude)
+	if out.Kind != mechanism.Predicted {
+		r.metrics.Release.Add(out.Release.Distance(truth))
 	}
-}
-
-// refuse counts a fix that the service would refuse; any other error stays one.
-func (r *Run) refuse(cause error) error {
-	rejection, ok := errors.AsType[*schemas.Rejection](cause)
-	if !ok {
-		return cause
-	}
-	r.refused[rejection.Reason]++
-	return nil
-}
-
-// measure adds what one fix came to. The distance of a release is counted where
-// there is one, of an estimate where there is a record.
-func (r *Run) measure(fix schemas.Raw, outcome mechanism.Outcome) error {
-	if outcome.Kind == mechanism.Released {
-		r.metrics.AddRelease(outcome.SetSize, outcome.Drift)
-		r.metric.Add(fix.UserID, fix.Timestamp, outcome.Epsilon, outcome.Metric)
-	}
-	blind, err := r.blind.Estimate(fix)
-	if err != nil || !outcome.Kind.Published() {
-		return err
-	}
-	truth := outcome.Grid.ToMap(fix.Latitude, fix.Longitude)
-	if outcome.Kind != mechanism.Predicted {
-		r.metrics.Release.Add(outcome.Release.Distance(truth))
-	}
-	r.metrics.Estimate.Add(outcome.Estimate.Distance(truth))
-	r.metrics.Blind.Add(blind.Distance(truth))
-	return nil
+	r.metrics.Estimate.Add(out.Estimate.Distance(truth))
+	r.metrics.Blind.Add(j.blind.Distance(truth))
 }

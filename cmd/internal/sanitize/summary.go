@@ -46,7 +46,7 @@ type Summary struct {
 	Estimate expect.Errors `json:"estimate_m"`
 	Blind    expect.Errors `json:"blind_m"`
 
-	MicrosPerFix float64  `json:"microseconds_per_fix"`
+	MicrosPerFix float64  `json:"microseconds_per_fix"` // of one core
 	Mechanism    string   `json:"mechanism"`
 	Inference    string   `json:"inference"`
 	Epsilon      float64  `json:"epsilon"`
@@ -57,11 +57,11 @@ type Summary struct {
 
 // Summary sums the run up, with what the reader has skipped.
 func (r *Run) Summary(skips *traces.Skips) Summary {
-	o := r.engine.Options()
+	o := r.workers[0].engine.Options()
 	s := Summary{
 		Fixes: r.fixes, SkippedLines: skips.Total,
 		OutsideMap: r.clamped + r.refused[schemas.ReasonOutsideMap], Clamped: r.clamped,
-		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.states),
+		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.users),
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated],
 		Predictions: r.kinds[mechanism.Predicted], Skipped: r.kinds[mechanism.Skipped],
 		Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
@@ -75,8 +75,8 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
 	}
-	for _, state := range r.states {
-		s.EpsilonMax = max(s.EpsilonMax, state.EpsilonSpent)
+	for _, u := range r.users {
+		s.EpsilonMax = max(s.EpsilonMax, u.state.EpsilonSpent)
 	}
 	if s.Users > 0 {
 		s.EpsilonPerUser = float64(s.Releases) * o.Epsilon / float64(s.Users)
