@@ -36,7 +36,7 @@ func CreateTopics(ctx context.Context, client *kafka.Client, o wire.Options,
 ) error {
 	for _, t := range topics {
 		err := o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
-			return create(ctx, client, o, t)
+			return create(ctx, client, o, t, false)
 		})
 		if err != nil {
 			return err
@@ -51,8 +51,9 @@ func CreateTopics(ctx context.Context, client *kafka.Client, o wire.Options,
 	return nil
 }
 
-// create asks the controller for one topic. That the topic exists is no error.
-func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) error {
+// create asks the controller for one topic, or only whether it would make it. That the topic exists
+// is no error.
+func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic, only bool) error {
 	meta, err := wire.Metadata(ctx, client, o, t.Name)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic) 
 		Op: op, To: meta.ControllerID, Timeout: o.RequestTimeout,
 		Message: &createtopics.Request{
 			Topics:    []createtopics.RequestTopic{request},
-			TimeoutMs: int32(o.RequestTimeout.Milliseconds()),
+			TimeoutMs: int32(o.RequestTimeout.Milliseconds()), ValidateOnly: only,
 		},
 	})
 	if err != nil {

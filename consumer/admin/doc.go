@@ -1,3 +1,3 @@
-// Package admin asks a cluster about its topics (topics.go) and their configuration (configs.go),
-// and creates topics.
+// Package admin asks a cluster about its topics (topics.go), their configuration (configs.go) and
+// this client's rights (rights.go), and creates topics.
 package admin

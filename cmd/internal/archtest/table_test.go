@@ -304,7 +304,8 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "producer",
+			"cmd/internal/kafkaconn", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "producer", franz,
 		},
 	},
 	"cmd/internal/replay": {

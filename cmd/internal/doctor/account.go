@@ -123,6 +123,9 @@ func (d *examination) members(ctx context.Context) {
 // erasure says when the state of an erased user leaves the changelog's files.
 func (d *examination) erasure(ctx context.Context) {
 	topic := d.o.Topics.Changelog
+	if !d.has(ctx, topic) {
+		return // its settings would be waited for
+	}
 	settings, err := admin.Configs(ctx, d.client, d.call, topic, erase.Settings()...)
 	if err != nil {
 		return // the topic's own check says why

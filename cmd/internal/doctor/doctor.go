@@ -1,6 +1,7 @@
 // Package doctor looks for whatever would keep a service with the given options from working: its
-// settings, its folder, the brokers, the four topics, the group, the account of ε, and a sample of
-// the raw records. Each finding names a level and what to do. It changes nothing.
+// settings, its folder, the brokers, its rights there, the four topics, the group, the account of
+// ε, and a sample of the raw records. Each finding names a level and what to do. It changes
+// nothing.
 package doctor
 
 import (
@@ -44,8 +45,8 @@ type Finding struct {
 
 // Examine looks for whatever would keep a service with these options from
 // working, and changes nothing: it makes no topic, joins no group and begins no
-// transaction. What it cannot see are permissions to write, and limits that
-// brokers keep to themselves. A tell that is not nil hears each finding as soon as it is known.
+// transaction. What it cannot see are limits that brokers keep to themselves. A tell
+// that is not nil hears each finding as soon as it is known.
 func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
 	d := &examination{
 		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
@@ -68,6 +69,7 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 		return d.found
 	}
 	d.client = o.Client()
+	d.rights(ctx) // first, since it says why others fail
 	d.topics(ctx)
 	return d.found
 }
