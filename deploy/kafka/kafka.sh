@@ -33,14 +33,16 @@ and with --secure, which makes new certificates (openssl),
   DIR/brokers-sasl               listeners with TLS and a login: user geodither, password
                                  in DIR/tls/password, by PLAIN, SCRAM-SHA-256 or -512; or
                                  OAUTHBEARER with a token that nobody signed. A session lasts
-                                 $session_ms ms
+                                 $session_ms ms, by SCRAM-SHA-256 $long_session_ms ms
   DIR/brokers-ssl                listeners that want a client certificate
   DIR/tls/{ca,client,other}.crt  the authority and two clients, their keys beside them
+There nobody may do anything without an ACL. Whoever comes by DIR/brokers is a super user.
 Node 1 is in rack a, 2 in b, 3 in c.
 END
 }
 
 session_ms=4000
+long_session_ms=20000
 
 fail() {
   echo "kafka.sh: $*" >&2
@@ -198,6 +200,7 @@ ssl.keystore.location=$dir/tls/broker.pem
 ssl.truststore.type=PEM
 ssl.truststore.location=$dir/tls/ca.crt
 listener.name.ssl.ssl.client.auth=required
+$listener.ssl.client.auth=requested
 sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 $listener.plain.sasl.jaas.config=$modules.plain.PlainLoginModule required user_geodither="$(cat "$dir/tls/password")";
 $listener.scram-sha-256.sasl.jaas.config=$modules.scram.ScramLoginModule required;
@@ -205,6 +208,9 @@ $listener.scram-sha-512.sasl.jaas.config=$modules.scram.ScramLoginModule require
 $listener.oauthbearer.sasl.jaas.config=$modules.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
 $listener.oauthbearer.sasl.server.callback.handler.class=$modules.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler
 connections.max.reauth.ms=$session_ms
+$listener.scram-sha-256.connections.max.reauth.ms=$long_session_ms
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 broker.rack=${racks:$1:1}
 replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
 END

@@ -130,6 +130,9 @@ func TestSecured(t *testing.T) {
 	for _, v := range services {
 		o := w.options(v.name)
 		v.connection = s.connection(v.options)
+		for _, principal := range []string{login, certificate} {
+			s.grant(principal, o.ACLs())
+		}
 		o.Brokers, o.Connection = v.brokers, v.connection
 		v.running = s.serve(o)
 		v.connection.Log(slog.New(slog.NewTextHandler(v.log,
@@ -139,6 +142,9 @@ func TestSecured(t *testing.T) {
 	s.eventually("the sessions were renewed", func() bool {
 		w.feed(1)
 		for _, v := range services {
+			if v.ended() {
+				t.Fatalf("%s has ended: %v", v.name, v.err)
+			}
 			if v.renewed && strings.Count(v.log.String(), again) < renewals {
 				return false
 			}
@@ -146,8 +152,7 @@ func TestSecured(t *testing.T) {
 		return true
 	})
 	for _, v := range services {
-		o := w.options(v.name)
-		o.Brokers, o.Connection = v.brokers, v.connection
+		o := w.options(v.name) // by the open listener: run may not read what state verify reads
 		s.eventually(v.name+" has answered", func() bool { return w.answered(o) })
 		v.stop()
 		if v.log.has("level=WARN") || v.renewed != v.log.has(again) {

@@ -41,7 +41,7 @@ func (h *harness) serve(o service.Options) *running {
 		cancel()
 		<-r.done
 		if h.Failed() {
-			h.Logf("the service's log:\n%s", r.log)
+			h.Logf("the service ended with %v; its log:\n%s", r.err, r.log)
 		}
 	})
 	return r
