@@ -48,8 +48,9 @@ Start with:  geodither demo`,
 	root.AddCommand(
 		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std),
 		newEvaluate(std), newTune(std), newAudit(std), newProduce(std), newConsume(std),
-		newAggregate(std), newReplay(std), newState(std), newErase(std), newSchemas(std),
-		newTopics(std), newConfig(std), newKey(std), newBroker(std), newVersion(std),
+		newAggregate(std), newReplay(std), newState(std), newErase(std), newStatement(std),
+		newSchemas(std), newTopics(std), newConfig(std), newKey(std), newBroker(std),
+		newVersion(std),
 	)
 	return root
 }

@@ -465,6 +465,17 @@ var table = map[string]rule{
 			"mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
 		},
 	},
+	"cmd/internal/statement": {
+		ours: []string{
+			"cmd/internal/attack", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/engine",
+			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
+		},
+		tests: []string{
+			"cmd/internal/audit", "cmd/internal/towntest", "deploy", "mechanism/evaluation/audit",
+			yamlGo,
+		},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
@@ -535,7 +546,8 @@ var table = map[string]rule{
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
-			"cmd/internal/topics", "cmd/internal/tuning", "cmd/internal/verify", "consumer",
+			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/tuning",
+			"cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",

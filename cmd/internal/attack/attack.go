@@ -92,6 +92,8 @@ func Run(ctx context.Context, s serviceaudit.Settings, o Options, log io.Writer)
 	r.Findings = append(r.Findings, serviceFindings(r.Service)...)
 	r.Passed = r.Passed && r.Service.Passed
 	r.Seconds = time.Since(began).Seconds()
+	ended := time.Now().UTC().Truncate(time.Second)
+	r.Program, r.Time = cli.Tool(), &ended
 	return r, nil
 }
 

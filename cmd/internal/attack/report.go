@@ -23,6 +23,10 @@ type Report struct {
 	Simulated bool                 `json:"simulated"`
 	Again     string               `json:"command"`
 	Seconds   float64              `json:"seconds"`
+	// Program and Time say which geodither ran the audit, and when it ended. Reports of before have
+	// neither.
+	Program string     `json:"program,omitempty"`
+	Time    *time.Time `json:"time,omitempty"`
 }
 
 // Print prints the report for a person.

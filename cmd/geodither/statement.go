@@ -1,0 +1,61 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/statement"
+)
+
+func newStatement(std cli.Streams) *cobra.Command {
+	var config, format string
+	var audits []string
+	cmd := &cobra.Command{
+		Use:   "statement -c FILE",
+		Short: "State what a service guarantees and what not, for whoever has to approve of it",
+		Long: `State in plain words and numbers what a service guarantees to the people whose fixes it releases,
+and what it does not: the privacy unit, ε and the budget, the mechanism and its proof, what is not
+protected, the key, retention and erasure. Everything follows from the config, the model and this
+program, so make the statement again whenever one of them changes. It connects to nothing and
+prints no secret. It needs the model, and works without the key.
+
+  yaml  a data sheet in the fields of OpenDP's deployments registry. What geodither cannot know
+        is null, with a comment that says who knows
+  md    text blocks for a data protection impact assessment: description, necessity, risks,
+        measures, and what is to be filled in
+
+--audit adds what an attack has measured: a report of "geodither audit -c FILE --json" on the same
+model and settings.`,
+		Example: `  geodither statement -c geodither.yml --format md > statement.md
+  geodither audit -c geodither.yml --json > audit.json
+  geodither statement -c geodither.yml --audit audit.json > statement.yml`,
+		Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if format != "yaml" && format != "md" {
+				return cli.Usagef("--format must be yaml or md, not %q", format)
+			}
+			sheet, err := statement.New(config, time.Now())
+			if err != nil {
+				return err
+			}
+			for _, path := range audits {
+				if err := sheet.AddAudit(path); err != nil {
+					return err
+				}
+			}
+			if format == "md" {
+				return sheet.Markdown(std.Out)
+			}
+			return sheet.YAML(std.Out)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	flags.StringVar(&format, "format", "yaml", "`yaml` or md")
+	flags.StringArrayVar(&audits, "audit", nil,
+		"`REPORT` of \"geodither audit --json\", which the statement then cites; repeatable")
+	cli.Required(cmd, "config")
+	return cmd
+}

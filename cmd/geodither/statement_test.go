@@ -1,0 +1,43 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+)
+
+// TestStatementCites: the command reads a config and the reports of audits, and prints both formats
+func TestStatementCites(t *testing.T) {
+	dir, path := configDir(t, strings.Replace(complete, "mechanism: laplace, inference: paper, "+
+		"unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m",
+		"mechanism: codebook, epsilon: 0.5", 1))
+	r := succeed(t, "audit", "-c", path, "--draws", "5e4", "--json")
+	report := write(t, dir, "audit.json", r.out)
+	r = succeed(t, "statement", "-c", path, "--audit", report, "--audit", report)
+	var sheet struct {
+		Deployment map[string]any
+		Geodither  struct{ Measured []map[string]any }
+	}
+	if err := yaml.Unmarshal([]byte(r.out), &sheet); err != nil {
+		t.Fatal(err)
+	}
+	if m := sheet.Geodither.Measured; len(m) != 2 || m[0]["passed"] != true || m[0]["at"] == nil ||
+		sheet.Deployment["privacy_loss"] == nil {
+		t.Errorf("the data sheet:\n%s", r.out)
+	}
+	r = succeed(t, "statement", "-c", path, "--format", "md", "--audit", report)
+	requireWords(t, r.out, "# Statement on data protection: fleet", "found nothing against",
+		"theorem 12 (codebook)")
+
+	requireMessage(t, call(t, "statement", "-c", path, "--format", "pdf"), cli.ExitUsage,
+		"yaml or md")
+	requireMessage(t, call(t, "statement"), cli.ExitUsage, "config")
+	requireMessage(t, call(t, "statement", "-c", path, "--audit", path), cli.ExitUsage,
+		"is no report of")
+	requireMessage(t, call(t, "statement", "-c", filepath.Join(dir, "none.yml")), cli.ExitUsage,
+		"config example")
+}

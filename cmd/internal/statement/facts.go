@@ -1,0 +1,315 @@
+package statement
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/attack"
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+// Sheet has the facts that a statement states. The texts that state them take every number from
+// here. It holds no key, no login and no address of a broker.
+type Sheet struct {
+	Now     time.Time
+	Program cli.Build
+	Config  string // the file's name, without its folder
+	// Settings is the fingerprint of all settings, which /status shows of a running service and
+	// which tells nothing of the key; empty where the key is not here.
+	Settings string
+	Group    string
+	Topics   Topics
+	StateDir string
+	Warnings []string // of "config lint"
+
+	Release mechanism.Options // with the defaults that the statement needs filled in
+	Step    time.Duration
+	// Unproved says in a sentence why no proof covers what is published; empty: one does.
+	Unproved string
+	// DayEpsilon is the most that a user's releases can cost in 24 hours; +Inf: there is no bound.
+	DayEpsilon float64
+
+	Publish  engine.Publish
+	Clamped  bool // fixes outside the map count as in the nearest cell
+	Hides    bool // some reports leave no record on purpose
+	Vouched  bool // topics.partitioner is any: nothing checks that a user is in one partition
+	KeyCheck bool // a record's key must be its user id
+
+	Models   []Model
+	Key      Key
+	Listen   string // address of metrics and health; empty: none
+	Measured []Measured
+}
+
+// Topics are the names of the service's topics.
+type Topics struct{ Raw, Sanitized, Changelog, DeadLetters string }
+
+// Model is one version of the mobility model.
+type Model struct {
+	*mobility.Model
+	ID       string
+	Start    time.Time // zero for the first version
+	Personal bool      // users have models of their own over it
+}
+
+// Private says what training with differential privacy has spent; nil: the model was trained
+// without.
+func (m Model) Private() *mobility.Privacy { return m.Provenance.Privacy }
+
+// Key says what is known of the noise key without telling anything of it.
+type Key struct {
+	Known bool   // the key was there to be looked at
+	First string // the first day that it has noise of; empty: all days
+}
+
+// New collects the facts of the service that a config describes. It refuses a config with which the
+// service would not start. The key need not be there: the statement then says so. Errors are the
+// user's and name the file.
+func New(path string, now time.Time) (*Sheet, error) {
+	warnings, err := config.Lint(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := config.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sheet{
+		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
+		Config: filepath.Base(path), Group: file.Group, StateDir: filepath.Base(file.StateDir),
+		Topics:   namesOf(file.Cluster().WithDefaults().Topics),
+		Warnings: warnings, Unproved: file.Release.ProofWarning(),
+		KeyCheck: file.Input.KeyCheck != mapping.KeyCheckOff, Listen: file.HTTP.Listen,
+	}
+	settings := engine.Settings{
+		Publish: file.Publish.Options(), Input: file.Input.Options(),
+		Partitioner: engine.Partitioner(file.Topics.Partitioner),
+	}.WithDefaults()
+	s.Publish, s.Clamped = settings.Publish, settings.Input.Outside == engine.OutsideClamp
+	s.Vouched = settings.Partitioner == engine.AnyPartitioner
+	if s.Models, err = models(&file); err != nil {
+		return nil, config.Error(path, err)
+	}
+	if err := s.takeRelease(file.Release); err != nil {
+		return nil, config.Error(path, fmt.Errorf("release: %w", err))
+	}
+	return s, config.Error(path, s.lookAtKey(path, file.KeyFile))
+}
+
+func namesOf(t topics.Set) Topics {
+	return Topics{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
+}
+
+// models returns the versions of the model, all of which are read.
+func models(file *config.File) ([]Model, error) {
+	chosen, err := file.Chosen()
+	if err != nil {
+		return nil, err
+	}
+	list := []Model{{
+		Model: chosen.Model, ID: chosen.Model.ID(), Personal: chosen.Personals != nil,
+	}}
+	for _, version := range chosen.Later {
+		material, err := version.Load()
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		list = append(list, Model{
+			Model: material.Model, ID: material.Model.ID(), Start: version.ID.Start(),
+			Personal: material.Personals != nil,
+		})
+	}
+	return list, nil
+}
+
+// takeRelease fills in the section release, with its defaults as the service has them.
+func (s *Sheet) takeRelease(r config.Release) error {
+	first := s.Models[0].Model
+	options, err := r.Options(first)
+	if err != nil {
+		return err
+	}
+	sanitizer, err := mechanism.NewSanitizer(first, noise.NewKeyed(noise.NewKey()), options)
+	if err != nil {
+		return err
+	}
+	s.Release, s.Step = sanitizer.Options(), first.Step
+	s.Hides = s.Release.Hides()
+	s.DayEpsilon = engine.MostEpsilonDay(s.Release, s.Step)
+	return nil
+}
+
+// lookAtKey takes what may be told of the key, if it is here.
+func (s *Sheet) lookAtKey(path, keyFile string) error {
+	key, err := files.LoadKey(keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("key_file: %w", err)
+	}
+	s.Key.Known = true
+	if !key.Whole() {
+		s.Key.First = key.FirstDay().String()
+	}
+	options, _, err := config.Service(path)
+	if err != nil {
+		return nil //nolint:nilerr // what is missing here, such as a login, is among the warnings
+	}
+	s.Settings = hex.EncodeToString(options.WithDefaults().Fingerprint())
+	return nil
+}
+
+// Codebook reports whether the mechanism is the codebook.
+func (s *Sheet) Codebook() bool { return s.Release.Mechanism == law.Codebook }
+
+// Lattice reports whether the mechanism is the lattice.
+func (s *Sheet) Lattice() bool { return s.Release.Mechanism == law.Lattice }
+
+// Near reports whether there is a second bound, for near places.
+func (s *Sheet) Near() bool { return s.Release.Near != (law.Near{}) }
+
+// NearM is the distance up to which places count as near, metres.
+func (s *Sheet) NearM() float64 {
+	return max(s.Release.Near.DistanceKM, s.Models[0].Grid.CellKM()) * 1000
+}
+
+// Odds is by how much at most a release changes the odds between two places.
+func (s *Sheet) Odds() float64 { return math.Exp(s.Release.Epsilon) }
+
+// Window is the window of the budget; 0: there is no limit over a window.
+func (s *Sheet) Window() time.Duration {
+	return time.Duration(s.Release.Budget.WindowSteps) * s.Step
+}
+
+// WindowReleases is how many releases the budget leaves in a window.
+func (s *Sheet) WindowReleases() int64 { return s.releases(s.Release.Budget.Epsilon) }
+
+// LifetimeReleases is how many releases the budget leaves for all time.
+func (s *Sheet) LifetimeReleases() int64 { return s.releases(s.Release.Budget.Lifetime) }
+
+func (s *Sheet) releases(limit float64) int64 {
+	return int64(math.Floor(limit/s.Release.Epsilon + 1e-9))
+}
+
+// Unlimited reports whether no budget limits Σε.
+func (s *Sheet) Unlimited() bool {
+	return s.Release.Budget.WindowSteps == 0 && s.Release.Budget.Lifetime == 0
+}
+
+// DayBound reports whether Σε of 24 hours has a bound.
+func (s *Sheet) DayBound() bool { return !math.IsInf(s.DayEpsilon, 1) }
+
+// High reports whether Σε of 24 hours is so high that it promises little about a day.
+func (s *Sheet) High() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }
+
+// HighEpsilonDay is the Σε a day from which on it is high.
+func (s *Sheet) HighEpsilonDay() int { return mechanism.HighEpsilonDay }
+
+// YearEpsilon is the most that a user's releases can cost in 365 days, without a lifetime budget.
+func (s *Sheet) YearEpsilon() float64 { return 365 * s.DayEpsilon }
+
+// Interval is the least time between two releases of a user.
+func (s *Sheet) Interval() time.Duration {
+	return time.Duration(s.Release.ReleaseInterval) * s.Step
+}
+
+// Pseudonym reports whether records carry a pseudonym in the place of the user id.
+func (s *Sheet) Pseudonym() bool { return s.Publish.User == engine.UserPseudonym }
+
+// StepTimes reports whether records tell the step in the place of the exact time.
+func (s *Sheet) StepTimes() bool { return s.Publish.Timestamp == engine.TimestampStep }
+
+// Personal reports whether users have models of their own.
+func (s *Sheet) Personal() bool {
+	for _, m := range s.Models {
+		if m.Personal {
+			return true
+		}
+	}
+	return false
+}
+
+// AllPrivate reports whether every model was trained with differential privacy.
+func (s *Sheet) AllPrivate() bool {
+	for _, m := range s.Models {
+		if m.Private() == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Measured is what an attack on the mechanism and the service has found: a report of "geodither
+// audit --json".
+type Measured struct{ attack.Report }
+
+// Data says on which traces the attack was made.
+func (m Measured) Data() string {
+	if m.Simulated {
+		return "simulated traces, of vehicles that move as the model says"
+	}
+	return "the traces that the command names"
+}
+
+// AddAudit takes a report of an audit. It refuses one of other settings, or of another model, which
+// would say nothing of this service.
+func (s *Sheet) AddAudit(path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%w: name a report of \"geodither audit -c FILE --json\"", err)
+	}
+	m := Measured{}
+	if err := json.Unmarshal(data, &m.Report); err != nil || m.Report.Report == nil ||
+		m.Service == nil {
+		return cli.Usagef("%s is no report of \"geodither audit -c FILE --json\": make one",
+			path)
+	}
+	if err := s.fits(m); err != nil {
+		return cli.Usagef("%s: %w: audit what the config describes, with \"geodither audit "+
+			"-c FILE --json\"", path, err)
+	}
+	s.Measured = append(s.Measured, m)
+	return nil
+}
+
+// fits compares what was audited with what the config says.
+func (s *Sheet) fits(m Measured) error {
+	known := slices.ContainsFunc(s.Models, func(v Model) bool { return v.ID == m.ModelID })
+	switch {
+	case !known:
+		return fmt.Errorf("the audit is of model %s, which the config does not name", m.ModelID)
+	case m.Mechanism != s.Release.Mechanism:
+		return fmt.Errorf("the audit is of mechanism %s, and the config's is %s", m.Mechanism,
+			s.Release.Mechanism)
+	case m.Epsilon != s.Release.Epsilon:
+		return fmt.Errorf("the audit is of ε = %g, and the config's is %g", m.Epsilon,
+			s.Release.Epsilon)
+	case m.Mechanism != law.Codebook && m.Delta != s.Release.Delta:
+		return fmt.Errorf("the audit is of δ = %g, and the config's is %g", m.Delta,
+			s.Release.Delta)
+	case s.Near() && m.Attack.Near == nil:
+		return errors.New("the audit has no test of near places, and the config has release.near")
+	case m.Attack.Near != nil &&
+		math.Abs(m.Attack.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
+		return errors.New("the audit is of another release.near than the config's")
+	}
+	return nil
+}

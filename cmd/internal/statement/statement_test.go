@@ -1,0 +1,598 @@
+package statement
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/attack"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/deploy"
+	"github.com/geodither/geodither/mechanism/evaluation/audit"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// service is a folder with a config, a model and a key.
+type service struct {
+	*testing.T
+	dir, config string
+	model       *mobility.Model
+	key         noise.Key
+}
+
+// newService writes a config with what is below the head, and the model and the key that it names.
+func newService(t *testing.T, release, rest string) *service {
+	t.Helper()
+	t.Setenv(files.KeyVariable, "")
+	const head = "brokers: [broker.example:9092]\ngroup: fleet\nmodel: model.avro\n" +
+		"key_file: noise.key\nstate_dir: state\n"
+	if !strings.Contains(rest, "topics:") {
+		rest += "topics: {raw: fleet.raw, sanitized: fleet.sanitized}\n"
+	}
+	s := &service{T: t, dir: t.TempDir(), key: noise.KeyFromSeed(1 << 40)}
+	var err error
+	s.model, err = towntest.Model()
+	s.ok(err)
+	s.config = s.file("geodither.yml", head+"release: "+release+"\n"+rest)
+	s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
+	s.file("noise.key", s.key.Reveal()+"\n")
+	return s
+}
+
+func (s *service) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *service) file(name, text string) (path string) {
+	s.Helper()
+	path = filepath.Join(s.dir, name)
+	s.ok(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// sheet is the statement's, of a program that does not change from commit to commit.
+func (s *service) sheet() *Sheet {
+	s.Helper()
+	sheet, err := New(s.config, noon)
+	s.ok(err)
+	sheet.Program = cli.Build{Version: "v1.2.3", Revision: "0a1b2c3"}
+	return sheet
+}
+
+// both writes a sheet in both formats, and returns the YAML's values too.
+func (s *service) both(sheet *Sheet) (text, markdown string, values map[string]any) {
+	s.Helper()
+	var one, other strings.Builder
+	s.ok(sheet.YAML(&one))
+	s.ok(sheet.Markdown(&other))
+	if err := yaml.Unmarshal([]byte(one.String()), &values); err != nil {
+		s.Fatalf("%v\n%s", err, one.String())
+	}
+	return one.String(), other.String(), values
+}
+
+// at follows keys down a YAML document.
+func (s *service) at(values map[string]any, path string) any {
+	s.Helper()
+	var value any = values
+	for key := range strings.SplitSeq(path, ".") {
+		below, ok := value.(map[string]any)
+		if !ok {
+			s.Fatalf("there is nothing below %q of %s", key, path)
+		}
+		if value, ok = below[key]; !ok {
+			s.Fatalf("there is no %q in %s", key, path)
+		}
+	}
+	return value
+}
+
+const plain = "{mechanism: codebook, epsilon: 2, interval: 3h, " +
+	"budget: {epsilon: 18, window: 24h, spent: predict}}"
+
+// cases are configs, each with what its statement has to say and must not say, in YAML and in
+// Markdown alike, and with values of the YAML.
+var cases = map[string]struct {
+	release, rest string
+	model         func(*mobility.Model)
+	says, not     []string
+	values        map[string]any
+}{
+	"codebook": {
+		release: plain,
+		says: []string{
+			"theorem 12 (codebook)", "at most Σε = 18, which is 9 releases", "e^ε = 7.39",
+			"24 hours of a user cost at most Σε = 16", "Σε may reach 5,840",
+			"factor e^Σε, 8,886,111",
+			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
+			"trained without differential privacy", "no day was destroyed",
+			"at most one release in 3 hours",
+			"an estimate that follows from earlier releases",
+		},
+		not: []string{
+			"theorem 13", "theorem 2 ", "pseudonym of the user",
+			"which geodither calls high", "That a report was left out",
+			"location set may leave out",
+		},
+		values: map[string]any{
+			"deployment.privacy_loss.privacy_parameters.epsilon": 2,
+			"deployment.privacy_loss.privacy_parameters.delta":   0,
+			"deployment.dp_variant.variant_name":                 "Pure DP",
+			"deployment.basic.data_curators":                     nil,
+			"geodither.budget.window.epsilon":                    18,
+			"geodither.budget.window.seconds":                    86400,
+			"geodither.budget.lifetime":                          nil,
+			"geodither.budget.most_in_24_h":                      16,
+			"geodither.interval_s":                               10800,
+			"geodither.near":                                     nil,
+			"geodither.measured":                                 nil,
+			"geodither.retention.raw":                            nil,
+			"geodither.topics.changelog":                         "fleet-changelog",
+			"geodither.user":                                     "plain",
+			"geodither.proved":                                   true,
+		},
+	},
+	"near": {
+		release: "{mechanism: codebook, epsilon: 4, interval: 1h, " +
+			"near: {distance: 700m, factor: 2}, " +
+			"budget: {epsilon: 8, window: 24h, lifetime: 400, spent: repeat}}",
+		says: []string{
+			"theorem 13 (near factor)", "most 700 m apart by at most the factor 2.", "keep to 2^k",
+			"at most Σε = 400, which is 100 releases", "the last release again",
+		},
+		not: []string{"No second bound", "There is no limit for all time"},
+		values: map[string]any{
+			"geodither.near.distance_m": 700, "geodither.near.factor": 2,
+			"geodither.budget.lifetime": 400, "geodither.budget.spent": "repeat",
+		},
+	},
+	"lattice": {
+		release: "{mechanism: lattice, epsilon: 1, delta: 0.3, interval: 2h, " +
+			"budget: {epsilon: 6, window: 24h}}",
+		rest: "publish: {user: pseudonym, timestamp: step}\ninput: {outside: clamp}\n",
+		says: []string{
+			"theorem 2 (privacy)", "theorem 8 (release and words)", "0.3, is another quantity",
+			"a pseudonym of the user", "the step of 1 minute in which each fix",
+			"counts as one in the nearest cell",
+			"That a report was left out", "publishes nothing",
+		},
+		not: []string{"theorem 12", "the plain user id", "the exact time of each fix"},
+		values: map[string]any{
+			"deployment.privacy_loss.privacy_parameters.delta": 0,
+			"geodither.location_set_delta":                     0.3,
+			"geodither.user":                                   "pseudonym",
+			"geodither.timestamp":                              "step",
+			"geodither.outside_the_map":                        "clamp",
+		},
+	},
+	"no budget": {
+		release: "{mechanism: codebook, epsilon: 4, budget: none}",
+		says: []string{
+			"No budget limits the sum", "at most Σε = 5,760", "which geodither calls high",
+			"about 10^2502", "release.budget is none",
+		},
+		not:    []string{"A budget for each user", "When the budget is spent"},
+		values: map[string]any{"geodither.budget.spent": nil, "geodither.budget.window": nil},
+	},
+	"no bound": {
+		release: "{mechanism: codebook, epsilon: 4, same_step: release, budget: none}",
+		says:    []string{"Σε has no bound", "further ones for further fixes of a step"},
+		values:  map[string]any{"geodither.budget.most_in_24_h": nil},
+	},
+	"unproved": {
+		release: "{mechanism: pim, epsilon: 1, delta: 0.01, unproved: true, interval: 6h, " +
+			"budget: {epsilon: 4, window: 24h}}",
+		says: []string{
+			"No proof covers the published values", `No theorem covers mechanism "pim"`,
+			"Nothing is claimed about δ", "low bits", "release.unproved lets through",
+		},
+		not: []string{"theorem 2 (privacy)", "e^ε = 2.72", "samples in integer arithmetic"},
+		values: map[string]any{
+			"deployment.dp_variant.variant_name":               nil,
+			"deployment.privacy_loss.privacy_parameters.delta": nil,
+			"geodither.proved":                                 false,
+		},
+	},
+	"private model": {
+		release: plain,
+		rest: "topics: {raw: a, sanitized: b, changelog: c, dead_letters: d, partitioner: any}\n" +
+			"input: {key_check: off}\nhttp: {listen: ':8080'}\n",
+		model: func(m *mobility.Model) {
+			m.Provenance.Privacy = &mobility.Privacy{Epsilon: "1.5", Contribution: 100, Radius: 3}
+			m.Provenance.Source = "buses: \x01\n- \"of\" a town"
+		},
+		says: []string{
+			"ε_M = 1.5", "ε + 2ε_M (theorem 9)", `buses: - "of" a town`,
+			"partitioner: any", "key_check: off", "at :8080",
+		},
+		not: []string{"trained without differential privacy"},
+	},
+}
+
+// TestStatement: what a statement says follows from the config and the model, and both formats say
+// it.
+func TestStatement(t *testing.T) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newService(t, c.release, c.rest)
+			if c.model != nil {
+				c.model(s.model)
+				s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
+			}
+			text, markdown, values := s.both(s.sheet())
+			says := append(c.says, "stay personal data while the user id is in them")
+			not := append(c.not, "<no value>", "%!", "{{", "}}")
+			s.wording("YAML", text, says, not)
+			s.wording("Markdown", markdown, says, not)
+			for path, want := range c.values {
+				if got := s.at(values, path); got != want {
+					t.Errorf("%s is %v, not %v", path, got, want)
+				}
+			}
+			s.agree(values, markdown)
+			s.proved(text + markdown)
+			s.secret(text + markdown)
+		})
+	}
+}
+
+// wording requires words of a text, and that it has no others.
+func (s *service) wording(format, text string, says, not []string) {
+	s.Helper()
+	text = flat(text)
+	for _, words := range says {
+		if !strings.Contains(text, words) {
+			s.Errorf("the %s does not say %q:\n%s", format, words, text)
+		}
+	}
+	for _, words := range not {
+		if strings.Contains(text, words) {
+			s.Errorf("the %s says %q:\n%s", format, words, text)
+		}
+	}
+}
+
+// flat is a text without its line breaks, margins and comment signs.
+func flat(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n# ", "\n")), " ")
+}
+
+// agree requires that every text of the YAML stands in the Markdown too.
+func (s *service) agree(values map[string]any, markdown string) {
+	s.Helper()
+	all, found := flat(strings.ReplaceAll(markdown, "**", "")), 0
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			for _, below := range value {
+				look(below)
+			}
+		case string:
+			for paragraph := range strings.SplitSeq(value, "\n\n") {
+				if !strings.Contains(value, "\n") {
+					continue // a word, and no text
+				}
+				found++
+				if !strings.Contains(all, flat(paragraph)) {
+					s.Errorf("the Markdown lacks what the YAML says: %q", paragraph)
+				}
+			}
+		}
+	}
+	look(values)
+	if found < 20 {
+		s.Errorf("the YAML has %d paragraphs", found)
+	}
+}
+
+var theorem = regexp.MustCompile(`theorem (\d+)(?: \(([^)]+)\)|, (destroyed days))?`)
+
+// proved requires that the theorems that a statement names are those of PROOFS.md.
+func (s *service) proved(text string) {
+	s.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "mechanism", "PROOFS.md"))
+	s.ok(err)
+	for _, m := range theorem.FindAllStringSubmatch(flat(text), -1) {
+		head := "**Theorem " + m[1] + "** ("
+		if name := m[2] + m[3]; name != "" {
+			head += name + ")"
+		}
+		if !strings.Contains(string(data), head) {
+			s.Errorf("PROOFS.md has no %q", head)
+		}
+	}
+}
+
+// secret requires that a statement tells neither the key nor where the brokers are.
+func (s *service) secret(text string) {
+	s.Helper()
+	for _, word := range []string{strings.TrimSpace(s.key.Reveal()), "broker.example", s.dir} {
+		if strings.Contains(text, word) {
+			s.Errorf("the statement tells %q", word)
+		}
+	}
+}
+
+// TestExample: the statement of the config that explains every key. Read the golden files as
+// whoever has to approve of it.
+func TestExample(t *testing.T) {
+	s := newService(t, "", "")
+	s.file("geodither.yml", deploy.Example)
+	text, markdown, _ := s.both(s.sheet())
+	for name, got := range map[string]string{"example.yml": text, "example.md": markdown} {
+		golden := filepath.Join("testdata", name)
+		if *update {
+			s.ok(os.MkdirAll("testdata", 0o750))
+			s.ok(os.WriteFile(golden, []byte(got), 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		s.ok(err)
+		if got != string(want) {
+			t.Errorf("%s is not what the statement says; -update writes:\n%s", golden, got)
+		}
+	}
+	for line := range strings.Lines(text + markdown) {
+		tabled := strings.HasPrefix(line, "|") || strings.Contains(line, "null  # ") ||
+			strings.HasPrefix(strings.TrimSpace(line), "settings: ")
+		if len([]rune(line)) > 101 && !tabled {
+			t.Errorf("a line of %d characters: %s", len([]rune(line)), line)
+		}
+	}
+}
+
+// TestUnknown: the YAML leaves no null without a word on it, and the Markdown lists what the YAML
+// does not know.
+func TestUnknown(t *testing.T) {
+	s := newService(t, plain, "")
+	text, markdown, _ := s.both(s.sheet())
+	nulls := 0
+	for line := range strings.Lines(text) {
+		_, comment, isNull := strings.Cut(strings.TrimSpace(line), ": null")
+		if !isNull {
+			continue
+		}
+		nulls++
+		ask, said := strings.CutPrefix(comment, "  # ")
+		if !said || len(ask) < 8 {
+			t.Errorf("nobody learns why it is null: %s", line)
+		}
+	}
+	sheet := s.sheet()
+	texts, err := sheet.texts()
+	s.ok(err)
+	list, err := texts.asks()
+	s.ok(err)
+	onlyMarkdown := 0
+	for _, ask := range list {
+		if !strings.Contains(flat(markdown), ask) {
+			t.Errorf("the Markdown does not ask for %q", ask)
+		}
+		if !strings.Contains(text, "null  # "+ask) {
+			onlyMarkdown++ // the registry has no field for it
+		}
+	}
+	if len(list) != len(asks) || onlyMarkdown != 2 {
+		t.Errorf("%d of %d are in the Markdown alone", onlyMarkdown, len(list))
+	}
+	if nulls < 15 {
+		t.Errorf("%d fields are null:\n%s", nulls, text)
+	}
+}
+
+// TestWithoutKey: a statement is made where the key is not, and says what it does not know then.
+func TestWithoutKey(t *testing.T) {
+	s := newService(t, plain, "")
+	with := s.sheet()
+	if with.Settings == "" || !with.Key.Known {
+		t.Errorf("with the key: %+v, settings %q", with.Key, with.Settings)
+	}
+	day := noise.DayAt(noon.Add(-48 * time.Hour).UnixMilli())
+	later, err := s.key.From(day)
+	s.ok(err)
+	s.file("noise.key", later.Reveal()+"\n")
+	_, markdown, values := s.both(s.sheet())
+	if !strings.Contains(flat(markdown), "has no noise of days before "+day.String()) ||
+		fmt.Sprint(s.at(values, "geodither.key.first_day")) != day.Start().String() {
+		t.Errorf("of a key from %v on: %v\n%s", day, s.at(values, "geodither.key.first_day"),
+			markdown)
+	}
+	s.ok(os.Remove(filepath.Join(s.dir, "noise.key")))
+	text, markdown, _ := s.both(s.sheet())
+	for _, want := range []string{
+		"first_day: null  # the key is not here", "settings: null  # the key",
+		"noise.key is not here",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	if strings.Contains(markdown, "when this statement was made") {
+		t.Errorf("the statement speaks of a key that is not here:\n%s", markdown)
+	}
+}
+
+// TestSchedule: all versions of a model are stated.
+func TestSchedule(t *testing.T) {
+	s := newService(t, plain, "")
+	s.model.Provenance.Privacy = &mobility.Privacy{Epsilon: "2"}
+	later, err := towntest.Model()
+	s.ok(err)
+	s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
+	s.ok(later.WriteFile(filepath.Join(s.dir, "later.avro")))
+	s.file("models.yml",
+		"- model: model.avro\n- model: later.avro\n  start: 2026-12-01T04:00:00Z\n")
+	data, err := os.ReadFile(s.config)
+	s.ok(err)
+	s.file("geodither.yml", strings.Replace(string(data), "model: model.avro",
+		"models: models.yml", 1))
+	sheet := s.sheet()
+	text, markdown, values := s.both(sheet)
+	models, ok := s.at(values, "geodither.models").([]any)
+	if !ok || len(models) != 2 || !strings.Contains(flat(text), "for fixes from 2026-12-01T04") ||
+		!strings.Contains(markdown, "trained without differential privacy") {
+		t.Errorf("two versions: %v\n%s", models, text)
+	}
+}
+
+// report is one of an audit that found nothing.
+func (s *service) report(sheet *Sheet) attack.Report {
+	r := attack.Report{
+		Report: &audit.Report{
+			Mechanism: sheet.Release.Mechanism, Epsilon: sheet.Release.Epsilon,
+			Delta: sheet.Release.Delta, ModelID: s.model.ID(), Draws: 1_000_000, Confidence: .9995,
+			Passed: true, Findings: []string{},
+		},
+		Service:   &serviceaudit.Report{Bound: 1.75, Passed: true},
+		Simulated: true, Again: "geodither audit -c geodither.yml", Program: "geodither v1",
+		Time: &noon,
+	}
+	r.Attack.Bound = 1.98765
+	return r
+}
+
+func (s *service) saved(r attack.Report) (path string) {
+	s.Helper()
+	data, err := json.Marshal(r)
+	s.ok(err)
+	return s.file("audit.json", string(data))
+}
+
+// TestMeasured: a statement cites an audit of the same settings, with its date and its data, and
+// refuses one of others.
+func TestMeasured(t *testing.T) {
+	s := newService(t, plain, "")
+	sheet := s.sheet()
+	s.ok(sheet.AddAudit(s.saved(s.report(sheet))))
+	failed := s.report(sheet)
+	failed.Passed, failed.Findings, failed.Simulated = false, []string{"too much"}, false
+	failed.Time, failed.Program = nil, ""
+	s.ok(sheet.AddAudit(s.saved(failed)))
+	text, markdown, values := s.both(sheet)
+	s.agree(values, markdown)
+	for _, want := range []string{
+		"epsilon_at_least: 1.9876\n", "at: 2026-11-23T12:00:00Z", "findings: 1", "passed: false",
+		"at: null  # the report does not say it", "service_epsilon_at_least: 1.75",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	for _, want := range []string{
+		"on 2026-11-23T12:00:00Z", "simulated traces", "found nothing against the guarantee",
+		"at least 7.2983 (true ε at least 1.9876), of 7.39 that ε allows",
+		"did not pass: 1 finding, such as: too much", "the traces that the command names",
+		"at a time that the report does not say",
+	} {
+		if !strings.Contains(flat(markdown), want) {
+			t.Errorf("%q is not in\n%s", want, markdown)
+		}
+	}
+	for what, change := range map[string]func(*attack.Report){
+		"of ε = 3":            func(r *attack.Report) { r.Epsilon = 3 },
+		"of mechanism knorm":  func(r *attack.Report) { r.Mechanism = "knorm" },
+		"of model 0123":       func(r *attack.Report) { r.ModelID = "0123" },
+		"of another release.": func(r *attack.Report) { r.Attack.Near = &audit.AttackResult{} },
+		"is no report":        func(r *attack.Report) { r.Report = nil },
+	} {
+		r := s.report(sheet)
+		change(&r)
+		if err := sheet.AddAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), what) ||
+			!strings.Contains(err.Error(), "geodither audit -c FILE --json") {
+			t.Errorf("a report that %s: %v", what, err)
+		}
+	}
+	if err := sheet.AddAudit(s.file("text.json", "true ε at least 1")); err == nil {
+		t.Error("a text passes for a report")
+	}
+}
+
+// TestMeasuredNear: the second bound is compared too.
+func TestMeasuredNear(t *testing.T) {
+	s := newService(t, cases["near"].release, "")
+	sheet := s.sheet()
+	r := s.report(sheet)
+	if err := sheet.AddAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), "near") {
+		t.Errorf("without a test of near places: %v", err)
+	}
+	r.Attack.Near, r.Attack.NearLimit = &audit.AttackResult{Bound: .6}, math.Log(2)
+	s.ok(sheet.AddAudit(s.saved(r)))
+	text, markdown, _ := s.both(sheet)
+	if !strings.Contains(text, "near_at_least: 0.6\n") ||
+		!strings.Contains(flat(markdown), "a factor of at least 1.8221 was found, of 2 that is") {
+		t.Errorf("the near bound is not cited:\n%s\n%s", text, markdown)
+	}
+	r.Attack.NearLimit = math.Log(3)
+	if err := sheet.AddAudit(s.saved(r)); err == nil {
+		t.Error("the audit of another factor passes")
+	}
+}
+
+// TestRefused: a config with which the service would not start gets no statement.
+func TestRefused(t *testing.T) {
+	for release, want := range map[string]string{
+		"{mechanism: codebook, epsilon: 2}":                           "release.budget",
+		"{mechanism: codebook, epsilon: 2, delta: 0.1, budget: none}": "delta",
+		"{mechanism: laplace, epsilon: 2, delta: 0.1, budget: none}":  "no proof",
+		"{mechanism: codebook, near: {distance: 1m}, budget: none}":   "near needs both",
+		"{mechanism: codebook, epsilon: 2, budget: {epsilon: 1}}":     "budget",
+		"{mechanism: codebook, epsilon: 2, budget: none, more: no}":   "more",
+	} {
+		s := newService(t, release, "")
+		if _, err := New(s.config, noon); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), s.config) {
+			t.Errorf("%s: %v", release, err)
+		}
+	}
+	s := newService(t, plain, "")
+	s.ok(os.Remove(filepath.Join(s.dir, "model.avro")))
+	if _, err := New(s.config, noon); err == nil || !strings.Contains(err.Error(), "model") {
+		t.Errorf("without its model: %v", err)
+	}
+}
+
+// TestNumbers: what is written is never below the true bound, nor above what was measured.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{factor(math.E), "2.72"},
+		{factor(math.Exp(4)), "54.6"},
+		{factor(1234.5), "1,235"},
+		{factor(math.Exp(50)), "about 10^22"},
+		{power(5760), "about 10^2502"},
+		{power(2), "7.39"},
+		{grouped(2880), "2,880"},
+		{grouped(.1 + .2), "0.3"},
+		{grouped(1234567.891), "1,234,567.9"},
+		{atLeast(1.98769), "1.9876"},
+		{span(24 * time.Hour), "24 hours"},
+		{span(48 * time.Hour), "2 days"},
+		{span(time.Minute), "1 minute"},
+		{span(90 * time.Second), "90 seconds"},
+		{span(250 * time.Millisecond), "250ms"},
+		{number(1e21), "1000000000000000000000"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s, want %s", c.got, c.want)
+		}
+	}
+}
