@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -466,6 +467,40 @@ func TestMetricsAreExplained(t *testing.T) {
 	}
 	for name := range explained {
 		t.Errorf("deploy/ONCALL.md explains %s, which is not there", name)
+	}
+}
+
+// TestOnCallPage: deploy/ONCALL.md says of each alert and of each phase what to do, and names no
+// alert that is not there.
+func TestOnCallPage(t *testing.T) {
+	page, err := os.ReadFile("../../../deploy/ONCALL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("../../../deploy/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alert := regexp.MustCompile(`\bGeodither[A-Z][A-Za-z]+`)
+	there := map[string]bool{}
+	for _, name := range alert.FindAllString(string(rules), -1) {
+		there[name] = true
+		if !strings.Contains(string(page), name) {
+			t.Errorf("deploy/ONCALL.md does not say what to do about %s", name)
+		}
+	}
+	if len(there) < 10 {
+		t.Errorf("only %d alerts were found", len(there))
+	}
+	for _, name := range alert.FindAllString(string(page), -1) {
+		if !there[name] {
+			t.Errorf("deploy/ONCALL.md names %s, which is not there", name)
+		}
+	}
+	for _, phase := range append(slices.Clone(partitionPhases), Starting, Draining, Failed) {
+		if !strings.Contains(string(page), "\n| `"+string(phase)+"` |") {
+			t.Errorf("deploy/ONCALL.md does not explain the phase %s", phase)
+		}
 	}
 }
 
