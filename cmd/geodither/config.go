@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,12 +64,30 @@ server completes and explains keys by it, if the config begins with a line such 
 			},
 		},
 		&cobra.Command{
-			Use:     "example",
-			Short:   "Print a complete config that explains every key, to start from",
-			Example: "  geodither config example > geodither.yml",
-			Args:    cli.NoArgs,
-			RunE: func(*cobra.Command, []string) error {
-				_, err := io.WriteString(std.Out, deploy.Example)
+			Use:   "example [ENVIRONMENT]",
+			Short: "Print a config to start from",
+			Long: `Print a config to start from: a complete one that explains every key, or a short
+one for an environment, which is one of
+
+  ` + strings.Join(deploy.Environments(), ", "),
+			Example: `  geodither config example > geodither.yml
+  geodither config example msk > geodither.yml`,
+			Args: func(_ *cobra.Command, args []string) error {
+				if len(args) > 1 {
+					return cli.Usagef("name one environment at most, not %q", args)
+				}
+				return nil
+			},
+			RunE: func(_ *cobra.Command, args []string) error {
+				text := deploy.Example
+				if len(args) == 1 {
+					var ok bool
+					if text, ok = deploy.ExampleFor(args[0]); !ok {
+						return cli.Usagef("there is no example for %q, but for %s", args[0],
+							strings.Join(deploy.Environments(), ", "))
+					}
+				}
+				_, err := io.WriteString(std.Out, text)
 				return err
 			},
 		},

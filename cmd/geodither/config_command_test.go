@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
+	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/deploy"
 )
 
 // TestConfigLint: a config is checked where its files are, and where they are not.
@@ -77,6 +81,50 @@ func TestConfigLint(t *testing.T) {
 		r := call(t, "config", "lint", "-c", write(t, filepath.Dir(path), "wrong.yml", wrong))
 		requireMessage(t, r, cli.ExitUsage, c.want)
 	}
+}
+
+// TestConfigExamples: each example for an environment is a config without faults or warnings, where
+// its files and variables are. Where they are not, it has no faults.
+func TestConfigExamples(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	authority := pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
+	})
+	names := deploy.Environments()
+	if len(names) < 5 {
+		t.Errorf("the environments are %q", names)
+	}
+	for _, name := range names {
+		text := succeed(t, "config", "example", name).out
+		if text != read(t, filepath.Join(root, "deploy", "examples", name+".yml")) {
+			t.Errorf("%s: what is printed is not the file", name)
+		}
+		if n := strings.Count(text, "\n"); n > 60 {
+			t.Errorf("%s has %d lines: it holds what differs", name, n)
+		}
+		dir, _ := configDir(t, complete)
+		path := write(t, dir, name+".yml", text)
+		variables := regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(text, -1)
+		t.Setenv("HOSTNAME", "geodither-0")
+		if out := succeed(t, "config", "lint", "-c", path).out; len(variables) > 1 &&
+			!strings.Contains(out, "kafka: not checked, because the environment has no") {
+			t.Errorf("%s without its variables:\n%s", name, out)
+		}
+		for _, v := range variables {
+			t.Setenv(v[1], "words-"+v[1])
+		}
+		write(t, dir, "ca.crt", string(authority))
+		write(t, dir, "password", "words")
+		if out := succeed(t, "config", "lint", "-c", path).out; !strings.Contains(out,
+			"no errors, 0 warnings") {
+			t.Errorf("%s:\n%s", name, out)
+		}
+	}
+	requireMessage(t, call(t, "config", "example", "kafka"), cli.ExitUsage,
+		`there is no example for "kafka", but for confluent, local, msk, redpanda, scram`)
+	requireMessage(t, call(t, "config", "example", "msk", "scram"), cli.ExitUsage,
+		"one environment")
 }
 
 // TestConfigShow: what is shown is the config with its defaults, without its secrets. As a config
@@ -160,6 +208,12 @@ func TestConfigSchema(t *testing.T) {
 	example := succeed(t, "config", "example").out
 	if file := read(t, filepath.Join(root, "deploy", "geodither.yml")); example != file {
 		t.Error("the example is not the file")
+	}
+	for _, name := range deploy.Environments() {
+		text, _ := deploy.ExampleFor(name)
+		if err := valid(text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	for name, config := range map[string]string{
 		"example": example, "complete": complete,

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/schemas/mapping"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // Lint checks a config by its text, and by those of its files that are here. It connects to
@@ -49,6 +50,9 @@ func (l *linter) check() {
 		said[p.name] = l.fault(p.name, err)
 	}
 	delete(said, "input") // Validate looks at other keys of it
+	if said["registry"] {
+		options.Registry = new(registry.Client) // there is one, though perhaps not here
+	}
 	for _, text := range eachOf(l.file.validate(options)) {
 		if section, _, _ := strings.Cut(text, ":"); !said[section] {
 			l.faults = append(l.faults, errors.New(text))
