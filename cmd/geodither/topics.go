@@ -34,8 +34,9 @@ func newTopicsACLs(std cli.Streams) *cobra.Command {
 Kafka's kafka-acls.sh, or as a KafkaUser of the Strimzi operator. With topics.create in the config
 they include making topics. The command connects to nothing.
 
-Other commands need other rights: "state verify", "replay", "consume" and "aggregate" read the
-sanitized topic, and "produce" writes the raw one.`,
+These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
+"consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, and "replay"
+writes to topics of its own.`,
 		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
   geodither topics acls -c geodither.yml --principal User:geodither \
     --format strimzi --cluster fleet`,

@@ -3,19 +3,174 @@
 package kafkatest
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
+	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
 )
+
+// TestACLs: a login that has the ACLs which "geodither topics acls" prints, and no others, can do
+// what they are printed for, and without any one of them "geodither doctor" fails and names it.
+func TestACLs(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	w := s.world(2, 6)
+	o := w.options("acls")
+	_, err := topics.Make(t.Context(), o.Cluster, patience) // by somebody who may
+	w.ok(err)
+	o.Topics.Create = false
+	config := s.config(w, o)
+
+	printed, code := s.geodither("topics", "acls", "-c", config, "--principal", login)
+	if code != 0 {
+		t.Fatalf("topics acls: %s", printed)
+	}
+	s.kafkaACLs(printed)
+	for _, a := range o.ACLs() {
+		s.granted(login, a)
+	}
+	green := func(when string) {
+		t.Helper()
+		if out, code := s.geodither("doctor", "-c", config); code != 0 ||
+			!strings.Contains(out, "this client has every right that run needs") {
+			t.Errorf("doctor, %s, exits with %d:\n%s", when, code, out)
+		}
+	}
+	green("before the first start")
+
+	// What an instance leaves that is killed in its very first transaction: the next one looks
+	// whether it was committed.
+	killed := s.transactional(s.client, "killed", producer.Options{})
+	s.produce(killed, o.Topics.DeadLetters, 0, "aborted")
+	s.ok(killed.Abort(t.Context()))
+	service := w.start(config, "acls")
+	w.feed(20)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	green("beside an instance at work") // which must not notice
+	w.feed(20)
+	w.eventually("all is answered", func() bool { return w.answered(o) })
+	service.terminate()
+	if service.log.has("fenced") {
+		t.Errorf("the doctor has disturbed the instance:\n%s", service.log)
+	}
+	w.exactlyOnce(o)
+	if out, code := s.geodither("state", "verify", "-c", config); code != 0 {
+		t.Errorf("state verify exits with %d:\n%s", code, out)
+	}
+	if out, code := s.geodither("erase", "-c", config, "--user", "vehicle-001"); code != 0 ||
+		!strings.Contains(out, "changelog_tombstone_offset") {
+		t.Errorf("erase exits with %d:\n%s", code, out)
+	}
+}
+
+// TestACLsTakenAway removes each right of a service, one at a time.
+func TestACLsTakenAway(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	w := s.world(2, 6)
+	w.createRaw()
+	o := w.options("acls")
+	w.feed(5)
+	w.answer(o)
+	o.Topics.Create = false
+	config := s.config(w, o)
+	s.grant(login, o.ACLs())
+	for _, a := range o.ACLs() {
+		for _, operation := range a.Operations {
+			s.revoke(login, a, operation)
+			out, code := s.geodither("doctor", "-c", config)
+			for _, part := range []string{"this client may not", operation, a.Name, "topics acls"} {
+				if code == 0 || !strings.Contains(out, part) {
+					t.Errorf("without %s on %s %s doctor exits with %d and does not say %q:\n%s",
+						operation, a.Resource, a.Name, code, part, out)
+				}
+			}
+			s.grant(login, []topics.ACL{a})
+		}
+	}
+}
+
+// TestRightsDisturbNobody asks for the rights to a transactional id that has a transaction open.
+// The doctor asks for an id that nobody uses, and nothing would happen if somebody did.
+func TestRightsDisturbNobody(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	topic := h.topic("rights", 1, nil)
+	p := h.transactional(h.client, "rights", producer.Options{})
+	for _, value := range []string{"a", "b"} {
+		h.produce(p, topic, 0, value)
+		rights, err := admin.TransactionalRights(t.Context(), h.client, wire.Options{},
+			h.prefix+"rights")
+		h.ok(err)
+		if !rights.Known() || rights.Denied("Write") || rights.Denied("Describe") {
+			t.Errorf("rights are %+v", rights)
+		}
+	}
+	h.commit(p)
+	h.expect(topic, 0, "a", "b")
+}
+
+// config is of a service that logs in.
+func (s *secured) config(w *world, o service.Options) (path string) {
+	s.Helper()
+	o.Brokers = s.sasl
+	return w.config(o, "acls", fmt.Sprintf("kafka: {tls: {ca_file: %s}, sasl: "+
+		"{mechanism: %s, username: geodither, password_file: %s}}",
+		s.path("ca.crt"), kafkaconn.ScramSHA512, s.path("password")))
+}
+
+// geodither runs the command, and returns what it prints and its exit code.
+func (h *harness) geodither(args ...string) (out string, code int) {
+	h.Helper()
+	binary, err := built()
+	h.ok(err)
+	cmd := exec.CommandContext(h.Context(), binary, args...)
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		h.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// kafkaACLs runs what "geodither topics acls" prints, by Kafka's own kafka-acls.sh, with the rights
+// of the open listener.
+func (s *secured) kafkaACLs(printed string) {
+	s.Helper()
+	dir := s.TempDir()
+	s.ok(os.WriteFile(filepath.Join(dir, "kafka-acls.sh"), fmt.Appendf(nil, `#!/bin/sh
+[ "$1" = --bootstrap-server ] || exit 1
+shift 2
+exec java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$(cat '%s')" \
+  org.apache.kafka.tools.AclCommand --bootstrap-server %s "$@"
+`, filepath.Join(s.dir, "connect.classpath"), s.brokers[0]), 0o700))
+	cmd := exec.CommandContext(s.Context(), "sh", "-e")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Stdin = strings.NewReader(printed)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.Fatalf("%s\n%v:\n%s", printed, err, out)
+	}
+}
 
 // login is the principal of kafka.sh's only user, and certificate that of its client's certificate.
 const login, certificate = "User:geodither", "User:CN=client"
 
-// grant creates ACLs for a principal, and waits until every broker goes by them.
+// grant creates ACLs for a principal, who has no others on their resources, and waits until every
+// broker goes by them.
 func (h *harness) grant(principal string, acls []topics.ACL) {
 	h.Helper()
 	req := kmsg.NewPtrCreateACLsRequest()

@@ -49,12 +49,16 @@ type process struct {
 // its own.
 func (w *world) spawn(o service.Options, instance string) *process {
 	w.Helper()
-	binary, err := built()
-	w.ok(err)
+	return w.start(w.config(o, instance, ""), instance)
+}
+
+// config writes the config of an instance, with a state folder of its own, and further lines.
+func (w *world) config(o service.Options, instance, more string) (path string) {
+	w.Helper()
 	w.ok(w.model.WriteFile(filepath.Join(w.dir, "model.avro")))
 	w.ok(os.WriteFile(filepath.Join(w.dir, "noise.key"), []byte(testKey.Reveal()+"\n"), 0o600))
-	config := filepath.Join(w.dir, instance+".yml")
-	w.ok(os.WriteFile(config, fmt.Appendf(nil, `
+	path = filepath.Join(w.dir, instance+".yml")
+	w.ok(os.WriteFile(path, fmt.Appendf(nil, `
 brokers: [%s]
 group: %s
 topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
@@ -64,11 +68,20 @@ state_dir: %s
 release: {mechanism: lattice, epsilon: %v, delta: %v, budget: none}
 transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
+%s
 `,
-		strings.Join(w.brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog,
+		strings.Join(o.Brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog,
 		o.Topics.DeadLetters, w.models, instance+"-state",
 		o.Release.Epsilon, o.Release.Delta, o.MaxRecords, o.MaxInterval, o.TransactionTimeout,
-		o.SessionTimeout), 0o600))
+		o.SessionTimeout, more), 0o600))
+	return path
+}
+
+// start runs a config as an instance.
+func (w *world) start(config, instance string) *process {
+	w.Helper()
+	binary, err := built()
+	w.ok(err)
 	p := &process{world: w, cmd: exec.Command(binary, "run", "-c", config), log: new(captured)}
 	p.cmd.Stderr = p.log
 	w.ok(p.cmd.Start())

@@ -26,12 +26,11 @@ func (c Cluster) ACLs() []ACL {
 			Operations: []string{"Write"},
 		},
 		{Resource: "Topic", Name: t.Raw, Operations: []string{"Read", "DescribeConfigs"}},
-		{
-			Resource: "Topic", Name: t.Changelog,
-			Operations: []string{"Read", "Write", "DescribeConfigs"},
-		},
-		{Resource: "Topic", Name: t.Sanitized, Operations: []string{"Write", "DescribeConfigs"}},
-		{Resource: "Topic", Name: t.DeadLetters, Operations: []string{"Write", "DescribeConfigs"}},
+	}
+	for _, name := range []string{t.Changelog, t.Sanitized, t.DeadLetters} {
+		acls = append(acls, ACL{
+			Resource: "Topic", Name: name, Operations: []string{"Read", "Write", "DescribeConfigs"},
+		})
 	}
 	if !t.Create {
 		return acls

@@ -17,8 +17,9 @@ func TestACLs(t *testing.T) {
 		"--operation Write --transactional-id 'my group/' --resource-pattern-type prefixed",
 		"--operation Read --operation DescribeConfigs --topic fleet.raw",
 		"--operation Read --operation Write --operation DescribeConfigs --topic c",
-		"--operation Write --operation DescribeConfigs --topic fleet.sanitized",
-		"--operation Write --operation DescribeConfigs --topic 'my group-dead-letters'",
+		"--operation Read --operation Write --operation DescribeConfigs --topic fleet.sanitized",
+		"--operation Read --operation Write --operation DescribeConfigs " +
+			"--topic 'my group-dead-letters'",
 	}
 	if have := KafkaACLs(c.ACLs(), c.Brokers, "User:x"); have !=
 		add+strings.Join(want, "\n"+add)+"\n" {
