@@ -39,8 +39,12 @@ func (e *Error) Error() string {
 	case e.Status == 0 && e.untrusted():
 		return fmt.Sprintf("the certificate of the schema registry %s is not trusted; "+
 			"registry.tls.ca_file names who signs it: %v", e.url, e.cause)
+	case e.Status == 0 && errors.Is(e.cause, http.ErrSchemeMismatch):
+		return fmt.Sprintf("the schema registry %s does not speak TLS: begin registry.url with "+
+			"http://, or name a port with TLS", e.url)
 	case e.Status == 0:
-		return fmt.Sprintf("the schema registry %s does not answer: %v", e.url, e.cause)
+		return fmt.Sprintf("the schema registry %s does not answer: is it running, and is "+
+			"registry.url right, http or https too? (%v)", e.url, e.cause)
 	case e.Status == http.StatusUnauthorized:
 		return fmt.Sprintf("the schema registry %s refuses the login (401): check "+
 			"registry.basic_auth or registry.bearer_token_file", e.url)

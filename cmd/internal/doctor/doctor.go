@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -181,10 +182,12 @@ func probe(dir string, create func(dir, pattern string) (*os.File, error)) error
 func (d *examination) brokers(ctx context.Context) (found bool) {
 	level := Failure
 	errs := make([]error, len(d.o.Brokers))
+	// Long enough for two TLS handshakes that fail: their errors say more than that time is over.
+	const patience = service.CallPatience + 2*time.Second
 	for i, broker := range d.o.Brokers {
-		call, cancel := context.WithTimeout(ctx, service.CallPatience)
+		call, cancel := context.WithTimeout(ctx, patience)
 		errs[i] = admin.Ping(call, d.o.Connection.Client([]string{broker}), wire.Options{
-			RetryTimeout: service.CallPatience, RequestTimeout: service.CallPatience,
+			RetryTimeout: patience, RequestTimeout: patience,
 		})
 		cancel()
 		if errs[i] == nil {

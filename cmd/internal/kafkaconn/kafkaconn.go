@@ -168,8 +168,9 @@ func (c *Connection) throttled(api protocol.ApiKey, held time.Duration) {
 		"client_id", c.clientID, "request", api.String(), "held", held, "held_in_all", c.held)
 }
 
-// patience is how long Connect waits for a broker before it says that there is none.
-const patience = 5 * time.Second
+// patience is how long Connect waits for a broker before it says that there is none. kafka-go may
+// dial twice for the first request, and each time the handshake's own error says more.
+const patience = 2*handshakePatience + time.Second
 
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
 // Requests that follow wait longer for brokers that are away, because they were there. It warns of

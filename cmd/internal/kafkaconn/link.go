@@ -200,7 +200,7 @@ func (l *link) follow(sent []byte) {
 }
 
 // Read implements net.Conn. On a connection without a login it explains the ways in which a broker
-// that wants one, or TLS, refuses the first requests.
+// that wants one, or TLS, refuses the first requests, and an answer that is not a broker's.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
 	encrypted := l.dialer.tls != nil
@@ -213,6 +213,11 @@ func (l *link) Read(b []byte) (int, error) {
 		err = explainClosed(err, l.broker, encrypted)
 	case n > 0 && !l.answered && !encrypted && isAlert(b[:n]):
 		return 0, explainClosed(errAlert, l.broker, encrypted)
+	case n > 0 && !l.answered && isStrange(b[:n]):
+		return 0, &wire.LinkError{
+			Broker: l.broker, Advice: "it answers with something else than Kafka's protocol: " +
+				"name the address of a broker's listener", Err: errStrange, Unproven: true,
+		}
 	}
 	l.answered = l.answered || n > 0
 	return n, err
@@ -223,6 +228,15 @@ var errAlert = errors.New("it answered with a TLS alert")
 // isAlert reports whether an answer begins as a TLS record of the type alert. Kafka's begin with
 // their size, which would then be 352 MB.
 func isAlert(b []byte) bool { return b[0] == 21 && (len(b) == 1 || b[1] == 3) }
+
+var errStrange = errors.New("no answer of Kafka begins so")
+
+// isStrange reports whether the first answer cannot be Kafka's, which begins with its size: it
+// says which requests a broker knows, and takes some hundred bytes.
+func isStrange(b []byte) bool {
+	const most = 1 << 24
+	return len(b) >= 4 && binary.BigEndian.Uint32(b) > most
+}
 
 // explainClosed says what to do about a broker that ends a connection without a login at once.
 func explainClosed(err error, broker string, encrypted bool) error {

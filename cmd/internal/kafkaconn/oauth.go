@@ -247,6 +247,10 @@ func (t *tokens) ask(ctx context.Context) (token string, life time.Duration, err
 		if errors.As(err, &inner) {
 			err = inner.Err // without the address, which is named already
 		}
+		if errors.As(err, new(*tls.CertificateVerificationError)) {
+			err = fmt.Errorf("its certificate is not trusted; name who signs it as "+
+				"kafka.sasl.oauthbearer.ca_file: %w", err)
+		}
 		return "", 0, err
 	}
 	defer res.Body.Close()
