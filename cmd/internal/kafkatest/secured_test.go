@@ -33,7 +33,12 @@ type secured struct {
 
 func newSecured(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{harness: newHarness(t), dir: os.Getenv("GEODITHER_KAFKA_DIR")}
+	return newSecuredAt(newHarness(t), os.Getenv("GEODITHER_KAFKA_DIR"))
+}
+
+func newSecuredAt(h *harness, dir string) *secured {
+	h.Helper()
+	s := &secured{harness: h, dir: dir}
 	s.sasl = strings.Split(strings.TrimSpace(s.read("brokers-sasl")), ",")
 	s.ssl = strings.Split(strings.TrimSpace(s.read("brokers-ssl")), ",")
 	return s
