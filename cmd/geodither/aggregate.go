@@ -108,7 +108,8 @@ a hundred vehicles and more are about a fleet.`,
 		"`TIME` at which the last window ends at the latest; later records are not read")
 	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
 	flags.StringVar(&f.output.Path, "out", "-",
-		"`FILE` for the densities: .csv, .ndjson or .geojson; - is CSV on standard output")
+		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
+			"output")
 	flags.Float64Var(&f.output.Least, "least", 0,
 		"leave out zones and flows where fewer `VEHICLES` are expected; for flows at least 0.01")
 	flags.StringVar(&f.output.Flows, "flows", "",

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -182,10 +185,23 @@ func TestAggregateOutputs(t *testing.T) {
 	if len(lines) != len(rows) || len(geo.Features) != len(rows) {
 		t.Fatalf("%d rows, %d lines, %d features", len(rows), len(lines), len(geo.Features))
 	}
+	packed := in("parquet")
+	columns, err := parquet.Read[struct {
+		WindowStart int64   `parquet:"window_start,timestamp(millisecond:utc)"`
+		Vehicles    float64 `parquet:"vehicles"`
+		Geometry    []byte  `parquet:"geometry"`
+	}](strings.NewReader(packed), int64(len(packed)))
+	if err != nil || len(columns) != len(rows) {
+		t.Fatalf("%d rows in Parquet: %v", len(columns), err)
+	}
 	for i, row := range rows {
 		var line map[string]any
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
+		}
+		if p := columns[i]; records.Number(p.Vehicles) != row[5] || len(p.Geometry) != 93 ||
+			time.UnixMilli(p.WindowStart).UTC().Format(time.RFC3339) != row[0] {
+			t.Fatalf("row %d is %v, and in Parquet %+v", i, row, p)
 		}
 		if p := geo.Features[i].Properties; records.Number(line["vehicles"].(float64)) != row[5] ||
 			records.Number(p["vehicles"].(float64)) != row[5] || p["window_start"] != row[0] {

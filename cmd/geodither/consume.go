@@ -27,17 +27,22 @@ func newConsume(std cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "consume {-c FILE | --topic TOPIC}",
-		Short: "Read a sanitized topic as JSON lines, CSV or GeoJSON",
+		Short: "Read a sanitized topic as JSON lines, CSV, GeoJSON or Parquet",
 		Long: `Read the committed records of a sanitized topic and print them as JSON lines, CSV or a GeoJSON
 FeatureCollection (a point for each estimate, with the release, the radius and the rest as
 properties). All three have the names of the schema, and times as RFC 3339 text. Records come in
 order within a user. The command ends at the end that the topic had when it started, or goes on
 until Ctrl-C with --follow.
 
+--format parquet writes one Parquet file (GeoParquet 1.1): the columns of CSV with types, and the
+estimate as a point in the column geometry. It can be read when the command has ended, by itself
+or by Ctrl-C.
+
 With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
 why it was refused, and at the end on standard error how many there are of each reason. A refused
 record's content is not in it.`,
 		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
+  geodither consume -c geodither.yml --format parquet > sanitized.parquet
   geodither consume -c geodither.yml --follow --from-end
   geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
@@ -73,7 +78,7 @@ record's content is not in it.`,
 	}
 	flags := cmd.Flags()
 	from.Register(flags, "sanitized topic")
-	flags.StringVar(&format, "format", "json", "json (one object a line), csv or geojson")
+	flags.StringVar(&format, "format", "json", "json (one object a line), csv, geojson or parquet")
 	flags.BoolVar(&follow, "follow", false, "go on reading until Ctrl-C")
 	flags.BoolVar(&fromEnd, "from-end", false, "start at the end instead of the beginning")
 	flags.BoolVar(&dead, "dead-letters", false, "read the dead letters")

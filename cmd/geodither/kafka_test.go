@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -161,6 +162,22 @@ log: {level: debug}
 		strings.Count(geo.out, `"Feature"`) != len(got) {
 		t.Errorf("exit %d, %d features", geo.code, strings.Count(geo.out, `"Feature"`))
 	}
+	packed := consume("--format", "parquet").out
+	rows, err := parquet.Read[struct {
+		UserID    string  `parquet:"user_id"`
+		Timestamp int64   `parquet:"timestamp,timestamp(millisecond:utc)"`
+		Latitude  float64 `parquet:"latitude"`
+	}](strings.NewReader(packed), int64(len(packed)))
+	if err != nil || len(rows) != len(got) {
+		t.Fatalf("%d rows in Parquet, want %d: %v", len(rows), len(got), err)
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(users[row.UserID], func(r schemas.Sanitized) bool {
+			return r.Timestamp == row.Timestamp && r.Latitude == row.Latitude
+		}) {
+			t.Fatalf("there is no record for the row %+v in Parquet", row)
+		}
+	}
 	for _, other := range []string{"avro", "json_schema"} { // the records tell theirs
 		as := withConfig(t,
 			fmt.Sprintf("{brokers: [%q], encoding: {sanitized: %s}}", broker, other))
@@ -224,6 +241,7 @@ func TestConsumeFollow(t *testing.T) {
 	}
 	lines, table, features, behind := follow(), follow("--format", "csv"),
 		follow("--format", "geojson"), follow("--from-end")
+	packed := follow("--format", "parquet")
 	for _, b := range []*background{lines, table, features} {
 		eventually(t, "every record", func() bool {
 			return strings.Count(b.out.String(), "codebook") >= n
@@ -237,6 +255,15 @@ func TestConsumeFollow(t *testing.T) {
 	if len(all) != n || !json.Valid([]byte(features.out.String())) {
 		t.Errorf("%d records, want %d; GeoJSON is whole: %v",
 			len(all), n, json.Valid([]byte(features.out.String())))
+	}
+	// The rows of Parquet are in memory when it is interrupted.
+	if code := packed.stop(t); code != cli.ExitDone {
+		t.Errorf("exit %d: %s", code, packed.log)
+	}
+	file, err := parquet.OpenFile(strings.NewReader(packed.out.String()),
+		int64(len(packed.out.String())))
+	if err != nil || file.NumRows() > int64(n) {
+		t.Errorf("after Ctrl-C the Parquet file is not whole: %v", err)
 	}
 	if code := behind.stop(t); code != cli.ExitDone ||
 		strings.Count(behind.out.String(), "\n") > n {

@@ -80,7 +80,7 @@ the trusted side. --report writes them to a file that only its owner may read.`,
 	flags.Uint64Var(&f.seed, "seed", 0,
 		"seed in place of a key: the records are marked as not private")
 	flags.StringVar(&f.out, "out", "-",
-		"`FILE` to write: .csv, .ndjson or .geojson; - is CSV on standard output")
+		"`FILE` to write: .csv, .ndjson, .geojson or .parquet; - is CSV on standard output")
 	flags.StringVar(&f.report, "report", "",
 		"also write the summary as JSON to this `FILE`, for its owner alone")
 	return cmd

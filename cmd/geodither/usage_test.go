@@ -152,7 +152,7 @@ func TestWrongUsage(t *testing.T) {
 		{produce("--in", traces, "--steps", "5"), []string{"--simulate"}},
 		{[]string{"consume"}, []string{"--topic", "-c"}},
 		{[]string{"consume", "--topic", "t", "--format", "xml"}, []string{
-			`"xml"`, "json, csv or geojson",
+			`"xml"`, "json, csv, geojson or parquet",
 		}},
 		{append([]string{"consume", "--topic", "t"},
 			withConfig(t, "encoding: {sanitized: xml}")...), []string{"xml"}},

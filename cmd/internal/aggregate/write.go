@@ -35,6 +35,37 @@ type zoneRow struct {
 	PosteriorHigh float64 `json:"posterior_high"`
 	Naive         float64 `json:"naive"`
 	Model         float64 `json:"model"`
+
+	startMS, endMS int64 // of the window, for parquetZone
+}
+
+// parquetZone is a zoneRow as a row of Parquet: the same columns, with times as such, and behind
+// them the zone's outline.
+type parquetZone struct {
+	WindowStart   int64   `parquet:"window_start,timestamp(millisecond:utc)"`
+	WindowEnd     int64   `parquet:"window_end,timestamp(millisecond:utc)"`
+	Zone          int64   `parquet:"zone"`
+	Latitude      float64 `parquet:"latitude"`
+	Longitude     float64 `parquet:"longitude"`
+	Vehicles      float64 `parquet:"vehicles"`
+	Low           float64 `parquet:"low"`
+	High          float64 `parquet:"high"`
+	Share         float64 `parquet:"share"`
+	Posterior     float64 `parquet:"posterior"`
+	PosteriorLow  float64 `parquet:"posterior_low"`
+	PosteriorHigh float64 `parquet:"posterior_high"`
+	Naive         float64 `parquet:"naive"`
+	Model         float64 `parquet:"model"`
+	Geometry      []byte  `parquet:"geometry"`
+}
+
+func (r zoneRow) parquet(outline []byte) parquetZone {
+	return parquetZone{
+		WindowStart: r.startMS, WindowEnd: r.endMS, Zone: int64(r.Zone),
+		Latitude: r.Latitude, Longitude: r.Longitude, Vehicles: r.Vehicles, Low: r.Low,
+		High: r.High, Share: r.Share, Posterior: r.Posterior, PosteriorLow: r.PosteriorLow,
+		PosteriorHigh: r.PosteriorHigh, Naive: r.Naive, Model: r.Model, Geometry: outline,
+	}
 }
 
 var zoneHeader = []string{
@@ -99,6 +130,7 @@ type output struct {
 	rows     *csv.Writer
 	flowRows *csv.Writer
 	features *records.Collection
+	table    *records.Parquet[parquetZone]
 }
 
 func newOutput(options Output, stdout io.Writer) (*output, error) {
@@ -111,6 +143,9 @@ func newOutput(options Output, stdout io.Writer) (*output, error) {
 		return nil, err
 	}
 	o.rows, o.features = csv.NewWriter(o.density), records.NewCollection(o.density)
+	if o.format == "parquet" {
+		o.table = records.NewParquet[parquetZone](o.density, "Polygon")
+	}
 	if options.Flows != "" {
 		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
 			return nil, errors.Join(err, o.density.Discard())
@@ -158,6 +193,7 @@ func (o *output) window(
 			PosteriorHigh: d.PosteriorHigh[zone],
 			Naive:         d.Naive[zone],
 			Model:         rounded(d.Blind[zone]),
+			startMS:       w.StartMS, endMS: w.EndMS,
 		})
 		if err != nil {
 			return err
@@ -195,6 +231,8 @@ func (o *output) zone(r zoneRow) error {
 		return o.rows.Write(r.fields())
 	case "geojson":
 		return o.features.Add(o.polygon(int32(r.Zone)), r)
+	case "parquet":
+		return o.table.Write(r.parquet(o.table.Polygon(o.ring(int32(r.Zone)))))
 	}
 	return json.NewEncoder(o.density).Encode(r)
 }
@@ -205,21 +243,28 @@ type polygon struct {
 }
 
 func (o *output) polygon(zone int32) polygon {
+	return polygon{"Polygon", [][][2]float64{o.ring(zone)}}
+}
+
+// ring returns the corners of a zone, counter-clockwise, and the first one again.
+func (o *output) ring(zone int32) (ring [][2]float64) {
 	low, high := o.zones.Corners(zone)
-	var ring [][2]float64
 	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
 		lat, lon := o.zones.Grid().ToDegrees(p)
 		ring = append(ring, [2]float64{toMetre(lon), toMetre(lat)})
 	}
-	return polygon{"Polygon", [][][2]float64{ring}}
+	return ring
 }
 
 // close completes what is written and draws the map of the window with most vehicles.
 func (o *output) close(s aggregate.Summary) error {
 	o.rows.Flush()
 	err := o.rows.Error()
-	if o.format == "geojson" {
+	switch o.format {
+	case "geojson":
 		err = errors.Join(err, o.features.Close())
+	case "parquet":
+		err = errors.Join(err, o.table.Close())
 	}
 	if o.flows != nil {
 		o.flowRows.Flush()

@@ -12,6 +12,7 @@ const (
 	// jsonSchema validates documents by a JSON Schema.
 	jsonSchema = "github.com/santhosh-tekuri/jsonschema/v6"
 	lru        = "github.com/hashicorp/golang-lru/v2"
+	parquet    = "github.com/parquet-go/parquet-go"
 	pebble     = "github.com/cockroachdb/pebble/v2"
 	pflag      = "github.com/spf13/pflag"
 	prom       = "github.com/prometheus"
@@ -363,8 +364,11 @@ var table = map[string]rule{
 		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
 		third: []string{cobra, pflag, term},
 	},
-	"cmd/internal/files":   {ours: []string{"mechanism/noise", "cmd/internal/cli"}},
-	"cmd/internal/records": {ours: []string{"schemas", "cmd/internal/cli", "cmd/internal/files"}},
+	"cmd/internal/files": {ours: []string{"mechanism/noise", "cmd/internal/cli"}},
+	"cmd/internal/records": {
+		ours:  []string{"schemas", "cmd/internal/cli", "cmd/internal/files"},
+		third: []string{parquet},
+	},
 	"cmd/internal/feed": {
 		ours: []string{
 			"schemas", "consumer/admin", "consumer/wire", "producer",
@@ -559,7 +563,7 @@ var table = map[string]rule{
 			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
 			"consumer/wire", "mechanism/grid", "mechanism/mobility/train", "mechanism/trial",
-			"producer/partition", franz, jsonSchema, kafkaGo, yamlGo,
+			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},
 	},
 }

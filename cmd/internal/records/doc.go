@@ -1,3 +1,3 @@
-// Package records reads and writes sanitized records as files and streams: CSV, JSON lines and
-// GeoJSON. "sanitize" and "consume" write what "aggregate" reads.
+// Package records reads and writes sanitized records as files and streams: CSV, JSON lines,
+// GeoJSON and GeoParquet. "sanitize" and "consume" write what "aggregate" reads.
 package records

@@ -21,6 +21,9 @@ import (
 // nameFile says what to do about a file that holds something else.
 const nameFile = `name a file of "geodither sanitize" or "geodither consume"`
 
+// parquetMagic is how a Parquet file begins.
+const parquetMagic = "PAR1"
+
 // Source reads sanitized records one after another and calls each with a record and its place in
 // the input, which errors name.
 type Source func(ctx context.Context, each func(schemas.Sanitized, string) error) error
@@ -45,6 +48,10 @@ func File(path string, stdin io.Reader, read func(int)) Source {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		first, err := firstByte(plain)
+		if start, _ := plain.Peek(len(parquetMagic)); string(start) == parquetMagic {
+			return fmt.Errorf("%s: this is a Parquet file, and CSV or JSON lines are read here: %s",
+				name, nameFile+" in one of these formats")
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("%s: the file is empty: %s", name, nameFile)

@@ -95,19 +95,10 @@ func TestFormatsAgree(t *testing.T) {
 	record.Timestamp += 250
 	record.Factor200M, record.Factor1KM, record.FactorSet = 1.5, 2, 3
 	record.NearShare = schemas.Some(.25)
-	written := map[string]string{}
-	for _, format := range []string{"csv", "json", "geojson"} {
-		var out strings.Builder
-		w, err := NewWriter(format, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Write(record), w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		written[format] = out.String()
+	in := func(format string) string {
+		return string(written(t, format, []schemas.Sanitized{record}))
 	}
-	header, row, _ := strings.Cut(written["csv"], "\n")
+	header, row, _ := strings.Cut(in("csv"), "\n")
 	if header != strings.Join(names, ",") {
 		t.Errorf("the CSV has the columns %s, want %s", header, strings.Join(names, ","))
 	}
@@ -116,7 +107,7 @@ func TestFormatsAgree(t *testing.T) {
 	if !strings.HasPrefix(row, "bus-0,"+at+places) {
 		t.Errorf("the row is %s", row)
 	}
-	line := strings.TrimSpace(written["json"])
+	line := strings.TrimSpace(in("json"))
 	if !strings.HasPrefix(line, `{"user_id":"bus-0","timestamp":"`+at+`","latitude":53.5,`) {
 		t.Errorf("the line is %s", line)
 	}
@@ -128,8 +119,9 @@ func TestFormatsAgree(t *testing.T) {
 		}
 		behind = i
 	}
-	if !strings.Contains(written["geojson"], `"coordinates":[-2.875,53.5]},"properties":`+line) {
-		t.Errorf("the feature has not the line as properties: %s", written["geojson"])
+	if feature := in("geojson"); !strings.Contains(feature,
+		`"coordinates":[-2.875,53.5]},"properties":`+line) {
+		t.Errorf("the feature has not the line as properties: %s", feature)
 	}
 }
 
@@ -300,7 +292,8 @@ func TestFormatOf(t *testing.T) {
 	for path, want := range map[string]string{
 		"-": "csv", "out": "csv", "/dev/stdout": "csv", "a.b/out": "csv", "out.CSV": "csv",
 		"out.json": "json", "out.ndjson": "json", "out.jsonl": "json", "out.geojson": "geojson",
-		"out.xml": "", "out.csv.gz": "",
+		"out.parquet": "parquet",
+		"out.xml":     "", "out.csv.gz": "",
 	} {
 		got, err := FormatOf(path)
 		if got != want || (err != nil) != (want == "") {

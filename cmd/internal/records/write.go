@@ -14,14 +14,15 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// Writer writes sanitized records in one text format.
+// Writer writes sanitized records in one format.
 type Writer interface {
 	Write(r schemas.Sanitized) error
 	// Close writes what completes the output. It does not close what it writes to.
 	Close() error
 }
 
-// NewWriter returns a writer of csv, json (one object a line, ndjson for short) or geojson.
+// NewWriter returns a writer of csv, json (one object a line, ndjson for short), geojson or
+// parquet.
 func NewWriter(format string, out io.Writer) (Writer, error) {
 	switch format {
 	case "json", "ndjson":
@@ -31,6 +32,8 @@ func NewWriter(format string, out io.Writer) (Writer, error) {
 		return csvWriter{rows}, rows.Write(header)
 	case "geojson":
 		return geoJSONWriter{NewCollection(out)}, nil
+	case "parquet":
+		return parquetWriter{NewParquet[parquetRow](out, "Point")}, nil
 	}
 	return nil, CheckFormat(format)
 }
@@ -38,10 +41,10 @@ func NewWriter(format string, out io.Writer) (Writer, error) {
 // CheckFormat refuses a format that [NewWriter] does not know.
 func CheckFormat(format string) error {
 	switch format {
-	case "json", "ndjson", "csv", "geojson":
+	case "json", "ndjson", "csv", "geojson", "parquet":
 		return nil
 	}
-	return fmt.Errorf("output format %q is unknown: choose json, csv or geojson", format)
+	return fmt.Errorf("output format %q is unknown: choose json, csv, geojson or parquet", format)
 }
 
 // FormatOf returns the format of a file, for [NewWriter], by its extension. A name without one,
@@ -54,9 +57,11 @@ func FormatOf(path string) (string, error) {
 		return "json", nil
 	case ".geojson":
 		return "geojson", nil
+	case ".parquet":
+		return "parquet", nil
 	}
 	return "", cli.Usagef("--out %s: the extension is the format; write .csv, .ndjson (or .json, "+
-		"one object a line) or .geojson", path)
+		"one object a line), .geojson or .parquet", path)
 }
 
 // object is a record as a JSON object for people to read. It has the schema's names in the schema's
