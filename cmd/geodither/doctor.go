@@ -33,10 +33,11 @@ func newDoctor(std cli.Streams) *cobra.Command {
 		Short: "Check a config, its model and key, the brokers and topics, and what " +
 			"error to expect",
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
-state folder, each broker, this client's rights, the topics with their partitions and settings, the
-last raw records, the group, the settings of running instances, and whether the changelog holds the
-account of ε of everything that was processed. If nothing has failed, the command then simulates
-what error to expect from the releases, which takes a while. It changes nothing.
+state folder, each broker, this client's rights, the limits of transactions, the topics with their
+partitions, settings and retention, the last raw records, the group, the settings of running
+instances, and whether the changelog holds the account of ε of everything that was processed. If
+nothing has failed, the command then simulates what error to expect from the releases, which takes a
+while. It changes nothing.
 
 The exit code is 1 if something would stop the service or keep it from publishing.`,
 		Example: `  geodither doctor -c geodither.yml

@@ -139,6 +139,32 @@ func Configs(ctx context.Context, client *kafka.Client, o wire.Options, topic st
 	return have, err
 }
 
+// BrokerConfigs reads settings of a broker, without those that it does not know. It needs the right
+// DescribeConfigs on the cluster, which few clients have.
+func BrokerConfigs(ctx context.Context, client *kafka.Client, o wire.Options, names ...string) (
+	have map[string]string, err error,
+) {
+	err = o.Retry(ctx, func(ctx context.Context, o wire.Options) error {
+		meta, err := wire.Metadata(ctx, client, o)
+		if err != nil {
+			return err
+		}
+		if len(meta.Brokers) == 0 {
+			return wire.CutShort("list the brokers")
+		}
+		broker := meta.Brokers[0].NodeID
+		have, err = describeConfigs(ctx, client, wire.Exchange{
+			Op: fmt.Sprintf("read the configuration of broker %d", broker), To: broker,
+			Timeout: o.RequestTimeout,
+		}, describeconfigs.RequestResource{
+			ResourceType: int8(kafka.ResourceTypeBroker), ResourceName: fmt.Sprint(broker),
+			ConfigNames: names,
+		})
+		return err
+	})
+	return have, err
+}
+
 // verifyConfigs is one attempt of CheckConfigs.
 func verifyConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string,
 	configs map[string]string,
@@ -160,30 +186,40 @@ func verifyConfigs(ctx context.Context, client *kafka.Client, o wire.Options, to
 func readConfigs(ctx context.Context, client *kafka.Client, o wire.Options, topic string,
 	names []string,
 ) (map[string]string, error) {
-	have := make(map[string]string, len(names))
 	if len(names) == 0 {
-		return have, nil // a request that names no setting asks for all of them
+		return map[string]string{}, nil // a request that names no setting asks for all of them
 	}
-	op := "read the configuration of topic " + topic
-	answer, err := wire.Ask[*describeconfigs.Response](ctx, client, wire.Exchange{
-		Op: op, To: wire.AnyBroker, Timeout: o.RequestTimeout,
-		Message: &describeconfigs.Request{
-			Resources: []describeconfigs.RequestResource{{
-				ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic,
-				ConfigNames: names,
-			}},
-		},
+	return describeConfigs(ctx, client, wire.Exchange{
+		Op: "read the configuration of topic " + topic, To: wire.AnyBroker,
+		Timeout: o.RequestTimeout,
+	}, describeconfigs.RequestResource{
+		ResourceType: int8(kafka.ResourceTypeTopic), ResourceName: topic, ConfigNames: names,
 	})
+}
+
+// describeConfigs asks for settings of a resource by an exchange that has no message yet.
+func describeConfigs(ctx context.Context, client *kafka.Client, x wire.Exchange,
+	resource describeconfigs.RequestResource,
+) (map[string]string, error) {
+	x.Message = &describeconfigs.Request{Resources: []describeconfigs.RequestResource{resource}}
+	answer, err := wire.Ask[*describeconfigs.Response](ctx, client, x)
 	if err != nil {
 		return nil, err
 	}
+	have := make(map[string]string, len(resource.ConfigNames))
 	for _, r := range answer.Resources {
-		if code := kafka.Error(r.ErrorCode); code != 0 {
-			e := wire.Refused(op, code)
-			if code == kafka.TopicAuthorizationFailed {
-				e.Hint = "grant this client DescribeConfigs on the topic"
-			}
+		switch code := kafka.Error(r.ErrorCode); code {
+		case 0:
+		case kafka.TopicAuthorizationFailed:
+			e := wire.Refused(x.Op, code)
+			e.Hint = "grant this client DescribeConfigs on the topic"
 			return nil, e
+		case kafka.ClusterAuthorizationFailed:
+			e := wire.Refused(x.Op, code)
+			e.Hint = "it needs DescribeConfigs on the cluster"
+			return nil, e
+		default:
+			return nil, wire.Refused(x.Op, code)
 		}
 		for _, c := range r.ConfigEntries {
 			have[c.ConfigName] = c.ConfigValue

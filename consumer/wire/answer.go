@@ -33,8 +33,12 @@ func throttle(res protocol.Message) time.Duration {
 	}
 	var ms int64
 	if f, ok := res.(*Frame); ok {
-		// In every answer that is read as bytes it is the first field. A flexible version has the
-		// tagged fields of the header before it, and brokers send none.
+		// In every answer that is read as bytes it is the first field, except that to ApiVersions,
+		// which brokers hold nobody up for. A flexible version has the tagged fields of the header
+		// before it, and brokers send none.
+		if f.Key == protocol.ApiVersions {
+			return 0
+		}
 		at := 0
 		if f.flexible {
 			at = 1

@@ -129,14 +129,17 @@ func (r *Reader) bounded(n int64, elementBytes int) int {
 func (r *Reader) CompactString() []byte { return r.Take(r.CompactCount(1)) }
 
 // SkipTags skips the tagged fields of a flexible version.
-func (r *Reader) SkipTags() {
+func (r *Reader) SkipTags() { r.Tags(func(uint64, *Reader) {}) }
+
+// Tags calls each with every tagged field of a flexible version.
+func (r *Reader) Tags(each func(tag uint64, field *Reader)) {
 	for n := r.uvarint(); n > 0 && !r.Short; n-- {
-		r.uvarint() // tag
+		tag := r.uvarint()
 		size := r.uvarint()
 		if size > uint64(len(r.Rest)) {
 			r.cut()
 			return
 		}
-		r.Take(int(size))
+		each(tag, &Reader{Rest: r.Take(int(size))})
 	}
 }

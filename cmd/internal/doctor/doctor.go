@@ -12,12 +12,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
-
-	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -29,20 +26,6 @@ import (
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/registry"
 )
-
-// Levels of findings.
-const (
-	OK      = "ok"
-	Warning = "warning" // the service would run, perhaps not as it is meant to
-	Failure = "failure" // the service would stop, wait until it is mended, or publish nothing
-)
-
-// Finding is what one check has found. It names no user and no place.
-type Finding struct {
-	Check  string `json:"check"`
-	Level  string `json:"level"`
-	Detail string `json:"detail"`
-}
 
 // Examine looks for whatever would keep a service with these options from
 // working, and changes nothing: it makes no topic, joins no group and begins no
@@ -71,25 +54,12 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	}
 	d.client = o.Client()
 	d.rights(ctx) // first, since it says why others fail
+	d.transactions(ctx)
 	d.topics(ctx)
+	d.add("readers", OK, "who reads %s cannot be seen: each needs isolation.level=read_committed, "+
+		"or it also sees records of transactions that were aborted, which are published again",
+		o.Topics.Sanitized)
 	return d.found
-}
-
-type examination struct {
-	o      service.Options
-	call   wire.Options
-	client *kafka.Client
-	found  []Finding
-	tell   func(Finding)
-	begun  bool // users may have states in the changelog
-}
-
-func (d *examination) add(check, level, format string, args ...any) {
-	f := Finding{check, level, fmt.Sprintf(format, args...)}
-	d.found = append(d.found, f)
-	if d.tell != nil {
-		d.tell(f)
-	}
 }
 
 // schemas looks whether the registry has the schemas of what is published.
@@ -123,12 +93,6 @@ func (d *examination) budget() {
 		level = Warning
 	}
 	d.add("budget", level, "%s", text)
-}
-
-// failed reports whether a check has found something that would stop the service.
-func (d *examination) failed(check string) bool {
-	return slices.ContainsFunc(d.found,
-		func(f Finding) bool { return f.Check == check && f.Level == Failure })
 }
 
 // stateDir tries to write where the states will go, or would be made.
@@ -269,8 +233,8 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 		return
 	}
 	const batch = "max.message.bytes"
-	configs, err := admin.Configs(ctx, d.client, d.call, name, "cleanup.policy",
-		topics.RetentionMS, batch)
+	configs, err := admin.Configs(ctx, d.client, d.call, name, cleanupPolicy, topics.RetentionMS,
+		topics.RetentionBytes, timestampType, batch)
 	if err != nil {
 		d.add("topic", Failure, "%s: its settings cannot be read (DescribeConfigs): %v", name, err)
 		return
@@ -278,9 +242,9 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 	level, detail := OK, fmt.Sprintf("%s has %d partitions", name, partitions)
 	limit, err := strconv.Atoi(configs[batch])
 	switch {
-	case name == t.Changelog && configs["cleanup.policy"] != topics.Compacted["cleanup.policy"]:
+	case name == t.Changelog && configs[cleanupPolicy] != topics.Compacted[cleanupPolicy]:
 		level, detail = Failure, (&admin.ConfigError{
-			Topic: name, Name: "cleanup.policy", Have: configs["cleanup.policy"], Want: "compact",
+			Topic: name, Name: cleanupPolicy, Have: configs[cleanupPolicy], Want: "compact",
 		}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
 		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and "+
@@ -295,6 +259,7 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 		}
 	}
 	d.add("topic", level, "%s", detail)
+	d.retention(name, configs)
 }
 
 // sampleRecords is how many raw records of a partition are tried.

@@ -201,6 +201,19 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 	return a, nil
 }
 
+// Retention says how long a topic keeps its records, from its settings cleanup.policy and
+// retention.ms.
+func Retention(settings map[string]string) string {
+	ms := milliseconds(settings[retentionMS])
+	switch {
+	case settings[cleanupPolicy] == "compact":
+		return "compacted, for ever, unless a tombstone is written"
+	case ms < 0:
+		return "for ever: it has no retention.ms"
+	}
+	return fmt.Sprintf("until its retention, %v after each record", ms)
+}
+
 // remains lists what the command does not reach.
 func (e reporter) remains(ctx context.Context) ([]string, error) {
 	retention := func(topic string) (string, error) {
@@ -208,14 +221,7 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return "", err
 		}
-		ms := milliseconds(c[retentionMS])
-		switch {
-		case c[cleanupPolicy] == "compact":
-			return "compacted, for ever, unless a tombstone is written", nil
-		case ms < 0:
-			return "for ever: it has no retention.ms", nil
-		}
-		return fmt.Sprintf("until its retention, %v after each record", ms), nil
+		return Retention(c), nil
 	}
 	raw, err := retention(e.o.Topics.Raw)
 	if err != nil {

@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// Levels of findings.
+const (
+	OK      = "ok"
+	Warning = "warning" // the service would run, perhaps not as it is meant to
+	Failure = "failure" // the service would stop, wait until it is mended, or publish nothing
+)
+
+// Finding is what one check has found. It names no user and no place.
+type Finding struct {
+	Check  string `json:"check"`
+	Level  string `json:"level"`
+	Detail string `json:"detail"`
+}
+
+// examination gathers findings about options.
+type examination struct {
+	o      service.Options
+	call   wire.Options
+	client *kafka.Client
+	found  []Finding
+	tell   func(Finding)
+	begun  bool // users may have states in the changelog
+}
+
+func (d *examination) add(check, level, format string, args ...any) {
+	f := Finding{check, level, fmt.Sprintf(format, args...)}
+	d.found = append(d.found, f)
+	if d.tell != nil {
+		d.tell(f)
+	}
+}
+
+// failed reports whether a check has found something that would stop the service.
+func (d *examination) failed(check string) bool {
+	return slices.ContainsFunc(d.found,
+		func(f Finding) bool { return f.Check == check && f.Level == Failure })
+}

@@ -1,0 +1,67 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// TestDoctorTimes: how long topics keep records, whose clock their timestamps are from, and how
+// long a transaction may take.
+func TestDoctorTimes(t *testing.T) {
+	w := servicetest.NewWorld(t, 0)
+	o := atwork.Options(w, "times")
+	o.Topics.Raw, o.Topics.Partitions = "times.raw", 2
+	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{}, admin.Topic{
+		Name: o.Topics.Raw, Partitions: 2, Initial: map[string]string{
+			topics.RetentionMS: "3600000", topics.RetentionBytes: "4096",
+			"message.timestamp.type": "LogAppendTime",
+		},
+	}, admin.Topic{
+		Name: o.Topics.Sanitized, Partitions: 2,
+		Initial: map[string]string{topics.RetentionMS: "-1"},
+	}))
+	_, err := topics.Make(t.Context(), o.Cluster, service.CallPatience)
+	servicetest.OK(t, err)
+	said := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK)
+	for _, want := range []string{
+		"retention: times.raw: until its retention, 1h0m0s after each record, and no more than " +
+			"4096 bytes a partition",
+		"retention: times.out: for ever",
+		"retention: times.log: compacted, for ever",
+		"retention: times.dead: until its retention, 1h0m0s",
+		"timestamps: times.raw has those of the broker's clock",
+		"transactions: transaction.timeout is 15s; the brokers allow 15m0s",
+		"transactions: the brokers have transaction.version 2",
+		"readers: who reads times.out cannot be seen",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in:\n%s", want, said)
+		}
+	}
+	if said := atwork.Details(doctor.Examine(t.Context(), atwork.Options(w, "other"), nil),
+		doctor.OK); !strings.Contains(said, "has those that producers set") {
+		t.Errorf("CreateTime: %s", said)
+	}
+	for _, c := range []struct {
+		timeout, interval time.Duration
+		want              string
+	}{
+		{16 * time.Minute, time.Second, "the brokers allow 15m0s (transaction.max.timeout.ms)"},
+		{time.Second, time.Second, "brokers would abort transactions before they are committed"},
+	} {
+		o.TransactionTimeout, o.MaxInterval = c.timeout, c.interval
+		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+			doctor.Failure); !strings.Contains(bad, c.want) {
+			t.Errorf("timeout %v, interval %v: %q", c.timeout, c.interval, bad)
+		}
+	}
+}
