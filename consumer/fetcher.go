@@ -62,7 +62,7 @@ type FetcherOptions struct {
 	// MaxBytes is how much to ask for at once. A single batch that is larger comes in full.
 	// Default 1 MiB.
 	MaxBytes int
-	// MaxWait is how long the broker waits for a record at the end of the log. Default 100 ms.
+	// MaxWait is how long Fetch waits for a record at the end of the log. Default 100 ms.
 	MaxWait time.Duration
 }
 
@@ -103,13 +103,20 @@ func NewFetcher(client *kafka.Client, topic string, partition int32, o FetcherOp
 	}, nil
 }
 
-// Fetch reads from an offset on. At the end of the log it waits for MaxWait and then returns no
-// record and the same offset. It retries moved leaders, restarting brokers and topics that are
+// Fetch reads from an offset on. It is Poll with the wait of the options.
+func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
+	return f.Poll(ctx, offset, f.options.MaxWait)
+}
+
+// Poll reads from an offset on. At the end of the log it waits for the given time, which the broker
+// counts in whole milliseconds, and then returns no record and the same offset. It retries moved leaders, restarting brokers and topics that are
 // still being created for Options.RetryTimeout; after that the error is a wire.ErrTemporary. An
 // offset outside the log is an OffsetError, damaged data a CorruptError.
-func (f *Fetcher) Fetch(ctx context.Context, offset int64) (got Fetched, err error) {
+func (f *Fetcher) Poll(ctx context.Context, offset int64, wait time.Duration) (
+	got Fetched, err error,
+) {
 	err = f.atLeader(ctx, func(ctx context.Context) (err error) {
-		got, err = f.nearest(ctx, offset)
+		got, err = f.nearest(ctx, offset, wait)
 		return err
 	})
 	if err != nil {
@@ -188,10 +195,12 @@ const (
 // nearest makes one attempt, at the near replica if the client has a rack. The leader names one in
 // the place of records. If that fails, because it is away or does not have yet what the leader has,
 // the leader answers.
-func (f *Fetcher) nearest(ctx context.Context, offset int64) (Fetched, error) {
+func (f *Fetcher) nearest(ctx context.Context, offset int64, wait time.Duration) (
+	Fetched, error,
+) {
 	rack := wire.RackOf(f.client)
 	if rack != "" && !time.Now().Before(f.nearUntil) {
-		got, near, err := f.once(ctx, f.leader, rack, offset)
+		got, near, err := f.once(ctx, f.leader, rack, offset, wait)
 		f.near = wire.AnyBroker
 		if err != nil || near == wire.AnyBroker || near == f.leader {
 			return got, err
@@ -202,26 +211,26 @@ func (f *Fetcher) nearest(ctx context.Context, offset int64) (Fetched, error) {
 		}
 	}
 	if f.near != wire.AnyBroker {
-		got, _, err := f.once(ctx, f.near, rack, offset)
+		got, _, err := f.once(ctx, f.near, rack, offset, wait)
 		if err == nil {
 			return got, nil
 		}
 		f.near, f.nearUntil = wire.AnyBroker, time.Now().Add(nearPause)
 	}
-	got, _, err := f.once(ctx, f.leader, "", offset)
+	got, _, err := f.once(ctx, f.leader, "", offset, wait)
 	return got, err
 }
 
 // once makes one attempt at a broker. It returns the replica that the broker names as nearer to the
 // rack, or wire.AnyBroker.
-func (f *Fetcher) once(ctx context.Context, broker int32, rack string, offset int64) (
-	got Fetched, near int32, err error,
-) {
+func (f *Fetcher) once(
+	ctx context.Context, broker int32, rack string, offset int64, wait time.Duration,
+) (got Fetched, near int32, err error) {
 	buf := f.buf
 	f.buf = nil // a connection may still write into it after a failure
 	answer, err := wire.Ask[*wire.Frame](ctx, f.client, wire.Exchange{
-		Op: f.op(), Message: f.request(rack, offset), To: broker,
-		Timeout: f.options.MaxWait + f.options.RequestTimeout, Raw: true, Buf: buf,
+		Op: f.op(), Message: f.request(rack, offset, wait), To: broker,
+		Timeout: wait + f.options.RequestTimeout, Raw: true, Buf: buf,
 	})
 	if err != nil {
 		return Fetched{}, wire.AnyBroker, err
@@ -249,9 +258,9 @@ func (f *Fetcher) once(ctx context.Context, broker int32, rack string, offset in
 // request asks for the partition alone, without a fetch session. It limits the partition's bytes
 // and not the request's. To Kafka that is the same, but kfake leaves the aborted transactions out
 // of an answer that fills the request's limit.
-func (f *Fetcher) request(rack string, offset int64) *fetch.Request {
+func (f *Fetcher) request(rack string, offset int64, wait time.Duration) *fetch.Request {
 	return &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(f.options.MaxWait.Milliseconds()), MinBytes: 1,
+		ReplicaID: -1, MaxWaitTime: int32(wait.Milliseconds()), MinBytes: 1,
 		MaxBytes: wire.MaxAnswerBytes, IsolationLevel: f.isolation(), SessionEpoch: -1,
 		RackID: rack,
 		Topics: []fetch.RequestTopic{{

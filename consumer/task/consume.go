@@ -43,9 +43,11 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 		}
 	}
 	if !idle {
+		t.waits = 0
 		return nil
 	}
 	t.attempt = 0
+	t.waits = min(2*t.wait(), idleWaits*t.o.MaxInterval, longestWait)
 	if err := t.adoptIdle(work); err != nil {
 		return err
 	}
@@ -72,6 +74,23 @@ func (t *Task) step(work context.Context, rec Record) error {
 	return t.commit(work, true)
 }
 
+// longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units of
+// MaxInterval. It is also how much later an idle task adopts amendments and erases.
+const (
+	longestWait = 5 * time.Second
+	idleWaits   = 50
+)
+
+// wait is how long the next fetch may wait for records: until the transaction in hand is due. An
+// idle task waits twice as long each time. The broker answers as soon as there is a record, so a
+// long wait saves requests and delays none.
+func (t *Task) wait() time.Duration {
+	if t.records > 0 {
+		return max(t.o.MaxInterval-t.o.Clock.Now().Sub(t.began), 0)
+	}
+	return max(t.waits, t.o.MaxInterval)
+}
+
 // stopped reports whether the task is to stop.
 func stopped(ctx context.Context) bool { return ctx.Err() != nil }
 
@@ -96,10 +115,10 @@ func (t *Task) due(idle bool) bool {
 // fetch asks for the records from t.next on. It checks the answer, because everything after it
 // relies on offsets that ascend.
 func (t *Task) fetch(ctx context.Context) (batch Batch, err error) {
-	batch, err = t.d.Input.Fetch(ctx, t.next)
+	batch, err = t.d.Input.Fetch(ctx, t.next, t.wait())
 	if RemedyOf(err) == Retry { // apart from the first attempt, so that success makes no closure
 		err = t.retry(ctx, func() error {
-			batch, err = t.d.Input.Fetch(ctx, t.next)
+			batch, err = t.d.Input.Fetch(ctx, t.next, t.wait())
 			return err
 		})
 	}

@@ -122,7 +122,7 @@ func (l scriptInput) Bounds(context.Context) (int64, int64, error) {
 	return l.s.first, l.s.end, l.s.note("input.bounds", "")
 }
 
-func (l scriptInput) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (l scriptInput) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	if err := l.s.note("input.fetch", "%d", offset); err != nil {
 		return Batch{}, err
 	}
@@ -144,7 +144,7 @@ func (l scriptChangelog) Bounds(context.Context) (int64, int64, error) {
 	return l.s.cut, int64(len(l.s.changelog)), l.s.note("changelog.bounds", "")
 }
 
-func (l scriptChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (l scriptChangelog) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	if err := l.s.note("changelog.fetch", "%d", offset); err != nil {
 		return Batch{}, err
 	}

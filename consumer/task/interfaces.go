@@ -85,10 +85,10 @@ type Batch struct {
 
 // Log is the read_committed view of one partition. It is used by one goroutine.
 type Log interface {
-	// Fetch returns records from offset on. It waits a bounded time for records to arrive and then
-	// returns none and Next equal to offset. That time bounds how late a transaction may end, so it
-	// should not exceed Options.MaxInterval. An offset outside the bounds is an error.
-	Fetch(ctx context.Context, offset int64) (Batch, error)
+	// Fetch returns records from offset on. It waits for records to arrive, for the given time at
+	// most, and then returns none and Next equal to offset. An offset outside the bounds is an
+	// error.
+	Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error)
 	// Bounds asks the broker for the first offset and the last stable offset.
 	Bounds(ctx context.Context) (first, end int64, err error)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // mutant plants one fault into the loop, by wrapping what it drives or by
@@ -164,8 +165,8 @@ type blindMarks struct {
 	marker marker
 }
 
-func (m blindMarks) Fetch(ctx context.Context, offset int64) (Batch, error) {
-	b, err := m.Log.Fetch(ctx, offset)
+func (m blindMarks) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
+	b, err := m.Log.Fetch(ctx, offset, wait)
 	for i := range b.Records {
 		if string(b.Records[i].Key) == MarkKey && m.marker.mark() != none {
 			mark, err := DecodeMark(b.Records[i].Value)
@@ -303,7 +304,7 @@ func (m uncommitted) Bounds(ctx context.Context) (first, end int64, err error) {
 	return first, m.n.w.changelog.high(), err
 }
 
-func (m uncommitted) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (m uncommitted) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	l := &m.n.w.changelog
 	b := Batch{Next: l.high(), StableEnd: l.high()}
 	for i := offset; i < b.Next; i++ {
@@ -320,8 +321,8 @@ type rawInput struct {
 	n *node
 }
 
-func (m rawInput) Fetch(ctx context.Context, offset int64) (Batch, error) {
-	b, err := m.Log.Fetch(ctx, offset)
+func (m rawInput) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
+	b, err := m.Log.Fetch(ctx, offset, wait)
 	b.Records = nil
 	for i := offset; i < b.Next; i++ {
 		if e := m.n.w.input.entries[i]; e.status != control {

@@ -371,7 +371,7 @@ func (r *restoration) scan(ctx context.Context, at, end int64, visit func(Batch)
 	for stalls := 0; at < end; {
 		var batch Batch
 		err := t.retry(ctx, func() (err error) {
-			batch, err = t.d.Changelog.Fetch(ctx, at)
+			batch, err = t.d.Changelog.Fetch(ctx, at, t.o.MaxInterval)
 			return err
 		})
 		if err == nil {

@@ -439,13 +439,13 @@ type remaking struct {
 	remake func()
 }
 
-func (l remaking) Fetch(ctx context.Context, offset int64) (Batch, error) {
+func (l remaking) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
 	if offset == 3 && l.s.end == 3 {
 		l.remake()
 		l.s.input = append(l.s.input, Record{Offset: 3, Key: []byte("bob"), Value: []byte("v3")})
 		l.s.end = 4
 	}
-	return l.scriptInput.Fetch(ctx, offset)
+	return l.scriptInput.Fetch(ctx, offset, wait)
 }
 
 // TestStalledChangelog: a changelog that does not deliver is not waited for
@@ -468,7 +468,7 @@ func TestStalledChangelog(t *testing.T) {
 
 type stalled struct{ scriptChangelog }
 
-func (l stalled) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (l stalled) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	return Batch{Next: offset, StableEnd: offset}, nil
 }
 

@@ -165,7 +165,7 @@ type slowChangelog struct {
 	takes time.Duration
 }
 
-func (l slowChangelog) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (l slowChangelog) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	l.s.now = l.s.now.Add(l.takes)
 	m := l.s.changelog[offset]
 	return Batch{Records: []Record{{Offset: offset, Key: m.Key, Value: m.Value}}, Next: offset + 1},

@@ -1,6 +1,9 @@
 package task
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // settingsMutants are mistakes about marks, settings, the input's end and the group.
 var settingsMutants = []mutant{
@@ -126,12 +129,12 @@ func (m marking) Produce(ctx context.Context, out Outputs) (int64, error) {
 // noRetention begins to read where the input begins now.
 type noRetention struct{ Log }
 
-func (m noRetention) Fetch(ctx context.Context, offset int64) (Batch, error) {
+func (m noRetention) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
 	first, _, err := m.Log.Bounds(ctx)
 	if err != nil {
 		return Batch{}, err
 	}
-	return m.Log.Fetch(ctx, max(offset, first))
+	return m.Log.Fetch(ctx, max(offset, first), wait)
 }
 
 func (m noRetention) Bounds(ctx context.Context) (int64, int64, error) {

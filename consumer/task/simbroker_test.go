@@ -136,7 +136,7 @@ type simReader struct {
 	name string
 }
 
-func (r simReader) Fetch(ctx context.Context, offset int64) (b Batch, err error) {
+func (r simReader) Fetch(ctx context.Context, offset int64, _ time.Duration) (b Batch, err error) {
 	n, w := r.n, r.n.w
 	for _, rec := range n.lent { // memory of the last batch: nobody may need it now
 		for i := range rec.Key {

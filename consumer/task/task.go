@@ -32,8 +32,9 @@ type Task struct {
 	attempt int // recoveries since the last progress
 	doubts  int // restores in a row whose result did not add up
 
-	looked  time.Time // at the changelog while idle
-	checked int64     // up to where
+	waits   time.Duration // of an idle task's next fetch; 0: MaxInterval
+	looked  time.Time     // at the changelog while idle
+	checked int64         // up to where
 
 	changelog []Message // scratch of commit
 	changes   []Change  // scratch of commit and restore
@@ -213,7 +214,7 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 }
 
 // lookInterval is how often an idle task looks whether somebody has written to its changelog.
-const lookInterval = 5 * time.Second
+const lookInterval = 30 * time.Second
 
 // errDisturbed: a request to erase was written, or carried out, behind the back of an idle task.
 // Its store has to catch up.

@@ -130,7 +130,7 @@ type endless struct {
 	cancel context.CancelFunc
 }
 
-func (l *endless) Fetch(_ context.Context, offset int64) (Batch, error) {
+func (l *endless) Fetch(_ context.Context, offset int64, _ time.Duration) (Batch, error) {
 	if l.left--; l.left <= 0 {
 		l.cancel()
 	}

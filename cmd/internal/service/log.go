@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -16,8 +17,10 @@ type partitionLog struct {
 }
 
 // Fetch implements task.Log.
-func (l *partitionLog) Fetch(ctx context.Context, offset int64) (task.Batch, error) {
-	got, err := l.fetcher.Fetch(ctx, offset)
+func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Duration) (
+	task.Batch, error,
+) {
+	got, err := l.fetcher.Poll(ctx, offset, wait)
 	if err != nil {
 		return task.Batch{}, readRemedy(err)
 	}

@@ -355,8 +355,10 @@ func (l loopLog) Bounds(ctx context.Context) (first, end int64, err error) {
 	return first, end, err
 }
 
-func (l loopLog) Fetch(ctx context.Context, offset int64) (b task.Batch, err error) {
-	err = l.w.at(func() error { b, err = l.Log.Fetch(ctx, offset); return err })
+func (l loopLog) Fetch(ctx context.Context, offset int64, wait time.Duration) (
+	b task.Batch, err error,
+) {
+	err = l.w.at(func() error { b, err = l.Log.Fetch(ctx, offset, wait); return err })
 	return b, err
 }
 
@@ -367,8 +369,10 @@ type loopInput struct {
 	idle int
 }
 
-func (l *loopInput) Fetch(ctx context.Context, offset int64) (task.Batch, error) {
-	b, err := l.Log.Fetch(ctx, offset)
+func (l *loopInput) Fetch(ctx context.Context, offset int64, wait time.Duration) (
+	task.Batch, error,
+) {
+	b, err := l.Log.Fetch(ctx, offset, wait)
 	if err == nil && len(b.Records) == 0 && offset >= loopRecords {
 		if l.idle++; l.idle == 2 {
 			l.stop()

@@ -270,8 +270,10 @@ type guarded struct {
 }
 
 // Fetch implements task.Log.
-func (g *guarded) Fetch(ctx context.Context, offset int64) (task.Batch, error) {
-	batch, err := g.partitionLog.Fetch(ctx, offset)
+func (g *guarded) Fetch(ctx context.Context, offset int64, wait time.Duration) (
+	task.Batch, error,
+) {
+	batch, err := g.partitionLog.Fetch(ctx, offset, wait)
 	if err != nil || g.over {
 		return batch, err
 	}

@@ -100,7 +100,7 @@ func (s *Service) newLog(client *kafka.Client, topic string, partition int32) (
 	*partitionLog, error,
 ) {
 	fetcher, err := consumer.NewFetcher(client, topic, partition, consumer.FetcherOptions{
-		Options: wire.Options{RetryTimeout: CallPatience}, MaxWait: s.options.MaxInterval,
+		Options: wire.Options{RetryTimeout: CallPatience},
 	})
 	return &partitionLog{fetcher: fetcher}, err
 }
