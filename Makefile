@@ -11,6 +11,8 @@ DATA     ?=
 FIGURES  ?= bin/figures
 # Nodes of "make kafka-up": 1 or 3. SECURE=1 adds listeners with TLS and logins.
 NODES    ?= 1
+# Build tags of "make build", "make image" and "make run": TAGS=msk has the login of Amazon MSK's IAM.
+TAGS     ?=
 
 # Built and run by the go command, so that everybody lints with the same version.
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -25,7 +27,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	grep -v -e /consumer/task$$ -e /archtest$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run test race fuzz bench fmt fmt-check vet lint arch tidy vuln arm64 audit figures verify check clean \
+.PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
 	kafka-up kafka-down test-kafka chaos reproducible helm
 
 help: ## List the targets
@@ -33,11 +35,11 @@ help: ## List the targets
 
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
-	@$(GO) build -trimpath -o bin/geodither ./cmd/geodither
+	@$(GO) build -trimpath -tags '$(TAGS)' -o bin/geodither ./cmd/geodither
 
 image: build ## Build the image geodither, with the version that bin/geodither has
 	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$$(./bin/geodither version | cut -d ' ' -f 2)" \
-		--build-arg "REVISION=$$(git rev-parse HEAD)" .
+		--build-arg "REVISION=$$(git rev-parse HEAD)" --build-arg "TAGS=$(TAGS)" .
 
 reproducible: ## Build the binary of a release twice, in two folders, and fail if they differ
 	@GO='$(GO)' deploy/reproducible.sh
@@ -100,6 +102,10 @@ fmt-check: ## Fail if "make fmt" would change anything
 vet: ## Run go vet
 	$(GO) vet ./...
 
+msk: ## Vet and test the build for Amazon MSK's IAM
+	$(GO) vet -tags msk ./cmd/geodither ./cmd/internal/kafkaconn
+	$(GO) test -tags msk ./cmd/internal/kafkaconn
+
 lint: ## Run the linters of .golangci.yml
 	$(GOLANGCI) run
 
@@ -116,7 +122,7 @@ vuln: ## Look for known vulnerabilities in what the code calls; needs vuln.go.de
 		echo "vuln: NOT RUN: the database cannot be reached ($$(grep 'fetching vuln' "$$err"))"; \
 	else cat "$$err" >&2; exit 1; fi
 
-verify: tidy fmt-check vet lint vuln arch race ## All of check but the test suite
+verify: tidy fmt-check vet msk lint vuln arch race ## All of check but the test suite
 
 check: verify test ## Everything that must pass before a change goes in
 

@@ -2,6 +2,7 @@ package archtest
 
 // Modules that packages may import, by the prefix of their packages' paths.
 const (
+	aws     = "github.com/aws" // in builds with the tag msk
 	avro    = "github.com/twmb/avro"
 	cobra   = "github.com/spf13/cobra"
 	franz   = "github.com/twmb/franz-go"
@@ -240,7 +241,7 @@ var table = map[string]rule{
 
 	"cmd/internal/kafkaconn": {
 		ours:  []string{"consumer/admin", "consumer/wire", "cmd/internal/cli"},
-		third: []string{kafkaGo},
+		third: []string{aws, kafkaGo},
 		tests: []string{franz, yamlGo}, // a broker that has TLS and logins; how secrets print
 	},
 	"cmd/internal/servicetest/atwork": {

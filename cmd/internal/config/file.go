@@ -143,7 +143,7 @@ func read(path string) (File, error) {
 	if err := yaml.Unmarshal(data, &root); err != nil {
 		return file, err
 	}
-	if data, err = putNumbers(data, &root); err != nil {
+	if data, err = putNumbers(data, &root, reflect.TypeFor[File]()); err != nil {
 		return file, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -258,24 +258,6 @@ func holdsSecrets(t reflect.Type) bool {
 		}
 	}
 	return false
-}
-
-// kindOf says what a Go type wants to see in YAML.
-func kindOf(goType string) string {
-	switch {
-	case goType == "time.Duration":
-		return "a duration with its unit, such as 100ms, 30s or 1h"
-	case goType == "bool":
-		return "true or false"
-	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "float"):
-		return "a number"
-	case strings.HasPrefix(goType, "[]"):
-		return "a list, [one, two]"
-	case goType == "string" || strings.HasSuffix(goType, "Encoding") ||
-		strings.HasSuffix(goType, "Secret"):
-		return "a text"
-	}
-	return "settings below it, each on its line"
 }
 
 // withoutFiles returns the options that no file is read for. It leaves values to the options' own

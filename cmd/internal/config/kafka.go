@@ -43,6 +43,7 @@ type KafkaSASL struct {
 	PasswordFile   string           `yaml:"password_file"`
 	AllowPlaintext bool             `yaml:"allow_plaintext"`
 	OAuth          KafkaOAuth       `yaml:"oauthbearer"`
+	AWSRegion      string           `yaml:"aws_region"`
 }
 
 // KafkaOAuth says where the token of OAUTHBEARER comes from.
@@ -116,6 +117,7 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		o.SASL = &kafkaconn.SASL{
 			Mechanism: s.Mechanism, Username: s.Username, Password: s.Password,
 			PasswordFile: s.PasswordFile, AllowPlaintext: s.AllowPlaintext,
+			AWSRegion: s.AWSRegion,
 			OAuth: kafkaconn.OAuth{
 				TokenEndpointURL: a.Endpoint, ClientID: a.ClientID, ClientSecret: a.Secret,
 				ClientSecretFile: a.SecretFile, Scope: a.Scope, CAFile: a.CAFile,

@@ -110,11 +110,12 @@ type number struct {
 	value        string // takes the place of raw
 }
 
-// putNumbers returns the text of a config with its numbers in it. Line numbers stay as they are.
-func putNumbers(data []byte, root *yaml.Node) ([]byte, error) {
+// putNumbers returns the text of a config, which is decoded into a type, with its numbers in it.
+// Line numbers stay as they are.
+func putNumbers(data []byte, root *yaml.Node, t reflect.Type) ([]byte, error) {
 	n := &numbers{lines: bytes.Split(data, []byte("\n"))}
 	for _, document := range root.Content {
-		n.walk(document, reflect.TypeFor[File](), "")
+		n.walk(document, t, "")
 	}
 	for _, at := range slices.Backward(n.found) {
 		line := n.lines[at.line]
@@ -218,4 +219,22 @@ func literal(text string, t reflect.Type) (string, bool) {
 	}
 	written, err := yaml.Marshal(value.Interface())
 	return strings.TrimSpace(string(written)), err == nil
+}
+
+// kindOf says what a Go type wants to see in YAML.
+func kindOf(goType string) string {
+	switch {
+	case goType == "time.Duration":
+		return "a duration with its unit, such as 100ms, 30s or 1h"
+	case goType == "bool":
+		return "true or false"
+	case strings.HasPrefix(goType, "int") || strings.HasPrefix(goType, "float"):
+		return "a number"
+	case strings.HasPrefix(goType, "[]"):
+		return "a list, [one, two]"
+	case goType == "string" || strings.HasSuffix(goType, "Encoding") ||
+		strings.HasSuffix(goType, "Secret"):
+		return "a text"
+	}
+	return "settings below it, each on its line"
 }

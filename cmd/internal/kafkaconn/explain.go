@@ -105,6 +105,11 @@ func (l *login) explain(err error, broker string) error {
 		credentials = "check the token's issuer, audience, scope and expiry against the broker's " +
 			"settings, and kafka.sasl.oauthbearer.extensions"
 	}
+	if l.sasl.Mechanism == MSKIAM {
+		user = "the token that AWS's credentials have signed"
+		credentials = "check that their role may connect (kafka-cluster:Connect on the cluster), " +
+			"kafka.sasl.aws_region, the listener's port (9098, or 9198), and this machine's clock"
+	}
 	switch {
 	case errors.As(err, &refused) && refused.code == kafka.UnsupportedSASLMechanism:
 		advice = fmt.Sprintf("it does not offer kafka.sasl.mechanism %s: choose one of %s",

@@ -21,6 +21,10 @@ import (
 // OAuthBearer is the mechanism whose secret is a token, as Kafka spells it.
 const OAuthBearer = "OAUTHBEARER"
 
+// MSKIAM is the mechanism of Amazon MSK's IAM, as Amazon spells it. Brokers know it as OAUTHBEARER
+// with a token that AWS's credentials have signed. It is in builds with the tag msk.
+const MSKIAM = "AWS_MSK_IAM"
+
 // OAuth says where the token of OAUTHBEARER comes from: a token endpoint that is asked with client
 // credentials (RFC 6749, 4.4), or a file that somebody else keeps up to date.
 type OAuth struct {
@@ -94,10 +98,21 @@ type tokens struct {
 	oauth OAuth
 	http  *http.Client
 	now   func() time.Time
+	// ask makes or gets another token, and says how long it lasts.
+	ask func(context.Context) (token string, life time.Duration, err error)
 
 	turn         chan struct{} // holds one element while nobody asks
 	last         string
 	renew, until time.Time // of the last token: when to ask for another, when it ends
+}
+
+// newTokenSource returns tokens of a function.
+func newTokenSource(now func() time.Time,
+	ask func(context.Context) (string, time.Duration, error),
+) *tokens {
+	t := &tokens{now: now, ask: ask, turn: make(chan struct{}, 1)}
+	t.turn <- struct{}{}
+	return t
 }
 
 func newTokens(o OAuth, plaintext bool) (*tokens, error) {
@@ -109,8 +124,8 @@ func newTokens(o OAuth, plaintext bool) (*tokens, error) {
 				"and is not auth, a value has printable ASCII characters", section, name)
 		}
 	}
-	t := &tokens{oauth: o, now: time.Now, turn: make(chan struct{}, 1)}
-	t.turn <- struct{}{}
+	t := newTokenSource(time.Now, nil)
+	t.oauth, t.ask = o, t.askEndpoint
 	if o.TokenFile != "" {
 		o.TokenFile, o.Extensions = "", nil
 		if !o.isZero() {
@@ -201,7 +216,7 @@ func (t *tokens) token(ctx context.Context) (string, error) {
 		if now.Before(t.until) {
 			return t.last, nil
 		}
-		return "", &tokenError{t.oauth.TokenEndpointURL, err}
+		return "", &tokenError{err}
 	}
 	t.last, t.renew, t.until = token, now.Add(renewAt(life)), now.Add(life)
 	return token, nil
@@ -211,19 +226,23 @@ func (t *tokens) token(ctx context.Context) (string, error) {
 // before the end.
 func renewAt(life time.Duration) time.Duration { return life / 5 * 4 }
 
-// tokenError is a token endpoint that gave no token.
-type tokenError struct {
-	endpoint string
-	err      error
+// tokenError says that there is no token.
+type tokenError struct{ error }
+
+// Unwrap returns the cause.
+func (e *tokenError) Unwrap() error { return e.error }
+
+// askEndpoint asks the endpoint for a token, and names it in errors.
+func (t *tokens) askEndpoint(ctx context.Context) (string, time.Duration, error) {
+	token, life, err := t.post(ctx)
+	if err != nil {
+		err = fmt.Errorf("token endpoint %s: %w", t.oauth.TokenEndpointURL, err)
+	}
+	return token, life, err
 }
 
-func (e *tokenError) Error() string {
-	return fmt.Sprintf("token endpoint %s: %v", e.endpoint, e.err)
-}
-func (e *tokenError) Unwrap() error { return e.err }
-
-// ask asks the endpoint for a token with the client's credentials.
-func (t *tokens) ask(ctx context.Context) (token string, life time.Duration, err error) {
+// post asks the endpoint for a token with the client's credentials.
+func (t *tokens) post(ctx context.Context) (token string, life time.Duration, err error) {
 	secret, err := t.secret()
 	if err != nil {
 		return "", 0, err

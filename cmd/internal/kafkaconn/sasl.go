@@ -27,7 +27,9 @@ const (
 )
 
 // Mechanisms returns the names of all that a login can use.
-func Mechanisms() []string { return []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer} }
+func Mechanisms() []string {
+	return []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer, MSKIAM}
+}
 
 // SASL says how to log in.
 type SASL struct {
@@ -37,6 +39,8 @@ type SASL struct {
 	// PasswordFile has the password, and is read for each login. It takes the place of Password.
 	PasswordFile string
 	OAuth        OAuth // for OAUTHBEARER
+	// AWSRegion is the region of the cluster for AWS_MSK_IAM; empty: that of AWS's own settings.
+	AWSRegion string
 	// AllowPlaintext permits a login without TLS, one of PLAIN and OAUTHBEARER to a broker whose
 	// certificate is not checked, and sending a client secret to a token endpoint over http.
 	AllowPlaintext bool
@@ -45,7 +49,7 @@ type SASL struct {
 // login logs in to brokers. It is safe for concurrent use.
 type login struct {
 	sasl   SASL
-	tokens *tokens // of OAUTHBEARER
+	tokens *tokens // of OAUTHBEARER and AWS_MSK_IAM
 }
 
 // newLogin checks the settings, and that their files can be read. It asks no token endpoint.
@@ -57,7 +61,8 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 			strings.Join(Mechanisms(), ", "))
 	}
 	const permit = "sasl.allow_plaintext: true if the network is your own"
-	reveals := s.Mechanism == Plain || s.Mechanism == OAuthBearer
+	bears := s.Mechanism == OAuthBearer || s.Mechanism == MSKIAM
+	reveals := s.Mechanism == Plain || bears
 	switch {
 	case s.AllowPlaintext:
 	case t == nil && reveals:
@@ -71,19 +76,28 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 			"kafka.tls.insecure_skip_verify: name a ca_file instead, or set %s", section,
 			s.Mechanism, permit)
 	}
-	if s.Mechanism == OAuthBearer {
-		if s.Username != "" || s.Password != nil || s.PasswordFile != "" {
-			return nil, fmt.Errorf("%s: username and password are not for %s: see oauthbearer",
-				section, OAuthBearer)
-		}
+	if s.AWSRegion != "" && s.Mechanism != MSKIAM {
+		return nil, fmt.Errorf("%s.aws_region is for mechanism: %s, and the mechanism is %s",
+			section, MSKIAM, s.Mechanism)
+	}
+	switch {
+	case bears && (s.Username != "" || s.Password != nil || s.PasswordFile != ""):
+		return nil, fmt.Errorf("%s: username and password are not for %s: %s", section,
+			s.Mechanism, map[string]string{
+				OAuthBearer: "see oauthbearer",
+				MSKIAM:      "AWS's own settings have the credentials",
+			}[s.Mechanism])
+	case s.Mechanism == OAuthBearer:
 		var err error
 		l.tokens, err = newTokens(s.OAuth, s.AllowPlaintext)
 		return l, err
-	}
-	switch {
 	case !s.OAuth.isZero():
 		return nil, fmt.Errorf("%s.oauthbearer is for mechanism: %s, and the mechanism is %s",
 			section, OAuthBearer, s.Mechanism)
+	case s.Mechanism == MSKIAM:
+		var err error
+		l.tokens, err = newMSKTokens(s.AWSRegion, time.Now)
+		return l, err
 	case s.Username == "":
 		return nil, fmt.Errorf("%s.username: name the user that %s logs in", section, s.Mechanism)
 	case s.Password != nil && s.PasswordFile != "":
@@ -100,7 +114,7 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 // from what others write.
 func (l *login) mechanism(ctx context.Context) (sasl.Mechanism, string, error) {
 	s := l.sasl
-	if s.Mechanism == OAuthBearer {
+	if l.tokens != nil {
 		token, err := l.tokens.token(ctx)
 		return bearer{token, s.OAuth.Extensions}, token, err
 	}

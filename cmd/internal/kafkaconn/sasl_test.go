@@ -426,6 +426,14 @@ func TestSASLOptions(t *testing.T) {
 		"a password for OAuth": {
 			tls, &SASL{Mechanism: OAuthBearer, Username: "u", OAuth: good}, "see oauthbearer",
 		},
+		"a password for IAM": {
+			tls, &SASL{Mechanism: MSKIAM, Username: "u"}, "AWS's own settings have the credentials",
+		},
+		"IAM in plain text": {nil, &SASL{Mechanism: MSKIAM}, "set kafka.tls"},
+		"a region of AWS for a password": {
+			tls, &SASL{Mechanism: Plain, Username: "u", Password: NewSecret("p"), AWSRegion: "r"},
+			"aws_region is for mechanism: AWS_MSK_IAM, and the mechanism is PLAIN",
+		},
 		"nothing for OAuth": {tls, &SASL{Mechanism: OAuthBearer}, "or token_file"},
 		"http": {
 			tls, but(func(o *OAuth) { o.TokenEndpointURL = "http://idp.example/token" }),
