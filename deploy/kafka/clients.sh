@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
 # What others read and write a cluster of kafka.sh with, for the tests: a schema registry
-# (Apicurio, from Maven Central), Confluent's Python client in an environment of its own (from
-# PyPI), and the class path of a Kafka Connect worker. Everything is in the folder of kafka.sh.
+# (Apicurio, from Maven Central), Confluent's Python client and DuckDB in an environment of their
+# own (from PyPI), the class path of a Kafka Connect worker with Debezium's sink for databases, and a
+# PostgreSQL of its own (the programs are Debian's). Everything is in the folder of kafka.sh, but the
+# database's files: its server does not run as root, who may own that folder.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 registry=io.apicurio:apicurio-registry-app:2.6.13.Final # 3 needs Java 21
-python_client='confluent-kafka[avro,schemaregistry]==2.16.0'
+python_packages=('confluent-kafka[avro,schemaregistry]==2.16.0' 'duckdb==2.0.0' 'pytz==2025.2')
 patience_s=120 # the registry takes 10 s to start, and more on a loaded machine
 
 usage() {
   cat << END
 usage: clients.sh up | down --dir DIR
 
-  up    install the clients, start the registry and wait until it answers
-  down  stop the registry
+  up    install the clients, start the registry and the database and wait until they answer
+  down  stop the registry and the database
 
 DIR is that of kafka.sh. It gets
   DIR/registry/url        address of the registry's API
-  DIR/venv/bin/python     Python with confluent_kafka
+  DIR/postgres/url        address of the database, with its user and password
+  DIR/venv/bin/python     Python with confluent_kafka and duckdb
   DIR/connect.classpath   of org.apache.kafka.connect.cli.ConnectStandalone
 END
 }
@@ -41,11 +44,51 @@ python() {
   [ ! -x "$dir/venv/bin/python" ] || return 0
   python3 -m venv "$dir/venv.new" > "$dir/venv.log" 2>&1 ||
     fail "python3 -m venv does not work; install Python 3 with venv (Debian: apt-get install python3-venv)"
-  "$dir/venv.new/bin/pip" install -q "$python_client" > "$dir/venv.log" 2>&1 || {
+  "$dir/venv.new/bin/pip" install -q "${python_packages[@]}" > "$dir/venv.log" 2>&1 || {
     tail -n 5 "$dir/venv.log" >&2
-    fail "pip could not install $python_client; it needs PyPI (or PIP_INDEX_URL)"
+    fail "pip could not install ${python_packages[*]}; it needs PyPI (or PIP_INDEX_URL)"
   }
   mv "$dir/venv.new" "$dir/venv"
+}
+
+free_port() {
+  local port
+  until port=$((20000 + (RANDOM << 15 | RANDOM) % 10000)) && ! (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  echo "$port"
+}
+
+# database runs a program of PostgreSQL, which refuses to be root's.
+database() {
+  local bin
+  bin=$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null | sort -V | tail -n 1) || true
+  bin=${bin:-$(dirname "$(command -v pg_ctl || echo none)")}
+  if [ "$(id -u)" -eq 0 ]; then
+    (cd / && runuser -u postgres -- "$bin/$1" "${@:2}")
+  else
+    "$bin/$1" "${@:2}"
+  fi
+}
+
+postgres() {
+  local data port password
+  [ ! -e "$dir/postgres/url" ] || return 0
+  data=$(mktemp -d "${TMPDIR:-/tmp}/geodither-postgres-XXXXXX")
+  mkdir -p "$dir/postgres"
+  echo "$data" > "$dir/postgres/data"
+  password=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  (umask 077 && echo "$password" > "$data/password")
+  if [ "$(id -u)" -eq 0 ]; then chown -R postgres "$data"; fi
+  port=$(free_port)
+  if ! { database initdb -D "$data/cluster" -U fleet --pwfile="$data/password" -A scram-sha-256 -E UTF8 --locale=C -N &&
+    database pg_ctl -D "$data/cluster" -l "$data/log" -w -t "$patience_s" start \
+      -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$data -c fsync=off"; } \
+    > "$dir/postgres/log" 2>&1; then
+    tail -n 15 "$dir/postgres/log" >&2
+    down
+    fail "PostgreSQL did not start (Debian: apt-get install postgresql)"
+  fi
+  (umask 077 && echo "postgresql://fleet:$password@127.0.0.1:$port/postgres" > "$dir/postgres/url")
+  echo "a PostgreSQL is up: 127.0.0.1:$port (log in $data/log)"
 }
 
 answers() { (exec 3<> "/dev/tcp/127.0.0.1/$1" && printf 'GET /apis/ccompat/v7/subjects HTTP/1.0\r\n\r\n' >&3 &&
@@ -59,6 +102,7 @@ up() {
   python
   [ -e "$dir/connect.classpath" ] || maven -f "$here/pom.xml" -Pconnect dependency:build-classpath \
     -DincludeScope=runtime -Dmdep.outputFile="$dir/connect.classpath"
+  postgres
   alive && return
   rm -rf "$dir/registry"
   mkdir "$dir/registry"
@@ -67,7 +111,7 @@ up() {
     -DoutputDirectory="$dir/registry" -Dmdep.stripVersion=true
   tar -xzf "$dir/registry"/*.tar.gz -C "$dir/registry"
   rm "$dir/registry"/*.tar.gz
-  until port=$((20000 + (RANDOM << 15 | RANDOM) % 10000)) && ! (exec 3<> "/dev/tcp/127.0.0.1/$port") 2> /dev/null; do :; done
+  port=$(free_port)
   (
     trap '' INT HUP
     "$java" -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dquarkus.http.host=127.0.0.1 \
@@ -90,6 +134,12 @@ up() {
 down() {
   if alive; then kill -KILL "$(cat "$dir/registry/pid")"; fi
   rm -f "$dir/registry/pid" "$dir/registry/url"
+  local data
+  data=$(cat "$dir/postgres/data" 2> /dev/null) || return 0
+  if [ -e "$data/cluster/postmaster.pid" ]; then
+    database pg_ctl -D "$data/cluster" -m immediate -w stop > /dev/null
+  fi
+  rm -rf "$data" "$dir/postgres"
 }
 
 dir=

@@ -24,9 +24,11 @@ need() {
 }
 
 # kcat is librdkafka on the command line: the producer whose default partitioner is not
-# Java's. Prometheus scrapes an instance, and promtool checks the alert rules.
+# Java's. Prometheus scrapes an instance, and promtool checks the alert rules. PostgreSQL takes
+# records from Kafka Connect; the tests run a server of their own.
 need kcat kcat
 need promtool prometheus
+need pg_ctlcluster postgresql
 
 # Confluent's Python client gets an environment of its own.
 if ! python3 -c 'import ensurepip, venv' 2> /dev/null; then
@@ -80,7 +82,7 @@ step "three nodes" deploy/kafka/kafka.sh up --nodes 3 --secure --dir "$dir"
 GEODITHER_BROKERS=$(cat "$dir/brokers")
 export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
 
-step "a schema registry, Confluent's client, Kafka Connect" deploy/kafka/clients.sh up --dir "$dir"
+step "a schema registry, a database, Confluent's client, DuckDB, Kafka Connect" deploy/kafka/clients.sh up --dir "$dir"
 step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m ./cmd/internal/kafkatest/...
 step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
 step "groups" tests -timeout 10m ./consumer ./consumer/admin ./consumer/group

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/registry"
 )
@@ -139,6 +139,62 @@ func TestConfluentsClients(t *testing.T) {
 	}
 }
 
+// abort writes a record to the sanitized topic that no reader may have: of another user, in a
+// transaction that is aborted.
+func (o *others) abort(options service.Options, like schemas.Sanitized) {
+	o.Helper()
+	codec, err := schemas.NewCodec(options.SanitizedEncoding)
+	o.ok(err)
+	like.UserID = "aborted"
+	value, err := codec.AppendSanitized(nil, like)
+	o.ok(err)
+	p := o.transactional(o.world.client, "aborted", producer.Options{})
+	batch := producer.Batch{TopicPartition: at(options.Topics.Sanitized, 0)}
+	batch.Records = []producer.Record{{
+		Key: []byte(like.UserID), Value: value, Timestamp: like.Timestamp,
+	}}
+	_, err = p.Produce(o.Context(), batch)
+	o.ok(err)
+	o.ok(p.Abort(o.Context()))
+}
+
+// connect runs a worker of Kafka Connect with one sink until the test ends.
+func (o *others) connect(sink ...string) {
+	o.Helper()
+	dir := o.TempDir()
+	properties := func(name string, settings ...string) string {
+		path := filepath.Join(dir, name)
+		o.ok(os.WriteFile(path, []byte(strings.Join(settings, "\n")+"\n"), 0o600))
+		return path
+	}
+	worker := properties("worker.properties",
+		"bootstrap.servers="+strings.Join(o.brokers, ","),
+		"key.converter=org.apache.kafka.connect.storage.StringConverter",
+		"value.converter=org.apache.kafka.connect.json.JsonConverter",
+		"value.converter.schemas.enable=true",
+		"connector.client.config.override.policy=All",
+		"offset.storage.file.filename="+filepath.Join(dir, "offsets"),
+		"listeners=http://127.0.0.1:0", "plugin.discovery=service_load")
+	classpath, err := os.ReadFile(filepath.Join(o.dir, "connect.classpath"))
+	o.ok(err)
+	log, err := os.Create(filepath.Join(dir, "connect.log"))
+	o.ok(err)
+	cmd := exec.CommandContext(o.Context(), "java", "-Xmx256m", "-XX:+UseSerialGC",
+		"-XX:TieredStopAtLevel=1", "-cp", strings.TrimSpace(string(classpath)),
+		"org.apache.kafka.connect.cli.ConnectStandalone", worker,
+		properties("sink.properties", sink...))
+	cmd.Stdout, cmd.Stderr = log, log
+	o.ok(cmd.Start())
+	o.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+		log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && o.Failed() {
+			o.Logf("the worker's log:\n%s", text[max(0, len(text)-8000):])
+		}
+	})
+}
+
 // TestKafkaConnect: a sink of Kafka Connect reads JSON with its schema, committed records alone.
 func TestKafkaConnect(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
@@ -148,41 +204,12 @@ func TestKafkaConnect(t *testing.T) {
 	o.SanitizedEncoding = schemas.JSONSchema
 	w.answer(o)
 	want := w.published(o.Topics.Sanitized)
+	w.abort(o, want[0])
 
 	file := filepath.Join(w.TempDir(), "sink.txt")
-	properties := func(name string, settings ...string) string {
-		path := filepath.Join(w.TempDir(), name)
-		w.ok(os.WriteFile(path, []byte(strings.Join(settings, "\n")+"\n"), 0o600))
-		return path
-	}
-	worker := properties("worker.properties",
-		"bootstrap.servers="+strings.Join(w.brokers, ","),
-		"key.converter=org.apache.kafka.connect.storage.StringConverter",
-		"value.converter=org.apache.kafka.connect.json.JsonConverter",
-		"value.converter.schemas.enable=true",
-		"connector.client.config.override.policy=All",
-		"offset.storage.file.filename="+filepath.Join(w.TempDir(), "offsets"),
-		"listeners=http://127.0.0.1:0", "plugin.discovery=service_load")
-	sink := properties("sink.properties", "name=file", "connector.class=FileStreamSink",
-		"tasks.max=1", "file="+file, "topics="+o.Topics.Sanitized,
-		"consumer.override.isolation.level=read_committed",
+	w.connect("name=file", "connector.class=FileStreamSink", "tasks.max=1", "file="+file,
+		"topics="+o.Topics.Sanitized, "consumer.override.isolation.level=read_committed",
 		"consumer.override.auto.offset.reset=earliest")
-	classpath, err := os.ReadFile(filepath.Join(w.dir, "connect.classpath"))
-	w.ok(err)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	cmd := exec.CommandContext(ctx, "java", "-Xmx256m", "-XX:+UseSerialGC",
-		"-XX:TieredStopAtLevel=1", "-cp", strings.TrimSpace(string(classpath)),
-		"org.apache.kafka.connect.cli.ConnectStandalone", worker, sink)
-	log, err := os.Create(filepath.Join(w.TempDir(), "connect.log"))
-	w.ok(err)
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	w.ok(cmd.Start())
-	defer func() {
-		stop()
-		_ = cmd.Wait() // killed
-	}()
 	var got []string
 	w.eventually("the sink has written all records", func() bool {
 		got = linesOf(file)
