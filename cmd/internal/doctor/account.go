@@ -133,7 +133,7 @@ func (d *examination) erasure(ctx context.Context) {
 	erased := time.Now()
 	by, note := erase.GoneBy(erased, settings)
 	if by == nil {
-		d.add("erasure", OK, "when the state of an erased user leaves the files of %s is %s",
+		d.add("erasure", Warning, "when the state of an erased user leaves the files of %s is %s",
 			topic, note)
 		return
 	}
