@@ -39,10 +39,9 @@ type Sheet struct {
 	StateDir string
 	Warnings []string // of "config lint"
 
-	Release mechanism.Options // with the defaults that the statement needs filled in
-	Step    time.Duration
-	// Unproved says in a sentence why no proof covers what is published; empty: one does.
-	Unproved string
+	Release  mechanism.Options // with the defaults that the statement needs filled in
+	Step     time.Duration
+	Unproved bool // no proof covers what is published
 	// DayEpsilon is the most that a user's releases can cost in 24 hours; +Inf: there is no bound.
 	DayEpsilon float64
 
@@ -95,7 +94,7 @@ func New(path string, now time.Time) (*Sheet, error) {
 		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
 		Config: filepath.Base(path), Group: file.Group, StateDir: filepath.Base(file.StateDir),
 		Topics:   namesOf(file.Cluster().WithDefaults().Topics),
-		Warnings: warnings, Unproved: file.Release.ProofWarning(),
+		Warnings: warnings, Unproved: file.Release.ProofWarning() != "",
 		KeyCheck: file.Input.KeyCheck != mapping.KeyCheckOff, Listen: file.HTTP.Listen,
 	}
 	settings := engine.Settings{

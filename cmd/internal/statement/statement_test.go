@@ -168,15 +168,20 @@ var cases = map[string]struct {
 	},
 	"lattice": {
 		release: "{mechanism: lattice, epsilon: 1, delta: 0.3, interval: 2h, " +
-			"budget: {epsilon: 6, window: 24h}}",
+			"adaptive_radius: 1.5km, between: skip, budget: {lifetime: 60}}",
 		rest: "publish: {user: pseudonym, timestamp: step}\ninput: {outside: clamp}\n",
 		says: []string{
 			"theorem 2 (privacy)", "theorem 8 (release and words)", "0.3, is another quantity",
 			"a pseudonym of the user", "the step of 1 minute in which each fix",
 			"counts as one in the nearest cell",
-			"That a report was left out", "publishes nothing",
+			"That a report was left out", "Between releases it publishes nothing",
+			"a radius of at most 1500 m without it", "the service publishes nothing",
+			"For as long as the account is kept, a user's releases cost at most Σε = 60",
 		},
-		not: []string{"theorem 12", "the plain user id", "the exact time of each fix"},
+		not: []string{
+			"theorem 12", "the plain user id", "the exact time of each fix", "reason outside_map",
+			"In any",
+		},
 		values: map[string]any{
 			"deployment.privacy_loss.privacy_parameters.delta": 0,
 			"geodither.location_set_delta":                     0.3,
@@ -203,10 +208,15 @@ var cases = map[string]struct {
 		release: "{mechanism: pim, epsilon: 1, delta: 0.01, unproved: true, interval: 6h, " +
 			"budget: {epsilon: 4, window: 24h}}",
 		says: []string{
-			"No proof covers the published values", `No theorem covers mechanism "pim"`,
+			"No proof covers the published values", "(mechanism pim,",
+			"No theorem covers what is published",
+			"writes locations with noise",
 			"Nothing is claimed about δ", "low bits", "release.unproved lets through",
 		},
-		not: []string{"theorem 2 (privacy)", "e^ε = 2.72", "samples in integer arithmetic"},
+		not: []string{
+			"theorem 2 (privacy)", "e^ε = 2.72", "samples in integer arithmetic",
+			"writes differentially private", "within the bound",
+		},
 		values: map[string]any{
 			"deployment.dp_variant.variant_name":               nil,
 			"deployment.privacy_loss.privacy_parameters.delta": nil,
@@ -453,6 +463,12 @@ func TestSchedule(t *testing.T) {
 		!strings.Contains(markdown, "trained without differential privacy") {
 		t.Errorf("two versions: %v\n%s", models, text)
 	}
+	sheet.Models[1].Personal = true
+	_, markdown, values = s.both(sheet)
+	s.agree(values, markdown)
+	s.wording("Markdown", markdown, []string{
+		"A personal model says where its user lives", "Users' own models are among them",
+	}, nil)
 }
 
 // report is one of an audit that found nothing.
