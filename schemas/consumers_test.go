@@ -70,7 +70,7 @@ func TestConsumersPage(t *testing.T) {
 	}
 }
 
-// TestConsumersTable: the page's table in SQL has the columns of a CSV file, in their order, and the
+// TestConsumersTable: the table in SQL has the columns of a CSV file, in their order, and the
 // panel of a map asks for some of them.
 func TestConsumersTable(t *testing.T) {
 	page := consumersPage(t)
