@@ -93,5 +93,9 @@ func TestColumnsThatAreNot(t *testing.T) {
 	_, _, err := fromText(t, "0\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n", named)
 	wantError(t, err, "gowalla", "leave the columns out")
 	_, _, err = fromText(t, csvHeader+csvLine, named)
-	wantError(t, err, "no column hdop", "user_id (or user, uid)", "name the columns")
+	wantError(t, err, "no column hdop", "user_id (or user, uid)",
+		"name the columns with --columns accuracy_m=NAME")
+	_, _, err = fromText(t, "device,at,lat,lon\n", Options{})
+	wantError(t, err, "no column user_id, timestamp",
+		"with --columns user_id=NAME,timestamp=NAME")
 }

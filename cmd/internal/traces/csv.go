@@ -221,7 +221,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		found[i] = strings.ToLower(string(field))
 	}
 	h := &header{fields: len(fields)}
-	var missing []string
+	var missing, named []string // as looked for, and for the flag
 	for column, known := range wanted {
 		at := occurrences(found, known)
 		switch {
@@ -234,12 +234,14 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 			h.index[column] = -1
 		default:
 			missing = append(missing, known[0])
+			named = append(named, columnNames[column][0]+"=NAME")
 		}
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
-			"name the columns",
-			strings.Join(missing, ", "), describe(found), expectedColumns(wanted))
+			"name the columns with --columns %s",
+			strings.Join(missing, ", "), describe(found), expectedColumns(wanted),
+			strings.Join(named, ","))
 	}
 	return h, nil
 }
