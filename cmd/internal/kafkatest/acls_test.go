@@ -157,7 +157,7 @@ func (s *secured) kafkaACLs(printed string) {
 shift 2
 exec java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$(cat '%s')" \
   org.apache.kafka.tools.AclCommand --bootstrap-server %s "$@"
-`, filepath.Join(s.dir, "connect.classpath"), s.brokers[0]), 0o700))
+`, filepath.Join(s.nodes.dir, "connect.classpath"), s.brokers[0]), 0o700))
 	cmd := exec.CommandContext(s.Context(), "sh", "-e")
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 	cmd.Stdin = strings.NewReader(printed)

@@ -17,6 +17,7 @@ import (
 type nodes struct {
 	*testing.T
 	dir string
+	env []string // of the script, beside the test's own
 }
 
 // shared are the nodes of the cluster that GEODITHER_BROKERS names. Whoever stops
@@ -28,38 +29,53 @@ func shared(t *testing.T) nodes {
 		t.Fatal("GEODITHER_KAFKA_DIR does not name the folder of deploy/kafka/kafka.sh: run " +
 			"these tests with \"make test-kafka\"")
 	}
-	return nodes{t, dir}
+	return nodes{T: t, dir: dir}
 }
 
 // private starts a cluster of one node in a folder of the test's, with settings
 // beside the script's, if any are given as key=value.
 func private(t *testing.T, settings ...string) nodes {
 	t.Helper()
-	n := nodes{t, t.TempDir()}
-	t.Cleanup(func() { n.script("down") })
-	n.script("up", "--nodes", "1")
+	n := nodes{T: t, dir: t.TempDir()}
+	n.up(settings)
+	return n
+}
+
+// privateSecured is private with the listeners that want a login. The options are Java's.
+func privateSecured(t *testing.T, java string, settings ...string) *secured {
+	t.Helper()
+	n := nodes{T: t, dir: t.TempDir(), env: []string{"JAVA_TOOL_OPTIONS=" + java}}
+	n.up(settings, "--secure")
+	return newSecuredAt(newHarnessAt(t, n.brokers()...), n)
+}
+
+// up starts one node until the test ends.
+func (n nodes) up(settings []string, args ...string) {
+	n.Helper()
+	n.Cleanup(func() { n.script("down") })
+	n.script("up", append([]string{"--nodes", "1"}, args...)...)
 	if len(settings) == 0 {
-		return n
+		return
 	}
 	n.script("term", "1")
 	path := filepath.Join(n.dir, "node-1", "server.properties")
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	defer file.Close()
 	if _, err := file.WriteString("\n" + strings.Join(settings, "\n") + "\n"); err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	n.script("start", "1")
-	return n
 }
 
-// script runs kafka.sh.
-func (n nodes) script(args ...string) {
+// script runs a command of kafka.sh.
+func (n nodes) script(command string, args ...string) {
 	n.Helper()
-	cmd := exec.Command(filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh"),
-		append(args, "--dir", n.dir)...)
+	args = append(append([]string{command}, args...), "--dir", n.dir)
+	cmd := exec.Command(filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh"), args...)
+	cmd.Env = append(os.Environ(), n.env...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

@@ -43,10 +43,7 @@ func lasting(t *testing.T) time.Duration {
 func TestSecuredLasts(t *testing.T) {
 	t.Parallel()
 	length := lasting(t)
-	n := nodes{t, t.TempDir()}
-	t.Cleanup(func() { n.script("down") })
-	n.script("up", "--nodes", "1", "--secure")
-	s := newSecuredAt(newHarnessAt(t, n.brokers()...), n.dir)
+	s := privateSecured(t, "")
 	w := s.world(2, 10)
 	o := w.options("lasting")
 	_, err := topics.Make(t.Context(), o.Cluster, patience)
@@ -110,8 +107,8 @@ kafka:
 	brokerCRT, brokerKey := authority.sign(t, "broker")
 	s.ok(os.WriteFile(s.path("broker.pem"), append(brokerKey, brokerCRT...), 0o600))
 	s.ok(os.WriteFile(s.path("ca.crt"), authority.pem(), 0o600))
-	n.on(1, "term")
-	n.on(1, "start")
+	s.nodes.on(1, "term")
+	s.nodes.on(1, "start")
 	mount("last", map[string][]byte{
 		"ca.crt": authority.pem(), "tls.crt": crt, "tls.key": key,
 	})

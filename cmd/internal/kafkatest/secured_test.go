@@ -27,18 +27,18 @@ import (
 // secured is what "kafka.sh up --secure" has beside the open listeners.
 type secured struct {
 	*harness
-	dir       string
+	nodes     nodes
 	sasl, ssl []string // brokers
 }
 
 func newSecured(t *testing.T) *secured {
 	t.Helper()
-	return newSecuredAt(newHarness(t), os.Getenv("GEODITHER_KAFKA_DIR"))
+	return newSecuredAt(newHarness(t), shared(t))
 }
 
-func newSecuredAt(h *harness, dir string) *secured {
+func newSecuredAt(h *harness, n nodes) *secured {
 	h.Helper()
-	s := &secured{harness: h, dir: dir}
+	s := &secured{harness: h, nodes: n}
 	s.sasl = strings.Split(strings.TrimSpace(s.read("brokers-sasl")), ",")
 	s.ssl = strings.Split(strings.TrimSpace(s.read("brokers-ssl")), ",")
 	return s
@@ -46,14 +46,14 @@ func newSecuredAt(h *harness, dir string) *secured {
 
 func (s *secured) read(name string) string {
 	s.Helper()
-	data, err := os.ReadFile(filepath.Join(s.dir, name))
+	data, err := os.ReadFile(filepath.Join(s.nodes.dir, name))
 	if err != nil {
 		s.Fatalf("start the cluster with kafka.sh up --secure: %v", err)
 	}
 	return string(data)
 }
 
-func (s *secured) path(name string) string { return filepath.Join(s.dir, "tls", name) }
+func (s *secured) path(name string) string { return filepath.Join(s.nodes.dir, "tls", name) }
 
 func (s *secured) tls() *kafkaconn.TLS { return &kafkaconn.TLS{CAFile: s.path("ca.crt")} }
 
@@ -80,7 +80,7 @@ func unsigned(subject string, life time.Duration) string {
 }
 
 // endpoint gives tokens of a short life, and returns the settings to get them by.
-func (s *secured) endpoint() kafkaconn.OAuth {
+func (s *secured) endpoint(token func(subject string, life time.Duration) string) kafkaconn.OAuth {
 	s.Helper()
 	const life = 10 * time.Second
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func (s *secured) endpoint() kafkaconn.OAuth {
 			return
 		}
 		fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":%d}`,
-			unsigned("geodither", life), int(life.Seconds()))
+			token("geodither", life), int(life.Seconds()))
 	}))
 	s.Cleanup(server.Close)
 	ca := filepath.Join(s.TempDir(), "endpoint.crt")
@@ -113,7 +113,7 @@ func TestSecured(t *testing.T) {
 	w.feed(20)
 	client := s.tls()
 	client.CertFile, client.KeyFile = s.path("client.crt"), s.path("client.key")
-	bearer := &kafkaconn.SASL{Mechanism: kafkaconn.OAuthBearer, OAuth: s.endpoint()}
+	bearer := &kafkaconn.SASL{Mechanism: kafkaconn.OAuthBearer, OAuth: s.endpoint(unsigned)}
 	const renewals = 4 // over all connections
 	type service struct {
 		name       string
