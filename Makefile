@@ -6,12 +6,13 @@ FUZZTIME ?= 20s
 BENCH    ?= .
 # Arguments of "make run", "make figures" and "make chaos", such as ARGS='--vehicles 1000'.
 ARGS     ?=
-# Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first look.
+# Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first
+# look.
 DATA     ?=
 FIGURES  ?= bin/figures
 # Nodes of "make kafka-up": 1 or 3. SECURE=1 adds listeners with TLS and logins.
 NODES    ?= 1
-# Build tags of "make build", "make image" and "make run": TAGS=msk has the login of Amazon MSK's IAM.
+# Build tags of "make build", "image" and "run": TAGS=msk has the login of Amazon MSK's IAM.
 TAGS     ?=
 
 # Built and run by the go command, so that everybody lints with the same version.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the binary of a release twice, from copies of the last commit in two folders, and fails if the
-# bytes differ. The second build begins without the go command's cache.
+# Builds the binary of a release twice, from copies of the last commit in two folders, and fails if
+# the bytes differ. The second build begins without the go command's cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GO=${GO:-go}

@@ -240,7 +240,7 @@ func TestFollowSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := k.Add(records[0]); !errors.Is(err, ErrSettings) ||
-			!strings.Contains(err.Error(), "min_cells") {
+			!strings.Contains(err.Error(), "delta, near, min_radius") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

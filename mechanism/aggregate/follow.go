@@ -175,9 +175,8 @@ var (
 	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
 	// most of them do not.
 	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model " +
-		"and these options: give the service's own, those that differ from the defaults " +
-		"(near, min_cells, min_radius, prune, max_gap, inference, subdivision, estimate, " +
-		"interval, budget) as it has them in its config")
+		"and these options: give the service's own, as its config has them (mechanism, epsilon, " +
+		"delta, near, min_radius, inference, interval, adaptive_radius, between, same_step, budget)")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's

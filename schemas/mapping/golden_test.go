@@ -165,10 +165,7 @@ func TestUser(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				user, err := r.User(m.record)
-				if err != nil {
-					t.Fatal(err)
-				}
+				user := UserOf(fixes)
 				for _, f := range fixes {
 					if f.Raw.UserID != "" && f.Raw.UserID != user {
 						t.Errorf("%s, %s: the user is not that of the fix", name, m.title)

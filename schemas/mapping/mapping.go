@@ -98,19 +98,15 @@ func (m *Reader) Read(r Record) ([]Fix, error) {
 	return fixes, err
 }
 
-// User returns the id of the user whose record it is; empty if nothing comes of it. It needs no
-// look at the value where the key tells. Its error is that of Read.
-func (m *Reader) User(r Record) (string, error) {
-	if m.UsersAreKeys() {
-		return string(r.Key), nil
-	}
-	fixes, err := m.Read(r)
+// UserOf returns the id of the user whose fixes, of one record, they are; empty if nothing comes of
+// them.
+func UserOf(fixes []Fix) string {
 	for i := range fixes {
 		if user := fixes[i].Raw.UserID; user != "" {
-			return user, err
+			return user
 		}
 	}
-	return "", err
+	return ""
 }
 
 func (m *Reader) read(r Record) ([]Fix, error) {

@@ -167,10 +167,7 @@ func requireSound(t *testing.T, r *Reader, record Record) {
 	if err != nil || len(fixes) == 0 {
 		t.Fatalf("%d fixes, %v", len(fixes), err)
 	}
-	user, err := r.User(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	user := UserOf(fixes)
 	for _, f := range fixes {
 		switch {
 		case f.Refused != nil && f.Skipped == NoRule:

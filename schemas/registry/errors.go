@@ -21,6 +21,16 @@ type Error struct {
 	code   int // of the registry
 	cause  error
 	lacks  bool // it has no such schema, which does not count yet
+
+	noGUIDs bool // it does not know the question for a schema by its GUID
+	final   bool // and has not for so long that nobody else can be meant
+}
+
+// HasNoGUIDs reports whether an error says that a registry has not known the question for a schema
+// by its GUID for a minute: records that name their schema so can never be read.
+func HasNoGUIDs(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.noGUIDs && e.final
 }
 
 // Codes of Confluent's API.
@@ -45,6 +55,10 @@ func (e *Error) Error() string {
 	case e.Status == 0:
 		return fmt.Sprintf("the schema registry %s does not answer: is it running, and is "+
 			"registry.url right, http or https too? (%v)", e.url, e.cause)
+	case e.noGUIDs:
+		return fmt.Sprintf("the schema registry %s cannot be asked for a schema by its GUID "+
+			"(HTTP status %d), and a record names its schema so: use a registry that can "+
+			"(/schemas/guids), or let producers write the number of the schema", e.url, e.Status)
 	case e.Status == http.StatusUnauthorized:
 		return fmt.Sprintf("the schema registry %s refuses the login (401): check "+
 			"registry.basic_auth or registry.bearer_token_file", e.url)
@@ -107,6 +121,16 @@ func explain(registry string, err error) error {
 		}
 	}
 	return e
+}
+
+// withoutGUIDs marks an answer of a server that does not know the question for a GUID: no word of
+// a registry's, or Java's own about a path.
+func withoutGUIDs(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && (e.Status == http.StatusNotFound ||
+		e.Status == http.StatusMethodNotAllowed) && (e.code == 0 || e.code == e.Status) {
+		e.noGUIDs = true
+	}
+	return err
 }
 
 // missing reports whether a registry surely has no such schema, subject or version. A 404 alone may

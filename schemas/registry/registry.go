@@ -300,20 +300,25 @@ func (c *Client) look(ctx context.Context, key string, ask asking) (*writer, err
 	}
 	schema, err := ask(ctx)
 	now := c.now()
-	a := &answer{until: now.Add(c.ttl), reason: schemas.ReasonUnknownSchemaID}
-	switch err = explain(c.url, err); {
+	a := &answer{until: now.Add(c.ttl), since: now, reason: schemas.ReasonUnknownSchemaID}
+	if ok && !before.since.IsZero() {
+		a.since = before.since
+	}
+	e, isError := errors.AsType[*Error](err)
+	switch counts := now.Sub(a.since) >= believed; {
+	case missing(err) && !counts:
+		a.until = time.Time{}
+		c.writers.Add(key, a)
+		return nil, c.lacks()
 	case missing(err):
-		if a.since = now; ok && !before.since.IsZero() {
-			a.since = before.since
-		}
-		if now.Sub(a.since) < believed {
-			a.until = time.Time{}
-			c.writers.Add(key, a)
-			return nil, c.lacks()
-		}
+	case isError && e.noGUIDs:
+		a.until, e.final = time.Time{}, counts
+		c.writers.Add(key, a)
+		return nil, err
 	case err != nil:
 		return nil, err
 	default:
+		a.since = time.Time{}
 		if a.writer, err = c.parse(ctx, schema); err != nil {
 			return nil, err
 		}
@@ -325,12 +330,13 @@ func (c *Client) look(ctx context.Context, key string, ask asking) (*writer, err
 	return a.result()
 }
 
-// asking is a request for a schema.
+// asking is a request for a schema. Its errors are those of explain.
 type asking func(context.Context) (sr.Schema, error)
 
 func (c *Client) byID(id uint32) (key string, ask asking) {
 	return fmt.Sprint(id), func(ctx context.Context) (sr.Schema, error) {
-		return c.sr.SchemaByID(ctx, int(id))
+		schema, err := c.sr.SchemaByID(ctx, int(id))
+		return schema, explain(c.url, err)
 	}
 }
 
@@ -338,7 +344,7 @@ func (c *Client) byGUID(guid [16]byte) (key string, ask asking) {
 	text := fmt.Sprintf("%x-%x-%x-%x-%x", guid[:4], guid[4:6], guid[6:8], guid[8:10], guid[10:])
 	return text, func(ctx context.Context) (sr.Schema, error) {
 		found, err := c.sr.SchemaByGUID(ctx, text)
-		return found.Schema, err
+		return found.Schema, withoutGUIDs(explain(c.url, err))
 	}
 }
 

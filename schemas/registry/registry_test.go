@@ -343,3 +343,42 @@ func TestPublishedSchemasAreSound(t *testing.T) {
 		t.Error("the schema of dead letters is not JSON")
 	}
 }
+
+// TestNoGUIDs: a server that does not know the question for a GUID, in whatever words, is waited
+// for a minute, as something on the way may have answered. After that the error is final, and says
+// what to do. A registry that knows the question and lacks the schema is another matter.
+func TestNoGUIDs(t *testing.T) {
+	value := append([]byte{1}, make([]byte, 40)...)
+	for name, c := range map[string]struct {
+		status  int
+		body    string
+		noGUIDs bool
+	}{
+		"a page":         {http.StatusNotFound, "<html>", true},
+		"Jersey's words": {http.StatusNotFound, `{"error_code":404,"message":"HTTP 404"}`, true},
+		"no such method": {http.StatusMethodNotAllowed, `{"error_code":405,"message":"-"}`, true},
+		"no such schema": {http.StatusNotFound, `{"error_code":40403,"message":"none"}`, false},
+	} {
+		url, _ := answering(t, c.status, c.body)
+		client := clientOf(t, Options{URL: url}).NoWait()
+		now := time.Now()
+		client.now = func() time.Time { return now }
+		r, err := NewReader(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Raw(value)
+		if err == nil || HasNoGUIDs(err) || c.noGUIDs && !strings.Contains(err.Error(),
+			"cannot be asked for a schema by its GUID") {
+			t.Errorf("%s, at first: %v", name, err)
+		}
+		now = now.Add(believed)
+		_, err = r.Raw(value)
+		if HasNoGUIDs(err) != c.noGUIDs {
+			t.Errorf("%s, after a minute: %v", name, err)
+		}
+		if !c.noGUIDs && reasonOf(err) != schemas.ReasonUnknownSchemaID {
+			t.Errorf("%s, after a minute: %v", name, err)
+		}
+	}
+}

@@ -69,10 +69,14 @@ func (r Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of "+
 			"the set is, with its estimate and radius\n", passes(r.Surrogates))
 	} else {
-		fmt.Fprintf(out, "separation   %s: another key, user, vote, step, number, codebook, ε or "+
-			"model gives other noise\n", passes(r.Separation))
-		fmt.Fprintf(out, "votes        %s: cells that vote for one code point are published "+
-			"alike, with their estimate and radius\n", passes(r.Surrogates))
+		truth, alike := "vote", "cells that vote for one code point"
+		if a.Near != nil { // each cell has a law of its own
+			truth, alike = "cell", "all places of one cell"
+		}
+		fmt.Fprintf(out, "separation   %s: another key, user, %s, step, number, codebook, ε or "+
+			"model gives other noise\n", passes(r.Separation), truth)
+		fmt.Fprintf(out, "votes        %s: %s are published alike, with their estimate and "+
+			"radius\n", passes(r.Surrogates), alike)
 		fmt.Fprintf(out, "law          %s: code points are drawn with the stated probabilities\n",
 			passes(*r.Law))
 	}

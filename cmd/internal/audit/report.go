@@ -1,6 +1,10 @@
 package audit
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism/law"
+)
 
 // Report is what the audit of a service has found. It holds no place and no user.
 type Report struct {
@@ -75,6 +79,10 @@ func newChecks(s Settings) *checks {
 	}
 	c.places.Name, c.places.Says = "votes", "cells that vote for one code point, and any place "+
 		"within a cell, give the same records, states, dead letters and counters byte for byte"
+	if s.Release.Near != (law.Near{}) { // each cell has a law of its own
+		c.places.Says = "any place within a cell gives the same records, states, dead letters " +
+			"and counters byte for byte"
+	}
 	c.inference.Says = "the posterior is that of Bayes' rule, with votes by their definition"
 	c.point.Name, c.point.Says = "code points", "each release has the very bits of a code point "+
 		"that follows from public facts, and of a codebook of one point all follows from them"

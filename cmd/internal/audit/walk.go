@@ -396,9 +396,9 @@ func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
 	return nil
 }
 
-// votes tests that two cells that vote alike have the same effect, byte for byte. The fixes are
-// anywhere within their cells and have different accuracies. If records carry only the step, times
-// within the step must not matter either.
+// votes tests that two cells that vote alike have the same effect, byte for byte; with a near
+// factor, two places of one cell. The fixes are anywhere within their cells and have different
+// accuracies. If records carry only the step, times within the step must not matter either.
 func (w *walker) votes(f Fix, before []byte, code *attack.Codebook) error {
 	g, check := w.settings.Model.Grid, &w.checks.places
 	for range placesEach {
@@ -417,7 +417,7 @@ func (w *walker) votes(f Fix, before []byte, code *attack.Codebook) error {
 		}
 		check.Trials++
 		if what := difference(base, effect); what != "" {
-			check.fail("%s depends on more than the vote", what)
+			check.fail("%s depends on more than the cell's vote", what)
 		}
 	}
 	return nil

@@ -96,14 +96,26 @@ func (r *Reader) decode(rec task.Record) (schemas.Raw, error) {
 	return r.codec.DecodeRaw(rec.Value)
 }
 
+// sighted are the fixes of one record of a mapping.
+type sighted struct {
+	offset int64
+	fixes  []Fix // nil: none was read yet
+}
+
 // Key returns the key of the state that a record belongs to: the user id. It is empty where nothing
 // comes of the record.
 func (r *Reader) Key(rec task.Record) ([]byte, error) {
+	key, _, err := r.key(rec)
+	return key, err
+}
+
+// key is Key. Where the fixes are read for that, it returns them too.
+func (r *Reader) key(rec task.Record) ([]byte, sighted, error) {
 	if r.source.UsersAreKeys() {
-		return rec.Key, nil
+		return rec.Key, sighted{}, nil
 	}
-	user, err := r.mapped.User(mapped(rec))
-	return []byte(user), unreadable(err)
+	fixes, err := r.mapped.Read(mapped(rec))
+	return []byte(mapping.UserOf(fixes)), sighted{rec.Offset, fixes}, unreadable(err)
 }
 
 // Each visits the fixes of a record in order. A fix that is not refused has a key and times that
@@ -111,6 +123,11 @@ func (r *Reader) Key(rec task.Record) ([]byte, error) {
 // map, and whether the record lies in the right partition, is not looked at. The first error of
 // visit ends it; an error of its own says that the record cannot be read now.
 func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
+	return r.each(rec, nil, visit)
+}
+
+// each is Each of a record whose fixes may have been read already.
+func (r *Reader) each(rec task.Record, fixes []Fix, visit func(Fix) error) error {
 	if r.mapped == nil {
 		fix, err := r.decode(rec)
 		if err == nil && string(rec.Key) != fix.UserID {
@@ -122,9 +139,11 @@ func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
 		}
 		return visit(r.check(found, rec))
 	}
-	fixes, err := r.mapped.Read(mapped(rec))
-	if err != nil {
-		return unreadable(err)
+	if fixes == nil {
+		var err error
+		if fixes, err = r.mapped.Read(mapped(rec)); err != nil {
+			return unreadable(err)
+		}
 	}
 	for _, fix := range fixes {
 		if err := visit(r.check(fix, rec)); err != nil {
@@ -162,10 +181,14 @@ func mapped(rec task.Record) mapping.Record {
 	}
 }
 
-// unreadable marks an error of a registry: the schema may be there in a moment.
+// unreadable marks an error of a registry: the schema may be there in a moment, unless the registry
+// can never be asked for it.
 func unreadable(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case registry.HasNoGUIDs(err):
+		return task.WithRemedy(err, task.Fatal)
 	}
 	return task.WithRemedy(err, task.Rebuild)
 }

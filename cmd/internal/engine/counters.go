@@ -33,6 +33,7 @@ type Tally struct {
 
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
+	RegistryWaits                  int64
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -132,6 +133,10 @@ var counters = []counter{
 	{
 		"aborts", "transactions dropped, whose records are done again", logged,
 		func(t *Tally) *int64 { return &t.Aborts },
+	},
+	{
+		"registry_waits", "attempts at records that the schema registry held up", silent,
+		func(t *Tally) *int64 { return &t.RegistryWaits },
 	},
 	{
 		"versions_adopted", "versions of the model that a partition adopted", logged,

@@ -196,6 +196,39 @@ func TestKeysOfAnotherForm(t *testing.T) {
 	}
 }
 
+// TestReadsOnce: where the key does not tell the user, the record is decoded for the key, and not a
+// second time for its fixes. A record of another offset is.
+func TestReadsOnce(t *testing.T) {
+	s := mappedSettings(t, mapping.Options{
+		Preset: mapping.MDS, Format: mapping.Avro, KeyCheck: mapping.KeyCheckOff,
+	})
+	p := newTestProcessor(t, s, 0)
+	read, fix := 0, servicetest.Sentinel()
+	var err error
+	p.reader.mapped, err = s.Input.Mapping.NewReader(mapping.Decoders{
+		Value: func(value []byte, _ mapping.Headers) (any, error) {
+			read++
+			return schemas.DecodeTree(value[5:])
+		},
+	})
+	servicetest.OK(t, err)
+	rec := servicetest.Record(t, 1, fix)
+	rec.Value = append([]byte{0, 0, 0, 0, 7}, telemetry(fix)...)
+	for offset := range int64(3) {
+		rec.Offset = offset
+		key, err := p.Key(rec)
+		servicetest.OK(t, err)
+		got := servicetest.Process(t, p, rec, nil)
+		if string(key) != fix.UserID || len(got.Output) != 1 || read != int(offset)+1 {
+			t.Errorf("%d records, and the value was read %d times", len(got.Output), read)
+		}
+	}
+	rec.Offset++
+	if servicetest.Process(t, p, rec, nil); read != 4 {
+		t.Errorf("a record without a look at its key was read %d times", read-3)
+	}
+}
+
 // TestNullIslandSkip: exactly 0, 0 is a dead letter or skipped, with a mapping and without one.
 func TestNullIslandSkip(t *testing.T) {
 	fix := servicetest.Sentinel()

@@ -33,6 +33,9 @@ type Processor struct {
 	by        Partitioner
 	dropLate  bool     // late fixes leave no dead letter
 	refused   *Offsets // in a recomputation: what the first release refused for its day
+	// seen is what Key has read last: a partition has one record of an offset, and Process gets it
+	// next.
+	seen sighted
 
 	latestMS int64           // of the fixes that were processed
 	state    mechanism.State // scratch
@@ -127,7 +130,10 @@ func (p *Processor) Take() (taken Tally, next int64) {
 }
 
 // Key is the key of the state that a record is processed on: task.Dependencies.Key.
-func (p *Processor) Key(rec task.Record) ([]byte, error) { return p.reader.Key(rec) }
+func (p *Processor) Key(rec task.Record) (key []byte, err error) {
+	key, p.seen, err = p.reader.key(rec)
+	return key, err
+}
 
 // Process implements task.Processor. Its error is fatal: a state that cannot be
 // read, or a record that cannot be written; unless it says that the record cannot be read now.
@@ -273,7 +279,11 @@ func (p *Processor) failure(rec task.Record, err error) error {
 // misplaced record's effects reaches it. Errors are as in Reader.Each.
 func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 	misplaced := p.by.misplaces(rec.Key, p.at)
-	return p.reader.Each(rec, func(fix Fix) error {
+	var fixes []Fix
+	if p.seen.offset == rec.Offset {
+		fixes = p.seen.fixes
+	}
+	return p.reader.each(rec, fixes, func(fix Fix) error {
 		if misplaced && fix.Refused == nil && fix.Skipped == mapping.NoRule {
 			fix.Refused = &schemas.Rejection{Reason: schemas.ReasonWrongPartition}
 		}

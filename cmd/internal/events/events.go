@@ -46,6 +46,7 @@ var list = []event{
 	{"state_restoring", "restoring state"},
 	{"state_restored", "state restored"},
 	{"transaction_dropped", "transaction dropped"},
+	{"registry_awaited", "records wait for the schema registry"},
 	{"retrying", "waiting to try again"},
 	{"kafka_away", "calls to Kafka fail"},
 	{"kafka_still_away", "calls to Kafka still fail"},

@@ -207,6 +207,10 @@ var families = []family{
 			give(float64(s.tally.Aborts), "aborted")
 		},
 	},
+	counter("registry_waits_total",
+		"How often a partition's records were tried in vain, because the schema registry did not "+
+			"answer or lacked their schema.",
+		func(s *sample) float64 { return float64(s.tally.RegistryWaits) }),
 	gauge("last_commit_timestamp_seconds",
 		"Unix time of the last committed transaction; 0: none since the start.",
 		func(s *sample) float64 { return unixSeconds(s.committed) }),

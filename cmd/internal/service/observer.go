@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // phases are the monitor's words for what a task does. A task that waits to try again is about to
@@ -104,12 +105,18 @@ func (o *observer) Retried(cause error, wait time.Duration) {
 		o.outages.failed(o.caller, cause)
 		return
 	}
+	message := "waiting to try again"
+	if _, ok := errors.AsType[*registry.Error](cause); ok {
+		message = "records wait for the schema registry"
+		o.counters.Book(engine.Tally{RegistryWaits: 1})
+	}
 	level := slog.LevelDebug
 	accepted := o.acceptLost && errors.Is(cause, task.ErrLost) // it only looks again
 	if !accepted && o.pace.due(time.Now()) {
 		level = slog.LevelWarn
 	}
-	o.log.Log(context.Background(), level, "waiting to try again", "cause", cause, "wait", wait)
+	//nolint:sloglint // one of two constants
+	o.log.Log(context.Background(), level, message, "cause", cause, "wait", wait)
 }
 
 // Restoring implements task.Observer.
