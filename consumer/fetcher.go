@@ -109,9 +109,10 @@ func (f *Fetcher) Fetch(ctx context.Context, offset int64) (Fetched, error) {
 }
 
 // Poll reads from an offset on. At the end of the log it waits for the given time, which the broker
-// counts in whole milliseconds, and then returns no record and the same offset. It retries moved leaders, restarting brokers and topics that are
-// still being created for Options.RetryTimeout; after that the error is a wire.ErrTemporary. An
-// offset outside the log is an OffsetError, damaged data a CorruptError.
+// counts in whole milliseconds, and then returns no record and the same offset. It retries moved
+// leaders, restarting brokers and topics that are still being created for Options.RetryTimeout;
+// after that the error is a wire.ErrTemporary. An offset outside the log is an OffsetError, damaged
+// data a CorruptError.
 func (f *Fetcher) Poll(ctx context.Context, offset int64, wait time.Duration) (
 	got Fetched, err error,
 ) {

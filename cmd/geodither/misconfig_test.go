@@ -466,7 +466,7 @@ var misconfigurations = []misconfigured{
 			w.edit(w.broker, listener.Addr().String())
 		},
 		args:  []string{"doctor", "-c", "CONFIG"},
-		words: []string{"127.0.0.1:", "is Kafka running"},
+		words: []string{"127.0.0.1:", "something else than Kafka's protocol"},
 	},
 	{
 		name:   "nobody's state",

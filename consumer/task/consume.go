@@ -74,8 +74,8 @@ func (t *Task) step(work context.Context, rec Record) error {
 	return t.commit(work, true)
 }
 
-// longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units of
-// MaxInterval. It is also how much later an idle task adopts amendments and erases.
+// longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units
+// of MaxInterval. It is also how much later an idle task adopts amendments and erases.
 const (
 	longestWait = 5 * time.Second
 	idleWaits   = 50
