@@ -22,6 +22,9 @@ type Fix struct {
 	Raw     schemas.Raw
 	Refused *schemas.Rejection // nil: it is not refused
 	Skipped int                // the rule by its number in Rules; NoRule: it is not skipped
+	// Number is the fix's place in the array of Options.Each, from 1. 0: there is none, or this is
+	// said of the record as a whole.
+	Number int
 }
 
 // Mapping says how to read records, as its Options do. It does not change, so any number of
@@ -136,6 +139,9 @@ func (m *Reader) read(r Record) ([]Fix, error) {
 	for i, element := range elements {
 		s.part = element
 		fixes[i] = m.fix(&s)
+		if m.Several() {
+			fixes[i].Number = i + 1
+		}
 	}
 	return fixes, m.oneUser(&s, fixes)
 }

@@ -129,6 +129,17 @@ func TestSeveralFixes(t *testing.T) {
 	}, nil)
 	servicetest.RequireEqual(t, "the batch once more", want, again)
 
+	var fx task.Effects
+	rec.Value = telemetry(fixes...)
+	servicetest.OK(t, newTestProcessor(t, s, 0).Process(rec, nil, &fx))
+	for i, want := range []string{"3", "4"} {
+		headers := fx.DeadLetters[i].Headers
+		if last := headers[len(headers)-1]; last.Name != "geodither.errors.fix" ||
+			last.Value != want {
+			t.Errorf("dead letter %d is of fix %q, want %s", i, last.Value, want)
+		}
+	}
+
 	other := walk(2)
 	other[1].UserID = "somebody else"
 	rec.Value = telemetry(other...)

@@ -163,7 +163,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 		fx.Output, fx.DeadLetters, fx.State = fx.Output[:outputs], fx.DeadLetters[:letters], nil
 		before()
 		p.tally.Destroyed++
-		return p.reject(rec, schemas.ReasonKeyDestroyed, fx)
+		return p.reject(rec, 0, schemas.ReasonKeyDestroyed, fx)
 	}
 	return err
 }
@@ -199,7 +199,7 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 		p.tally.Filters[found.Skipped]++
 		return nil
 	case found.Refused != nil:
-		return p.reject(rec, found.Refused.Reason, fx)
+		return p.reject(rec, found.Number, found.Refused.Reason, fx)
 	}
 	fix := found.Raw
 	if err := p.state.DecodeBinary(state); err != nil {
@@ -212,7 +212,7 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 	if err != nil {
 		if rejection, refused := errors.AsType[*schemas.Rejection](err); refused {
 			p.tally.place(p.engine.Placement(), refused)
-			return p.reject(rec, rejection.Reason, fx)
+			return p.reject(rec, found.Number, rejection.Reason, fx)
 		}
 		return p.failure(rec, err)
 	}
@@ -233,7 +233,7 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 			p.tally.LateDropped++
 			return nil
 		}
-		return p.reject(rec, schemas.ReasonLate, fx)
+		return p.reject(rec, found.Number, schemas.ReasonLate, fx)
 	case !outcome.Kind.Published():
 		return nil // as the options have it: the record is at no fault, so it is no dead letter
 	}
@@ -291,7 +291,10 @@ func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 	})
 }
 
-func (p *Processor) reject(rec task.Record, reason schemas.Reason, fx *task.Effects) error {
+// reject adds the dead letter of a fix, by its number in the record; 0: of the record as a whole.
+func (p *Processor) reject(
+	rec task.Record, number int, reason schemas.Reason, fx *task.Effects,
+) error {
 	start := len(p.value)
 	var err error
 	p.value, err = p.out.AppendDeadLetter(p.value, schemas.DeadLetter{
@@ -309,7 +312,7 @@ func (p *Processor) reject(rec task.Record, reason schemas.Reason, fx *task.Effe
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{
 		Value: p.value[start:len(p.value):len(p.value)], Timestamp: rec.Timestamp,
-		Headers: errorHeaders(p.at, rec.Offset, reason),
+		Headers: errorHeaders(p.at, rec.Offset, number, reason),
 	})
 	return nil
 }
@@ -317,13 +320,20 @@ func (p *Processor) reject(rec task.Record, reason schemas.Reason, fx *task.Effe
 // errorHeaders are those that Kafka Streams gives its dead letters (KIP-1034), so that tools for
 // them show what is wrong. They say what the value says, and nothing of the refused record: its own
 // headers may name a vehicle.
-func errorHeaders(at Partition, offset int64, reason schemas.Reason) []task.Header {
+//
+// Of one of several fixes they say by its number which one it is, under a name of our own.
+func errorHeaders(at Partition, offset int64, number int, reason schemas.Reason) []task.Header {
 	const prefix = "__streams.errors."
-	return []task.Header{
+	headers := []task.Header{
 		{Name: prefix + "exception", Value: string(reason)},
 		{Name: prefix + "message", Value: reason.Words()},
 		{Name: prefix + "topic", Value: at.Topic},
 		{Name: prefix + "partition", Value: strconv.Itoa(int(at.Number))},
 		{Name: prefix + "offset", Value: strconv.FormatInt(offset, 10)},
 	}
+	if number > 0 {
+		headers = append(headers,
+			task.Header{Name: "geodither.errors.fix", Value: strconv.Itoa(number)})
+	}
+	return headers
 }
