@@ -11,11 +11,13 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas/registry"
 )
 
 // TestOutages follows several callers over a clock of the test's.
@@ -135,6 +137,27 @@ func TestOtherTroubleIsPaced(t *testing.T) {
 	o.Retried(fs.ErrNotExist, time.Second)
 	if n := strings.Count(log.String(), `level=WARN msg="waiting to try again"`); n != 2 {
 		t.Errorf("%d warnings:\n%s", n, log.String())
+	}
+}
+
+// TestRegistryTroubleIsCounted: what waits for the schema registry has an event and a number of its
+// own.
+func TestRegistryTroubleIsCounted(t *testing.T) {
+	client, err := registry.New(registry.Options{URL: "http://127.0.0.1:1"})
+	servicetest.OK(t, err)
+	_, away := client.Tree(t.Context(), []byte{0, 0, 0, 0, 99}, nil)
+	var log servicetest.Log
+	o := &observer{
+		log: log.Logger(), outages: newOutages(log.Logger()), caller: caller(0),
+		board: monitor.NewBoard().Begin(0), counters: new(engine.Counters),
+	}
+	for range 3 {
+		o.Retried(task.WithRemedy(away, task.Rebuild), time.Second)
+	}
+	waits := o.counters.Snapshot().RegistryWaits
+	warning := `level=WARN msg="records wait for the schema registry"`
+	if n := strings.Count(log.String(), warning); n != 1 || waits != 3 {
+		t.Errorf("%d waits, %d warnings:\n%s", waits, n, log.String())
 	}
 }
 
