@@ -28,7 +28,7 @@ func TestDoctorTimes(t *testing.T) {
 	}, admin.Topic{
 		Name: o.Topics.Sanitized, Partitions: 2,
 		Initial: map[string]string{topics.RetentionMS: "-1"},
-	}))
+	}, admin.Topic{Name: o.Topics.Changelog, Partitions: 2, Configs: topics.Compacted}))
 	_, err := topics.Make(t.Context(), o.Cluster, service.CallPatience)
 	servicetest.OK(t, err)
 	found := doctor.Examine(t.Context(), o, nil)

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -328,11 +326,7 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 
 // makeTopic makes the changelog as the service would.
 func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
-	return admin.CreateTopics(ctx, r.client, wire.Options{}, admin.Topic{
-		Name: r.o.Topics.Changelog, Partitions: partitions, Replication: r.o.Topics.Replication,
-		Configs: topics.Compacted,
-		Initial: map[string]string{topics.TimestampAhead: strconv.Itoa(math.MaxInt64)},
-	})
+	return admin.CreateTopics(ctx, r.client, wire.Options{}, r.o.Topics.ChangelogOf(partitions))
 }
 
 // chunk is how many states are sent at once.

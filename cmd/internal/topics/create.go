@@ -20,10 +20,26 @@ import (
 // Compacted is the changelog's policy: any other loses states.
 var Compacted = map[string]string{"cleanup.policy": "compact"}
 
+// compactionLag bounds how long a record that a newer one replaces may stay in the changelog's files:
+// a day. Without a bound nobody can say when an erased user is gone from them (KIP-354).
+const compactionLag = 24 * time.Hour
+
+// ChangelogOf describes the changelog as it is made where it is missing. One that exists only has to
+// be compacted.
+func (t Set) ChangelogOf(partitions int) admin.Topic {
+	return admin.Topic{
+		Name: t.Changelog, Partitions: partitions, Replication: t.Replication, Configs: Compacted,
+		Initial: map[string]string{
+			TimestampAhead:          strconv.Itoa(math.MaxInt64),
+			"max.compaction.lag.ms": strconv.FormatInt(compactionLag.Milliseconds(), 10),
+		},
+	}
+}
+
 // Create makes those of the four topics that are missing: with the raw
 // topic's number of partitions, or t.Partitions where that is missing too and
 // t.Partitions is set; otherwise a missing raw topic is an error, and none is made. The
-// changelog is compacted. A topic that exists otherwise than needed is an error.
+// changelog is compacted, within a day. A topic that exists otherwise than needed is an error.
 //
 // Output carries the timestamps of the raw records, and Kafka judges by them how
 // long to keep a record and whether to take it at all. So the topics made here
@@ -33,13 +49,12 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 	if err != nil {
 		return err
 	}
-	topic := func(name string, initial, configs map[string]string) admin.Topic {
+	topic := func(name string, initial map[string]string) admin.Topic {
 		return admin.Topic{
 			Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial,
-			Configs: configs,
 		}
 	}
-	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil, nil)); err != nil {
+	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil)); err != nil {
 		return err
 	}
 	initial, err := admin.Configs(ctx, client, o, t.Raw, RetentionMS, RetentionBytes)
@@ -48,9 +63,7 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 	}
 	initial[TimestampAhead] = strconv.Itoa(math.MaxInt64)
 	return admin.CreateTopics(ctx, client, o,
-		topic(t.Sanitized, initial, nil),
-		topic(t.Changelog, map[string]string{TimestampAhead: initial[TimestampAhead]}, Compacted),
-		topic(t.DeadLetters, initial, nil),
+		topic(t.Sanitized, initial), t.ChangelogOf(partitions), topic(t.DeadLetters, initial),
 	)
 }
 

@@ -42,6 +42,13 @@ func TestCreatedTopicsKeepOldRecords(t *testing.T) {
 			t.Errorf("%s has %v", name, got)
 		}
 	}
+	got, err := admin.Configs(t.Context(), client, wire.Options{}, set.Changelog, "cleanup.policy",
+		"max.compaction.lag.ms", TimestampAhead)
+	ok(err)
+	if got["cleanup.policy"] != "compact" || got["max.compaction.lag.ms"] != "86400000" ||
+		got[TimestampAhead] != "9223372036854775807" {
+		t.Errorf("%s has %v", set.Changelog, got)
+	}
 	// An operator who changes a setting later is not refused.
 	ok(Create(t.Context(), client, wire.Options{}, set))
 }
