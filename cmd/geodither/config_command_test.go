@@ -106,8 +106,7 @@ func TestConfigExamples(t *testing.T) {
 		dir, _ := configDir(t, complete)
 		path := write(t, dir, name+".yml", text)
 		variables := regexp.MustCompile(`\$\{(\w+)\}`).FindAllStringSubmatch(text, -1)
-		t.Setenv("HOSTNAME", "geodither-0")
-		if out := succeed(t, "config", "lint", "-c", path).out; len(variables) > 1 &&
+		if out := succeed(t, "config", "lint", "-c", path).out; len(variables) > 0 &&
 			!strings.Contains(out, "kafka: not checked, because the environment has no") {
 			t.Errorf("%s without its variables:\n%s", name, out)
 		}
