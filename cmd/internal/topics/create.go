@@ -20,12 +20,12 @@ import (
 // Compacted is the changelog's policy: any other loses states.
 var Compacted = map[string]string{"cleanup.policy": "compact"}
 
-// compactionLag bounds how long a record that a newer one replaces may stay in the changelog's files:
-// a day. Without a bound nobody can say when an erased user is gone from them (KIP-354).
+// compactionLag bounds how long a record that a newer one replaces may stay in the changelog's
+// files: a day. Without a bound nobody can say when an erased user is gone from them (KIP-354).
 const compactionLag = 24 * time.Hour
 
-// ChangelogOf describes the changelog as it is made where it is missing. One that exists only has to
-// be compacted.
+// ChangelogOf describes the changelog as it is made where it is missing. One that exists only has
+// to be compacted.
 func (t Set) ChangelogOf(partitions int) admin.Topic {
 	return admin.Topic{
 		Name: t.Changelog, Partitions: partitions, Replication: t.Replication, Configs: Compacted,
