@@ -9,8 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -126,7 +125,7 @@ func (w *environmentWorld) listener(answer func(net.Conn)) string {
 func (w *environmentWorld) web(settings *tls.Config, answer http.HandlerFunc) string {
 	w.Helper()
 	server := httptest.NewUnstartedServer(answer)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	if settings != nil {
 		server.TLS = settings
 		server.StartTLS()

@@ -155,7 +155,8 @@ func TestWaits(t *testing.T) {
 			10 * ms,
 			[]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, 0},
 			[]time.Duration{
-				10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 500 * ms, 500 * ms, 500 * ms,
+				10 * ms, 20 * ms, 40 * ms, 80 * ms, 160 * ms, 320 * ms, 500 * ms, 500 * ms,
+				500 * ms,
 			},
 		},
 		{
