@@ -100,7 +100,11 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	err = feeder.All(ctx, fixes, cli.NewProgress(std.Err, source.Progress()))
 	stop() // where feeding failed the source has not ended
 	<-ended
-	if skips := source.Skips(); skips.Total > 0 {
+	skips := source.Skips()
+	if nothing := skips.Nothing(feeder.Sent()); err == nil && nothing != nil {
+		return nothing
+	}
+	if skips.Total > 0 {
 		fmt.Fprintln(std.Err, skips)
 	}
 	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n",

@@ -71,6 +71,19 @@ func TestProduceRate(t *testing.T) {
 	}
 }
 
+// TestProduceNothing: a file of which nothing can be read is an error that says why, once.
+func TestProduceNothing(t *testing.T) {
+	broker := startBroker(t)
+	file := write(t, t.TempDir(), "seconds.csv",
+		"user_id,timestamp,latitude,longitude\nu,1700000000,1,2\n")
+	r := call(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "1", "--in", file)
+	requireMessage(t, r, cli.ExitFailed, "nothing could be read: 1 line skipped: "+
+		"1 timestamp_in_seconds", "write milliseconds or RFC 3339")
+	if strings.Count(r.err, "skipped") != 1 || strings.Contains(r.err, "produced") {
+		t.Errorf("it says %q", r.err)
+	}
+}
+
 // TestProduceQuietSource: what a pipe has given goes out, though more may come.
 func TestProduceQuietSource(t *testing.T) {
 	broker := startBroker(t)

@@ -13,9 +13,11 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -118,6 +120,9 @@ func (f *sanitizeFlags) run(
 	progress := cli.NewProgress(std.Err, reader.Progress)
 	err = run.All(ctx, reader, progress)
 	progress.Done()
+	if err == nil {
+		err = reader.Skips().Nothing(run.Fixes())
+	}
 	if err != nil {
 		return errors.Join(err, out.Discard())
 	}
@@ -130,6 +135,7 @@ func (f *sanitizeFlags) run(
 	}
 	summary := run.Summary(reader.Skips())
 	summary.Print(std.Err, reader.Skips())
+	warnOfADay(settings, std.Err)
 	return f.writeReport(summary)
 }
 
@@ -183,6 +189,15 @@ func (f *sanitizeFlags) key(seeded bool, log io.Writer) (noise.Key, error) {
 		return key, cli.Usagef("--key-file: %w", err)
 	}
 	return key, nil
+}
+
+// warnOfADay warns as "geodither run" does, where the settings let a day cost much. It says nothing
+// of no budget alone, because files end.
+func warnOfADay(s sanitize.Settings, log io.Writer) {
+	if engine.MostEpsilonDay(s.Release, s.Model.Step) > mechanism.HighEpsilonDay {
+		text, _ := engine.BudgetAdvice(s.Release, s.Model.Step)
+		fmt.Fprintf(log, "WARNING: %s.\n", text)
+	}
 }
 
 // warnSeeded says what it means to publish under a seed's key.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -334,7 +336,8 @@ func requireGeoJSON(t *testing.T, text string, want []schemas.Sanitized) {
 	}
 }
 
-// TestSanitizeNothing: no fix at all still gives a complete file.
+// TestSanitizeNothing: an export without a fix still gives a complete file, and no errors of
+// nothing. A file of which nothing can be read is an error, and leaves no file.
 func TestSanitizeNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
@@ -348,6 +351,44 @@ func TestSanitizeNothing(t *testing.T) {
 	}
 	if !json.Valid([]byte(read(t, report))) {
 		t.Errorf("the report of nothing is no JSON: %s", read(t, report))
+	}
+	if said := succeed(t, sanitizeArgs(empty, model)...).err; strings.Contains(said, " 0 m") {
+		t.Errorf("it measured the errors of nothing: %s", said)
+	}
+	out := filepath.Join(dir, "out.csv")
+	r := call(t, sanitizeArgs(write(t, dir, "seconds.csv",
+		"user_id,timestamp,latitude,longitude\nu,1700000000,1,2\nu,x,1,2\nu,1700000001,1,2\n"),
+		model, "--out", out, "--report", out+".json")...)
+	requireMessage(t, r, cli.ExitFailed, "nothing could be read: 3 lines skipped: "+
+		"2 timestamp_in_seconds, 1 bad_timestamp", "write milliseconds or RFC 3339")
+	if strings.Contains(r.err, "fixes of") {
+		t.Errorf("it printed a summary of nothing: %s", r.err)
+	}
+	if r := call(t, sanitizeArgs(filepath.Join(dir, "seconds.csv"), model)...); r.out != "" {
+		t.Errorf("it wrote %q on standard output", r.out)
+	}
+	for _, path := range []string{out, out + ".json"} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of nothing: %v", path, err)
+		}
+	}
+}
+
+// TestSanitizeWarnsOfADay as run does: once, where Σε of a day is above 20.
+func TestSanitizeWarnsOfADay(t *testing.T) {
+	traces, model := townFiles(t, t.TempDir())
+	args := func(interval string) []string {
+		return []string{
+			"sanitize", "--in", traces, "--model", model, "--epsilon", "4", "--interval", interval,
+		}
+	}
+	const high = "WARNING: Σε is at most 576 for each user and day"
+	if said := succeed(t, args("10m")...).err; strings.Count(said, high) != 1 ||
+		!strings.Contains(said, "above 20 a day single releases are protected") {
+		t.Errorf("at 576 a day it says: %s", said)
+	}
+	if said := succeed(t, args("6h")...).err; strings.Contains(said, "WARNING") {
+		t.Errorf("at 16 a day it says: %s", said)
 	}
 }
 

@@ -86,6 +86,9 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 	return r.work(ctx, progress)
 }
 
+// Fixes returns how many fixes were read so far, with those that were refused.
+func (r *Run) Fixes() int64 { return r.fixes }
+
 // take puts a fix into the batch, in its user's turn unless its place or time cannot be.
 func (r *Run) take(fix schemas.Raw) {
 	r.batch = append(r.batch, job{Fix: fix, err: engine.Plausible(fix)})

@@ -104,11 +104,13 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
 			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
 	}
-	fmt.Fprint(out, expect.ErrorsHead,
-		s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
 	measured := s.Releases + s.Repeats
-	fmt.Fprintf(out, "  (release: the %d fixes that have one; estimate and blind: all %d fixes "+
-		"with a record)\n", measured, measured+s.Predictions)
+	if measured+s.Predictions > 0 { // an error of no record is not 0 m
+		fmt.Fprint(out, expect.ErrorsHead,
+			s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
+		fmt.Fprintf(out, "  (release: the %d fixes that have one; estimate and blind: all %d "+
+			"fixes with a record)\n", measured, measured+s.Predictions)
+	}
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)
 	}

@@ -83,8 +83,18 @@ func Merge(parts ...*Skips) Skips {
 	return all
 }
 
+// Nothing returns an error if nothing was read because all of it was skipped. An input that has no
+// lines at all is no error: whoever exports traces may have none of a day.
+func (s *Skips) Nothing(read int64) error {
+	if read > 0 || s.Total == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing could be read: %s", s)
+}
+
 // String returns one line for a terminal: how many were skipped, why (the most frequent reason
-// first) and where the first one is.
+// first), where the first one is, and what to do about the reason that is a matter of units.
+// schemas/REASONS.md explains the others.
 func (s *Skips) String() string {
 	noun := cmp.Or(s.Unit, "line")
 	if s.Total == 0 {
@@ -103,6 +113,9 @@ func (s *Skips) String() string {
 	text := fmt.Sprintf("%d %s skipped: %s", s.Total, noun, strings.Join(parts, ", "))
 	if len(s.First) > 0 {
 		text += fmt.Sprintf("; first at %s:%d", s.First[0].File, s.First[0].Line)
+	}
+	if s.ByReason[reasonSeconds] > 0 {
+		text += "; times look like seconds since 1970: write milliseconds or RFC 3339"
 	}
 	return text
 }

@@ -2,6 +2,10 @@ package traces
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,10 +37,48 @@ func TestSkips(t *testing.T) {
 	if got := new(Skips).String(); got != "no lines skipped" {
 		t.Errorf("got %q of nothing", got)
 	}
-	_, skips, _ = fromText(t, "", Options{})
-	if got, want := skips.String(),
-		"1 line skipped: 1 empty_file; first at standard input:1"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for input, want := range map[string]string{
+		"": "1 line skipped: 1 empty_file; first at standard input:1",
+		csvHeader + "u1,1700000000,1,2\n": "1 line skipped: 1 timestamp_in_seconds; first at " +
+			"standard input:2; times look like seconds since 1970: write milliseconds or RFC 3339",
+	} {
+		_, skips, _ = fromText(t, input, Options{})
+		if got := skips.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		wantError(t, skips.Nothing(0), "nothing could be read: "+want)
+		if err := skips.Nothing(1); err != nil {
+			t.Errorf("with a fix: %v", err)
+		}
+	}
+	if err := new(Skips).Nothing(0); err != nil {
+		t.Errorf("without a line: %v", err)
+	}
+}
+
+// TestReasonsAreDocumented: REASONS.md has a row for each reason of files, and no other.
+func TestReasonsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "schemas", "REASONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files, found := strings.Cut(string(text), "\n## Lines of files\n")
+	if !found {
+		t.Fatal("REASONS.md has no section on files")
+	}
+	var rows []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\|").FindAllStringSubmatch(
+		files, -1) {
+		rows = append(rows, row[1])
+	}
+	slices.Sort(rows)
+	want := []string{
+		reasonColumns, reasonTimestamp, reasonSeconds, reasonNumber, reasonQuotes, reasonEmptyFile,
+		reasonNoGeolife,
+	}
+	slices.Sort(want)
+	if !slices.Equal(rows, want) {
+		t.Errorf("REASONS.md has rows for %q, want %q", rows, want)
 	}
 }
 
