@@ -138,7 +138,7 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 		"sane": {
 			"{mechanism: codebook, epsilon: 2, interval: 3h, " +
 				"budget: {epsilon: 18, window: 24h}}", "ok",
-			"Σε is at most 16 for each user and day",
+			"Σε is at most 18 for each user and day",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

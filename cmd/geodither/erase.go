@@ -42,7 +42,7 @@ can compute: a person who comes back goes on with it. Without it, erasing would 
 budget over. --reset-budget drops the account too. The receipt says so, and from which day on it is
 not needed.
 
-The receipt is one JSON object a line, for each person and partition, without personal data. It says
+The receipt is one JSON object a line, for each person and partition. It names nobody, and says
 what remains where: raw and sanitized records stay until their topics' retention, and the files of
 the changelog hold the state until Kafka's cleaner has been there (gone_by).
 

@@ -9,23 +9,29 @@ import (
 	"github.com/geodither/geodither/mechanism"
 )
 
-// MostEpsilonDay bounds what the releases of one user can cost in any 24 hours: one release for
-// each interval that begins in them, at most what the budget leaves in the windows that overlap
-// them, and at most the lifetime's budget. It is infinite if a step may have any number of
-// releases and no budget limits their sum. An adaptive radius can only make it less.
+// MostEpsilonDay is MostEpsilon of 24 hours.
 func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
-	const day = 24 * time.Hour
+	return MostEpsilon(o, step, 24*time.Hour)
+}
+
+// MostEpsilon bounds what the releases of one user can cost in any stretch of time of a length,
+// which begins and ends at any millisecond: one release for each interval from the first one on, at
+// most what the budget leaves in the windows that cover the stretch, and at most the lifetime's
+// budget. It is infinite if a step may have any number of releases and no budget limits their sum.
+// An adaptive radius can only make it less.
+func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 	most := math.Inf(1)
 	if o.SameStep != mechanism.SameStepRelease {
+		// The fixes of two steps may be almost a step nearer to each other than the steps are.
 		interval := time.Duration(max(o.ReleaseInterval, 1)) * step
-		most = o.Epsilon * math.Ceil(float64(day)/float64(interval))
+		most = o.Epsilon * float64(1+(length+step-time.Millisecond)/interval)
 	}
 	// A limit holds a whole number of releases; of half of one nothing is spent.
 	spend := func(limit float64) float64 {
 		return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9))
 	}
 	if b := o.Budget; b.WindowSteps > 0 {
-		windows := math.Ceil(float64(day) / (float64(b.WindowSteps) * float64(step)))
+		windows := math.Ceil(float64(length) / (float64(b.WindowSteps) * float64(step)))
 		most = min(most, windows*spend(b.Epsilon))
 	}
 	if b := o.Budget; b.Lifetime > 0 {
@@ -49,9 +55,8 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 		spend += ", and release.budget is none: it grows for as long as a user reports"
 	}
 	if most > mechanism.HighEpsilonDay {
-		spend += fmt.Sprintf("; above %d a day single releases are protected, but hardly where "+
-			"somebody was over a day: choose a longer interval, a smaller epsilon or a "+
-			"smaller budget", mechanism.HighEpsilonDay)
+		spend += fmt.Sprintf("; above %d a day it hardly protects where somebody was over a day: "+
+			"choose a longer interval, a smaller epsilon or a smaller budget", mechanism.HighEpsilonDay)
 	}
 	return spend, unlimited || most > mechanism.HighEpsilonDay
 }

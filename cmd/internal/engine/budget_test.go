@@ -18,12 +18,12 @@ func TestMostEpsilonDay(t *testing.T) {
 		warn   bool
 	}{
 		"every step": {
-			func(*mechanism.Options) {}, 2880,
-			"at most 2,880 for each user and day, and release.budget is none", true,
+			func(*mechanism.Options) {}, 2881,
+			"at most 2,881 for each user and day, and release.budget is none", true,
 		},
 		"an interval alone": {
-			func(o *mechanism.Options) { o.ReleaseInterval = 360 }, 8,
-			"at most 8 for each user and day, and release.budget is none", true,
+			func(o *mechanism.Options) { o.ReleaseInterval = 360 }, 9,
+			"at most 9 for each user and day, and release.budget is none", true,
 		},
 		"an interval that does not divide a day": {
 			func(o *mechanism.Options) { o.ReleaseInterval = 840 }, 4, "at most 4 ", true,
@@ -37,7 +37,7 @@ func TestMostEpsilonDay(t *testing.T) {
 			func(o *mechanism.Options) {
 				o.Epsilon, o.ReleaseInterval, o.Budget = 2, 360,
 					mechanism.Budget{Epsilon: 18, WindowSteps: 2880}
-			}, 16, "at most 16 ", false,
+			}, 18, "at most 18 ", false,
 		},
 		"a budget of no whole number of releases": {
 			func(o *mechanism.Options) {

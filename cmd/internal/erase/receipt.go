@@ -231,12 +231,17 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	dead, err := retention(e.o.Topics.DeadLetters)
+	if err != nil {
+		return nil, err
+	}
 	return []string{
 		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
 		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
-		fmt.Sprintf("dead letters %s: offsets and reasons only, no id and no place",
-			e.o.Topics.DeadLetters),
-		"state folders: a running instance's follows within seconds. One of an instance that is " +
+		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason of "+
+			"each refused record, of which outside_map says something about the place",
+			e.o.Topics.DeadLetters, dead),
+		"state folders: a running instance's follows within half a minute. One of an instance that is " +
 			"stopped, or that had the partition before, keeps its copy until it restores the " +
 			"partition; stores that were set aside (store.aside-N) keep it. Remove those: " +
 			"\"geodither state reset\"",

@@ -69,7 +69,7 @@ func (s Summary) String() string {
 		"  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
 		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
 	fmt.Fprintf(&b,
-		"  a release in %s %% of the steps costs a user up to Σε = %s an hour, %s a day\n",
+		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
 		cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
 	fmt.Fprintf(&b, "  %s\n", s.Metric)

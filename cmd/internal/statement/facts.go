@@ -223,7 +223,9 @@ func (s *Sheet) High() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }
 func (s *Sheet) HighEpsilonDay() int { return mechanism.HighEpsilonDay }
 
 // YearEpsilon is the most that a user's releases can cost in 365 days, without a lifetime budget.
-func (s *Sheet) YearEpsilon() float64 { return 365 * s.DayEpsilon }
+func (s *Sheet) YearEpsilon() float64 {
+	return engine.MostEpsilon(s.Release, s.Step, 365*24*time.Hour)
+}
 
 // Interval is the least time between two releases of a user.
 func (s *Sheet) Interval() time.Duration {

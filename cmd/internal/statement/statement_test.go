@@ -121,9 +121,9 @@ var cases = map[string]struct {
 	"codebook": {
 		release: plain,
 		says: []string{
-			"theorem 12 (codebook)", "at most Σε = 18, which is 9 releases", "e^ε = 7.39",
-			"24 hours of a user cost at most Σε = 16", "Σε may reach 5,840",
-			"factor e^Σε, 8,886,111",
+			"theorem 12 (codebook)", "above Σε = 18 in any 24 hours. That alone would allow 9 releases", "e^ε = 7.39",
+			"24 hours of a user cost at most Σε = 18", "Σε may reach 5,842",
+			"factor e^Σε, 65,659,970",
 			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
 			"trained without differential privacy", "no day was destroyed",
 			"at most one release in 3 hours",
@@ -142,7 +142,7 @@ var cases = map[string]struct {
 			"geodither.budget.window.epsilon":                    18,
 			"geodither.budget.window.seconds":                    86400,
 			"geodither.budget.lifetime":                          nil,
-			"geodither.budget.most_in_24_h":                      16,
+			"geodither.budget.most_in_24_h":                      18,
 			"geodither.interval_s":                               10800,
 			"geodither.near":                                     nil,
 			"geodither.measured":                                 nil,
@@ -193,8 +193,8 @@ var cases = map[string]struct {
 	"no budget": {
 		release: "{mechanism: codebook, epsilon: 4, budget: none}",
 		says: []string{
-			"No budget limits the sum", "at most Σε = 5,760", "which geodither calls high",
-			"about 10^2502", "release.budget is none",
+			"No budget limits the sum", "at most Σε = 5,764", "which geodither calls high",
+			"about 10^2504", "release.budget is none",
 		},
 		not:    []string{"A budget for each user", "When the budget is spent"},
 		values: map[string]any{"geodither.budget.spent": nil, "geodither.budget.window": nil},
@@ -250,7 +250,7 @@ func TestStatement(t *testing.T) {
 				s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
 			}
 			text, markdown, values := s.both(s.sheet())
-			says := append(c.says, "stay personal data while the user id is in them")
+			says := append(c.says, "Sanitized records stay personal data")
 			not := append(c.not, "<no value>", "%!", "{{", "}}")
 			s.wording("YAML", text, says, not)
 			s.wording("Markdown", markdown, says, not)

@@ -47,8 +47,8 @@ func (r *Result) Words() (lines []string) {
 	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = "+
 		"%s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
 	if p.EpsilonDay() > mechanism.HighEpsilonDay {
-		say("Above ε = %d a day single releases are protected, but hardly where somebody was over "+
-			"a day.", mechanism.HighEpsilonDay)
+		say("Above ε = %d a day it hardly protects where somebody was over a day.",
+			mechanism.HighEpsilonDay)
 	}
 	anew := "This was measured anew, with other noise than the choice."
 	if r.Raised > 0 {
