@@ -116,6 +116,7 @@ func lint(out io.Writer, path string) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "ok       %s: no errors, %d warnings\n", path, len(warnings))
+	_, err = fmt.Fprintf(out, "ok       %s: no errors, %s\n", path,
+		cli.Quantity(int64(len(warnings)), "warning"))
 	return err
 }

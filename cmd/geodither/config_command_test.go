@@ -48,6 +48,20 @@ func TestConfigLint(t *testing.T) {
 		"GEODITHER_NOWHERE"; !strings.Contains(r.out, want) {
 		t.Errorf("%q is not in:\n%s", want, r.out)
 	}
+	for says, kafka := range map[string]string{
+		"has no variable GEODITHER_NOWHERE, and no GEODITHER_NEVER\n": "{tls: {}, sasl: {" +
+			"mechanism: PLAIN, username: \"${GEODITHER_NOWHERE}\", " +
+			"password: \"${GEODITHER_NEVER}${GEODITHER_NOWHERE}\"}}",
+		"these are not here: ca.crt, password\n": "{tls: {ca_file: ca.crt}, sasl: {" +
+			"mechanism: SCRAM-SHA-512, username: a, password_file: password}}",
+	} {
+		text := strings.Replace(complete, "group: fleet\n", "group: fleet\nkafka: "+kafka+"\n", 1)
+		r = succeed(t, "config", "lint", "-c", write(t, filepath.Dir(path), "all.yml", text))
+		if want := "warning  kafka: not checked, because "; !strings.Contains(r.out, want) ||
+			!strings.Contains(r.out, says) {
+			t.Errorf("%q is not in:\n%s", says, r.out)
+		}
+	}
 	for _, c := range []struct{ old, wrong, want string }{
 		{"group: fleet\n", "group: ''\n", "group"},
 		{"raw: fleet.raw", "raw: ''", "topics.raw"},

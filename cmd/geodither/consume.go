@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +72,18 @@ record's content is not in it.`,
 			source := topics.Tail{
 				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
 			}
-			return consumeTopic(cmd.Context(), source, printer, buffered, std.Err)
+			read, err := consumeTopic(cmd.Context(), source, printer, buffered)
+			switch { // the output may not show that there was no record
+			case err != nil || read > 0:
+			case dead && fromEnd:
+				fmt.Fprintf(std.Err, "there are no new dead letters in %s\n", topic.Name)
+			case dead:
+				fmt.Fprintf(std.Err, "there are no dead letters in %s\n", topic.Name)
+			default:
+				fmt.Fprintf(std.Err, "no record of %s is committed yet: is what writes it "+
+					"running? --follow waits for some\n", topic.Name)
+			}
+			return err
 		},
 	}
 	flags := cmd.Flags()
@@ -85,14 +95,12 @@ record's content is not in it.`,
 	return cmd
 }
 
-// consumeTopic prints a topic's records. It leaves complete output behind, also when it is
-// interrupted. It says on log if there was no record, since the output may not show that.
+// consumeTopic prints a topic's records, and returns how many it read. It leaves complete output
+// behind, also when it is interrupted.
 func consumeTopic(
-	ctx context.Context, source topics.Tail, printer records.Printer,
-	buffered *bufio.Writer, log io.Writer,
-) error {
-	read := 0
-	err := source.Run(ctx, func(_ int32, r consumer.Record) error {
+	ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer,
+) (read int, err error) {
+	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		read++
 		if err := printer.Print(r.Value); err != nil {
 			return err
@@ -102,9 +110,5 @@ func consumeTopic(
 		}
 		return nil
 	})
-	if err == nil && read == 0 {
-		fmt.Fprintf(log, "no record of %s is committed yet: is what writes it running? --follow "+
-			"waits for some\n", source.Topic)
-	}
-	return errors.Join(err, printer.Close(), buffered.Flush())
+	return read, errors.Join(err, printer.Close(), buffered.Flush())
 }

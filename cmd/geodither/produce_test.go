@@ -84,6 +84,24 @@ func TestProduceNothing(t *testing.T) {
 	}
 }
 
+// TestConsumeNothing: a topic without records may lack its writer; one of dead letters is well.
+func TestConsumeNothing(t *testing.T) {
+	broker := startBroker(t)
+	header := write(t, t.TempDir(), "header.csv", "user_id,timestamp,latitude,longitude\n")
+	to := []string{"--brokers", broker, "--topic", "empty"}
+	succeed(t, append([]string{"produce", "--create", "1", "--in", header}, to...)...)
+	consume := append([]string{"consume"}, to...)
+	for more, want := range map[string]string{
+		"":               "no record of empty is committed yet: is what writes it running?",
+		"--dead-letters": "there are no dead letters in empty\n",
+	} {
+		r := succeed(t, append(consume, strings.Fields(more)...)...)
+		if r.out != "" || !strings.Contains(r.err, want) {
+			t.Errorf("%s: %q and %q, want %q", more, r.out, r.err, want)
+		}
+	}
+}
+
 // TestProduceQuietSource: what a pipe has given goes out, though more may come.
 func TestProduceQuietSource(t *testing.T) {
 	broker := startBroker(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,21 +116,58 @@ func (l *linter) warn(format string, args ...any) {
 // fault takes an error of a part, and reports whether there was one. A file or a variable that is
 // not here is no fault: a config is often checked where the service will not run.
 func (l *linter) fault(part string, err error) bool {
-	var away *fs.PathError
-	var name noVariable
-	switch {
-	case err == nil:
+	if err == nil {
 		return false
-	case errors.As(err, &name):
-		l.warn("%s: not checked, because the environment has no variable %s", part, string(name))
-	case errors.Is(err, fs.ErrNotExist) && errors.As(err, &away):
-		path := away.Path
+	}
+	variables, paths := away(err)
+	for i, path := range paths {
 		if relative, err := filepath.Rel(l.dir, path); err == nil && filepath.IsLocal(relative) {
-			path = relative
+			paths[i] = relative
 		}
-		l.warn("%s: not checked, because %s is not here", part, path)
+	}
+	switch {
+	case len(variables) > 0:
+		l.warn("%s: not checked, because the environment has no variable %s", part,
+			strings.Join(variables, ", and no "))
+	case len(paths) == 1:
+		l.warn("%s: not checked, because %s is not here", part, paths[0])
+	case len(paths) > 1:
+		l.warn("%s: not checked, because these are not here: %s", part,
+			strings.Join(paths, ", "))
 	default:
 		l.faults = append(l.faults, err)
 	}
 	return true
+}
+
+// away returns the variables and the files that are missing according to an error and all that it
+// joins, each once.
+func away(err error) (variables, paths []string) {
+	add := func(to []string, name string) []string {
+		if slices.Contains(to, name) {
+			return to
+		}
+		return append(to, name)
+	}
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+	case noVariable:
+		return []string{string(e)}, nil
+	case *fs.PathError:
+		if errors.Is(e, fs.ErrNotExist) {
+			return nil, []string{e.Path}
+		}
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			names, files := away(one)
+			for _, name := range names {
+				variables = add(variables, name)
+			}
+			for _, path := range files {
+				paths = add(paths, path)
+			}
+		}
+	case interface{ Unwrap() error }:
+		return away(e.Unwrap())
+	}
+	return variables, paths
 }
