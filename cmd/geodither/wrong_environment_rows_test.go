@@ -354,7 +354,10 @@ var environments = []environment{
 	{
 		name:  "a host that does not exist",
 		wrong: func(w *environmentWorld) { w.connect("kafka.invalid:9092", "") },
-		words: []string{"kafka.invalid:9092 does not answer", "lookup kafka.invalid"},
+		words: []string{
+			"kafka.invalid:9092: its host name was not found: correct brokers",
+			"lookup kafka.invalid",
+		},
 	},
 	{
 		name:  "a broker that closes",

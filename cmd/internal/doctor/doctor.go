@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -167,11 +168,23 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 		} else if wire.IsLinkError(errs[i]) {
 			d.add("broker", level, "%s cannot be used: %v", broker, errs[i])
 		} else {
-			d.add("broker", level, "%s does not answer: is Kafka running there? (%v)", broker,
-				errs[i])
+			d.add("broker", level, "%s", unreached(broker, errs[i]))
 		}
 	}
 	return found
+}
+
+// unreached says why a broker does not answer, and what to do. It leaves out the hint that the
+// error may have, which asks the same.
+func unreached(broker string, err error) string {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		err = e.Err
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Sprintf("%s: its host name was not found: correct brokers, or the name service "+
+			"of this machine (%v)", broker, err)
+	}
+	return fmt.Sprintf("%s does not answer: is Kafka running there? (%v)", broker, err)
 }
 
 // topics checks what Service.Run does, without making any.
