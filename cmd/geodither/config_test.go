@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -55,6 +56,25 @@ func configDir(t *testing.T, text string) (dir, path string) {
 	townFiles(t, dir)
 	write(t, dir, "noise.key", noise.KeyFromSeed(3<<40).Reveal())
 	return dir, write(t, dir, "geodither.yml", text)
+}
+
+// TestLogDurations: both formats of the log write a duration with its unit.
+func TestLogDurations(t *testing.T) {
+	for format, want := range map[string]string{
+		"text": "next_look_in=1.5s after.took=20ms",
+		"json": `"next_look_in":"1.5s","after":{"took":"20ms"}`,
+	} {
+		var out strings.Builder
+		log, err := config.Log{Format: format}.Logger(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("waiting", "next_look_in", 1500*time.Millisecond,
+			slog.Group("after", "took", 20*time.Millisecond))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %q is not in %s", format, want, &out)
+		}
+	}
 }
 
 func TestLoadConfig(t *testing.T) {

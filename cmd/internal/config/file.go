@@ -421,6 +421,15 @@ func (c *File) resolve(dir string) {
 	}
 }
 
+// durationsAsText writes a duration with its unit, as logs of text do. JSON has plain nanoseconds
+// for one otherwise.
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
 // Logger makes the logger that the section asks for.
 func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
@@ -435,6 +444,7 @@ func (c Log) Logger(out io.Writer) (*slog.Logger, error) {
 	case "", "text":
 		return slog.New(slog.NewTextHandler(out, options)), nil
 	case "json":
+		options.ReplaceAttr = durationsAsText
 		return slog.New(slog.NewJSONHandler(out, options)), nil
 	}
 	return nil, fmt.Errorf("log.format %q is unknown: choose text or json", c.Format)

@@ -63,6 +63,8 @@ type Store struct {
 	Bytes uint64 `json:"bytes"` // on the disk
 	// Users are those with a state in an assigned partition, when they were counted last.
 	Users int64 `json:"users"`
+	// CountedAt is when Users were counted; zero: not yet. Bytes are those of now.
+	CountedAt time.Time `json:"counted_at,omitzero"`
 	// CacheHits and CacheMisses are how often a state was found in memory, or not, since the start.
 	CacheHits   uint64 `json:"cache_hits"`
 	CacheMisses uint64 `json:"cache_misses"`

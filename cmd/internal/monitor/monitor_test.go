@@ -41,7 +41,10 @@ func newTestBoard() (b *Board, at *clock, away *time.Duration) {
 	b.Watch(Watch{
 		Away: func() time.Duration { return *away },
 		Store: func() Store {
-			return Store{Bytes: 4096, Users: 7, CacheHits: 5, CacheMisses: 3}
+			return Store{
+				Bytes: 4096, Users: 7, CountedAt: time.Unix(1_700_000_000, 0).UTC(),
+				CacheHits: 5, CacheMisses: 3,
+			}
 		},
 		Models: func() []Model {
 			return []Model{{ID: "m"}, {ID: "m2", From: time.Unix(1_700_000_000, 0).UTC()}}

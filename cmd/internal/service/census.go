@@ -21,7 +21,13 @@ const (
 
 // census counts the users with a state in an assigned partition, now and then: the store does not
 // know how many there are.
-type census struct{ users atomic.Int64 }
+type census struct{ last atomic.Pointer[count] }
+
+// count is how many users there were, and when they were counted.
+type count struct {
+	users int64
+	at    time.Time
+}
 
 // run counts until the context ends.
 func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Store) {
@@ -32,8 +38,8 @@ func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Sto
 	for {
 		if now := board.Restored(); !slices.Equal(now, counted) || !time.Now().Before(next) {
 			began := time.Now()
-			if users, err := count(ctx, now, store); err == nil {
-				c.users.Store(users)
+			if users, err := countUsers(ctx, now, store); err == nil {
+				c.last.Store(&count{users, began.UTC().Truncate(time.Second)})
 			} // else the store is closing, or has failed and says so itself
 			counted, next = now, time.Now().Add(max(countEvery, countShare*time.Since(began)))
 		}
@@ -45,8 +51,10 @@ func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Sto
 	}
 }
 
-// count counts the users of some partitions.
-func count(ctx context.Context, partitions []int32, store *state.Store) (users int64, err error) {
+// countUsers counts the users of some partitions.
+func countUsers(
+	ctx context.Context, partitions []int32, store *state.Store,
+) (users int64, err error) {
 	for _, n := range partitions {
 		err := store.Partition(n).Iterate(func(_, _ []byte) error {
 			users++
@@ -63,8 +71,12 @@ func count(ctx context.Context, partitions []int32, store *state.Store) (users i
 func (c *census) storeStats(store *state.Store) func() monitor.Store {
 	return func() monitor.Store {
 		s := store.Stats()
+		var last count
+		if counted := c.last.Load(); counted != nil {
+			last = *counted
+		}
 		return monitor.Store{
-			Bytes: s.DiskBytes, Users: c.users.Load(), CacheHits: s.CacheHits,
+			Bytes: s.DiskBytes, Users: last.users, CountedAt: last.at, CacheHits: s.CacheHits,
 			CacheMisses: s.CacheMisses,
 		}
 	}

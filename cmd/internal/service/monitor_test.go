@@ -219,6 +219,7 @@ func TestReadyWhileItRestores(t *testing.T) {
 	servicetest.Await(t, "the users are counted", func() bool {
 		return a.value(t, "geodither_state_users") == float64(len(w.Cells))
 	}, a)
+	a.until(t, "/status", http.StatusOK, `"counted_at":`)
 	if v := a.value(t, `geodither_lag_seconds{partition="0"}`); v != 0 {
 		t.Errorf("a lag of %v s without one in records", v)
 	}
