@@ -407,7 +407,7 @@ func TestWrongConfig(t *testing.T) {
 			"http: pprof: :6060 can be reached from other machines", "write localhost:PORT",
 		}},
 		{"short stall", "\nlog:", "\nhttp: {stall: 1s}\nlog:", []string{
-			"http: stall: must be at least session_timeout (7s)",
+			"http: stall: must be at least 10s", "session_timeout (7s)",
 		}},
 		{"fixes outside", "outside: clamp", "outside: keep", []string{
 			"input", "clamp", "dead_letter",

@@ -32,7 +32,8 @@ state folder follows, and in the state folder on this machine. First stop whatev
 person's raw records, or the next one makes a new state.
 
 The service may be at work. The command takes the person's partition from the running instance for
-one transaction, and that instance takes it up again within seconds. If the service has records in
+one transaction, and that instance takes it up again: within seconds, or half a minute if
+the partition has no records. If the service has records in
 hand that readers may have seen already, the command leaves a request in the changelog, which the
 service carries out, and waits for it. To repeat the command is harmless, and gives the receipt
 again.

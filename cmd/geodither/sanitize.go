@@ -37,7 +37,8 @@ func newSanitize(std cli.Streams) *cobra.Command {
 		Use:   "sanitize {-c FILE | --model FILE --epsilon E} PATH...",
 		Short: "Sanitize trace files, without Kafka",
 		Long: `Sanitize trace files by the same code as the service. Each fix gives a sanitized record, in
-the order of the input, unless a setting of the release leaves it out. Fixes that the
+the order of the input, unless a setting of the release leaves it out. 65,536 fixes are read at
+a time, and all cores work on them. So the records of a slow pipe come late. Fixes that the
 service refuses are left out and counted, and so are bad lines: late fixes, fixes further
 than one cell outside the map, at exactly 0, 0, and at or before 1980-01-06T00:00:00Z, which
 devices without a fix report. A key file without the noise of past days ("geodither key

@@ -29,8 +29,9 @@ import (
 )
 
 // Examine looks for whatever would keep a service with these options from
-// working, and changes nothing: it makes no topic, joins no group and begins no
-// transaction. What it cannot see are limits that brokers keep to themselves. A tell
+// working, and changes nothing: it makes none of the four topics, joins no group and begins no
+// transaction. A broker that is asked for the coordinator of transactions for the first time makes
+// its own topic for them. What cannot be seen are limits that brokers keep to themselves. A tell
 // that is not nil hears each finding as soon as it is known.
 func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
 	d := &examination{

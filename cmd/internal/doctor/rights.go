@@ -109,9 +109,12 @@ func (d *examination) lackingIDs(ctx context.Context, acl topics.ACL) (
 	if rights.Denied("Describe") {
 		// Somebody may have granted each id by its name.
 		may, err := admin.MayDescribeTransactional(ctx, d.client, d.call, d.o.TransactionalID(0))
-		if err != nil || may {
-			return resource, nil, errors.Join(err,
-				fmt.Errorf("%s is granted by itself, so others may be too", d.o.TransactionalID(0)))
+		switch {
+		case err != nil:
+			return resource, nil, err
+		case may:
+			return resource, nil, fmt.Errorf("%s is granted by itself, so others may be too",
+				d.o.TransactionalID(0))
 		}
 	}
 	return resource, []string{"Write"}, nil

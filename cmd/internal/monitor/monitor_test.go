@@ -286,7 +286,7 @@ func TestOptions(t *testing.T) {
 		{Options{Pprof: "0.0.0.0:6060"}, []string{"pprof: 0.0.0.0:6060", "other machines"}},
 		{Options{Pprof: "truck-1:6060"}, []string{"pprof: truck-1:6060", "other machines"}},
 		{Options{Pprof: "localhost"}, []string{"pprof: write HOST:PORT"}},
-		{Options{Stall: time.Second}, []string{"stall: must be at least session_timeout (10s)"}},
+		{Options{Stall: time.Second}, []string{"stall: must be at least 10s"}},
 		{Options{Listen: "x", Pprof: "y"}, []string{"listen: ", "pprof: "}},
 	} {
 		if c.o.Stall == 0 {

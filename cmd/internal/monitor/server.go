@@ -28,6 +28,9 @@ type Options struct {
 // timeout of the group: no request takes as long, also where brokers are away.
 func DefaultStall(session time.Duration) time.Duration { return max(3*session, time.Minute) }
 
+// leastStall is more than an idle partition waits for its broker's answer, which is 5 s.
+const leastStall = 10 * time.Second
+
 // Validate reports everything that is wrong, in one error, by the keys of the config, for a session
 // timeout of the group.
 func (o Options) Validate(session time.Duration) error {
@@ -47,9 +50,10 @@ func (o Options) Validate(session time.Duration) error {
 			errs = append(errs, loopback(at.address))
 		}
 	}
-	if o.Stall < session {
-		errs = append(errs, fmt.Errorf("stall: must be at least session_timeout (%v): a member "+
-			"may wait that long for its group", session))
+	if least := max(session, leastStall); o.Stall < least {
+		errs = append(errs, fmt.Errorf("stall: must be at least %v: a member may wait for its "+
+			"group for session_timeout (%v), and an idle partition for an answer for seconds",
+			least, session))
 	}
 	return errors.Join(errs...)
 }

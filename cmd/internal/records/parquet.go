@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -34,10 +35,12 @@ const rowGroup = 50_000
 // nothing yet.
 func NewParquet[T any](out io.Writer, geometry string) *Parquet[T] {
 	build := cli.ThisBuild()
+	// Readers parse the version, and brackets are not of its grammar: (devel) would be "unknown".
+	version := strings.Trim(build.Version, "()")
 	return &Parquet[T]{
 		rows: parquet.NewGenericWriter[T](out, parquet.Compression(&parquet.Snappy),
 			parquet.MaxRowsPerRowGroup(rowGroup),
-			parquet.CreatedBy("geodither", build.Version, build.Revision)),
+			parquet.CreatedBy("geodither", version, build.Revision)),
 		geometry: geometry,
 	}
 }

@@ -74,6 +74,9 @@ func New(s Settings, out *records.Output) (*Run, error) {
 func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Progress) error {
 	for fix, err := range reader.Fixes() {
 		if err != nil {
+			if earlier := r.work(ctx, progress); earlier != nil {
+				return earlier
+			}
 			return err
 		}
 		r.take(fix)
