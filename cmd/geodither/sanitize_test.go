@@ -384,11 +384,11 @@ func TestSanitizeWarnsOfADay(t *testing.T) {
 	}
 	const high = "WARNING: Σε is at most 580 for each user and day"
 	if said := succeed(t, args("10m")...).err; strings.Count(said, high) != 1 ||
-		!strings.Contains(said, "above 20 a day single releases are protected") {
+		!strings.Contains(said, "above 20 a day it hardly protects") {
 		t.Errorf("at 580 a day it says: %s", said)
 	}
 	if said := succeed(t, args("6h")...).err; strings.Contains(said, "WARNING") {
-		t.Errorf("at 16 a day it says: %s", said)
+		t.Errorf("at 20 a day it says: %s", said)
 	}
 }
 
