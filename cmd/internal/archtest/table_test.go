@@ -472,12 +472,13 @@ var table = map[string]rule{
 	},
 	"cmd/internal/statement": {
 		ours: []string{
-			"cmd/internal/attack", "cmd/internal/cli", "cmd/internal/config", "cmd/internal/engine",
+			"cmd/internal/attack", "cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
+			"cmd/internal/engine",
 			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
 		},
 		tests: []string{
-			"cmd/internal/audit", "cmd/internal/towntest", "deploy", "mechanism/evaluation/audit",
+			"cmd/internal/towntest", "deploy", "mechanism/evaluation/audit",
 			yamlGo,
 		},
 	},

@@ -129,6 +129,7 @@ func (p *plan) report(all []*result, o Options) *Report {
 	report := &Report{
 		Records: sum.fed, Tests: len(t.all), Confidence: o.Confidence,
 		AttackConfidence: 1 - alpha*attackShare, Hits: guesses[0], Misses: guesses[1],
+		Settings: p.settings.Facts(),
 	}
 	report.Bound = attack.EpsilonLowerBound(guesses[0], guesses[1], alpha*attackShare)
 	sum.attack.Trials = guesses[0] + guesses[1]

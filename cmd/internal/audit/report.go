@@ -22,6 +22,8 @@ type Report struct {
 	Hits             int64   `json:"hits"`
 	Misses           int64   `json:"misses"`
 	Passed           bool    `json:"passed"`
+	// Settings are the Facts of what was audited. Reports of before have none.
+	Settings map[string]string `json:"settings,omitempty"`
 }
 
 // Check is one kind of test of the service.

@@ -32,6 +32,35 @@ type Settings struct {
 	Streams noise.Streams
 }
 
+// Facts are what the settings say of releases and records, by their keys in the config:
+// intervals in steps, distances in kilometres. Two audits of one model attack the same if their
+// facts are the same. The release must have its defaults (mechanism.Sanitizer.Options). How raw
+// records are read is not among them, because an audit makes its own.
+func (s Settings) Facts() map[string]string {
+	filled := engine.Settings{Publish: s.Publish, Input: s.Input}.WithDefaults()
+	r, publish, input := s.Release, filled.Publish, filled.Input
+	facts := map[string]string{}
+	for key, value := range map[string]any{
+		"release.mechanism": r.Mechanism, "release.inference": r.Inference,
+		"release.isotropy": r.Isotropy, "release.subdivision": r.Subdivision,
+		"release.epsilon": r.Epsilon, "release.near.distance": r.Near.DistanceKM,
+		"release.near.factor": r.Near.Factor, "release.delta": r.Delta,
+		"release.prune": max(r.Prune, 0), "release.max_gap": r.MaxGap,
+		"release.min_cells": max(r.MinCells, 0), "release.min_radius": max(r.MinRadiusKM, 0),
+		"release.estimate": r.Estimate, "release.interval": r.ReleaseInterval,
+		"release.adaptive_radius": r.AdaptiveRadiusKM, "release.between": r.Between,
+		"release.same_step": r.SameStep, "release.budget.epsilon": r.Budget.Epsilon,
+		"release.budget.window": r.Budget.WindowSteps, "release.budget.lifetime": r.Budget.Lifetime,
+		"release.budget.spent": r.Budget.Spent, "publish.timestamp": publish.Timestamp,
+		"publish.user": publish.User, "publish.metric": publish.Metric,
+		"publish.release": !publish.OmitRelease, "input.outside": input.Outside,
+		"encoding.sanitized": s.encoding(),
+	} {
+		facts[key] = fmt.Sprint(value)
+	}
+	return facts
+}
+
 func (s Settings) encoding() schemas.Encoding {
 	if s.Encoding == "" {
 		return schemas.Avro

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/attack"
+	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -55,6 +58,8 @@ type Sheet struct {
 	Key      Key
 	Listen   string // address of metrics and health; empty: none
 	Measured []Measured
+
+	audited map[string]string // what an audit of this config says that it has attacked
 }
 
 // Topics are the names of the service's topics.
@@ -99,7 +104,8 @@ func New(path string, now time.Time) (*Sheet, error) {
 	}
 	settings := engine.Settings{
 		Publish: file.Publish.Options(), Input: file.Input.Options(),
-		Partitioner: engine.Partitioner(file.Topics.Partitioner),
+		SanitizedEncoding: file.Encoding.Sanitized,
+		Partitioner:       engine.Partitioner(file.Topics.Partitioner),
 	}.WithDefaults()
 	s.Publish, s.Clamped = settings.Publish, settings.Input.Outside == engine.OutsideClamp
 	s.Vouched = settings.Partitioner == engine.AnyPartitioner
@@ -109,6 +115,10 @@ func New(path string, now time.Time) (*Sheet, error) {
 	if err := s.takeRelease(file.Release); err != nil {
 		return nil, config.Error(path, fmt.Errorf("release: %w", err))
 	}
+	s.audited = serviceaudit.Settings{
+		Release: s.Release, Publish: settings.Publish, Input: settings.Input,
+		Encoding: settings.SanitizedEncoding,
+	}.Facts()
 	return s, config.Error(path, s.lookAtKey(path, file.KeyFile))
 }
 
@@ -311,6 +321,24 @@ func (s *Sheet) fits(m Measured) error {
 	case m.Attack.Near != nil &&
 		math.Abs(m.Attack.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
 		return errors.New("the audit is of another release.near than the config's")
+	case len(m.Service.Settings) == 0:
+		return errors.New("an older geodither made the report, and it does not say which settings " +
+			"were attacked")
+	}
+	return s.sameSettings(m.Service.Settings)
+}
+
+// sameSettings names the settings that differ. The service beside the mechanism is attacked too, so
+// all of them count.
+func (s *Sheet) sameSettings(audited map[string]string) error {
+	var others []string
+	for _, key := range slices.Sorted(maps.Keys(s.audited)) {
+		if own, other := s.audited[key], audited[key]; own != other {
+			others = append(others, fmt.Sprintf("%s %q, and the config's is %q", key, other, own))
+		}
+	}
+	if len(others) > 0 {
+		return fmt.Errorf("the audit is of %s", strings.Join(others, "; of "))
 	}
 	return nil
 }

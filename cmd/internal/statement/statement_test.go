@@ -20,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/deploy"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -479,7 +480,9 @@ func (s *service) report(sheet *Sheet) attack.Report {
 			Delta: sheet.Release.Delta, ModelID: s.model.ID(), Draws: 1_000_000, Confidence: .9995,
 			Passed: true, Findings: []string{},
 		},
-		Service:   &serviceaudit.Report{Bound: 1.75, Passed: true},
+		Service: &serviceaudit.Report{
+			Bound: 1.75, Passed: true, Settings: serviceaudit.Settings{Release: sheet.Release}.Facts(),
+		},
 		Simulated: true, Again: "geodither audit -c geodither.yml", Program: "geodither v1",
 		Time: &noon,
 	}
@@ -524,12 +527,33 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, markdown)
 		}
 	}
+	released := func(change func(*mechanism.Options)) func(*attack.Report) {
+		return func(r *attack.Report) {
+			other := serviceaudit.Settings{Release: sheet.Release}
+			change(&other.Release)
+			r.Service.Settings = other.Facts()
+		}
+	}
 	for what, change := range map[string]func(*attack.Report){
 		"of ε = 3":            func(r *attack.Report) { r.Epsilon = 3 },
 		"of mechanism knorm":  func(r *attack.Report) { r.Mechanism = "knorm" },
 		"of model 0123":       func(r *attack.Report) { r.ModelID = "0123" },
 		"of another release.": func(r *attack.Report) { r.Attack.Near = &audit.AttackResult{} },
 		"is no report":        func(r *attack.Report) { r.Report = nil },
+		"an older geodither":  func(r *attack.Report) { r.Service.Settings = nil },
+		`inference "paper", and the config's is "surrogate"`: released(
+			func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper }),
+		`min_radius "0.75", and the config's is "0"`: released(
+			func(o *mechanism.Options) { o.MinRadiusKM = .75 }),
+		`interval "1", and the config's is "180"`: released(
+			func(o *mechanism.Options) { o.ReleaseInterval = 1 }),
+		`same_step "release", and the config's is "repeat"`: released(
+			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease }),
+		`budget.epsilon "0", and the config's is "18"; of release.budget.spent`: released(
+			func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }),
+		`publish.user "pseudonym", and the config's is "plain"`: func(r *attack.Report) {
+			r.Service.Settings["publish.user"] = "pseudonym"
+		},
 	} {
 		r := s.report(sheet)
 		change(&r)
@@ -557,6 +581,14 @@ func TestMeasuredNear(t *testing.T) {
 	if !strings.Contains(text, "near_at_least: 0.6\n") ||
 		!strings.Contains(flat(markdown), "a factor of at least 1.8221 was found, of 2 that is") {
 		t.Errorf("the near bound is not cited:\n%s\n%s", text, markdown)
+	}
+	other := serviceaudit.Settings{Release: sheet.Release}
+	other.Release.Near.DistanceKM = .5
+	far := r
+	far.Service = &serviceaudit.Report{Settings: other.Facts()}
+	if err := sheet.AddAudit(s.saved(far)); err == nil ||
+		!strings.Contains(err.Error(), `near.distance "0.5", and the config's is "0.7"`) {
+		t.Errorf("the audit of another distance: %v", err)
 	}
 	r.Attack.NearLimit = math.Log(3)
 	if err := sheet.AddAudit(s.saved(r)); err == nil {
