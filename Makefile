@@ -26,9 +26,9 @@ GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 # VULN=required it fails there.
 VULN ?=
 
-# Packages with goroutines of their own; "make race" treats consumer/task apart.
+# Packages with goroutines of their own; "make race" treats consumer/task and cmd/geodither apart.
 CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/... ./mechanism/mobility/... ./mechanism/parallel | \
-	grep -v -e /consumer/task$$ -e /archtest$$)
+	grep -v -e /consumer/task$$ -e /cmd/geodither$$ -e /archtest$$)
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
@@ -68,10 +68,11 @@ test: ## Run the whole test suite
 	$(GO) test -timeout 30m ./...
 
 # The race detector keeps memory for every goroutine there ever was, and the simulator of
-# consumer/task starts millions: it runs in full without it, in "make test".
+# consumer/task starts millions: it runs in full without it, in "make test". So does cmd/geodither,
+# whose long tests run the commands as processes, which the detector does not see.
 race: ## Run the tests of the concurrent packages under the race detector
 	$(GO) test -race -timeout 30m $(CONCURRENT)
-	$(GO) test -race -short ./consumer/task
+	$(GO) test -race -short -timeout 30m ./consumer/task ./cmd/geodither
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r dir; do \
