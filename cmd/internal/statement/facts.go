@@ -195,9 +195,14 @@ func (s *Sheet) Lattice() bool { return s.Release.Mechanism == law.Lattice }
 // Near reports whether there is a second bound, for near places.
 func (s *Sheet) Near() bool { return s.Release.Near != (law.Near{}) }
 
-// NearM is the distance up to which places count as near, metres.
+// NearM is the distance up to which places count as near under every model, metres. Under a model
+// of large cells places count as near up to a cell's side, which says nothing of another model.
 func (s *Sheet) NearM() float64 {
-	return max(s.Release.Near.DistanceKM, s.Models[0].Grid.CellKM()) * 1000
+	km := math.Inf(1)
+	for _, m := range s.Models {
+		km = min(km, max(s.Release.Near.DistanceKM, m.Grid.CellKM()))
+	}
+	return km * 1000
 }
 
 // Odds is by how much at most a release changes the odds between two places.
@@ -256,16 +261,6 @@ func (s *Sheet) Personal() bool {
 		}
 	}
 	return false
-}
-
-// AllPrivate reports whether every model was trained with differential privacy.
-func (s *Sheet) AllPrivate() bool {
-	for _, m := range s.Models {
-		if m.Private() == nil {
-			return false
-		}
-	}
-	return true
 }
 
 // Measured is what an attack on the mechanism and the service has found: a report of "geodither

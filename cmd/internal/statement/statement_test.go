@@ -122,6 +122,10 @@ var cases = map[string]struct {
 	"codebook": {
 		release: plain,
 		says: []string{
+			"follows from the releases of this user up to then", "predicted record has none",
+			"Another noise key, or another number of partitions, loses the kept accounts, and " +
+				"nothing refuses such a start",
+			"guarantee holds against everybody", "odds between two days",
 			"theorem 12 (codebook)", "above Σε = 18 in any 24 hours. That alone would allow 9 releases", "e^ε = 7.39",
 			"24 hours of a user cost at most Σε = 18", "Σε may reach 5,842",
 			"factor e^Σε, 65,659,970",
@@ -133,7 +137,7 @@ var cases = map[string]struct {
 		not: []string{
 			"theorem 13", "theorem 2 ", "pseudonym of the user",
 			"which geodither calls high", "That a report was left out",
-			"location set may leave out",
+			"location set may leave out", "computed from", "bounds of models of the same people",
 		},
 		values: map[string]any{
 			"deployment.privacy_loss.privacy_parameters.epsilon": 2,
@@ -208,15 +212,22 @@ var cases = map[string]struct {
 	"unproved": {
 		release: "{mechanism: pim, epsilon: 1, delta: 0.01, unproved: true, interval: 6h, " +
 			"budget: {epsilon: 4, window: 24h}}",
+		model: func(m *mobility.Model) {
+			m.Provenance.Privacy = &mobility.Privacy{Epsilon: "1.5", Contribution: 100, Radius: 3}
+		},
 		says: []string{
 			"No proof covers the published values", "(mechanism pim,",
+			"ε_M = 1.5 for each user whose traces went into it (theorem 7). No proof covers the " +
+				"releases", "Σε = 4. That is a sum of stated ε",
 			"No theorem covers what is published",
 			"writes locations with noise",
 			"Nothing is claimed about δ", "low bits", "release.unproved lets through",
 		},
 		not: []string{
 			"theorem 2 (privacy)", "e^ε = 2.72", "samples in integer arithmetic",
-			"writes differentially private", "within the bound",
+			"writes differentially private", "within the bound", "odds between two days",
+			"ε + 2ε_M", "theorem 9", "guarantee holds", "adversary of the guarantee",
+			"nobody can take the noise off", "theorem 11",
 		},
 		values: map[string]any{
 			"deployment.dp_variant.variant_name":               nil,
@@ -443,12 +454,9 @@ func TestWithoutKey(t *testing.T) {
 	}
 }
 
-// TestSchedule: all versions of a model are stated.
-func TestSchedule(t *testing.T) {
-	s := newService(t, plain, "")
-	s.model.Provenance.Privacy = &mobility.Privacy{Epsilon: "2"}
-	later, err := towntest.Model()
-	s.ok(err)
+// schedule puts a second model beside the service's.
+func (s *service) schedule(later *mobility.Model) {
+	s.Helper()
 	s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
 	s.ok(later.WriteFile(filepath.Join(s.dir, "later.avro")))
 	s.file("models.yml",
@@ -457,6 +465,15 @@ func TestSchedule(t *testing.T) {
 	s.ok(err)
 	s.file("geodither.yml", strings.Replace(string(data), "model: model.avro",
 		"models: models.yml", 1))
+}
+
+// TestSchedule: all versions of a model are stated, and that their bounds add.
+func TestSchedule(t *testing.T) {
+	s := newService(t, plain, "")
+	s.model.Provenance.Privacy = &mobility.Privacy{Epsilon: "2"}
+	later, err := towntest.Model()
+	s.ok(err)
+	s.schedule(later)
 	sheet := s.sheet()
 	text, markdown, values := s.both(sheet)
 	models, ok := s.at(values, "geodither.models").([]any)
@@ -464,12 +481,38 @@ func TestSchedule(t *testing.T) {
 		!strings.Contains(markdown, "trained without differential privacy") {
 		t.Errorf("two versions: %v\n%s", models, text)
 	}
+	s.agree(values, markdown)
+	s.wording("YAML", text, []string{
+		"The bounds of models of the same people add: each further model that somebody's fixes " +
+			"went into adds 2ε_M", "A model without ε_M among them leaves no bound",
+		"this model and the release together have the bound ε + 2ε_M (theorem 9)",
+	}, nil)
 	sheet.Models[1].Personal = true
 	_, markdown, values = s.both(sheet)
 	s.agree(values, markdown)
 	s.wording("Markdown", markdown, []string{
 		"A personal model says where its user lives", "Users' own models are among them",
 	}, nil)
+}
+
+// TestScheduleNear: the distance of near places is one that holds under every model.
+func TestScheduleNear(t *testing.T) {
+	const near = "{mechanism: codebook, epsilon: 4, near: {distance: 340m, factor: 2}, " +
+		"budget: none}"
+	for _, c := range []struct{ first, later, want float64 }{
+		{500, 250, 340}, {250, 500, 340}, {500, 400, 400}, {500, 500, 500},
+	} {
+		s := newService(t, near, "")
+		var err error
+		s.model, err = towntest.ModelOf(c.first)
+		s.ok(err)
+		later, err := towntest.ModelOf(c.later)
+		s.ok(err)
+		s.schedule(later)
+		if got := s.sheet().NearM(); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("cells of %g m and later of %g m: %g m, want %g m", c.first, c.later, got, c.want)
+		}
+	}
 }
 
 // report is one of an audit that found nothing.
@@ -565,6 +608,16 @@ func TestMeasured(t *testing.T) {
 	if err := sheet.AddAudit(s.file("text.json", "true ε at least 1")); err == nil {
 		t.Error("a text passes for a report")
 	}
+}
+
+// TestMeasuredUnproved: what has no guarantee is not said to keep it.
+func TestMeasuredUnproved(t *testing.T) {
+	s := newService(t, cases["unproved"].release, "")
+	sheet := s.sheet()
+	s.ok(sheet.AddAudit(s.saved(s.report(sheet))))
+	_, markdown, _ := s.both(sheet)
+	s.wording("Markdown", markdown, []string{"found nothing. With", "beside e^ε = 2.72, which no proof"},
+		[]string{"against the guarantee", "that ε allows", "that the guarantee fails"})
 }
 
 // TestMeasuredNear: the second bound is compared too.

@@ -70,7 +70,7 @@ func (s *Sheet) write(out io.Writer, layout string) error {
 // texts reads the texts of words.md for a sheet.
 func (s *Sheet) texts() (renderer, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
-		"atLeast": atLeast, "audited": audited, "code": code, "count": cli.Quantity,
+		"atLeast": atLeast, "code": code, "count": cli.Quantity,
 		"degrees": degrees, "factor": factor, "item": item, "km": metresOf, "metres": cli.Metres,
 		"num": number, "power": power, "quote": quote, "span": span, "sum": grouped, "time": stamp,
 	}).Parse(words)
@@ -79,8 +79,9 @@ func (s *Sheet) texts() (renderer, error) {
 		return r, err
 	}
 	t.Funcs(template.FuncMap{
-		"ask": r.ask, "asks": r.asks, "comment": r.comment, "firstSentence": r.firstSentence,
-		"prose": r.prose, "rest": r.rest, "scalar": r.scalar,
+		"ask": r.ask, "asks": r.asks, "audited": r.audited, "comment": r.comment,
+		"firstSentence": r.firstSentence,
+		"prose":         r.prose, "rest": r.rest, "scalar": r.scalar,
 	})
 	return r, nil
 }
@@ -216,8 +217,12 @@ func wrapped(text string, width int) string {
 func item(text string) string { return wrapped("- "+text, width) }
 
 // audited says in a sentence or two what an audit has found.
-func audited(m Measured) string {
-	verdict := "found nothing against the guarantee"
+func (r renderer) audited(m Measured) string {
+	stated := factor(math.Exp(m.Epsilon))
+	verdict, limit := "found nothing against the guarantee", "of "+stated+" that ε allows"
+	if r.sheet.Unproved {
+		verdict, limit = "found nothing", "beside e^ε = "+stated+", which no proof covers"
+	}
 	if !m.Passed {
 		verdict = "did not pass: " + cli.Quantity(int64(len(m.Findings)), "finding") +
 			", such as: " + m.Findings[0]
@@ -227,11 +232,10 @@ func audited(m Measured) string {
 		when = "on " + stamp(*m.Time)
 	}
 	text := fmt.Sprintf("An audit %s, of model %s on %s, %s. With confidence %s the odds of a "+
-		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows; for the "+
-		"records of the service, ε at least %s.", when, m.ModelID, m.Data(), verdict,
+		"place were multiplied by at least %s (true ε at least %s), %s; for the records "+
+		"of the service, ε at least %s.", when, m.ModelID, m.Data(), verdict,
 		number(m.Confidence), atLeast(math.Exp(m.Attack.Bound)), atLeast(m.Attack.Bound),
-		factor(math.Exp(m.Epsilon)),
-		atLeast(m.Service.Bound))
+		limit, atLeast(m.Service.Bound))
 	if near := m.Attack.Near; near != nil {
 		text += fmt.Sprintf(" For near places a factor of at least %s was found, of %s that is "+
 			"promised.", atLeast(math.Exp(near.Bound)), factor(math.Exp(m.Attack.NearLimit)))

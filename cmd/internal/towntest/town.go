@@ -58,8 +58,11 @@ func CSV(fixes []schemas.Raw) string {
 }
 
 // Model returns a model that is trained on the town's traces.
-func Model() (*mobility.Model, error) {
-	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.03, East: 20.03}, 500)
+func Model() (*mobility.Model, error) { return ModelOf(500) }
+
+// ModelOf is Model with cells of another side, metres.
+func ModelOf(cellM float64) (*mobility.Model, error) {
+	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.03, East: 20.03}, cellM)
 	if err != nil {
 		return nil, err
 	}
