@@ -457,7 +457,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
-			"cmd/internal/topics", "deploy", "mechanism", "mechanism/law", "mechanism/mobility",
+			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
+			"mechanism/mobility",
 			"schemas", "schemas/mapping", "schemas/registry",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},

@@ -322,7 +322,9 @@ var parts = []part{
 	}},
 	{"release", func(c *File, o *service.Options) (err error) {
 		if o.Model != nil {
-			o.Release, err = c.Release.Options(o.Model)
+			if o.Release, err = c.Release.Options(o.Model); err == nil {
+				err = onLaterMaps(o.Release, o.Model, o.Later)
+			}
 		} else {
 			// Without a model: every interval that some model takes is a multiple of this step.
 			o.Release, err = c.Release.optionsFor(time.Second)

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -50,17 +51,32 @@ func (c Near) options() (law.Near, error) {
 	return law.Near{DistanceKM: km, Factor: c.Factor}, err
 }
 
-// onMap reports whether there is noise for a near factor on a map of the model's cells. What the
-// options' own Validate refuses is left to it.
-func onMap(o mechanism.Options, model *mobility.Model) error {
+// onMap reports whether there is noise for a near factor on a map. What the options' own Validate
+// refuses is left to it.
+func onMap(o mechanism.Options, g *grid.Grid) error {
 	if o.Near == (law.Near{}) {
 		return nil
 	}
 	if wrong := o.Validate(); wrong != nil {
 		return nil //nolint:nilerr // whoever takes the options says so
 	}
-	_, err := law.NewNearQuantizer(model.Grid, o.Epsilon, o.Near)
+	_, err := law.NewNearQuantizer(g, o.Epsilon, o.Near)
 	return err
+}
+
+// onLaterMaps is onMap for the later versions of a model, each map once.
+func onLaterMaps(o mechanism.Options, first *mobility.Model, later []*engine.Version) error {
+	tried := map[string]bool{first.Grid.ID(): true}
+	for _, v := range later {
+		if tried[v.GridID()] {
+			continue
+		}
+		tried[v.GridID()] = true
+		if err := onMap(o, v.Grid()); err != nil {
+			return fmt.Errorf("models: %s: %w", v.Where, err)
+		}
+	}
+	return nil
 }
 
 // Options returns the mechanism's options for a model: it counts intervals in the model's steps.
@@ -70,7 +86,7 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	return o, onMap(o, model)
+	return o, onMap(o, model.Grid)
 }
 
 func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {

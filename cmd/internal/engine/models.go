@@ -59,7 +59,7 @@ func (m *models) amend(list []Amended) {
 	m.rule.Later = make([]mobility.Successor, len(list))
 	for i, a := range list {
 		m.rule.Later[i] = mobility.Successor{
-			StartMS: a.Version.ID.StartMS, GridID: a.Version.gridID, From: a.From,
+			StartMS: a.Version.ID.StartMS, GridID: a.Version.GridID(), From: a.From,
 		}
 	}
 	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {

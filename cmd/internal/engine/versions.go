@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -91,9 +92,9 @@ type Version struct {
 	ID    VersionID
 	Where string // the file, for errors
 
-	gridID string
-	step   time.Duration
-	cells  int // with a place in the initial distribution
+	grid  *grid.Grid
+	step  time.Duration
+	cells int // with a place in the initial distribution
 
 	mu     sync.Mutex
 	open   func() (*Material, error)
@@ -112,7 +113,7 @@ func NewVersion(
 		return nil, nil, err
 	}
 	v := &Version{
-		Where: where, gridID: m.Model.Grid.ID(), step: m.Model.Step, cells: m.Model.Initial.Len(),
+		Where: where, grid: m.Model.Grid, step: m.Model.Step, cells: m.Model.Initial.Len(),
 		open: open, loaded: weak.Make(m),
 	}
 	if v.ID, err = m.ID(start.UnixMilli()); err != nil {
@@ -121,8 +122,11 @@ func NewVersion(
 	return v, m, nil
 }
 
+// Grid is the version's map.
+func (v *Version) Grid() *grid.Grid { return v.grid }
+
 // GridID is the id of the version's map.
-func (v *Version) GridID() string { return v.gridID }
+func (v *Version) GridID() string { return v.grid.ID() }
 
 // Load returns the material. An error that says that it cannot be read now is marked
 // Rebuild, since a file may be under way; other contents than it had are Fatal, since

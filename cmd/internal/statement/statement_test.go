@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/attack"
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/deploy"
@@ -511,6 +512,25 @@ func TestScheduleNear(t *testing.T) {
 		s.schedule(later)
 		if got := s.sheet().NearM(); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("cells of %g m and later of %g m: %g m, want %g m", c.first, c.later, got, c.want)
+		}
+	}
+}
+
+// TestScheduleMaps: a near factor that a later version's map has no noise for is refused, as "run"
+// refuses it.
+func TestScheduleMaps(t *testing.T) {
+	s := newService(t, "{mechanism: codebook, epsilon: 4, near: {distance: 340m, factor: 1.3}, "+
+		"budget: none}", "")
+	s.sheet() // of the first map alone
+	later, err := towntest.ModelOf(30)
+	s.ok(err)
+	s.schedule(later)
+	_, lint := config.Lint(s.config)
+	_, stated := New(s.config, noon)
+	_, _, run := config.Service(s.config)
+	for what, err := range map[string]error{"lint": lint, "statement": stated, "run": run} {
+		if err == nil || !strings.Contains(err.Error(), "later.avro: no noise of at most") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
