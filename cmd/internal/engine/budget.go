@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -48,7 +49,7 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	spend := "Σε has no bound for a user and day, because same_step: release draws as often as a " +
 		"user reports"
 	if !math.IsInf(most, 1) {
-		spend = fmt.Sprintf("Σε is at most %s for each user and day", grouped(most))
+		spend = fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
 	}
 	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
 	if unlimited {
@@ -61,14 +62,15 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	return spend, unlimited || most > mechanism.HighEpsilonDay
 }
 
-// grouped writes a number for people: 2880 as 2,880, and two decimals below a hundred.
-func grouped(x float64) string {
-	if x < 100 {
-		return strconv.FormatFloat(math.Ceil(x*100-1e-6)/100, 'f', -1, 64)
+// Grouped writes a sum for people, rounded up: 2880 as 2,880, and at most two decimals.
+func Grouped(x float64) string {
+	x = math.Ceil(x*100-1e-6) / 100
+	whole, decimals, _ := strings.Cut(strconv.FormatFloat(x, 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	digits := strconv.FormatFloat(math.Ceil(x-1e-6), 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
+	if decimals != "" {
+		whole += "." + decimals
 	}
-	return digits
+	return whole
 }

@@ -18,6 +18,7 @@ import (
 	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/deploy"
@@ -204,6 +205,10 @@ var cases = map[string]struct {
 		},
 		not:    []string{"A budget for each user", "When the budget is spent"},
 		values: map[string]any{"geodither.budget.spent": nil, "geodither.budget.window": nil},
+	},
+	"sum above a hundred": { // what lint warns of and what the statement says is one text
+		release: "{mechanism: codebook, epsilon: 0.35, interval: 4m, budget: none}",
+		says:    []string{"24 hours of a user cost at most Σε = 126.35", "Σε is at most 126.35 for"},
 	},
 	"no bound": {
 		release: "{mechanism: codebook, epsilon: 4, same_step: release, budget: none}",
@@ -701,9 +706,9 @@ func TestNumbers(t *testing.T) {
 		{factor(math.Exp(50)), "about 10^22"},
 		{power(5760), "about 10^2502"},
 		{power(2), "7.39"},
-		{grouped(2880), "2,880"},
-		{grouped(.1 + .2), "0.3"},
-		{grouped(1234567.891), "1,234,567.9"},
+		{engine.Grouped(2880), "2,880"},
+		{engine.Grouped(.1 + .2), "0.3"},
+		{engine.Grouped(1234567.891), "1,234,567.9"},
 		{atLeast(1.98769), "1.9876"},
 		{span(24 * time.Hour), "24 hours"},
 		{span(48 * time.Hour), "2 days"},

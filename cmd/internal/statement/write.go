@@ -22,6 +22,7 @@ import (
 	"unicode"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 )
 
 // words has the texts that the formats share, by their names.
@@ -70,9 +71,9 @@ func (s *Sheet) write(out io.Writer, layout string) error {
 // texts reads the texts of words.md for a sheet.
 func (s *Sheet) texts() (renderer, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
-		"atLeast": atLeast, "code": code, "count": cli.Quantity,
-		"degrees": degrees, "factor": factor, "item": item, "km": metresOf, "metres": cli.Metres,
-		"num": number, "power": power, "quote": quote, "span": span, "sum": grouped, "time": stamp,
+		"atLeast": atLeast, "code": code, "count": cli.Quantity, "degrees": degrees,
+		"factor": factor, "item": item, "km": metresOf, "metres": cli.Metres, "num": number,
+		"power": power, "quote": quote, "span": span, "sum": engine.Grouped, "time": stamp,
 	}).Parse(words)
 	r := renderer{t, s}
 	if err != nil {
@@ -263,26 +264,13 @@ func atLeast(x float64) string { return number(math.Floor(x*1e4) / 1e4) }
 
 func degrees(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
 
-// grouped writes a sum for people, rounded up: 2880 as 2,880, and at most two decimals.
-func grouped(x float64) string {
-	x = math.Ceil(x*100-1e-6) / 100
-	whole, decimals, _ := strings.Cut(strconv.FormatFloat(x, 'f', -1, 64), ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if decimals != "" {
-		whole += "." + decimals
-	}
-	return whole
-}
-
 // factor writes a factor of odds in few digits, rounded up.
 func factor(x float64) string {
 	switch {
 	case x < 100:
 		return number(math.Ceil(x*100-1e-6) / 100)
 	case x < 1e9:
-		return grouped(math.Ceil(x))
+		return engine.Grouped(math.Ceil(x))
 	}
 	return power(math.Log(x))
 }
