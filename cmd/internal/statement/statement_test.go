@@ -233,7 +233,8 @@ var cases = map[string]struct {
 			"theorem 2 (privacy)", "e^ε = 2.72", "samples in integer arithmetic",
 			"writes differentially private", "within the bound", "odds between two days",
 			"ε + 2ε_M", "theorem 9", "guarantee holds", "adversary of the guarantee",
-			"nobody can take the noise off", "theorem 11",
+			"nobody can take the noise off", "theorem 11", "sequential composition",
+			"The guarantee does not cover",
 		},
 		values: map[string]any{
 			"deployment.dp_variant.variant_name":               nil,
