@@ -57,7 +57,8 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	}
 	if most > mechanism.HighEpsilonDay {
 		spend += fmt.Sprintf("; above %d a day it hardly protects where somebody was over a day: "+
-			"choose a longer interval, a smaller epsilon or a smaller budget", mechanism.HighEpsilonDay)
+			"choose a longer interval, a smaller epsilon or a smaller budget",
+			mechanism.HighEpsilonDay)
 	}
 	return spend, unlimited || most > mechanism.HighEpsilonDay
 }

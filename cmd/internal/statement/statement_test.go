@@ -128,7 +128,8 @@ var cases = map[string]struct {
 			"Another noise key, or another number of partitions, loses the kept accounts, and " +
 				"nothing refuses such a start",
 			"guarantee holds against everybody", "odds between two days",
-			"theorem 12 (codebook)", "above Σε = 18 in any 24 hours. That alone would allow 9 releases", "e^ε = 7.39",
+			"theorem 12 (codebook)", "e^ε = 7.39",
+			"above Σε = 18 in any 24 hours. That alone would allow 9 releases",
 			"24 hours of a user cost at most Σε = 18", "Σε may reach 5,842",
 			"factor e^Σε, 65,659,970",
 			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
@@ -208,7 +209,7 @@ var cases = map[string]struct {
 	},
 	"sum above a hundred": { // what lint warns of and what the statement says is one text
 		release: "{mechanism: codebook, epsilon: 0.35, interval: 4m, budget: none}",
-		says:    []string{"24 hours of a user cost at most Σε = 126.35", "Σε is at most 126.35 for"},
+		says:    []string{"hours of a user cost at most Σε = 126.35", "Σε is at most 126.35 for"},
 	},
 	"no bound": {
 		release: "{mechanism: codebook, epsilon: 4, same_step: release, budget: none}",
@@ -517,7 +518,8 @@ func TestScheduleNear(t *testing.T) {
 		s.ok(err)
 		s.schedule(later)
 		if got := s.sheet().NearM(); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("cells of %g m and later of %g m: %g m, want %g m", c.first, c.later, got, c.want)
+			t.Errorf("cells of %g m and later of %g m: %g m, want %g m", c.first, c.later, got,
+				c.want)
 		}
 	}
 }
@@ -550,7 +552,8 @@ func (s *service) report(sheet *Sheet) attack.Report {
 			Passed: true, Findings: []string{},
 		},
 		Service: &serviceaudit.Report{
-			Bound: 1.75, Passed: true, Settings: serviceaudit.Settings{Release: sheet.Release}.Facts(),
+			Bound: 1.75, Passed: true,
+			Settings: serviceaudit.Settings{Release: sheet.Release}.Facts(),
 		},
 		Simulated: true, Again: "geodither audit -c geodither.yml", Program: "geodither v1",
 		Time: &noon,
@@ -642,7 +645,8 @@ func TestMeasuredUnproved(t *testing.T) {
 	sheet := s.sheet()
 	s.ok(sheet.AddAudit(s.saved(s.report(sheet))))
 	_, markdown, _ := s.both(sheet)
-	s.wording("Markdown", markdown, []string{"found nothing. With", "beside e^ε = 2.72, which no proof"},
+	s.wording("Markdown", markdown,
+		[]string{"found nothing. With", "beside e^ε = 2.72, which no proof"},
 		[]string{"against the guarantee", "that ε allows", "that the guarantee fails"})
 }
 
