@@ -238,12 +238,12 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 	return []string{
 		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
 		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
-		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason of "+
-			"each refused record, of which outside_map says something about the place",
+		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
+			"of each refused record, of which outside_map says something about the place",
 			e.o.Topics.DeadLetters, dead),
-		"state folders: a running instance's follows within half a minute. One of an instance that is " +
-			"stopped, or that had the partition before, keeps its copy until it restores the " +
-			"partition; stores that were set aside (store.aside-N) keep it. Remove those: " +
+		"state folders: a running instance's follows within half a minute. One of an instance " +
+			"that is stopped, or that had the partition before, keeps its copy until it restores " +
+			"the partition; stores that were set aside (store.aside-N) keep it. Remove those: " +
 			"\"geodither state reset\"",
 		"the keyed hash above, with the raw offset, in the changelog",
 		"replays of the raw topic, and their states",
