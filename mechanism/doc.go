@@ -52,12 +52,12 @@
 //
 // For σ(s1) - σ(s2) lies in K, so the gauge of the noise, or the ℓ1 norm over its sensitivity,
 // changes by at most 1. Hence for every prior and every cell the posterior that a knowing observer
-// computes differs from the prior by a factor between e^-ε and e^ε. K, the set and σ are functions
-// of earlier releases and the model alone. What each release adds is bounded by ε; budgets of
-// several releases add.
+// computes differs from the prior by a factor between e^-ε and e^ε. K, the set and σ are
+// functions of earlier releases and the model alone. What each release adds is bounded by ε;
+// budgets of several releases add.
 //
-// The same holds under Codebook with σ the identity: the probabilities of a release under two cells
-// differ by a factor of e^ε at most.
+// The same holds under Codebook with σ the identity: the probabilities of a release under two
+// cells differ by a factor of e^ε at most.
 //
 // The claim covers the location's value, given the public model. It does not cover timing, presence
 // or identity, and it is not about trajectories as a whole. For Lattice and Codebook it holds of

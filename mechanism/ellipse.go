@@ -28,8 +28,8 @@ func EllipseOf(g *grid.Grid, d *mobility.Distribution) Ellipse {
 	}
 	xx, xy, yy := covariance(grid.Cell(g.Width()), d)
 	// The eigenvalues of the matrix are middle ± root. The variance in a direction φ, clockwise
-	// from north, is middle + half·cos 2φ + xy·sin 2φ with half = (yy - xx)/2: it is largest where
-	// 2φ is the direction of (half, xy).
+	// from north, is middle + half·cos 2φ + xy·sin 2φ with half = (yy - xx)/2: it is largest
+	// where 2φ is the direction of (half, xy).
 	half := (yy - xx) / 2
 	middle, root := (xx+yy)/2, math.Sqrt(float64(half*half)+float64(xy*xy))
 	azimuth := float64(angle(xy, half) * (90 / math.Pi))
@@ -92,8 +92,8 @@ func angle(y, x float64) float64 {
 	if near == 0 && !steep && !(x < 0) {
 		return 0
 	}
-	// atan t = 2·atan(t/(1+√(1+t²))): twice that leaves |t| ≤ tan(π/16) < .199, and of the series
-	// the terms up to t²³/23. The next is below .199²⁴/25 < 2⁻⁶⁰ of the first.
+	// atan t = 2·atan(t/(1+√(1+t²))): twice that leaves |t| ≤ tan(π/16) < .199, and of the
+	// series the terms up to t²³/23. The next is below .199²⁴/25 < 2⁻⁶⁰ of the first.
 	t := near / far
 	t /= 1 + math.Sqrt(1+float64(t*t))
 	t /= 1 + math.Sqrt(1+float64(t*t))

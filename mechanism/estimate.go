@@ -32,8 +32,8 @@ const massTolerance = 1e-12
 const halfDiagonal = math.Sqrt2 / 2
 
 // Estimator computes what an observer learns: the place that stands for a posterior, the mean
-// unless told otherwise, and its credible radius. It is post-processing of releases and costs no ε.
-// It is scratch for one goroutine.
+// unless told otherwise, and its credible radius. It is post-processing of releases and costs no
+// ε. It is scratch for one goroutine.
 type Estimator struct {
 	// Place is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Place string
@@ -48,8 +48,8 @@ type Estimator struct {
 type distanced struct{ square, p float64 }
 
 // Buckets of squared distances: eight per power of two, over 24 powers below the largest. Nearer
-// cells, within 2⁻¹² of the largest distance, share the last one; on a map of whole cells that is
-// one cell.
+// cells, within 2⁻¹² of the largest distance, share the last one; on a map of whole cells that
+// is one cell.
 const (
 	radiusPerOctave = 8
 	radiusBuckets   = 24 * radiusPerOctave

@@ -24,8 +24,8 @@ type Inference struct {
 // its surrogate. places are the centres of the set's cells, surrogates the position in the set of
 // each prior cell's surrogate. One exponential for each cell of the set.
 //
-// Guarantee: the surrogates of two cells differ by a point of K, so their likelihoods differ by e^ε
-// at most, and so |ln posterior/prior| ≤ ε for every cell and every prior.
+// Guarantee: the surrogates of two cells differ by a point of K, so their likelihoods differ by
+// e^ε at most, and so |ln posterior/prior| ≤ ε for every cell and every prior.
 func (f *Inference) Surrogate(
 	m law.Mechanism, z grid.Point, places []convex.Vec, surrogates []int32,
 ) []float64 {

@@ -2,8 +2,8 @@ package mechanism
 
 import "math"
 
-// Where the search for a geometric median ends: after a move of less than 2⁻¹² cells, 8 cm in cells
-// of 340 m, or after so many moves.
+// Where the search for a geometric median ends: after a move of less than 2⁻¹² cells, 8 cm in
+// cells of 340 m, or after so many moves.
 const (
 	medianMove  = 0x1p-12
 	medianMoves = 128

@@ -15,10 +15,10 @@ import (
 // Ways of inference.
 const (
 	// InferenceSurrogate infers with the law by which releases are made: a cell outside the set
-	// emits like its surrogate. The default. It keeps |ln posterior/prior| ≤ ε for every cell and
-	// every prior, also on a line and on a single cell, where the posterior equals the prior. That
-	// bounds what an observer of the release can infer. For the posterior that is kept it holds
-	// before pruning and up to float32 rounding, since a pruned cell has probability 0.
+	// emits like its surrogate. The default. It keeps |ln posterior/prior| ≤ ε for every cell
+	// and every prior, also on a line and on a single cell, where the posterior equals the prior.
+	// That bounds what an observer of the release can infer. For the posterior that is kept it
+	// holds before pruning and up to float32 rounding, since a pruned cell has probability 0.
 	InferenceSurrogate = "surrogate"
 	// InferencePaper infers with the paper's formula, in which every cell emits from its own
 	// centre, also outside the set. That is not how releases are made: it breaks the bound e^ε
@@ -42,10 +42,10 @@ const (
 	// MaxMaxGap bounds the work of one record: a gap of k steps costs k predictions.
 	MaxMaxGap = 100_000
 	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released
-	// as that cell's centre, which looks like an exact fix and says nothing: its ε is charged for a
-	// posterior that is the prior. Three is where the estimate is best, or near it, on models that
-	// are so sure of a place (DESIGN.md has the figures). It is also what a single cell needs for
-	// noise in both directions: two neighbours, one on each axis.
+	// as that cell's centre, which looks like an exact fix and says nothing: its ε is charged for
+	// a posterior that is the prior. Three is where the estimate is best, or near it, on models
+	// that are so sure of a place (DESIGN.md has the figures). It is also what a single cell needs
+	// for noise in both directions: two neighbours, one on each axis.
 	DefaultMinCells = 3
 	// MaxMinCells bounds the work of padding a set by its number of cells.
 	MaxMinCells = 1_000_000
@@ -84,9 +84,9 @@ type Options struct {
 	// Prune is the share of the total mass below which a cell leaves a distribution; 0 means
 	// DefaultPrune, negative none. The prior is pruned after each prediction and the posterior
 	// after inference. Each time at most mobility.PruneCells times Prune of the mass is dropped:
-	// 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning looks
-	// at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with it
-	// later location sets, a little coarser.
+	// 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning
+	// looks at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with
+	// it later location sets, a little coarser.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial
 	// distribution is taken; 0 means DefaultMaxGap. Where the model's law of gaps counts, that law

@@ -100,9 +100,9 @@ type Outcome struct {
 	Drift bool `json:"-"`
 	// Number is the number of the user's releases so far.
 	Number uint64
-	// Metric says in kilometres what ε meant for a new release: by which factor at most it told two
-	// places apart. Zero where nothing was released: what is repeated or predicted tells nothing
-	// new.
+	// Metric says in kilometres what ε meant for a new release: by which factor at most it told
+	// two places apart. Zero where nothing was released: what is repeated or predicted tells
+	// nothing new.
 	Metric law.Metric `json:"-"`
 	// Grid is the map that Release and Estimate lie in, nil where nothing is published.
 	Grid *grid.Grid `json:"-"`

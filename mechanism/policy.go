@@ -46,9 +46,9 @@ const (
 	MaxSteps = 1_000_000_000
 	// MaxBudget bounds budgets, so that sums of billionths stay far below 2⁶⁴.
 	MaxBudget = 1e9
-	// HighEpsilonDay is the sum of ε a day and user from which on a service warns. Σε = 20 allows
-	// an observer's odds between two days of a user to change by a factor of e²⁰, half a billion:
-	// what is left is a promise about single releases.
+	// HighEpsilonDay is the sum of ε a day and user from which on a service warns. Σε = 20
+	// allows an observer's odds between two days of a user to change by a factor of e²⁰, half a
+	// billion: what is left is a promise about single releases.
 	HighEpsilonDay = 20
 )
 

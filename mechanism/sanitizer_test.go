@@ -57,8 +57,8 @@ func TestStepIsAlgorithm1(t *testing.T) {
 				for j, c := range state.Posterior.Cells {
 					got[c] = state.Posterior.P[j]
 				}
-				// float32 rounding is 2⁻²⁴ of the value; pruning drops at most its share of each
-				// cell and raises the rest.
+				// float32 rounding is 2⁻²⁴ of the value; pruning drops at most its share of
+				// each cell and raises the rest.
 				prune := max(s.options.Prune, 0)
 				share := 0x1p-24 + 2*prune*float64(model.Grid.Cells())
 				for c, p := range want {

@@ -22,8 +22,8 @@ const Version = mechanismVersion
 
 // transcript is what the noise of a release is a function of: everything that determines the
 // release's law and whose it is. The law for a true cell x is that of A(σ(x)), and the map σ
-// depends on every member of ΔX. Releases that share noise have the same transcript, hence the same
-// law and the same value. DESIGN.md says what goes wrong without each fact.
+// depends on every member of ΔX. Releases that share noise have the same transcript, hence the
+// same law and the same value. DESIGN.md says what goes wrong without each fact.
 //
 //	tag         "geodither release 3", with its length
 //	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice,

@@ -190,9 +190,9 @@ func TestNearConfig(t *testing.T) {
 	}
 }
 
-// TestReleaseDefaults: a config with mechanism, ε and δ alone is that of the mechanism's defaults,
-// and flags that nobody has touched mean the same. Without a config the mechanism is codebook,
-// which takes no δ.
+// TestReleaseDefaults: a config with mechanism, ε and δ alone is that of the mechanism's
+// defaults, and flags that nobody has touched mean the same. Without a config the mechanism is
+// codebook, which takes no δ.
 func TestReleaseDefaults(t *testing.T) {
 	_, path := configDir(t, complete[:strings.Index(complete, "release:")]+
 		"release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}\n")

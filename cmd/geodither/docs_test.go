@@ -194,8 +194,8 @@ func parses(args []string) error {
 	return errors.Join(cmd.ValidateRequiredFlags(), releases(cmd.Flags()))
 }
 
-// releases says whether the mechanism takes the ε and the δ of a command line: a codebook has no δ,
-// and every other mechanism needs one. What a config says beside them is not known here.
+// releases says whether the mechanism takes the ε and the δ of a command line: a codebook has no
+// δ, and every other mechanism needs one. What a config says beside them is not known here.
 func releases(flags *pflag.FlagSet) error {
 	c := config.Release{Mechanism: law.Codebook}
 	numbers := map[string]**float64{"epsilon": &c.Epsilon, "delta": &c.Delta}

@@ -71,8 +71,8 @@ func TestTune(t *testing.T) {
 	rows, err := csv.NewReader(
 		strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
 	if err != nil || len(rows) != 1+3*(1+2)*4 {
-		// intervals, of which two are too long for the traces, × (codebook, lattice with two δ) ×
-		// (ε, and that of the target)
+		// intervals, of which two are too long for the traces, × (codebook, lattice with two δ)
+		// × (ε, and that of the target)
 		t.Errorf("%d rows of settings: %v", len(rows), err)
 	}
 	// What is there is not overwritten.

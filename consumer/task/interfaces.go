@@ -62,10 +62,10 @@ type Processor interface {
 // It is used by one goroutine, the one that calls Process.
 type Amender interface {
 	// Amended gives the whole list of amendments, after each restoration and after each adoption.
-	// Process must use those with From ≤ the record's offset, and no others. The memory belongs to
-	// the task and does not change. An error says that the processor cannot work with one of them.
-	// Rebuild suspends the task, which calls Amended again after a while, for example because a
-	// file is not there yet. Fatal ends the task.
+	// Process must use those with From ≤ the record's offset, and no others. The memory belongs
+	// to the task and does not change. An error says that the processor cannot work with one of
+	// them. Rebuild suspends the task, which calls Amended again after a while, for example because
+	// a file is not there yet. Fatal ends the task.
 	Amended(list []Amendment) error
 	// Propose returns the names of amendments to add to the last list, in order, usually none. It
 	// is called often, so it must be quick, and anything slow must have happened before. The list

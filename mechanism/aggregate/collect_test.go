@@ -425,8 +425,8 @@ func TestTracerIsExact(t *testing.T) {
 			mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
 		}
 	}
-	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is below
-	// .03.
+	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is
+	// below .03.
 	if d := Variation(mean, joint); d > .03 {
 		t.Errorf("flows are %g from the exact ones", d)
 	}

@@ -135,9 +135,9 @@ func intervals(mean, variance []float64, level, most float64) (low, high []float
 //
 // The fleet outweighs the model ten times at most. Its likelihoods judge a whole history of
 // releases by the model's way of moving, which is never quite that of people, and less weight lets
-// the fit explain such a misfit by places: on real traces at ε = 1 it made the error 1.6 times that
-// of no fit at all (RESULTS.md), whatever the held-out likelihood said. The price is that a fleet
-// which the model does not expect is not found altogether.
+// the fit explain such a misfit by places: on real traces at ε = 1 it made the error 1.6 times
+// that of no fit at all (RESULTS.md), whatever the held-out likelihood said. The price is that a
+// fleet which the model does not expect is not found altogether.
 func (f *Fleet) Choose() float64 {
 	n := len(f.Vehicles)
 	if n < 2*folds {

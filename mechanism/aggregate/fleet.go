@@ -55,8 +55,8 @@ type Fit struct {
 // It is found by expectation maximization (Dempster, Laird and Rubin 1977; for noise that was added
 // on purpose Agrawal and Aggarwal 2001, doi 10.1145/375551.375602), which is iterative Bayesian
 // inference: every vehicle's zone is judged with θ as the prior, and θ becomes the mean of those
-// judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution: strong
-// noise has to be held to something. With κ = ∞ θ is b.
+// judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution:
+// strong noise has to be held to something. With κ = ∞ θ is b.
 //
 // weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost:
 // twice the vehicles' zones an iteration.

@@ -44,8 +44,8 @@ func sumOf(values []float64) (sum float64) {
 	return sum
 }
 
-// sum adds numbers from 0 to 1 exactly, so that their order does not matter: in units of 2⁻⁴⁰, and
-// what is left of each in units of 2⁻⁸⁰. It has room for 2²⁴ numbers.
+// sum adds numbers from 0 to 1 exactly, so that their order does not matter: in units of
+// 2⁻⁴⁰, and what is left of each in units of 2⁻⁸⁰. It has room for 2²⁴ numbers.
 type sum struct{ high, low uint64 }
 
 const sumUnits = 1 << 40

@@ -2,9 +2,9 @@ package convex
 
 import "math"
 
-// Body is a convex set K of the plane with K = -K, ready for its gauge ‖v‖_K = min{r ≥ 0 : v ∈ rK},
-// for its sectors and for drawing points of it. A Body of dimension 2 is a polygon, of dimension 1
-// a segment, of dimension 0 the point 0.
+// Body is a convex set K of the plane with K = -K, ready for its gauge ‖v‖_K = min{r ≥ 0 : v
+// ∈ rK}, for its sectors and for drawing points of it. A Body of dimension 2 is a polygon, of
+// dimension 1 a segment, of dimension 0 the point 0.
 //
 // A Body is filled by Reset or ResetLattice and keeps its memory between fillings. It must not be
 // changed while it is read.
@@ -137,13 +137,14 @@ func (b *Body) Moment() Moment { return b.moment }
 func (b *Body) Sectors() *Sectors { return &b.sector }
 
 // lineTolerance decides whether a point lies on the line of a segment: its distance to the line
-// must be below this share of the lengths in the computation. A point computed as x + t·u is off by
-// a few units of 2⁻⁵³ of these lengths. A thousand times that is still less than the gap between a
-// line through cells and the next cell, for any map with fewer than 10⁶ cells along the line.
+// must be below this share of the lengths in the computation. A point computed as x + t·u is off
+// by a few units of 2⁻⁵³ of these lengths. A thousand times that is still less than the gap
+// between a line through cells and the next cell, for any map with fewer than 10⁶ cells along the
+// line.
 const lineTolerance = 1e-12
 
-// Gauge returns ‖v‖_K. It is +Inf where no multiple of K reaches v: off the line of a segment (up
-// to rounding, relative 1e-12 of the lengths of v and K), and everywhere but at 0 for a point.
+// Gauge returns ‖v‖_K. It is +Inf where no multiple of K reaches v: off the line of a segment
+// (up to rounding, relative 1e-12 of the lengths of v and K), and everywhere but at 0 for a point.
 // O(len(vertices)/2) products without a branch.
 func (b *Body) Gauge(v Vec) float64 {
 	switch len(b.vertices) {
@@ -202,8 +203,8 @@ func (b *Body) Gauges(dst []float64, z Vec, points []Vec) {
 
 const signBit = 1 << 63
 
-// GaugeFrom returns ‖z - x‖_K. For a segment its tolerance includes the lengths of z and x, because
-// their difference may have lost digits.
+// GaugeFrom returns ‖z - x‖_K. For a segment its tolerance includes the lengths of z and x,
+// because their difference may have lost digits.
 func (b *Body) GaugeFrom(z, x Vec) float64 {
 	v := z.Sub(x)
 	if len(b.vertices) != 2 {

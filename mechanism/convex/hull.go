@@ -201,11 +201,11 @@ func Diameter1[T Number](polygon []Point[T]) T {
 
 // rounding bounds the error of the cross product of two steps, from a over b to c, of float64
 // points. Let every coordinate be off by four roundings (the centre of a cell has one), 4u of the
-// greatest coordinate m with u = 2⁻⁵³. Each component of a step is then off by 8u·m and its own
-// rounding, u times at most 2m: 10u·m. Each is a factor of one product with a component of the
+// greatest coordinate m with u = 2⁻⁵³. Each component of a step is then off by 8u·m and its
+// own rounding, u times at most 2m: 10u·m. Each is a factor of one product with a component of the
 // other step, so both products together are off by 10u·m·s, where s is the sum of the four
-// components without sign; rounding the products and their difference adds 4u·m·s at most. 14u·m·s,
-// and 16u·m·s with room for terms of second order.
+// components without sign; rounding the products and their difference adds 4u·m·s at most.
+// 14u·m·s, and 16u·m·s with room for terms of second order.
 const rounding = 0x1p-49
 
 // slack returns rounding·m·s for the way from a over b to c, and 0 for whole numbers, which are

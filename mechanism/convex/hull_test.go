@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// bruteHull keeps the points that lie in no triangle or segment of others: O(n⁴), straight from the
-// definition of a vertex.
+// bruteHull keeps the points that lie in no triangle or segment of others: O(n⁴), straight from
+// the definition of a vertex.
 func bruteHull(points []Lattice) []Lattice {
 	var vertices []Lattice
 	for i, p := range points {

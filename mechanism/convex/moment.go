@@ -46,8 +46,8 @@ func (m Moment) scaled(scale float64) Moment {
 
 // InverseRoot returns M^(-1/2), the symmetric positive definite T with T M T = 1, in closed form:
 // the square root of a 2×2 matrix is (M + √det·1)/√(tr + 2√det) (Levinger 1980, doi
-// 10.1080/0025570X.1980.11976858), its inverse has √det for determinant of the inverse. ok is false
-// where the determinant is not positive: a segment or a point.
+// 10.1080/0025570X.1980.11976858), its inverse has √det for determinant of the inverse. ok is
+// false where the determinant is not positive: a segment or a point.
 func (m Moment) InverseRoot() (t Matrix, ok bool) {
 	if !(m.Determinant > 0) {
 		return Matrix{}, false

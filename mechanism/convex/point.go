@@ -1,6 +1,6 @@
 // Package convex holds the plane geometry of the sensitivity hull: convex hulls of cells and of
-// points, the difference body K = H ⊕ (-H), its gauge ‖·‖_K, area, second moment, and the sectors
-// from which uniform points of K are drawn.
+// points, the difference body K = H ⊕ (-H), its gauge ‖·‖_K, area, second moment, and the
+// sectors from which uniform points of K are drawn.
 //
 // Cells have whole coordinates, so their hulls and difference bodies are exact: every orientation
 // test is a product of integers that fits into 64 bits. Points without a grid go through the same

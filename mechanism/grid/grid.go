@@ -12,14 +12,15 @@
 //	N(φ) = a / √(1 − e² sin² φ)
 //	M(φ) = a (1 − e²) / (1 − e² sin² φ)^³⁄²
 //
-// How wrong that is: at latitude φ the Earth's own metric is M(φ)² dφ² + (N(φ) cos φ)² dλ², the
-// map's is the same with φ₀. Along any path the two lengths therefore differ by a factor between
-// the least and the greatest of M(φ)/M(φ₀) and N(φ) cos φ / (N(φ₀) cos φ₀) over the latitudes the
-// path visits. The true distance is at most the true length of the map's straight line, and the map
-// distance at most the map's length of the geodesic, so the ratio of the distances lies between the
-// same two factors, taken over the box's latitudes and those to which a geodesic between its
-// corners bulges. To first order the relative error is tan φ₀ · (north − south)/2 in radians: .09 %
-// for a box .12° high at 40°. [Grid.Distortion] returns the bound for a grid.
+// How wrong that is: at latitude φ the Earth's own metric is M(φ)² dφ² + (N(φ) cos φ)²
+// dλ², the map's is the same with φ₀. Along any path the two lengths therefore differ by a
+// factor between the least and the greatest of M(φ)/M(φ₀) and N(φ) cos φ / (N(φ₀) cos
+// φ₀) over the latitudes the path visits. The true distance is at most the true length of the
+// map's straight line, and the map distance at most the map's length of the geodesic, so the ratio
+// of the distances lies between the same two factors, taken over the box's latitudes and those to
+// which a geodesic between its corners bulges. To first order the relative error is tan φ₀ ·
+// (north − south)/2 in radians: .09 % for a box .12° high at 40°. [Grid.Distortion] returns the
+// bound for a grid.
 package grid
 
 import (
@@ -91,8 +92,8 @@ func New(box Box, cellM float64) (*Grid, error) {
 }
 
 // Plain returns a grid that has no place on Earth: a synthetic map of width × height cells of
-// cellKM kilometres. Calls in degrees use a fixed nominal box with its south-west corner at 0° N 0°
-// E and the rates of the equator.
+// cellKM kilometres. Calls in degrees use a fixed nominal box with its south-west corner at 0° N
+// 0° E and the rates of the equator.
 func Plain(width, height int, cellKM float64) (*Grid, error) {
 	if width < 1 || height < 1 || width > MaxCells/height {
 		return nil, fmt.Errorf(

@@ -12,10 +12,11 @@ import (
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
-// CodebookVersion goes up whenever the codebook mechanism makes other releases of the same prior, ε
-// and random words: other code points or votes, another draw, or another rule of which priors have
-// a release. It stands in the transcript of each release and in a service's settings. So releases
-// of two versions share no noise, and no program takes another version's releases for its own.
+// CodebookVersion goes up whenever the codebook mechanism makes other releases of the same prior,
+// ε and random words: other code points or votes, another draw, or another rule of which priors
+// have a release. It stands in the transcript of each release and in a service's settings. So
+// releases of two versions share no noise, and no program takes another version's releases for its
+// own.
 //
 // testdata/codebook.json and the codebook's part of mechanism/testdata/bits.txt belong to one
 // version. Version 1 placed the code points otherwise, and released from one code point too.
@@ -33,33 +34,33 @@ const (
 )
 
 // Quantizer is the codebook mechanism: randomized response over a vector quantizer of the public
-// prior. Prepare places code points c_0 … c_{m-1} on the map. Every cell x of the map votes for its
-// nearest code point v(x). Sample draws the index j of a code point with
+// prior. Prepare places code points c_0 … c_{m-1} on the map. Every cell x of the map votes for
+// its nearest code point v(x). Sample draws the index j of a code point with
 //
 //	P(j|x) = 2⁶⁴/(2⁶⁴ + (m-1)·T)  if j = v(x),  T/(2⁶⁴ + (m-1)·T)  if not,  T = ⌈2⁶⁴·e^-ε⌉.
 //
-// The release is the place c_j, and the posterior of a cell is its prior times 2⁶⁴ where v(x) = j,
-// times T elsewhere, normalized.
+// The release is the place c_j, and the posterior of a cell is its prior times 2⁶⁴ where v(x) =
+// j, times T elsewhere, normalized.
 //
-// Guarantee: P(j|x) has two values, whose ratio is at most e^ε, so P(j|x1) ≤ e^ε·P(j|x2) for every
-// j and any two cells of the map. This needs no location set, and no cell is released as another
-// one. It is a statement on the very numbers that are published, given independent uniform words:
-// votes are comparisons of whole numbers, and so is the draw. How many words a draw takes is
+// Guarantee: P(j|x) has two values, whose ratio is at most e^ε, so P(j|x1) ≤ e^ε·P(j|x2) for
+// every j and any two cells of the map. This needs no location set, and no cell is released as
+// another one. It is a statement on the very numbers that are published, given independent uniform
+// words: votes are comparisons of whole numbers, and so is the draw. How many words a draw takes is
 // independent of its result and of the cell (PROOFS.md, theorem 12).
 //
 // The code points are those that leave the least expected squared error of the posterior mean, as
-// far as a bounded search finds them. With E = e^ε - 1, the mass P_j and the first moment M_j about
-// the mean μ of what votes for j, the mean of the posterior after j is
+// far as a bounded search finds them. With E = e^ε - 1, the mass P_j and the first moment M_j
+// about the mean μ of what votes for j, the mean of the posterior after j is
 //
 //	c_j = μ + E·M_j/(1 + E·P_j),
 //
-// and the expected squared error is the prior's variance less E²·Σ|M_j|²/(1 + E·P_j)/(m + E). The
-// best votes for given code points are those for the nearest one. Votes and points are improved in
-// turn, and m is the number with the greatest gain.
+// and the expected squared error is the prior's variance less E²·Σ|M_j|²/(1 + E·P_j)/(m + E).
+// The best votes for given code points are those for the nearest one. Votes and points are improved
+// in turn, and m is the number with the greatest gain.
 //
-// The border between two code points' votes tells two neighbouring cells apart by the full e^ε. Two
-// cells that vote alike are not told apart at all. K-norm noise tells near places apart less than
-// far ones, so which mechanism is better depends on what is to stay hidden.
+// The border between two code points' votes tells two neighbouring cells apart by the full e^ε.
+// Two cells that vote alike are not told apart at all. K-norm noise tells near places apart less
+// than far ones, so which mechanism is better depends on what is to stay hidden.
 //
 // A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
 // the cell that Vote is given, and its vote, is public.
@@ -133,8 +134,8 @@ func finePatches(rest float64) int {
 //
 // With a near factor the code points are the same.
 //
-// Cost: linear in the prior's cells, about quadratic in the patches, which are 41 at ε = 1, 76 at 4
-// and 4/3·maxPatches or so at most, and up to searchWork distances. All loops are bounded.
+// Cost: linear in the prior's cells, about quadratic in the patches, which are 41 at ε = 1, 76 at
+// 4 and 4/3·maxPatches or so at most, and up to searchWork distances. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")

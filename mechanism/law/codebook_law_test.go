@@ -123,8 +123,8 @@ func proposed(q *Quantizer, src noise.Source, x grid.Cell) int {
 	}
 }
 
-// wordFit tests by χ² whether answers are independent of the numbers of words that they took; above
-// 1 they are not.
+// wordFit tests by χ² whether answers are independent of the numbers of words that they took;
+// above 1 they are not.
 func wordFit(q *Quantizer, x grid.Cell, draw codebookSampler) float64 {
 	const n, columns = 60_000, 12
 	src := &countedSource{Source: noise.NewKeyed(noise.KeyFromSeed(108)).Stream(nil)}

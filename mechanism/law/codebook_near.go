@@ -11,11 +11,11 @@ import (
 
 // NewNearQuantizer is NewQuantizer with a second bound, which the zero Near leaves out.
 //
-// Guarantee: for every codebook and every answer j, P(j|x1) ≤ near.Factor·P(j|x2) for any two cells
-// of the map that hold places at most near.DistanceKM apart, whether they are members of the prior,
-// lie at the edge of the map, or touch at a corner alone; and P(j|x1) ≤ e^ε·P(j|x2) for any two
-// cells. All of it holds in whole numbers, together with the number of words that a draw takes
-// (PROOFS.md, theorem 13).
+// Guarantee: for every codebook and every answer j, P(j|x1) ≤ near.Factor·P(j|x2) for any two
+// cells of the map that hold places at most near.DistanceKM apart, whether they are members of the
+// prior, lie at the edge of the map, or touch at a corner alone; and P(j|x1) ≤ e^ε·P(j|x2) for
+// any two cells. All of it holds in whole numbers, together with the number of words that a draw
+// takes (PROOFS.md, theorem 13).
 //
 // It fails where Near.Validate does, and where no noise keeps the guarantee within MaxReach. Cost:
 // the search for the noise, some milliseconds.
@@ -101,8 +101,8 @@ const beyond = 1 << 40
 
 // span returns where cells vote for j in the row that q faces. Of two lines the one is lower from a
 // column on, or up to one: the same comparisons of whole numbers as nearest makes, solved for the
-// column. No sum exceeds 2⁶³: with columns and rows up to 2¹⁸ + MaxReach, |at| is below 3·2⁶⁰ and a
-// bit.
+// column. No sum exceeds 2⁶³: with columns and rows up to 2¹⁸ + MaxReach, |at| is below
+// 3·2⁶⁰ and a bit.
 func (q *Quantizer) span(j int) span {
 	s := span{-beyond, beyond}
 	own := q.lines[j]

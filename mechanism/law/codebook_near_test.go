@@ -307,7 +307,8 @@ func checkNearFigures(t *testing.T, q *Quantizer, d *mobility.Distribution, all 
 // gainCells is Gain in squared cells.
 func (q *Quantizer) gainCells() float64 { return q.Gain() / q.grid.CellKM() / q.grid.CellKM() }
 
-// nearErrorAfter is errorAfter with a near factor: likelihoods are up to 2⁶⁴/(2⁶⁴ + (m-1)·T).
+// nearErrorAfter is errorAfter with a near factor: likelihoods are up to 2⁶⁴/(2⁶⁴ +
+// (m-1)·T).
 func nearErrorAfter(q *Quantizer, d *mobility.Distribution) (after, before float64) {
 	without := *q
 	without.noise = nil
@@ -416,8 +417,8 @@ func nearFit(q *Quantizer, all [][]uint64, cells []grid.Cell, draw codebookSampl
 	return statistic / goodness.ChiSquareLimit(float64(len(cells)*(len(q.points)-1)))
 }
 
-// TestNearLaw compares draws with the law by χ², for cells in the middle and in corners of the map.
-// Every planted fault is noticed.
+// TestNearLaw compares draws with the law by χ², for cells in the middle and in corners of the
+// map. Every planted fault is noticed.
 func TestNearLaw(t *testing.T) {
 	t.Parallel()
 	g := testcase.Grid(t, 30, 30, .34)

@@ -44,8 +44,8 @@ func blobs(g *grid.Grid, sigma float64, centres ...convex.Vec) *mobility.Distrib
 	return d
 }
 
-// expOfMinus returns e^-ε, up to a part in 2⁸⁰⁰, by a way of its own: the alternating series of
-// e^-y for y = ε/2¹², squared twelve times.
+// expOfMinus returns e^-ε, up to a part in 2⁸⁰⁰, by a way of its own: the alternating series
+// of e^-y for y = ε/2¹², squared twelve times.
 func expOfMinus(epsilon float64) *big.Float {
 	const precision, halvings = 1000, 12
 	number := func() *big.Float { return new(big.Float).SetPrec(precision) }
@@ -86,8 +86,8 @@ func TestOtherWeight(t *testing.T) {
 	}
 }
 
-// drawAt returns the index that a quantizer answers for a vote where the draw below 2⁶⁴ + (m-1)·T
-// comes to u.
+// drawAt returns the index that a quantizer answers for a vote where the draw below 2⁶⁴ +
+// (m-1)·T comes to u.
 func drawAt(tb testing.TB, q *Quantizer, own int, u *big.Int) int {
 	tb.Helper()
 	hi, lo := new(big.Int).Rsh(u, 64), new(big.Int).And(u, new(big.Int).SetUint64(math.MaxUint64))
@@ -247,7 +247,8 @@ func TestCodebookIsPrivateExactly(t *testing.T) {
 			t.Fatalf("case %d: ε = %v on %d×%d cells is exceeded", i, epsilon, g.Width(),
 				g.Height())
 		}
-		// One answer more than another is a factor of e^ε: two answers, or there is nothing to see.
+		// One answer more than another is a factor of e^ε: two answers, or there is nothing to
+		// see.
 		if len(q.points) < 2 || epsilon > 40 || i > 400 {
 			continue
 		}
@@ -379,8 +380,8 @@ func TestCodebookGain(t *testing.T) {
 
 // TestCodebookVariance compares the share of the variance that is left after one release with the
 // best of many random starts of Lloyd's iteration on all cells, over every number of code points.
-// It is within .1 % up to ε = 2, within 1 % at 6, and 1.9 % above it on the prior with two modes at
-// 4: a little more than on any of the real priors in PROOFS.md. Two prototypes of the mechanism
+// It is within .1 % up to ε = 2, within 1 % at 6, and 1.9 % above it on the prior with two modes
+// at 4: a little more than on any of the real priors in PROOFS.md. Two prototypes of the mechanism
 // came to .93, .75, .40 on a Gaussian prior and to .82, .51, .21 on one with two modes.
 func TestCodebookVariance(t *testing.T) {
 	t.Parallel()
@@ -491,8 +492,8 @@ func checkWork(t *testing.T, name string, q *Quantizer) {
 	}
 }
 
-// checkWeights measures the weights of all answers to the first and the last vote: 2⁶⁴ for the vote
-// and T for each other one, and their sum is the number of draws.
+// checkWeights measures the weights of all answers to the first and the last vote: 2⁶⁴ for the
+// vote and T for each other one, and their sum is the number of draws.
 func checkWeights(t *testing.T, name string, q *Quantizer) {
 	t.Helper()
 	m := len(q.points)

@@ -46,9 +46,9 @@
 //
 // The proposal is the product of two discrete Laplace laws, in coordinates in which K is not thin.
 // Scaled for a box around K it would keep 1/2 of a square and 1/4 of a diamond. Scaled for K itself
-// (M instead of 2·w1·w2) it costs nothing more and keeps all of a diamond. To draw a direction and
-// a gauge instead, as KNorm does, has no exact form on a lattice: the number of points of one gauge
-// is not proportional to areas.
+// (M instead of 2·w1·w2) it costs nothing more and keeps all of a diamond. To draw a direction
+// and a gauge instead, as KNorm does, has no exact form on a lattice: the number of points of one
+// gauge is not proportional to areas.
 //
 // An exact draw takes more random words for more noise, so the number of words is padded to a whole
 // block (noise.Meter; theorem 8 of PROOFS.md). Three decisions are behind it:
@@ -58,7 +58,8 @@
 //   - Only the proposal that is kept gets a block. The rejected ones are independent of it, and a
 //     block for each would cost twice as much and protect nothing more.
 //   - The block is not a parameter. It is large enough for 2⁻⁶⁴, which stays small when it is
-//     multiplied by e^ε and by a lifetime's releases. It costs about 1 µs of a step's 12 to 70 µs.
+//     multiplied by e^ε and by a lifetime's releases. It costs about 1 µs of a step's 12 to 70
+//     µs.
 //
 // The subdivision costs neither ε nor time, only room in the words: 256 steps make the grid of
 // releases finer than a fix (1.3 m in a cell of 340 m).

@@ -16,11 +16,11 @@ const (
 	// MinEpsilon is the least ε: below it the noise exceeds the hull a million times and a release
 	// says nothing.
 	MinEpsilon = 1e-6
-	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood of
-	// a cell of the location set could fall below the smallest normal float64 and count as 0.
+	// MaxEpsilon is the largest ε: e^700 is no promise any more, and beyond e^708 the likelihood
+	// of a cell of the location set could fall below the smallest normal float64 and count as 0.
 	MaxEpsilon = 700.0
-	// MaxDecimals is how many decimals ε may have for Lattice and Codebook, which compute with them
-	// all: larger powers of ten do not leave the whole numbers of Lattice's draws room enough.
+	// MaxDecimals is how many decimals ε may have for Lattice and Codebook, which compute with
+	// them all: larger powers of ten do not leave the whole numbers of Lattice's draws room enough.
 	MaxDecimals = 9
 )
 
@@ -143,10 +143,10 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// otherWeight returns T = ⌈2⁶⁴/L⌉ for a lower bound L of e^ε that is less than a part in 2¹⁰⁰ too
-// small, so 2⁶⁴/T ≤ L ≤ e^ε. ε is the fraction p/q that its shortest decimal stands for. L is the
-// exponential series in units of 2⁻¹⁹², each term rounded down; it ends where a term is below one
-// unit. From ε = 45 on T is 1.
+// otherWeight returns T = ⌈2⁶⁴/L⌉ for a lower bound L of e^ε that is less than a part in
+// 2¹⁰⁰ too small, so 2⁶⁴/T ≤ L ≤ e^ε. ε is the fraction p/q that its shortest
+// decimal stands for. L is the exponential series in units of 2⁻¹⁹², each term rounded down;
+// it ends where a term is below one unit. From ε = 45 on T is 1.
 func otherWeight(epsilon float64) uint64 {
 	const unit = 192
 	p, q, err := exactEpsilon(epsilon)

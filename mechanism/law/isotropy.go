@@ -32,13 +32,13 @@ const (
 //
 //	T = (1/l Σ y yᵀ)^(-1/2)  over uniform points y_1 … y_l of K.
 //
-// It doubles the number of points, and keeps the earlier ones, until ‖T' - T‖_F < 10⁻³. The points
-// depend on K alone, so T says nothing about the user's place. samples is how many points were
-// drawn; ok is false where K is a line or a point.
+// It doubles the number of points, and keeps the earlier ones, until ‖T' - T‖_F < 10⁻³. The
+// points depend on K alone, so T says nothing about the user's place. samples is how many points
+// were drawn; ok is false where K is a line or a point.
 //
-// Cost: 10³ to 10⁶ points of about 10⁻⁷ s each, since T = O(1/diameter) converges like 1/√l. That
-// is 10 ms under hulls of tens of kilometres, and 100 ms and more under hulls of a few, where the
-// closed form takes nanoseconds.
+// Cost: 10³ to 10⁶ points of about 10⁻⁷ s each, since T = O(1/diameter) converges like
+// 1/√l. That is 10 ms under hulls of tens of kilometres, and 100 ms and more under hulls of a
+// few, where the closed form takes nanoseconds.
 func SampledIsotropy(src noise.Source, h *SensitivityHull) (t convex.Matrix, samples int, ok bool) {
 	if h.body.Dim() < 2 {
 		return convex.Matrix{}, 0, false

@@ -10,10 +10,10 @@ import (
 )
 
 // standardErrors returns how many standard errors a T from l points is away from the exact one, at
-// most: T = Σ^(-1/2) changes by at most half of its greatest eigenvalue times the relative error of
-// the second moment, whose standard error is √(E‖w‖⁴-2)/√l < 2/√l, w uniform in TK (1.83/√l for an
-// ellipse, 1.90/√l for a square). The trace of T is above its greatest eigenvalue. By the normal
-// approximation six of them are exceeded once in 5·10⁸ times.
+// most: T = Σ^(-1/2) changes by at most half of its greatest eigenvalue times the relative error
+// of the second moment, whose standard error is √(E‖w‖⁴-2)/√l < 2/√l, w uniform in TK
+// (1.83/√l for an ellipse, 1.90/√l for a square). The trace of T is above its greatest
+// eigenvalue. By the normal approximation six of them are exceeded once in 5·10⁸ times.
 func standardErrors(sampled, exact convex.Matrix, l int) float64 {
 	return frobenius(sampled, exact) * math.Sqrt(float64(l)) / (exact.XX + exact.YY)
 }

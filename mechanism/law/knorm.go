@@ -15,8 +15,8 @@ import (
 //
 // and a point mass on a point.
 //
-// Guarantee: for x1, x2 in the set x1 - x2 ∈ K, so ‖z-x1‖_K ≤ ‖z-x2‖_K + 1 by the triangle
-// inequality, and the density ratio is at most e^ε.
+// Guarantee: for x1, x2 in the set x1 - x2 ∈ K, so ‖z-x1‖_K ≤ ‖z-x2‖_K + 1 by the
+// triangle inequality, and the density ratio is at most e^ε.
 type normLaw struct {
 	hull    *SensitivityHull
 	epsilon float64
@@ -79,9 +79,9 @@ func (m *planarIsotropic) Sample(src noise.Source, x grid.Cell) grid.Point {
 }
 
 // sampleAt releases a place as Algorithm 2 has it: T takes K into isotropic position, z' is uniform
-// in TK, r ~ Gamma(3, 1/ε), and the release is x + r T⁻¹ z'. A segment has no isotropic position.
-// With its half-length vector u the release is x + r t u, with t uniform in [-1, 1] and r ~
-// Gamma(2, 1/ε): K-norm noise of dimension 1, which is Laplace noise along the line.
+// in TK, r ~ Gamma(3, 1/ε), and the release is x + r T⁻¹ z'. A segment has no isotropic
+// position. With its half-length vector u the release is x + r t u, with t uniform in [-1, 1] and r
+// ~ Gamma(2, 1/ε): K-norm noise of dimension 1, which is Laplace noise along the line.
 func (m *planarIsotropic) sampleAt(src noise.Source, x grid.Point) grid.Point {
 	switch m.hull.body.Dim() {
 	case 0:

@@ -10,8 +10,8 @@ import (
 
 // laplace is the baseline, the paper's Algorithm 3: Laplace noise of scale S/ε on each axis.
 //
-// Guarantee: ‖x1 - x2‖₁ ≤ S for all places of the set, both for S = Δ1+Δ2 as in the paper and for
-// the greatest ℓ1 distance. So the density ratio is
+// Guarantee: ‖x1 - x2‖₁ ≤ S for all places of the set, both for S = Δ1+Δ2 as in the paper
+// and for the greatest ℓ1 distance. So the density ratio is
 //
 //	e^{ε(‖z-x2‖₁ - ‖z-x1‖₁)/S} ≤ e^ε.
 //

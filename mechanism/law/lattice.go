@@ -16,9 +16,9 @@ import (
 // Λ is all whole multiples of the pitch on both axes, and the pitch is a whole part of a cell's
 // side. Λ holds the differences of all cells' centres, so x + Λ is the same for every x.
 //
-// Guarantee: for x1, x2 in the set and every z, P(z|x1) ≤ e^ε P(z|x2), because Z does not depend on
-// x. This is a statement on the very numbers that are published, given independent uniform words.
-// PROOFS.md has the proof, and says what a key instead of such words means.
+// Guarantee: for x1, x2 in the set and every z, P(z|x1) ≤ e^ε P(z|x2), because Z does not depend
+// on x. This is a statement on the very numbers that are published, given independent uniform
+// words. PROOFS.md has the proof, and says what a key instead of such words means.
 //
 // From the true cell to z there are whole numbers only; a fixed function (place) turns z into
 // kilometres. How many words a draw takes depends on K, ε, the pitch and the words, but not on x,
@@ -26,8 +26,8 @@ import (
 // kept takes a whole block of words (lattice_words.go).
 //
 // With K in cells and n steps of the lattice in a cell, the exponent of a displacement of λ steps
-// is ε‖λ‖_K/n. Take coordinates (a, b) of the lattice in which K is not thin (convex.Reduce), K's
-// half-widths w1 and w2 in them, and M, the greatest |a|·w2 + |b|·w1 on K. By the choice of M
+// is ε‖λ‖_K/n. Take coordinates (a, b) of the lattice in which K is not thin (convex.Reduce),
+// K's half-widths w1 and w2 in them, and M, the greatest |a|·w2 + |b|·w1 on K. By the choice of M
 //
 //	(|a|·w2 + |b|·w1)/M ≤ ‖λ‖_K,
 //
@@ -99,8 +99,8 @@ func (m *lattice) prepareLine(u convex.Lattice) {
 }
 
 // preparePolygon prepares for K with vertices v. Everything is whole: widths and vertices are at
-// most 2³¹, M and the supports at most area(K) ≤ 4·cells ≤ 2³³. For M ≤ 2·w1·w2 ≤ area(K)
-// (convex.Reduce), and a support is twice the area of a triangle of K.
+// most 2³¹, M and the supports at most area(K) ≤ 4·cells ≤ 2³³. For M ≤ 2·w1·w2 ≤
+// area(K) (convex.Reduce), and a support is twice the area of a triangle of K.
 func (m *lattice) preparePolygon(v []convex.Lattice) {
 	d, e := convex.Reduce(v)
 	sign := convex.Cross(d, e) // the determinant, 1 or -1: the inverse is whole
@@ -121,15 +121,16 @@ func (m *lattice) preparePolygon(v []convex.Lattice) {
 	}
 	for i := range m.scale {
 		m.scale[i] = m.proposal(m.most, m.width[1-i])
-		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below 2⁸⁶, and λ
-		// below 2⁵¹: see try and place.
+		// |x·b - y·a| and |a|·w2 + |b|·w1 stay below 2⁶², their products with M below
+		// 2⁸⁶, and λ below 2⁵¹: see try and place.
 		m.limit[i] = min(1<<60/m.width[1-i]/(m.most>>24+1),
 			furthest/max(absolute(m.base[i].X), absolute(m.base[i].Y)))
 	}
 	m.block = wordBlock(m.scale[0], m.scale[1])
 }
 
-// proposal returns the scale of a discrete Laplace draw with the exponent ε/n·weight/over per step.
+// proposal returns the scale of a discrete Laplace draw with the exponent ε/n·weight/over per
+// step.
 func (m *lattice) proposal(over, weight uint64) [2]uint64 {
 	over, weight = reduced(over, weight)
 	a, weight := reduced(m.den, weight)
@@ -180,10 +181,11 @@ func (m *lattice) onLine(src noise.Source, site convex.Lattice) grid.Point {
 // try makes one proposal and decides whether to keep it. site, the place's column and row, is only
 // added to what is kept.
 //
-// Bounds: with N = |x·b - y·a| and S the greatest gauge's two parts, N < 2⁶² and N·M < 2⁸⁶ by
-// limit, ε/n = num/den has num < 2⁴⁰ and den ≤ 2⁴⁶ (MaxSubdivision, MaxDecimals), S and M at most
-// 2³³: both parts of the exponent stay below 2¹²⁸. Beyond limit, under the default subdivision on
-// 1000×1000 cells 2,000 scales away even for ε = 10⁻⁶, tryFar takes over with numbers of any size.
+// Bounds: with N = |x·b - y·a| and S the greatest gauge's two parts, N < 2⁶² and N·M <
+// 2⁸⁶ by limit, ε/n = num/den has num < 2⁴⁰ and den ≤ 2⁴⁶ (MaxSubdivision,
+// MaxDecimals), S and M at most 2³³: both parts of the exponent stay below 2¹²⁸. Beyond
+// limit, under the default subdivision on 1000×1000 cells 2,000 scales away even for ε =
+// 10⁻⁶, tryFar takes over with numbers of any size.
 func (m *lattice) try(src noise.Source, site convex.Lattice) (grid.Point, bool) {
 	sizeA, negativeA := noise.DiscreteLaplace(src, m.scale[0][0], m.scale[0][1])
 	sizeB, negativeB := noise.DiscreteLaplace(src, m.scale[1][0], m.scale[1][1])
@@ -218,14 +220,14 @@ func (m *lattice) gauge(a, b int64) (norm, support uint64) {
 	return norm, support
 }
 
-// furthest bounds λ, in steps, where words suffice: a cell's own coordinates are at most 2³¹·2¹⁶
-// steps, so 2z+1 cells stay below 2⁵³.
+// furthest bounds λ, in steps, where words suffice: a cell's own coordinates are at most
+// 2³¹·2¹⁶ steps, so 2z+1 cells stay below 2⁵³.
 const furthest = 1 << 50
 
 // place is the one function from the lattice to the map: the place shift steps from the centre of a
-// cell, in kilometres. The number of half steps from the map's corner is whole and below 2⁵³, so it
-// is divided with one rounding and multiplied with one, and the centre of a cell (shift 0) has the
-// very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
+// cell, in kilometres. The number of half steps from the map's corner is whole and below 2⁵³, so
+// it is divided with one rounding and multiplied with one, and the centre of a cell (shift 0) has
+// the very bits of grid.Grid.Centre. What it rounds is public: it is a function of z alone.
 func (m *lattice) place(site, shift convex.Lattice) grid.Point {
 	n := int64(m.parts)
 	return grid.Point{
@@ -280,8 +282,8 @@ func (m *lattice) LogPeak() float64 {
 }
 
 // SquaredError implements Mechanism, up to rounding; O(area of K in cells). It falls short of
-// K-norm noise's 12·tr(Σ_K)/ε² (6 on a line) by (ε/n)²/12 of it at most for ε < n, 10⁻⁶ at ε = 1
-// under the default subdivision: proved on a line, tested for polygons.
+// K-norm noise's 12·tr(Σ_K)/ε² (6 on a line) by (ε/n)²/12 of it at most for ε < n, 10⁻⁶
+// at ε = 1 under the default subdivision: proved on a line, tested for polygons.
 func (m *lattice) SquaredError() float64 {
 	m.sum()
 	pitch := m.hull.scale / float64(m.parts)

@@ -66,8 +66,8 @@ func (m *lattice) gaugeFrom(x grid.Cell, z grid.Point) float64 {
 	return m.hull.body.Gauge(convex.Vec{X: z.X - centre.X, Y: z.Y - centre.Y})
 }
 
-// jointCase is a pair of cells at the greatest distance, ‖x1-x2‖_K = 1. One cell's number is even,
-// the other's is odd.
+// jointCase is a pair of cells at the greatest distance, ‖x1-x2‖_K = 1. One cell's number is
+// even, the other's is odd.
 type jointCase struct {
 	name  string
 	cells []grid.Cell

@@ -123,8 +123,8 @@ func TestExactPrivacyTestNoticesFaults(t *testing.T) {
 }
 
 // TestLatticeExponent takes the sampler apart: for every proposal, the exponent of proposing it and
-// that of keeping it are together exactly ε‖λ‖_K/n, with the gauge by its definition. So what is
-// kept has the law, given exact draws.
+// that of keeping it are together exactly ε‖λ‖_K/n, with the gauge by its definition. So what
+// is kept has the law, given exact draws.
 func TestLatticeExponent(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(84, 1))

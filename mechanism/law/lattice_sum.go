@@ -6,12 +6,12 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 )
 
-// sum computes Z = Σ e^{-ε‖λ‖_K/n} over the lattice and E|λ|², in closed form up to rounding.
-// Between two neighbouring vertices of K the gauge is linear. So the sum over the cone between them
-// is a sum over the cone's fundamental cell, times two geometric series (as Brion and Barvinok
-// count lattice points). The fundamental cell has D = p×q points for the least steps p and q of the
-// lattice along the cone's sides. All cones of K together have at most as many such points as K has
-// area in cells. sum is for reports: no release depends on it.
+// sum computes Z = Σ e^{-ε‖λ‖_K/n} over the lattice and E|λ|², in closed form up to
+// rounding. Between two neighbouring vertices of K the gauge is linear. So the sum over the cone
+// between them is a sum over the cone's fundamental cell, times two geometric series (as Brion and
+// Barvinok count lattice points). The fundamental cell has D = p×q points for the least steps p
+// and q of the lattice along the cone's sides. All cones of K together have at most as many such
+// points as K has area in cells. sum is for reports: no release depends on it.
 func (m *lattice) sum() {
 	if m.summed {
 		return
@@ -61,8 +61,9 @@ func newRay(corner convex.Lattice, rate float64) ray {
 	return r
 }
 
-// cone returns Σ e^{-ε‖λ‖/n} and Σ |λ|² e^{-ε‖λ‖/n} over the lattice from the ray p, included, to
-// the ray q, excluded, without 0. Its points are μ + a·p + b·q with whole a, b ≥ 0 and
+// cone returns Σ e^{-ε‖λ‖/n} and Σ |λ|² e^{-ε‖λ‖/n} over the lattice from the ray
+// p, included, to the ray q, excluded, without 0. Its points are μ + a·p + b·q with whole a, b
+// ≥ 0 and
 //
 //	μ = (i·p + j·q)/D,  0 < i ≤ D, 0 ≤ j < D.
 //

@@ -66,8 +66,9 @@ func overMoment(s float64) (yes, no float64) {
 
 func one(int) float64 { return 1 }
 
-// uniformStay and uniformStop bound the means over γ = 0, 1/num … (num-1)/num. (1 - γ has the mean
-// ½ + 1/(2·num); for k = 2 and 3 the sums are (num² - 1)/(6·num²) and (num² - 1)/(12·num²).)
+// uniformStay and uniformStop bound the means over γ = 0, 1/num … (num-1)/num. (1 - γ has the
+// mean ½ + 1/(2·num); for k = 2 and 3 the sums are (num² - 1)/(6·num²) and (num² -
+// 1)/(12·num²).)
 func uniformStay(k int) float64 { return 1 / float64(k) }
 
 func uniformStop(num float64) func(k int) float64 {
@@ -161,8 +162,8 @@ func excess(block, again, steps float64, line bool) float64 {
 	return best
 }
 
-// TestBlocksHoldProposals computes the bound that PROOFS.md states for both blocks: 2⁻⁶⁴ for each
-// kept proposal. Blocks of an eighth less do not have it.
+// TestBlocksHoldProposals computes the bound that PROOFS.md states for both blocks: 2⁻⁶⁴ for
+// each kept proposal. Blocks of an eighth less do not have it.
 func TestBlocksHoldProposals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ block, again, steps float64 }{

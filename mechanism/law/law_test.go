@@ -73,8 +73,8 @@ func crookedHull(tb testing.TB, cellKM float64) *SensitivityHull {
 	return h
 }
 
-// fit compares noise with the K-norm law of a polygon: the norm is Gamma(2, 1/ε), a direction falls
-// into a sector with a probability proportional to its area, independently of the norm, and
+// fit compares noise with the K-norm law of a polygon: the norm is Gamma(2, 1/ε), a direction
+// falls into a sector with a probability proportional to its area, independently of the norm, and
 // uniformly along its edge. Together that is the whole law. It returns each statistic over its
 // limit: above 1 the hypothesis is rejected.
 func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {

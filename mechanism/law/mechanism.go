@@ -7,9 +7,9 @@ import (
 )
 
 // Mechanism releases one place of a location set with ε-differential privacy on the set: for all
-// places x1, x2 of the set and every z, density(z|x1) ≤ e^ε density(z|x2). Prepare fixes the set's
-// hull and ε, which are public. Sample is the only method that is given a secret. A Mechanism is
-// scratch for one goroutine.
+// places x1, x2 of the set and every z, density(z|x1) ≤ e^ε density(z|x2). Prepare fixes the
+// set's hull and ε, which are public. Sample is the only method that is given a secret. A
+// Mechanism is scratch for one goroutine.
 //
 // All mechanisms treat a set of a single place alike: the release is that place, whatever x is.
 type Mechanism interface {

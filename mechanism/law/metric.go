@@ -12,15 +12,15 @@ import (
 // density(z|x1)/density(z|x2) over all releases z and all such places. It is 1 for the same place,
 // grows with the distance, and ends at e^ε or below.
 //
-// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and reaches it
-// at z = x1. In K no norm exceeds 1. The greatest norm of a vector of length d is
+// Guarantee: under K-norm noise the ratio for x1 and x2 is at most exp(ε‖x1-x2‖_K), and
+// reaches it at z = x1. In K no norm exceeds 1. The greatest norm of a vector of length d is
 //
 //	d/r    in a polygon K, with r the radius of the largest disc around 0 in K,
 //	d/|u|  along a segment from -u to u, the only direction in which places of its set differ.
 //
-// Under Laplace noise the same goes for ‖·‖₁/S: it is at most √2·d/S, and in the set at most the
-// greatest ℓ1 distance over S. A set of one place has the factor 1: its release is the same for
-// all.
+// Under Laplace noise the same goes for ‖·‖₁/S: it is at most √2·d/S, and in the set at
+// most the greatest ℓ1 distance over S. A set of one place has the factor 1: its release is the
+// same for all.
 //
 // The places are the centres of the set's cells. Two positions within such cells have centres up to
 // a cell's diagonal further apart than the positions themselves: ask for that much more, as Metric
@@ -59,8 +59,8 @@ func (h *SensitivityHull) sensitivity(mechanism string) float64 {
 }
 
 // Share returns which share of ε is between two places of the location set, at most: under K-norm
-// noise ‖v‖_K of their difference v in kilometres, under Laplace noise ‖v‖₁ over the sensitivity. A
-// release at one of the places comes to it.
+// noise ‖v‖_K of their difference v in kilometres, under Laplace noise ‖v‖₁ over the
+// sensitivity. A release at one of the places comes to it.
 func (h *SensitivityHull) Share(mechanism string, v convex.Vec) float64 {
 	if h.body.Dim() == 0 {
 		return 0
@@ -71,8 +71,8 @@ func (h *SensitivityHull) Share(mechanism string, v convex.Vec) float64 {
 	return min(h.body.Gauge(v), 1)
 }
 
-// normRate returns the greatest ‖v‖_K of a vector of one kilometre: of any in a polygon, of those
-// along a segment.
+// normRate returns the greatest ‖v‖_K of a vector of one kilometre: of any in a polygon, of
+// those along a segment.
 func (h *SensitivityHull) normRate() float64 {
 	v := h.body.Vertices()
 	if len(v) == 2 {

@@ -7,8 +7,8 @@ import "github.com/geodither/geodither/mechanism/grid"
 // what somebody picks who goes to where the user probably is, and from there to a cell beside. A
 // cell beside may have no mass.
 //
-// Weights are whole parts of 2⁻³² of the prior's total, rounded down, so that their sums are exact
-// in any order. Neighbours are scratch for one goroutine.
+// Weights are whole parts of 2⁻³² of the prior's total, rounded down, so that their sums are
+// exact in any order. Neighbours are scratch for one goroutine.
 type Neighbours struct {
 	// Cells are the cells beside, those of one direction after those of another.
 	Cells []grid.Cell

@@ -144,10 +144,11 @@ type kernel struct {
 	tapered bool
 }
 
-// The weights of a shift s are e^{-‖s‖/ρ} for ‖s‖ ≤ r, or that less e^{-(r+1/100)/ρ}, and 0 beyond
-// r. Which norm has the least variance depends on ε and the factor: near places lie in a square,
-// and at a small ε the area counts. The best noise of any shape, by a linear program, has a root
-// mean square that is 6 % smaller at ε = 4 and factor 3, and 9 % at ε = 2 and factor 2.
+// The weights of a shift s are e^{-‖s‖/ρ} for ‖s‖ ≤ r, or that less e^{-(r+1/100)/ρ},
+// and 0 beyond r. Which norm has the least variance depends on ε and the factor: near places lie
+// in a square, and at a small ε the area counts. The best noise of any shape, by a linear program,
+// has a root mean square that is 6 % smaller at ε = 4 and factor 3, and 9 % at ε = 2 and factor
+// 2.
 func kernels() []kernel {
 	round := func(x, y float64) float64 { return math.Sqrt(float64(x*x) + float64(y*y)) }
 	square := func(x, y float64) float64 { return max(x, y) }
@@ -210,8 +211,9 @@ func (d *nearNoise) at(x, y int) uint64 {
 }
 
 // factor returns a bound on the factor between any two places at most so many kilometres apart, for
-// every codebook: for each offset v the least f with f ≥ 1 + E·Σ max(0, g(s) - f·g(s-v))/Σ g(s), as
-// in the guarantee, or most = e^ε if that is less. It is a float64, and its last bits are off.
+// every codebook: for each offset v the least f with f ≥ 1 + E·Σ max(0, g(s) - f·g(s-v))/Σ
+// g(s), as in the guarantee, or most = e^ε if that is less. It is a float64, and its last bits are
+// off.
 func (d *nearNoise) factor(km, side, most float64) float64 {
 	offsets, ok := offsetsWithin(km, side, 2*d.reach+1)
 	if !ok {
@@ -399,8 +401,8 @@ func (s *noiseSearch) holds() bool {
 	return true
 }
 
-// excess returns Σ max(0, q·g(s) - p·g(s-v)). Weights add up to 2⁴⁶ at most, p < 2¹⁷ and q < 2¹⁰,
-// so everything is below 2⁶³.
+// excess returns Σ max(0, q·g(s) - p·g(s-v)). Weights add up to 2⁴⁶ at most, p < 2¹⁷ and
+// q < 2¹⁰, so everything is below 2⁶³.
 func (d *nearNoise) excess(v offset, p, q uint64) uint64 {
 	n, sum := 2*d.reach+1, uint64(0)
 	for y := range n {

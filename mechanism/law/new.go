@@ -17,8 +17,8 @@ const (
 	// Laplace is the paper's baseline, Algorithm 3: Laplace noise on each axis with the sum of the
 	// set's two extents as sensitivity.
 	Laplace = "laplace"
-	// LaplaceTight is Laplace with the greatest ℓ1 distance of two cells of the set as sensitivity,
-	// which is never larger.
+	// LaplaceTight is Laplace with the greatest ℓ1 distance of two cells of the set as
+	// sensitivity, which is never larger.
 	LaplaceTight = "laplace-tight"
 	// Lattice is the law of PIM and KNorm on the points of a lattice, drawn exactly on whole
 	// numbers. Of all mechanisms only Lattice and Codebook have a guarantee that holds for the very
@@ -37,8 +37,8 @@ func Names() []string { return append(HullNames(), Codebook) }
 // sensitivity hull of a location set.
 func HullNames() []string { return []string{PIM, KNorm, Laplace, LaplaceTight, Lattice} }
 
-// Ways to find the isotropic transform T of PIM. The law of a release does not depend on T (‖Tz‖_TK
-// = ‖z‖_K), so the choice changes time and bits, not privacy or error.
+// Ways to find the isotropic transform T of PIM. The law of a release does not depend on T
+// (‖Tz‖_TK = ‖z‖_K), so the choice changes time and bits, not privacy or error.
 const (
 	// IsotropyClosedForm computes T from the exact second moment of the polygon. The default.
 	IsotropyClosedForm = "closed-form"
@@ -52,8 +52,8 @@ const (
 const (
 	// DefaultSubdivision is the number of lattice steps to a cell's side: a step of 1.3 m in a cell
 	// of 340 m, as fine as a fix is. The law's squared error then differs from that of K-norm noise
-	// by less than 1 % up to ε = 88, and by 10⁻⁴ up to 8, also where the set is but two cells: with
-	// n steps the difference is 1/12·(ε/n)².
+	// by less than 1 % up to ε = 88, and by 10⁻⁴ up to 8, also where the set is but two cells:
+	// with n steps the difference is 1/12·(ε/n)².
 	DefaultSubdivision = 256
 	// MaxSubdivision is the largest number: far below a millimetre for most cells.
 	MaxSubdivision = 1 << 16

@@ -25,8 +25,8 @@ func CostOf(epsilon float64) Billionths {
 	return whole
 }
 
-// LimitOf returns a limit of ε in whole billionths, rounded down from the decimal number that it is
-// written as.
+// LimitOf returns a limit of ε in whole billionths, rounded down from the decimal number that it
+// is written as.
 func LimitOf(epsilon float64) Billionths {
 	whole, _ := billionths(epsilon)
 	return whole

@@ -147,8 +147,8 @@ func later(d *decode.Reader, ms int64, units uint64, unit int64) int64 {
 	return int64(uint64(ms) + span)
 }
 
-// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, all of it spent by
-// a moment.
+// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, all of it spent
+// by a moment.
 func (l *Ledger) StartWith(end int64, spent float64) {
 	l.Reset()
 	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {

@@ -15,8 +15,8 @@ package ledger
 
 import "math"
 
-// Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which are
-// public. It belongs to the user and not to a model. Its times are milliseconds since 1970: the
+// Ledger is what a user's releases have cost, and when: steps, numbers of releases and ε, which
+// are public. It belongs to the user and not to a model. Its times are milliseconds since 1970: the
 // time of a release is the end of its step, the latest moment that its report can have had.
 //
 // The releases of the past are kept as at most MaxRuns runs, newest last, and one sum of everything

@@ -17,14 +17,14 @@ import (
 )
 
 // setTolerance is how far the sum of a location set may stay below 1-δ. Probabilities come from
-// float sums of at most millions of terms of size 1 at most. Their order costs about √n·2⁻⁵³ <
-// 10⁻¹³. Ten times that keeps a set from growing by a cell only because .4+.3+.2 is .8999… in
-// binary.
+// float sums of at most millions of terms of size 1 at most. Their order costs about
+// √n·2⁻⁵³ < 10⁻¹³. Ten times that keeps a set from growing by a cell only because
+// .4+.3+.2 is .8999… in binary.
 const setTolerance = 1e-12
 
-// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior probabilities
-// sum to at least 1-δ. Among cells of equal probability the lower index is taken first. With δ = 0
-// it is every cell of positive probability.
+// Set is the paper's δ-location set ΔX (definition 3.1): the fewest cells whose prior
+// probabilities sum to at least 1-δ. Among cells of equal probability the lower index is taken
+// first. With δ = 0 it is every cell of positive probability.
 //
 // A Set keeps its memory between calls of Choose. It is public given the releases so far.
 type Set struct {
@@ -45,8 +45,8 @@ type candidate struct {
 	position int32
 }
 
-// buckets of the histogram: four per power of two, down to 2⁻⁶⁴; smaller probabilities share the
-// last one.
+// buckets of the histogram: four per power of two, down to 2⁻⁶⁴; smaller probabilities share
+// the last one.
 const (
 	bucketsPerOctave = 4
 	buckets          = 64 * bucketsPerOctave

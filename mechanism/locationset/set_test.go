@@ -51,8 +51,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a thousand
-// times further they do not.
+// TestTolerance puts sums a little below 1-δ: as far as rounding goes they count as 1-δ, a
+// thousand times further they do not.
 func TestTolerance(t *testing.T) {
 	t.Parallel()
 	var s Set

@@ -52,7 +52,8 @@ const (
 	// A squared distance and a member are packed into one word, squares first, so that the least
 	// word is the nearest member with the lowest index. That holds up to mostSide cells a side and
 	// mostMembers members. A column without a member is given one far away: its distance of at
-	// least 2¹⁹ rows exceeds any of the map's, and (2¹⁹+2¹⁸)²+2³⁶ < 2⁴⁰ still fits.
+	// least 2¹⁹ rows exceeds any of the map's, and (2¹⁹+2¹⁸)²+2³⁶ < 2⁴⁰ still
+	// fits.
 	memberBits  = 24
 	mostMembers = 1 << memberBits
 	mostSide    = 1 << 18

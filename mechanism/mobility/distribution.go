@@ -115,8 +115,8 @@ const PruneCells = 1000
 // The level is threshold × total as long as the cells below it have at most [PruneCells] times as
 // much together, which is always so for up to PruneCells cells. Otherwise there are so many cells
 // that the threshold is not small for them. An example is 1e-7 on a map of 10⁶ cells, where it
-// would remove the uniform share. The level is then PruneCells × threshold × total / len(p), below
-// which no more than the bound can lie.
+// would remove the uniform share. The level is then PruneCells × threshold × total / len(p),
+// below which no more than the bound can lie.
 //
 // Cost: nothing for up to PruneCells cells, otherwise one pass over p.
 func PruneLevel(p []float64, threshold, total float64) float64 {

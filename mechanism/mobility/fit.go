@@ -4,8 +4,8 @@ import "encoding/json"
 
 // EnoughForIntervals is the number of users that a fit needs for its intervals to be reliable.
 // Resampling fewer users gives intervals that are too narrow. The interval of a mean over n users
-// has √((n-1)/n) of the right length, and uses the normal quantile in place of Student's: together
-// 0.82 of the right length for ten users, and 0.53 for four.
+// has √((n-1)/n) of the right length, and uses the normal quantile in place of Student's:
+// together 0.82 of the right length for ten users, and 0.53 for four.
 const EnoughForIntervals = 10
 
 // Fit says how well a model predicts users that it was not trained on. All numbers are aggregates
@@ -47,8 +47,8 @@ type Fit struct {
 	Blind    FitError `json:"blind_m"`
 }
 
-// MinProbability replaces a probability of 0 in mean logarithms. The filter prunes below 10⁻⁷ of
-// the mass, so a pruned cell may have had that much. A step that was held to be impossible must
+// MinProbability replaces a probability of 0 in mean logarithms. The filter prunes below 10⁻⁷
+// of the mass, so a pruned cell may have had that much. A step that was held to be impossible must
 // cost more than one that was only unlikely.
 const MinProbability = 1e-9
 

@@ -18,9 +18,9 @@ var GapMoves = [...]int{0, 1, 2, 4, 8, 16, 32, 64}
 //
 //	prior(g) = Σ_k Moves[k]·posterior·M^GapMoves[k] + Chain·posterior·M^g + Anew·initial
 //
-// The weights depend on g by powers of two: those of index i are for 2^i < g ≤ 2^(i+1), and know at
-// most 2^i moves beside the chain. Chain is 0 for gaps of more than 64 steps. A gap beyond the last
-// weights starts at the initial distribution. A nil law is that of the chain alone.
+// The weights depend on g by powers of two: those of index i are for 2^i < g ≤ 2^(i+1), and know
+// at most 2^i moves beside the chain. Chain is 0 for gaps of more than 64 steps. A gap beyond the
+// last weights starts at the initial distribution. A nil law is that of the chain alone.
 type GapLaw []GapWeights
 
 // GapWeights are the weights of a mixture. They sum to 1.

@@ -158,8 +158,8 @@ func (m *Model) SampleNext(src Source, c grid.Cell, step int64) grid.Cell {
 	return sample(columns, values, src)
 }
 
-// sample inverts the distribution function at a uniform multiple of 2⁻⁵³ in [0, 1). What rounding
-// leaves over at the top belongs to the last cell.
+// sample inverts the distribution function at a uniform multiple of 2⁻⁵³ in [0, 1). What
+// rounding leaves over at the top belongs to the last cell.
 func sample(cells []grid.Cell, p []float64, src Source) grid.Cell {
 	u := float64(src.Uint64()>>11) / (1 << 53)
 	for i, v := range p {

@@ -64,8 +64,8 @@ func ReadPersonalsIndex(dir string) (id, popular string, users int, err error) {
 }
 
 // Personals is a folder of personal models of one popular model. It keeps the models used last in
-// memory. Any number of goroutines may use it. The folder counts as public in the sense that ε does
-// not protect its content. It is personal data all the same, so only its owner may read it.
+// memory. Any number of goroutines may use it. The folder counts as public in the sense that ε
+// does not protect its content. It is personal data all the same, so only its owner may read it.
 type Personals struct {
 	popular *Model
 	root    *os.Root // the folder itself, also if it is renamed

@@ -257,7 +257,8 @@ func (p *Predictor) compact(dst *Distribution) (total float64) {
 }
 
 // nonzero returns a bit for each mass that is not 0. Masses are not negative, so as whole numbers
-// they are below 2⁶³, and the sign of minus such a number says whether it is 0, without a branch.
+// they are below 2⁶³, and the sign of minus such a number says whether it is 0, without a
+// branch.
 func nonzero(mass *[blockSize]float64) (marks uint64) {
 	sign := func(j int) uint64 { return -math.Float64bits(mass[j&(blockSize-1)]) >> 63 }
 	for j := 0; j < blockSize; j += 8 {

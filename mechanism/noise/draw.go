@@ -2,8 +2,8 @@ package noise
 
 import "math"
 
-// Uniform returns a uniform number of (0, 1): an odd multiple of 2⁻⁵³, never 0 or 1. It takes one
-// word.
+// Uniform returns a uniform number of (0, 1): an odd multiple of 2⁻⁵³, never 0 or 1. It takes
+// one word.
 func Uniform(src Source) float64 { return open(src.Uint64()) }
 
 // open maps the upper 52 bits of a word to the middle of one of 2⁵² equal parts of (0, 1).
@@ -44,8 +44,9 @@ func Laplace(src Source) float64 {
 // standard library's has assembly on some architectures whose last bit differs, but releases must
 // have the same bytes everywhere.
 //
-// x = 2^k·(1+f) with √½ < 1+f < √2; s = f/(2+f), so that log(1+f) = 2·atanh(s) = 2s + s³(2/3 + 2/5
-// s² + …), |s| < .1716. The odd powers up to s²¹ leave a relative remainder below 2·s²²/23 < 2⁻⁵⁶.
+// x = 2^k·(1+f) with √½ < 1+f < √2; s = f/(2+f), so that log(1+f) = 2·atanh(s) = 2s +
+// s³(2/3 + 2/5 s² + …), |s| < .1716. The odd powers up to s²¹ leave a relative remainder
+// below 2·s²²/23 < 2⁻⁵⁶.
 func log(x float64) float64 {
 	f, exponent := frexp(x)
 	if f < math.Sqrt2/2 {

@@ -12,11 +12,11 @@ import (
 // bias or a bound on the result.
 //
 // Nothing overflows: a denominator is never multiplied by the count k of a loop, since
-// Bernoulli(γ/k) is drawn as Bernoulli(1/k) and Bernoulli(γ) together; the only products are those
-// of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to wrap. Each
-// draw takes a random number of words. The law of this number depends on the parameters alone, but
-// the number itself depends on the result: nobody who must not learn the result may learn the
-// number (Meter).
+// Bernoulli(γ/k) is drawn as Bernoulli(1/k) and Bernoulli(γ) together; the only products are
+// those of two words, into two words. A loop's count is a word too; it would need 2⁶⁴ turns to
+// wrap. Each draw takes a random number of words. The law of this number depends on the parameters
+// alone, but the number itself depends on the result: nobody who must not learn the result may
+// learn the number (Meter).
 
 // Below returns a uniform whole number of [0, n): the upper word of the product of a random word
 // and n, drawn again where it would favour some results (Lemire 2019, doi 10.1145/3230636). It
@@ -53,8 +53,8 @@ func BelowWide(src Source, n Wide) Wide {
 
 // BernoulliExp returns true with probability exp(-num/den), den > 0. About two words.
 //
-// Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k) fails;
-// P(K > k) = γᵏ/k!, so K is odd with probability Σ (-γ)ᵏ/k! = e^-γ. For a larger γ,
+// Guarantee: algorithm 1. For γ = num/den ≤ 1 let K be the first k at which Bernoulli(γ/k)
+// fails; P(K > k) = γᵏ/k!, so K is odd with probability Σ (-γ)ᵏ/k! = e^-γ. For a larger γ,
 // exp(-γ) = exp(-1)^⌊γ⌋ · exp(-(γ-⌊γ⌋)).
 func BernoulliExp(src Source, num, den uint64) bool {
 	if den == 0 {
@@ -114,8 +114,8 @@ func bernoulliOverE(src Source) bool {
 //
 // Guarantee: algorithm 2. u is uniform below num and stays with probability exp(-u/num), v is
 // geometric with ratio 1/e, so that x = u + num·v has a probability proportional to e^{-x/num};
-// y = ⌊x/den⌋ then one proportional to e^{-y·den/num}; and the sign is fair, except that zero is
-// taken with one sign only. The result is below num·(v+1) and v is a word, so two words hold it
+// y = ⌊x/den⌋ then one proportional to e^{-y·den/num}; and the sign is fair, except that zero
+// is taken with one sign only. The result is below num·(v+1) and v is a word, so two words hold it
 // always.
 func DiscreteLaplace(src Source, num, den uint64) (y Wide, negative bool) {
 	if num == 0 || den == 0 {

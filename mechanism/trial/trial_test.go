@@ -15,8 +15,8 @@ import (
 
 const side = 6
 
-// model is a map of side × side cells on which people stay with probability ½ or go one cell east,
-// and round the map's edge.
+// model is a map of side × side cells on which people stay with probability ½ or go one cell
+// east, and round the map's edge.
 func model(t *testing.T) *mobility.Model {
 	t.Helper()
 	g, err := grid.New(grid.Box{South: 53, West: -3, North: 53.0269, East: -2.9556}, 500)

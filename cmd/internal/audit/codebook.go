@@ -20,8 +20,8 @@ func (o *observer) code(before []byte, step int64) (*attack.Codebook, error) {
 	return o.lookout.Codebook(&state, step)
 }
 
-// moves returns by how much the mean radius of an answer grows with the logarithm of ε: in size, as
-// the law goes from some answers to others by the slopes dP/dε. The beyond u of an answer is
+// moves returns by how much the mean radius of an answer grows with the logarithm of ε: in size,
+// as the law goes from some answers to others by the slopes dP/dε. The beyond u of an answer is
 // uniform between the sums a and b of the law over the code points that rank after it, without and
 // with its own. There the mean of -ln u is 1 - (b·ln b - a·ln a)/(b - a).
 func moves(law []float64, ranks []int, slopes []float64, epsilon float64) float64 {

@@ -16,8 +16,8 @@ import (
 const erasedLabel = "geodither erased user 1\x00"
 
 // Eraser is task.Eraser for users' states, for one goroutine. It never forgets what a user has
-// spent, unless that was asked for: an erased user who comes back would otherwise begin at Σε = 0,
-// and erasing would be a way to reset a budget.
+// spent, unless that was asked for: an erased user who comes back would otherwise begin at Σε =
+// 0, and erasing would be a way to reset a budget.
 type Eraser struct {
 	mac                  hash.Hash
 	sum                  [sha256.Size]byte

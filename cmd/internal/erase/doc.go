@@ -1,7 +1,7 @@
 // Package erase removes what a service has stored of people (GDPR, article 17): their states in the
 // changelog, which every state folder then follows, and in the folder on this machine. It keeps
-// their accounts of ε under a keyed hash, so that erasing is no way to reset a budget, unless it is
-// told to drop them. A receipt without personal data says what was done, and what remains where.
+// their accounts of ε under a keyed hash, so that erasing is no way to reset a budget, unless it
+// is told to drop them. A receipt without personal data says what was done, and what remains where.
 //
 // How it is done exactly once beside a running service: the service's DESIGN.md, "Erasing a
 // person".

@@ -52,8 +52,8 @@ type Expectation struct {
 	Metric        MetricView  // of all releases
 	Kinds         map[mechanism.Kind]int64
 
-	// EpsilonHour and EpsilonDay are a user's Σε in these times: at the simulated rate, and no more
-	// than the budget's limits allow.
+	// EpsilonHour and EpsilonDay are a user's Σε in these times: at the simulated rate, and no
+	// more than the budget's limits allow.
 	EpsilonHour, EpsilonDay float64
 }
 

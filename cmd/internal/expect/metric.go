@@ -46,8 +46,8 @@ func (h *lastHour) add(timeMS int64, spent float64) (sum float64, whole bool) {
 	return sum, timeMS-h.firstMS >= hourMS
 }
 
-// Add adds the view of one release of ε, which a user had at a time in milliseconds. The times of a
-// user must not fall.
+// Add adds the view of one release of ε, which a user had at a time in milliseconds. The times of
+// a user must not fall.
 func (v *MetricView) Add(user string, timeMS int64, epsilon float64, m law.Metric) {
 	v.near = append(v.near, m.Within200M)
 	v.far = append(v.far, m.Within1KM)

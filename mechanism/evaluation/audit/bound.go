@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// EpsilonLowerBound returns a number that does not exceed the true ε but with probability alpha. It
-// is for an observer who is shown releases of two places, each place chosen by a fair coin, and
+// EpsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
+// It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
 // guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
 // at least.
 //

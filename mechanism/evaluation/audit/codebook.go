@@ -205,9 +205,9 @@ func (c *Codebook) Farthest(cells []grid.Cell) (pair [2]grid.Cell, ok bool) {
 const leastExpected = 16
 
 // Fit returns the probability, under the stated law, of counts of the code points that are as
-// unlike it as these or more so, for a cell. It is that of χ², with far code points taken together
-// until leastExpected are expected of each part; and where that leaves the own point alone, the two
-// tails of the binomial law.
+// unlike it as these or more so, for a cell. It is that of χ², with far code points taken
+// together until leastExpected are expected of each part; and where that leaves the own point
+// alone, the two tails of the binomial law.
 func (c *Codebook) Fit(counts []int64, x grid.Cell) float64 {
 	n := 0.0
 	for _, k := range counts {
@@ -242,8 +242,8 @@ func tails(n, p, k float64) float64 {
 	return min(1, 2*min(b.CDF(k), b.CDF(n)-b.CDF(k-1)))
 }
 
-// otherWeight returns ⌈2⁶⁴·e^-ε⌉ from 64 halvings and squarings of the exponential series with 600
-// bits, of which rounding takes less than 200.
+// otherWeight returns ⌈2⁶⁴·e^-ε⌉ from 64 halvings and squarings of the exponential series
+// with 600 bits, of which rounding takes less than 200.
 func otherWeight(epsilon float64) *big.Int {
 	const halvings, precision = 64, 600
 	number := func() *big.Float { return new(big.Float).SetPrec(precision) }

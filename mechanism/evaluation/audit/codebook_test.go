@@ -75,8 +75,8 @@ func sure(tb testing.TB) *mobility.Model {
 	return model
 }
 
-// TestCodebookAttack: from a million releases of two neighbouring cells the attack reaches .97 of ε
-// at ε = 1, and does not exceed ε. A codebook of a larger ε is noticed.
+// TestCodebookAttack: from a million releases of two neighbouring cells the attack reaches .97 of
+// ε at ε = 1, and does not exceed ε. A codebook of a larger ε is noticed.
 func TestCodebookAttack(t *testing.T) {
 	t.Parallel()
 	model := sure(t)

@@ -104,9 +104,10 @@ func pairsOf(s *Situation, o mechanism.Options) []*pair {
 }
 
 // vertexPair attacks two places that are a vertex v of K apart. The event of PRIVACY's attack,
-// ‖z-x2‖ - ‖z-x1‖ = 1, is that z - x1 lies in the two triangles at v: there an edge with the
-// support 1 at v gives the norm of a = z - x1, so that of b = a + v is ‖a‖ + 1; and where the norm
-// is ‖a‖ + 1, the edge that gives it has both. On it the ratio of K-norm noise is e^ε exactly.
+// ‖z-x2‖ - ‖z-x1‖ = 1, is that z - x1 lies in the two triangles at v: there an edge with
+// the support 1 at v gives the norm of a = z - x1, so that of b = a + v is ‖a‖ + 1; and where
+// the norm is ‖a‖ + 1, the edge that gives it has both. On it the ratio of K-norm noise is e^ε
+// exactly.
 //
 // The events of the edges ask for a before and b behind an edge's end: the ratio is below e^ε
 // there, but for a sampler that gives the edges another weight than their triangles' areas.

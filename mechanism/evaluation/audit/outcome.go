@@ -89,8 +89,8 @@ func surrogates(a *auditor, report *Report) error {
 // the set that come to the same place, whoever reports, must have the same estimate, radius and
 // kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and
 // never seen in floats, so this test, whatever the law of the others, draws from a lattice of one
-// point to a cell at an ε of 1. It keeps a codebook, of an ε at which cells with other votes often
-// have the same release.
+// point to a cell at an ε of 1. It keeps a codebook, of an ε at which cells with other votes
+// often have the same release.
 func estimates(a *auditor, report *Report) error {
 	rng, r := a.rng("estimates"), &report.Estimates
 	type twice struct{ first, again mechanism.Outcome }

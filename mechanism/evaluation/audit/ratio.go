@@ -159,10 +159,10 @@ func codeExponents(a *auditor, report *Report) error {
 	return nil
 }
 
-// votes checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so that no
-// two cells differ by more than e^ε at any code point; that every cell of the map votes for the
-// code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴. With a near
-// factor see blurred.
+// votes checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉,
+// so that no two cells differ by more than e^ε at any code point; that every cell of the map votes
+// for the code point that is nearest by definition; and that the likelihoods are 1 and T/2⁶⁴.
+// With a near factor see blurred.
 func (r *RatioReport) votes(s *Situation, q *law.Quantizer, epsilon float64) {
 	r.Comparisons++
 	r.Worst = max(r.Worst, (64*math.Ln2-math.Log(float64(q.Other())))/epsilon)

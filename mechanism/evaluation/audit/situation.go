@@ -358,8 +358,8 @@ func (s *Situation) beside(c grid.Cell, d convex.Lattice) (grid.Cell, bool) {
 	return grid.Cell(at.Y*int64(s.grid.Width()) + at.X), true
 }
 
-// exceeds says whether for any answer T·G + (2⁶⁴ - T)·N exceeds the near factor times the same of
-// other tallies N. Where float64 cannot tell, whole numbers do.
+// exceeds says whether for any answer T·G + (2⁶⁴ - T)·N exceeds the near factor times the
+// same of other tallies N. Where float64 cannot tell, whole numbers do.
 func (s *Situation) exceeds(other uint64, tallies, than []uint64) bool {
 	const doubt = 1e-9
 	rest := float64(other) / float64(-other) * float64(s.code.total)

@@ -20,9 +20,9 @@
 //
 //	Q = {q : q_i/p_i ≤ e^ε·q_j/p_j for all i, j}.
 //
-// Bound: let ρ_i be prices with |m(q)|² ≤ Σ ρ_i·q_i for all q in Q. Then the gain of every ε-DP
-// mechanism is at most E Σ ρ_i·q_i = Σ ρ_i·p_i. This is weak duality. It needs nothing else: not
-// finitely many outputs, and not that the prices are the best ones.
+// Bound: let ρ_i be prices with |m(q)|² ≤ Σ ρ_i·q_i for all q in Q. Then the gain of every
+// ε-DP mechanism is at most E Σ ρ_i·q_i = Σ ρ_i·p_i. This is weak duality. It needs nothing
+// else: not finitely many outputs, and not that the prices are the best ones.
 //
 // Only corners of Q count, because |m(q)|² is convex and the other side is linear. A corner takes
 // two values of q_i/p_i: with t = e^-ε there is a set S of places, and
@@ -45,12 +45,12 @@
 //
 //	Σ q_i·f_i(a),    f_i(a) = 2a·x_i - |a|² - ρ_i = |x_i|² - ρ_i - |x_i - a|².
 //
-// For a given a the sum's sign is that of Σ p_i·(t + (1-t)·[i ∈ S])·f_i(a), which is largest for
-// S(a) = {i : f_i(a) > 0} = {i : |x_i - a|² < |x_i|² - ρ_i}. So some corner has a positive excess
-// if and only if one of the S(a) has. They are the faces of an arrangement of n circles, fewer than
-// n² of them, and a walk along each circle meets them all: the search is exact, not a heuristic.
-// Adding the largest excess to every price raises the bound by as much, and a second walk confirms
-// that no excess is left.
+// For a given a the sum's sign is that of Σ p_i·(t + (1-t)·[i ∈ S])·f_i(a), which is largest
+// for S(a) = {i : f_i(a) > 0} = {i : |x_i - a|² < |x_i|² - ρ_i}. So some corner has a positive
+// excess if and only if one of the S(a) has. They are the faces of an arrangement of n circles,
+// fewer than n² of them, and a walk along each circle meets them all: the search is exact, not a
+// heuristic. Adding the largest excess to every price raises the bound by as much, and a second
+// walk confirms that no excess is left.
 //
 // # Sources
 //
@@ -72,9 +72,9 @@ type Result struct {
 	Bound    float64 // no ε-DP mechanism has a smaller error
 	Reached  float64 // the error of Mechanism, at least Bound
 	// Mechanism[k][i] is the probability of output k at place i. Entries of a row differ by a
-	// factor of at most e^ε, and each column sums to 1 up to 10⁻⁹. Each row has two values, but for
-	// the last, which collects improbable outputs. There are some thousands of rows for 100 places,
-	// because the search ends in the interior of a set of mechanisms that are equally good.
+	// factor of at most e^ε, and each column sums to 1 up to 10⁻⁹. Each row has two values,
+	// but for the last, which collects improbable outputs. There are some thousands of rows for 100
+	// places, because the search ends in the interior of a set of mechanisms that are equally good.
 	Mechanism [][]float64
 }
 
@@ -100,9 +100,9 @@ const (
 )
 
 // SquaredError returns the least expected squared error after one release that any ε-DP mechanism
-// can have, as a lower bound and as a mechanism. Reached exceeds Bound by about 10⁻³ of the gain,
-// Variance - Reached, at most, and by about 1 % of Reached. The bound holds up to rounding, about
-// 10⁻¹² of Variance.
+// can have, as a lower bound and as a mechanism. Reached exceeds Bound by about 10⁻³ of the
+// gain, Variance - Reached, at most, and by about 1 % of Reached. The bound holds up to rounding,
+// about 10⁻¹² of Variance.
 //
 // places are n points of the plane in any unit. mass holds the prior probability of each, up to a
 // common factor. ε-DP holds between any two places, those without mass too. Places with equal

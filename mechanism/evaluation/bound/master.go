@@ -71,9 +71,9 @@ func newMaster(p *prior) *master {
 	return m
 }
 
-// solve finds weights with Σ w·q = p and prices that leave no known corner an excess, whose values
-// differ by at most gap, and returns the former. It starts at prices that are feasible for all
-// corners. It is Mehrotra's predictor and corrector. One iteration takes O(columns·n² + n³).
+// solve finds weights with Σ w·q = p and prices that leave no known corner an excess, whose
+// values differ by at most gap, and returns the former. It starts at prices that are feasible for
+// all corners. It is Mehrotra's predictor and corrector. One iteration takes O(columns·n² + n³).
 func (m *master) solve(feasible []float64, gap float64) (gain float64, err error) {
 	m.start(feasible, gap)
 	for range maxIterations {
@@ -201,8 +201,8 @@ func (m *master) normal() *mat.SymDense {
 	return a
 }
 
-// step solves w·ds + s·dw = right, ds = Σ dρ_i·v_i and Σ dw·v = miss for all columns v. It returns
-// dρ.
+// step solves w·ds + s·dw = right, ds = Σ dρ_i·v_i and Σ dw·v = miss for all columns v. It
+// returns dρ.
 func (m *master) step(factor *mat.Cholesky, miss []float64) ([]float64, error) {
 	n := len(m.at)
 	right := make([]float64, n)

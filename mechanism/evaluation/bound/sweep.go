@@ -19,9 +19,9 @@ type walk struct {
 	crossings []crossing
 }
 
-// sweep walks along every circle |a - x_i|² = |x_i|² - ρ_i and looks at the set S(a) on both sides
-// of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of each
-// circle if its excess is positive. Without a positive excess the prices are a bound.
+// sweep walks along every circle |a - x_i|² = |x_i|² - ρ_i and looks at the set S(a) on both
+// sides of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of
+// each circle if its excess is positive. Without a positive excess the prices are a bound.
 //
 // Where rounding misses a face, the face is as thin as rounding: the largest Σ q_i·f_i(a) is
 // continuous in a, so a face next to it has the same excess up to rounding.
@@ -49,8 +49,8 @@ func (p *prior) sweep(price []float64) (sets [][]int, worst float64) {
 }
 
 // simplePrices returns prices that leave no posterior an excess, and their mean: |x_i|², since
-// |m(q)|² ≤ Σ q_i·|x_i|², or the largest |m(q)|² everywhere, which is less if ε is small. The
-// latter is found up to that share.
+// |m(q)|² ≤ Σ q_i·|x_i|², or the largest |m(q)|² everywhere, which is less if ε is small.
+// The latter is found up to that share.
 func (p *prior) simplePrices(share float64) (price []float64, mean float64) {
 	price = make([]float64, len(p.at))
 	_, largest := p.sweep(price)
@@ -83,7 +83,8 @@ func (p *prior) certify(price []float64, excess, slack float64) float64 {
 	}
 }
 
-// around fills w for circle i. The walk starts at angle -π. Its point at angle φ lies in disc j if
+// around fills w for circle i. The walk starts at angle -π. Its point at angle φ lies in disc j
+// if
 //
 //	cos(φ - α) > (r_i² + d² - r_j²)/(2·r_i·d),
 //

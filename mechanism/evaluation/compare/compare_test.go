@@ -107,8 +107,8 @@ func TestCompareClasses(t *testing.T) {
 	}
 }
 
-// TestCompareDrift: the filter drifts by about δ with a model's own tracks, and by far more under a
-// model that is too sure.
+// TestCompareDrift: the filter drifts by about δ with a model's own tracks, and by far more under
+// a model that is too sure.
 func TestCompareDrift(t *testing.T) {
 	a := lineModel(t, 30, .4, nil)
 	b := lineModel(t, 30, .995, nil)

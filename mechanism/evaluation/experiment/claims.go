@@ -24,8 +24,8 @@ const (
 type comparison struct {
 	where string // the data and the model
 	what  string
-	// over and by are the clusters' sums and weights, as in Ratio; the claim is that Σ over / Σ by
-	// > 0.
+	// over and by are the clusters' sums and weights, as in Ratio; the claim is that Σ over / Σ
+	// by > 0.
 	over, by []float64
 }
 

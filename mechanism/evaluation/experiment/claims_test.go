@@ -101,8 +101,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the second,
-// less 3, by hand.
+// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the
+// second, less 3, by hand.
 func TestLinear(t *testing.T) {
 	first := []study.Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
 	second := []study.Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}

@@ -297,9 +297,9 @@ func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread 
 	}
 }
 
-// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ± .021
-// (TestComparison). A size is of use whose interval lies above a tenth, and a single fleet decides
-// nothing however much it gains.
+// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ±
+// .021 (TestComparison). A size is of use whose interval lies above a tenth, and a single fleet
+// decides nothing however much it gains.
 func TestFleetUse(t *testing.T) {
 	rows := []fleetRow{
 		fleetCase("expected", 1, 10, 9, .07, .01),

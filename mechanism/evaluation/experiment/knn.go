@@ -39,8 +39,8 @@ func queriesOf(p *study.Places) (list []Query) {
 	return slices.DeleteFunc(list, func(q Query) bool { return q.Fetched > p.Len() })
 }
 
-// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth, R'
-// the k' nearest to what is published.
+// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth,
+// R' the k' nearest to what is published.
 type Neighbours struct {
 	N        int64     // timestamps, of all runs
 	Release  []float64 // Σ|R∩R'| for the release

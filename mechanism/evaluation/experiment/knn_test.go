@@ -9,9 +9,9 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// TestNeighboursByHand: places at 0, 1, 2, … 11 km on a line. The truth is at 2.25 km, so R is {2,
-// 3, 1, 4, 0, 5, 6, 7, 8, 9}; asked from 4.2 km R' is {4, 5, 3, 6, 2, 7, 1, 8, 0, 9}, and from 2.25
-// km it is R.
+// TestNeighboursByHand: places at 0, 1, 2, … 11 km on a line. The truth is at 2.25 km, so R is
+// {2, 3, 1, 4, 0, 5, 6, 7, 8, 9}; asked from 4.2 km R' is {4, 5, 3, 6, 2, 7, 1, 8, 0, 9}, and from
+// 2.25 km it is R.
 func TestNeighboursByHand(t *testing.T) {
 	var points []grid.Point
 	for x := range 12 {

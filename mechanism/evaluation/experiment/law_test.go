@@ -30,8 +30,8 @@ type simulated struct {
 	spread   float64 // Σ lost² of the traces
 }
 
-// simulate walks traces of a model. δ of the sanitizer may differ from the one that the expectation
-// is computed for: a planted fault.
+// simulate walks traces of a model. δ of the sanitizer may differ from the one that the
+// expectation is computed for: a planted fault.
 func simulate(
 	t *testing.T, model *mobility.Model, v study.Variant, released, stated study.Setting,
 ) (s simulated) {
@@ -128,9 +128,9 @@ func (s *simulated) driftScore() float64 { return (s.drifts - s.outside) / math.
 const alarm = 4.9
 
 // TestSimulatedTruth: on traces that follow the model the measured error of releases is the closed
-// form's, the drift is the prior's mass outside ΔX and so a little below δ, and PIM's raw error is
-// .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε or
-// sets of three times the δ, the scores alarm.
+// form's, the drift is the prior's mass outside ΔX and so a little below δ, and PIM's raw error
+// is .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε
+// or sets of three times the δ, the scores alarm.
 func TestSimulatedTruth(t *testing.T) {
 	model, _, err := studytest.Trainer(t, studytest.Grid(t),
 		train.Options{KernelRadius: 3}, 7, 400).Finish()

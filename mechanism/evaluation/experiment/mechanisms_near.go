@@ -143,7 +143,8 @@ func (t *teller) prepare(prior *mobility.Distribution) {
 }
 
 // logFactor returns the greatest ln(P(z|a)/P(z|b)) over all releases z. A codebook has ε where the
-// cells vote differently. K-norm noise is by ε‖σ(a)-σ(b)‖_K more probable at the surrogate σ(a).
+// cells vote differently. K-norm noise is by ε‖σ(a)-σ(b)‖_K more probable at the surrogate
+// σ(a).
 func (t *teller) logFactor(a, b grid.Cell) float64 {
 	if t.codebook != nil {
 		if t.codebook.Vote(a) == t.codebook.Vote(b) {

@@ -13,13 +13,13 @@ import (
 )
 
 // TestOnceByHand: two cells of probability a half, d apart. Their variance is d²/4, and after a
-// release it is d²·q·(1-q). Randomized response leaves 1 - tanh²(ε/2) of it, and nothing leaves
-// less. Laplace noise of scale d/ε leaves, with the logarithm L of the likelihood ratio,
+// release it is d²·q·(1-q). Randomized response leaves 1 - tanh²(ε/2) of it, and nothing
+// leaves less. Laplace noise of scale d/ε leaves, with the logarithm L of the likelihood ratio,
 //
 //	E sech²(L/2) = (1 + e^-ε)/2·sech²(ε/2) + 2·e^{-ε/2}·atan(tanh(ε/4)):
 //
-// the first term is for releases beyond the two cells, where L is ±ε, the second for those between
-// them. 4,000 draws give it within 2 %.
+// the first term is for releases beyond the two cells, where L is ±ε, the second for those
+// between them. 4,000 draws give it within 2 %.
 func TestOnceByHand(t *testing.T) {
 	s := testStudy(t)
 	x := eachMechanisms(s)[0].once()

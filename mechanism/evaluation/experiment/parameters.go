@@ -157,8 +157,8 @@ func (x *parameters) measure(
 	return tallies, nil
 }
 
-// blind returns for each δ a tally for each trace: of sets and drift at that δ, and of the distance
-// of the model's own estimate, which stands for both release and estimate.
+// blind returns for each δ a tally for each trace: of sets and drift at that δ, and of the
+// distance of the model's own estimate, which stands for both release and estimate.
 func (x *parameters) blind(
 	traces []study.Trace, deltas []float64, tick study.Tick,
 ) ([][]study.Tally, error) {

@@ -40,8 +40,8 @@ var smoothing = []parameter{
 // jumps are chosen by drift: see calibrated.
 var jumps = []float64{2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2}
 
-// worthCalibration is how much log prior may be lost for a drift that does not exceed δ: 1 % of the
-// probability of the true cell, which shows in no error of an estimate.
+// worthCalibration is how much log prior may be lost for a drift that does not exceed δ: 1 % of
+// the probability of the true cell, which shows in no error of an estimate.
 const worthCalibration = .01
 
 // typical is about how many candidates a search tries.
@@ -162,8 +162,8 @@ func (s *search) calibrated(best int) (int, error) {
 	return found, nil
 }
 
-// excess is the amount by which a candidate's drift, plus a standard error, exceeds δ; 0 if it does
-// not.
+// excess is the amount by which a candidate's drift, plus a standard error, exceeds δ; 0 if it
+// does not.
 func (s *search) excess(i int) float64 {
 	return max(s.tried[i].Drift+s.tried[i].DriftError-s.options.Release.Delta, 0)
 }

@@ -20,8 +20,8 @@ const (
 	// fewDrifts is the least expected number of releases outside the set at which a point of the
 	// curve is judged.
 	fewDrifts = 5
-	// muchDrift is the factor between drift and δ from which on Verdict mentions it: a filter whose
-	// sets hold .985 instead of .99 serves as well.
+	// muchDrift is the factor between drift and δ from which on Verdict mentions it: a filter
+	// whose sets hold .985 instead of .99 serves as well.
 	muchDrift = 1.5
 	// muchImpossible is the share of impossible moves from which on Verdict mentions them.
 	muchImpossible = .005

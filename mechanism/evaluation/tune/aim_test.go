@@ -125,8 +125,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestReleases: a codebook is tried once an ε, lattice with each δ, which are those given or depend
-// on ε.
+// TestReleases: a codebook is tried once an ε, lattice with each δ, which are those given or
+// depend on ε.
 func TestReleases(t *testing.T) {
 	o := Options{Mechanisms: []string{law.Codebook, law.Lattice}, Epsilons: []float64{2, 4}}
 	for _, c := range []struct {

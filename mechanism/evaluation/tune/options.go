@@ -30,9 +30,9 @@ type Options struct {
 	// trained.
 	Release mechanism.Options
 	Train   train.Options
-	// TargetKM is a median error in kilometres: the search looks for the least ε a day that reaches
-	// it. TargetEpsilonDay is an ε a day: the search looks for the least error that it buys.
-	// Without either nothing is chosen.
+	// TargetKM is a median error in kilometres: the search looks for the least ε a day that
+	// reaches it. TargetEpsilonDay is an ε a day: the search looks for the least error that it
+	// buys. Without either nothing is chosen.
 	TargetKM, TargetEpsilonDay float64
 	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart
 	// by a larger factor; 0: none.
@@ -165,8 +165,8 @@ func (o Options) intervals(step time.Duration) []time.Duration {
 	return suit
 }
 
-// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can be
-// used.
+// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can
+// be used.
 func (o Options) within(place Setting) []float64 {
 	if !(o.TargetEpsilonDay > 0) {
 		return nil

@@ -29,8 +29,8 @@ type Result struct {
 	// that were not trained on the measured users. It is nil if there is no target or it cannot be
 	// reached.
 	Promise *Outcome
-	// Raised is the ε that was chosen first, if the second measurement missed the target and ε had
-	// to be raised; else 0.
+	// Raised is the ε that was chosen first, if the second measurement missed the target and ε
+	// had to be raised; else 0.
 	Raised float64
 	// Missed is the choice whose second measurement missed the target or the limit at every ε that
 	// was tried.

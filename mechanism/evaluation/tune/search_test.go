@@ -245,8 +245,8 @@ func TestShortTrips(t *testing.T) {
 	}
 }
 
-// TestLimit: what is promised keeps to the limit of what a release may tell, also where ε has to be
-// raised for the target.
+// TestLimit: what is promised keeps to the limit of what a release may tell, also where ε has to
+// be raised for the target.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	promised := 0

@@ -4,11 +4,11 @@ package exp
 
 import "math"
 
-// Of returns e^x to about one unit in the last place, 0 for x ≤ -708 and +Inf for x ≥ 709. What is
-// published or goes into a state is computed with it, so that it is the same everywhere.
+// Of returns e^x to about one unit in the last place, 0 for x ≤ -708 and +Inf for x ≥ 709. What
+// is published or goes into a state is computed with it, so that it is the same everywhere.
 //
-// x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r. Of
-// e^r the terms up to r⁶/720 are taken; the next is below .0109⁷/5040 < 2⁻⁵⁷.
+// x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r.
+// Of e^r the terms up to r⁶/720 are taken; the next is below .0109⁷/5040 < 2⁻⁵⁷.
 func Of(x float64) float64 {
 	if !(x > least) {
 		return 0

@@ -105,10 +105,11 @@ type Sampler interface {
 }
 
 // Check checks the definition of ε-differential privacy for one set in whole numbers. P(z|x) is
-// e^{-(ε/n)·n‖z-x‖_K}/Z, so a ratio is at most e^ε where the gauges of z - x1 and z - x2 differ by
-// n at most. For all z at once that is ‖x1 - x2‖_K ≤ 1 for all pairs, by the triangle inequality;
-// and for some z Check looks at the difference itself. emitting are the cells that releases are
-// made from: the surrogates of all cells of the map, or the set where the map is too large.
+// e^{-(ε/n)·n‖z-x‖_K}/Z, so a ratio is at most e^ε where the gauges of z - x1 and z - x2
+// differ by n at most. For all z at once that is ‖x1 - x2‖_K ≤ 1 for all pairs, by the
+// triangle inequality; and for some z Check looks at the difference itself. emitting are the cells
+// that releases are made from: the surrogates of all cells of the map, or the set where the map is
+// too large.
 //
 // k is the hull that the gauges are of, m a mechanism that is prepared for the set. Check returns
 // the greatest difference over n, and whether the definition holds.
@@ -160,8 +161,9 @@ func (s *ExactSet) releases(tb testing.TB, r *rand.Rand, m Sampler) []convex.Lat
 	return append(z, base)
 }
 
-// ExactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest quotient
-// over all edges, as a fraction. It is +∞ (the denominator 0) off a line and off a point.
+// ExactGauge returns ‖λ‖_K for K in cells and λ in steps from its definition, the greatest
+// quotient over all edges, as a fraction. It is +∞ (the denominator 0) off a line and off a
+// point.
 func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 	switch {
 	case v == (convex.Lattice{}):
@@ -187,8 +189,8 @@ func ExactGauge(k []convex.Lattice, v convex.Lattice) (num, den int64) {
 	return num, den
 }
 
-// worstDifference returns the greatest difference of exponents ‖z-x‖_K over all pairs of places,
-// each times n, as an exact fraction, and whether all or none of the places can emit z.
+// worstDifference returns the greatest difference of exponents ‖z-x‖_K over all pairs of
+// places, each times n, as an exact fraction, and whether all or none of the places can emit z.
 func worstDifference(
 	k []convex.Lattice, z convex.Lattice, places []convex.Lattice,
 ) (*big.Rat, bool) {

@@ -77,8 +77,8 @@ func Mass(d *mobility.Distribution, cells []grid.Cell) float64 {
 // SetTolerance is how far the sum of a location set may stay below 1-δ.
 const SetTolerance = 1e-12
 
-// LocationSet is the definition of the δ-location set: the cells by probability, ties by index, and
-// of them the shortest prefix that reaches 1-δ.
+// LocationSet is the definition of the δ-location set: the cells by probability, ties by index,
+// and of them the shortest prefix that reaches 1-δ.
 func LocationSet(d *mobility.Distribution, delta float64) []grid.Cell {
 	order := make([]int, len(d.P))
 	for i := range order {

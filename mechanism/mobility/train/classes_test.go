@@ -27,8 +27,8 @@ func TestCoresDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestClassesByHand: in the morning the user goes from 12 to 13, in the evening from 12 to 11. κ is
-// 4, the kernel of radius 1 is pooled to a fifth each by the argument of TestSmoothingByHand.
+// TestClassesByHand: in the morning the user goes from 12 to 13, in the evening from 12 to 11. κ
+// is 4, the kernel of radius 1 is pooled to a fifth each by the argument of TestSmoothingByHand.
 func TestClassesByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
 	const hour = 3600

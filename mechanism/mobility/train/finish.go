@@ -28,8 +28,8 @@ func (t *Trainer) Finish() (*mobility.Model, mobility.Report, error) {
 //
 // Cost for a large map of which little was seen: 1000×1000 cells with the default kernel take two
 // seconds of processor time and 1.3 GB, nearly all of it the matrix. Each further class of a
-// calendar adds 8 bytes to the 12 of each of its 10⁸ entries. The law of gaps takes some seconds of
-// processor time at most.
+// calendar adds 8 bytes to the 12 of each of its 10⁸ entries. The law of gaps takes some seconds
+// of processor time at most.
 func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 	*mobility.Model, mobility.Report, error,
 ) {

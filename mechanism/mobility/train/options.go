@@ -17,8 +17,8 @@ type Options struct {
 	// the jumps, and the transitions seen beyond it.
 	KernelRadius int
 	// Backoff is the weight κ of the kernel in a row, in transitions (default 20). A cell with n
-	// counted transitions out of it gives them the weight n/(n + κ) and the kernel κ/(n + κ). Rows
-	// without transitions are the kernel alone.
+	// counted transitions out of it gives them the weight n/(n + κ) and the kernel κ/(n + κ).
+	// Rows without transitions are the kernel alone.
 	Backoff float64
 	// UserCap bounds what one user contributes to one cell: to its row, in transitions, and to its
 	// popularity, in steps (default 30). A user who sat somewhere for weeks does not speak for the

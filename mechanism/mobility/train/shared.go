@@ -14,8 +14,9 @@ import (
 // twice they weigh twice, and a held-out user would still be in the model.
 //
 // Only the first and the last fix of each user's steps are compared. Training uses no others, and
-// those in between are not kept. A fingerprint has 64 bits: among 10⁸ fixes the chance that any two
-// different ones have the same fingerprint is below 10⁻³, and it would cost two steps of two users.
+// those in between are not kept. A fingerprint has 64 bits: among 10⁸ fixes the chance that any
+// two different ones have the same fingerprint is below 10⁻³, and it would cost two steps of two
+// users.
 type sharedFixes []uint64
 
 // has says whether a fix of a step is shared.

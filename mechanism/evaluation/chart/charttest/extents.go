@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// affine maps a point (x, y) to (a·x + c·y + e, b·x + d·y + f), as in SVG's matrix(a b c d e f).
+// affine maps a point (x, y) to (a·x + c·y + e, b·x + d·y + f), as in SVG's matrix(a b c d e
+// f).
 type affine struct{ a, b, c, d, e, f float64 }
 
 func (m affine) after(inner affine) affine {

@@ -51,8 +51,8 @@ func TestTally(t *testing.T) {
 }
 
 // TestRatio: two clusters by hand. Sums 2 of 4 and 6 of 4: the ratio is 1, the residuals -2 and 2,
-// so the variance is 2·8/8² and the interval 1 ± t·.5 with t = tan(.475π) of one degree of freedom,
-// cut off at 0.
+// so the variance is 2·8/8² and the interval 1 ± t·.5 with t = tan(.475π) of one degree of
+// freedom, cut off at 0.
 func TestRatio(t *testing.T) {
 	b := Ratio([]float64{2, 6}, []float64{4, 4})
 	if half := .5 * math.Tan(.475*math.Pi); !studytest.Near(b.Value, 1) || b.Low != 0 ||

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Bounds of an ε that is written as a decimal number. With at most nine decimals everything that is
-// computed from it fits into whole numbers. Beyond 1000 it promises nothing.
+// Bounds of an ε that is written as a decimal number. With at most nine decimals everything that
+// is computed from it fits into whole numbers. Beyond 1000 it promises nothing.
 const (
 	maxEpsilonDecimals = 9
 	maxEpsilonDigits   = 3

@@ -145,8 +145,8 @@ func (l level) shape(weights, heights, pairs []float64) {
 }
 
 // numberOf estimates the number of moves of a block from its noisy counts. The moves are expected
-// to spread over the counts by the weights w. The estimate is Σ w·count / Σ w², and its noise has
-// 1/precision times the variance of a single count's, with precision = Σ w².
+// to spread over the counts by the weights w. The estimate is Σ w·count / Σ w², and its noise
+// has 1/precision times the variance of a single count's, with precision = Σ w².
 func numberOf(weights, counts []float64) (number, precision float64) {
 	for i, w := range weights {
 		number += float64(w * counts[i])

@@ -106,8 +106,8 @@ func (p *training) model() (*mobility.Model, error) {
 	n := p.depth(levels, total)
 	_, further := p.scales(n)
 	if n == 0 {
-		// The rest of ε goes to the same counts again. The second noise has a third of the scale of
-		// the first one, so the mean weighs it by the square, nine times. The law of the mean's
+		// The rest of ε goes to the same counts again. The second noise has a third of the scale
+		// of the first one, so the mean weighs it by the square, nine times. The law of the mean's
 		// noise is close to the law of the second noise.
 		again := p.noisyBlocks(whole, tallies, further, streams.Stream(levelName(-whole.side)))
 		const weight = (budgetParts - 1) * (budgetParts - 1)

@@ -18,8 +18,8 @@ import "math"
 //	expected + ρ(noisy-expected), ρ = c²·expected²/(c²·expected² + variance)
 //
 // A linear rule serves many small differences and loses the few large ones, such as a station in an
-// empty quarter. So a count that differs by more than scale·ln(2·entries) is taken as it is. Noise
-// alone exceeds that in half an entry on average: it is the universal threshold of Donoho and
+// empty quarter. So a count that differs by more than scale·ln(2·entries) is taken as it is.
+// Noise alone exceeds that in half an entry on average: it is the universal threshold of Donoho and
 // Johnstone 1994 (doi:10.1093/biomet/81.3.425) for this law.
 //
 // Results are not negative. dst may be noisy.

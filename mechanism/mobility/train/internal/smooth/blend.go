@@ -43,8 +43,8 @@ const (
 	initialQuantum = 1.0 / (1 << 48)
 )
 
-// QuantizeRow rounds the values of a row, which sum to about 1, to positive multiples of 2⁻³² that
-// sum to exactly 1.
+// QuantizeRow rounds the values of a row, which sum to about 1, to positive multiples of 2⁻³²
+// that sum to exactly 1.
 func QuantizeRow(values []float64) { quantize(values, rowQuantum) }
 
 // quantize rounds the values, which sum to about 1, to positive multiples of the quantum that sum
