@@ -70,8 +70,7 @@ func TestConsumersPage(t *testing.T) {
 	}
 }
 
-// TestConsumersTable: the table in SQL has the columns of a CSV file, in their order, and the
-// panel of a map asks for some of them.
+// TestConsumersTable: the table in SQL has the columns of a CSV file, in their order.
 func TestConsumersTable(t *testing.T) {
 	page := consumersPage(t)
 	var schema struct{ Fields []struct{ Name string } }
@@ -91,41 +90,6 @@ func TestConsumersTable(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the table has the columns %q, a record %q", got, want)
-	}
-	_, text, _ := strings.Cut(page, "```json\n")
-	text, _, _ = strings.Cut(text, "```")
-	var panel struct {
-		Targets []struct{ RawSQL string }
-		Options struct {
-			Layers []struct {
-				Location struct{ Mode, Latitude, Longitude string }
-				Config   struct {
-					Style struct{ Size struct{ Field string } }
-				}
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(text), &panel); err != nil {
-		t.Fatal(err)
-	}
-	if len(panel.Targets) != 1 || len(panel.Options.Layers) != 1 {
-		t.Fatalf("the panel is %+v", panel)
-	}
-	_, asked, _ := strings.Cut(panel.Targets[0].RawSQL, "SELECT ")
-	asked, _, _ = strings.Cut(asked, " FROM latest")
-	columns := strings.Split(asked, ", ")
-	for _, name := range columns {
-		if !slices.Contains(want, name) {
-			t.Errorf("the panel asks for %q", name)
-		}
-	}
-	layer := panel.Options.Layers[0]
-	for _, name := range []string{
-		layer.Location.Latitude, layer.Location.Longitude, layer.Config.Style.Size.Field,
-	} {
-		if !slices.Contains(columns, name) {
-			t.Errorf("the panel shows %q and does not ask for it", name)
-		}
 	}
 }
 

@@ -26,6 +26,9 @@ type compose struct {
 		Build   struct {
 			Dockerfile string `yaml:"dockerfile"`
 		} `yaml:"build"`
+		Configs []struct {
+			Source string `yaml:"source"`
+		} `yaml:"configs"`
 	} `yaml:"services"`
 	Configs map[string]struct {
 		File string `yaml:"file"`
@@ -43,6 +46,52 @@ func readCompose(t *testing.T, tree fs.FS) compose {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestComposeFiles checks what the parser of "make containers" does not look at.
+func TestComposeFiles(t *testing.T) {
+	for _, broken := range composeTrouble(t, repository(t)) {
+		t.Error(broken)
+	}
+	for planted, want := range map[string]string{
+		"{image: 'x:1'}":                         "",
+		"{image: x}":                             "x is of no fixed",
+		"{image: 'x:latest'}":                    "x:latest is of no fixed",
+		"{image: 'x:1', configs: [{source: f}]}": "",
+		"{image: 'x:1'}}\nconfigs: {f: {file: docker-compose.yml}":               "nobody mounts f",
+		"{image: 'x:1', configs: [{source: f}]}}\nconfigs: {f: {file: gone.yml}": "config f",
+	} {
+		planted = "services: {a: " + planted + "}"
+		tree := fstest.MapFS{"docker-compose.yml": {Data: []byte(planted)}}
+		mustComplain(t, composeTrouble(t, tree), want)
+	}
+}
+
+// composeTrouble returns images without a fixed version, files that are not there, and files that
+// no container mounts.
+func composeTrouble(t *testing.T, tree fs.FS) (broken []string) {
+	t.Helper()
+	c := readCompose(t, tree)
+	mounted := map[string]bool{}
+	for name, service := range c.Services {
+		_, version, _ := strings.Cut(service.Image, ":")
+		if service.Image != "geodither" && (version == "" || strings.HasPrefix(version, "latest")) {
+			broken = append(broken, fmt.Sprintf("service %s: the image %s is of no fixed version",
+				name, service.Image))
+		}
+		for _, config := range service.Configs {
+			mounted[config.Source] = true
+		}
+	}
+	for name, config := range c.Configs {
+		if _, err := fs.Stat(tree, config.File); err != nil {
+			broken = append(broken, fmt.Sprintf("config %s: %v", name, err))
+		}
+		if !mounted[name] {
+			broken = append(broken, "nobody mounts "+name)
+		}
+	}
+	return broken
 }
 
 // plantedVersion is what the Dockerfile's build argument VERSION stands for in these tests.

@@ -326,7 +326,7 @@ var table = map[string]rule{
 	"cmd/internal/monitor": {
 		ours:  []string{"cmd/internal/engine", "cmd/internal/topics", "consumer/wire"},
 		third: []string{kafkaGo, prom},
-		tests: []string{"schemas", "schemas/mapping"},
+		tests: []string{"schemas", "schemas/mapping", yamlGo},
 	},
 	"cmd/internal/service": {
 		ours: []string{

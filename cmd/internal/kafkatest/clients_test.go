@@ -158,7 +158,31 @@ func (o *others) abort(options service.Options, like schemas.Sanitized) {
 	o.ok(p.Abort(o.Context()))
 }
 
-// connect runs a worker of Kafka Connect with one sink until the test ends.
+// sanitized feeds the fleet to a service, and returns its options and the records that it has
+// published. Readers of uncommitted records find one more.
+func (o *others) sanitized(name string, encoding schemas.Encoding) (service.Options,
+	[]schemas.Sanitized,
+) {
+	o.Helper()
+	o.createRaw()
+	o.feed(5)
+	options := o.options(name)
+	options.SanitizedEncoding = encoding
+	if encoding == schemas.AvroRegistry {
+		options.Registry = o.client
+		for _, s := range service.Schemas(options.Cluster) {
+			_, err := o.client.Register(o.Context(), s.Subject, s.Text)
+			o.ok(err)
+		}
+	}
+	o.answer(options)
+	want := o.published(options.Topics.Sanitized)
+	o.abort(options, want[0])
+	return options, want
+}
+
+// connect runs a worker of Kafka Connect, with the settings of docker-compose.yml, and one sink
+// until the test ends. Of two settings of one name the later counts.
 func (o *others) connect(sink ...string) {
 	o.Helper()
 	dir := o.TempDir()
@@ -167,14 +191,12 @@ func (o *others) connect(sink ...string) {
 		o.ok(os.WriteFile(path, []byte(strings.Join(settings, "\n")+"\n"), 0o600))
 		return path
 	}
-	worker := properties("worker.properties",
+	composed, err := os.ReadFile(filepath.Join(composeDir, "connect", "worker.properties"))
+	o.ok(err)
+	worker := properties("worker.properties", string(composed),
 		"bootstrap.servers="+strings.Join(o.brokers, ","),
-		"key.converter=org.apache.kafka.connect.storage.StringConverter",
-		"value.converter=org.apache.kafka.connect.json.JsonConverter",
-		"value.converter.schemas.enable=true",
-		"connector.client.config.override.policy=All",
 		"offset.storage.file.filename="+filepath.Join(dir, "offsets"),
-		"listeners=http://127.0.0.1:0", "plugin.discovery=service_load")
+		"listeners=http://127.0.0.1:0", "plugin.path=", "plugin.discovery=service_load")
 	classpath, err := os.ReadFile(filepath.Join(o.dir, "connect.classpath"))
 	o.ok(err)
 	log, err := os.Create(filepath.Join(dir, "connect.log"))
@@ -198,14 +220,7 @@ func (o *others) connect(sink ...string) {
 // TestKafkaConnect: a sink of Kafka Connect reads JSON with its schema, committed records alone.
 func TestKafkaConnect(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
-	w.createRaw()
-	w.feed(3)
-	o := w.options("connect")
-	o.SanitizedEncoding = schemas.JSONSchema
-	w.answer(o)
-	want := w.published(o.Topics.Sanitized)
-	w.abort(o, want[0])
-
+	o, want := w.sanitized("connect", schemas.JSONSchema)
 	file := filepath.Join(w.TempDir(), "sink.txt")
 	w.connect("name=file", "connector.class=FileStreamSink", "tasks.max=1", "file="+file,
 		"topics="+o.Topics.Sanitized, "consumer.override.isolation.level=read_committed",

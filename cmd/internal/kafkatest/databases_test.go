@@ -5,12 +5,16 @@ package kafkatest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -34,14 +38,7 @@ func (o *others) documented(language, line string) string {
 // of CONSUMERS.md.
 func TestDuckDB(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
-	w.createRaw()
-	w.feed(5)
-	o := w.options("duckdb")
-	o.SanitizedEncoding = schemas.Avro
-	w.answer(o)
-	want := w.published(o.Topics.Sanitized)
-	w.abort(o, want[0])
-
+	o, want := w.sanitized("duckdb", schemas.Avro)
 	binary, err := built()
 	w.ok(err)
 	dir := w.TempDir()
@@ -109,16 +106,58 @@ func (o *others) sql(query string) (rows []string) {
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }
 
-// TestPostgreSQL: the JDBC sink of CONSUMERS.md fills a table, a row for each committed record.
+// composeDir is the folder of what docker-compose.yml runs.
+var composeDir = filepath.Join("..", "..", "..", "deploy", "compose")
+
+// sink returns the sink of docker-compose.yml with other settings for some of its own.
+func (o *others) sink(here map[string]string) (settings []string) {
+	o.Helper()
+	text, err := os.ReadFile(filepath.Join(composeDir, "connect", "sink.properties"))
+	o.ok(err)
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if name, _, _ := strings.Cut(line, "="); here[name] != "" {
+			line = name + "=" + here[name]
+			delete(here, name)
+		}
+		settings = append(settings, line)
+	}
+	if len(here) > 0 {
+		o.Fatalf("sink.properties does not set %v", here)
+	}
+	return settings
+}
+
+// queries returns what the map of Grafana asks of a table, in a range of times, by panel.
+func (o *others) queries(table string, from, to time.Time) (all []string) {
+	o.Helper()
+	text, err := os.ReadFile(filepath.Join(composeDir, "grafana", "map.json"))
+	o.ok(err)
+	var board struct {
+		Panels []struct {
+			Targets []struct{ RawSQL string }
+		}
+	}
+	o.ok(json.Unmarshal(text, &board))
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			query := strings.ReplaceAll(target.RawSQL, "fleet_sanitized", table)
+			query = timeFilter.ReplaceAllString(query, fmt.Sprintf("${1} BETWEEN '%s' AND '%s'",
+				from.UTC().Format(time.RFC3339Nano), to.UTC().Format(time.RFC3339Nano)))
+			all = append(all, query)
+		}
+	}
+	return all
+}
+
+// timeFilter is the macro that Grafana replaces with the range of the dashboard.
+var timeFilter = regexp.MustCompile(`\$__timeFilter\(([^)]*)\)`)
+
+// TestPostgreSQL: the sink of docker-compose.yml fills a table, a row for each committed record,
+// and the queries of its map read the table.
 func TestPostgreSQL(t *testing.T) {
 	w := newHarness(t).world(3, 12).others()
-	w.createRaw()
-	w.feed(5)
-	o := w.options("postgres")
-	o.SanitizedEncoding = schemas.JSONSchema
-	w.answer(o)
-	want := w.published(o.Topics.Sanitized)
-	w.abort(o, want[0])
+	o, want := w.sanitized("postgres", schemas.AvroRegistry)
 
 	address, err := os.ReadFile(filepath.Join(w.dir, "postgres", "url"))
 	w.ok(err)
@@ -126,22 +165,13 @@ func TestPostgreSQL(t *testing.T) {
 		"postgresql://"), "@")
 	user, password, _ := strings.Cut(login, ":")
 	table := strings.NewReplacer("-", "_", ".", "_").Replace(o.Topics.Sanitized)
-	here := map[string]string{
+	w.connect(w.sink(map[string]string{
 		"topics": o.Topics.Sanitized, "connection.url": "jdbc:postgresql://" + server,
 		"connection.username": user, "connection.password": password,
 		"collection.name.format": table,
-	}
-	settings := strings.Split(w.documented("properties", "# JDBC, into PostgreSQL"), "\n")
-	for i, line := range settings {
-		if name, _, _ := strings.Cut(line, "="); here[name] != "" {
-			settings[i] = name + "=" + here[name]
-			delete(here, name)
-		}
-	}
-	if len(here) > 0 {
-		t.Fatalf("the document does not set %v", here)
-	}
-	w.connect(settings...)
+		"value.converter.apicurio.registry.url": strings.Replace(w.url, "/ccompat/v7",
+			"/registry/v2", 1),
+	})...)
 	t.Cleanup(func() { w.sql("DROP TABLE IF EXISTS " + table) })
 	query := fmt.Sprintf(`SELECT user_id, round(extract(epoch FROM timestamp) * 1000)::bigint,
 		latitude, longitude, kind, epsilon, coalesce(release_latitude::text, 'null')
@@ -171,5 +201,45 @@ func TestPostgreSQL(t *testing.T) {
 		WHERE i.indrelid = '%s'::regclass AND i.indisprimary`, table))
 	if !slices.Equal(key, []string{"timestamp,user_id"}) {
 		t.Errorf("the table's key is %q", key)
+	}
+	testMap(w, table, want)
+}
+
+// testMap asks what the panels ask, for all but the last of the fleet's five steps.
+func testMap(w *others, table string, want []schemas.Sanitized) {
+	w.Helper()
+	end := time.UnixMilli(startMS + 4*60_000 - 1)
+	queries := w.queries(table, time.UnixMilli(startMS), end)
+	if len(queries) != 2 {
+		w.Fatalf("the map has %d queries", len(queries))
+	}
+	latest := map[string]schemas.Sanitized{}
+	within := 0
+	for _, r := range want { // by user and time
+		if r.Timestamp < end.UnixMilli() {
+			latest[r.UserID] = r
+			within++
+		}
+	}
+	var due []string
+	for _, user := range slices.Sorted(maps.Keys(latest)) {
+		r := latest[user]
+		at := time.UnixMilli(r.Timestamp).UTC().Format("2006-01-02 15:04:05.999")
+		due = append(due, fmt.Sprintf("%s|%s|%v|%v|%v|%s", user, at, r.Latitude, r.Longitude,
+			r.RadiusM, r.Kind))
+	}
+	if got := w.sql(queries[0]); !slices.Equal(got, due) {
+		w.Errorf("the map has %d users of %d; the first is\n%s, want\n%s", len(got), len(due),
+			got[0], due[0])
+	}
+	places := 0
+	for _, row := range w.sql(queries[1]) {
+		columns := strings.Split(row, "|")
+		count, err := strconv.Atoi(columns[len(columns)-1])
+		w.ok(err)
+		places += count
+	}
+	if len(latest) == 0 || places != within || within == len(want) {
+		w.Errorf("the map shows %d places, of %d in its range, of %d", places, within, len(want))
 	}
 }

@@ -3,37 +3,53 @@ package monitor
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// TestDashboard: the dashboard asks for metrics that there are, and its panels have places and
-// names of their own.
-func TestDashboard(t *testing.T) {
-	text, err := os.ReadFile("../../../deploy/compose/grafana/geodither.json")
+// dashboard is the part of Grafana's JSON that is checked here.
+type dashboard struct {
+	Panels []panel
+}
+
+type panel struct {
+	ID         int
+	Type       string
+	Title      string
+	Datasource datasource
+	GridPos    struct{ X, Y, W, H int }
+	Targets    []struct{ Expr, RawSQL string }
+	Options    struct {
+		Layers []struct {
+			Location struct{ Mode, Latitude, Longitude string }
+			Config   struct {
+				Style  struct{ Size struct{ Field string } }
+				Weight struct{ Field string }
+			}
+		}
+	}
+}
+
+type datasource struct{ Type, UID string }
+
+const composeDir = "../../../deploy/compose"
+
+// readBoard reads a dashboard, and checks that its panels have places and names of their own.
+func readBoard(t *testing.T, name string) (board dashboard) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(composeDir, "grafana", name))
 	if err != nil {
 		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			ID      int
-			Type    string
-			Title   string
-			GridPos struct{ X, Y, W, H int }
-			Targets []struct{ Expr string }
-		}
 	}
 	if err := json.Unmarshal(text, &board); err != nil {
 		t.Fatal(err)
 	}
-	b, _, _ := newTestBoard()
-	_, known := get(t, handler(Options{}, source(b)), "/metrics")
-	for _, f := range families { // those of partitions have no value without any
-		known += "# TYPE " + metricName.FindString(f.desc.String()) + " \n"
-	}
 	ids, places := map[int]bool{}, map[[2]int]string{}
-	asked := 0
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.Title == "" || p.Type != "row" && len(p.Targets) == 0 {
 			t.Errorf("panel %d, %q, has no name or no target, or is there twice", p.ID, p.Title)
@@ -48,6 +64,19 @@ func TestDashboard(t *testing.T) {
 				places[at] = p.Title
 			}
 		}
+	}
+	return board
+}
+
+// TestDashboard: the dashboard asks for metrics that there are.
+func TestDashboard(t *testing.T) {
+	b, _, _ := newTestBoard()
+	_, known := get(t, handler(Options{}, source(b)), "/metrics")
+	for _, f := range families { // those of partitions have no value without any
+		known += "# TYPE " + metricName.FindString(f.desc.String()) + " \n"
+	}
+	asked := 0
+	for _, p := range readBoard(t, "geodither.json").Panels {
 		for _, target := range p.Targets {
 			for _, name := range metricName.FindAllString(target.Expr, -1) {
 				asked++
@@ -63,3 +92,52 @@ func TestDashboard(t *testing.T) {
 }
 
 var metricName = regexp.MustCompile(`\b(?:geodither|go|process)_[a-z_]+`)
+
+// TestMap: the panels of the map say that places are sanitized, ask the source that is provisioned
+// for the table that the sink makes, and show columns that they ask for. TestPostgreSQL of
+// kafkatest runs the queries.
+func TestMap(t *testing.T) {
+	var sources struct {
+		Datasources []datasource
+	}
+	text, err := os.ReadFile(filepath.Join(composeDir, "grafana", "datasources.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &sources); err != nil {
+		t.Fatal(err)
+	}
+	sink, err := os.ReadFile(filepath.Join(composeDir, "connect", "sink.properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(sink), "\ncollection.name.format=")
+	table, _, _ = strings.Cut(table, "\n")
+	layers := 0
+	for _, p := range readBoard(t, "map.json").Panels {
+		if !strings.Contains(p.Title, "sanitized, not where anybody was") {
+			t.Errorf("%q does not say that places are sanitized", p.Title)
+		}
+		if !slices.Contains(sources.Datasources, p.Datasource) {
+			t.Errorf("%q asks %+v, which is not provisioned", p.Title, p.Datasource)
+		}
+		chosen, rest, _ := strings.Cut(p.Targets[0].RawSQL, "\nFROM ")
+		if from, _, _ := strings.Cut(rest, " "); from != table {
+			t.Errorf("%q asks the table %q; the sink makes %q", p.Title, from, table)
+		}
+		for _, layer := range p.Options.Layers {
+			layers++
+			for _, name := range []string{
+				layer.Location.Latitude, layer.Location.Longitude,
+				layer.Config.Style.Size.Field + layer.Config.Weight.Field,
+			} {
+				if !regexp.MustCompile(`[ ,]` + name + `(,|$)`).MatchString(chosen) {
+					t.Errorf("%q shows %q and does not ask for it", p.Title, name)
+				}
+			}
+		}
+	}
+	if layers != 2 {
+		t.Errorf("the map has %d layers", layers)
+	}
+}
