@@ -34,6 +34,8 @@ type Member struct {
 
 	mu   sync.Mutex
 	last error // the error after which the member tries again, nil once a generation has begun
+	// back is a generation that was handed over to a Next whose context ended while it waited.
+	back *Generation
 
 	kept memory // belongs to the member's goroutine
 }
@@ -73,25 +75,49 @@ func Join(client *kafka.Client, o Options) (*Member, error) {
 // Close the error is kafka.ErrGroupClosed.
 func (m *Member) Next(ctx context.Context) (*Generation, error) {
 	for {
-		select {
-		case gen := <-m.next:
-			// Functions that were started when their generation had just ended may still run.
+		gen := m.givenBack()
+		if gen == nil {
 			select {
-			case <-m.running.idle():
-				return gen, nil
-			case <-gen.life.ctx.Done():
+			case gen = <-m.next:
+			case <-m.done:
+				if m.failure != nil {
+					return nil, m.failure
+				}
+				return nil, kafka.ErrGroupClosed
 			case <-ctx.Done():
 				return nil, m.unfinished(ctx)
 			}
-		case <-m.done:
-			if m.failure != nil {
-				return nil, m.failure
-			}
-			return nil, kafka.ErrGroupClosed
+		}
+		// Functions that were started when their generation had just ended may still run.
+		select {
+		case <-m.running.idle():
+			return gen, nil
+		case <-gen.life.ctx.Done():
 		case <-ctx.Done():
+			m.giveBack(gen)
 			return nil, m.unfinished(ctx)
 		}
 	}
+}
+
+// giveBack keeps a generation for the next call of Next. Without that the member would stay in a
+// generation that nobody works in.
+func (m *Member) giveBack(gen *Generation) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.back = gen
+}
+
+// givenBack returns the generation that a call of Next has left, once, unless it has ended.
+func (m *Member) givenBack() *Generation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gen := m.back
+	m.back = nil
+	if gen != nil && gen.life.ctx.Err() != nil {
+		return nil
+	}
+	return gen
 }
 
 // unfinished returns the context's error, with the error that keeps the member from joining.

@@ -223,6 +223,39 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	}
 }
 
+// TestNextLosesNoGeneration: a generation that was handed over to a call of Next whose context ended
+// is that of the next call. One that has ended meanwhile is not.
+func TestNextLosesNoGeneration(t *testing.T) {
+	m := &Member{next: make(chan *Generation), done: make(chan struct{})}
+	handOver := func() *Generation {
+		life := &life{}
+		life.ctx, life.end = context.WithCancelCause(context.Background())
+		gen := &Generation{member: m, life: life}
+		m.running.add()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			m.next <- gen // Next waits for the function that runs
+			cancel()
+		}()
+		if got, err := m.Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("beside running work there is a generation: %v, %v", got, err)
+		}
+		m.running.done()
+		return gen
+	}
+	gen := handOver()
+	patience, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
+	defer cancel()
+	if got, err := m.Next(patience); got != gen || err != nil {
+		t.Fatalf("the generation is lost: %v, %v", got, err)
+	}
+	handOver().life.end(kafka.ErrGenerationEnded)
+	close(m.done)
+	if got, err := m.Next(patience); !errors.Is(err, kafka.ErrGroupClosed) {
+		t.Errorf("a generation that has ended: %v, %v", got, err)
+	}
+}
+
 // TestLostConnections loses requests, or answers, of each kind, in a row.
 func TestLostConnections(t *testing.T) {
 	for _, key := range []protocol.ApiKey{
