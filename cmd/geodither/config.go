@@ -107,7 +107,7 @@ func onConfig(cmd *cobra.Command, do func(path string) error) *cobra.Command {
 
 // lint prints the warnings, if there are no errors, which are to be mended first.
 func lint(out io.Writer, path string) error {
-	warnings, err := config.Lint(path)
+	_, warnings, err := config.Lint(path)
 	if err != nil {
 		return err
 	}

@@ -448,22 +448,9 @@ var misconfigurations = []misconfigured{
 	{
 		name: "something else than a broker",
 		wrong: func(w *misconfigWorld) {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				w.Fatal(err)
-			}
-			w.Cleanup(func() { listener.Close() })
-			go func() {
-				for {
-					conn, err := listener.Accept()
-					if err != nil {
-						return
-					}
-					fmt.Fprint(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
-					conn.Close()
-				}
-			}()
-			w.edit(w.broker, listener.Addr().String())
+			w.edit(w.broker, listener(w.T, func(c net.Conn) {
+				fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			}))
 		},
 		args:  []string{"doctor", "-c", "CONFIG"},
 		words: []string{"127.0.0.1:", "something else than Kafka's protocol"},

@@ -361,7 +361,7 @@ var environments = []environment{
 	},
 	{
 		name:  "a broker that closes",
-		wrong: func(w *environmentWorld) { w.connect(w.listener(func(net.Conn) {}), "") },
+		wrong: func(w *environmentWorld) { w.connect(listener(w.T, func(net.Conn) {}), "") },
 		words: []string{
 			"it closed the connection instead of answering", "set kafka.tls and kafka.sasl",
 		},
@@ -369,7 +369,7 @@ var environments = []environment{
 	{
 		name: "a broker that is a web server",
 		wrong: func(w *environmentWorld) {
-			w.connect(w.listener(func(c net.Conn) {
+			w.connect(listener(w.T, func(c net.Conn) {
 				fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 			}), "")
 		},
@@ -380,7 +380,7 @@ var environments = []environment{
 	{
 		name: "a broker that says nothing",
 		wrong: func(w *environmentWorld) {
-			w.connect(w.listener(func(net.Conn) { <-w.Context().Done() }), "")
+			w.connect(listener(w.T, func(net.Conn) { <-w.Context().Done() }), "")
 		},
 		words: []string{"does not answer: is Kafka running there?"},
 	},
@@ -575,7 +575,7 @@ var environments = []environment{
 		name: "plain text to a registry with TLS",
 		wrong: func(w *environmentWorld) {
 			settings := w.ca.server(w.T, nil)
-			w.registry("http://"+w.listener(func(c net.Conn) {
+			w.registry("http://"+listener(w.T, func(c net.Conn) {
 				_ = tls.Server(c, settings).HandshakeContext(w.Context())
 			}), "")
 		},

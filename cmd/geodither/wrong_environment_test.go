@@ -102,13 +102,11 @@ func (w *environmentWorld) connect(broker, connection string) {
 }
 
 // listener accepts connections and gives them to a function. It returns its address.
-func (w *environmentWorld) listener(answer func(net.Conn)) string {
-	w.Helper()
+func listener(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() { l.Close() })
+	fatal(t, err)
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			conn, err := l.Accept()

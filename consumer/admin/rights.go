@@ -44,6 +44,18 @@ func told(operations int32) Rights {
 	return Rights{known: true, operations: operations}
 }
 
+// rightsBy reads what a broker answers on a topic or a group.
+func rightsBy(op string, code int16, operations int32) (Rights, error) {
+	switch code := kafka.Error(code); code {
+	case 0:
+		return told(operations), nil
+	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed:
+		return nothing, nil
+	default:
+		return Rights{}, wire.Refused(op, code)
+	}
+}
+
 // nothing are the rights of a client that may not even describe a resource: Read, Write and Delete
 // bring Describe with them.
 var nothing = Rights{known: true}
@@ -66,17 +78,12 @@ func TopicRights(ctx context.Context, client *kafka.Client, o wire.Options, topi
 		if len(answer.Topics) != 1 {
 			return wire.CutShort(op)
 		}
-		switch code := kafka.Error(answer.Topics[0].ErrorCode); code {
-		case 0:
-			rights = told(answer.Topics[0].TopicAuthorizedOperations)
-		case kafka.TopicAuthorizationFailed:
-			rights = nothing
-		case kafka.UnknownTopicOrPartition:
+		t := answer.Topics[0]
+		if kafka.Error(t.ErrorCode) == kafka.UnknownTopicOrPartition {
 			return missingTopics([]string{topic})
-		default:
-			return wire.Refused(op, code)
 		}
-		return nil
+		rights, err = rightsBy(op, t.ErrorCode, t.TopicAuthorizedOperations)
+		return err
 	})
 	return rights, err
 }
@@ -107,15 +114,9 @@ func GroupRights(ctx context.Context, client *kafka.Client, o wire.Options, grou
 		if len(answer.Groups) != 1 {
 			return wire.CutShort(op)
 		}
-		switch code := kafka.Error(answer.Groups[0].ErrorCode); code {
-		case 0:
-			rights = told(answer.Groups[0].AuthorizedOperations)
-		case kafka.GroupAuthorizationFailed:
-			rights = nothing
-		default:
-			return wire.Refused(op, code)
-		}
-		return nil
+		g := answer.Groups[0]
+		rights, err = rightsBy(op, g.ErrorCode, g.AuthorizedOperations)
+		return err
 	})
 	return rights, err
 }

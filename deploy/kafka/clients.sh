@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What others read and write a cluster of kafka.sh with, for the tests: a schema registry
 # (Apicurio, from Maven Central), Confluent's Python client and DuckDB in an environment of their
-# own (from PyPI), the class path of a Kafka Connect worker with Debezium's sink for databases, and a
-# PostgreSQL of its own (the programs are Debian's). Everything is in the folder of kafka.sh, but the
-# database's files: its server does not run as root, who may own that folder.
+# own (from PyPI), the class path of a Kafka Connect worker with Debezium's sink for databases and
+# Apicurio's converters, and a PostgreSQL of its own (the programs are Debian's). Everything is in
+# the folder of kafka.sh, but the database's files: its server does not run as root, who may own
+# that folder.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 	"unicode"
+	"unicode/utf8"
 )
 
 // TestDocuments: links within the repository lead somewhere, and targets of make exist.
@@ -137,4 +138,55 @@ func TestPlantedDocuments(t *testing.T) {
 		}
 		mustComplain(t, broken, want)
 	}
+}
+
+// TestNarrowComments: comments of files other than Go's, too, are at most 100 columns wide.
+func TestNarrowComments(t *testing.T) {
+	for _, wide := range wideComments(t, repository(t)) {
+		t.Error(wide)
+	}
+	tree := fstest.MapFS{
+		"a.yml": {Data: []byte("# " + strings.Repeat("x", 99) + "\n# " + strings.Repeat("é", 98))},
+		"b.sh":  {Data: []byte("ls\n  # " + strings.Repeat("x", 97))},
+		"c.md":  {Data: []byte("# " + strings.Repeat("x", 100))},
+	}
+	if got := wideComments(t, tree); !slices.Equal(got, []string{"a.yml:1", "b.sh:2"}) {
+		t.Errorf("planted lines: %q", got)
+	}
+}
+
+// wideComments returns the lines of comments that go beyond column 100.
+func wideComments(t *testing.T, tree fs.FS) (wide []string) {
+	t.Helper()
+	if err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == ".git" || name == "bin" || entry.Name() == "testdata"):
+			return fs.SkipDir
+		}
+		marker := commentMarkers[path.Ext(path.Base(name))]
+		if marker == "" {
+			return nil
+		}
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		for i, line := range strings.Split(string(data), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), marker) &&
+				utf8.RuneCountInString(line) > 100 {
+				wide = append(wide, fmt.Sprintf("%s:%d", name, i+1))
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return wide
+}
+
+// commentMarkers are what comments begin with, by the extension of a file.
+var commentMarkers = map[string]string{
+	".yml": "#", ".yaml": "#", ".sh": "#", ".properties": "#", ".py": "#", ".sql": "--",
 }

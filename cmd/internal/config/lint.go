@@ -15,20 +15,21 @@ import (
 	"github.com/geodither/geodither/schemas/registry"
 )
 
-// Lint checks a config by its text, and by those of its files that are here. It connects to
-// nothing. The error has everything that would keep "geodither run" from starting. The warnings
-// name what was not checked, because a file is not here, and settings that are seldom meant.
-func Lint(path string) (warnings []string, err error) {
-	file, err := Read(path)
+// Lint reads a config, as [Read] does, and checks it by its text, and by those of its files that
+// are here. It connects to nothing. The error has everything that would keep "geodither run" from
+// starting. The warnings name what was not checked, because a file is not here, and settings that
+// are seldom meant.
+func Lint(path string) (file File, warnings []string, err error) {
+	file, err = Read(path)
 	if err == nil {
 		err = Error(path, file.Release.Budget.required())
 	}
 	if err != nil {
-		return nil, err
+		return File{}, nil, err
 	}
 	l := &linter{file: file, dir: filepath.Dir(path)}
 	l.check()
-	return l.warnings, Error(path, errors.Join(l.faults...))
+	return file, l.warnings, Error(path, errors.Join(l.faults...))
 }
 
 type linter struct {

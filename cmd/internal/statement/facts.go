@@ -87,11 +87,7 @@ type Key struct {
 // service would not start. The key need not be there: the statement then says so. Errors are the
 // user's and name the file.
 func New(path string, now time.Time) (*Sheet, error) {
-	warnings, err := config.Lint(path)
-	if err != nil {
-		return nil, err
-	}
-	file, err := config.Read(path)
+	file, warnings, err := config.Lint(path)
 	if err != nil {
 		return nil, err
 	}

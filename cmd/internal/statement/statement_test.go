@@ -533,7 +533,7 @@ func TestScheduleMaps(t *testing.T) {
 	later, err := towntest.ModelOf(30)
 	s.ok(err)
 	s.schedule(later)
-	_, lint := config.Lint(s.config)
+	_, _, lint := config.Lint(s.config)
 	_, stated := New(s.config, noon)
 	_, _, run := config.Service(s.config)
 	for what, err := range map[string]error{"lint": lint, "statement": stated, "run": run} {
