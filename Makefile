@@ -32,7 +32,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka chaos reproducible helm containers
+	kafka-up kafka-down test-kafka chaos reproducible helm containers page test-page
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -88,6 +88,12 @@ bench: ## Run the benchmarks whose name matches BENCH (all)
 
 arm64: ## Check that arm64 computes the same: tests of the mathematics, models and releases (qemu-user-static)
 	@GO='$(GO)' .ci/arm64
+
+page: ## Build the web page of "geodither explore" into its dist; needs npm
+	@cmd/internal/explore/page/build.sh
+
+test-page: ## Test that page in Chromium (installed if it is missing); needs npm. SHOTS=FOLDER keeps pictures
+	@GO='$(GO)' cmd/internal/explore/page/test.sh
 
 audit: build ## Attack the default mechanism and the service on the sample's model
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \

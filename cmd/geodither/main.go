@@ -46,11 +46,11 @@ Start with:  geodither demo`,
 	wrapped := strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100")
 	root.SetUsageTemplate(wrapped)
 	root.AddCommand(
-		newDemo(std), newRun(std), newDoctor(std), newSanitize(std), newTrain(std), newModel(std),
-		newEvaluate(std), newTune(std), newAudit(std), newProduce(std), newConsume(std),
-		newAggregate(std), newReplay(std), newState(std), newErase(std), newStatement(std),
-		newSchemas(std), newTopics(std), newConfig(std), newKey(std), newBroker(std),
-		newVersion(std),
+		newDemo(std), newExplore(std), newRun(std), newDoctor(std), newSanitize(std),
+		newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),
+		newProduce(std), newConsume(std), newAggregate(std), newReplay(std), newState(std),
+		newErase(std), newStatement(std), newSchemas(std), newTopics(std), newConfig(std),
+		newKey(std), newBroker(std), newVersion(std),
 	)
 	return root
 }

@@ -483,6 +483,16 @@ var table = map[string]rule{
 			yamlGo,
 		},
 	},
+	// The web page. It takes a step apart, so it meets the whole of the mathematics.
+	"cmd/internal/explore": {
+		ours: []string{
+			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
+			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/convex",
+			"mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility",
+			"mechanism/noise", "mechanism/trial", "schemas",
+		},
+		tests: []string{"cmd/internal/cli", "cmd/internal/records"},
+	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
@@ -547,8 +557,8 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/feed", "cmd/internal/files",
-			"cmd/internal/fleet",
+			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/explore",
+			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",

@@ -51,7 +51,12 @@ func Sample() ([]schemas.Raw, error) {
 
 // SampleModel trains a model on the fixes of the sample.
 func SampleModel(fixes []schemas.Raw) (*mobility.Model, error) {
-	g, err := grid.New(SampleBox(), SampleCellM)
+	return SampleModelOf(fixes, SampleCellM)
+}
+
+// SampleModelOf is SampleModel with cells of another side, in metres.
+func SampleModelOf(fixes []schemas.Raw, cellM float64) (*mobility.Model, error) {
+	g, err := grid.New(SampleBox(), cellM)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,415 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// bus is a vehicle of the sample.
+const bus = "bus-4720"
+
+var sample = sync.OnceValues(SampleTruth)
+
+// sampleTruth is the truth about the sample, one for all tests.
+func sampleTruth(t *testing.T) *Truth {
+	t.Helper()
+	truth, err := sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return truth
+}
+
+// cases are settings of every kind of mechanism, and every rule that the page can turn.
+func cases() map[string]Settings {
+	return map[string]Settings{
+		"codebook":  {Mechanism: law.Codebook, Epsilon: 1, Interval: 1, Seed: 7},
+		"near":      {Mechanism: law.Codebook, Epsilon: 4, Interval: 1, NearKM: .34, NearFactor: 2},
+		"interval":  {Mechanism: law.Codebook, Epsilon: 4, Interval: 4, Seed: 3},
+		"cells":     {Mechanism: law.Codebook, Epsilon: 2, Interval: 1, CellM: 600, Seed: 3},
+		"lattice":   {Mechanism: law.Lattice, Epsilon: 1, Delta: .3, Interval: 1, Seed: 7},
+		"pim":       {Mechanism: law.PIM, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1},
+		"laplace":   {Mechanism: law.Laplace, Epsilon: 2, Delta: .1, Interval: 2, Seed: 1},
+		"sure":      {Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 7},
+		"all cells": {Mechanism: law.Lattice, Epsilon: 1, Interval: 10, Seed: 7},
+	}
+}
+
+// sanitized releases one vehicle of the sample by the code of "sanitize".
+func sanitized(t *testing.T, truth *Truth, s Settings) ([]schemas.Sanitized, sanitize.Summary) {
+	t.Helper()
+	lines, err := io.ReadAll(fleet.SampleFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one strings.Builder
+	for i, line := range strings.SplitAfter(string(lines), "\n") {
+		if i == 0 || strings.Contains(line, bus) {
+			one.WriteString(line)
+		}
+	}
+	reader, err := traces.Open(t.Context(), []string{"-"}, strings.NewReader(one.String()),
+		traces.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := truth.modelOf(s.CellM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "out.ndjson")
+	out, err := records.NewOutput(path, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := sanitize.New(sanitize.Settings{Settings: engine.Settings{
+		Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(),
+	}}, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = run.All(t.Context(), reader, cli.NewProgress(io.Discard, reader.Progress))
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var found []schemas.Sanitized
+	written := records.File(path, strings.NewReader(""), func(int) {})
+	err = written(t.Context(), func(r schemas.Sanitized, _ string) error {
+		found = append(found, r)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found, run.Summary(reader.Skips())
+}
+
+// TestCourseEqualsSanitize: what the page shows is what "sanitize --seed" writes, record for
+// record, and the errors are those of its report.
+func TestCourseEqualsSanitize(t *testing.T) {
+	truth := sampleTruth(t)
+	for name, s := range cases() {
+		t.Run(name, func(t *testing.T) {
+			c, err := truth.course(t.Context(), bus, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, report := sanitized(t, truth, s)
+			equal(t, c, want)
+			sum := c.Summary
+			if sum.Releases != report.Releases || sum.Repeats != report.Repeats ||
+				sum.Predictions != report.Predictions || sum.Spent != report.EpsilonMax ||
+				sum.SetMean != report.LocationSetMean || sum.Drift != report.DriftRatio ||
+				sum.Estimate != report.Estimate || sum.Release != report.Release ||
+				sum.Blind != report.Blind || sum.Releases == 0 {
+				t.Errorf("the page sums up %+v, sanitize %+v", sum, report)
+			}
+		})
+	}
+}
+
+// equal compares a course with records, which are written in degrees with seven decimals or more.
+func equal(t *testing.T, c *course, want []schemas.Sanitized) {
+	t.Helper()
+	const tolerance = 1e-4 // kilometres: the last decimal of a degree
+	g, n := c.model.Grid, 0
+	for i, kind := range c.Kind {
+		if kind == kindRefused || kind == mechanism.Late.String() {
+			continue
+		}
+		if n == len(want) {
+			t.Fatalf("sanitize writes %d records, the page has more", n)
+		}
+		r := want[n]
+		n++
+		place := g.ToMap(r.Latitude, r.Longitude)
+		off := math.Hypot(place.X-float64(c.EstimateX[i]), place.Y-float64(c.EstimateY[i]))
+		if r.Timestamp != c.TimeMS[i] || r.Kind != kind || off > tolerance ||
+			math.Abs(r.RadiusM/1000-float64(c.RadiusKM[i])) > tolerance {
+			t.Fatalf("fix %d: the page has a %s at %d, %g km off and radius %g; sanitize %s at "+
+				"%d, radius %g m", i, kind, c.TimeMS[i], off, float64(c.RadiusKM[i]), r.Kind,
+				r.Timestamp, r.RadiusM)
+		}
+		if r.ReleaseLatitude.Known == math.IsNaN(float64(c.ReleaseX[i])) {
+			t.Fatalf("fix %d: one of the two has a release, the other none", i)
+		}
+		if !r.ReleaseLatitude.Known {
+			continue
+		}
+		place = g.ToMap(r.ReleaseLatitude.Number, r.ReleaseLongitude.Number)
+		off = math.Hypot(place.X-float64(c.ReleaseX[i]), place.Y-float64(c.ReleaseY[i]))
+		if off > tolerance {
+			t.Fatalf("fix %d: the releases are %g km apart", i, off)
+		}
+	}
+	if n != len(want) {
+		t.Fatalf("sanitize writes %d records, the page has %d", len(want), n)
+	}
+}
+
+// values decodes a field: the values of cells, by column and row.
+func values(t *testing.T, f *Field) map[[2]int]float64 {
+	t.Helper()
+	data, err := base64.StdEncoding.DecodeString(f.Data)
+	if err != nil || len(data) != 2*f.Width*f.Height {
+		t.Fatalf("a field of %d × %d cells has %d bytes (%v)", f.Width, f.Height, len(data), err)
+	}
+	found := map[[2]int]float64{}
+	for at := range f.Width * f.Height {
+		if q := binary.LittleEndian.Uint16(data[2*at:]); q > 0 {
+			share := float64(q) / math.MaxUint16
+			found[[2]int{f.Column + at%f.Width, f.Row + at/f.Width}] = f.Max * share * share
+		}
+	}
+	if len(found) != f.Cells {
+		t.Fatalf("a field says %d cells and has %d", f.Cells, len(found))
+	}
+	return found
+}
+
+// TestAnatomy: the parts of a step are those of the course, the posterior is the prior times the
+// likelihood, and no likelihood is more than e^ε times another one.
+func TestAnatomy(t *testing.T) {
+	truth := sampleTruth(t)
+	for name, s := range cases() {
+		t.Run(name, func(t *testing.T) {
+			c, err := truth.course(t.Context(), bus, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := map[string]int{}
+			for i := 0; i < len(c.Kind); i += 7 {
+				a, err := dissect(t.Context(), truth, c, i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen[a.Kind]++
+				if a.Kind != c.Kind[i] || number(a.Estimate.X) != c.EstimateX[i] ||
+					number(a.RadiusKM) != c.RadiusKM[i] || number(a.Spent) != c.SpentEps[i] {
+					t.Fatalf("fix %d: the step has %+v, the course another one", i, a)
+				}
+				if a.Kind == mechanism.Released.String() {
+					checkRelease(t, a, c, i)
+				}
+			}
+			if seen[mechanism.Released.String()] == 0 {
+				t.Errorf("no release was looked at: %v", seen)
+			}
+		})
+	}
+}
+
+// checkRelease checks one release that was taken apart.
+func checkRelease(t *testing.T, a *Anatomy, c *course, i int) {
+	t.Helper()
+	if number(a.Release.X) != c.ReleaseX[i] || number(a.Release.Y) != c.ReleaseY[i] {
+		t.Fatalf("fix %d: the step's release is not the course's", i)
+	}
+	if limit := math.Exp(c.Settings.Epsilon) * (1 + 1e-9); a.LikelihoodRange > limit ||
+		a.LikelihoodRange < 1 {
+		t.Errorf("fix %d: likelihoods differ by a factor of %g", i, a.LikelihoodRange)
+	}
+	prior, likelihood, posterior := values(t, a.Prior), values(t, a.Likelihood),
+		values(t, a.Posterior)
+	sum := 0.
+	for cell, p := range prior {
+		sum += p * likelihood[cell]
+	}
+	for cell, p := range posterior {
+		want := prior[cell] * likelihood[cell] / sum
+		if math.Abs(p-want) > 1e-3*a.Posterior.Max {
+			t.Fatalf("fix %d: cell %v has %g, prior times likelihood is %g", i, cell, p, want)
+		}
+	}
+	switch {
+	case a.Codebook != nil:
+		checkCodebook(t, a.Codebook, a, i)
+	case a.Set == nil:
+		t.Errorf("fix %d: a release of neither a codebook nor a set", i)
+	case a.Set.Size != c.SetSize[i] || len(a.Set.Cells) != a.Set.Size || len(a.Set.Hull) == 0 ||
+		a.Set.Drift != (a.Set.Surrogate != a.Cell):
+		t.Errorf("fix %d: the set has %d cells, the course says %d", i, a.Set.Size, c.SetSize[i])
+	}
+}
+
+func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
+	t.Helper()
+	before, after := 0., 0.
+	for _, p := range b.Points {
+		before, after = before+p.Prior, after+p.Posterior
+	}
+	if math.Abs(before-1) > 1e-9 || math.Abs(after-1) > 1e-6 {
+		t.Errorf("fix %d: the code points hold %g of the prior and %g of the posterior", i, before,
+			after)
+	}
+	if b.Points[b.Drawn].Place != *a.Release {
+		t.Errorf("fix %d: the release is not the code point that is said to be drawn", i)
+	}
+	chances := float64(b.OwnChance) + float64(len(b.Points)-1)*float64(b.OtherChance)
+	if !math.IsNaN(chances) && math.Abs(chances-1) > 1e-12 {
+		t.Errorf("fix %d: the chances sum to %g", i, chances)
+	}
+}
+
+// TestThinnedStates: where states take too much, fewer are kept, and the others are computed again.
+func TestThinnedStates(t *testing.T) {
+	truth := sampleTruth(t)
+	full, err := truth.course(t.Context(), bus, cases()["codebook"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var thin course
+	thin.Course, thin.options, thin.model, thin.stride = full.Course, full.options, full.model, 1
+	for i := range full.states {
+		state, err := truth.before(t.Context(), full, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 40 {
+			thin.bytes = keptStates // from here on every second state goes
+		}
+		thin.remember(i, state)
+	}
+	if thin.stride < 2 || len(thin.states) > len(full.states)/2+1 {
+		t.Fatalf("%d states are kept of %d, stride %d", len(thin.states), len(full.states),
+			thin.stride)
+	}
+	for _, i := range []int{0, 1, 39, 41, 100, len(full.states) - 1} {
+		state, err := truth.before(t.Context(), &thin, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(state.AppendBinary(nil), full.states[i]) {
+			t.Errorf("the state before fix %d is another one", i)
+		}
+	}
+}
+
+// TestOdds: what releases add to the odds of two places stays within Σε, and what an observer
+// believes in the end follows from it.
+func TestOdds(t *testing.T) {
+	truth := sampleTruth(t)
+	for name, s := range cases() {
+		o, err := oddsOf(t.Context(), truth, bus, s, Place{2, 2}, Place{4, 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		learned := 0
+		for i, x := range o.Learned {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				continue
+			}
+			if learned++; math.Abs(float64(x)) > float64(o.Spent[i])+1e-3 {
+				t.Errorf("%s: fix %d: learned e^%g, but Σε is %g", name, i, x, o.Spent[i])
+			}
+		}
+		if learned == 0 || o.Worst == 0 || o.WorstAt < 0 {
+			t.Errorf("%s: %d of %d odds are known, worst %g", name, learned, len(o.Learned),
+				o.Worst)
+		}
+	}
+	var other errOther
+	if _, err := oddsOf(t.Context(), truth, bus, cases()["pim"], Place{2.01, 2.01},
+		Place{2.02, 2.02}); !errors.As(err, &other) {
+		t.Errorf("two places of one cell: %v", err)
+	}
+}
+
+// TestKept: the same question is not computed twice, and few answers are kept.
+func TestKept(t *testing.T) {
+	truth := sampleTruth(t)
+	s := cases()["interval"]
+	first, err := truth.course(t.Context(), bus, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := truth.course(t.Context(), bus, s)
+	if first != again {
+		t.Error("the same course was computed twice")
+	}
+	for seed := range uint64(keptCourses + 2) {
+		s.Seed = 100 + seed
+		if _, err := truth.course(t.Context(), bus, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(truth.courses); n > keptCourses {
+		t.Errorf("%d courses are kept", n)
+	}
+	gone, stop := context.WithCancel(t.Context())
+	stop()
+	s.Seed = 1000
+	if _, err := truth.course(gone, bus, s); !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody waits for this course any more: %v", err)
+	}
+}
+
+// TestRedacted: no verb prints a place.
+func TestRedacted(t *testing.T) {
+	truth := sampleTruth(t)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if text := fmt.Sprintf(verb, truth); text != "[redacted]" {
+			t.Errorf("%s prints %.80q", verb, text)
+		}
+		if text := fmt.Sprintf(verb, truth.users[0]); strings.Contains(text, "53.4") {
+			t.Errorf("%s prints %.80q", verb, text)
+		}
+	}
+}
+
+// TestReadTruth: traces of one's own are refused where they cannot be shown.
+func TestReadTruth(t *testing.T) {
+	model := sampleTruth(t).model
+	read := func(text string) (*Truth, error) {
+		reader, err := traces.Open(t.Context(), []string{"-"}, strings.NewReader(text),
+			traces.Options{Format: traces.CSV})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ReadTruth(model, reader)
+	}
+	const head = "user_id,timestamp,latitude,longitude\n"
+	if _, err := read(head); err == nil {
+		t.Error("traces without a fix are shown")
+	}
+	truth, err := read(head + "b,2026-01-26T16:00:00Z,53.41,-2.95\n" +
+		"a,2026-01-26T16:00:00Z,53.42,-2.96\na,2026-01-26T16:01:00Z,10,10\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := truth.course(t.Context(), "a", DefaultSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Kind) != 2 || c.Kind[1] != kindRefused || c.Summary.Refused != 1 {
+		t.Errorf("a fix far outside the map: %v, %+v", c.Kind, c.Summary)
+	}
+	a, err := dissect(t.Context(), truth, c, 1)
+	if err != nil || a.Estimate != nil || a.Prior != nil {
+		t.Errorf("a refused fix: %+v, %v", a, err)
+	}
+	if _, err := truth.modelOf(400); err == nil {
+		t.Error("the model of traces of one's own is trained again")
+	}
+}

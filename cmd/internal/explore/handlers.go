@@ -1,0 +1,173 @@
+package explore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/geodither/geodither/mechanism/law"
+)
+
+// api answers requests. Nothing else decides what a side may say.
+type api struct {
+	truth *Truth
+	log   *slog.Logger
+}
+
+// About says what a page shows.
+type About struct {
+	Truth  bool `json:"truth"`  // it has the secret side
+	Sample bool `json:"sample"` // the traces are the shipped buses
+
+	Users      int       `json:"users"`
+	Mechanisms []string  `json:"mechanisms"`
+	CellsM     []float64 `json:"cells_m"` // that the model can be trained again with
+	Defaults   Settings  `json:"defaults"`
+}
+
+func (a *api) about(w http.ResponseWriter, _ *http.Request) {
+	about := About{
+		Truth: true, Sample: a.truth.sample, Users: len(a.truth.users), Mechanisms: law.Names(),
+		CellsM: []float64{}, Defaults: DefaultSettings(),
+	}
+	if a.truth.sample {
+		about.CellsM = sampleCells()
+	}
+	write(w, about)
+}
+
+// Map is the map of a model, and how popular its cells are.
+type Map struct {
+	ModelID    string  `json:"model_id"`
+	Width      int     `json:"width"` // cells
+	Height     int     `json:"height"`
+	CellKM     float64 `json:"cell_km"`
+	StepS      float64 `json:"step_s"`
+	South      float64 `json:"south"` // of the south-west corner, degrees
+	West       float64 `json:"west"`
+	Popularity *Field  `json:"popularity"` // the initial distribution: the streets
+}
+
+func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, errOther(err.Error())
+	}
+	model, err := a.truth.modelOf(s.CellM)
+	if err != nil {
+		return nil, err
+	}
+	return mapOfModel(model), nil
+}
+
+// Users are some of the users, by name.
+type Users struct {
+	Total int      `json:"total"` // of the users whose name has the text that was asked for
+	Names []string `json:"names"` // the first ones of them
+	Fixes []int    `json:"fixes"`
+}
+
+// maxUsers is how many users an answer names.
+const maxUsers = 500
+
+func (a *api) users(_ context.Context, query url.Values) (any, error) {
+	text := strings.ToLower(query.Get("q"))
+	found := Users{Names: []string{}, Fixes: []int{}}
+	for i := range a.truth.users {
+		u := &a.truth.users[i]
+		if !strings.Contains(strings.ToLower(u.Name), text) {
+			continue
+		}
+		if found.Total++; found.Total <= maxUsers {
+			found.Names = append(found.Names, u.Name)
+			found.Fixes = append(found.Fixes, len(u.Fixes))
+		}
+	}
+	return found, nil
+}
+
+func (a *api) course(ctx context.Context, query url.Values) (any, error) {
+	c, err := a.chosen(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return &c.Course, nil
+}
+
+// chosen returns the course that a request names.
+func (a *api) chosen(ctx context.Context, query url.Values) (*course, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, errOther(err.Error())
+	}
+	return a.truth.course(ctx, query.Get("user"), s)
+}
+
+func (a *api) step(ctx context.Context, query url.Values) (any, error) {
+	c, err := a.chosen(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	i, err := strconv.Atoi(query.Get("fix"))
+	if err != nil || i < 0 || i >= len(c.Kind) {
+		return nil, errOther("fix is not the number of a fix of this user, from 0")
+	}
+	return dissect(ctx, a.truth, c, i)
+}
+
+func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, errOther(err.Error())
+	}
+	var at [4]float64
+	for i, name := range []string{"ax", "ay", "bx", "by"} {
+		at[i], err = strconv.ParseFloat(query.Get(name), 64)
+		if err != nil || math.IsNaN(at[i]) || math.IsInf(at[i], 0) {
+			return nil, errOther(name + " is no number of kilometres")
+		}
+	}
+	first, second := Place{at[0], at[1]}, Place{at[2], at[3]}
+	return oddsOf(ctx, a.truth, query.Get("user"), s, first, second)
+}
+
+// answers makes a handler of a question. What is wrong with the question is told; what is wrong
+// here is logged alone.
+func answers(
+	a *api, answer func(context.Context, url.Values) (any, error),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		value, err := answer(r.Context(), r.URL.Query())
+		if other, ok := errors.AsType[errOther](err); ok {
+			refuse(w, http.StatusBadRequest, string(other))
+			return
+		}
+		if err != nil {
+			if r.Context().Err() == nil {
+				a.log.Error("an answer of the page failed", "path", r.URL.Path, "error", err)
+			}
+			refuse(w, http.StatusInternalServerError, "this failed; the terminal says why")
+			return
+		}
+		write(w, value)
+	}
+}
+
+// write writes JSON.
+func write(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value) // whoever asked may be gone
+}
+
+// refuse answers with what is wrong.
+func refuse(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // as in write
+}

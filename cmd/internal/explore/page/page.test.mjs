@@ -1,0 +1,210 @@
+// The page in a real browser. test.sh starts it.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync } from "node:fs";
+import { after, before, test } from "node:test";
+
+import { chromium } from "playwright-core";
+
+const shots = process.env.SHOTS;
+let browser;
+let server;
+
+// serve starts geodither and returns the address of its page.
+async function serve(args) {
+  const child = spawn(process.env.GEODITHER, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let said = "";
+  for await (const chunk of child.stdout) {
+    said += chunk;
+    const address = said.match(/http:\S+/);
+    if (address) return { child, url: address[0] };
+  }
+  throw new Error(`geodither ended and said: ${said}`);
+}
+
+async function end(child) {
+  if (child.exitCode !== null) return;
+  child.kill("SIGINT");
+  await once(child, "exit");
+}
+
+// open opens a page, and fails the test if the page breaks its policy, has an error, or asks
+// anybody else for anything.
+async function open(t, url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
+  const page = await context.newPage();
+  const faults = [];
+  page.on("console", (m) => m.type() === "error" && !options.faulty && faults.push(m.text()));
+  page.on("pageerror", (e) => faults.push(e.message));
+  page.on("request", (r) => new URL(r.url()).origin === new URL(url).origin || faults.push(r.url()));
+  t.after(async () => {
+    await context.close();
+    assert.deepEqual(faults, []);
+  });
+  await page.goto(url);
+  await page.waitForSelector("#caption:not(:empty), .ready", { timeout: 10_000 });
+  return page;
+}
+
+async function shot(page, name, fullPage = false) {
+  await page.waitForTimeout(300);
+  if (shots) {
+    mkdirSync(shots, { recursive: true });
+    await page.screenshot({ path: `${shots}/${name}.png`, fullPage });
+  }
+}
+
+// ink is what a canvas shows, as a text to compare.
+const ink = (page, at = "main > div:not([hidden]) .picture canvas") =>
+  page.waitForTimeout(250).then(() => page.$eval(at, (c) => c.toDataURL()));
+
+// settled waits until the page has what was asked for last.
+async function settled(page) {
+  await page.waitForLoadState("networkidle");
+  await page.waitForFunction(() => !document.querySelector(".busy"));
+}
+
+before(async () => {
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM,
+    args: ["--no-sandbox", "--disable-gpu"],
+  });
+  server = await serve(["explore"]);
+});
+
+after(async () => {
+  await browser?.close();
+  if (server) await end(server.child);
+});
+
+test("a newcomer sees a bus, where it hides, and the guess", async (t) => {
+  const began = Date.now();
+  const page = await open(t, server.url);
+  await settled(page);
+  assert.ok(Date.now() - began < 10_000);
+  assert.match(await page.textContent("#side"), /Secret side/);
+  assert.match(await page.textContent("#caption"), /bus-\d+ is really at/);
+  assert.match(await page.textContent(".says"), /What ε = 1 means.*2\.7.*73 %/);
+  assert.equal(await page.isVisible("#wrong"), false);
+  await shot(page, "step");
+});
+
+test("each part of a step has a picture and words of its own, by mouse and by keys", async (t) => {
+  for (const [mechanism, words] of [
+    ["codebook", [/only you see/, /likely/, /code points/, /Chance decides/, /times/, /best guess/]],
+    ["lattice", [/only you see/, /likely/, /location set/, /Noise/, /times/, /best guess/]],
+  ]) {
+    const page = await open(t, `${server.url}#view=step&user=bus-4720&fix=122`);
+    await page.selectOption("#a-mechanism", mechanism);
+    await settled(page);
+    const pictures = new Set();
+    for (let part = 0; part < 6; part++) {
+      if (part > 0) await page.keyboard.press("ArrowDown");
+      assert.match(await page.textContent("#caption"), words[part], `${mechanism}, part ${part}`);
+      assert.equal(await page.getAttribute(".parts li:nth-child(" + (part + 1) + ") button", "aria-pressed"), "true");
+      pictures.add(await ink(page));
+      await shot(page, `step-${mechanism}-${part}`);
+    }
+    assert.equal(pictures.size, 6);
+    await page.click(".parts li:first-child button");
+    assert.match(await page.textContent("#caption"), words[0]);
+    await page.uncheck("#show-truth");
+    assert.ok(!pictures.has(await ink(page)), "the truth is drawn though it is not to be shown");
+  }
+});
+
+test("another vehicle, another time, play and the map's own moves", async (t) => {
+  const page = await open(t, server.url);
+  await settled(page);
+  const first = await ink(page);
+  await page.keyboard.press("ArrowRight");
+  await settled(page);
+  assert.notEqual(await ink(page), first);
+  const clock = await page.textContent("#clock");
+  await page.keyboard.press(" ");
+  await page.waitForFunction((was) => document.querySelector("#clock").textContent !== was, clock);
+  await page.keyboard.press(" ");
+  assert.match(await page.textContent("#play"), /Play/);
+  await page.selectOption("#user", "bus-4842");
+  await settled(page);
+  assert.match(await page.textContent("#caption"), /bus-4842/);
+  assert.match(page.url(), /user=bus-4842/);
+  const before = await ink(page);
+  await page.keyboard.press("+");
+  assert.notEqual(await ink(page), before);
+  await page.keyboard.press("0");
+  assert.equal(await ink(page), before);
+});
+
+test("the numbers are those of the answers", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`);
+  await settled(page);
+  for (const [select, value] of [["#a-mechanism", "lattice"], ["#a-cell", "400"]]) {
+    await page.selectOption(select, value);
+    await settled(page);
+  }
+  const answer = await page.evaluate(async () => {
+    const query = "user=bus-4722&mechanism=lattice&epsilon=1&delta=0.01&interval=1&cell_m=400&seed=1";
+    return (await fetch(`api/course?${query}`)).json();
+  });
+  const facts = await page.textContent(".facts");
+  assert.ok(facts.includes(`Releases${answer.summary.releases}`), facts);
+  assert.ok(facts.includes(`Σε${answer.summary.spent}`), facts);
+  const error = answer.summary.estimate_m.median;
+  const shown = error >= 1000 ? `${(error / 1000).toFixed(1)} km` : `${Math.round(error)} m`;
+  assert.ok(facts.includes(shown), `${facts} lacks ${shown}`);
+});
+
+test("what cannot be is said, and goes away", async (t) => {
+  const page = await open(t, server.url, { faulty: true });
+  await page.locator("#a-epsilon").fill("3"); // ε = 0.5: any two places differ by less than the factor 2
+  await page.selectOption("#a-near", "2");
+  await settled(page);
+  assert.match(await page.textContent("#wrong"), /near factor|near:/);
+  await page.selectOption("#a-near", "0");
+  await settled(page);
+  assert.equal(await page.isVisible("#wrong"), false);
+});
+
+test("phone, dark, and pictures in every width", async (t) => {
+  for (const width of [360, 768, 1100]) {
+    const page = await open(t, server.url, { viewport: { width, height: 780 }, colorScheme: "dark" });
+    await settled(page);
+    for (const tab of await page.$$("[role=tab]")) {
+      await tab.click();
+      await settled(page);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+      assert.ok(over <= 0, `at ${width} the page is ${over} wider than the screen`);
+    }
+    const dark = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    assert.equal(dark, "rgb(16, 24, 28)");
+    await page.click("[role=tab]");
+    if (width === 360) await shot(page, "phone-dark");
+  }
+});
+
+test("a server that ended is said to have ended", async (t) => {
+  const own = await serve(["explore"]);
+  const page = await open(t, own.url, { faulty: true });
+  await settled(page);
+  await end(own.child);
+  await page.keyboard.press("ArrowRight");
+  await page.waitForSelector("#wrong:not([hidden])");
+  assert.match(await page.textContent("#wrong"), /Is geodither still running/);
+});
+
+test("beyond loopback the token is needed", async (t) => {
+  const own = await serve(["explore", "--listen", "0.0.0.0:0"]);
+  t.after(() => end(own.child));
+  const at = new URL(own.url);
+  at.hostname = "127.0.0.1";
+  const page = await open(t, at.href);
+  await settled(page);
+  assert.match(await page.textContent("#caption"), /is really at/);
+  at.pathname = "/";
+  assert.equal((await fetch(at)).status, 404);
+  at.pathname = "/api/users";
+  assert.equal((await fetch(at)).status, 404);
+});

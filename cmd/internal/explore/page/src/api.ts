@@ -1,0 +1,180 @@
+// What the server answers; ../../API.md explains each field.
+
+export interface Settings {
+  mechanism: string;
+  epsilon: number;
+  delta: number;
+  interval: number;
+  near_km: number;
+  near_factor: number;
+  cell_m: number;
+  seed: number;
+}
+
+export interface About {
+  truth: boolean;
+  sample: boolean;
+  users: number;
+  mechanisms: string[];
+  cells_m: number[];
+  defaults: Settings;
+}
+
+export interface Field {
+  column: number;
+  row: number;
+  width: number;
+  height: number;
+  max: number;
+  cells: number;
+  data: string;
+}
+
+export interface MapInfo {
+  model_id: string;
+  width: number;
+  height: number;
+  cell_km: number;
+  step_s: number;
+  south: number;
+  west: number;
+  popularity: Field;
+}
+
+export interface Users {
+  total: number;
+  names: string[];
+  fixes: number[];
+}
+
+export interface Errors {
+  rms: number;
+  mean: number;
+  median: number;
+}
+
+export interface Summary {
+  releases: number;
+  repeats: number;
+  predictions: number;
+  late: number;
+  refused: number;
+  spent: number;
+  location_set_mean: number;
+  drift_ratio: number;
+  near_share_mean: number | null;
+  release_m: Errors;
+  estimate_m: Errors;
+  blind_m: Errors;
+}
+
+type Column = (number | null)[];
+
+export interface Course {
+  user: string;
+  settings: Settings;
+  step_s: number;
+  cell_km: number;
+  cut: boolean;
+  time_ms: number[];
+  kind: string[];
+  truth_x: number[];
+  truth_y: number[];
+  release_x: Column;
+  release_y: Column;
+  estimate_x: Column;
+  estimate_y: Column;
+  radius_km: Column;
+  blind_x: Column;
+  blind_y: Column;
+  spent: number[];
+  set_size: number[];
+  near_share: Column;
+  summary: Summary;
+}
+
+export interface Place {
+  x: number;
+  y: number;
+}
+
+export interface Anatomy {
+  number: number;
+  time_ms: number;
+  kind: string;
+  truth: Place;
+  cell: Place;
+  cell_prior: number | null;
+  prior: Field | null;
+  codebook: {
+    points: (Place & { prior: number; posterior: number })[];
+    votes: { width: number; height: number; data: string };
+    own: number;
+    drawn: number;
+    own_chance: number | null;
+    other_chance: number | null;
+  } | null;
+  set: {
+    cells: Place[];
+    size: number;
+    hull: Place[];
+    body: Place[];
+    surrogate: Place;
+    drift: boolean;
+  } | null;
+  likelihood: Field | null;
+  likelihood_range: number;
+  posterior: Field | null;
+  release: Place | null;
+  estimate: Place | null;
+  radius_km: number;
+  ellipse: { major_km: number; minor_km: number; azimuth_deg: number } | null;
+  epsilon: number;
+  spent: number;
+  metric: { within_200m: number; within_1km: number; across: number; near_share: number } | null;
+}
+
+export interface Odds {
+  a: Place;
+  b: Place;
+  time_ms: number[];
+  blind: Column;
+  posterior: Column;
+  learned: Column;
+  spent: number[];
+  worst: number;
+  worst_at: number;
+}
+
+// Wrong is what the server says is wrong with a question.
+export class Wrong extends Error {}
+
+// ask asks the server, below the address of the page, which may hold a token.
+export async function ask<T>(
+  question: string,
+  parameters: Record<string, string | number> = {},
+  signal?: AbortSignal,
+): Promise<T> {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) query.set(name, String(value));
+  let answer: Response;
+  try {
+    answer = await fetch(`api/${question}?${query}`, { signal: signal ?? null });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Wrong("The server does not answer. Is geodither still running?");
+  }
+  const value = await answer.json();
+  if (!answer.ok) throw new Wrong(value.error ?? `The server answers ${answer.status}.`);
+  return value as T;
+}
+
+// knobs are the parameters that say the settings.
+export function knobs(s: Settings): Record<string, string | number> {
+  return { ...s };
+}
+
+// bytes decodes base64.
+export function bytes(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+}

@@ -1,0 +1,114 @@
+// A line chart in SVG.
+
+import { clock } from "./look";
+
+export interface Series {
+  name: string;
+  values: (number | null)[];
+  colour: string; // a name of style.css
+  dash?: string;
+}
+
+export interface Chart {
+  label: string; // what a screen reader says
+  times: number[];
+  series: Series[];
+  // bound, if any, draws a band between -bound and bound.
+  bound?: number[];
+  low: number;
+  high: number;
+  tick: (y: number) => string;
+  ticks: number[];
+  now: number; // index
+  onPick: (index: number) => void;
+}
+
+const width = 760;
+const height = 280;
+const left = 64;
+const right = 14;
+const top = 12;
+const bottom = 30;
+
+const space = "http://www.w3.org/2000/svg";
+
+function element(name: string, attributes: Record<string, string | number>, text = ""): SVGElement {
+  const e = document.createElementNS(space, name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, String(value));
+  if (text) e.textContent = text;
+  return e;
+}
+
+// draw returns the chart as an element.
+export function draw(chart: Chart): SVGElement {
+  const svg = element("svg", {
+    viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": chart.label,
+  });
+  const n = chart.times.length;
+  const first = chart.times[0] ?? 0;
+  const span = Math.max(1, (chart.times[n - 1] ?? 1) - first);
+  const x = (i: number) => left + ((chart.times[i]! - first) / span) * (width - left - right);
+  const y = (v: number) => {
+    const bounded = Math.min(chart.high, Math.max(chart.low, v));
+    return top + ((chart.high - bounded) / (chart.high - chart.low)) * (height - top - bottom);
+  };
+  if (chart.bound) {
+    const up = chart.bound.map((b, i) => `${x(i)},${y(b)}`);
+    const down = chart.bound.map((b, i) => `${x(i)},${y(-b)}`).reverse();
+    svg.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }));
+    for (const line of [up, down]) {
+      svg.append(element("polyline", { points: line.join(" "), class: "bound" }));
+    }
+  }
+  for (const t of chart.ticks) {
+    if (t < chart.low || t > chart.high) continue;
+    svg.append(element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), class: "axis" }));
+    svg.append(element("text", { x: left - 8, y: y(t) + 4, "text-anchor": "end" }, chart.tick(t)));
+  }
+  for (let k = 0; k <= 4; k++) {
+    const at = left + (k / 4) * (width - left - right);
+    const anchor = k === 0 ? "start" : k === 4 ? "end" : "middle";
+    svg.append(element("text", { x: at, y: height - 8, "text-anchor": anchor },
+      clock(first + (k / 4) * span).slice(0, 5)));
+  }
+  for (const s of chart.series) {
+    let path = "";
+    let pen = "M";
+    s.values.forEach((v, i) => {
+      if (v === null || v === undefined) {
+        pen = "M";
+        return;
+      }
+      path += `${pen}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
+      pen = "L";
+    });
+    const line = element("path", { d: path, class: "series", stroke: `var(--${s.colour})` });
+    if (s.dash) line.setAttribute("stroke-dasharray", s.dash);
+    svg.append(line);
+  }
+  if (n > 0) {
+    const at = x(Math.min(chart.now, n - 1));
+    svg.append(element("line", { x1: at, x2: at, y1: top, y2: height - bottom, class: "now" }));
+  }
+  svg.addEventListener("click", (e) => {
+    const box = svg.getBoundingClientRect();
+    const time = first + (((e as MouseEvent).clientX - box.left) / box.width * width - left) /
+      (width - left - right) * span;
+    let best = 0;
+    chart.times.forEach((t, i) => {
+      if (Math.abs(t - time) < Math.abs(chart.times[best]! - time)) best = i;
+    });
+    chart.onPick(best);
+  });
+  return svg;
+}
+
+// ticks returns round numbers between two numbers.
+export function ticks(low: number, high: number, about: number): number[] {
+  const raw = (high - low) / about;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= raw) ?? raw;
+  const found = [];
+  for (let t = Math.ceil(low / step) * step; t <= high + step / 1e6; t += step) found.push(t);
+  return found;
+}

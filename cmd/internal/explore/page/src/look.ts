@@ -1,0 +1,99 @@
+// Colours, elements and words that the views share.
+
+// The colours are those of style.css, so that light and dark have one source. They are of the
+// palette of Okabe and Ito, which colour-blind people tell apart.
+class Colours {
+  readonly watchers = new Set<() => void>();
+  private known = new Map<string, string>();
+
+  constructor() {
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      this.known.clear();
+      for (const watcher of this.watchers) watcher();
+    });
+  }
+
+  css(name: string): string {
+    let value = this.known.get(name);
+    if (!value) {
+      value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+      this.known.set(name, value);
+    }
+    return value;
+  }
+
+  rgb(name: string): [number, number, number] {
+    const n = parseInt(this.css(name).slice(1), 16);
+    return [(n >> 16) & 255, (n >> 8) & 255, n & 255];
+  }
+}
+
+export const colour = new Colours();
+
+type Child = Node | string | null;
+
+// make makes an element.
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.filter((c): c is Node | string => c !== null));
+  return element;
+}
+
+// get returns the element of an id, which the page has.
+export function get<T extends HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+// metres writes a length given in kilometres.
+export function metres(km: number): string {
+  const m = km * 1000;
+  if (m >= 10_000) return `${(m / 1000).toFixed(0)} km`;
+  if (m >= 1000) return `${(m / 1000).toFixed(1)} km`;
+  return `${Math.round(m / 10) * 10} m`;
+}
+
+// percent writes a probability.
+export function percent(p: number): string {
+  const x = 100 * p;
+  if (x > 0 && x < 0.01) return "less than 0.01 %";
+  if (x > 99.9 && x < 100) return "more than 99.9 %";
+  return `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)} %`;
+}
+
+// times writes a factor.
+export function times(x: number): string {
+  if (x >= 1e6) return `10^${Math.floor(Math.log10(x))}`;
+  if (x >= 100) return Math.round(x).toLocaleString("en");
+  return x >= 10 ? x.toFixed(0) : x.toFixed(1);
+}
+
+// sum writes a sum of ε.
+export function sum(x: number): string {
+  return Number(x.toFixed(2)).toString();
+}
+
+// clock writes a time of day, UTC.
+export function clock(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 19);
+}
+
+// likelier is the probability that somebody gives a place after odds of 1 : 1 changed by e^x.
+export function likelier(x: number): number {
+  return 1 / (1 + Math.exp(-x));
+}
+
+export function distance(a: { x: number; y: number }, b: { x: number; y: number }): number {
+  return Math.hypot(a.x - b.x, a.y - b.y);
+}
+
+// rich turns *words* into bold ones, so that texts stay readable where they are written.
+export function rich(text: string): DocumentFragment {
+  const all = document.createDocumentFragment();
+  text.split("*").forEach((part, i) => all.append(i % 2 ? make("strong", {}, part) : part));
+  return all;
+}

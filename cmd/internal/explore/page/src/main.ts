@@ -1,0 +1,234 @@
+// The page: what it may show, its views, and its keys.
+
+import { About, ask, Wrong } from "./api";
+import { clock, get, make } from "./look";
+import { Camera, MapView } from "./map";
+import { State } from "./state";
+import { StepView } from "./stepview";
+
+interface View {
+  id: string;
+  title: string;
+  element: HTMLElement;
+  maps: MapView[];
+  update: () => void;
+  move?: (by: number) => void;
+  track: boolean; // it has the bar of users and times
+}
+
+function failed(error: unknown): void {
+  const box = get("wrong");
+  box.textContent = error instanceof Wrong ? error.message : `This failed: ${String(error)}`;
+  box.hidden = false;
+}
+
+class Page {
+  private views: View[] = [];
+  private now!: View;
+  private playing: ReturnType<typeof setTimeout> | null = null;
+  private readonly user = make("select", { id: "user", "aria-label": "Vehicle" });
+  private readonly time = make("input", { type: "range", id: "time", min: "0", value: "0", "aria-label": "Report" });
+  private readonly label = make("output", { for: "time", id: "clock" });
+  private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
+  private bar: HTMLElement | null = null;
+
+  constructor(private readonly state: State | null) {}
+
+  add(view: View): void {
+    this.views.push(view);
+  }
+
+  async start(): Promise<void> {
+    const main = get("main");
+    if (this.state) {
+      await this.state.findUsers("");
+      await this.read();
+      this.bar = this.trackBar(this.state);
+      this.state.watch(() => {
+        this.follow();
+        this.now.update();
+      });
+      main.append(this.bar);
+    }
+    const tabs = get("tabs");
+    for (const view of this.views) {
+      const tab = make("button", { type: "button", role: "tab", id: `tab-${view.id}`, "aria-controls": view.id }, view.title);
+      tab.addEventListener("click", () => this.open(view));
+      tabs.append(tab);
+      view.element.id = view.id;
+      view.element.setAttribute("role", "tabpanel");
+      view.element.setAttribute("aria-labelledby", tab.id);
+      view.element.hidden = true;
+      main.append(view.element);
+    }
+    document.addEventListener("keydown", (e) => this.key(e));
+    const wanted = new URLSearchParams(location.hash.slice(1)).get("view");
+    this.open(this.views.find((v) => v.id === wanted) ?? this.views[0]!);
+  }
+
+  private open(view: View): void {
+    this.now = view;
+    for (const v of this.views) {
+      v.element.hidden = v !== view;
+      get(`tab-${v.id}`).setAttribute("aria-selected", String(v === view));
+    }
+    if (this.bar) this.bar.hidden = !view.track;
+    if (!view.track) this.stop();
+    this.follow();
+    view.update();
+  }
+
+  // trackBar chooses a user and a time.
+  private trackBar(state: State): HTMLElement {
+    const names = () => {
+      this.user.replaceChildren(...state.names.names.map((name) => make("option", { value: name }, name)));
+      this.user.value = state.user;
+    };
+    names();
+    this.user.addEventListener("change", () => {
+      state.user = this.user.value;
+      state.fix = Math.min(state.fix, this.last());
+      state.changed();
+    });
+    this.time.addEventListener("input", () => this.go(Number(this.time.value)));
+    const button = (text: string, label: string, by: number) => {
+      const b = make("button", { type: "button", "aria-label": label, title: label }, text);
+      b.addEventListener("click", () => this.go(state.fix + by));
+      return b;
+    };
+    this.play.addEventListener("click", () => this.toggle());
+    const bar = make("div", { class: "bar card" });
+    if (state.names.total > state.names.names.length) {
+      const search = make("input", { type: "search", placeholder: `one of ${state.names.total}`, "aria-label": "Search a vehicle" });
+      search.addEventListener("change", async () => {
+        await state.findUsers(search.value).catch(failed);
+        if (!state.names.names.includes(state.user) && state.names.names[0]) state.user = state.names.names[0];
+        names();
+        state.changed();
+      });
+      bar.append(search);
+    }
+    bar.append(this.user, button("◀", "The report before", -1), this.play, button("▶", "The next report", 1), this.time, this.label);
+    return bar;
+  }
+
+  private last(): number {
+    const state = this.state!;
+    const at = state.names.names.indexOf(state.user);
+    return Math.min(20_000, state.names.fixes[at] ?? 1) - 1;
+  }
+
+  private go(fix: number): void {
+    const state = this.state!;
+    state.fix = Math.max(0, Math.min(this.last(), fix));
+    state.changed();
+  }
+
+  // follow shows what is chosen, and keeps it in the address.
+  private follow(): void {
+    get("wrong").hidden = true;
+    const state = this.state;
+    const chosen: Record<string, string> = { view: this.now.id };
+    if (state && this.now.track) {
+      this.time.max = String(this.last());
+      this.time.value = String(state.fix);
+      this.user.value = state.user;
+      chosen["user"] = state.user;
+      chosen["fix"] = String(state.fix);
+      state.course(state.settings).then((c) => {
+        this.label.textContent = `${clock(c.time_ms[state.fix] ?? 0)} UTC · report ${state.fix + 1} of ${c.kind.length}`;
+      }, () => {});
+    }
+    history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
+  }
+
+  // read takes what is chosen from the address.
+  private async read(): Promise<void> {
+    const state = this.state!;
+    const chosen = new URLSearchParams(location.hash.slice(1));
+    const user = chosen.get("user") ?? "";
+    state.user = state.names.names.includes(user) ? user : state.names.names[0] ?? "";
+    const fix = Number(chosen.get("fix") ?? NaN);
+    if (Number.isInteger(fix)) {
+      state.fix = Math.max(0, Math.min(this.last(), fix));
+      return;
+    }
+    // A page that was just opened shows a release in the midst of a trace.
+    const course = await state.course(state.settings);
+    const middle = Math.floor(course.kind.length / 3);
+    const next = course.kind.indexOf("released", middle);
+    state.fix = next < 0 ? middle : next;
+  }
+
+  private toggle(): void {
+    if (this.playing) this.stop();
+    else this.tick();
+  }
+
+  private stop(): void {
+    if (this.playing) clearTimeout(this.playing);
+    this.playing = null;
+    this.play.textContent = "▶ Play";
+  }
+
+  private tick(): void {
+    const state = this.state!;
+    this.play.textContent = "❚❚ Pause";
+    this.go(state.fix >= this.last() ? 0 : state.fix + 1);
+    this.playing = setTimeout(() => this.tick(), 700);
+  }
+
+  private key(e: KeyboardEvent): void {
+    const target = e.target as HTMLElement;
+    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
+    if (e.key === " " && target.tagName === "BUTTON") return;
+    const track = this.now.track && this.state;
+    const acts: Record<string, () => void> = {
+      "+": () => this.now.maps[0]?.zoom(1.5),
+      "=": () => this.now.maps[0]?.zoom(1.5),
+      "-": () => this.now.maps[0]?.zoom(1 / 1.5),
+      "0": () => this.now.maps[0]?.fit(),
+    };
+    if (track) {
+      acts["ArrowRight"] = () => this.go(this.state!.fix + 1);
+      acts["ArrowLeft"] = () => this.go(this.state!.fix - 1);
+      acts[" "] = () => this.toggle();
+    }
+    if (this.now.move) {
+      acts["ArrowDown"] = () => this.now.move!(1);
+      acts["ArrowUp"] = () => this.now.move!(-1);
+    }
+    const act = acts[e.key];
+    if (!act) return;
+    e.preventDefault();
+    act();
+  }
+}
+
+async function start(): Promise<void> {
+  const about = await ask<About>("about");
+  const side = get("side");
+  side.hidden = false;
+  side.textContent = about.truth
+    ? "Secret side: with the truth. You alone may see this."
+    : "Public side: sanitized records only.";
+  side.classList.toggle("public", !about.truth);
+  const state = about.truth ? new State(about) : null;
+  const page = new Page(state);
+  if (state) {
+    const camera = new Camera();
+    const step = new StepView(state, camera, failed);
+    page.add({
+      id: "step", title: "A release, taken apart", element: step.element, maps: [step.map],
+      update: () => void step.update(), move: (by) => step.move(by), track: true,
+    });
+    if (about.sample) {
+      get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
+        "information licensed under the Open Government Licence v3.0. The model is trained on the same traces, " +
+        "so errors are smaller than on new ones.";
+    }
+  }
+  await page.start();
+}
+
+start().catch(failed);

@@ -1,0 +1,440 @@
+// A map of cells on a canvas: no tiles, nothing from outside. Places are in kilometres east and
+// north of the map's south-west corner.
+
+import { bytes, Field, MapInfo, Place } from "./api";
+import { colour } from "./look";
+
+// Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
+export type Ramp = "root" | "plain";
+
+interface Picture {
+  canvas: HTMLCanvasElement;
+  key: string;
+}
+
+const pictures = new WeakMap<Field, Picture>();
+
+// picture draws a field, one pixel a cell, north up.
+function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLCanvasElement | null {
+  if (field.cells === 0) return null;
+  const key = `${rgb} ${ramp}`;
+  const kept = pictures.get(field);
+  if (kept?.key === key) return kept.canvas;
+  const canvas = document.createElement("canvas");
+  canvas.width = field.width;
+  canvas.height = field.height;
+  const context = canvas.getContext("2d")!;
+  const image = context.createImageData(field.width, field.height);
+  const raw = bytes(field.data);
+  for (let row = 0; row < field.height; row++) {
+    for (let column = 0; column < field.width; column++) {
+      const from = 2 * (row * field.width + column);
+      const root = (raw[from]! | (raw[from + 1]! << 8)) / 65535;
+      const to = 4 * ((field.height - 1 - row) * field.width + column);
+      image.data[to] = rgb[0];
+      image.data[to + 1] = rgb[1];
+      image.data[to + 2] = rgb[2];
+      image.data[to + 3] = 255 * (ramp === "root" ? root : root * root);
+    }
+  }
+  context.putImageData(image, 0, 0);
+  pictures.set(field, { canvas, key });
+  return canvas;
+}
+
+// borders returns the sides between cells of different votes, as a path in cells.
+export function borders(width: number, height: number, votes: Uint8Array): Path2D {
+  const path = new Path2D();
+  for (let row = 0; row < height; row++) {
+    for (let column = 0; column < width; column++) {
+      const at = row * width + column;
+      if (column + 1 < width && votes[at] !== votes[at + 1]) {
+        path.moveTo(column + 1, row);
+        path.lineTo(column + 1, row + 1);
+      }
+      if (row + 1 < height && votes[at] !== votes[at + width]) {
+        path.moveTo(column, row + 1);
+        path.lineTo(column + 1, row + 1);
+      }
+    }
+  }
+  return path;
+}
+
+// region returns the cells of one vote, as a path in cells, in runs of a row.
+export function region(width: number, height: number, votes: Uint8Array, vote: number): Path2D {
+  const path = new Path2D();
+  for (let row = 0; row < height; row++) {
+    for (let column = 0; column < width; column++) {
+      if (votes[row * width + column] !== vote) continue;
+      const from = column;
+      while (column + 1 < width && votes[row * width + column + 1] === vote) column++;
+      path.rect(from, row, column + 1 - from, 1);
+    }
+  }
+  return path;
+}
+
+// Camera is what a map looks at: the middle in kilometres, and pixels a kilometre. Two maps may
+// share one.
+export class Camera {
+  x = 0;
+  y = 0;
+  scale = 1;
+  readonly watchers = new Set<() => void>();
+  fitted = "";
+
+  // fit shows a whole map, once for each map unless it is forced.
+  fit(map: MapInfo, width: number, height: number, force = false): void {
+    const key = `${map.width * map.cell_km} ${map.height * map.cell_km}`;
+    if (this.fitted === key && !force) return;
+    this.fitted = key;
+    const w = map.width * map.cell_km;
+    const h = map.height * map.cell_km;
+    this.x = w / 2;
+    this.y = h / 2;
+    this.scale = Math.min(width / w, height / h) * 0.96;
+    this.changed();
+  }
+
+  changed(): void {
+    for (const watcher of this.watchers) watcher();
+  }
+}
+
+// Pen draws in kilometres on the canvas of a map.
+export class Pen {
+  constructor(
+    readonly context: CanvasRenderingContext2D,
+    private readonly camera: Camera,
+    readonly map: MapInfo,
+    private readonly width: number,
+    private readonly height: number,
+  ) {}
+
+  at(p: Place): [number, number] {
+    return [
+      this.width / 2 + (p.x - this.camera.x) * this.camera.scale,
+      this.height / 2 - (p.y - this.camera.y) * this.camera.scale,
+    ];
+  }
+
+  field(field: Field | null, name: string, ramp: Ramp, opacity = 1): void {
+    const shown = field && picture(field, colour.rgb(name), ramp);
+    if (!field || !shown) return;
+    const side = this.map.cell_km;
+    const [x, y] = this.at({ x: field.column * side, y: (field.row + field.height) * side });
+    const c = this.context;
+    c.save();
+    c.globalAlpha = opacity;
+    c.imageSmoothingEnabled = false;
+    const k = side * this.camera.scale;
+    c.drawImage(shown, x, y, field.width * k, field.height * k);
+    c.restore();
+  }
+
+  // frame draws the edge of the map.
+  frame(): void {
+    const [x, y] = this.at({ x: 0, y: this.map.height * this.map.cell_km });
+    const k = this.map.cell_km * this.camera.scale;
+    this.context.strokeStyle = colour.css("line");
+    this.context.lineWidth = 1;
+    this.context.strokeRect(x, y, this.map.width * k, this.map.height * k);
+  }
+
+  // cells draws a path in cells.
+  cells(path: Path2D, name: string, how: { width?: number; fill?: number }): void {
+    const c = this.context;
+    const [x, y] = this.at({ x: 0, y: 0 });
+    const k = this.map.cell_km * this.camera.scale;
+    c.save();
+    c.translate(x, y);
+    c.scale(k, -k);
+    if (how.fill) {
+      c.globalAlpha = how.fill;
+      c.fillStyle = colour.css(name);
+      c.fill(path);
+    } else {
+      c.strokeStyle = colour.css(name);
+      c.lineWidth = (how.width ?? 1) / k;
+      c.lineCap = "square";
+      c.stroke(path);
+    }
+    c.restore();
+  }
+
+  line(places: Place[], name: string, width: number, how: { dash?: number[]; close?: boolean; opacity?: number; fill?: number } = {}): void {
+    if (places.length === 0) return;
+    const c = this.context;
+    c.save();
+    c.beginPath();
+    places.forEach((p, i) => {
+      const [x, y] = this.at(p);
+      if (i === 0) c.moveTo(x, y);
+      else c.lineTo(x, y);
+    });
+    if (how.close) c.closePath();
+    c.setLineDash(how.dash ?? []);
+    c.lineJoin = "round";
+    if (how.fill) {
+      c.globalAlpha = how.fill;
+      c.fillStyle = colour.css(name);
+      c.fill();
+    }
+    c.globalAlpha = how.opacity ?? 1;
+    c.strokeStyle = colour.css(name);
+    c.lineWidth = width;
+    c.stroke();
+    c.restore();
+  }
+
+  ellipse(p: Place, majorKM: number, minorKM: number, azimuth: number, name: string, width: number, how: { dash?: number[]; fill?: number } = {}): void {
+    const c = this.context;
+    const [x, y] = this.at(p);
+    const k = this.camera.scale;
+    c.save();
+    c.beginPath();
+    // The canvas turns clockwise from east, an azimuth clockwise from north.
+    c.ellipse(x, y, majorKM * k, minorKM * k, ((azimuth - 90) * Math.PI) / 180, 0, 2 * Math.PI);
+    if (how.fill) {
+      c.globalAlpha = how.fill;
+      c.fillStyle = colour.css(name);
+      c.fill();
+      c.globalAlpha = 1;
+    }
+    c.setLineDash(how.dash ?? []);
+    c.strokeStyle = colour.css(name);
+    c.lineWidth = width;
+    c.stroke();
+    c.restore();
+  }
+
+  // mark draws a sign around a place, on a halo so that it stands out on any ground.
+  mark(p: Place, sign: Sign, name: string, size = 8, label = "", above = false): void {
+    const c = this.context;
+    const [x, y] = this.at(p);
+    c.save();
+    c.translate(x, y);
+    sketch(c, sign, size, colour.css(name), colour.css("paper"));
+    if (label) {
+      c.font = "600 12px system-ui, sans-serif";
+      c.textBaseline = "middle";
+      c.lineWidth = 3;
+      c.lineJoin = "round";
+      c.strokeStyle = colour.css("paper");
+      c.textAlign = above ? "center" : "left";
+      const [dx, dy] = above ? [0, -size - 6] : [size + 5, 0];
+      c.strokeText(label, dx, dy);
+      c.fillStyle = colour.css("ink");
+      c.fillText(label, dx, dy);
+    }
+    c.restore();
+  }
+}
+
+export type Sign = "disc" | "diamond" | "cross" | "square" | "ring" | "dot" | "star";
+
+// sketch draws a sign around the origin. Signs differ in shape, not in colour alone.
+export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: string, halo: string): void {
+  const shape = new Path2D();
+  switch (sign) {
+    case "disc":
+    case "ring":
+      shape.arc(0, 0, r, 0, 2 * Math.PI);
+      break;
+    case "dot":
+      shape.arc(0, 0, r / 2, 0, 2 * Math.PI);
+      break;
+    case "diamond":
+      shape.moveTo(0, -r * 1.15);
+      shape.lineTo(r * 1.15, 0);
+      shape.lineTo(0, r * 1.15);
+      shape.lineTo(-r * 1.15, 0);
+      shape.closePath();
+      break;
+    case "square":
+      shape.rect(-r * 0.8, -r * 0.8, r * 1.6, r * 1.6);
+      break;
+    case "cross":
+      shape.moveTo(-r, 0);
+      shape.lineTo(r, 0);
+      shape.moveTo(0, -r);
+      shape.lineTo(0, r);
+      break;
+    case "star":
+      for (let i = 0; i < 10; i++) {
+        const radius = i % 2 ? r * 0.5 : r * 1.2;
+        const angle = (i * Math.PI) / 5;
+        shape.lineTo(radius * Math.sin(angle), -radius * Math.cos(angle));
+      }
+      shape.closePath();
+      break;
+  }
+  const hollow = sign === "ring" || sign === "square" || sign === "cross";
+  c.lineJoin = "round";
+  c.strokeStyle = halo;
+  c.lineWidth = hollow ? 6 : 4;
+  c.stroke(shape);
+  if (hollow) {
+    c.strokeStyle = ink;
+    c.lineWidth = 3;
+    c.stroke(shape);
+  } else {
+    c.fillStyle = ink;
+    c.fill(shape);
+  }
+}
+
+// MapView is a canvas that shows a scene and can be moved by pointer, wheel and keys.
+export class MapView {
+  private map: MapInfo | null = null;
+  private scene: (pen: Pen) => void = () => {};
+  private waiting = false;
+  // picked is called with a place that was clicked.
+  picked: ((p: Place) => void) | null = null;
+
+  constructor(
+    readonly canvas: HTMLCanvasElement,
+    private readonly camera: Camera = new Camera(),
+  ) {
+    camera.watchers.add(() => this.redraw());
+    new ResizeObserver(() => this.resized()).observe(canvas);
+    colour.watchers.add(() => this.redraw());
+    this.listen();
+  }
+
+  show(map: MapInfo, scene: (pen: Pen) => void): void {
+    this.map = map;
+    this.scene = scene;
+    const box = this.canvas.getBoundingClientRect();
+    if (box.width > 0) this.camera.fit(map, box.width, box.height);
+    this.redraw();
+  }
+
+  fit(): void {
+    const box = this.canvas.getBoundingClientRect();
+    if (this.map) this.camera.fit(this.map, box.width, box.height, true);
+  }
+
+  zoom(factor: number, x?: number, y?: number): void {
+    const box = this.canvas.getBoundingClientRect();
+    const dx = (x ?? box.width / 2) - box.width / 2;
+    const dy = (y ?? box.height / 2) - box.height / 2;
+    const c = this.camera;
+    const scale = Math.min(1e5, Math.max(1e-3, c.scale * factor));
+    c.x += dx / c.scale - dx / scale;
+    c.y -= dy / c.scale - dy / scale;
+    c.scale = scale;
+    c.changed();
+  }
+
+  redraw(): void {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.draw();
+    });
+  }
+
+  private resized(): void {
+    const box = this.canvas.getBoundingClientRect();
+    if (this.map && box.width > 0) this.camera.fit(this.map, box.width, box.height);
+    this.redraw();
+  }
+
+  private draw(): void {
+    const box = this.canvas.getBoundingClientRect();
+    const ratio = window.devicePixelRatio || 1;
+    const width = Math.round(box.width * ratio);
+    const height = Math.round(box.height * ratio);
+    if (width === 0 || !this.map) return;
+    if (this.canvas.width !== width || this.canvas.height !== height) {
+      this.canvas.width = width;
+      this.canvas.height = height;
+    }
+    const c = this.canvas.getContext("2d")!;
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.fillStyle = colour.css("paper");
+    c.fillRect(0, 0, box.width, box.height);
+    const pen = new Pen(c, this.camera, this.map, box.width, box.height);
+    pen.field(this.map.popularity, "street", "root", 0.85);
+    pen.frame();
+    this.scene(pen);
+    this.ruler(c, box.width, box.height);
+  }
+
+  // ruler draws how long a kilometre is.
+  private ruler(c: CanvasRenderingContext2D, width: number, height: number): void {
+    let km = 10 ** Math.floor(Math.log10(width / 3 / this.camera.scale));
+    if (km * 5 * this.camera.scale < width / 3) km *= 5;
+    else if (km * 2 * this.camera.scale < width / 3) km *= 2;
+    const long = km * this.camera.scale;
+    const text = km >= 1 ? `${km} km` : `${Math.round(km * 1000)} m`;
+    c.save();
+    c.translate(14, height - 14);
+    for (const [style, thick] of [[colour.css("paper"), 5], [colour.css("ink"), 1.5]] as const) {
+      c.strokeStyle = style;
+      c.lineWidth = thick;
+      c.beginPath();
+      c.moveTo(0, -5);
+      c.lineTo(0, 0);
+      c.lineTo(long, 0);
+      c.lineTo(long, -5);
+      c.stroke();
+    }
+    c.font = "12px system-ui, sans-serif";
+    c.lineWidth = 4;
+    c.strokeStyle = colour.css("paper");
+    c.strokeText(text, 6, -7);
+    c.fillStyle = colour.css("ink");
+    c.fillText(text, 6, -7);
+    c.restore();
+  }
+
+  private listen(): void {
+    const held = new Map<number, [number, number]>();
+    let moved = 0;
+    const spread = () => {
+      const [a, b] = [...held.values()];
+      return a && b ? Math.hypot(a[0] - b[0], a[1] - b[1]) : 0;
+    };
+    this.canvas.addEventListener("pointerdown", (e) => {
+      this.canvas.setPointerCapture(e.pointerId);
+      held.set(e.pointerId, [e.offsetX, e.offsetY]);
+      if (held.size === 1) moved = 0;
+    });
+    this.canvas.addEventListener("pointermove", (e) => {
+      const last = held.get(e.pointerId);
+      if (!last) return;
+      const before = spread();
+      held.set(e.pointerId, [e.offsetX, e.offsetY]);
+      const dx = e.offsetX - last[0];
+      const dy = e.offsetY - last[1];
+      moved += Math.abs(dx) + Math.abs(dy);
+      this.camera.x -= dx / this.camera.scale / held.size;
+      this.camera.y += dy / this.camera.scale / held.size;
+      if (before > 0) this.zoom(spread() / before, e.offsetX, e.offsetY);
+      else this.camera.changed();
+    });
+    const release = (e: PointerEvent) => {
+      const was = held.delete(e.pointerId);
+      if (e.type !== "pointerup" || !was || moved > 6 || !this.picked) return;
+      const box = this.canvas.getBoundingClientRect();
+      this.picked({
+        x: this.camera.x + (e.offsetX - box.width / 2) / this.camera.scale,
+        y: this.camera.y - (e.offsetY - box.height / 2) / this.camera.scale,
+      });
+    };
+    this.canvas.addEventListener("pointerup", release);
+    this.canvas.addEventListener("pointercancel", release);
+    this.canvas.addEventListener(
+      "wheel",
+      (e) => {
+        e.preventDefault();
+        this.zoom(Math.exp(-e.deltaY / 400), e.offsetX, e.offsetY);
+      },
+      { passive: false },
+    );
+  }
+}

@@ -1,0 +1,323 @@
+// One step, taken apart.
+
+import { Anatomy, bytes, Course, MapInfo, Place, Settings } from "./api";
+import { panel } from "./knobs";
+import { colour, likelier, make, percent, rich, sum } from "./look";
+import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
+import { Latest, State } from "./state";
+import { meaning, Part, parts } from "./words";
+
+export interface Look {
+  map: MapInfo;
+  course: Course;
+  step: Anatomy;
+  // origin is the release that a repeat gives again, and else the step itself.
+  origin: Anatomy;
+}
+
+// originOf is the number of the fix whose release a fix repeats, and else the fix itself.
+export function originOf(course: Course, fix: number): number {
+  let i = fix;
+  if (course.kind[fix] === "repeated") while (i > 0 && course.kind[i] !== "released") i--;
+  return course.kind[i] === "released" ? i : fix;
+}
+
+// trail is the way of the last reports, up to the last long pause.
+function trail(course: Course, fix: number): Place[] {
+  const places: Place[] = [];
+  const pause = 6000 * course.step_s;
+  for (let k = fix; k >= 0 && places.length < 15; k--) {
+    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pause) break;
+    places.push({ x: course.truth_x[k]!, y: course.truth_y[k]! });
+  }
+  return places;
+}
+
+export interface Sketch {
+  border: Path2D;
+  own: Path2D;
+  drawn: Path2D;
+}
+
+const sketches = new WeakMap<Anatomy, Sketch>();
+
+function sketchOf(a: Anatomy): Sketch | null {
+  if (!a.codebook) return null;
+  let s = sketches.get(a);
+  if (!s) {
+    const { width, height, data } = a.codebook.votes;
+    const votes = bytes(data);
+    s = {
+      border: borders(width, height, votes),
+      own: region(width, height, votes, a.codebook.own),
+      drawn: region(width, height, votes, a.codebook.drawn),
+    };
+    sketches.set(a, s);
+  }
+  return s;
+}
+
+export interface Shown {
+  truth: boolean;
+  blind: boolean;
+}
+
+// paint draws a part of a step: 0 is all at once, the others follow words.parts.
+export function paint(pen: Pen, { course, step, origin }: Look, part: number, shown: Shown): void {
+  const a = part >= 1 && part <= 4 ? origin : step;
+  const i = a.number;
+  const s = sketchOf(a);
+  const book = a.codebook;
+  if (part === 1 || part === 2 || part === 3) pen.field(a.prior, "prior", "root", part === 1 ? 1 : 0.55);
+  if (part === 4) pen.field(a.likelihood, "likelihood", "plain", 0.75);
+  if (part === 0 || part === 5) pen.field(a.posterior, "posterior", "root", 1);
+  if (s && book && (part === 2 || part === 3 || part === 4)) {
+    if (part === 2 && shown.truth) pen.cells(s.own, "truth", { fill: 0.16 });
+    if (part === 3) pen.cells(s.drawn, "release", { fill: 0.22 });
+    pen.cells(s.border, "border", { width: 1.6 });
+  }
+  if (s && part === 0) pen.cells(s.border, "border", { width: 0.7 });
+  if (a.set && part >= 2 && part <= 4) {
+    const side = pen.map.cell_km / 2;
+    if (part === 2) {
+      for (const c of a.set.cells) {
+        pen.line([{ x: c.x - side, y: c.y - side }, { x: c.x + side, y: c.y - side },
+          { x: c.x + side, y: c.y + side }, { x: c.x - side, y: c.y + side }], "border", 0.6,
+        { close: true, opacity: 0.5 });
+      }
+    }
+    pen.line(a.set.hull, "border", 2, { close: true });
+    if (part === 3 && shown.truth) {
+      const at = a.set.surrogate;
+      pen.line(a.set.body.map((v) => ({ x: at.x + v.x, y: at.y + v.y })), "release", 1.4,
+        { close: true, dash: [5, 4], fill: 0.07 });
+    }
+  }
+  if (shown.truth) {
+    const way = trail(course, i);
+    pen.line(way, "paper", 5, { opacity: 0.8 });
+    pen.line(way, "truth", 2.4);
+  }
+  const blind = course.blind_x[i];
+  if (shown.blind && blind !== null && (part === 0 || part === 5)) {
+    pen.mark({ x: blind!, y: course.blind_y[i]! }, "square", "blind", 7);
+  }
+  if (book && (part === 2 || part === 3 || part === 4)) {
+    for (const [j, p] of book.points.entries()) {
+      const drawn = j === book.drawn && part > 2;
+      pen.mark(p, drawn ? "diamond" : "dot", drawn ? "release" : "border", drawn ? 10 : 9,
+        part === 2 ? percent(p.prior) : "", true);
+    }
+  }
+  if (a.set && part === 2 && a.set.drift && shown.truth) {
+    pen.line([a.truth, a.set.surrogate], "truth", 1.5, { dash: [4, 4] });
+    pen.mark(a.set.surrogate, "star", "truth", 8);
+  }
+  if (a.set && part === 3 && a.release && shown.truth) {
+    pen.line([a.set.surrogate, a.release], "release", 1.8, { dash: [4, 4] });
+  }
+  if (a.release && a.set && (part === 0 || part === 3 || part === 4)) {
+    pen.mark(a.release, "diamond", "release", 8);
+  }
+  if (a.estimate && (part === 0 || part === 5)) {
+    pen.ellipse(a.estimate, a.radius_km, a.radius_km, 0, "estimate", 2, { dash: [7, 5] });
+    if (a.ellipse && part === 5) {
+      pen.ellipse(a.estimate, a.ellipse.major_km, a.ellipse.minor_km, a.ellipse.azimuth_deg, "estimate", 1.5, { fill: 0.12 });
+    }
+    pen.mark(a.estimate, "cross", "estimate", 8);
+  }
+  if (shown.truth) pen.mark(a.truth, "disc", "truth", 7, course.user);
+}
+
+interface Entry {
+  sign: Sign | "fill" | "line" | "circle";
+  colour: string;
+  text: string;
+  secret?: boolean;
+}
+
+// entries of the legend of a part.
+function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
+  const list: Entry[] = [{ sign: "fill", colour: "street", text: "where vehicles often are: the streets" }];
+  if (shown.truth) list.push({ sign: "disc", colour: "truth", text: "the truth", secret: true });
+  if (part === 0 || part === 5) {
+    list.push({ sign: "fill", colour: "posterior", text: "where an observer thinks it is" });
+    if (a.estimate) {
+      list.push({ sign: "cross", colour: "estimate", text: "best guess" });
+      list.push({ sign: "circle", colour: "estimate", text: "95 % of the belief" });
+    }
+  }
+  if (part >= 1 && part <= 3) list.push({ sign: "fill", colour: "prior", text: "expected before this release" });
+  if (part === 4) list.push({ sign: "fill", colour: "likelihood", text: "what the draw speaks for" });
+  if (a.release && (part === 3 || part === 4 || part === 0 && !a.codebook && a.set)) {
+    list.push({ sign: "diamond", colour: "release", text: "the published draw" });
+  }
+  if (a.codebook && (part === 0 || part === 2 || part === 3 || part === 4)) {
+    list.push({ sign: "line", colour: "border", text: "borders between votes" });
+    if (part === 2) list.push({ sign: "dot", colour: "border", text: "code points, with the share of the expectation" });
+  }
+  if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: "hull of the location set" });
+  if (a.set?.drift && part === 2 && shown.truth) list.push({ sign: "star", colour: "truth", text: "surrogate", secret: true });
+  if (shown.blind && (part === 0 || part === 5)) {
+    list.push({ sign: "square", colour: "blind", text: "guess without any release" });
+  }
+  return list;
+}
+
+export function legend(list: Entry[]): HTMLElement {
+  return make("ul", { class: "legend" }, ...list.map((entry) => {
+    const canvas = make("canvas", { width: "52", height: "44", "aria-hidden": "true" });
+    const c = canvas.getContext("2d")!;
+    const ink = colour.css(entry.colour);
+    c.scale(2, 2);
+    c.translate(13, 11);
+    c.fillStyle = c.strokeStyle = ink;
+    if (entry.sign === "fill") c.fillRect(-9, -7, 18, 14);
+    else if (entry.sign === "line" || entry.sign === "circle") {
+      c.lineWidth = 2;
+      if (entry.sign === "circle") c.setLineDash([4, 3]);
+      c.beginPath();
+      if (entry.sign === "circle") c.arc(0, 0, 8, 0, 7);
+      else {
+        c.moveTo(-10, 0);
+        c.lineTo(10, 0);
+      }
+      c.stroke();
+    } else sketch(c, entry.sign, 6, ink, colour.css("paper"));
+    return make("li", {}, canvas, make("span", {}, entry.text,
+      entry.secret ? make("span", { class: "secret" }, " (only you see it)") : null));
+  }));
+}
+
+// zoomer makes the buttons of a map.
+export function zoomer(view: MapView): HTMLElement {
+  const button = (text: string, label: string, act: () => void) => {
+    const b = make("button", { type: "button", "aria-label": label, title: label }, text);
+    b.addEventListener("click", act);
+    return b;
+  };
+  return make("div", { class: "zoom" },
+    button("+", "Zoom in", () => view.zoom(1.5)),
+    button("−", "Zoom out", () => view.zoom(1 / 1.5)),
+    button("⤢", "The whole map", () => view.fit()));
+}
+
+// lookAt fetches what a picture of a step needs.
+export async function lookAt(state: State, s: Settings): Promise<Look> {
+  const fix = state.fix;
+  const [map, course, step] = await Promise.all([state.map(s), state.course(s), state.step(s, fix)]);
+  const from = originOf(course, fix);
+  return { map, course, step, origin: from === fix ? step : await state.step(s, from) };
+}
+
+// StepView is the view of a step.
+export class StepView {
+  readonly element: HTMLElement;
+  readonly map: MapView;
+  private part = 0;
+  private shown: Shown = { truth: true, blind: true };
+  private look: Look | null = null;
+  private readonly latest = new Latest();
+  private readonly list = make("ol", { class: "parts" });
+  private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
+  private readonly under = make("div");
+  private readonly says = make("div", { class: "says" });
+  private readonly facts = make("dl", { class: "facts" });
+  private readonly figure: HTMLElement;
+
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+    const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
+    this.map = new MapView(canvas, camera);
+    const check = (text: string, key: keyof Shown, secret: boolean) => {
+      const box = make("input", { type: "checkbox", id: `show-${key}` });
+      box.checked = true;
+      box.addEventListener("change", () => {
+        this.shown[key] = box.checked;
+        this.render();
+      });
+      return make("label", secret ? { class: "secret" } : {}, box, ` ${text}`);
+    };
+    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.caption, this.under);
+    this.element = make("div", { class: "view" },
+      make("div", { class: "stack" }, this.figure, this.facts),
+      make("div", { class: "stack" },
+        make("section", { class: "card", "aria-label": "The step in parts" },
+          make("h3", {}, "One release, part by part"), this.list,
+          make("div", { class: "bar small" },
+            check("show the truth", "truth", true), check("show the guess without releases", "blind", false))),
+        make("section", { class: "card", "aria-label": "What ε means" }, this.says),
+        panel("Turn the knobs", "a", state.about, state.settings, () => state.changed())));
+  }
+
+  // move goes to the next or the previous part.
+  move(by: number): void {
+    this.part = Math.min(5, Math.max(0, this.part + by));
+    this.render();
+  }
+
+  async update(): Promise<void> {
+    const s: Settings = this.state.settings;
+    this.figure.classList.add("busy");
+    await this.latest.run(
+      lookAt(this.state, s),
+      (look) => {
+        this.look = look;
+        this.render();
+      },
+      this.failed,
+    );
+    this.figure.classList.remove("busy");
+  }
+
+  private render(): void {
+    const look = this.look;
+    if (!look) return;
+    const s = look.course.settings;
+    const told = parts(look.step, look.origin, look.course, s);
+    this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown));
+    this.listParts(told);
+    this.caption.replaceChildren(rich(told[this.part]!.text));
+    this.under.replaceChildren(legend(entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown)));
+    const sure = likelier(s.epsilon);
+    const strip = make("div", { class: "odds", role: "img", "aria-label": `at most ${percent(sure)} against ${percent(1 - sure)}` },
+      make("div", { class: "a" }, `one place: at most ${percent(sure)}`), make("div", { class: "b" }, percent(1 - sure)));
+    (strip.firstChild as HTMLElement).style.width = `${100 * sure}%`;
+    this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), strip);
+    this.tell(look);
+  }
+
+  private listParts(told: Part[]): void {
+    if (this.list.children.length === 0) {
+      told.forEach((_, i) => {
+        const button = make("button", { type: "button" });
+        button.addEventListener("click", () => {
+          this.part = i;
+          this.render();
+        });
+        this.list.append(make("li", {}, button));
+      });
+    }
+    told.forEach((part, i) => {
+      const button = this.list.children[i]!.firstChild as HTMLElement;
+      button.replaceChildren(make("b", {}, i === 0 ? "★" : String(i)), make("span", {}, part.title));
+      button.setAttribute("aria-pressed", String(i === this.part));
+    });
+  }
+
+  // tell shows the numbers of a whole trace.
+  private tell({ course }: Look): void {
+    const s = course.summary;
+    const fact = (name: string, value: string, title: string) =>
+      make("div", { title }, make("dt", {}, name), make("dd", {}, value));
+    const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);
+    this.facts.replaceChildren(
+      fact("Median error of the guess", m(s.estimate_m.median), "over all records of this trace"),
+      fact("… without any release", m(s.blind_m.median), "the model alone"),
+      fact("Releases", String(s.releases), `${s.repeats} repeats, ${s.predictions} predictions`),
+      fact("Spent, Σε", sum(s.spent), "the sum of ε over the trace"),
+      fact("Cells of the location set", s.location_set_mean.toFixed(0), "mean |ΔX| of the releases"),
+      fact("Neighbouring cells told apart",
+        s.near_share_mean === null ? "–" : percent(s.near_share_mean),
+        "the share of ε that a release spends between two neighbouring cells, on average"));
+  }
+}

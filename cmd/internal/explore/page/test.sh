@@ -1,0 +1,22 @@
+#!/bin/sh
+# Tests the page in a real browser: builds it again and compares it with what is committed, starts
+# geodither explore, and drives Chromium through every view. With SHOTS=FOLDER pictures of the views
+# are written there. Needs npm; Chromium is installed if it is missing and there is apt-get.
+set -eu
+page=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$page/../../../.." && pwd)
+if ! command -v chromium > /dev/null && command -v apt-get > /dev/null; then
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends chromium > /dev/null
+fi
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+"$page/build.sh" "$dir/dist"
+if ! diff -r "$page/dist" "$dir/dist"; then
+	echo "page/dist is not what its sources give: run \"make page\" and commit it" >&2
+	exit 1
+fi
+(cd "$root" && ${GO:-go} build -o "$dir/geodither" ./cmd/geodither)
+# Imports are looked up beside the file, so the test goes where npm put the driver.
+cp "$page/page.test.mjs" "$root/bin/page/page.test.mjs"
+CHROMIUM=$(command -v chromium) GEODITHER="$dir/geodither" node --test --test-reporter=spec "$root/bin/page/page.test.mjs"

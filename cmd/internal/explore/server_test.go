@@ -1,0 +1,209 @@
+package explore
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// ask answers a request of the API.
+func ask(t *testing.T, h http.Handler, target string, into any) (status int, body string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Host = "127.0.0.1:8090"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	body = w.Body.String()
+	if into != nil {
+		if err := json.Unmarshal([]byte(body), into); err != nil {
+			t.Fatalf("%s: %v in %.200s", target, err, body)
+		}
+	}
+	return w.Code, body
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func sampleHandler(t *testing.T) http.Handler {
+	t.Helper()
+	return guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), "", hosts("127.0.0.1"))
+}
+
+// TestAnswers asks each question once.
+func TestAnswers(t *testing.T) {
+	h := sampleHandler(t)
+	var about About
+	var m Map
+	var users Users
+	var c Course
+	var a Anatomy
+	var o Odds
+	ask(t, h, "/api/about", &about)
+	ask(t, h, "/api/map?cell_m=400", &m)
+	ask(t, h, "/api/users?q=BUS-47", &users)
+	ask(t, h, "/api/course?user="+bus+"&mechanism=lattice&epsilon=2&delta=.3", &c)
+	ask(t, h, "/api/step?user="+bus+"&fix=20", &a)
+	ask(t, h, "/api/odds?user="+bus+"&ax=2&ay=2&bx=4&by=4", &o)
+	if !about.Sample || about.Users != 8 || len(about.CellsM) == 0 {
+		t.Errorf("about: %+v", about)
+	}
+	if m.CellKM != .4 || len(values(t, m.Popularity)) == 0 {
+		t.Errorf("map: %+v", m)
+	}
+	if users.Total != 4 || len(users.Names) != 4 || users.Fixes[1] != 278 {
+		t.Errorf("users: %+v", users)
+	}
+	if len(c.Kind) != 278 || c.Settings.Delta != .3 || c.Settings.Epsilon != 2 {
+		t.Errorf("course: %+v", c.Settings)
+	}
+	if a.Number != 20 || a.Posterior == nil || len(o.Learned) != 278 {
+		t.Errorf("step and odds: %d, %d", a.Number, len(o.Learned))
+	}
+}
+
+// TestWrongQuestions: what is wrong with a question is said in words, and is no fault of ours.
+func TestWrongQuestions(t *testing.T) {
+	h := sampleHandler(t)
+	for target, want := range map[string]string{
+		"/api/course?user=nobody":                                    "no such user",
+		"/api/course?user=" + bus + "&mechanism=gauss":               "gauss",
+		"/api/course?user=" + bus + "&epsilon=0":                     "epsilon",
+		"/api/course?user=" + bus + "&epsilon=x":                     "epsilon is no number",
+		"/api/course?user=" + bus + "&epsilon=NaN":                   "epsilon",
+		"/api/course?user=" + bus + "&interval=0":                    "interval",
+		"/api/course?user=" + bus + "&seed=-1":                       "seed",
+		"/api/course?user=" + bus + "&cell_m=7":                      "no model with such cells",
+		"/api/course?user=" + bus + "&mechanism=lattice&delta=1":     "delta",
+		"/api/course?user=" + bus + "&near_km=.34&near_factor=1.001": "near factor",
+		"/api/step?user=" + bus + "&fix=-1":                          "fix is not",
+		"/api/step?user=" + bus + "&fix=278":                         "fix is not",
+		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=NaN&by=2":           "bx",
+		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=1.01&by=1.01":       "one cell",
+		"/api/map?cell_m=Inf":                                        "no model with such cells",
+	} {
+		var wrong struct{ Error string }
+		if status, body := ask(t, h, target, &wrong); status != http.StatusBadRequest ||
+			!strings.Contains(wrong.Error, want) {
+			t.Errorf("%s: %d, %s; want %q", target, status, body, want)
+		}
+	}
+	if status, _ := ask(t, h, "/api/nothing", nil); status != http.StatusNotFound {
+		t.Errorf("an unknown question: %d", status)
+	}
+}
+
+// TestGuard: who may ask, and how.
+func TestGuard(t *testing.T) {
+	plain := sampleHandler(t)
+	token := "T0KEN"
+	far := guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), token, hosts("0.0.0.0"))
+	for _, c := range []struct {
+		name   string
+		h      http.Handler
+		method string
+		host   string
+		path   string
+		want   int
+	}{
+		{"page", plain, "GET", "127.0.0.1:8090", "/", 200},
+		{"head", plain, "HEAD", "127.0.0.1:8090", "/", 200},
+		{"by name", plain, "GET", "LocalHost:1", "/style.css", 200},
+		{"six", plain, "GET", "[::1]:8090", "/api/about", 200},
+		{"rebound", plain, "GET", "evil.example", "/api/about", 421},
+		{"rebound, port", plain, "GET", "evil.example:8090", "/", 421},
+		{"other address", plain, "GET", "192.0.2.1", "/", 421},
+		{"no host", plain, "GET", "", "/", 421},
+		{"post", plain, "POST", "127.0.0.1", "/api/about", 405},
+		{"delete", plain, "DELETE", "127.0.0.1", "/", 405},
+		{"climbing", plain, "GET", "127.0.0.1", "/../server.go", 307},
+		{"no token", far, "GET", "192.0.2.1:80", "/", 404},
+		{"no token, question", far, "GET", "192.0.2.1:80", "/api/about", 404},
+		{"wrong token", far, "GET", "192.0.2.1:80", "/T0KEM/api/about", 404},
+		{"part of it", far, "GET", "192.0.2.1:80", "/T0KE/api/about", 404},
+		{"token", far, "GET", "192.0.2.1:80", "/T0KEN/api/about", 200},
+		{"token, page", far, "GET", "192.0.2.1:80", "/T0KEN/", 200},
+		{"token, rebound", far, "GET", "evil.example", "/T0KEN/api/about", 421},
+		{"token, post", far, "POST", "192.0.2.1:80", "/T0KEN/api/about", 405},
+	} {
+		r := httptest.NewRequest(c.method, "/", nil)
+		r.URL.Path, r.Host = c.path, c.host
+		w := httptest.NewRecorder()
+		c.h.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d, want %d", c.name, w.Code, c.want)
+		}
+		policy := w.Header().Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'self';") ||
+			strings.Contains(policy, "unsafe") ||
+			w.Header().Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: the policy is %q", c.name, policy)
+		}
+	}
+}
+
+// TestOpen: on loopback the address has no token, beyond it has one that changes.
+func TestOpen(t *testing.T) {
+	truth := sampleTruth(t)
+	open := func(listen string) *Server {
+		s, err := Open(Options{Listen: listen, Truth: truth, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	near := open("")
+	at, err := url.Parse(near.URL)
+	if err != nil || at.Path != "/" || at.Hostname() != "127.0.0.1" {
+		t.Errorf("the address is %q (%v)", near.URL, err)
+	}
+	answer, err := http.Get(near.URL + "api/about")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); !strings.Contains(string(text), `"sample":true`) {
+		t.Errorf("about: %s", text)
+	}
+	tokens := map[string]bool{}
+	for range 2 {
+		at, err := url.Parse(open("0.0.0.0:0").URL)
+		if err != nil || len(strings.Trim(at.Path, "/")) < 20 || tokens[at.Path] {
+			t.Errorf("beyond loopback the address has the path %q (%v)", at.Path, err)
+		}
+		tokens[at.Path] = true
+	}
+	for listen, want := range map[string]string{
+		"8090": "HOST:PORT",
+		strings.Trim(near.URL[len("http:"):], "/"): "in use",
+		"192.0.2.1:0": "cannot listen",
+	} {
+		if _, err := Open(Options{Listen: listen, Truth: truth, Logger: quiet()}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", listen, err, want)
+		}
+	}
+}
+
+// TestPageKeepsItsPolicy: nothing in the page runs or looks elsewhere.
+func TestPageKeepsItsPolicy(t *testing.T) {
+	h := sampleHandler(t)
+	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg"} {
+		status, body := ask(t, h, path, nil)
+		if status != http.StatusOK || len(body) < 100 {
+			t.Fatalf("%s: %d, %d bytes", path, status, len(body))
+		}
+		for _, part := range []string{
+			"https://", "style=\"", "onclick=", "eval(", "innerHTML", "javascript:",
+		} {
+			if strings.Contains(body, part) {
+				t.Errorf("%s has %q", path, part)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package explore
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+)
+
+// Settings are the knobs of the page. They are comparable, so that what was computed under them can
+// be kept.
+type Settings struct {
+	Mechanism  string  `json:"mechanism"`
+	Epsilon    float64 `json:"epsilon"`
+	Delta      float64 `json:"delta"`    // 0 under codebook, which has none
+	Interval   int     `json:"interval"` // least steps between two releases
+	NearKM     float64 `json:"near_km"`  // 0: no near factor; codebook alone has one
+	NearFactor float64 `json:"near_factor"`
+	CellM      float64 `json:"cell_m"` // side of a cell of the sample's model; 0: as it is
+	Seed       uint64  `json:"seed"`   // of the noise, which is not private
+}
+
+// DefaultSettings are what a page begins with.
+func DefaultSettings() Settings {
+	return Settings{Mechanism: law.Codebook, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1}
+}
+
+// options returns the options of releases.
+func (s Settings) options() mechanism.Options {
+	return mechanism.Options{
+		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta, ReleaseInterval: s.Interval,
+		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
+	}
+}
+
+// parseSettings reads the knobs of a request. What it does not name is as at the page's beginning.
+// The error is for the person at the page.
+func parseSettings(query url.Values) (Settings, error) {
+	s := DefaultSettings()
+	if name := query.Get("mechanism"); name != "" {
+		s.Mechanism = name
+	}
+	for _, knob := range []struct {
+		name string
+		to   *float64
+	}{
+		{"epsilon", &s.Epsilon},
+		{"delta", &s.Delta},
+		{"near_km", &s.NearKM},
+		{"near_factor", &s.NearFactor},
+		{"cell_m", &s.CellM},
+	} {
+		if text := query.Get(knob.name); text != "" {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return s, fmt.Errorf("%s is no number", knob.name)
+			}
+			*knob.to = x
+		}
+	}
+	if text := query.Get("interval"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return s, fmt.Errorf("interval is not a whole number of steps, at least 1")
+		}
+		s.Interval = n
+	}
+	if text := query.Get("seed"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("seed is not a whole number, at least 0")
+		}
+		s.Seed = n
+	}
+	if s.Mechanism == law.Codebook {
+		s.Delta = 0
+	} else {
+		s.NearKM, s.NearFactor = 0, 0
+	}
+	return s, s.options().Validate()
+}

@@ -1,0 +1,269 @@
+package explore
+
+import (
+	"context"
+	"encoding/base64"
+	"math"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/locationset"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Anatomy is one step of one user, taken apart. Everything in it but Truth, Cell, Codebook.Own and
+// Set.Surrogate is public given the model and the releases.
+type Anatomy struct {
+	Number int    `json:"number"` // of the fix, from 0
+	TimeMS int64  `json:"time_ms"`
+	Kind   string `json:"kind"`
+
+	// Secret: the truth, the centre of its cell, and the probability that the prior gives the cell.
+	Truth     Place  `json:"truth"`
+	Cell      Place  `json:"cell"`
+	CellPrior number `json:"cell_prior"`
+
+	// Prior is nil where the step predicted nothing: it is late, refused, or answered from what
+	// was released before.
+	Prior *Field `json:"prior"`
+	// Codebook or Set has what a release was drawn from; both are nil without a release.
+	Codebook *Codebook `json:"codebook"`
+	Set      *Set      `json:"set"`
+	// Likelihood of each cell of the prior, up to a factor; nil without a release.
+	Likelihood *Field `json:"likelihood"`
+	// LikelihoodRange is the largest likelihood over the least. It is at most e^ε.
+	LikelihoodRange float64 `json:"likelihood_range"`
+	Posterior       *Field  `json:"posterior"`
+
+	// What is published; nil where nothing is.
+	Release  *Place   `json:"release"`
+	Estimate *Place   `json:"estimate"`
+	RadiusKM float64  `json:"radius_km"`
+	Ellipse  *Ellipse `json:"ellipse"`
+	Epsilon  float64  `json:"epsilon"` // that this step cost
+	Spent    float64  `json:"spent"`   // Σε with it
+	// Metric is by which factor the release tells two places apart at most.
+	Metric *Metric `json:"metric"`
+}
+
+// Ellipse is the 1σ ellipse of the posterior: its axes in kilometres, and the direction of the
+// longer one in degrees clockwise from north.
+type Ellipse struct {
+	MajorKM    float64 `json:"major_km"`
+	MinorKM    float64 `json:"minor_km"`
+	AzimuthDeg float64 `json:"azimuth_deg"`
+}
+
+// Metric is law.Metric.
+type Metric struct {
+	Within200M float64 `json:"within_200m"`
+	Within1KM  float64 `json:"within_1km"`
+	Across     float64 `json:"across"`
+	NearShare  float64 `json:"near_share"`
+}
+
+// Codebook is what a release of mechanism codebook was drawn from.
+type Codebook struct {
+	Points []CodePoint `json:"points"`
+	Votes  *Votes      `json:"votes"` // of every cell of the map
+	Own    int         `json:"own"`   // secret: the true cell's vote
+	Drawn  int         `json:"drawn"`
+	// OwnChance and OtherChance are the probabilities that the release is the own code point, and
+	// that it is a certain other one. They are null with a near factor, where they depend on the
+	// cell.
+	OwnChance   number `json:"own_chance"`
+	OtherChance number `json:"other_chance"`
+}
+
+// CodePoint is a place that a release could be.
+type CodePoint struct {
+	Place
+	Prior     float64 `json:"prior"`     // of the cells that vote for it, together
+	Posterior float64 `json:"posterior"` // the same, after the release
+}
+
+// Set is what a release of the other mechanisms was drawn from.
+type Set struct {
+	Cells []Place `json:"cells"` // centres of ΔX's cells, at most maxSetCells of them
+	Size  int     `json:"size"`  // |ΔX|
+	Hull  []Place `json:"hull"`  // vertices of Conv(ΔX)
+	// Body has the vertices of K, the sensitivity hull, around 0.
+	Body      []Place `json:"body"`
+	Surrogate Place   `json:"surrogate"` // secret: the centre of the true cell's surrogate
+	Drift     bool    `json:"drift"`     // secret: the true cell lies outside ΔX
+}
+
+// maxSetCells bounds an answer; a larger set is drawn by its hull.
+const maxSetCells = 20_000
+
+// dissect takes the step of a user's fix apart. It takes the step again, from the state before it.
+func dissect(ctx context.Context, t *Truth, c *course, i int) (*Anatomy, error) {
+	u, err := t.user(c.User)
+	if err != nil {
+		return nil, err
+	}
+	state, err := t.before(ctx, c, i)
+	if err != nil {
+		return nil, err
+	}
+	fix, g := u.Fixes[i], c.model.Grid
+	cell := g.Locate(fix.Latitude, fix.Longitude)
+	a := &Anatomy{
+		Number: i, TimeMS: fix.Timestamp, Kind: c.Kind[i],
+		Truth: placeOf(g.ToMap(fix.Latitude, fix.Longitude)), Cell: placeOf(g.Centre(cell)),
+		CellPrior: number(math.NaN()), Spent: float64(c.SpentEps[i]),
+	}
+	if a.Kind == kindRefused || a.Kind == mechanism.Late.String() {
+		if state.Started {
+			a.Posterior = fieldOfMass(g, &state.Posterior)
+		}
+		return a, nil
+	}
+	s, err := mechanism.NewSanitizer(c.model, noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)),
+		c.options)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.Step(state, mechanism.Input{
+		User: fix.UserID, Step: c.model.StepAt(fix.Timestamp), Cell: cell, Release: true,
+		Prior: true, Near: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.publish(g, &out, state)
+	if out.Prior == nil {
+		return a, nil
+	}
+	a.Prior = fieldOfMass(g, out.Prior)
+	a.CellPrior = number(out.Prior.At(cell))
+	if out.Kind != mechanism.Released {
+		return a, nil
+	}
+	return a, a.draw(c, &out, &state.Posterior, cell)
+}
+
+// publish fills in what everybody sees.
+func (a *Anatomy) publish(g *grid.Grid, out *mechanism.Outcome, after *mechanism.State) {
+	a.Posterior = fieldOfMass(g, &after.Posterior)
+	a.Epsilon = out.Epsilon
+	if out.Kind == mechanism.Released {
+		m := out.Metric
+		a.Metric = &Metric{m.Within200M, m.Within1KM, m.Across, m.NearShare}
+	}
+	if !out.Kind.Published() {
+		return
+	}
+	estimate := placeOf(out.Estimate)
+	a.Estimate, a.RadiusKM = &estimate, out.RadiusKM
+	if out.Kind != mechanism.Predicted {
+		release := placeOf(out.Release)
+		a.Release = &release
+	}
+	e := mechanism.EllipseOf(g, &after.Posterior)
+	a.Ellipse = &Ellipse{e.MajorKM, e.MinorKM, e.AzimuthDeg}
+}
+
+// draw fills in what a release was drawn from, and what follows from it for each cell.
+func (a *Anatomy) draw(
+	c *course, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+) error {
+	var likelihood []float64
+	var err error
+	if c.options.Mechanism == law.Codebook {
+		likelihood, err = a.codebook(c, out, posterior, cell)
+	} else {
+		likelihood, err = a.set(c, out, cell)
+	}
+	if err != nil {
+		return err
+	}
+	a.Likelihood = fieldOf(c.model.Grid, out.Prior.Cells, likelihood)
+	least, most := math.Inf(1), 0.
+	for _, l := range likelihood {
+		least, most = min(least, l), max(most, l)
+	}
+	a.LikelihoodRange = most / least
+	return nil
+}
+
+// codebook places the code points for the prior, as the step did.
+func (a *Anatomy) codebook(
+	c *course, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+) ([]float64, error) {
+	g := c.model.Grid
+	q, err := law.NewNearQuantizer(g, c.options.Epsilon, c.options.Near)
+	if err != nil {
+		return nil, err
+	}
+	q.Prepare(out.Prior.Cells, out.Prior.P)
+	all := make([]grid.Cell, g.Cells())
+	for i := range all {
+		all[i] = grid.Cell(i)
+	}
+	votes := q.Votes(nil, all)
+	b := &Codebook{
+		Votes: &Votes{g.Width(), g.Height(), base64.StdEncoding.EncodeToString(votes)},
+		Own:   q.Vote(cell), Drawn: q.Nearest(out.Release),
+		OwnChance: number(math.NaN()), OtherChance: number(math.NaN()),
+	}
+	for j := range q.Points() {
+		b.Points = append(b.Points, CodePoint{Place: placeOf(q.Place(j))})
+	}
+	for i, x := range out.Prior.Cells {
+		b.Points[votes[x]].Prior += out.Prior.P[i]
+	}
+	for i, x := range posterior.Cells {
+		b.Points[votes[x]].Posterior += posterior.P[i]
+	}
+	if c.options.Near == (law.Near{}) {
+		other := float64(q.Other()) / math.Exp2(64)
+		all := 1 + float64(len(b.Points)-1)*other
+		b.OwnChance, b.OtherChance = number(1/all), number(other/all)
+	}
+	a.Codebook = b
+	return q.Likelihoods(nil, b.Drawn, out.Prior.Cells), nil
+}
+
+// set chooses the location set, its hull and the surrogate, as the step did.
+func (a *Anatomy) set(c *course, out *mechanism.Outcome, cell grid.Cell) ([]float64, error) {
+	g, o := c.model.Grid, c.options
+	m, err := o.NewMechanism()
+	if err != nil {
+		return nil, err
+	}
+	var set locationset.Set
+	var hull law.SensitivityHull
+	var surrogates locationset.Surrogates
+	set.ChoosePadded(g, out.Prior, o.Delta,
+		locationset.Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)})
+	hull.OfCells(g, set.Cells)
+	surrogates.Reset(g, set.Cells)
+	m.Prepare(&hull, o.Epsilon)
+
+	own := set.Cells[surrogates.Nearest(cell)]
+	shown := &Set{Size: len(set.Cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
+	places := make([]convex.Vec, len(set.Cells))
+	for i, x := range set.Cells {
+		centre := g.Centre(x)
+		places[i] = convex.Vec(centre)
+		if i < maxSetCells {
+			shown.Cells = append(shown.Cells, placeOf(centre))
+		}
+	}
+	side := g.CellKM()
+	for _, v := range convex.HullOfCells(nil, set.Cells, g.Width()) {
+		shown.Hull = append(shown.Hull,
+			Place{(float64(v.X) + .5) * side, (float64(v.Y) + .5) * side})
+	}
+	for _, v := range hull.Body().Vertices() {
+		shown.Body = append(shown.Body, Place(v))
+	}
+	a.Set = shown
+	var inference mechanism.Inference
+	return inference.Surrogate(m, out.Release, places,
+		surrogates.All(nil, out.Prior.Cells)), nil
+}

@@ -1,0 +1,177 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// MaxFixes is how many raw fixes a page keeps: 100 MB.
+const MaxFixes = 2_000_000
+
+// Truth is the secret side: raw fixes, and the model that they are released under. It does not
+// change but for what it keeps of earlier answers. Any number of goroutines may use it.
+type Truth struct {
+	model  *mobility.Model
+	sample bool
+	users  []User // by name
+	byName map[string]int
+
+	mu      sync.Mutex
+	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
+	courses []*course                   // the one that was used last comes last
+}
+
+// User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
+type User struct {
+	Name  string
+	Fixes []schemas.Raw
+}
+
+// Format writes [redacted] whatever the verb.
+func (*Truth) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, "[redacted]") }
+
+// LogValue returns [redacted].
+func (*Truth) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+
+// SampleTruth is the truth about the shipped buses, under a model that is trained on them.
+func SampleTruth() (*Truth, error) {
+	fixes, err := fleet.Sample()
+	if err != nil {
+		return nil, err
+	}
+	model, err := fleet.SampleModel(fixes)
+	if err != nil {
+		return nil, err
+	}
+	t := newTruth(model)
+	t.sample = true
+	for _, fix := range fixes {
+		t.add(fix)
+	}
+	return t.sorted(), nil
+}
+
+// ReadTruth reads traces for a model. It refuses more than MaxFixes of them.
+func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
+	t := newTruth(model)
+	n := 0
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			return nil, err
+		}
+		if n++; n > MaxFixes {
+			return nil, fmt.Errorf("the traces have more than %d fixes: name fewer files with --in",
+				MaxFixes)
+		}
+		t.add(fix)
+	}
+	if err := reader.Skips().Nothing(int64(n)); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, errors.New("the traces hold no fix: name other files with --in")
+	}
+	return t.sorted(), nil
+}
+
+func newTruth(model *mobility.Model) *Truth {
+	return &Truth{
+		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
+	}
+}
+
+func (t *Truth) add(fix schemas.Raw) {
+	i, ok := t.byName[fix.UserID]
+	if !ok {
+		i = len(t.users)
+		t.byName[fix.UserID] = i
+		t.users = append(t.users, User{Name: fix.UserID})
+	}
+	t.users[i].Fixes = append(t.users[i].Fixes, fix)
+}
+
+// sorted sorts the users by name.
+func (t *Truth) sorted() *Truth {
+	slices.SortFunc(t.users, func(a, b User) int { return strings.Compare(a.Name, b.Name) })
+	for i := range t.users {
+		t.byName[t.users[i].Name] = i
+	}
+	return t
+}
+
+// sampleCells are the sides of cells that the sample's model can have, in metres. All of them are
+// kept, so there are few.
+func sampleCells() []float64 { return []float64{150, fleet.SampleCellM, 400, 600} }
+
+// errOther is a request for something that is not there. The text is for the person at the page.
+type errOther string
+
+func (e errOther) Error() string { return string(e) }
+
+// modelOf returns the model with cells of a side in metres; 0 is the model as it is. Only the
+// sample's can have others: it is trained again.
+func (t *Truth) modelOf(cellM float64) (*mobility.Model, error) {
+	if cellM == 0 || cellM == t.model.Grid.CellM() {
+		return t.model, nil
+	}
+	if !t.sample || !slices.Contains(sampleCells(), cellM) {
+		return nil, errOther("there is no model with such cells: only that of the shipped buses " +
+			"can be trained again, with the cells that the page offers")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m := t.models[cellM]; m != nil {
+		return m, nil
+	}
+	fixes, err := fleet.Sample()
+	if err != nil {
+		return nil, err
+	}
+	m, err := fleet.SampleModelOf(fixes, cellM)
+	if err != nil {
+		return nil, err
+	}
+	t.models[cellM] = m
+	return m, nil
+}
+
+// user returns the fixes of a user.
+func (t *Truth) user(name string) (*User, error) {
+	i, ok := t.byName[name]
+	if !ok {
+		return nil, errOther("there is no such user in the traces")
+	}
+	return &t.users[i], nil
+}
+
+// run starts a course of a user who is released under settings, by the code of "sanitize" and with
+// the noise of "sanitize --seed".
+func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
+	model, err := t.modelOf(s.CellM)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := sanitize.NewCourse(sanitize.Settings{Settings: t.settings(model, s)})
+	if err != nil { // the settings do not fit the map
+		return nil, nil, errOther(err.Error())
+	}
+	return c, model, nil
+}
+
+// settings returns those of an engine.
+func (*Truth) settings(model *mobility.Model, s Settings) engine.Settings {
+	return engine.Settings{Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options()}
+}
