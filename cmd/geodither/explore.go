@@ -25,7 +25,8 @@ func newExplore(std cli.Streams) *cobra.Command {
 		Short: "Look at what the mechanism does, step by step, on a web page of this machine",
 		Long: `Serve a web page that takes a release apart: where the model expects somebody, what could be
 released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and cells
-can be turned while one looks.
+can be turned while one looks, also two settings side by side. A third view shows what somebody
+who sees every record learns about two places over time, beside what Σε allows.
 
 Without files the page shows the shipped sample, eight Liverpool buses, under a model that is
 trained on them. --model and files of traces show those. The page has the truth then: it is for

@@ -44,7 +44,7 @@ async function open(t, url, options = {}) {
     assert.deepEqual(faults, []);
   });
   await page.goto(url);
-  await page.waitForSelector("#caption:not(:empty), .ready", { timeout: 10_000 });
+  await page.waitForSelector("main > div[role=tabpanel]:not([hidden])", { timeout: 10_000 });
   return page;
 }
 
@@ -64,6 +64,7 @@ const ink = (page, at = "main > div:not([hidden]) .picture canvas") =>
 async function settled(page) {
   await page.waitForLoadState("networkidle");
   await page.waitForFunction(() => !document.querySelector(".busy"));
+  await page.waitForLoadState("networkidle");
 }
 
 before(async () => {
@@ -155,6 +156,51 @@ test("the numbers are those of the answers", async (t) => {
   const error = answer.summary.estimate_m.median;
   const shown = error >= 1000 ? `${(error / 1000).toFixed(1)} km` : `${Math.round(error)} m`;
   assert.ok(facts.includes(shown), `${facts} lacks ${shown}`);
+});
+
+test("two settings side by side", async (t) => {
+  const page = await open(t, `${server.url}#view=compare&user=bus-4722&fix=40`);
+  await page.waitForSelector("#compare tbody tr");
+  await settled(page);
+  const cells = async (row) => page.$$eval(`#compare tbody tr:nth-child(${row}) td`, (all) => all.map((c) => c.textContent));
+  const [before] = await cells(1);
+  await page.selectOption("#right-mechanism", "codebook");
+  await page.locator("#right-epsilon").fill("9"); // ε = 4
+  await page.locator("#right-epsilon").dispatchEvent("change");
+  await settled(page);
+  const answer = await page.evaluate(async () => {
+    const query = "user=bus-4722&mechanism=codebook&epsilon=4&interval=1&cell_m=0&seed=1";
+    return (await fetch(`api/course?${query}`)).json();
+  });
+  const [a, b] = await cells(1);
+  assert.equal(a, before, "A has changed with B's knob");
+  assert.ok(b.startsWith(`${Math.round(answer.summary.estimate_m.median)} m`), b);
+  const { releases } = answer.summary;
+  assert.deepEqual((await cells(7)).map((text) => parseFloat(text)), [releases, 4 * releases], "Σε");
+  const maps = await page.$$("#compare canvas[role=img]");
+  assert.equal(maps.length, 2);
+  await shot(page, "compare", true);
+  await page.click("#compare .chart", { position: { x: 300, y: 100 } });
+  await settled(page);
+  assert.doesNotMatch(page.url(), /fix=40$/);
+});
+
+test("what an adversary learns about two places", async (t) => {
+  const page = await open(t, `${server.url}#view=odds&user=bus-4720&fix=122`);
+  await page.waitForSelector("#verdict p");
+  await settled(page);
+  const first = await page.textContent("#verdict");
+  assert.match(first, /So far 84 of ε were spent.*likelier.*sure of (A|B)/);
+  const learned = await page.evaluate(async () => {
+    const m = await (await fetch("api/odds?user=bus-4720&ax=2&ay=2&bx=4&by=4")).json();
+    return m.learned.every((x, i) => x === null || Math.abs(x) <= m.spent[i] + 1e-3);
+  });
+  assert.ok(learned, "more was learned than was spent");
+  await page.click("#pick-b");
+  await page.click("#odds canvas[role=img]", { position: { x: 420, y: 300 } });
+  await settled(page);
+  assert.notEqual(await page.textContent("#verdict"), first);
+  await shot(page, "odds", true);
 });
 
 test("what cannot be is said, and goes away", async (t) => {

@@ -12,6 +12,8 @@ export interface Series {
 export interface Chart {
   label: string; // what a screen reader says
   times: number[];
+  // pause is how long nothing may come, ms, before a line is broken.
+  pause: number;
   series: Series[];
   // bound, if any, draws a band between -bound and bound.
   bound?: number[];
@@ -79,6 +81,7 @@ export function draw(chart: Chart): SVGElement {
         pen = "M";
         return;
       }
+      if (i > 0 && chart.times[i]! - chart.times[i - 1]! > chart.pause) pen = "M";
       path += `${pen}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
       pen = "L";
     });

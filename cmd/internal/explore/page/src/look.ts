@@ -60,6 +60,7 @@ export function metres(km: number): string {
 // percent writes a probability.
 export function percent(p: number): string {
   const x = 100 * p;
+  if (x === 0) return "0 %";
   if (x > 0 && x < 0.01) return "less than 0.01 %";
   if (x > 99.9 && x < 100) return "more than 99.9 %";
   return `${x >= 10 ? x.toFixed(0) : x >= 1 ? x.toFixed(1) : x.toFixed(2)} %`;

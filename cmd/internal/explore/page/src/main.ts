@@ -1,8 +1,10 @@
 // The page: what it may show, its views, and its keys.
 
 import { About, ask, Wrong } from "./api";
+import { CompareView } from "./compareview";
 import { clock, get, make } from "./look";
 import { Camera, MapView } from "./map";
+import { OddsView } from "./oddsview";
 import { State } from "./state";
 import { StepView } from "./stepview";
 
@@ -12,6 +14,7 @@ interface View {
   element: HTMLElement;
   maps: MapView[];
   update: () => void;
+  opened?: () => void; // before the first update after it was opened
   move?: (by: number) => void;
   track: boolean; // it has the bar of users and times
 }
@@ -75,6 +78,7 @@ class Page {
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
     this.follow();
+    view.opened?.();
     view.update();
   }
 
@@ -220,7 +224,17 @@ async function start(): Promise<void> {
     const step = new StepView(state, camera, failed);
     page.add({
       id: "step", title: "A release, taken apart", element: step.element, maps: [step.map],
-      update: () => void step.update(), move: (by) => step.move(by), track: true,
+      update: () => void step.update(), opened: () => step.relay(), move: (by) => step.move(by), track: true,
+    });
+    const compare = new CompareView(state, camera, failed);
+    page.add({
+      id: "compare", title: "Two settings", element: compare.element, maps: compare.maps,
+      update: () => void compare.update(), opened: () => compare.relay(), track: true,
+    });
+    const odds = new OddsView(state, camera, failed);
+    page.add({
+      id: "odds", title: "What an adversary learns", element: odds.element, maps: [odds.map],
+      update: () => void odds.update(), opened: () => odds.relay(), track: true,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +

@@ -22,12 +22,16 @@ export function originOf(course: Course, fix: number): number {
   return course.kind[i] === "released" ? i : fix;
 }
 
+// pauseOf is how long a vehicle may say nothing, ms, before its way counts as broken off.
+export function pauseOf(course: Course): number {
+  return 6000 * course.step_s;
+}
+
 // trail is the way of the last reports, up to the last long pause.
 function trail(course: Course, fix: number): Place[] {
   const places: Place[] = [];
-  const pause = 6000 * course.step_s;
   for (let k = fix; k >= 0 && places.length < 15; k--) {
-    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pause) break;
+    if (k < fix && course.time_ms[k + 1]! - course.time_ms[k]! > pauseOf(course)) break;
     places.push({ x: course.truth_x[k]!, y: course.truth_y[k]! });
   }
   return places;
@@ -60,6 +64,7 @@ function sketchOf(a: Anatomy): Sketch | null {
 export interface Shown {
   truth: boolean;
   blind: boolean;
+  unnamed?: boolean; // the truth without the vehicle's name
 }
 
 // paint draws a part of a step: 0 is all at once, the others follow words.parts.
@@ -126,10 +131,10 @@ export function paint(pen: Pen, { course, step, origin }: Look, part: number, sh
     }
     pen.mark(a.estimate, "cross", "estimate", 8);
   }
-  if (shown.truth) pen.mark(a.truth, "disc", "truth", 7, course.user);
+  if (shown.truth) pen.mark(a.truth, "disc", "truth", 7, shown.unnamed ? "" : course.user);
 }
 
-interface Entry {
+export interface Entry {
   sign: Sign | "fill" | "line" | "circle";
   colour: string;
   text: string;
@@ -224,6 +229,7 @@ export class StepView {
   private readonly says = make("div", { class: "says" });
   private readonly facts = make("dl", { class: "facts" });
   private readonly figure: HTMLElement;
+  private readonly knobs = make("div");
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
@@ -246,7 +252,14 @@ export class StepView {
           make("div", { class: "bar small" },
             check("show the truth", "truth", true), check("show the guess without releases", "blind", false))),
         make("section", { class: "card", "aria-label": "What ε means" }, this.says),
-        panel("Turn the knobs", "a", state.about, state.settings, () => state.changed())));
+        this.knobs));
+    this.relay();
+  }
+
+  // relay lays the knobs again, since another view may have turned them.
+  relay(): void {
+    this.knobs.replaceChildren(
+      panel("Turn the knobs", "a", this.state.about, this.state.settings, () => this.state.changed()));
   }
 
   // move goes to the next or the previous part.

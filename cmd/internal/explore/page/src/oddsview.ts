@@ -1,0 +1,180 @@
+// What an adversary learns about two places.
+
+import { ask, Course, knobs, Odds, Place } from "./api";
+import { draw, ticks } from "./chart";
+import { panel } from "./knobs";
+import { likelier, make, percent, rich, sum, times } from "./look";
+import { Camera, MapView } from "./map";
+import { Latest, State } from "./state";
+import { legend, Look, lookAt, paint, pauseOf, zoomer } from "./stepview";
+
+// OddsView is the view of two places.
+export class OddsView {
+  readonly element: HTMLElement;
+  readonly map: MapView;
+  private a: Place | null = null;
+  private b: Place | null = null;
+  private picking: "a" | "b" = "a";
+  private readonly latest = new Latest();
+  private readonly buttons: Record<"a" | "b", HTMLButtonElement>;
+  private readonly says = make("div", { class: "says", id: "verdict", "aria-live": "polite" });
+  private readonly learned = make("figure");
+  private readonly belief = make("figure");
+  private readonly knobs = make("div");
+
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+    const canvas = make("canvas", { role: "img", "aria-label": "Map of two places" });
+    this.map = new MapView(canvas, camera);
+    this.map.picked = (p) => {
+      this[this.picking] = p;
+      this.choose(this.picking === "a" ? "b" : "a");
+      void this.update();
+    };
+    const button = (which: "a" | "b", text: string) => {
+      const b = make("button", { type: "button", id: `pick-${which}` }, text);
+      b.addEventListener("click", () => this.choose(which));
+      return b;
+    };
+    this.buttons = { a: button("a", "Move A, the home"), b: button("b", "Move B, the clinic") };
+    this.choose("a");
+    this.relay();
+    this.element = make("div", { class: "view" },
+      make("div", { class: "stack" },
+        make("section", {},
+          make("h2", {}, "Is it at home or at the clinic?"),
+          make("p", { class: "soft" }, "The adversary has the model, sees every published record, and asks one question: is the vehicle " +
+            "at A or at B? Pick both places on the map. The guarantee bounds what all records together can tell, whatever the adversary knows besides.")),
+        make("figure", {}, make("div", { class: "picture half pick" }, canvas, zoomer(this.map)),
+          make("div", { class: "bar" }, this.buttons.a, this.buttons.b, make("span", { class: "small soft" }, "then click on the map")),
+          legend([
+            { sign: "disc", colour: "truth", text: "the truth", secret: true },
+            { sign: "fill", colour: "posterior", text: "where an observer thinks it is" },
+            { sign: "diamond", colour: "estimate", text: "place A" },
+            { sign: "diamond", colour: "release", text: "place B" },
+          ])),
+        make("section", { class: "card", "aria-label": "What the records have told" }, this.learned),
+        make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief)),
+      make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs));
+  }
+
+  // relay lays the knobs again, since another view may have turned them.
+  relay(): void {
+    this.knobs.replaceChildren(
+      panel("Turn the knobs", "odds", this.state.about, this.state.settings, () => this.state.changed()));
+  }
+
+  private choose(which: "a" | "b"): void {
+    this.picking = which;
+    for (const name of ["a", "b"] as const) this.buttons[name].setAttribute("aria-pressed", String(name === which));
+  }
+
+  // begin picks two places that a newcomer can ask about: where the vehicle is, and a way off.
+  private begin(look: Look): void {
+    if (this.a && this.b) return;
+    const at = look.step.truth;
+    const middle = { x: (look.map.width * look.map.cell_km) / 2, y: (look.map.height * look.map.cell_km) / 2 };
+    const far = Math.hypot(middle.x - at.x, middle.y - at.y) || 1;
+    const way = Math.min(1.5, far + 0.5) / far;
+    this.a ??= at;
+    this.b ??= { x: at.x + (middle.x - at.x) * way, y: at.y + (middle.y - at.y) * way };
+  }
+
+  async update(): Promise<void> {
+    this.element.classList.add("busy");
+    const fetch = async () => {
+      const look = await lookAt(this.state, this.state.settings);
+      this.begin(look);
+      const odds = await ask<Odds>("odds", {
+        user: this.state.user, ...knobs(this.state.settings),
+        ax: this.a!.x, ay: this.a!.y, bx: this.b!.x, by: this.b!.y,
+      });
+      return { look, odds };
+    };
+    await this.latest.run(fetch(), ({ look, odds }) => this.render(look, odds), this.failed);
+    this.element.classList.remove("busy");
+  }
+
+  private render(look: Look, odds: Odds): void {
+    this.map.show(look.map, (pen) => {
+      paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, blind: false, unnamed: true });
+      pen.mark(odds.a, "diamond", "estimate", 9, "A");
+      pen.mark(odds.b, "diamond", "release", 9, "B");
+    });
+    this.tell(look.course, odds);
+    this.drawLearned(look.course, odds);
+    this.drawBelief(look, odds);
+  }
+
+  private tell(course: Course, odds: Odds): void {
+    const i = Math.min(this.state.fix, odds.learned.length - 1);
+    const learned = odds.learned[i];
+    const spent = odds.spent[i] ?? 0;
+    const texts = [];
+    if (learned === null || learned === undefined) {
+      texts.push("At this moment the observer's filter rules one of the two places out: it is too unlikely to be kept.");
+    } else {
+      const towards = learned >= 0 ? "A" : "B";
+      const sure = likelier(Math.abs(learned));
+      texts.push(
+        `*So far ${spent === 0 ? "nothing was released" : `${sum(spent)} of ε were spent`}.* The records have made ${towards} ` +
+        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than the model alone says. Somebody who thought A and B ` +
+        `equally likely is now *${percent(sure)}* sure of ${towards}.`,
+        `The guarantee allows a factor of e^Σε = e^${sum(spent)}${spent < 12 ? ` = ${times(Math.exp(spent))}` : ""}. ` +
+        (spent > 20
+          ? "That is no limit in practice any more: for a whole trace it is the draws that protect, not the sum. A smaller ε or a longer interval keeps the sum small."
+          : "What was learned lies within it."));
+    }
+    if (odds.worst_at >= 0) {
+      texts.push(`The most that was ever learned on this trace is a factor of ${times(Math.exp(odds.worst))}, at report ` +
+        `${odds.worst_at + 1} of ${course.kind.length}. The vehicle moves, so what was learned about one moment fades.`);
+    }
+    this.says.replaceChildren(...texts.map((text) => make("p", {}, rich(text))));
+  }
+
+  private pick(): (i: number) => void {
+    return (i) => {
+      this.state.fix = i;
+      this.state.changed();
+    };
+  }
+
+  private drawLearned(course: Course, odds: Odds): void {
+    const high = Math.max(2, 1.5 * odds.worst);
+    this.learned.replaceChildren(
+      make("h3", {}, "What the records have told about A against B"),
+      draw({
+        label: "Logarithm of what the records have added to the odds of A against B, within plus and minus the sum of epsilon",
+        times: odds.time_ms, pause: pauseOf(course), series: [{ name: "learned", values: odds.learned, colour: "estimate" }],
+        bound: odds.spent, low: -high, high, ticks: [-6, -4, -2, 0, 2, 4, 6, 10, -10],
+        tick: (y) => (y === 0 ? "equal" : `${y > 0 ? "A" : "B"} × ${times(Math.exp(Math.abs(y)))}`),
+        now: this.state.fix, onPick: this.pick(),
+      }),
+      legend([
+        { sign: "line", colour: "estimate", text: "by which factor the odds have changed" },
+        { sign: "line", colour: "posterior", text: "the bound e^Σε, which soon leaves the picture" },
+      ]),
+      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. A click goes to that time."));
+  }
+
+  private drawBelief({ map, course }: Look, odds: Odds): void {
+    const share = (x: number | null) => (x === null ? null : likelier(x));
+    this.belief.replaceChildren(
+      make("h3", {}, "Belief in A, if it is one of the two"),
+      draw({
+        label: "Probability of A against B for an adversary with the model, with and without the records",
+        times: odds.time_ms, pause: pauseOf(course),
+        series: [
+          { name: "with", values: odds.posterior.map(share), colour: "estimate" },
+          { name: "without", values: odds.blind.map(share), colour: "blind", dash: "2 4" },
+        ],
+        low: 0, high: 1, ticks: ticks(0, 1, 4), tick: (y) => `${Math.round(100 * y)} %`,
+        now: this.state.fix, onPick: this.pick(),
+      }),
+      legend([
+        { sign: "line", colour: "estimate", text: "with all records" },
+        { sign: "line", colour: "blind", text: "by the model alone (dotted)" },
+      ]),
+      make("figcaption", {}, `Both places are whole cells of ${Math.round(map.cell_km * 1000)} m. The distance between the two lines is what the records did; ` +
+        "the rest is public knowledge about how vehicles move."));
+  }
+}
