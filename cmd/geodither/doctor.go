@@ -188,13 +188,18 @@ func (d *checkup) starts(later []*engine.Version) {
 	d.add("models", doctor.OK, "%d later versions; a fix of this moment has %s", len(later), due)
 }
 
+// simulating announces a simulation of the error, and returns what it reports to.
+func simulating(ctx context.Context, bar *cli.Progress) func(done, total int64) error {
+	bar.Announce("simulating what error to expect ...")
+	bar.Phase("simulating", nil)
+	return bar.Reporter(ctx, "steps")
+}
+
 // simulate says what the releases are worth. It is no failure if that is nothing:
 // it is the user's decision.
 func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Progress) {
-	bar.Announce("simulating what error to expect ...")
-	bar.Phase("simulating", nil)
 	x, err := expect.Simulate(ctx, o.Model, o.Release,
-		expect.Options{Seed: 1, Progress: bar.Reporter(ctx, "steps")})
+		expect.Options{Seed: 1, Progress: simulating(ctx, bar)})
 	if err != nil {
 		d.add("expectation", doctor.Failure, "%v", err)
 		return

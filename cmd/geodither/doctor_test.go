@@ -35,6 +35,9 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatalf("%v: %s %s", err, r.out, r.err)
 	}
+	if strings.Contains(r.err, "simulating what error to expect") != (report.Expected != nil) {
+		t.Errorf("before its simulation it says %q", r.err)
+	}
 	if want := map[bool]int{true: cli.ExitDone, false: cli.ExitFailed}[report.OK]; r.code != want {
 		t.Errorf("exit %d with ok=%v: %s", r.code, report.OK, r.err)
 	}

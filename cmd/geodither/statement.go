@@ -10,8 +10,11 @@ import (
 )
 
 func newStatement(std cli.Streams) *cobra.Command {
-	var config, format string
-	var audits []string
+	var (
+		config, format string
+		audits         []string
+		simulate       bool
+	)
 	cmd := &cobra.Command{
 		Use:   "statement -c FILE",
 		Short: "State what a service guarantees and what not, for whoever has to approve of it",
@@ -27,12 +30,13 @@ prints no secret. It needs the model, and works without the key.
         measures, and what is to be filled in
 
 --audit adds what an attack has measured: a report of "geodither audit -c FILE --json" on the same
-model and settings.`,
+model and settings. --simulate adds the error to expect, which "geodither doctor" works out too, and
+takes up to a minute.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md
   geodither audit -c geodither.yml --json > audit.json
   geodither statement -c geodither.yml --audit audit.json > statement.yml`,
 		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "yaml" && format != "md" {
 				return cli.Usagef("--format must be yaml or md, not %q", format)
 			}
@@ -42,6 +46,14 @@ model and settings.`,
 			}
 			for _, path := range audits {
 				if err := sheet.AddAudit(path); err != nil {
+					return err
+				}
+			}
+			if simulate {
+				bar := cli.NewProgress(std.Err, nil)
+				err := sheet.Simulate(cmd.Context(), simulating(cmd.Context(), bar))
+				bar.Done()
+				if err != nil {
 					return err
 				}
 			}
@@ -56,6 +68,8 @@ model and settings.`,
 	flags.StringVar(&format, "format", "yaml", "`yaml` or md")
 	flags.StringArrayVar(&audits, "audit", nil,
 		"`REPORT` of \"geodither audit --json\", which the statement then cites; repeatable")
+	flags.BoolVar(&simulate, "simulate", false,
+		"also state which error to expect, by simulated tracks")
 	cli.Required(cmd, "config")
 	return cmd
 }

@@ -29,9 +29,10 @@ func TestStatementCites(t *testing.T) {
 		sheet.Deployment["privacy_loss"] == nil {
 		t.Errorf("the data sheet:\n%s", r.out)
 	}
-	r = succeed(t, "statement", "-c", path, "--format", "md", "--audit", report)
+	r = succeed(t, "statement", "-c", path, "--format", "md", "--audit", report, "--simulate")
 	requireWords(t, r.out, "# Statement on data protection: fleet", "found nothing against",
-		"theorem 12 (codebook)")
+		"theorem 12 (codebook)", "an estimate is off by")
+	requireWords(t, r.err, "simulating what error to expect")
 
 	requireMessage(t, call(t, "statement", "-c", path, "--format", "pdf"), cli.ExitUsage,
 		"yaml or md")

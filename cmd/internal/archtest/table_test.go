@@ -474,7 +474,7 @@ var table = map[string]rule{
 	"cmd/internal/statement": {
 		ours: []string{
 			"cmd/internal/attack", "cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
-			"cmd/internal/engine",
+			"cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
 		},

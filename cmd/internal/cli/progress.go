@@ -153,13 +153,16 @@ func (p *Progress) line(text string) {
 	fmt.Fprint(p.out, "\r\x1b[2K"+text)
 }
 
-// Announce shows a text until there is something to count.
+// Announce says what takes long: on a terminal until there is something to count, elsewhere in a
+// line that stays.
 func (p *Progress) Announce(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.live {
 		p.line(text)
+		return
 	}
+	fmt.Fprintln(p.out, text)
 }
 
 // Done clears the line.

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
@@ -58,6 +60,7 @@ type Sheet struct {
 	Key      Key
 	Listen   string // address of metrics and health; empty: none
 	Measured []Measured
+	Expected *expect.Summary // nil: not simulated
 
 	audited map[string]string // what an audit of this config says that it has attacked
 }
@@ -142,6 +145,19 @@ func models(file *config.File) ([]Model, error) {
 		})
 	}
 	return list, nil
+}
+
+// Simulate works out which error to expect, under the first version of the model. It takes as long
+// as "geodither doctor", and gives its numbers. Progress is of expect.Options.
+func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) error) error {
+	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
+		expect.Options{Seed: 1, Progress: progress})
+	if err != nil {
+		return err
+	}
+	summary := x.Summary()
+	s.Expected = &summary
+	return nil
 }
 
 // takeRelease fills in the section release, with its defaults as the service has them.

@@ -2,6 +2,7 @@ package statement
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/deploy"
@@ -427,6 +429,39 @@ func TestUnknown(t *testing.T) {
 	}
 	if nulls < 15 {
 		t.Errorf("%d fields are null:\n%s", nulls, text)
+	}
+}
+
+// TestExpected: a statement says which error to expect, the doctor's, and asks for it no more.
+func TestExpected(t *testing.T) {
+	s := newService(t, plain, "")
+	sheet := s.sheet()
+	steps := int64(0)
+	s.ok(sheet.Simulate(t.Context(), func(done, _ int64) error { steps = done; return nil }))
+	service, _, err := config.Service(s.config)
+	s.ok(err)
+	x, err := expect.Simulate(t.Context(), service.Model, service.Release, expect.Options{Seed: 1})
+	s.ok(err)
+	if want := x.Summary(); steps == 0 || *sheet.Expected != want {
+		t.Errorf("after %d steps: %+v, want %+v", steps, *sheet.Expected, want)
+	}
+	text, markdown, values := s.both(sheet)
+	s.agree(values, markdown)
+	if got, want := s.at(values, "geodither.expected_error.estimate_mean_m"),
+		int(sheet.Expected.Estimate.Mean+.5); got != want {
+		t.Errorf("estimate_mean_m is %v, want %v", got, want)
+	}
+	says := []string{
+		"off by " + cli.Metres(sheet.Expected.Estimate.Mean) + " on average",
+		"off by " + cli.Metres(sheet.Expected.Blind.Mean),
+	}
+	not := []string{"--simulate", "geodither doctor -c FILE\" says which error"}
+	s.wording("YAML", text, says, not)
+	s.wording("Markdown", markdown, says, not)
+	stop := errors.New("stop")
+	if err := sheet.Simulate(t.Context(), func(int64, int64) error { return stop }); !errors.Is(err,
+		stop) {
+		t.Errorf("stopped, it says %v", err)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
 )
 
 // words has the texts that the formats share, by their names.
@@ -74,6 +75,7 @@ func (s *Sheet) texts() (renderer, error) {
 		"atLeast": atLeast, "code": code, "count": cli.Quantity, "degrees": degrees,
 		"factor": factor, "item": item, "km": metresOf, "metres": cli.Metres, "num": number,
 		"power": power, "quote": quote, "span": span, "sum": engine.Grouped, "time": stamp,
+		"whole": expect.Whole,
 	}).Parse(words)
 	r := renderer{t, s}
 	if err != nil {
@@ -138,7 +140,8 @@ func (r renderer) ask(name string) (string, error) { return r.text("ask "+name, 
 
 func (r renderer) asks() (all []string, err error) {
 	for _, name := range asks {
-		if name == "audit" && len(r.sheet.Measured) > 0 {
+		if name == "audit" && len(r.sheet.Measured) > 0 ||
+			name == "error" && r.sheet.Expected != nil {
 			continue
 		}
 		text, err := r.ask(name)
