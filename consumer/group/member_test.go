@@ -223,8 +223,8 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	}
 }
 
-// TestNextLosesNoGeneration: a generation that was handed over to a call of Next whose context ended
-// is that of the next call. One that has ended meanwhile is not.
+// TestNextLosesNoGeneration: a generation that was handed over to a call of Next whose context
+// ended is that of the next call. One that has ended meanwhile is not.
 func TestNextLosesNoGeneration(t *testing.T) {
 	m := &Member{next: make(chan *Generation), done: make(chan struct{})}
 	handOver := func() *Generation {
