@@ -1,9 +1,6 @@
 package law
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // Bounds of the search for a codebook.
 const (
@@ -40,13 +37,17 @@ type draft struct {
 	regions []moments
 	sites   []site
 	worth   float64 // of all regions
-	votes   []uint8 // of the patches, since the last vote
+	votes   []uint8 // of each patch the region that it is part of
+	stale   bool    // the votes are of other regions, or of none
 }
 
 // aim moves every code point to the posterior mean of its release, M/(r + P), which is the best one
-// for given votes. It drops code points that nothing votes for: they only cost.
+// for given votes. It drops code points that nothing votes for: they only cost. Then the votes are
+// stale.
 func (d *draft) aim(rest float64) {
+	before := len(d.regions)
 	d.regions = slices.DeleteFunc(d.regions, func(m moments) bool { return m.p <= 0 })
+	d.stale = d.stale || len(d.regions) < before
 	d.sites, d.worth = d.sites[:0], 0
 	for _, m := range d.regions {
 		over := 1 / (rest + m.p)
@@ -64,6 +65,13 @@ func (d *draft) gain(rest float64) float64 {
 	return d.worth / (1 + float64(float64(len(d.regions))*rest))
 }
 
+// settle lets the patches vote if their votes are stale.
+func (d *draft) settle(a *patches) {
+	if d.stale {
+		d.vote(a)
+	}
+}
+
 // polish is Lloyd's iteration: the patches vote for their nearest code points, and the code points
 // move to the best places for these votes. No turn makes the codebook worse (Farvardin 1990, doi
 // 10.1109/18.54900, for noisy channels). It ends when a turn gains nothing, or after so many.
@@ -78,20 +86,29 @@ func (d *draft) polish(a *patches, rest float64, turns int) {
 	}
 }
 
+// vote lets every patch vote for its nearest code point. Among equals it stays with its own one, or
+// else takes the first. Its own is looked at first, because it mostly is the nearest: then no other
+// one is nearer, which the processor predicts well.
 func (d *draft) vote(a *patches) {
+	if d.stale {
+		d.votes = slices.Grow(d.votes[:0], len(a.x))[:len(a.x)]
+		clear(d.votes)
+		d.stale = false
+	}
 	clear(d.regions)
-	d.votes = slices.Grow(d.votes[:0], len(a.x))[:len(a.x)]
-	ys, ps := a.y[:len(a.x)], a.p[:len(a.x)]
+	sites := d.sites
+	ys, ps, votes := a.y[:len(a.x)], a.p[:len(a.x)], d.votes[:len(a.x)]
 	for i, x := range a.x {
-		y, p := ys[i], ps[i]
-		nearest, least := 0, math.Inf(1)
-		for j := range d.sites {
-			s := &d.sites[j]
+		y, p, nearest := ys[i], ps[i], int(votes[i])
+		own := &sites[nearest]
+		least := own.half - float64(x*own.x) - float64(y*own.y)
+		for j := range sites {
+			s := &sites[j]
 			if f := s.half - float64(x*s.x) - float64(y*s.y); f < least {
 				nearest, least = j, f
 			}
 		}
-		d.votes[i] = uint8(nearest)
+		votes[i] = uint8(nearest)
 		m := &d.regions[nearest]
 		m.p += p
 		m.x += float64(p * x)
@@ -99,9 +116,10 @@ func (d *draft) vote(a *patches) {
 	}
 }
 
-// copyFrom makes d equal to from, without the votes.
+// copyFrom makes d equal to from.
 func (d *draft) copyFrom(from *draft) {
 	d.regions = append(d.regions[:0], from.regions...)
 	d.sites = append(d.sites[:0], from.sites...)
-	d.worth = from.worth
+	d.votes = append(d.votes[:0], from.votes...)
+	d.worth, d.stale = from.worth, from.stale
 }

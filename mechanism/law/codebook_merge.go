@@ -170,11 +170,13 @@ func (m *merger) best(a *patches, rest float64) *draft {
 	best := &m.kept[0]
 	for i := range m.count {
 		d := &m.kept[i]
+		d.stale = true
 		d.aim(rest)
 		d.polish(a, rest, polishTurns)
 		if d.gain(rest) > best.gain(rest) {
 			best = d
 		}
 	}
+	best.settle(a)
 	return best
 }

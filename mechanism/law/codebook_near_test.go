@@ -588,8 +588,8 @@ func TestNearGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(want) != string(text) {
-		t.Errorf("%s has other numbers: undo the change, or raise NearVersion and run with -update",
-			file)
+		t.Errorf("%s has other numbers: undo the change, or raise NearVersion (for other code "+
+			"points CodebookVersion) and run with -update", file)
 	}
 }
 

@@ -17,9 +17,16 @@ const (
 	searchTurns = 4
 	// searchWork is how many distances between patches and code points the search may compute, up
 	// to those of its last change: dozens of changes at ε = 4, a few at 8.
-	searchWork = 20_000
+	searchWork = 8_000
 	// searchGain is the least gain of a change, in shares of the gain.
 	searchGain = 3e-4
+	// searchLeast is the least share of the gain that a change must leave before any turn. Turns
+	// make up for hardly more.
+	searchLeast = .93
+	// growTurns is how many turns each division is given where a codebook grows from the mean.
+	growTurns = 2
+	// growMisses is how many divisions in a row may gain nothing before that ends.
+	growMisses = 2
 )
 
 // inertia is the second moments of a region about the prior's mean.
@@ -34,6 +41,26 @@ const (
 	joinNone     = -1
 	joinCheapest = -2 // of all pairs
 )
+
+// grow makes a codebook from the prior's mean alone: it halves regions, the widest first, for as
+// long as that gains, and keeps the best.
+func (s *searcher) grow(a *patches, rest float64) {
+	d := &s.next
+	d.regions, d.stale = append(d.regions[:0], moments{p: 1}), true
+	d.aim(rest)
+	d.settle(a)
+	s.now.copyFrom(d)
+	for misses := 0; misses < growMisses && len(d.regions) < maxPoints && s.halve(a, rest); {
+		d.aim(rest)
+		d.polish(a, rest, growTurns)
+		d.settle(a)
+		misses++
+		if d.gain(rest) > s.now.gain(rest) {
+			s.now.copyFrom(d)
+			misses = 0
+		}
+	}
+}
 
 // improve tries changes of the codebook s.now until none of them gains, or the work is done. The
 // likely ones come first.
@@ -67,24 +94,30 @@ func (s *searcher) attempt(a *patches, rest float64, join int, divide division) 
 	if join != joinNone && len(d.regions) == 1 || s.work >= searchWork {
 		return
 	}
-	s.work += (searchTurns + 1) * len(a.p) * len(d.regions)
+	s.work += len(a.p)
 	if join != joinNone {
 		s.join(rest, join)
+		d.settle(a)
 	}
 	if divide != nil {
-		d.vote(a)
 		if len(d.regions) == maxPoints || !divide(s, a, rest) {
 			return
 		}
 		d.aim(rest)
 	}
+	if d.gain(rest) < float64(s.now.gain(rest)*searchLeast) {
+		return
+	}
+	s.work += searchTurns * len(a.p) * len(d.regions)
 	d.polish(a, rest, searchTurns)
+	d.settle(a)
 	if d.gain(rest) > float64(s.now.gain(rest)*(1+searchGain)) {
 		s.now, s.next = s.next, s.now
 	}
 }
 
 // join makes one region of the two whose union costs least, of all or of the pairs with one region.
+// Their patches, and those of the region that is renumbered, stay with it.
 func (s *searcher) join(rest float64, one int) {
 	d := &s.next
 	first, second, least := 0, 1, math.Inf(1)
@@ -102,6 +135,14 @@ func (s *searcher) join(rest float64, one int) {
 	d.regions[first] = d.regions[first].plus(d.regions[second])
 	d.regions[second] = d.regions[last]
 	d.regions = d.regions[:last]
+	for i, v := range d.votes {
+		switch int(v) {
+		case second:
+			d.votes[i] = uint8(first)
+		case last:
+			d.votes[i] = uint8(second)
+		}
+	}
 	d.aim(rest)
 }
 
