@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/inspect"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // TestErase: the receipt and what the command prints hold no id; wrong uses say what is wrong.
@@ -64,6 +65,37 @@ func TestErase(t *testing.T) {
 	requireMessage(t, call(t, append(c, "--user", "a", "--wait", "0s")...), cli.ExitUsage, "--wait")
 	requireMessage(t, call(t, append(c, "--user", "a", "--receipt",
 		filepath.Join(s.dir, "no", "such", "folder"))...), cli.ExitFailed, "make it first")
+}
+
+// TestEraseOtherKey: under another noise key, which finds no account of an erased person, a service
+// does not start unless that was accepted, and then not again.
+func TestEraseOtherKey(t *testing.T) {
+	s := newTownService(t)
+	write(t, s.dir, "other.key", noise.NewKey().Reveal())
+	other := s.edit(t, "noise.key", "other.key")
+	const words = "run refuses to start where the changelog keeps accounts of erased users"
+	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
+	r := call(t, "run", "-c", other)
+	requireWords(t, r.err, "keeps accounts of erased users", "Start with the old key_file",
+		"accept_lost_account: true")
+	if r.code != cli.ExitFailed {
+		t.Errorf("exit %d", r.code)
+	}
+	requireWords(t, call(t, "doctor", "-c", other).out, words)
+
+	accepted := write(t, s.dir, "accepted.yml", read(t, other)+"\naccept_lost_account: true\n")
+	if r := call(t, "doctor", "-c", accepted); strings.Contains(r.out, words) {
+		t.Errorf("accepted, the doctor still says %s", r.out)
+	}
+	for _, config := range []string{accepted, other} {
+		service := start(t, nil, "run", "-c", config)
+		eventually(t, "all partitions are restored", func() bool {
+			return strings.Count(service.log.String(), "state restored") == 3
+		})
+		if code := service.stop(t); code != cli.ExitDone {
+			t.Fatalf("%s: exit %d: %s", config, code, service.log)
+		}
+	}
 }
 
 // TestStateReport sums up the accounts before and after an erasure, and names nobody.

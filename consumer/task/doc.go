@@ -78,6 +78,9 @@
 // The task commits the mark before it writes any record. So a worker whose first mark is refused,
 // such as a zombie, has shown nothing to anybody.
 //
+// Accounts of erased keys are kept under names that depend on some of the settings. A task of other
+// names that finds such an account ends with ErrKept, unless Options.AcceptLost.
+//
 // A stop without an error is not always clean. If a transaction was aborted and its records were
 // not committed since, the mark stays open. A task that has found the mark open does not know how
 // far its predecessor went; it closes the mark when it has committed everything that was in the

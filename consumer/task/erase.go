@@ -55,6 +55,24 @@ func (e *erasure) find() error {
 	return nil
 }
 
+// owes reports whether an account of an erased key is kept.
+func (e *erasure) owes() (owes bool, err error) {
+	if e.by == nil || !e.any {
+		return false, nil
+	}
+	err = e.store.(Eraseable).Reserved(KeptKey, func(_, value []byte) error {
+		state, _, err := e.by.Recall(value)
+		if owes = len(state) > 0; owes {
+			return errEnough
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return false, storeError("look for accounts of erased users", err)
+	}
+	return owes, nil
+}
+
 // carryOut adds the effects of one request to the overlay. The key is erased at an input offset.
 func (e *erasure) carryOut(name []byte, offset, now int64, o *overlay) error {
 	value, err := e.store.Get(name)

@@ -181,3 +181,52 @@ func requireErased(t *testing.T, s *script, kept, ann string) {
 		}
 	}
 }
+
+// TestEraseNames: under settings that give other names, a task does not go on where an account is
+// kept that it would not find, unless that was accepted, once.
+func TestEraseNames(t *testing.T) {
+	same := func(settings []byte) bool { return string(settings) == "S" }
+	for _, test := range []struct {
+		name, kept, found string
+		end               int64 // of the mark: at 3 there is nothing to process
+		accept            bool
+		want              error
+	}{
+		{"an account", "v0 at 1", "old", 1, false, ErrKept},
+		{"an account, accepted", "v0 at 1", "old", 1, true, nil},
+		{"an account, accepted, nothing to do", "v0 at 1", "old", 3, true, nil},
+		{"no account", "at 1", "old", 1, false, nil},
+		{"the same names", "v0 at 1", "S", 1, false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, purges := newScript(), 0
+			s.committed = test.end
+			s.changelog = []Message{
+				{Key: []byte(KeptKey + ":bob"), Value: []byte(test.kept)},
+				{
+					Key:   markKey,
+					Value: AppendMark(nil, Mark{Input: test.end, Settings: []byte(test.found)}),
+				},
+			}
+			start := func(accept bool) error {
+				o := Options{Settings: []byte("S"), SameNames: same, AcceptLost: accept}
+				return s.runWith(t, scriptInput{s}, o, func(d *Dependencies) {
+					d.Store, d.Eraser = erasingStore{scriptStore{s}, &purges}, scriptEraser{}
+				})
+			}
+			err := start(test.accept)
+			if !errors.Is(err, test.want) || err != nil && RemedyOf(err) != Fatal {
+				t.Fatalf("it ends with %v, want %v", err, test.want)
+			}
+			if test.want != nil {
+				return
+			}
+			if m := s.lastMark(t); string(m.Settings) != "S" {
+				t.Errorf("the last mark is %+v", m)
+			}
+			if err := start(false); err != nil {
+				t.Errorf("the next start ends with %v", err)
+			}
+		})
+	}
+}

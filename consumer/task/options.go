@@ -69,6 +69,10 @@ type Options struct {
 	// start does not need the option. If only the beginning of the changelog is gone, the task
 	// restores what is left.
 	AcceptLost bool
+	// SameNames reports whether a worker with these Settings gave the names of Eraser.Kept that
+	// this task gives; nil: every worker did. A task that would not find an account of an erased
+	// key ends with ErrKept, unless AcceptLost.
+	SameNames func(settings []byte) bool
 	// CleanerTrims says that the broker's log cleaner moves the start of a compacted log past the
 	// records that it has removed, so that a changelog that starts after offset 0 shows no loss.
 	// Apache Kafka's cleaner leaves the start where it is; a stand-in for it may not.

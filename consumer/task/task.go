@@ -131,11 +131,18 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if err := t.erasure.find(); err != nil {
 		return err
 	}
+	renamed := false
+	if r.OtherSettings {
+		if renamed, err = t.renamed(r.Mark); err != nil {
+			return err
+		}
+	}
 	t.move(Running)
 	if r.Assumed {
-		// A mark alone says that the loss was accepted, so that it need not be accepted again. What
-		// a predecessor has shown beyond it is not known.
-		t.seen = stable
+		t.seen = stable // what a predecessor has shown beyond the loss is not known
+	}
+	if r.Assumed || renamed {
+		// A mark alone says that the loss was accepted, so that it need not be accepted again.
 		if err := t.commit(work, !t.closes(t.next)); err != nil {
 			return err
 		}
@@ -148,6 +155,23 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		}
 	}
 	return t.consume(ctx, work)
+}
+
+// renamed reports whether accounts of erased keys are kept that this task does not find, because
+// its names for them are others than those of the last mark's worker. It is an error unless that
+// was accepted.
+func (t *Task) renamed(m Mark) (bool, error) {
+	if t.o.SameNames == nil || t.o.SameNames(m.Settings) {
+		return false, nil
+	}
+	owes, err := t.erasure.owes()
+	if err != nil || !owes || t.o.AcceptLost {
+		return owes, err
+	}
+	return true, WithRemedy(fmt.Errorf("%w (%.4x, now %.4x). Who comes back would start at Σε = 0."+
+		" Start with the old key_file; or set accept_lost_account: true for one start, and what "+
+		"they have spent counts no more, and adds to what comes",
+		ErrKept, m.Settings, t.settings), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.

@@ -49,7 +49,7 @@ func (d *examination) account(ctx context.Context) {
 		d.add("account", Warning, "accept_lost_account is set, so run would go on: %s",
 			account.CutChangelog)
 	case d.o.AcceptLost:
-		d.add("account", Warning, "accept_lost_account is set, and nothing is lost: take it "+
+		d.add("account", Warning, "accept_lost_account is set, and no changelog is lost: take it "+
 			"out, or a loss would go on unseen")
 	case cut:
 		d.add("account", Failure, "%s. An instance that has to restore all of it stops. Stop "+

@@ -366,6 +366,16 @@ func (d *examination) group(ctx context.Context, partitions int) {
 	d.add("group", OK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
 }
 
+// differences says in which settings a worker's differ from these, and what a key means among them.
+func (d *examination) differences(settings []byte) string {
+	text := d.o.Differences(settings)
+	if d.o.SameKey(settings) || d.o.AcceptLost {
+		return text
+	}
+	return text + ". Under another noise key run refuses to start where the changelog keeps " +
+		"accounts of erased users"
+}
+
 // lastSettings compares the last marks of the changelog with the options.
 func (d *examination) lastSettings(ctx context.Context, partitions int) {
 	source, err := topics.ID(ctx, d.client, d.o.Topics.Raw)
@@ -395,7 +405,7 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 			continue
 		}
 		other++
-		differ = d.o.Differences(mark.Settings)
+		differ = d.differences(mark.Settings)
 		if mark.Open {
 			open++
 		}

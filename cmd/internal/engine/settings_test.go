@@ -167,6 +167,23 @@ func TestSettingsOfBadOptions(t *testing.T) {
 	}
 }
 
+// TestSameKey: a fingerprint of other settings tells whether the noise key was the same; one of
+// another version does not.
+func TestSameKey(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
+	same, other := o, o
+	same.Release.Epsilon, other.Key = 7, noise.KeyFromSeed(2)
+	before, _ := same.Earlier()
+	for fingerprint, want := range map[string]bool{
+		string(same.Fingerprint()): true, string(before.Fingerprint()): true,
+		string(other.Fingerprint()): false, "": true, strings.Repeat("x", 16): true,
+	} {
+		if got := o.SameKey([]byte(fingerprint)); got != want {
+			t.Errorf("%x has the same key: %t", fingerprint, got)
+		}
+	}
+}
+
 // TestDifferentSettings: what differs is named by its key in the config, nothing else is,
 // and no value is shown.
 func TestDifferences(t *testing.T) {
