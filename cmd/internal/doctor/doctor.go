@@ -232,9 +232,29 @@ func (d *examination) topics(ctx context.Context) {
 		}
 		d.rawRecords(ctx, n)
 		d.group(ctx, n)
+		d.unwritten(ctx, counts[t.Sanitized])
 		if counts[t.Changelog] == n {
 			d.lastSettings(ctx, n)
 		}
+	}
+}
+
+// unwritten warns if the group has processed records and its sanitized topic never had one. Another
+// config of the group may name another topic: what the changelog and the group know of settings
+// names none.
+func (d *examination) unwritten(ctx context.Context, partitions int) {
+	for n := range int32(partitions) {
+		r, err := topics.Open(ctx, d.client, d.o.Topics.Sanitized, n,
+			consumer.FetcherOptions{Options: d.call})
+		if err != nil || r.End > 0 {
+			return
+		}
+	}
+	if d.processed(ctx) {
+		d.add("topic", Warning, "group %s has processed records, and %s has never had one: is there "+
+			"another config of this group with another topics.sanitized? It is also so if every "+
+			"record was refused or skipped, and if the topic was made again",
+			d.o.Group, d.o.Topics.Sanitized)
 	}
 }
 

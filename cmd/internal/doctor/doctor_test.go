@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -23,11 +24,23 @@ func TestDoctorOtherSettings(t *testing.T) {
 	o := atwork.Options(w, "first")
 	published := w.Answers(t, o.Group)
 	w.Feed(t)
-	service := atwork.Start(t, o)
+	running := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
-		func() bool { return published.Read(t) >= w.Fed }, service)
+		func() bool { return published.Read(t) >= w.Fed }, running)
 	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); bad != "" {
 		t.Errorf("the service itself: %s", bad)
+	}
+	const unwritten = "another config of this group with another topics.sanitized"
+	elsewhere := o
+	elsewhere.Topics.Sanitized += "-2"
+	for _, c := range []struct {
+		options service.Options
+		want    bool
+	}{{o, false}, {elsewhere, true}} {
+		if said := atwork.Details(doctor.Examine(t.Context(), c.options, nil),
+			doctor.Warning); strings.Contains(said, unwritten) != c.want {
+			t.Errorf("of %s: %s", c.options.Topics.Sanitized, said)
+		}
 	}
 	other := o
 	other.Release.Epsilon = 2
@@ -43,7 +56,7 @@ func TestDoctorOtherSettings(t *testing.T) {
 		t.Errorf("other settings, accepted: %s", bad)
 	}
 	other.AcceptSettings = false
-	service.Stop(t)
+	running.Stop(t)
 	found := doctor.Examine(t.Context(), other, nil)
 	if bad := atwork.Details(found, doctor.Failure); bad != "" ||
 		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
