@@ -141,25 +141,14 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 			return o, f.settings.Error(err)
 		}
 	}
-	if o.Read.Versions, err = f.versions(c); err != nil {
+	if len(f.models) == 0 && c.Model == "" && c.Models == "" {
+		return o, cli.Usagef(
+			"name the model of the releases with --model, or the service's config with -c")
+	}
+	if o.Read, err = publicOf(&f.settings, c, f.models); err != nil {
 		return o, err
 	}
-	o.Read.TellEpsilon, o.Read.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
-	o.Read.TellMechanism = c.Release.Mechanism == ""
-	// What the records tell has a value that can be used until they do.
-	if o.Read.TellEpsilon {
-		c.Release.Epsilon = new(float64)
-	}
-	if o.Read.TellMechanism {
-		c.Release.Mechanism = law.Lattice
-	}
-	if o.Read.TellDelta && c.Release.Mechanism != law.Codebook {
-		c.Release.Delta = new(float64)
-	}
 	model := o.Read.Versions[0].Model
-	if o.Read.Release, err = c.Release.Options(model); err != nil {
-		return o, f.settings.Error(err)
-	}
 	o.Read.Estimate = aggregate.EstimateOptions{
 		Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
 	}
@@ -191,18 +180,34 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	return o, nil
 }
 
-// versions reads all models that records may name: those of the flags, or else the config's.
-func (f *aggregateFlags) versions(c config.File) (versions []aggregate.Version, err error) {
-	if len(f.models) == 0 && c.Model == "" && c.Models == "" {
-		return nil, cli.Usagef(
-			"name the model of the releases with --model, or the service's config with -c")
+// publicOf returns what the readers of a service's records know: all models that records may name,
+// those of the files or else the config's, and the settings of the release. What the config does
+// not say the records tell.
+func publicOf(settings *config.Flags, c config.File, models []string) (
+	o aggregate.ReadOptions, err error,
+) {
+	read, err := c.Versions(models)
+	if err != nil {
+		return o, err
 	}
-	read, err := c.Versions(f.models)
 	for _, v := range read {
-		versions = append(versions,
+		o.Versions = append(o.Versions,
 			aggregate.Version{Model: v.Model, Own: v.Personals, StartMS: v.StartMS})
 	}
-	return versions, err
+	o.TellEpsilon, o.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
+	o.TellMechanism = c.Release.Mechanism == ""
+	// What the records tell has a value that can be used until they do.
+	if o.TellEpsilon {
+		c.Release.Epsilon = new(float64)
+	}
+	if o.TellMechanism {
+		c.Release.Mechanism = law.Lattice
+	}
+	if o.TellDelta && c.Release.Mechanism != law.Codebook {
+		c.Release.Delta = new(float64)
+	}
+	o.Release, err = c.Release.Options(o.Versions[0].Model)
+	return o, settings.Error(err)
 }
 
 // check refuses what cannot be used before anything is read.

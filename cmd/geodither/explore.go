@@ -4,24 +4,28 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type exploreFlags struct {
-	input  cli.InputFlags
-	model  string
-	listen string
+	settings config.Flags
+	input    cli.InputFlags
+	model    string
+	listen   string
 }
 
 func newExplore(std cli.Streams) *cobra.Command {
 	var f exploreFlags
 	cmd := &cobra.Command{
-		Use:   "explore [--model FILE PATH...]",
+		Use:   "explore [-c FILE] [--model FILE PATH...]",
 		Short: "Look at what the mechanism does, step by step, on a web page of this machine",
 		Long: `Serve a web page that takes a release apart: where the model expects somebody, what could be
 released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and cells
@@ -30,7 +34,12 @@ who sees every record learns about two places over time, beside what Σε allows
 
 Without files the page shows the shipped sample, eight Liverpool buses, under a model that is
 trained on them. --model and files of traces show those. The page has the truth then: it is for
-the owner of the traces alone. All noise on it comes from a seed and is not private.
+the owner of the traces alone. All noise in these views comes from a seed and is not private.
+
+-c follows the sanitized topic of a service from its beginning, committed records only: where its
+vehicles are likely to be, and where the fleet was, window by window. The page knows nothing
+then but the records, the public model and the public settings. It reads neither the key nor the
+raw topic. Beside -c, traces that are named have the views above, and say that they are secret.
 
 The page is served to this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. --listen with an address that other machines reach puts a random token
@@ -40,14 +49,16 @@ prefer a tunnel such as "ssh -L".
 Ctrl-C ends it. The sample contains public sector information licensed under the Open Government
 Licence v3.0.`,
 		Example: `  geodither explore
-  geodither explore --model model.avro --in traces.csv --listen 127.0.0.1:8090`,
+  geodither explore --model model.avro --in traces.csv --listen 127.0.0.1:8090
+  geodither explore -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.run(cmd.Context(), args, std)
+			return f.run(cmd.Context(), cmd.Flags(), args, std)
 		},
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
+	f.settings.RegisterConfig(flags, "models, topic, release")
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,
@@ -55,29 +66,41 @@ Licence v3.0.`,
 	return cmd
 }
 
-func (f *exploreFlags) run(ctx context.Context, args []string, std cli.Streams) error {
-	truth, err := f.truth(ctx, args, std)
-	if err != nil {
+func (f *exploreFlags) run(
+	ctx context.Context, flags *pflag.FlagSet, args []string, std cli.Streams,
+) error {
+	o := explore.Options{
+		Listen: f.listen, Logger: slog.New(slog.NewTextHandler(std.Err, nil)),
+	}
+	var err error
+	if o.Truth, err = f.truth(ctx, args, std); err != nil {
 		return err
 	}
-	server, err := explore.Open(explore.Options{
-		Listen: f.listen, Truth: truth, Logger: slog.New(slog.NewTextHandler(std.Err, nil)),
-	})
+	if o.Public, err = f.public(ctx, flags, std); err != nil {
+		return err
+	}
+	server, err := explore.Open(o)
 	if err != nil {
 		return cli.Usage(err)
 	}
 	defer server.Close()
 	fmt.Fprintf(std.Out, "open %s in a browser; Ctrl-C ends it\n", server.URL)
+	if o.Public != nil {
+		o.Public.Run(ctx)
+		return nil
+	}
 	<-ctx.Done()
 	return nil
 }
 
-// truth reads the traces that are named, or the sample.
+// truth reads the traces that are named, or the sample where nothing else is.
 func (f *exploreFlags) truth(
 	ctx context.Context, args []string, std cli.Streams,
 ) (*explore.Truth, error) {
 	named := len(f.input.Paths)+len(args) > 0
 	switch {
+	case !named && f.model == "" && f.settings.Path != "":
+		return nil, nil //nolint:nilnil // a page of a topic alone has no secret side
 	case !named && f.model == "":
 		return explore.SampleTruth()
 	case !named:
@@ -96,4 +119,46 @@ func (f *exploreFlags) truth(
 		return nil, err
 	}
 	return explore.ReadTruth(model, reader)
+}
+
+// exploreWindow is the length of a window in which the page shows where the fleet was.
+const exploreWindow = 15 * time.Minute
+
+// public connects to the topic of the config, if there is one. It reads no key.
+func (f *exploreFlags) public(
+	ctx context.Context, flags *pflag.FlagSet, std cli.Streams,
+) (*explore.Public, error) {
+	if f.settings.Path == "" {
+		return nil, nil //nolint:nilnil // there is no public side
+	}
+	c, err := f.settings.File(flags)
+	if err != nil {
+		return nil, err
+	}
+	topic := c.SanitizedTopic()
+	if topic.Connection, err = c.Connection(); err != nil {
+		return nil, f.settings.Error(err)
+	}
+	switch {
+	case topic.Name == "":
+		return nil, cli.Usagef("%s names no sanitized topic: set topics.sanitized",
+			f.settings.Path)
+	case c.Model == "" && c.Models == "":
+		return nil, cli.Usagef("%s names no model: set model or models", f.settings.Path)
+	}
+	read, err := publicOf(&f.settings, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	client, err := topic.Connect(ctx, std.Err)
+	if err != nil {
+		return nil, err
+	}
+	source, err := explore.TopicSource(client, topic.Name, topic.Encoding)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return explore.NewPublic(explore.PublicOptions{
+		Topic: topic.Name, Source: source, Read: read, Window: exploreWindow,
+	})
 }

@@ -1,12 +1,25 @@
 package main
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/explore"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 var pageAddress = regexp.MustCompile(`http://\S+/`)
@@ -79,6 +92,127 @@ func TestExplore(t *testing.T) {
 		r := call(t, append([]string{"explore"}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.err, c.word) {
 			t.Errorf("%v: code %d, %q; want %d and %q", c.args, r.code, r.err, c.code, c.word)
+		}
+	}
+}
+
+// TestExploreTopic follows the topic of a service, without its key. The page shows its records, and
+// in none of its answers is anything true: neither place nor time nor name of the canary, whose
+// records have a pseudonym and the beginning of their step.
+func TestExploreTopic(t *testing.T) {
+	t.Setenv(files.KeyVariable, "")
+	dir, broker := t.TempDir(), startBroker(t)
+	_, model := townFiles(t, dir)
+	traces, _, g := canaryTown(t)
+	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true, partitions: 2}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {mechanism: codebook, epsilon: 2, budget: none}
+publish: {user: pseudonym, timestamp: step}
+`, broker))
+	service := start(t, nil, "run", "-c", config)
+	eventually(t, "the topics", func() bool {
+		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
+	})
+	address, page := explored(t, "-c", config)
+	if live := fetched(t, address+"api/live"); !strings.Contains(live, `"records":0`) {
+		t.Errorf("an empty topic: %s", live)
+	}
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
+	want := len(crowd()) + len(canaries(g))
+	var live explore.Live
+	eventually(t, "every record on the page", func() bool {
+		live = explore.Live{}
+		if err := json.Unmarshal([]byte(fetched(t, address+"api/live")), &live); err != nil {
+			t.Fatal(err)
+		}
+		return live.Records == int64(want)
+	})
+	if code := service.stop(t); code != cli.ExitDone {
+		t.Fatalf("the service ended with %d\n%s", code, service.log)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	requireLastRecords(t, live, broker, g)
+
+	questions := []string{"", "app.js", "api/about", "api/live", "api/live/map"}
+	for _, user := range live.Vehicles.User {
+		questions = append(questions, "api/live/track?user="+user)
+	}
+	for _, w := range live.Windows {
+		questions = append(questions, fmt.Sprint("api/live/window?start_ms=", w.StartMS))
+	}
+	for _, hidden := range []string{"map", "users", "course", "step", "odds"} {
+		questions = append(questions, "api/"+hidden+"?user="+canaryUser+"&fix=1")
+	}
+	if len(live.Windows) == 0 || live.NoFleet != "" || live.Users < 30 {
+		t.Errorf("the page shows %d windows (%s) of %d users", len(live.Windows), live.NoFleet,
+			live.Users)
+	}
+	for _, question := range questions {
+		body := []byte(fetched(t, address+question))
+		for _, packed := range packedData.FindAllSubmatch(body, -1) {
+			data, err := base64.StdEncoding.DecodeString(string(packed[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = append(body, data...)
+		}
+		if found := told(question, body, g); len(found) > 0 {
+			t.Errorf("found %q", found)
+		}
+	}
+	if code := page.stop(t); code != cli.ExitDone {
+		t.Errorf("the page ended with %d\n%s", code, page.log)
+	}
+	if found := told("log", []byte(page.log.String()), g); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
+	// The search finds what there is to find: the other side has it.
+	secret, _ := explored(t, "--model", model, traces)
+	if body := fetched(t, secret+"api/course?user="+canaryUser); len(
+		told("the secret side", []byte(body), g)) == 0 {
+		t.Error("the canary is not found where it is")
+	}
+	requireMessage(t, call(t, "explore", "-c", write(t, dir, "none.yml", "model: model.avro")),
+		cli.ExitUsage, "topics.sanitized")
+	requireMessage(t, call(t, "explore", "-c",
+		write(t, dir, "models.yml", "topics: {sanitized: out}")), cli.ExitUsage, "model")
+}
+
+// packedData is what an answer of the page has in base64.
+var packedData = regexp.MustCompile(`"data":"([A-Za-z0-9+/=]*)"`)
+
+// requireLastRecords compares what the page shows of each vehicle with what "consume" reads.
+func requireLastRecords(t *testing.T, live explore.Live, broker string, g *grid.Grid) {
+	t.Helper()
+	last := map[string]schemas.Sanitized{}
+	text := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--format", "csv").out
+	path := write(t, t.TempDir(), "records.csv", text)
+	err := records.File(path, nil, func(int) {})(t.Context(),
+		func(r schemas.Sanitized, _ string) error {
+			last[r.UserID] = r
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(last) != live.Users {
+		t.Fatalf("the topic has %d users, the page %d", len(last), live.Users)
+	}
+	for i, user := range live.Vehicles.User {
+		r := last[user]
+		at := g.ToMap(r.Latitude, r.Longitude)
+		off := math.Hypot(at.X-live.Vehicles.EstimateX[i], at.Y-live.Vehicles.EstimateY[i])
+		if off > 1e-4 || r.Timestamp != live.Vehicles.TimeMS[i] {
+			t.Errorf("%s: the page is %g km and %d ms off the last record", user, off,
+				live.Vehicles.TimeMS[i]-r.Timestamp)
 		}
 	}
 }

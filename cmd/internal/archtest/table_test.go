@@ -395,10 +395,11 @@ var table = map[string]rule{
 	"cmd/internal/demo": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
-			"cmd/internal/expect", "cmd/internal/feed", "cmd/internal/fleet",
-			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/topics", "consumer",
-			"consumer/wire", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "mechanism/trial", "schemas",
+			"cmd/internal/expect", "cmd/internal/explore", "cmd/internal/feed",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/service",
+			"cmd/internal/topics", "consumer", "consumer/wire", "mechanism",
+			"mechanism/aggregate", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo, term},
 	},
@@ -487,10 +488,12 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/convex",
-			"mechanism/grid", "mechanism/law", "mechanism/locationset", "mechanism/mobility",
-			"mechanism/noise", "mechanism/trial", "schemas",
+			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/traces", "consumer",
+			"mechanism", "mechanism/aggregate", "mechanism/convex", "mechanism/grid",
+			"mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/trial", "schemas",
 		},
+		third: []string{kafkaGo},
 		tests: []string{"cmd/internal/cli", "cmd/internal/records"},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},

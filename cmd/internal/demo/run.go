@@ -20,12 +20,14 @@ import (
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -118,12 +120,81 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	d.introduce(broker.Addr())
+	address := ""
+	if !o.Once {
+		page, err := d.serve(ctx)
+		if err != nil {
+			return err
+		}
+		defer page.Close()
+		address = page.URL
+	}
+	d.introduce(broker.Addr(), address)
 	report, err := d.run(ctx, service)
 	if err != nil {
 		return err
 	}
-	return d.print(report, std.Out)
+	if err := d.print(report, std.Out); err != nil {
+		return err
+	}
+	// Whoever looks at the page has not seen all of it when the sample ends.
+	if address != "" && !d.interrupted && newView(std.Out).live {
+		fmt.Fprintf(std.Out, "\nThe page stays at %s until Ctrl-C.\n", address)
+		<-ctx.Done()
+	}
+	return nil
+}
+
+// page is a web page that follows the demo's topic, until it is closed.
+type page struct {
+	*explore.Server
+	stop func()
+}
+
+// Close ends the page.
+func (p page) Close() {
+	p.stop()
+	p.Server.Close()
+}
+
+// pageWindow is the length of a window in which the page shows where the fleet was.
+const pageWindow = 15 * time.Minute
+
+// serve serves the page. The sample is open data, so the page has its secret side too.
+func (d *demo) serve(ctx context.Context) (page, error) {
+	truth, err := explore.SampleTruth()
+	if err != nil {
+		return page{}, err
+	}
+	source, err := explore.TopicSource(d.client, topicNames.Sanitized, schemas.Avro)
+	if err != nil {
+		return page{}, err
+	}
+	public, err := explore.NewPublic(explore.PublicOptions{
+		Topic: topicNames.Sanitized, Source: source, Window: pageWindow,
+		Read: aggregate.ReadOptions{
+			Versions: []aggregate.Version{{Model: d.model}}, Release: d.release,
+		},
+	})
+	if err != nil {
+		return page{}, err
+	}
+	server, err := explore.Open(explore.Options{
+		Truth: truth, Public: public, Logger: d.options.Logger,
+	})
+	if err != nil {
+		return page{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		public.Run(ctx)
+	}()
+	return page{server, func() {
+		cancel()
+		<-ended
+	}}, nil
 }
 
 // run feeds the topic and shows what comes out, until everything is answered or the context ends.
@@ -310,18 +381,21 @@ func (d *demo) status(feed *sampleFeed, perSecond float64) status {
 	return s
 }
 
-func (d *demo) introduce(addr string) {
+func (d *demo) introduce(addr, page string) {
 	g := d.model.Grid
+	if page != "" {
+		page = "\n  page      " + page + " in a browser: what is released, and what it hides"
+	}
 	fmt.Fprintf(d.out,
 		`geodither demo (its noise comes from a seed and is not private: records are marked so)
   model     %s: %d × %d cells of %d m, step %v, trained on the sample itself
   release   %s
   budget    %s
   broker    %s (embedded); in another terminal:
-            geodither consume --brokers %s --topic %s --follow
+            geodither consume --brokers %s --topic %s --follow%s
 
 `, d.model.ID(), g.Width(), g.Height(), fleet.SampleCellM, d.model.Step, d.law(),
-		d.budget(), addr, addr, topicNames.Sanitized)
+		d.budget(), addr, addr, topicNames.Sanitized, page)
 }
 
 // law says by what releases are made.

@@ -2,12 +2,15 @@
 // what the mechanism does. It serves the page, which is embedded, and a JSON API below it; API.md
 // describes both.
 //
-// Truth has raw fixes, and everything on the page is recomputed from them by the library itself,
-// with a seeded stream that protects nothing. So the page is for the owner of the fixes.
+// A page has one or two sides of the wall. Truth has raw fixes, and everything about them is
+// recomputed by the library itself, with a seeded stream that protects nothing: it is for the owner
+// of the fixes. Public follows a sanitized topic and knows nothing else but the public model, so
+// nothing true can be in what it answers. A Server has no way to a side that it was not given.
 //
 // Files: truth.go the fixes and the models; settings.go the knobs of a request; course.go a user's
-// fixes under them; step.go one step, taken apart; odds.go what an adversary learns; field.go how
-// masses on the map are sent; server.go who may ask and how; handlers.go the answers.
+// fixes under them; step.go one step, taken apart; odds.go what an adversary learns; public.go a
+// sanitized topic; field.go how masses on the map are sent; server.go who may ask and how;
+// handlers.go the answers.
 //
 // The page's sources are in the folder page, and what "make page" makes of them in page/dist.
 package explore

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 
+	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -31,20 +32,27 @@ type Field struct {
 
 // fieldOf returns the field of ascending cells of a grid and their values.
 func fieldOf(g *grid.Grid, cells []grid.Cell, values []float64) *Field {
+	return fieldOfRows(g.Width(), cells, values)
+}
+
+// fieldOfRows is fieldOf for cells in rows of a width.
+func fieldOfRows(wide int, cells []grid.Cell, values []float64) *Field {
+	column := func(c grid.Cell) int { return int(c) % wide }
+	row := func(c grid.Cell) int { return int(c) / wide }
 	f := &Field{Cells: len(cells)}
 	if len(cells) == 0 {
 		return f
 	}
-	west, east := g.Width(), 0
+	west, east := wide, 0
 	for i, c := range cells {
 		f.Max = max(f.Max, values[i])
-		west, east = min(west, g.Column(c)), max(east, g.Column(c))
+		west, east = min(west, column(c)), max(east, column(c))
 	}
-	f.Column, f.Row = west, g.Row(cells[0])
-	f.Width, f.Height = east-west+1, g.Row(cells[len(cells)-1])-f.Row+1
+	f.Column, f.Row = west, row(cells[0])
+	f.Width, f.Height = east-west+1, row(cells[len(cells)-1])-f.Row+1
 	data := make([]byte, 2*f.Width*f.Height)
 	for i, c := range cells {
-		at := (g.Row(c)-f.Row)*f.Width + g.Column(c) - west
+		at := (row(c)-f.Row)*f.Width + column(c) - west
 		binary.LittleEndian.PutUint16(data[2*at:], quantized(values[i], f.Max))
 	}
 	f.Data = base64.StdEncoding.EncodeToString(data)
@@ -60,6 +68,18 @@ func quantized(value, most float64) uint16 {
 }
 
 func fieldOfMass(g *grid.Grid, d *mobility.Distribution) *Field { return fieldOf(g, d.Cells, d.P) }
+
+// fieldOfZones returns the field of a number for each zone.
+func fieldOfZones(z *aggregate.Zones, values []float64) *Field {
+	var zones []grid.Cell
+	var some []float64
+	for zone, x := range values {
+		if x > 0 {
+			zones, some = append(zones, grid.Cell(zone)), append(some, x)
+		}
+	}
+	return fieldOfRows(z.Columns(), zones, some)
+}
 
 // Votes says for each cell of the map, row by row from the south, for which code point it votes: a
 // byte each, in base64.

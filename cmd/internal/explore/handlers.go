@@ -16,14 +16,16 @@ import (
 
 // api answers requests. Nothing else decides what a side may say.
 type api struct {
-	truth *Truth
-	log   *slog.Logger
+	truth  *Truth  // nil: there is no secret side
+	public *Public // nil: there is no public side
+	log    *slog.Logger
 }
 
 // About says what a page shows.
 type About struct {
 	Truth  bool `json:"truth"`  // it has the secret side
-	Sample bool `json:"sample"` // the traces are the shipped buses
+	Sample bool `json:"sample"` // its traces are the shipped buses
+	Public bool `json:"public"` // it has the side of a sanitized topic
 
 	Users      int       `json:"users"`
 	Mechanisms []string  `json:"mechanisms"`
@@ -33,10 +35,13 @@ type About struct {
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
-		Truth: true, Sample: a.truth.sample, Users: len(a.truth.users), Mechanisms: law.Names(),
+		Truth: a.truth != nil, Public: a.public != nil, Mechanisms: law.Names(),
 		CellsM: []float64{}, Defaults: DefaultSettings(),
 	}
-	if a.truth.sample {
+	if a.truth != nil {
+		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
+	}
+	if about.Sample {
 		about.CellsM = sampleCells()
 	}
 	write(w, about)
@@ -135,6 +140,24 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	}
 	first, second := Place{at[0], at[1]}, Place{at[2], at[3]}
 	return oddsOf(ctx, a.truth, query.Get("user"), s, first, second)
+}
+
+func (a *api) live(context.Context, url.Values) (any, error) { return a.public.live(), nil }
+
+func (a *api) liveMap(context.Context, url.Values) (any, error) {
+	return mapOfModel(a.public.model), nil
+}
+
+func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {
+	return a.public.trackOf(query.Get("user"))
+}
+
+func (a *api) liveWindow(_ context.Context, query url.Values) (any, error) {
+	start, err := strconv.ParseInt(query.Get("start_ms"), 10, 64)
+	if err != nil {
+		return nil, errOther("start_ms is no whole number of milliseconds")
+	}
+	return a.public.fleet(start)
 }
 
 // answers makes a handler of a question. What is wrong with the question is told; what is wrong

@@ -31,8 +31,10 @@ type Options struct {
 	// Listen is host:port; empty means DefaultListen. Beyond loopback the address of the page has
 	// a random token.
 	Listen string
-	// Truth is the secret side.
-	Truth  *Truth
+	// Truth is the secret side; nil: the page has none.
+	Truth *Truth
+	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
+	Public *Public
 	Logger *slog.Logger
 }
 
@@ -178,13 +180,21 @@ func addressed(hostport, token string, known map[string]bool) bool {
 // handler answers what guard lets through.
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	a := &api{truth: o.Truth, log: o.Logger}
+	a := &api{truth: o.Truth, public: o.Public, log: o.Logger}
 	mux.HandleFunc("/api/about", a.about)
-	mux.HandleFunc("/api/map", answers(a, a.mapOf))
-	mux.HandleFunc("/api/users", answers(a, a.users))
-	mux.HandleFunc("/api/course", answers(a, a.course))
-	mux.HandleFunc("/api/step", answers(a, a.step))
-	mux.HandleFunc("/api/odds", answers(a, a.odds))
+	if o.Truth != nil {
+		mux.HandleFunc("/api/map", answers(a, a.mapOf))
+		mux.HandleFunc("/api/users", answers(a, a.users))
+		mux.HandleFunc("/api/course", answers(a, a.course))
+		mux.HandleFunc("/api/step", answers(a, a.step))
+		mux.HandleFunc("/api/odds", answers(a, a.odds))
+	}
+	if o.Public != nil {
+		mux.HandleFunc("/api/live", answers(a, a.live))
+		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
+		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
+		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
+	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
 	})

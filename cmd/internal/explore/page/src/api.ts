@@ -14,6 +14,7 @@ export interface Settings {
 export interface About {
   truth: boolean;
   sample: boolean;
+  public: boolean;
   users: number;
   mechanisms: string[];
   cells_m: number[];

@@ -3,6 +3,7 @@
 import { About, ask, Wrong } from "./api";
 import { CompareView } from "./compareview";
 import { clock, get, make } from "./look";
+import { LiveView } from "./liveview";
 import { Camera, MapView } from "./map";
 import { OddsView } from "./oddsview";
 import { State } from "./state";
@@ -16,7 +17,7 @@ interface View {
   update: () => void;
   opened?: () => void; // before the first update after it was opened
   move?: (by: number) => void;
-  track: boolean; // it has the bar of users and times
+  track: boolean; // it has the bar of users and times, and the truth
 }
 
 function failed(error: unknown): void {
@@ -77,6 +78,12 @@ class Page {
     }
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
+    const side = get("side");
+    side.hidden = false;
+    side.textContent = view.track
+      ? "Secret side: with the truth. You alone may see this."
+      : "Public side: sanitized records only.";
+    side.classList.toggle("public", !view.track);
     this.follow();
     view.opened?.();
     view.update();
@@ -211,12 +218,6 @@ class Page {
 
 async function start(): Promise<void> {
   const about = await ask<About>("about");
-  const side = get("side");
-  side.hidden = false;
-  side.textContent = about.truth
-    ? "Secret side: with the truth. You alone may see this."
-    : "Public side: sanitized records only.";
-  side.classList.toggle("public", !about.truth);
   const state = about.truth ? new State(about) : null;
   const page = new Page(state);
   if (state) {
@@ -241,6 +242,13 @@ async function start(): Promise<void> {
         "information licensed under the Open Government Licence v3.0. The model is trained on the same traces, " +
         "so errors are smaller than on new ones.";
     }
+  }
+  if (about.public) {
+    const live = new LiveView(failed);
+    page.add({
+      id: "live", title: state ? "The topic, live" : "The topic", element: live.element, maps: [live.map],
+      update: () => live.open(), track: false,
+    });
   }
   await page.start();
 }

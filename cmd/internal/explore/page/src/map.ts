@@ -119,10 +119,9 @@ export class Pen {
     ];
   }
 
-  field(field: Field | null, name: string, ramp: Ramp, opacity = 1): void {
+  field(field: Field | null, name: string, ramp: Ramp, opacity = 1, side = this.map.cell_km): void {
     const shown = field && picture(field, colour.rgb(name), ramp);
     if (!field || !shown) return;
-    const side = this.map.cell_km;
     const [x, y] = this.at({ x: field.column * side, y: (field.row + field.height) * side });
     const c = this.context;
     c.save();

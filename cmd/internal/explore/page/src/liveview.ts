@@ -1,0 +1,240 @@
+// A sanitized topic, as everybody with the public model may see it.
+
+import { ask, Field, MapInfo, Wrong } from "./api";
+import { clock, make, metres, rich, sum } from "./look";
+import { MapView, Pen } from "./map";
+import { legend, zoomer } from "./stepview";
+
+interface Span {
+  start_ms: number;
+  end_ms: number;
+  vehicles: number;
+}
+
+interface Vehicles {
+  user: string[];
+  time_ms: number[];
+  kind: string[];
+  estimate_x: number[];
+  estimate_y: number[];
+  radius_km: number[];
+  major_km: (number | null)[];
+  minor_km: (number | null)[];
+  azimuth_deg: (number | null)[];
+  release_x: (number | null)[];
+  release_y: (number | null)[];
+  epsilon: number[];
+  releases: number[];
+  mechanism: string[];
+}
+
+interface Live {
+  topic: string;
+  trouble: string;
+  no_fleet: string;
+  records: number;
+  seeded: number;
+  last_ms: number;
+  more: number;
+  users: number;
+  vehicles: Vehicles;
+  windows: Span[];
+}
+
+interface Fleet extends Span {
+  zone_km: number;
+  fitted: Field;
+  blind: Field;
+}
+
+const every = 1500; // ms from one look to the next
+
+// LiveView is the view of a topic.
+export class LiveView {
+  readonly element: HTMLElement;
+  readonly map: MapView;
+  private info: MapInfo | null = null;
+  private live: Live | null = null;
+  private way: Vehicles | null = null;
+  private fleet: Fleet | null = null;
+  private chosen = "";
+  private ground: "none" | "fitted" | "blind" = "none";
+  private looking = false;
+  private readonly says = make("figcaption", { id: "live-caption" });
+  private readonly facts = make("dl", { class: "facts" });
+  private readonly user = make("select", { id: "live-user", "aria-label": "Vehicle" });
+  private readonly windows = make("select", { id: "live-window", "aria-label": "Window" });
+  private readonly about = make("div", { class: "says" });
+  private readonly trouble = make("p", { class: "soft", role: "status" });
+
+  constructor(private readonly failed: (e: unknown) => void) {
+    const canvas = make("canvas", { role: "img", "aria-describedby": "live-caption", "aria-label": "Map of the topic" });
+    this.map = new MapView(canvas);
+    this.map.picked = (p) => {
+      const v = this.live?.vehicles;
+      if (!v) return;
+      let best = -1;
+      let least = Infinity;
+      v.user.forEach((_, i) => {
+        const d = Math.hypot(v.estimate_x[i]! - p.x, v.estimate_y[i]! - p.y);
+        if (d < least) [best, least] = [i, d];
+      });
+      if (best >= 0) void this.choose(v.user[best]!);
+    };
+    this.user.addEventListener("change", () => void this.choose(this.user.value));
+    this.windows.addEventListener("change", () => void this.pickWindow());
+    const grounds = make("select", { id: "live-ground", "aria-label": "What the map shows below" },
+      make("option", { value: "none" }, "the streets of the model"),
+      make("option", { value: "fitted" }, "where the fleet was, from the records"),
+      make("option", { value: "blind" }, "where the model alone expects the fleet"));
+    grounds.addEventListener("change", () => {
+      this.ground = grounds.value as typeof this.ground;
+      void this.pickWindow();
+    });
+    this.element = make("div", { class: "view" },
+      make("div", { class: "stack" },
+        make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.says,
+          legend([
+            { sign: "cross", colour: "estimate", text: "best guess of a vehicle" },
+            { sign: "circle", colour: "estimate", text: "95 % of the belief about the chosen one" },
+            { sign: "diamond", colour: "release", text: "its last draw" },
+            { sign: "fill", colour: "posterior", text: "where the fleet was" },
+          ])),
+        this.facts),
+      make("div", { class: "stack" },
+        this.trouble,
+        make("section", { class: "card knobs" }, make("h3", {}, "Look at"),
+          make("label", {}, "One vehicle", this.user),
+          make("label", {}, "Below the vehicles", grounds),
+          make("label", {}, "Window of the fleet", this.windows)),
+        make("section", { class: "card" }, this.about)));
+    this.about.append(
+      make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
+        "Nothing that this view was sent has a true place in it.")),
+      make("p", {}, "A cross is where a vehicle most likely is, given all its records. The fleet’s map is estimated from all records together: " +
+        "single draws are noise, and many of them are a picture. With a handful of vehicles it is about individual people, so do not publish it."));
+  }
+
+  // open looks again and again while the view is open.
+  open(): void {
+    if (this.looking) return;
+    this.looking = true;
+    void this.look();
+  }
+
+  private async look(): Promise<void> {
+    if (this.element.hidden) {
+      this.looking = false;
+      return;
+    }
+    try {
+      this.info ??= await ask<MapInfo>("live/map");
+      this.live = await ask<Live>("live");
+      if (!this.chosen || !this.live.vehicles.user.includes(this.chosen)) this.chosen = this.live.vehicles.user[0] ?? "";
+      this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
+      this.lists();
+      this.render();
+    } catch (error) {
+      this.failed(error);
+      if (!(error instanceof Wrong)) throw error;
+    }
+    setTimeout(() => void this.look(), every);
+  }
+
+  private async choose(user: string): Promise<void> {
+    this.chosen = user;
+    try {
+      this.way = await ask<Vehicles>("live/track", { user });
+      this.render();
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  private async pickWindow(): Promise<void> {
+    const start = this.windows.value;
+    try {
+      this.fleet = this.ground === "none" || !start ? null : await ask<Fleet>("live/window", { start_ms: start });
+    } catch (error) {
+      this.failed(error);
+    }
+    this.render();
+  }
+
+  // lists fills the two lists where something new has come.
+  private lists(): void {
+    const live = this.live!;
+    const fill = (select: HTMLSelectElement, values: string[], texts: string[], chosen: string) => {
+      if (select.length !== values.length || select.options[values.length - 1]?.value !== values[values.length - 1]) {
+        select.replaceChildren(...values.map((value, i) => make("option", { value }, texts[i]!)));
+      }
+      select.value = chosen;
+    };
+    fill(this.user, live.vehicles.user, live.vehicles.user, this.chosen);
+    const starts = live.windows.map((w) => String(w.start_ms));
+    const last = starts[starts.length - 1] ?? "";
+    const before = this.windows.value;
+    fill(this.windows, starts,
+      live.windows.map((w) => `${clock(w.start_ms).slice(0, 5)} to ${clock(w.end_ms).slice(0, 5)} UTC, ${w.vehicles} vehicles`),
+      starts.includes(before) ? before : last);
+    if (this.windows.value !== before && this.ground !== "none") void this.pickWindow();
+  }
+
+  private paint(pen: Pen): void {
+    const v = this.live!.vehicles;
+    if (this.fleet) pen.field(this.fleet[this.ground === "blind" ? "blind" : "fitted"], "posterior", "root", 0.9, this.fleet.zone_km);
+    const way = this.way;
+    const many = v.user.length > 200;
+    v.user.forEach((user, i) => {
+      if (user !== this.chosen) {
+        pen.mark({ x: v.estimate_x[i]!, y: v.estimate_y[i]! }, many ? "dot" : "cross", "estimate", many ? 5 : 5, many ? "" : user);
+      }
+    });
+    const last = way ? way.user.length - 1 : -1;
+    if (!way || last < 0) return;
+    const at = { x: way.estimate_x[last]!, y: way.estimate_y[last]! };
+    let from = 0;
+    const pause = 10_000 * pen.map.step_s;
+    for (let i = 1; i <= last + 1; i++) { // the line is broken where nothing came for long
+      if (i <= last && way.time_ms[i]! - way.time_ms[i - 1]! <= pause) continue;
+      const part = way.estimate_x.slice(from, i).map((x, k) => ({ x, y: way.estimate_y[from + k]! }));
+      pen.line(part, "estimate", 1.4, { opacity: 0.55 });
+      from = i;
+    }
+    pen.ellipse(at, way.radius_km[last]!, way.radius_km[last]!, 0, "estimate", 2, { dash: [7, 5] });
+    if (way.major_km[last] !== null) {
+      pen.ellipse(at, way.major_km[last]!, way.minor_km[last]!, way.azimuth_deg[last]!, "estimate", 1.5, { fill: 0.12 });
+    }
+    if (way.release_x[last] !== null) {
+      pen.mark({ x: way.release_x[last]!, y: way.release_y[last]! }, "diamond", "release", 7);
+    }
+    pen.mark(at, "cross", "estimate", 9, this.chosen);
+  }
+
+  private render(): void {
+    const live = this.live;
+    if (!live || !this.info) return;
+    this.map.show(this.info, (pen) => this.paint(pen));
+    const problems = [];
+    if (live.trouble) problems.push(live.trouble);
+    if (live.no_fleet) problems.push(`Where the fleet is cannot be estimated: ${live.no_fleet}`);
+    if (live.more > 0) problems.push(`${live.more} records of further users are not shown.`);
+    if (live.seeded > 0) problems.push("The noise of these records comes from a seed: they are not private.");
+    this.trouble.textContent = problems.join(" ");
+    const fact = (name: string, value: string) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
+    const way = this.way;
+    const last = way ? way.user.length - 1 : -1;
+    this.facts.replaceChildren(
+      fact("Records", live.records.toLocaleString("en")), fact("Vehicles", live.users.toLocaleString("en")),
+      fact("Latest record", live.records ? `${clock(live.last_ms)} UTC` : "–"),
+      fact("ε of the last draw", way && last >= 0 ? sum(way.epsilon.findLast((e) => e > 0) ?? 0) : "–"),
+      fact("Releases of the chosen one", way && last >= 0 ? String(way.releases[last]) : "–"));
+    if (!way || last < 0) {
+      this.says.textContent = `The topic ${live.topic} has no record yet. The page looks again every moment.`;
+      return;
+    }
+    this.says.replaceChildren(rich(`${this.chosen} is most likely at the large cross, and with 95 % within *${metres(way.radius_km[last]!)}* of it, ` +
+      `as its record of ${clock(way.time_ms[last]!)} UTC says (${way.kind[last]}, by ${way.mechanism[last]!.replace(/ \(.*/, "")}). The thin line joins its ` +
+      `last ${way.user.length} best guesses. The records say no more than that about where it is.`));
+  }
+}

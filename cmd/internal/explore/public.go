@@ -1,0 +1,360 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+const (
+	// maxVehicles and trackLength bound what is kept of records: the last trackLength ones of
+	// maxVehicles users take 150 MB. Users beyond that are counted and not shown.
+	maxVehicles = 20_000
+	trackLength = 60
+	// maxWindows bounds how many windows of the fleet are kept, and maxZones how many zones each
+	// has: 64 MB.
+	maxWindows = 96
+	maxZones   = 40_000
+	// openWindows is how many windows are open at a time: partitions are not read in step.
+	openWindows = 3
+	// resamples bounds the work of a window. Intervals are not shown.
+	resamples = 5
+)
+
+// Source calls each for every sanitized record, those of a user in their order, until the context
+// ends, which is no error. An error of each ends the reading.
+type Source func(ctx context.Context, each func(schemas.Sanitized) error) error
+
+// TopicSource reads the committed records of a topic.
+func TopicSource(client *kafka.Client, topic string, encoding schemas.Encoding) (Source, error) {
+	codec, err := schemas.NewCodec(encoding)
+	if err != nil {
+		return nil, err
+	}
+	tail := topics.Tail{Client: client, Topic: topic, Follow: true}
+	return func(ctx context.Context, each func(schemas.Sanitized) error) error {
+		return tail.Run(ctx, func(_ int32, r consumer.Record) error {
+			record, err := codec.DecodeSanitized(r.Value)
+			if err != nil {
+				return fmt.Errorf("%w; is this a sanitized topic?", err)
+			}
+			return each(record)
+		})
+	}, nil
+}
+
+// PublicOptions say what the public side follows.
+type PublicOptions struct {
+	// Topic is the name that the page shows.
+	Topic  string
+	Source Source
+	// Read says what the public knows of the service: its models and its settings. Windows and
+	// zones are chosen here.
+	Read aggregate.ReadOptions
+	// Window is the length of a window; it is rounded up to whole steps of the model.
+	Window time.Duration
+}
+
+// Public is the side of a sanitized topic. It has nothing but what was published, the public model
+// and public settings, so nothing true can be in its answers. Any number of goroutines may use it
+// while one runs it.
+type Public struct {
+	options PublicOptions
+	model   *mobility.Model
+
+	mu       sync.Mutex
+	records  int64
+	seeded   int64
+	lastMS   int64 // the latest time of a record
+	more     int64 // records of users who are not kept
+	trouble  string
+	noFleet  string // why no window is estimated
+	vehicles map[string]*track
+	windows  []window // oldest first
+}
+
+// track is the last records of a user, oldest first.
+type track []schemas.Sanitized
+
+// window is one window of the fleet.
+type window struct {
+	startMS, endMS int64
+	vehicles       int
+	zones          *aggregate.Zones
+	fitted, blind  []float64
+}
+
+// NewPublic returns the public side of a topic, which Run follows.
+func NewPublic(o PublicOptions) (*Public, error) {
+	if len(o.Read.Versions) == 0 {
+		return nil, errors.New("the public side needs the public model of the records")
+	}
+	model := o.Read.Versions[0].Model
+	steps := (o.Window + model.Step - 1) / model.Step
+	block := int(math.Ceil(math.Sqrt(float64(model.Grid.Cells()) / maxZones)))
+	o.Read.Collect = aggregate.CollectOptions{
+		WindowSteps: max(1, int64(steps)), Block: max(1, block), Open: openWindows,
+	}
+	o.Read.Estimate.Resamples = resamples
+	p := &Public{options: o, model: model}
+	p.clear()
+	// What cannot be used is said now, and not when the first record comes.
+	_, err := aggregate.NewReader(o.Read, p.window)
+	return p, err
+}
+
+// clear forgets all records.
+func (p *Public) clear() {
+	p.records, p.seeded, p.lastMS, p.more, p.noFleet = 0, 0, 0, 0, ""
+	p.vehicles, p.windows = map[string]*track{}, nil
+}
+
+// Run follows the topic until the context ends. After an error it says so on the page, and starts
+// again from the first record.
+func (p *Public) Run(ctx context.Context) {
+	const least, most = time.Second, 30 * time.Second
+	for wait := least; ; wait = min(2*wait, most) {
+		err := p.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		p.trouble = "the topic cannot be read"
+		if err != nil {
+			p.trouble += ": " + err.Error()
+		}
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// follow reads the topic once.
+func (p *Public) follow(ctx context.Context) error {
+	reader, err := aggregate.NewReader(p.options.Read, p.window)
+	if err != nil {
+		return err
+	}
+	begun := false
+	return p.options.Source(ctx, func(r schemas.Sanitized) error {
+		if !begun { // only now is it sure that the topic can be read again
+			p.mu.Lock()
+			p.clear()
+			p.trouble = ""
+			p.mu.Unlock()
+			begun = true
+		}
+		if !p.take(r) || reader == nil {
+			return nil
+		}
+		if err := reader.Add(published(r)); err != nil {
+			p.mu.Lock()
+			p.noFleet, reader = err.Error(), nil
+			p.mu.Unlock()
+		}
+		return nil
+	})
+}
+
+// published is a record as mechanism/aggregate takes it.
+func published(r schemas.Sanitized) aggregate.Published {
+	kinds := map[string]mechanism.Kind{
+		schemas.KindReleased: mechanism.Released, schemas.KindRepeated: mechanism.Repeated,
+		schemas.KindPredicted: mechanism.Predicted,
+	}
+	return aggregate.Published{
+		User: r.UserID, Model: r.ModelID, Mechanism: schemas.MechanismName(r.Mechanism),
+		Step: r.Step, Kind: kinds[r.Kind], Latitude: r.Latitude, Longitude: r.Longitude,
+		HasRelease:       r.ReleaseLatitude.Known,
+		ReleaseLatitude:  r.ReleaseLatitude.Number,
+		ReleaseLongitude: r.ReleaseLongitude.Number,
+		Epsilon:          r.Epsilon, Delta: r.Delta, Number: r.Release,
+		Where: "a record of the topic",
+	}
+}
+
+// take keeps a record, and says whether its user is one of those that are kept.
+func (p *Public) take(r schemas.Sanitized) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records++
+	p.lastMS = max(p.lastMS, r.Timestamp)
+	if schemas.HasNote(r.Mechanism, schemas.Seeded) {
+		p.seeded++
+	}
+	t := p.vehicles[r.UserID]
+	if t == nil {
+		if len(p.vehicles) == maxVehicles {
+			p.more++
+			return false
+		}
+		t = new(track)
+		p.vehicles[r.UserID] = t
+	}
+	if len(*t) == trackLength {
+		*t = slices.Delete(*t, 0, 1)
+	}
+	*t = append(*t, r)
+	return true
+}
+
+// window keeps a window that was closed.
+func (p *Public) window(w *aggregate.Window, d aggregate.Density) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.windows) == maxWindows {
+		p.windows = slices.Delete(p.windows, 0, 1)
+	}
+	zones, err := aggregate.NewZones(p.model.Grid, p.options.Read.Collect.Block)
+	p.windows = append(p.windows, window{
+		startMS: w.StartMS, endMS: w.EndMS, vehicles: d.Vehicles, zones: zones,
+		fitted: d.Fitted, blind: d.Blind,
+	})
+	return err
+}
+
+// Live is what a topic has told so far.
+type Live struct {
+	Topic   string `json:"topic"`
+	Trouble string `json:"trouble"`  // why nothing comes; empty if all is well
+	NoFleet string `json:"no_fleet"` // why no window is estimated; empty if some can be
+	Records int64  `json:"records"`
+	Seeded  int64  `json:"seeded"` // of them, with noise from a seed: not private
+	LastMS  int64  `json:"last_ms"`
+	More    int64  `json:"more"` // records of users beyond those that are kept
+	Users   int    `json:"users"`
+
+	Vehicles Vehicles `json:"vehicles"`
+	Windows  []Span   `json:"windows"` // oldest first
+}
+
+// Span is a window of the fleet.
+type Span struct {
+	StartMS  int64 `json:"start_ms"`
+	EndMS    int64 `json:"end_ms"`
+	Vehicles int   `json:"vehicles"`
+}
+
+// Vehicles are records, column by column: the last one of each user, or those of one user.
+type Vehicles struct {
+	User       []string  `json:"user"`
+	TimeMS     []int64   `json:"time_ms"`
+	Kind       []string  `json:"kind"`
+	EstimateX  []float64 `json:"estimate_x"` // map kilometres
+	EstimateY  []float64 `json:"estimate_y"`
+	RadiusKM   []float64 `json:"radius_km"`
+	MajorKM    []number  `json:"major_km"` // 1σ; null where the record has no ellipse
+	MinorKM    []number  `json:"minor_km"`
+	AzimuthDeg []number  `json:"azimuth_deg"`
+	ReleaseX   []number  `json:"release_x"` // null where the record has none
+	ReleaseY   []number  `json:"release_y"`
+	Epsilon    []float64 `json:"epsilon"` // that the record cost
+	Releases   []int64   `json:"releases"`
+	Mechanism  []string  `json:"mechanism"`
+}
+
+func (v *Vehicles) add(g *grid.Grid, r schemas.Sanitized) {
+	at := g.ToMap(r.Latitude, r.Longitude)
+	v.User, v.TimeMS = append(v.User, r.UserID), append(v.TimeMS, r.Timestamp)
+	v.Kind = append(v.Kind, r.Kind)
+	v.EstimateX, v.EstimateY = append(v.EstimateX, at.X), append(v.EstimateY, at.Y)
+	v.RadiusKM = append(v.RadiusKM, r.RadiusM/1000)
+	scaled := func(n schemas.Nullable, by float64) number {
+		if !n.Known {
+			return number(math.NaN())
+		}
+		return number(n.Number * by)
+	}
+	v.MajorKM = append(v.MajorKM, scaled(r.SigmaMajorM, .001))
+	v.MinorKM = append(v.MinorKM, scaled(r.SigmaMinorM, .001))
+	v.AzimuthDeg = append(v.AzimuthDeg, scaled(r.AzimuthDeg, 1))
+	x, y := number(math.NaN()), number(math.NaN())
+	if r.ReleaseLatitude.Known {
+		z := g.ToMap(r.ReleaseLatitude.Number, r.ReleaseLongitude.Number)
+		x, y = number(z.X), number(z.Y)
+	}
+	v.ReleaseX, v.ReleaseY = append(v.ReleaseX, x), append(v.ReleaseY, y)
+	v.Epsilon, v.Releases = append(v.Epsilon, r.Epsilon), append(v.Releases, r.Release)
+	v.Mechanism = append(v.Mechanism, r.Mechanism)
+}
+
+// live returns what the topic has told so far.
+func (p *Public) live() Live {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := Live{
+		Topic: p.options.Topic, Trouble: p.trouble, NoFleet: p.noFleet, Records: p.records,
+		Seeded: p.seeded, LastMS: p.lastMS, More: p.more, Users: len(p.vehicles),
+		Windows: []Span{},
+	}
+	names := make([]string, 0, len(p.vehicles))
+	for name := range p.vehicles {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	for _, name := range names {
+		t := *p.vehicles[name]
+		l.Vehicles.add(p.model.Grid, t[len(t)-1])
+	}
+	for _, w := range p.windows {
+		l.Windows = append(l.Windows, Span{w.startMS, w.endMS, w.vehicles})
+	}
+	return l
+}
+
+// trackOf returns the last records of a user.
+func (p *Public) trackOf(user string) (*Vehicles, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.vehicles[user]
+	if t == nil {
+		return nil, errOther("the topic has no record of such a user")
+	}
+	v := new(Vehicles)
+	for _, r := range *t {
+		v.add(p.model.Grid, r)
+	}
+	return v, nil
+}
+
+// Fleet is where the fleet was in a window, from sanitized records alone: the vehicles to be
+// expected in each zone. The cells of the fields are zones.
+type Fleet struct {
+	Span
+	ZoneKM float64 `json:"zone_km"`
+	Fitted *Field  `json:"fitted"` // from the records: aggregate.Density.Fitted
+	Blind  *Field  `json:"blind"`  // by the model alone
+}
+
+// fleet returns the window that starts at a time.
+func (p *Public) fleet(startMS int64) (*Fleet, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.windows {
+		if w.startMS == startMS {
+			return &Fleet{
+				Span: Span{w.startMS, w.endMS, w.vehicles}, ZoneKM: w.zones.SideKM(),
+				Fitted: fieldOfZones(w.zones, w.fitted), Blind: fieldOfZones(w.zones, w.blind),
+			}, nil
+		}
+	}
+	return nil, errOther("no window of the fleet starts at that time")
+}
