@@ -251,9 +251,9 @@ func (d *examination) unwritten(ctx context.Context, partitions int) {
 		}
 	}
 	if d.processed(ctx) {
-		d.add("topic", Warning, "group %s has processed records, and %s has never had one: is there "+
-			"another config of this group with another topics.sanitized? It is also so if every "+
-			"record was refused or skipped, and if the topic was made again",
+		d.add("topic", Warning, "group %s has processed records, and %s has never had one: is "+
+			"there another config of this group with another topics.sanitized? It is also so if "+
+			"every record was refused or skipped, and if the topic was made again",
 			d.o.Group, d.o.Topics.Sanitized)
 	}
 }
