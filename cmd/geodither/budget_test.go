@@ -42,7 +42,7 @@ func TestBudgetRequired(t *testing.T) {
 			t.Run(name+", "+strings.Join(command[:2], " "), func(t *testing.T) {
 				r := call(t, command...)
 				requireMessage(t, r, cli.ExitUsage, "missing.yml: release.budget is not set",
-					"{epsilon: 16, window: 24h}", `"none"`)
+					"{epsilon: 18, window: 24h}", `"none"`)
 			})
 		}
 		if r := call(t, "doctor", "-c", config); r.code != cli.ExitFailed ||

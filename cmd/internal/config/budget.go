@@ -34,7 +34,7 @@ func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		if node.Value != noBudget {
 			return wrongYAML(node, "release.budget: `%s` cannot be used here: write %s, or its "+
-				"settings, such as {epsilon: 16, window: 24h}",
+				"settings, such as {epsilon: 18, window: 24h}",
 				node.Value, noBudget)
 		}
 		*b = Budget{decided: true}
@@ -91,8 +91,8 @@ func (b *Budget) required() error {
 	if b.decided {
 		return nil
 	}
-	return errors.New("release.budget is not set and has no default: write {epsilon: 16, " +
-		"window: 24h} to let a user's releases cost Σε = 16 in any 24 hours and no more, or " +
+	return errors.New("release.budget is not set and has no default: write {epsilon: 18, " +
+		"window: 24h} to let a user's releases cost Σε = 18 in any 24 hours and no more, or " +
 		"\"none\" to let Σε grow for as long as the service runs")
 }
 
