@@ -140,37 +140,51 @@ func TestDamaged(t *testing.T) {
 
 func damage(t *testing.T, fs *vfs.MemFS, name, how string) bool {
 	t.Helper()
+	data, ok := content(t, fs, name)
+	switch {
+	case !ok:
+		return false
+	case how == "removed":
+		return fs.Remove(name) == nil
+	case how == "truncated":
+		data = data[:len(data)/2]
+	default:
+		data[len(data)/3] ^= 0x55
+	}
+	replace(t, fs, name, data)
+	return true
+}
+
+// content returns what a file holds; ok is false if that is nothing.
+func content(t *testing.T, fs *vfs.MemFS, name string) (data []byte, ok bool) {
+	t.Helper()
 	info, err := fs.Stat(name)
 	if err != nil || info.IsDir() || info.Size() == 0 {
-		return false
-	}
-	if how == "removed" {
-		return fs.Remove(name) == nil
+		return nil, false
 	}
 	f, err := fs.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := make([]byte, info.Size())
+	data = make([]byte, info.Size())
 	if _, err := f.ReadAt(data, 0); err != nil {
 		t.Fatal(err)
 	}
-	if how == "truncated" {
-		data = data[:len(data)/2]
-	} else {
-		data[len(data)/3] ^= 0x55
-	}
-	g, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	return data, f.Close() == nil
+}
+
+func replace(t *testing.T, fs *vfs.MemFS, name string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Write(data); err != nil {
+	if _, err := f.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Close(), g.Close()); err != nil {
+	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return true
 }
 
 func afterDamage(t *testing.T, fs *vfs.MemFS, what string) string {

@@ -93,9 +93,14 @@ func (f freezingFS) file(file vfs.File, err error) (vfs.File, error) {
 	return freezingFile{file, f}, nil
 }
 
-// Create implements vfs.FS.
+// Create implements vfs.FS. A folder that is gone is a failure here too: Pebble would try a flush
+// again without end, and writes would wait for it.
 func (f freezingFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return f.file(f.FS.Create(name, c))
+	file, err := f.FS.Create(name, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		f.h.freeze(err)
+	}
+	return f.file(file, err)
 }
 
 // ReuseForWrite implements vfs.FS.

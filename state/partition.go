@@ -30,8 +30,8 @@ type Partition struct {
 }
 
 // batchRetain is the size up to which Pebble keeps a batch's memory for the next batch. Its default
-// of 1 MiB is less than a transaction of some thousand users.
-const batchRetain = 4 << 20
+// of 1 MiB is less than a transaction of some thousand users with large states.
+const batchRetain = 16 << 20
 
 // ErrKey says that a user's key is empty or begins with a zero byte.
 var ErrKey = errors.New("state: a key must not be empty or begin with a zero byte")
@@ -110,8 +110,9 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 	return kept, nil
 }
 
-// Apply writes changes and positions in one batch, without waiting for the disk. A crash loses the
-// whole batch and everything after it, or nothing of it. If a key occurs several times, its last
+// Apply writes changes and positions in one batch, without waiting for the disk. It stays in memory
+// until a flush (Options.FlushEvery), Purge, Keep or Close. A crash loses the whole batch and
+// everything after it, or nothing of it. If a key occurs several times, its last
 // change counts. After an error the store takes no more writes, because nobody can know how much of
 // the batch was written.
 func (p *Partition) Apply(changes []Change, pos Positions) error {
@@ -131,11 +132,8 @@ func (p *Partition) Apply(changes []Change, pos Positions) error {
 	if err := p.fill(batch, changes, pos); err != nil {
 		return explain(errors.Join(err, batch.Close()))
 	}
-	if err := p.s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
-		return p.s.health.fail(err) // the batch is not closed: the frozen call may still use it
-	}
-	if err := batch.Close(); err != nil {
-		return p.s.health.fail(err)
+	if err := p.commit(batch); err != nil {
+		return err
 	}
 	for _, c := range changes {
 		full, _ := p.fullBytes(c.Key) // checked above
@@ -176,6 +174,19 @@ func (p *Partition) fill(batch *pebble.Batch, changes []Change, pos Positions) e
 	return batch.Set(p.full(positionsName), p.value, nil)
 }
 
+// commit writes a batch and releases it, without waiting for the disk.
+func (p *Partition) commit(batch *pebble.Batch) error {
+	s := p.s
+	if err := s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
+		return s.health.fail(err) // the batch is not closed: the frozen call may still use it
+	}
+	s.unflushed.Store(true) // after the commit: a flush that clears it has seen the batch
+	if err := batch.Close(); err != nil {
+		return s.health.fail(err)
+	}
+	return nil
+}
+
 // Wipe removes everything of the partition at once. The values leave the disk with the next Purge,
 // or when Pebble compacts.
 func (p *Partition) Wipe() error {
@@ -196,11 +207,8 @@ func (p *Partition) Wipe() error {
 	if err != nil {
 		return explain(errors.Join(err, batch.Close()))
 	}
-	if err := p.s.health.await(func() error { return batch.Commit(pebble.NoSync) }); err != nil {
-		return p.s.health.fail(err) // the batch is not closed: the frozen call may still use it
-	}
-	if err := batch.Close(); err != nil {
-		return p.s.health.fail(err)
+	if err := p.commit(batch); err != nil {
+		return err
 	}
 	p.s.cache.removePrefix(appendPrefix(nil, p.number))
 	return nil

@@ -14,16 +14,22 @@ import (
 // sync chunks, which tell its end from damage.
 const formatMajorVersion = pebble.FormatTableFormatV6
 
-// memTables is how many memtables may exist before writes wait: one that is being written and two
-// that are being flushed.
-const memTables = 3
+// memTables is how many memtables may exist before writes wait: one that is being written and one
+// that is being flushed.
+const memTables = 2
 
 // pebbleOptions returns settings for small values that are read and written at random.
 func pebbleOptions(own Options, h *health) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          freezingFS{own.FS, h},
-		FormatMajorVersion:          formatMajorVersion,
-		ReadOnly:                    own.ReadOnly,
+		FS:                 freezingFS{own.FS, h},
+		FormatMajorVersion: formatMajorVersion,
+		ReadOnly:           own.ReadOnly,
+		// The changelog is the log. A crash loses the memtables, and a batch lies in one of them
+		// whole: Pebble reserves room for all of it, or puts a batch of more than half a memtable
+		// into the queue of memtables as it is. A flush writes the oldest memtables of the queue
+		// and installs their tables in one synced record of the manifest. So what survives is a
+		// prefix of the batches.
+		DisableWAL:                  true,
 		CacheSize:                   own.BlockCacheBytes,
 		MemTableSize:                uint64(own.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
@@ -60,9 +66,9 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 }
 
 // removing deletes obsolete files, as Pebble's DeleteCleaner does, whose methods lie nearer. To
-// Pebble it looks like a cleaner that still needs the files' content. So Pebble does not use a
-// log's file again for the next log: what is not overwritten there would stay on the disk, also of
-// users who were erased.
+// Pebble it looks like a cleaner that still needs the files' content. So Pebble does not use the
+// file of a log again, which an earlier version wrote: what is not overwritten there would stay on
+// the disk, also of users who were erased.
 type removing struct {
 	pebble.DeleteCleaner
 	unrecycled

@@ -14,8 +14,8 @@ import (
 // after a crash or a Wipe all tables of the partition, and waits for that. Without removed values
 // it costs a read.
 //
-// Deletions are visible at once, but Pebble keeps the bytes in older tables, in the log and, as
-// bounds of tables, in the manifest, until they are rewritten. When Purge has returned, all of that
+// Deletions are visible at once, but Pebble keeps the bytes in older tables and, as bounds of
+// tables, in the manifest, until they are rewritten. When Purge has returned, all of that
 // is rewritten, and the old files are being deleted.
 func (p *Partition) Purge() error {
 	if err := p.s.begin(); err != nil {
@@ -41,7 +41,6 @@ func (p *Partition) Purge() error {
 // purge compacts the ranges of the removed keys, and then renews the manifest.
 func (p *Partition) purge() error {
 	db := p.s.db
-	// The log of the memtable becomes obsolete with it.
 	if err := db.Flush(); err != nil {
 		return err
 	}
@@ -63,7 +62,9 @@ func (p *Partition) purge() error {
 	}
 	// Last, so that a crash before it makes the next Purge do all of this again.
 	name := append(appendPrefix(nil, p.number), removedName...)
-	return db.Delete(name, pebble.NoSync)
+	err := db.Delete(name, pebble.NoSync)
+	p.s.unflushed.Store(true)
+	return err
 }
 
 // renewManifest waits until Pebble has begun two manifests, since it keeps the last one but one. It

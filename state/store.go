@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -26,6 +28,10 @@ type Store struct {
 	closed  bool
 	health  *health
 
+	unflushed atomic.Bool    // something was applied since the last flush began
+	flushing  sync.WaitGroup // the goroutine that flushes now and then
+	stop      chan struct{}  // closed by Close: the goroutine ends
+
 	purging sync.Mutex // held by Purge: one partition at a time
 	keeping sync.Mutex
 	kept    map[int32]Positions // of the partitions in the last copy that Keep has made
@@ -39,7 +45,10 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	s := &Store{folder: folder{dir, o.FS, o.Logger}, o: o, cache: newCache(o.CacheBytes)}
+	s := &Store{
+		folder: folder{dir, o.FS, o.Logger}, o: o, cache: newCache(o.CacheBytes),
+		stop: make(chan struct{}),
+	}
 	var err error
 	if s.lockFile, err = s.folder.lock(!o.ReadOnly); err != nil {
 		return nil, fmt.Errorf("%w: folder %s", err, dir)
@@ -49,6 +58,9 @@ func Open(dir string, o Options) (*Store, error) {
 			err = errors.Join(err, s.closeDB())
 		}
 		return nil, fmt.Errorf("%w: folder %s", errors.Join(err, s.lockFile.Close()), dir)
+	}
+	if !o.ReadOnly && o.FlushEvery > 0 {
+		s.flushing.Go(s.flushNowAndThen)
 	}
 	return s, nil
 }
@@ -96,15 +108,29 @@ func (s *Store) openDB() error {
 	if s.o.ReadOnly && !s.folder.exists(storeName) {
 		return ErrAbsent
 	}
-	var db *pebble.DB
 	s.health = newHealth(s.failed)
-	err := s.health.await(func() (err error) {
+	var db *pebble.DB
+	done := make(chan error, 1)
+	go func() {
+		var err error
 		db, err = pebble.Open(s.folder.path(storeName), pebbleOptions(s.o, s.health))
-		return err
-	})
-	if err == nil {
-		s.db = db
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			return err
+		}
+	case <-s.health.frozen:
+		return s.health.failure
 	}
+	s.db = db
+	if s.health.check() == nil {
+		return nil
+	}
+	// What Pebble does beside Open has found damage.
+	err := errors.Join(s.health.failure, s.closeDB())
+	s.db = nil
 	return err
 }
 
@@ -125,7 +151,7 @@ func (s *Store) closeDB() error {
 	}
 }
 
-// identify checks the identity record, and writes it into an empty database. The record is synced
+// identify checks the identity record, and writes it into an empty database. The record is flushed
 // before anything else is written, so a database with records and without an identity is not one of
 // ours.
 func (s *Store) identify() error {
@@ -170,7 +196,8 @@ func (s *Store) writeIdentity(key []byte) error {
 	}
 	s.identity = bytes.Clone(s.o.Identity)
 	return s.health.await(func() error {
-		return s.db.Set(key, appendIdentity(nil, s.o.Identity), pebble.Sync)
+		record := appendIdentity(nil, s.o.Identity)
+		return errors.Join(s.db.Set(key, record, pebble.NoSync), s.db.Flush())
 	})
 }
 
@@ -181,7 +208,7 @@ func (s *Store) reason(why error) any {
 			return text
 		}
 	}
-	return why
+	return why.Error() // a handler of logs may print more of an error of Pebble: a stack trace
 }
 
 // Close writes what is in memory and releases the folder. If the disk has failed, it only releases
@@ -193,7 +220,38 @@ func (s *Store) Close() error {
 		return fmt.Errorf("state: %w", ErrClosed)
 	}
 	s.closed = true
-	return errors.Join(explain(s.closeDB()), s.lockFile.Close())
+	close(s.stop)
+	s.flushing.Wait()
+	var err error
+	if !s.o.ReadOnly && s.health.check() == nil {
+		err = s.flush()
+	}
+	return errors.Join(err, explain(s.closeDB()), s.lockFile.Close())
+}
+
+// flushNowAndThen bounds what a crash loses in a store that is written slowly.
+func (s *Store) flushNowAndThen() {
+	tick := time.NewTicker(s.o.FlushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+			_ = s.flush() // a failure is logged, and every later call returns it
+		}
+	}
+}
+
+// flush writes what was applied before it to the disk, and waits for that.
+func (s *Store) flush() error {
+	if !s.unflushed.Swap(false) {
+		return nil
+	}
+	if err := s.health.await(s.db.Flush); err != nil {
+		return s.health.fail(err)
+	}
+	return nil
 }
 
 // begin lets a call in, unless the store is closed or has failed; end lets it out.
@@ -290,8 +348,12 @@ func (s *Store) copyAside() error {
 		return fmt.Errorf("state: %d stores were set aside already: remove %s* after a look at "+
 			"why, before states are given up", maxAside, s.folder.path(storeName+asideSuffix))
 	}
+	// A checkpoint has what is in files, and no memtable.
 	err := s.health.await(func() error {
-		return s.db.Checkpoint(s.folder.path(name), pebble.WithFlushedWAL())
+		if err := s.db.Flush(); err != nil {
+			return err
+		}
+		return s.db.Checkpoint(s.folder.path(name))
 	})
 	if err != nil {
 		return s.health.fail(err)
