@@ -220,8 +220,9 @@ func (w *loopWorld) live(crash int) map[string]string {
 func (w *loopWorld) try(crash int) (map[string]string, error) {
 	w.t.Helper()
 	w.calls, w.crash, w.after = 0, crash, w.rng.IntN(2) == 0
+	// A small memtable is flushed every few transactions, so a crash leaves some of them.
 	store, err := state.Open("state",
-		state.Options{FS: w.disk, MemTableBytes: 256 << 10, Logger: slog.New(slog.DiscardHandler)})
+		state.Options{FS: w.disk, MemTableBytes: 8 << 10, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
