@@ -17,9 +17,13 @@ import (
 )
 
 const (
-	// maxCourse is how many fixes of a user are shown: the first ones. An answer with all of them
-	// takes 5 MB.
-	maxCourse = 20_000
+	// maxCourse is how many fixes of a user are shown at most: the first ones. An answer with all
+	// of them takes 5 MB. On a map of more than 2,500 cells there are fewer, so that no course looks
+	// at more than courseCells cells, but at least leastCourse: a step costs up to a second on a
+	// map of a million cells.
+	maxCourse   = 20_000
+	leastCourse = 20
+	courseCells = 50_000_000
 	// keptCourses and keptStates bound what is remembered: 8 × 16 MiB of states, and 20 MB of
 	// steps.
 	keptCourses = 8
@@ -83,6 +87,16 @@ type course struct {
 // kindRefused is the kind of a fix that the service would refuse.
 const kindRefused = "refused"
 
+// shownFixes is how many fixes of a user are shown, on a map of so many cells.
+func shownFixes(fixes, cells int) int {
+	return min(fixes, maxCourse, max(leastCourse, courseCells/cells))
+}
+
+// shown returns the fixes of a user that are shown, under whatever settings.
+func (t *Truth) shown(u *User) []schemas.Raw {
+	return u.Fixes[:shownFixes(len(u.Fixes), t.model.Grid.Cells())]
+}
+
 // course returns a user's course under settings, a kept one if there is one.
 func (t *Truth) course(ctx context.Context, name string, s Settings) (*course, error) {
 	if kept := t.kept(name, s); kept != nil {
@@ -97,10 +111,10 @@ func (t *Truth) course(ctx context.Context, name string, s Settings) (*course, e
 		return nil, err
 	}
 	c := &course{options: run.Options(), model: model, stride: 1}
-	c.User, c.Settings, c.Cut = name, s, len(u.Fixes) > maxCourse
+	c.User, c.Settings, c.Cut = name, s, len(u.Fixes) > len(t.shown(u))
 	c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
 	var sums tally
-	for i, fix := range u.Fixes[:min(len(u.Fixes), maxCourse)] {
+	for i, fix := range t.shown(u) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -75,7 +75,7 @@ func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
 type Users struct {
 	Total int      `json:"total"` // of the users whose name has the text that was asked for
 	Names []string `json:"names"` // the first ones of them
-	Fixes []int    `json:"fixes"`
+	Fixes []int    `json:"fixes"` // that are shown of each
 }
 
 // maxUsers is how many users an answer names.
@@ -91,7 +91,7 @@ func (a *api) users(_ context.Context, query url.Values) (any, error) {
 		}
 		if found.Total++; found.Total <= maxUsers {
 			found.Names = append(found.Names, u.Name)
-			found.Fixes = append(found.Fixes, len(u.Fixes))
+			found.Fixes = append(found.Fixes, len(a.truth.shown(u)))
 		}
 	}
 	return found, nil

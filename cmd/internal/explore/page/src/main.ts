@@ -126,7 +126,7 @@ class Page {
   private last(): number {
     const state = this.state!;
     const at = state.names.names.indexOf(state.user);
-    return Math.min(20_000, state.names.fixes[at] ?? 1) - 1;
+    return (state.names.fixes[at] ?? 1) - 1;
   }
 
   private go(fix: number): void {
