@@ -417,8 +417,13 @@ func TestReadTruth(t *testing.T) {
 // TestShownFixes: the larger the map, the fewer fixes are computed for one answer.
 func TestShownFixes(t *testing.T) {
 	for _, c := range []struct{ fixes, cells, want int }{
-		{278, 864, 278}, {50_000, 864, maxCourse}, {50_000, 10_000, 5_000}, {30, 1_000_000, 30},
-		{278, 1_000_000, 50}, {278, 100_000_000, leastCourse}, {0, 864, 0},
+		{278, 864, 278},
+		{50_000, 864, maxCourse},
+		{50_000, 10_000, 5_000},
+		{30, 1_000_000, 30},
+		{278, 1_000_000, 50},
+		{278, 100_000_000, leastCourse},
+		{0, 864, 0},
 	} {
 		if n := shownFixes(c.fixes, c.cells); n != c.want {
 			t.Errorf("of %d fixes on %d cells %d are shown, want %d", c.fixes, c.cells, n, c.want)
