@@ -229,7 +229,7 @@ func TestNextLosesNoGeneration(t *testing.T) {
 	m := &Member{next: make(chan *Generation), done: make(chan struct{})}
 	handOver := func() *Generation {
 		life := &life{}
-		life.ctx, life.end = context.WithCancelCause(context.Background())
+		life.ctx, life.end = context.WithCancelCause(t.Context())
 		gen := &Generation{member: m, life: life}
 		m.running.add()
 		ctx, cancel := context.WithCancel(t.Context())
