@@ -4,7 +4,8 @@
 GO       ?= go
 FUZZTIME ?= 20s
 BENCH    ?= .
-# Arguments of "make run", "make figures" and "make chaos", such as ARGS='--vehicles 1000'.
+# Arguments of "make run", "make figures", "make bench-kafka" and "make chaos", such as
+# ARGS='--vehicles 1000'.
 ARGS     ?=
 # Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first
 # look.
@@ -32,7 +33,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka chaos reproducible helm containers page test-page
+	kafka-up kafka-down test-kafka bench-kafka chaos reproducible helm containers page test-page
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -111,6 +112,9 @@ kafka-down: ## Stop it and delete its data
 
 test-kafka: ## Run what must hold on a real Apache Kafka, three nodes of its own, faults included
 	@GO='$(GO)' deploy/kafka/test.sh
+
+bench-kafka: ## Measure geodither beside Kafka Streams on a real Apache Kafka (ARGS=--quick); needs Java 17, Maven, Python
+	@deploy/kafka/bench.py $(ARGS)
 
 chaos: ## Kill and freeze brokers and instances, then verify (ARGS='--records 1000000 --faults 200')
 	@$(GO) run ./cmd/internal/chaos $(ARGS)
