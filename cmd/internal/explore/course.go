@@ -18,9 +18,9 @@ import (
 
 const (
 	// maxCourse is how many fixes of a user are shown at most: the first ones. An answer with all
-	// of them takes 5 MB. On a map of more than 2,500 cells there are fewer, so that no course looks
-	// at more than courseCells cells, but at least leastCourse: a step costs up to a second on a
-	// map of a million cells.
+	// of them takes 5 MB. On a map of more than 2,500 cells there are fewer, so that no course
+	// looks at more than courseCells cells, but at least leastCourse: a step costs up to a second
+	// on a map of a million cells.
 	maxCourse   = 20_000
 	leastCourse = 20
 	courseCells = 50_000_000
