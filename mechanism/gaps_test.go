@@ -2,10 +2,10 @@ package mechanism
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -113,15 +113,20 @@ func TestLawOfTheChain(t *testing.T) {
 	lawful.Gaps = slices.Repeat(mobility.GapLaw{{Chain: 1}}, 6)
 	o := Options{Mechanism: law.Codebook, Epsilon: 2, MaxGap: 64}
 	for gap := int64(1); gap <= 64; gap++ {
-		var estimates []grid.Point
+		var priors []mobility.Distribution
 		for _, m := range []*mobility.Model{plain, lawful} {
 			s, state := newSanitizer(t, m, o), new(State)
 			mustStep(t, s, state, Input{User: "u", Step: 7, Cell: 500})
-			out := mustStep(t, s, state, Input{User: "u", Step: 7 + gap, Cell: 500})
-			estimates = append(estimates, out.Estimate)
+			out := mustStep(t, s, state, Input{User: "u", Step: 7 + gap, Cell: 500, Prior: true})
+			priors = append(priors, *out.Prior)
 		}
-		if estimates[0].Distance(estimates[1]) > 1e-9 {
-			t.Errorf("gap %d: estimates %v", gap, estimates)
+		if !slices.Equal(priors[0].Cells, priors[1].Cells) {
+			t.Fatalf("gap %d: other cells", gap)
+		}
+		for i, p := range priors[0].P {
+			if math.Abs(p-priors[1].P[i]) > 1e-9 {
+				t.Errorf("gap %d: a cell has %g and %g", gap, p, priors[1].P[i])
+			}
 		}
 	}
 }

@@ -63,11 +63,11 @@ func (f *Inference) relative(m law.Mechanism, z grid.Point, places []convex.Vec)
 	return e
 }
 
-// store makes dst what is kept of a distribution: weight times likelihood, without the cells below
-// prune of the total, normalized and rounded to float32. A nil likelihood is 1 everywhere. store is
-// mobility.Update, Prune and Round in three passes instead of eight, and uses the likelihood up. If
-// no cell with weight has any likelihood, nothing was learned: the weights alone are taken. dst
-// keeps its own memory and must not be from. Sums ascend.
+// store makes dst what is kept of a distribution, where storeShort does not: weight times
+// likelihood, without the cells below prune of the total, normalized and rounded to float32. A nil
+// likelihood is 1 everywhere. store is mobility.Update, Prune and Round in three passes instead of
+// eight, and uses the likelihood up. If no cell with weight has any likelihood, nothing was
+// learned: the weights alone are taken. dst keeps its own memory and must not be from. Sums ascend.
 func store(dst, from *mobility.Distribution, likelihood []float64, prune float64) {
 	weights, total := weigh(from.P, likelihood)
 	cells, p := append(dst.Cells[:0], from.Cells...), append(dst.P[:0], weights...)
@@ -89,6 +89,38 @@ func store(dst, from *mobility.Distribution, likelihood []float64, prune float64
 	for i, w := range dst.P {
 		dst.P[i] = float64(float32(w / mass))
 	}
+}
+
+// LeastMass is the smallest mass in a posterior that is kept under law.Codebook, as a share of all
+// of it. Smaller ones are rounded to it or to 0 (mobility.Short), so a posterior has no more than
+// some four thousand cells whatever the map, and far fewer where something is known. The figures
+// that chose it are in evaluation/RESULTS.md.
+const LeastMass = 0x1p-12
+
+// storeShort is store under law.Codebook: weight times likelihood, normalized and rounded to short
+// masses (mobility.Short), of which none is below LeastMass but 0. Their sum is 1 on average only.
+// Small masses are dropped or raised by chance, so that on average none is lost. If all would be
+// dropped, the largest stays alone.
+func storeShort(dst, from *mobility.Distribution, likelihood []float64) {
+	weights, total := weigh(from.P, likelihood)
+	n := len(weights)
+	dst.Cells, dst.P = slices.Grow(dst.Cells[:0], n)[:n], slices.Grow(dst.P[:0], n)[:n]
+	kept, largest := 0, 0
+	for i, w := range weights {
+		c := from.Cells[i]
+		if p := mobility.Short(w/total, c, LeastMass); p > 0 {
+			dst.Cells[kept], dst.P[kept] = c, p
+			kept++
+		}
+		if w > weights[largest] {
+			largest = i
+		}
+	}
+	if kept == 0 {
+		dst.Cells[0], dst.P[0] = from.Cells[largest], 1
+		kept = 1
+	}
+	dst.Cells, dst.P = dst.Cells[:kept], dst.P[:kept]
 }
 
 // weigh returns weight times likelihood in the memory of likelihood, and its sum.

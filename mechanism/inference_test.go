@@ -60,6 +60,69 @@ func TestStoreIsUpdatePruneAndRound(t *testing.T) {
 	}
 }
 
+// TestStoreShortIsUpdateAndShort compares it with Bayes' rule: every mass is one of the two short
+// ones beside it, or of 0 and the least one, and never is nothing left.
+func TestStoreShortIsUpdateAndShort(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(64, 1))
+	var got, exact mobility.Distribution
+	for i := range 2000 {
+		prior := testcase.Prior(r, 1+r.IntN(3000))
+		likelihood := make([]float64, prior.Len())
+		for j := range likelihood {
+			likelihood[j] = math.Exp(-10 * r.Float64())
+		}
+		if i%50 == 0 {
+			clear(likelihood)
+		}
+		mobility.Update(&exact, prior, likelihood)
+		if i%7 == 0 {
+			likelihood = nil
+			exact.CopyFrom(prior)
+			exact.Normalize()
+		}
+		storeShort(&got, prior, likelihood)
+		if got.Len() == 0 {
+			t.Fatalf("case %d: nothing is left", i)
+		}
+		if got.Len() == 1 && got.P[0] == 1 {
+			if want := exact.MostProbable(); want != got.Cells[0] {
+				t.Fatalf("case %d: cell %d stays alone, not %d", i, got.Cells[0], want)
+			}
+			continue
+		}
+		for j, p := range exact.P {
+			const unit = 1 + 1./8 + 1e-9 // from one short mass to the next, and other roundings
+			q := got.At(exact.Cells[j])
+			if fine := q >= p/unit && q <= p*unit; !fine && (p >= LeastMass*(1+1e-9) ||
+				q != 0 && q != LeastMass) {
+				t.Fatalf("case %d: cell %d has %g, want %g", i, exact.Cells[j], q, p)
+			}
+		}
+	}
+}
+
+// TestStoreShortBoundsAFlatDistribution: of a flat prior of a million cells as many are kept as the
+// least mass has room for, give or take five standard deviations, and their mean stays.
+func TestStoreShortBoundsAFlatDistribution(t *testing.T) {
+	t.Parallel()
+	const n = 1_000_000
+	d, middle := mobility.Distribution{}, 0.0
+	for i := range n {
+		d.Cells, d.P = append(d.Cells, grid.Cell(i)), append(d.P, 1.0/n)
+	}
+	var got mobility.Distribution
+	storeShort(&got, &d, nil)
+	for _, c := range got.Cells {
+		middle += float64(c) / float64(got.Len())
+	}
+	room := 1 / LeastMass
+	if math.Abs(float64(got.Len())-room) > 5*math.Sqrt(room) ||
+		math.Abs(middle-n/2) > 5*n/math.Sqrt(12*room) {
+		t.Errorf("%d cells are left, around %g", got.Len(), middle)
+	}
+}
+
 // TestStoreKeepsAFlatDistribution has more cells than the threshold allows for: none may be
 // dropped.
 func TestStoreKeepsAFlatDistribution(t *testing.T) {

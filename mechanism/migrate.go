@@ -66,8 +66,7 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	result := PosteriorKept
 	if state.Grid != s.gridID {
 		result = StartedAnew
-		s.predictor.Initial(&state.Posterior)
-		state.Posterior.Round()
+		s.startAnew(state)
 		state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
 	}
 	if result == StartedAnew || state.StepMS != s.stepMS {
@@ -76,6 +75,17 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
 	return result, nil
+}
+
+// startAnew makes the model's initial distribution, rounded, a state's posterior.
+func (s *Sanitizer) startAnew(state *State) {
+	if state.Short = s.short(); state.Short {
+		s.predictor.Initial(s.prior)
+		s.keep(&state.Posterior, s.prior, nil)
+		return
+	}
+	s.predictor.Initial(&state.Posterior)
+	state.Posterior.Round()
 }
 
 // convertStep returns the step of length to that holds the last millisecond of a step of length

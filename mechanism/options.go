@@ -86,7 +86,9 @@ type Options struct {
 	// after inference. Each time at most mobility.PruneCells times Prune of the mass is dropped:
 	// 10⁻⁴ by default. A pruned cell can come back only by the model's transitions. Pruning
 	// looks at nothing but releases and costs no ε: it makes the sanitizer's own belief, and with
-	// it later location sets, a little coarser.
+	// it later location sets, a little coarser. Under Codebook only the prior is pruned; what is
+	// kept of a posterior is rounded instead, see LeastMass; negative, it is rounded to float32
+	// alone, and states are large.
 	Prune float64
 	// MaxGap is the number of steps after which prediction gives up and the model's initial
 	// distribution is taken; 0 means DefaultMaxGap. Where the model's law of gaps counts, that law

@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -16,8 +17,9 @@ import (
 // theory it holds no secret, since all of it is a function of past releases and the model, but it
 // is kept private all the same.
 //
-// What is stored is the state: Posterior holds float32 values only, so that a decoded state equals
-// the live one bit for bit. A State keeps its memory when it is used or decoded again.
+// What is stored is the state: Posterior holds short masses or float32 values only, so that a
+// decoded state equals the live one bit for bit. A State keeps its memory when it is used or
+// decoded again.
 type State struct {
 	// Started says whether the user has been seen. In a state that is not started nothing else
 	// counts.
@@ -50,14 +52,30 @@ type State struct {
 	RadiusKM float64
 	// Posterior is the distribution of the user's cell at Step, given all releases.
 	Posterior mobility.Distribution
+	// Short says that the masses of Posterior are short ones (mobility.Short), as they are after a
+	// step under law.Codebook. Then Posterior is stored in their format.
+	Short bool
 }
 
-// StateVersion is the first byte of every encoded state. It goes up whenever the same state gets
-// other bytes.
-const StateVersion = 2
+// The first byte of an encoded state is its version. A state is written in the lowest version from
+// 2 on that can hold it, so a program that knows no version 3 reads all states but those of the
+// codebook mechanism.
+const (
+	// firstStateVersion had the sum of ε as a float64 and nothing else of the ledger.
+	firstStateVersion = 1
+	wideStateVersion  = 2
+	// StateVersion is the newest version, in which the posterior has short masses.
+	StateVersion = 3
+)
 
-// firstStateVersion had the sum of ε as a float64 and nothing else of the ledger.
-const firstStateVersion = 1
+// StateVersionOf returns the version of the states that a mechanism's steps make. It goes up when
+// the same steps make other states, by another rounding or in other bytes.
+func StateVersionOf(mechanism string) int {
+	if mechanism == law.Codebook {
+		return StateVersion
+	}
+	return wideStateVersion
+}
 
 const (
 	flagStarted = 1 << iota
@@ -70,7 +88,7 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 // AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where
 // they have a fixed size, uvarint and (zigzag) varint are those of encoding/binary:
 //
-//	version     1 byte    2
+//	version     1 byte    2, or 3 where the posterior has short masses
 //	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0
 //	            if the user is not started, the encoding ends here
 //	model       8 bytes
@@ -84,10 +102,10 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //	  age       uvarint   step - release step
 //	  x, y      16 bytes  float64, map kilometres
 //	ledger      as Ledger.AppendBinary
-//	posterior   to the end, as mobility.Distribution.AppendBinary
+//	posterior   to the end, as mobility.Distribution.AppendBinary, in version 3 AppendShort
 //
-// About 80 bytes and 5 bytes a cell, and up to 600 bytes more of a user whose releases come at odd
-// times.
+// About 80 bytes and 5 bytes a cell, in version 3 some 7 bits a cell, and up to 600 bytes more of a
+// user whose releases come at odd times.
 //
 // Version 1 had "spent", Σε as a float64, in the place of rho, and no ledger. It is decoded for
 // ever: Σε is rounded to a billionth, all of it counts as of the last release (of the last step
@@ -96,13 +114,14 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 // little.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
-		return append(dst, StateVersion, 0)
+		return append(dst, wideStateVersion, 0)
 	}
+	start := len(dst)
 	flags := byte(flagStarted)
 	if s.HasRelease {
 		flags |= flagRelease
 	}
-	dst = append(dst, StateVersion, flags)
+	dst = append(dst, wideStateVersion, flags)
 	dst = append(dst, s.Model[:]...)
 	dst = append(dst, s.Grid[:]...)
 	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
@@ -117,6 +136,12 @@ func (s *State) AppendBinary(dst []byte) []byte {
 		dst = appendFloat(dst, s.Release.Y)
 	}
 	dst = s.Ledger.AppendBinary(dst, s.StepMS)
+	if s.Short && s.Posterior.Len() > 0 {
+		if whole, ok := s.Posterior.AppendShort(dst); ok {
+			whole[start] = StateVersion
+			return whole
+		}
+	}
 	return s.Posterior.AppendBinary(dst)
 }
 
@@ -136,7 +161,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if data[0] != StateVersion && data[0] != firstStateVersion {
+	if data[0] < firstStateVersion || data[0] > StateVersion {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
 			"newer one", ErrState, data[0])
 	}
@@ -148,6 +173,13 @@ func (s *State) DecodeBinary(data []byte) error {
 	s.decodeHead(&d, flags, data[0])
 	if d.Bad {
 		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
+	}
+	if data[0] == StateVersion {
+		s.Short = true
+		if err := s.Posterior.DecodeShort(d.Rest); err != nil {
+			return fmt.Errorf("%w: %w", ErrState, err)
+		}
+		return nil
 	}
 	rest, err := s.Posterior.DecodeBinary(d.Rest)
 	switch {
@@ -229,7 +261,7 @@ func (s *State) Erase() {
 	}
 	s.HasRelease, s.ReleaseStep, s.Release = false, 0, grid.Point{}
 	s.Estimate, s.RadiusKM = grid.Point{}, 0
-	s.Model, s.Grid = ID{}, ID{}
+	s.Model, s.Grid, s.Short = ID{}, ID{}, false
 	s.Posterior.Reset()
 	s.Posterior.Cells = append(s.Posterior.Cells, 0)
 	s.Posterior.P = append(s.Posterior.P, 1)

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -27,6 +31,13 @@ func sampleState() *State {
 	for step := int64(29_000_106); step <= 29_000_120; step++ {
 		s.Ledger.Charge(ledger.StepEnd(step, s.StepMS), ledger.CostOf(1), math.MinInt64)
 	}
+	return s
+}
+
+// shortState is the sample with short masses.
+func shortState() *State {
+	s := sampleState()
+	s.Short = true
 	return s
 }
 
@@ -69,13 +80,13 @@ func TestStateRoundTrip(t *testing.T) {
 	old.Step, old.ReleaseStep = -5, math.MinInt64+7
 	for name, s := range map[string]*State{
 		"released": sampleState(), "predicted only": fresh,
-		"negative steps": old, "new user": {},
+		"negative steps": old, "new user": {}, "short masses": shortState(),
 	} {
 		var back State
 		if err := back.DecodeBinary(s.AppendBinary([]byte{})); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !equalStates(s, &back) {
+		if !equalStates(s, &back) || back.Short != s.Short {
 			t.Errorf("%s: got %+v, want %+v", name, back, *s)
 		}
 	}
@@ -113,21 +124,81 @@ func TestStateFormat(t *testing.T) {
 	t.Parallel()
 	want := slices.Concat(
 		[]byte{2, 3}, // version, flags
-		sampleHead,
-		[]byte{0, 0, 0, 0, 0, 0, 0x21, 0x40}, // Σε²/2
-		sampleEstimate,
-		[]byte{
-			2,                            // one run, in steps
-			0x80, 0xa8, 0xd6, 0xb9, 0x07, // ε 2 before
-			0xb2, 0xf5, 0xd3, 0x1b, // up to the end of step 28 999 000
-			0xd2, 0x08, // the first of the run is 1106 steps later
-			15, 1, // fifteen releases, one step apart
-			0x80, 0x94, 0xeb, 0xdc, 0x03, // ε 1 each
-		},
+		sampleMiddle,
 		samplePosterior,
 	)
 	if got := sampleState().AppendBinary(nil); !bytes.Equal(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
+	}
+	want = slices.Concat([]byte{3, 3}, sampleMiddle, []byte{
+		3, 3, // cells, lowest bits
+		0xd4, 0x01, 0x5c, 0x5e, 0xf8, // runs, then 01 111, 01 111, 1 000
+	})
+	if got := shortState().AppendBinary(nil); !bytes.Equal(got, want) {
+		t.Errorf("with short masses: got %#v, want %#v", got, want)
+	}
+	// A mass that is not short is never rounded on the way to the store.
+	odd := shortState()
+	odd.Posterior.P[0] = .1
+	if got := odd.AppendBinary(nil); got[0] != 2 {
+		t.Errorf("a posterior with other masses is of version %d", got[0])
+	}
+}
+
+// sampleMiddle is what lies between flags and posterior.
+var sampleMiddle = slices.Concat(
+	sampleHead,
+	[]byte{0, 0, 0, 0, 0, 0, 0x21, 0x40}, // Σε²/2
+	sampleEstimate,
+	[]byte{
+		2,                            // one run, in steps
+		0x80, 0xa8, 0xd6, 0xb9, 0x07, // ε 2 before
+		0xb2, 0xf5, 0xd3, 0x1b, // up to the end of step 28 999 000
+		0xd2, 0x08, // the first of the run is 1106 steps later
+		15, 1, // fifteen releases, one step apart
+		0x80, 0x94, 0xeb, 0xdc, 0x03, // ε 1 each
+	},
+)
+
+// TestOldStates reads states that programs of before have written, each with its version in front:
+// it comes back as the same bytes of version 2, and the sanitizer goes on from it, to a state of
+// the version that the mechanism writes now.
+func TestOldStates(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "states.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := denseModel(t, 6, 5)
+	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
+	read := 0
+	for line := range strings.Lines(string(text)) {
+		var version byte
+		var mechanism string
+		var data []byte
+		if _, err := fmt.Sscanf(line, "%d %s %x", &version, &mechanism, &data); err != nil {
+			continue // a comment
+		}
+		read++
+		var s State
+		if err := s.DecodeBinary(data); err != nil || data[0] != version || s.Short {
+			t.Fatalf("%s of version %d: %v", mechanism, version, err)
+		}
+		if again := s.AppendBinary(nil); version == 2 && !bytes.Equal(again, data) {
+			t.Errorf("%s: the bytes of version 2 became %x", mechanism, again)
+		}
+		sanitizer := newSanitizer(t, model, Options{Mechanism: mechanism, Epsilon: 2, Delta: .05})
+		spent := s.EpsilonSpent
+		out := mustStep(t, sanitizer, &s, Input{
+			User: "bits", Step: s.Step + 1, Cell: 14, Release: true,
+		})
+		if out.Kind != Released || s.EpsilonSpent != spent+2 ||
+			int(s.AppendBinary(nil)[0]) != StateVersionOf(mechanism) {
+			t.Errorf("%s of version %d went on to %+v, %+v", mechanism, version, out, s)
+		}
+	}
+	if read != 4 {
+		t.Errorf("%d states were read", read)
 	}
 }
 
@@ -182,9 +253,11 @@ func TestFirstVersionIsReadForEver(t *testing.T) {
 func TestStateRefusesDamage(t *testing.T) {
 	t.Parallel()
 	good := sampleState().AppendBinary(nil)
-	for n := 1; n < len(good); n++ {
-		if err := new(State).DecodeBinary(good[:n]); !errors.Is(err, ErrState) {
-			t.Errorf("%d of %d bytes: %v", n, len(good), err)
+	for _, whole := range [][]byte{good, shortState().AppendBinary(nil)} {
+		for n := 1; n < len(whole); n++ {
+			if err := new(State).DecodeBinary(whole[:n]); !errors.Is(err, ErrState) {
+				t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+			}
 		}
 	}
 	change := func(at int, to byte) []byte {
@@ -195,7 +268,8 @@ func TestStateRefusesDamage(t *testing.T) {
 	notANumber := bytes.Clone(good)
 	copy(notANumber[26:], []byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f})
 	for name, data := range map[string][]byte{
-		"another version":       change(0, 3),
+		"another version":       change(0, 4),
+		"other masses":          change(0, 3),
 		"version 0":             change(0, 0),
 		"an unknown flag":       change(1, 7),
 		"a release, no start":   change(1, 2),
@@ -213,14 +287,16 @@ func TestStateRefusesDamage(t *testing.T) {
 }
 
 func TestStateDecodesWithoutAllocation(t *testing.T) {
-	data := sampleState().AppendBinary(nil)
+	data, short := sampleState().AppendBinary(nil), shortState().AppendBinary(nil)
 	var s State
 	out := make([]byte, 0, 256)
 	run := func() {
-		if err := s.DecodeBinary(data); err != nil {
-			t.Error(err)
+		for _, data := range [][]byte{data, short} {
+			if err := s.DecodeBinary(data); err != nil {
+				t.Error(err)
+			}
+			out = s.AppendBinary(out[:0])
 		}
-		out = s.AppendBinary(out[:0])
 	}
 	run()
 	if n := testing.AllocsPerRun(100, run); n != 0 {
@@ -232,6 +308,7 @@ func TestStateDecodesWithoutAllocation(t *testing.T) {
 // to the same, and that a sanitizer takes or refuses such a state without a panic.
 func FuzzStateDecode(f *testing.F) {
 	f.Add(sampleState().AppendBinary(nil))
+	f.Add(shortState().AppendBinary(nil))
 	f.Add(new(State).AppendBinary(nil))
 	f.Add([]byte{1, 1})
 	f.Add(appendFirstVersion(nil, sampleState()))
@@ -278,6 +355,7 @@ func TestErase(t *testing.T) {
 	b.Release, b.Estimate, b.RadiusKM = grid.Point{X: 9}, grid.Point{Y: 8}, 7
 	b.Model, b.Grid, b.ReleaseStep = ID{7}, ID{8}, b.ReleaseStep-5
 	b.Posterior = mobility.Distribution{Cells: []grid.Cell{5}, P: []float64{1}}
+	b.Short = true
 	a.Erase()
 	b.Erase()
 	if got, other := a.AppendBinary(nil), b.AppendBinary(nil); !bytes.Equal(got, other) {

@@ -9,6 +9,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -109,7 +110,7 @@ func (s *Sanitizer) bridge(state *State, gap uint64) {
 	if s.codebook != nil && s.options.Hides() {
 		for ; gap > 1; gap-- {
 			s.predictor.PredictPruned(s.prior, from, at, 1, prune)
-			store(&s.withheld, s.prior, nil, s.options.Prune)
+			s.keep(&s.withheld, s.prior, nil)
 			from = &s.withheld
 			at++
 		}
@@ -282,10 +283,24 @@ func centres(dst []convex.Vec, g *grid.Grid, cells []grid.Cell) []convex.Vec {
 
 // advance makes the prior, times a likelihood if there is one, the state's posterior of a step.
 func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
-	store(&state.Posterior, s.prior, likelihood, s.options.Prune)
+	s.keep(&state.Posterior, s.prior, likelihood)
+	state.Short = s.short()
 	state.Started, state.Step = true, step
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
 	state.Estimate, state.RadiusKM = s.estimator.Estimate(s.model.Grid, &state.Posterior)
+}
+
+// short says whether masses are rounded to short ones.
+func (s *Sanitizer) short() bool { return s.codebook != nil && s.options.Prune >= 0 }
+
+// keep makes a distribution times a likelihood what is kept of it. dst is not from. See store and
+// storeShort.
+func (s *Sanitizer) keep(dst, from *mobility.Distribution, likelihood []float64) {
+	if s.short() {
+		storeShort(dst, from, likelihood)
+		return
+	}
+	store(dst, from, likelihood, s.options.Prune)
 }
 
 // charge enters a release of the state's step into its ledger.

@@ -16,8 +16,8 @@ import (
 const mechanismVersion = 3
 
 // Version is the version of the mechanisms: two programs of one version make the same releases and
-// states of the same facts. Under the codebook mechanism law.CodebookVersion has to be the
-// same too.
+// states of the same facts. Under the codebook mechanism law.CodebookVersion and StateVersion have
+// to be the same too.
 const Version = mechanismVersion
 
 // transcript is what the noise of a release is a function of: everything that determines the

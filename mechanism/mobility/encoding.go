@@ -84,3 +84,79 @@ func (d *Distribution) DecodeBinary(data []byte) (rest []byte, err error) {
 	}
 	return data[4*n:], nil
 }
+
+// AppendShort appends d to dst and returns it, if every mass is short; else it returns dst as it
+// was and false. d must not be empty.
+//
+//	n     uvarint  number of cells
+//	k     1 byte   1 to 6
+//	bits  the first one is a byte's most significant one, and zeros fill up the last byte:
+//	  runs    of cells whose numbers follow each other, ascending, until they have n cells:
+//	    skip    γ  cells between the run before and this one; for the first run 1 more
+//	    length  γ  cells
+//	  masses  for each cell its code minus that of the cell before it, for the first that of 1
+//
+// γ is Elias's code of a number from 1 on: as many zeros as it has bits after its first, then its
+// bits. A difference d is 2d if d ≥ 0 and else -2d - 1, and that has the code of Rice: its upper
+// part, without the lowest k bits, as so many zeros and a one, then the k bits. k is the one of the
+// shortest result, the least of equals.
+//
+// Neighbouring cells have similar masses, so a cell takes five to six bits.
+func (d *Distribution) AppendShort(dst []byte) ([]byte, bool) {
+	var lengths [maxRice + 1]uint64
+	before := int32(codeOfOne)
+	for _, p := range d.P {
+		code, ok := shortCode(p)
+		if !ok {
+			return dst, false
+		}
+		v := zigzag(code - before)
+		for k := minRice; k <= maxRice; k++ {
+			lengths[k] += uint64(v >> k)
+		}
+		before = code
+	}
+	k, n := minRice, uint64(d.Len())
+	for next := minRice + 1; next <= maxRice; next++ {
+		if lengths[next]+uint64(next)*n < lengths[k]+uint64(k)*n {
+			k = next
+		}
+	}
+	room := int((lengths[k]+uint64(k+1)*n)/8) + d.Len()/8
+	dst = binary.AppendUvarint(slices.Grow(dst, room), n)
+	w := bitWriter{dst: append(dst, byte(k))}
+	w.runs(d.Cells)
+	before = codeOfOne
+	for _, p := range d.P {
+		code, _ := shortCode(p)
+		w.rice(zigzag(code-before), k)
+		before = code
+	}
+	return w.end(), true
+}
+
+// DecodeShort replaces d by the distribution that AppendShort wrote as all of data. It accepts any
+// bytes. If they are not a distribution it returns [ErrDistribution] and leaves d empty. Otherwise
+// the cells ascend and the masses are short. Like [Distribution.DecodeBinary] it does not know the
+// grid.
+//
+// It allocates only when d must grow, and at most 72 bytes of memory for each byte of data.
+func (d *Distribution) DecodeShort(data []byte) error {
+	d.Reset()
+	count, read := binary.Uvarint(data)
+	if read <= 0 || read == len(data) || count < 1 || count > 8/(minRice+1)*uint64(len(data)) {
+		return ErrDistribution
+	}
+	k := int(data[read])
+	if k < minRice || k > maxRice {
+		return ErrDistribution
+	}
+	n := int(count)
+	d.resize(n)
+	r := bitReader{data: data[read+1:]}
+	if !r.runs(d.Cells) || !r.masses(d.P, k) || !r.ends() {
+		d.Reset()
+		return ErrDistribution
+	}
+	return nil
+}

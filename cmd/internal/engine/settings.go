@@ -188,7 +188,7 @@ type setting struct{ name, value string }
 func (s setting) words() string {
 	switch s.name {
 	case codebookSetting:
-		return "release.mechanism, release.near or the version of the codebook"
+		return "release.mechanism, release.near or the version of the codebook or of its states"
 	case encodingSetting:
 		return encodingSetting + " or how input reads records"
 	}
@@ -231,7 +231,7 @@ func (s Settings) settings() []setting {
 	}
 	list := []setting{
 		{"geodither's version", text("%d %d %d", version, mechanism.Version,
-			mechanism.StateVersion)},
+			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
 		{"model", s.Model.ID()},
 		{"personal", personal},
 		{keySetting, text("%x", keyFingerprint(s.Key))},
@@ -271,14 +271,15 @@ func (s Settings) settings() []setting {
 	return list
 }
 
-// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version
-// and the near factor. One byte of a fingerprint stands for all of it. The name is part of the
-// fingerprint, so it stays as it was before there was a near factor.
+// mechanismSetting is the mechanism among the settings, which under law.Codebook has its version,
+// that of its states, and the near factor. One byte of a fingerprint stands for all of it. The name
+// is part of the fingerprint, so it stays as it was before there was a near factor.
 func mechanismSetting(r mechanism.Options) setting {
 	if r.Mechanism != law.Codebook {
 		return setting{"release.mechanism", r.Mechanism}
 	}
-	value := fmt.Sprintf("%s %d", r.Mechanism, law.CodebookVersion)
+	value := fmt.Sprintf("%s %d states %d", r.Mechanism, law.CodebookVersion,
+		mechanism.StateVersionOf(r.Mechanism))
 	if r.Near != (law.Near{}) {
 		value += fmt.Sprintf(" near %d %x %x", law.NearVersion, r.Near.DistanceKM, r.Near.Factor)
 	}

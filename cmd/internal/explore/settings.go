@@ -29,7 +29,12 @@ func DefaultSettings() Settings {
 
 // options returns the options of releases.
 func (s Settings) options() mechanism.Options {
+	prune := 0.
+	if s.Mechanism == law.Codebook {
+		prune = -1 // the page shows what can be inferred, which no rounding to short masses limits
+	}
 	return mechanism.Options{
+		Prune:     prune,
 		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta, ReleaseInterval: s.Interval,
 		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
 	}

@@ -40,6 +40,8 @@ type Run struct {
 	kinds   map[mechanism.Kind]int64
 	metric  expect.MetricView
 	took    time.Duration // of all cores
+
+	stateBytes, stateCells []int // of each state that a service would have written
 }
 
 // Settings are how a run releases: as a service with the same settings does.
@@ -156,6 +158,10 @@ func (r *Run) add(j *job) error {
 	}
 	out := &j.outcome
 	r.kinds[out.Kind]++
+	if out.Changed {
+		r.stateBytes = append(r.stateBytes, j.state.bytes)
+		r.stateCells = append(r.stateCells, j.state.cells)
+	}
 	if out.Kind == mechanism.Released {
 		r.metrics.AddRelease(out.SetSize, out.Drift)
 		r.metric.Add(j.Fix.UserID, j.Fix.Timestamp, out.Epsilon, out.Metric)

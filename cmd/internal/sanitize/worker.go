@@ -21,7 +21,11 @@ type job struct {
 	record  schemas.Sanitized
 	blind   grid.Point
 	took    time.Duration
+	state   size // of the user's state after a step that changed it
 }
+
+// size is how much is kept of a user.
+type size struct{ bytes, cells int }
 
 // worker does jobs on one core.
 type worker struct {
@@ -29,6 +33,7 @@ type worker struct {
 	blind   *engine.Blind
 	partial bool   // the key lacks days
 	before  []byte // a user's state before the last step, if it does
+	after   []byte // and after it
 }
 
 func newWorker(s Settings) (*worker, error) {
@@ -74,6 +79,10 @@ func (w *worker) one(u *user, j *job) error {
 	}
 	if err != nil || j.outcome.Kind == mechanism.Late {
 		return err
+	}
+	if j.outcome.Changed {
+		w.after = u.state.AppendBinary(w.after[:0])
+		j.state = size{len(w.after), u.state.Posterior.Len()}
 	}
 	j.blind, err = w.blind.Continue(j.Fix, &u.blind)
 	return err

@@ -112,9 +112,29 @@ func (l *Lookout) predict(state *mechanism.State, step int64) {
 	}
 	byLaw := l.options.LearnedGaps(l.model) &&
 		l.predictor.PredictGap(&l.prior, &state.Posterior, state.Step, gap, prune)
-	if !byLaw {
+	switch {
+	case byLaw:
+	case gap > 1 && l.options.Mechanism == law.Codebook && l.options.Hides():
+		l.rounded(state, step)
+	default:
 		l.predictor.PredictPruned(&l.prior, &state.Posterior, state.Step, int(gap), prune)
 	}
+}
+
+// rounded fills the prior after a gap whose every step is rounded (Sanitizer.Step): the sanitizer's
+// own, for which it needs neither a place nor noise.
+func (l *Lookout) rounded(state *mechanism.State, step int64) {
+	s, err := mechanism.NewSanitizer(l.model, noise.NewKeyed(noise.KeyFromSeed(0)), l.options)
+	if err != nil {
+		panic(err) // NewLookout was given valid options
+	}
+	var after mechanism.State
+	after.CopyFrom(state)
+	out, err := s.Step(&after, mechanism.Input{Step: step, Prior: true})
+	if err != nil {
+		panic(err)
+	}
+	l.prior.CopyFrom(out.Prior)
 }
 
 // Prior is the prior of the last Cells or Codebook.

@@ -1,0 +1,217 @@
+package mobility
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// A short mass is a power of two times a number with ShortBits fraction bits: from ShortLeast to 1,
+// eight in each octave. Next to a short mass is one that is larger by an eighth of it at most.
+const (
+	ShortBits  = 3
+	ShortLeast = 0x1p-63
+)
+
+// A short mass's code is its place in the row of all of them: 0 for ShortLeast. The codes of two
+// masses differ by eight times the difference of their logarithms to base 2, or nearly so.
+const (
+	shortShift = 52 - ShortBits
+	leastCode  = (1023 - 63) << ShortBits
+	codeOfOne  = 63 << ShortBits
+)
+
+// ShortFloor returns the largest short mass that is at most p, and ShortLeast below that.
+func ShortFloor(p float64) float64 {
+	p = min(max(p, ShortLeast), 1)
+	return math.Float64frombits(math.Float64bits(p) >> shortShift << shortShift)
+}
+
+// Short rounds the mass p of a cell, 0 to 1, to one of the two short masses next to it. Below
+// least, which must be short, those two are 0 and least.
+//
+// Which of the two it is looks like chance, with probabilities under which the rounded mass is p on
+// average. So rounding step after step moves no mass, neither within the distribution nor out of
+// its tails. Rounding to the nearest would: where less than half a unit flows into a cell in each
+// step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631). The chance is a
+// hash of the mass and the cell, and no secret: whoever has the mass has the result, with the same
+// bits on every architecture.
+func Short(p float64, c grid.Cell, least float64) float64 {
+	word := math.Float64bits(p)
+	chance := scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
+	if p < least {
+		if float64(float64(chance>>11)*0x1p-53)*least < p {
+			return least
+		}
+		return 0
+	}
+	// The bits of a positive number grow with it, evenly between two short masses.
+	return math.Float64frombits((word + chance>>(64-shortShift)) >> shortShift << shortShift)
+}
+
+// scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi
+// 10.1145/2660193.2660195).
+func scramble(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// shortCode returns the code of a mass, and whether it is short.
+func shortCode(p float64) (code int32, ok bool) {
+	word := math.Float64bits(p)
+	top := word >> shortShift
+	return int32(top) - leastCode, word == top<<shortShift && top >= leastCode &&
+		top <= leastCode+codeOfOne
+}
+
+// Bounds of the parameter of the codes for masses. One bit at least keeps a decoded distribution's
+// memory within a bound; beyond six a code would be longer than the mass.
+const (
+	minRice = 1
+	maxRice = 6
+)
+
+func zigzag(x int32) uint32 { return uint32(x<<1) ^ uint32(x>>31) }
+
+func unzigzag(x uint32) int32 { return int32(x>>1) ^ -int32(x&1) }
+
+// bitWriter appends bits to bytes.
+type bitWriter struct {
+	dst  []byte
+	word uint64 // its lowest bits are those that are not in dst yet
+	n    int    // how many, less than 8 between two calls
+}
+
+// put appends the lowest n bits of v, which has no others: at most 32.
+func (w *bitWriter) put(v uint64, n int) {
+	w.word = w.word<<n | v
+	for w.n += n; w.n >= 8; {
+		w.n -= 8
+		w.dst = append(w.dst, byte(w.word>>w.n))
+	}
+}
+
+// rice appends the code of v.
+func (w *bitWriter) rice(v uint32, k int) {
+	zeros := int(v >> k)
+	for ; zeros+1+k > 32; zeros -= min(zeros, 32) {
+		w.put(0, min(zeros, 32))
+	}
+	w.put(1<<k|uint64(v)&(1<<k-1), zeros+1+k)
+}
+
+// gamma appends the code of v ≥ 1.
+func (w *bitWriter) gamma(v uint32) {
+	w.put(0, bits.Len32(v)-1)
+	w.put(uint64(v), bits.Len32(v))
+}
+
+func (w *bitWriter) runs(cells []grid.Cell) {
+	before := grid.Cell(-2)
+	for i := 0; i < len(cells); {
+		first := i
+		for i++; i < len(cells) && cells[i] == cells[i-1]+1; i++ {
+		}
+		w.gamma(uint32(cells[first] - before - 1))
+		w.gamma(uint32(i - first))
+		before = cells[i-1]
+	}
+}
+
+// end fills up the last byte and returns all.
+func (w *bitWriter) end() []byte {
+	if w.n > 0 {
+		w.put(0, 8-w.n)
+	}
+	return w.dst
+}
+
+// bitReader reads what bitWriter wrote. Behind the end there are zeros.
+type bitReader struct {
+	data []byte
+	at   int // the next bit
+}
+
+// peek returns the next bits in a word, from its most significant one on: at least 57 of them.
+func (r *bitReader) peek() uint64 {
+	at := r.at >> 3
+	if at+8 <= len(r.data) {
+		return binary.BigEndian.Uint64(r.data[at:]) << (r.at & 7)
+	}
+	var last [8]byte
+	copy(last[:], r.data[min(at, len(r.data)):])
+	return binary.BigEndian.Uint64(last[:]) << (r.at & 7)
+}
+
+// zeros skips zeros up to the next one, and returns how many; false if there is no one.
+func (r *bitReader) zeros() (n int, ok bool) {
+	for r.at < 8*len(r.data) {
+		if word := r.peek(); word != 0 {
+			more := bits.LeadingZeros64(word)
+			r.at += more
+			return n + more, true
+		}
+		r.at += 57
+		n += 57
+	}
+	return n, false
+}
+
+// take returns the next n bits, at most 57.
+func (r *bitReader) take(n int) uint64 {
+	word := r.peek() >> (64 - n)
+	r.at += n
+	return word
+}
+
+// gamma returns a number of up to 31 bits.
+func (r *bitReader) gamma() (v int64, ok bool) {
+	zeros, ok := r.zeros()
+	if !ok || zeros > 30 {
+		return 0, false
+	}
+	return int64(r.take(zeros + 1)), true
+}
+
+func (r *bitReader) runs(cells []grid.Cell) bool {
+	before := int64(-2)
+	for i := 0; i < len(cells); {
+		skip, ok := r.gamma()
+		length, more := r.gamma()
+		first := before + 1 + skip
+		if !ok || !more || length > int64(len(cells)-i) || first+length > grid.MaxCells {
+			return false
+		}
+		for j := range length {
+			cells[i+int(j)] = grid.Cell(first + j)
+		}
+		i += int(length)
+		before = first + length - 1
+	}
+	return true
+}
+
+func (r *bitReader) masses(p []float64, k int) bool {
+	code := int32(codeOfOne)
+	for i := range p {
+		zeros, ok := r.zeros()
+		if !ok || zeros > 2*codeOfOne {
+			return false
+		}
+		code += unzigzag(uint32(zeros)<<k | uint32(r.take(k+1))&(1<<k-1))
+		if code < 0 || code > codeOfOne {
+			return false
+		}
+		p[i] = math.Float64frombits(uint64(code+leastCode) << shortShift)
+	}
+	return r.at <= 8*len(r.data)
+}
+
+// ends says whether nothing but the zeros that fill up a byte is left.
+func (r *bitReader) ends() bool {
+	left := 8*len(r.data) - r.at
+	return left >= 0 && left < 8 && r.peek() == 0
+}
