@@ -9,8 +9,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Options have usable zero values. The store's memory is bounded by about
-// CacheBytes + BlockCacheBytes + 2 × MemTableBytes.
+// Options have usable zero values. What the store uses of memory is bounded by about
+// CacheBytes + BlockCacheBytes + 2 × MemTableBytes, and what the process takes by twice of that,
+// unless GOMEMLIMIT says less.
 type Options struct {
 	// Identity says whose states these are, in any bytes that change when the states no longer
 	// fit, such as the names of group and topics. A store of another identity is set aside. Nil is
@@ -26,8 +27,9 @@ type Options struct {
 	BlockCacheBytes int64
 	// MemTableBytes bounds a memtable; up to two exist, and they grow to this size only if that
 	// much is written between two flushes. A crash loses what they hold. Of several values of a
-	// user in a memtable one gets to the disk, so larger ones save writes and compactions:
-	// BenchmarkUpdate. Default 128 MiB.
+	// user in a memtable one gets to the disk, so larger ones save writes and compactions
+	// (BenchmarkUpdate), for memory: without cgo they are part of Go's heap, which the garbage
+	// collector lets grow to twice of what is used. Default 32 MiB.
 	MemTableBytes int64
 	// FlushEvery is how often what was applied is written to the disk, if the memtable is not full
 	// before. A crash loses about that much at most. Default 30 s; a negative value means never.
@@ -53,7 +55,7 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	o.CacheBytes = cmp.Or(o.CacheBytes, 64<<20)
 	o.BlockCacheBytes = cmp.Or(o.BlockCacheBytes, 32<<20)
-	o.MemTableBytes = cmp.Or(o.MemTableBytes, 128<<20)
+	o.MemTableBytes = cmp.Or(o.MemTableBytes, 32<<20)
 	o.FlushEvery = cmp.Or(o.FlushEvery, 30*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.Default()

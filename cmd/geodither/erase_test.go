@@ -76,8 +76,8 @@ func TestEraseOtherKey(t *testing.T) {
 	const words = "run refuses to start where the changelog keeps accounts of erased users"
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
 	r := call(t, "run", "-c", other)
-	requireWords(t, r.err, "keeps accounts of erased users", "Start with the old key_file",
-		"accept_lost_account: true")
+	requireWords(t, r.err, "keeps accounts of erased users",
+		"Start with the key_file under which they were erased", "accept_lost_account: true")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}

@@ -169,8 +169,9 @@ func (t *Task) renamed(m Mark) (bool, error) {
 		return owes, err
 	}
 	return true, WithRemedy(fmt.Errorf("%w (%.4x, now %.4x). Who comes back would start at Σε = 0."+
-		" Start with the old key_file; or set accept_lost_account: true for one start, and what "+
-		"they have spent counts no more, and adds to what comes",
+		" Start with the key_file under which they were erased. Or set accept_lost_account: true "+
+		"for one start: if this is that key, nothing is lost; if not, what they have spent counts "+
+		"no more, and adds to what comes",
 		ErrKept, m.Settings, t.settings), Fatal)
 }
 

@@ -43,14 +43,18 @@ const (
 )
 
 // grow makes a codebook from the prior's mean alone: it halves regions, the widest first, for as
-// long as that gains, and keeps the best.
+// long as that gains, maxPoints times at most, and keeps the best.
 func (s *searcher) grow(a *patches, rest float64) {
 	d := &s.next
 	d.regions, d.stale = append(d.regions[:0], moments{p: 1}), true
 	d.aim(rest)
 	d.settle(a)
 	s.now.copyFrom(d)
-	for misses := 0; misses < growMisses && len(d.regions) < maxPoints && s.halve(a, rest); {
+	misses := 0
+	for range maxPoints - 1 {
+		if misses == growMisses || len(d.regions) == maxPoints || !s.halve(a, rest) {
+			return
+		}
 		d.aim(rest)
 		d.polish(a, rest, growTurns)
 		d.settle(a)
