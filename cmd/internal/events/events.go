@@ -13,6 +13,7 @@ type event struct{ name, begins string }
 // another.
 var list = []event{
 	{"http_listening", "listening for HTTP"},
+	{"page_failed", "an answer of the page failed"},
 	{"kafka_protocol", "connecting to Kafka"},
 	{"kafka_insecure", "brokers are not told from impostors"},
 	{"key_exposed", "everybody on this machine can read the noise key"},
