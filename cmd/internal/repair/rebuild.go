@@ -247,13 +247,13 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	switch {
 	case found && p.Input < committed:
 		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
-			"those at %d: what users have spent on the fixes in between "+
-			"is in no account. Name the state folder of the instance that had the partition "+
-			"last. If this is it, it was killed, and lacks what it applied in the half minute "+
-			"before. Then, or if there is none, and %[5]s still holds its records from offset "+
-			"%[4]d on, set the group's offset in this partition back to %[4]d, run this again, "+
-			"and start the service with the settings and the key that were in force: it makes the same records "+
-			"once more, byte for byte, which costs no ε, and they come twice in %[6]s", r.o.Group,
+			"those at %d: what users have spent on the fixes in between is in no account. Name "+
+			"the state folder of the instance that had the partition last. If this is it, it was "+
+			"killed, and lacks what it applied in the half minute before. Then, or if there is "+
+			"none, and %[5]s still holds its records from offset %[4]d on, set the group's offset "+
+			"in this partition back to %[4]d, run this again, and start the service with the "+
+			"settings and the key that were in force: it makes the same records once more, byte "+
+			"for byte, which costs no ε, and they come twice in %[6]s", r.o.Group,
 			committed, p.Folder, p.Input, r.o.Topics.Raw, r.o.Topics.Sanitized)
 	case found && p.Input > committed:
 		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
