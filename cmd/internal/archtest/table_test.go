@@ -494,7 +494,7 @@ var table = map[string]rule{
 			"mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo},
-		tests: []string{"cmd/internal/cli", "cmd/internal/records"},
+		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/records"},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},

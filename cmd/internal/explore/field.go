@@ -67,7 +67,14 @@ func quantized(value, most float64) uint16 {
 	return uint16(max(1, math.Round(math.MaxUint16*math.Sqrt(value/most))))
 }
 
-func fieldOfMass(g *grid.Grid, d *mobility.Distribution) *Field { return fieldOf(g, d.Cells, d.P) }
+// fieldOfMass returns the field of a distribution, whose masses sum to 1 in the field.
+func fieldOfMass(g *grid.Grid, d *mobility.Distribution) *Field {
+	f := fieldOf(g, d.Cells, d.P)
+	if total := d.Total(); total > 0 { // short masses sum to 1 on average only
+		f.Max /= total
+	}
+	return f
+}
 
 // fieldOfZones returns the field of a number for each zone.
 func fieldOfZones(z *aggregate.Zones, values []float64) *Field {

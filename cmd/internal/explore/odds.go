@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Odds is what an adversary learns about two places over time, who has the public model and all
@@ -14,9 +15,11 @@ import (
 // Learned is ln(posterior odds) - ln(odds by the model alone): what the releases have added.
 // It lies between -Spent and Spent: under two tracks the probability of all releases
 // differs by a factor of e^Σε at most, and those under two places at one time are means over
-// tracks. The filter prunes masses below 10⁻⁷ and rounds to float32, and a gap that starts it again
-// at the model's initial distribution forgets earlier releases, so what is computed here may be
-// off by as little.
+// tracks. Under codebook the filter keeps masses as float32, where "sanitize" rounds them to short
+// ones, which would blur the odds; so the releases here are others than those of a Course. The
+// filter of the other mechanisms prunes masses below 10⁻⁷. A gap that starts a filter again at the
+// model's initial distribution forgets earlier releases. So what is computed here may be off by as
+// little.
 type Odds struct {
 	A Place `json:"a"` // centres of the two cells
 	B Place `json:"b"`
@@ -40,7 +43,11 @@ func oddsOf(
 	if err != nil {
 		return nil, err
 	}
-	run, model, err := t.run(s)
+	release := s.options()
+	if s.Mechanism == law.Codebook {
+		release.Prune = -1 // see Odds
+	}
+	run, model, err := t.runUnder(s, release)
 	if err != nil {
 		return nil, err
 	}

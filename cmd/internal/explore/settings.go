@@ -27,14 +27,9 @@ func DefaultSettings() Settings {
 	return Settings{Mechanism: law.Codebook, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1}
 }
 
-// options returns the options of releases.
+// options returns the options of releases: those of "sanitize".
 func (s Settings) options() mechanism.Options {
-	prune := 0.
-	if s.Mechanism == law.Codebook {
-		prune = -1 // the page shows what can be inferred, which no rounding to short masses limits
-	}
 	return mechanism.Options{
-		Prune:     prune,
 		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta, ReleaseInterval: s.Interval,
 		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
 	}

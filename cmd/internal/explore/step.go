@@ -216,8 +216,9 @@ func (a *Anatomy) codebook(
 	for i, x := range out.Prior.Cells {
 		b.Points[votes[x]].Prior += out.Prior.P[i]
 	}
+	total := posterior.Total() // 1 on average only
 	for i, x := range posterior.Cells {
-		b.Points[votes[x]].Posterior += posterior.P[i]
+		b.Points[votes[x]].Posterior += posterior.P[i] / total
 	}
 	if c.options.Near == (law.Near{}) {
 		other := float64(q.Other()) / math.Exp2(64)

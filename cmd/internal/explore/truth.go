@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -160,11 +161,20 @@ func (t *Truth) user(name string) (*User, error) {
 // run starts a course of a user who is released under settings, by the code of "sanitize" and with
 // the noise of "sanitize --seed".
 func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
+	return t.runUnder(s, s.options())
+}
+
+// runUnder is run with other options of releases than those of the settings.
+func (t *Truth) runUnder(
+	s Settings, release mechanism.Options,
+) (*sanitize.Course, *mobility.Model, error) {
 	model, err := t.modelOf(s.CellM)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := sanitize.NewCourse(sanitize.Settings{Settings: t.settings(model, s)})
+	settings := t.settings(model, s)
+	settings.Release = release
+	c, err := sanitize.NewCourse(sanitize.Settings{Settings: settings})
 	if err != nil { // the settings do not fit the map
 		return nil, nil, errOther(err.Error())
 	}

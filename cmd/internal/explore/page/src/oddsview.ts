@@ -153,7 +153,7 @@ export class OddsView {
         { sign: "line", colour: "estimate", text: "by which factor the odds have changed" },
         { sign: "line", colour: "posterior", text: "the bound e^Σε, which soon leaves the picture" },
       ]),
-      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. A click goes to that time."));
+      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. Under codebook the observer here keeps masses unrounded, so the draws differ from those of the other views. A click goes to that time."));
   }
 
   private drawBelief({ map, course }: Look, odds: Odds): void {
