@@ -41,10 +41,11 @@ vehicles are likely to be, and where the fleet was, window by window. The page k
 then but the records, the public model and the public settings. It reads neither the key nor the
 raw topic. Beside -c, traces that are named have the views above, and say that they are secret.
 
-The page is served to this machine alone, everything in it comes from this binary, and it asks
-nobody else for anything. --listen with an address that other machines reach puts a random token
-into the page's address: whoever has that address sees all of it. There is no encryption, so
-prefer a tunnel such as "ssh -L".
+The page is served at this machine alone, everything in it comes from this binary, and it asks
+nobody else for anything. Its address has a random token, new at each start: whoever has that
+address sees all of the page, and other accounts and programs of this machine, which do not have
+it, see nothing. Keep the address to yourself. --listen takes an address that other machines reach;
+there is no encryption, so prefer a tunnel such as "ssh -L".
 
 Ctrl-C ends it. The sample contains public sector information licensed under the Open Government
 Licence v3.0.`,

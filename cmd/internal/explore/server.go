@@ -28,9 +28,11 @@ var dist embed.FS
 
 // Options say what a page shows, and where.
 type Options struct {
-	// Listen is host:port; empty means DefaultListen. Beyond loopback the address of the page has
-	// a random token.
+	// Listen is host:port; empty means DefaultListen.
 	Listen string
+	// NoToken leaves the random token out of the page's address, at loopback alone: for a page of
+	// open data. Else every account and process of this machine could read what the page has.
+	NoToken bool
 	// Truth is the secret side; nil: the page has none.
 	Truth *Truth
 	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
@@ -65,9 +67,9 @@ func Open(o Options) (*Server, error) {
 		return nil, fmt.Errorf("--listen: cannot listen at %s: choose an address of this machine "+
 			"and a port that it may use (%w)", o.Listen, err)
 	}
-	token := ""
-	if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
-		token = rand.Text()
+	token := rand.Text()
+	if address, ok := listener.Addr().(*net.TCPAddr); ok && address.IP.IsLoopback() && o.NoToken {
+		token = ""
 	}
 	s := &Server{URL: "http://" + shown(listener.Addr(), host) + "/", done: make(chan struct{})}
 	if token != "" {

@@ -270,16 +270,19 @@ test("a server that ended is said to have ended", async (t) => {
   assert.match(await page.textContent("#wrong"), /Is geodither still running/);
 });
 
-test("beyond loopback the token is needed", async (t) => {
-  const own = await serve(["explore", "--listen", "0.0.0.0:0"]);
-  t.after(() => end(own.child));
-  const at = new URL(own.url);
-  at.hostname = "127.0.0.1";
-  const page = await open(t, at.href);
-  await settled(page);
-  assert.match(await page.textContent("#caption"), /is really at/);
-  at.pathname = "/";
-  assert.equal((await fetch(at)).status, 404);
-  at.pathname = "/api/users";
-  assert.equal((await fetch(at)).status, 404);
+test("the token is needed, at loopback and beyond", async (t) => {
+  for (const listen of ["127.0.0.1:0", "0.0.0.0:0"]) {
+    const own = await serve(["explore", "--listen", listen]);
+    t.after(() => end(own.child));
+    const at = new URL(own.url);
+    at.hostname = "127.0.0.1";
+    assert.match(at.pathname, /^\/\w{20,}\/$/);
+    const page = await open(t, at.href);
+    await settled(page);
+    assert.match(await page.textContent("#caption"), /is really at/);
+    for (const path of ["/", "/api/users", "/api/course"]) {
+      at.pathname = path;
+      assert.equal((await fetch(at)).status, 404);
+    }
+  }
 });
