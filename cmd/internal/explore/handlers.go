@@ -171,6 +171,12 @@ func answers(
 			refuse(w, http.StatusBadRequest, string(other))
 			return
 		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			refuse(w, http.StatusServiceUnavailable, "this takes too long, and asking again does "+
+				"not help: choose a user with fewer fixes, a model with fewer cells, or mechanism "+
+				law.Codebook)
+			return
+		}
 		if err != nil {
 			if r.Context().Err() == nil {
 				a.log.Error("an answer of the page failed", "path", r.URL.Path, "error", err)

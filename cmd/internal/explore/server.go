@@ -21,6 +21,13 @@ import (
 // DefaultListen is loopback, at a port that the system chooses.
 const DefaultListen = "127.0.0.1:0"
 
+// An answer is computed within answerTime. What took longer than writeTime could not be sent any
+// more.
+const (
+	answerTime = 100 * time.Second
+	writeTime  = answerTime + 20*time.Second
+)
+
 // dist is what "make page" built.
 //
 //go:embed page/dist
@@ -76,9 +83,9 @@ func Open(o Options) (*Server, error) {
 		s.URL += token + "/"
 	}
 	s.server = &http.Server{
-		Handler:           guard(handler(o), token, hosts(host)),
+		Handler:           guard(handler(o), token, hosts(host), answerTime),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 2 * time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: writeTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
 	go func() {
@@ -128,8 +135,11 @@ func hosts(listen string) map[string]bool {
 }
 
 // guard lets through who may ask. With a token the first part of the path has to be that. All else
-// is as if there were nothing.
-func guard(next http.Handler, token string, known map[string]bool) http.Handler {
+// is as if there were nothing. An answer that takes longer than most, with the wait for a free place,
+// is given up.
+func guard(
+	next http.Handler, token string, known map[string]bool, most time.Duration,
+) http.Handler {
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -159,11 +169,15 @@ func guard(next http.Handler, token string, known map[string]bool) http.Handler 
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<10) // nothing reads it
+		ctx, cancel := context.WithTimeout(r.Context(), most)
+		defer cancel()
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
-			next.ServeHTTP(w, r)
-		case <-r.Context().Done():
+			next.ServeHTTP(w, r.WithContext(ctx))
+		case <-ctx.Done():
+			refuse(w, http.StatusServiceUnavailable, "other questions kept the server busy: ask "+
+				"again when they are answered")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // ask answers a request of the API.
@@ -31,7 +33,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func sampleHandler(t *testing.T) http.Handler {
 	t.Helper()
-	return guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), "", hosts("127.0.0.1"))
+	return guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), "", hosts("127.0.0.1"),
+		answerTime)
 }
 
 // TestAnswers asks each question once.
@@ -101,7 +104,8 @@ func TestWrongQuestions(t *testing.T) {
 func TestGuard(t *testing.T) {
 	plain := sampleHandler(t)
 	token := "T0KEN"
-	far := guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), token, hosts("0.0.0.0"))
+	far := guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), token, hosts("0.0.0.0"),
+		answerTime)
 	for _, c := range []struct {
 		name   string
 		h      http.Handler
@@ -208,6 +212,36 @@ func TestOpen(t *testing.T) {
 		if _, err := Open(Options{Listen: listen, Truth: truth, Logger: quiet()}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", listen, err, want)
+		}
+	}
+}
+
+// TestAnswerTime: what takes too long is given up with words that help, while it can be sent.
+func TestAnswerTime(t *testing.T) {
+	if answerTime >= writeTime {
+		t.Errorf("answers may take %v, but are sent within %v", answerTime, writeTime)
+	}
+	h := handler(Options{Truth: sampleTruth(t), Logger: quiet()})
+	short := guard(h, "", hosts("127.0.0.1"), time.Nanosecond)
+	long := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if until, ok := r.Context().Deadline(); !ok || time.Until(until) > time.Hour {
+			t.Error("the context of an answer has no end")
+		}
+		ctx, cancel := context.WithDeadline(r.Context(), time.Now()) // the time is over
+		defer cancel()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	}), "", hosts("127.0.0.1"), time.Hour)
+	const knobs = "?seed=987&fix=3&ax=1&ay=1&bx=3&by=3&user=" + bus
+	for _, question := range []string{"course", "step", "odds"} {
+		var wrong struct{ Error string }
+		status, body := ask(t, long, "/api/"+question+knobs, &wrong)
+		if status != http.StatusServiceUnavailable || !strings.Contains(wrong.Error, "fewer fixes") {
+			t.Errorf("%s: %d, %s", question, status, body)
+		}
+		// Whether there was a free place or not.
+		if status, body := ask(t, short, "/api/"+question+knobs, &wrong); wrong.Error == "" ||
+			status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d, %s", question, status, body)
 		}
 	}
 }
