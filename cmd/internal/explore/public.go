@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -23,8 +24,8 @@ import (
 
 const (
 	// maxVehicles and trackLength bound what is kept of records: the last trackLength ones of
-	// maxVehicles users take 150 MB. Users beyond that are counted and not shown.
-	maxVehicles = 20_000
+	// maxVehicles users take 70 MB (TestPublicMemory). Users beyond that are counted and not shown.
+	maxVehicles = 10_000
 	trackLength = 60
 	// maxWindows bounds how many windows of the fleet are kept, and maxZones how many zones each
 	// has: 64 MB.
@@ -89,7 +90,52 @@ type Public struct {
 }
 
 // track is the last records of a user, oldest first.
-type track []schemas.Sanitized
+type track []sighting
+
+// sighting is what the page shows of a record. What is missing is NaN.
+type sighting struct {
+	timeMS, releases    int64
+	estimate, release   grid.Point // map kilometres
+	radiusKM            float64
+	majorKM, minorKM    float64
+	azimuthDeg, epsilon float64
+	kind, mechanism     unique.Handle[string] // one string for all records that have it
+}
+
+// sightingOf returns what is kept of a record.
+func sightingOf(g *grid.Grid, r *schemas.Sanitized) sighting {
+	orMissing := func(n schemas.Nullable, by float64) float64 {
+		if !n.Known {
+			return math.NaN()
+		}
+		return n.Number * by
+	}
+	s := sighting{
+		timeMS: r.Timestamp, releases: r.Release, estimate: g.ToMap(r.Latitude, r.Longitude),
+		release:  grid.Point{X: math.NaN(), Y: math.NaN()},
+		radiusKM: r.RadiusM / 1000, majorKM: orMissing(r.SigmaMajorM, .001),
+		minorKM: orMissing(r.SigmaMinorM, .001), azimuthDeg: orMissing(r.AzimuthDeg, 1),
+		epsilon: r.Epsilon, kind: unique.Make(r.Kind), mechanism: unique.Make(r.Mechanism),
+	}
+	if r.ReleaseLatitude.Known {
+		s.release = g.ToMap(r.ReleaseLatitude.Number, r.ReleaseLongitude.Number)
+	}
+	return s
+}
+
+// add adds a record, and drops the oldest of trackLength.
+func (t *track) add(s sighting) {
+	old := *t
+	switch n := len(old); {
+	case n == trackLength:
+		copy(old, old[1:])
+		old[n-1] = s
+		return
+	case n == cap(old): // a slice that grows by itself would be longer than a track can be
+		*t = append(make(track, 0, min(max(1, 2*n), trackLength)), old...)
+	}
+	*t = append(*t, s)
+}
 
 // window is one window of the fleet.
 type window struct {
@@ -193,6 +239,7 @@ func published(r schemas.Sanitized) aggregate.Published {
 
 // take keeps a record, and says whether its user is one of those that are kept.
 func (p *Public) take(r schemas.Sanitized) bool {
+	seen := sightingOf(p.model.Grid, &r)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.records++
@@ -207,12 +254,9 @@ func (p *Public) take(r schemas.Sanitized) bool {
 			return false
 		}
 		t = new(track)
-		p.vehicles[r.UserID] = t
+		p.vehicles[strings.Clone(r.UserID)] = t // not what it was decoded from
 	}
-	if len(*t) == trackLength {
-		*t = slices.Delete(*t, 0, 1)
-	}
-	*t = append(*t, r)
+	t.add(seen)
 	return true
 }
 
@@ -271,51 +315,57 @@ type Vehicles struct {
 	Mechanism  []string  `json:"mechanism"`
 }
 
-func (v *Vehicles) add(g *grid.Grid, r schemas.Sanitized) {
-	at := g.ToMap(r.Latitude, r.Longitude)
-	v.User, v.TimeMS = append(v.User, r.UserID), append(v.TimeMS, r.Timestamp)
-	v.Kind = append(v.Kind, r.Kind)
-	v.EstimateX, v.EstimateY = append(v.EstimateX, at.X), append(v.EstimateY, at.Y)
-	v.RadiusKM = append(v.RadiusKM, r.RadiusM/1000)
-	scaled := func(n schemas.Nullable, by float64) number {
-		if !n.Known {
-			return number(math.NaN())
-		}
-		return number(n.Number * by)
-	}
-	v.MajorKM = append(v.MajorKM, scaled(r.SigmaMajorM, .001))
-	v.MinorKM = append(v.MinorKM, scaled(r.SigmaMinorM, .001))
-	v.AzimuthDeg = append(v.AzimuthDeg, scaled(r.AzimuthDeg, 1))
-	x, y := number(math.NaN()), number(math.NaN())
-	if r.ReleaseLatitude.Known {
-		z := g.ToMap(r.ReleaseLatitude.Number, r.ReleaseLongitude.Number)
-		x, y = number(z.X), number(z.Y)
-	}
-	v.ReleaseX, v.ReleaseY = append(v.ReleaseX, x), append(v.ReleaseY, y)
-	v.Epsilon, v.Releases = append(v.Epsilon, r.Epsilon), append(v.Releases, r.Release)
-	v.Mechanism = append(v.Mechanism, r.Mechanism)
+func (v *Vehicles) add(user string, s *sighting) {
+	v.User, v.TimeMS = append(v.User, user), append(v.TimeMS, s.timeMS)
+	v.Kind = append(v.Kind, s.kind.Value())
+	v.EstimateX = append(v.EstimateX, s.estimate.X)
+	v.EstimateY = append(v.EstimateY, s.estimate.Y)
+	v.RadiusKM = append(v.RadiusKM, s.radiusKM)
+	v.MajorKM, v.MinorKM = append(v.MajorKM, number(s.majorKM)), append(v.MinorKM, number(s.minorKM))
+	v.AzimuthDeg = append(v.AzimuthDeg, number(s.azimuthDeg))
+	v.ReleaseX = append(v.ReleaseX, number(s.release.X))
+	v.ReleaseY = append(v.ReleaseY, number(s.release.Y))
+	v.Epsilon, v.Releases = append(v.Epsilon, s.epsilon), append(v.Releases, s.releases)
+	v.Mechanism = append(v.Mechanism, s.mechanism.Value())
 }
 
 // live returns what the topic has told so far.
 func (p *Public) live() Live {
+	l, last := p.copied()
+	return l.with(last)
+}
+
+// latest is the last record of a user.
+type latest struct {
+	user string
+	sighting
+}
+
+// copied copies what the topic has told so far, and the last record of each user in no order. The
+// reader of the topic waits meanwhile, so all else is done later.
+func (p *Public) copied() (Live, []latest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := Live{
 		Topic: p.options.Topic, Trouble: p.trouble, NoFleet: p.noFleet, Records: p.records,
 		Seeded: p.seeded, LastMS: p.lastMS, More: p.more, Users: len(p.vehicles),
-		Windows: []Span{},
-	}
-	names := make([]string, 0, len(p.vehicles))
-	for name := range p.vehicles {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, strings.Compare)
-	for _, name := range names {
-		t := *p.vehicles[name]
-		l.Vehicles.add(p.model.Grid, t[len(t)-1])
+		Windows: make([]Span, 0, len(p.windows)),
 	}
 	for _, w := range p.windows {
 		l.Windows = append(l.Windows, Span{w.startMS, w.endMS, w.vehicles})
+	}
+	last := make([]latest, 0, len(p.vehicles))
+	for user, t := range p.vehicles {
+		last = append(last, latest{user, (*t)[len(*t)-1]})
+	}
+	return l, last
+}
+
+// with returns l with the last records, by user.
+func (l Live) with(last []latest) Live {
+	slices.SortFunc(last, func(a, b latest) int { return strings.Compare(a.user, b.user) })
+	for i := range last {
+		l.Vehicles.add(last[i].user, &last[i].sighting)
 	}
 	return l
 }
@@ -323,14 +373,18 @@ func (p *Public) live() Live {
 // trackOf returns the last records of a user.
 func (p *Public) trackOf(user string) (*Vehicles, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	t := p.vehicles[user]
+	var seen track
+	if t != nil {
+		seen = slices.Clone(*t)
+	}
+	p.mu.Unlock()
 	if t == nil {
 		return nil, errOther("the topic has no record of such a user")
 	}
 	v := new(Vehicles)
-	for _, r := range *t {
-		v.add(p.model.Grid, r)
+	for i := range seen {
+		v.add(user, &seen[i])
 	}
 	return v, nil
 }
@@ -347,8 +401,10 @@ type Fleet struct {
 // fleet returns the window that starts at a time.
 func (p *Public) fleet(startMS int64) (*Fleet, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, w := range p.windows {
+	// A window does not change any more once it is kept, so it is sent without the lock.
+	windows := slices.Clone(p.windows)
+	p.mu.Unlock()
+	for _, w := range windows {
 		if w.startMS == startMS {
 			return &Fleet{
 				Span: Span{w.startMS, w.endMS, w.vehicles}, ZoneKM: w.zones.SideKM(),

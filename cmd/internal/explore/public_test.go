@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -169,6 +170,69 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 	}
 	if status, _ := ask(t, sampleHandler(t), "/api/live", nil); status != http.StatusNotFound {
 		t.Errorf("a page without a topic answers about it: %d", status)
+	}
+}
+
+// TestPublicMemory: what is kept of the records of as many vehicles as there may be takes no more
+// than API.md says, though each record comes with strings of its own.
+func TestPublicMemory(t *testing.T) {
+	const most = 70e6
+	truth, s := sampleTruth(t), DefaultSettings()
+	s.Delta = 0
+	p, err := NewPublic(PublicOptions{Read: aggregate.ReadOptions{
+		Versions: []aggregate.Version{{Model: truth.model}}, Release: s.options(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := publishedRecords(t, truth, s)[0]
+	used := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	before := used()
+	for i := range maxVehicles {
+		for range trackLength + 1 {
+			r := record
+			r.UserID = fmt.Sprintf("a vehicle whose name is no short one: %d", i)
+			r.Kind, r.ModelID = strings.Clone(r.Kind), strings.Clone(r.ModelID)
+			r.Mechanism = strings.Clone(r.Mechanism)
+			p.take(r)
+		}
+	}
+	if took := used() - before; took > most {
+		t.Errorf("%d records of %d vehicles take %.0f MB, more than the %.0f that are promised",
+			maxVehicles*trackLength, maxVehicles, took/1e6, most/1e6)
+	} else {
+		t.Logf("%.1f MB", took/1e6)
+	}
+	runtime.KeepAlive(p)
+}
+
+// TestLiveWithoutLock: while an answer is made, the reader of the topic does not wait.
+func TestLiveWithoutLock(t *testing.T) {
+	truth, s := sampleTruth(t), DefaultSettings()
+	s.Delta = 0
+	p := publicOf(t, truth, s, func(ctx context.Context, _ func(schemas.Sanitized) error) error {
+		<-ctx.Done()
+		return nil
+	})
+	r := publishedRecords(t, truth, s)[0]
+	for _, user := range []string{"b", "c", "a"} {
+		r.UserID = user
+		p.take(r)
+	}
+	l, last := p.copied()
+	if l.Users != 3 || len(last) != 3 || len(l.Vehicles.User) != 0 {
+		t.Errorf("%d users are copied, %d vehicles are added already", l.Users, len(l.Vehicles.User))
+	}
+	p.mu.Lock() // what follows needs no lock, or this test hangs
+	l = l.with(last)
+	p.mu.Unlock()
+	if !slices.Equal(l.Vehicles.User, []string{"a", "b", "c"}) {
+		t.Errorf("the vehicles are %v", l.Vehicles.User)
 	}
 }
 
