@@ -138,7 +138,8 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 		return err
 	}
 	// Whoever looks at the page has not seen all of it when the sample ends.
-	if address != "" && !d.interrupted && newView(std.Out).live {
+	// A program that reads the report waits for the demo's end and no page.
+	if address != "" && !d.interrupted && !o.JSON && newView(std.Out).live {
 		fmt.Fprintf(std.Out, "\nThe page stays at %s until Ctrl-C.\n", address)
 		<-ctx.Done()
 	}
