@@ -65,7 +65,7 @@ type PublicOptions struct {
 	Topic  string
 	Source Source
 	// Read says what the public knows of the service: its models and its settings. Windows and
-	// zones are chosen here.
+	// zones are chosen here. Models of single users are not used.
 	Read aggregate.ReadOptions
 	// Window is the length of a window; it is rounded up to whole steps of the model.
 	Window time.Duration
@@ -157,6 +157,10 @@ func NewPublic(o PublicOptions) (*Public, error) {
 		WindowSteps: max(1, int64(steps)), Block: max(1, block), Open: openWindows,
 	}
 	o.Read.Estimate.Resamples = resamples
+	o.Read.Versions = slices.Clone(o.Read.Versions)
+	for i := range o.Read.Versions {
+		o.Read.Versions[i].Own = nil // a user's own model is no public knowledge
+	}
 	p := &Public{options: o, model: model}
 	p.clear()
 	// What cannot be used is said now, and not when the first record comes.

@@ -10,10 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -170,6 +172,47 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 	}
 	if status, _ := ask(t, sampleHandler(t), "/api/live", nil); status != http.StatusNotFound {
 		t.Errorf("a page without a topic answers about it: %d", status)
+	}
+}
+
+// ownModels are users' own models that must not be asked for.
+type ownModels struct{ asked atomic.Bool }
+
+func (o *ownModels) Load(string) (*mobility.Personal, error) {
+	o.asked.Store(true)
+	return nil, nil //nolint:nilnil // no user has one
+}
+
+// TestPublicHasNoOwnModels: what the service alone knows of a user has no part in the public side.
+func TestPublicHasNoOwnModels(t *testing.T) {
+	truth, s := sampleTruth(t), DefaultSettings()
+	s.Delta = 0
+	all := publishedRecords(t, truth, s)
+	own := new(ownModels)
+	versions := []aggregate.Version{{Model: truth.model, Own: own}}
+	p, err := NewPublic(PublicOptions{
+		Window: 15 * time.Minute,
+		Read:   aggregate.ReadOptions{Versions: versions, Release: s.options()},
+		Source: func(_ context.Context, each func(schemas.Sanitized) error) error {
+			for _, r := range all {
+				if r.UserID == bus { // as a record under a model of the user's own
+					r.ModelID = "a keyed hash"
+				}
+				if err := each(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.follow(t.Context()); err != nil || p.live().NoFleet != "" {
+		t.Errorf("the records are not followed: %v, %s", err, p.live().NoFleet)
+	}
+	if own.asked.Load() || versions[0].Own == nil {
+		t.Error("the public side asks for users' own models, or takes them from its caller")
 	}
 }
 
