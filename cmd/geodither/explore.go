@@ -39,7 +39,9 @@ the owner of the traces alone. All noise in these views comes from a seed and is
 -c follows the sanitized topic of a service from its beginning, committed records only: where its
 vehicles are likely to be, and where the fleet was, window by window. The page knows nothing
 then but the records, the public model and the public settings. It reads neither the key nor the
-raw topic. Beside -c, traces that are named have the views above, and say that they are secret.
+raw topic nor users' own models. A model that was trained without differential privacy tells about
+its traces, and the page shows its map: a warning says so. Beside -c, traces that are named have the
+views above, and say that they are secret.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. Its address has a random token, new at each start: whoever has that
@@ -150,6 +152,13 @@ func (f *exploreFlags) public(
 	read, err := publicOf(&f.settings, c, nil)
 	if err != nil {
 		return nil, err
+	}
+	for _, v := range read.Versions {
+		if v.Model.Provenance.Privacy == nil {
+			fmt.Fprintf(std.Err, "WARNING: model %s was trained without differential privacy, so "+
+				"the page tells about the traces that it was trained on: show it only to those who "+
+				"may have the model.\n", v.Model.ID())
+		}
 	}
 	client, err := topic.Connect(ctx, std.Err)
 	if err != nil {

@@ -171,6 +171,9 @@ publish: {user: pseudonym, timestamp: step}
 	if code := page.stop(t); code != cli.ExitDone {
 		t.Errorf("the page ended with %d\n%s", code, page.log)
 	}
+	if !strings.Contains(page.log.String(), "without differential privacy") {
+		t.Errorf("nothing warns of the model: %s", page.log)
+	}
 	if found := told("log", []byte(page.log.String()), g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}

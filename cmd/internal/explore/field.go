@@ -122,6 +122,6 @@ func mapOfModel(m *mobility.Model) Map {
 	return Map{
 		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
 		StepS: m.Step.Seconds(), South: box.South, West: box.West,
-		Popularity: fieldOfMass(g, &m.Initial),
+		Popularity: fieldOfMass(g, &m.Initial), Private: m.Provenance.Privacy != nil,
 	}
 }

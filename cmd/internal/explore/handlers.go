@@ -57,6 +57,9 @@ type Map struct {
 	South      float64 `json:"south"` // of the south-west corner, degrees
 	West       float64 `json:"west"`
 	Popularity *Field  `json:"popularity"` // the initial distribution: the streets
+	// Private says that the model was trained with differential privacy. Else the map tells about
+	// the traces that it was trained on.
+	Private bool `json:"private"`
 }
 
 func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {

@@ -72,8 +72,9 @@ type PublicOptions struct {
 }
 
 // Public is the side of a sanitized topic. It has nothing but what was published, the public model
-// and public settings, so nothing true can be in its answers. Any number of goroutines may use it
-// while one runs it.
+// and public settings, so no true fix of the topic's vehicles can be in its answers. A model that was
+// trained without differential privacy tells about its traces, and so do its map and its estimates
+// (Map.Private). Any number of goroutines may use a Public while one runs it.
 type Public struct {
 	options PublicOptions
 	model   *mobility.Model

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -153,6 +154,18 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 	ask(t, h, "/api/about", &about)
 	ask(t, h, "/api/live", &again)
 	ask(t, h, "/api/live/map", &m)
+	fixes, err := fleet.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := fleet.SampleModel(fixes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private.Provenance.Privacy = new(mobility.Privacy)
+	if m.Private || !mapOfModel(private).Private {
+		t.Error("the map does not say whether the model was trained with differential privacy")
+	}
 	if about.Truth || !about.Public || about.Users != 0 || again.Records != l.Records ||
 		m.CellKM != .25 {
 		t.Errorf("the page says %+v, %d records, cells of %g km", about, again.Records, m.CellKM)

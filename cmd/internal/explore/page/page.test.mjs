@@ -212,6 +212,7 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   page.on("request", (r) => asked.add(new URL(r.url()).pathname));
   await page.waitForFunction(() => /is most likely at/.test(document.querySelector("#live-caption")?.textContent ?? ""));
   assert.match(await page.textContent("#side"), /Public side/);
+  assert.match(await page.textContent("#live-model"), /without differential privacy/);
   const records = () => page.$eval("#live .facts dd", (e) => Number(e.textContent.replace(/,/g, "")));
   const first = await records();
   await page.waitForFunction(

@@ -40,6 +40,7 @@ export interface MapInfo {
   south: number;
   west: number;
   popularity: Field;
+  private: boolean; // trained with differential privacy
 }
 
 export interface Users {

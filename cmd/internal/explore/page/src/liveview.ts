@@ -58,6 +58,7 @@ export class LiveView {
   private way: Vehicles | null = null;
   private fleet: Fleet | null = null;
   private chosen = "";
+  private readonly model = make("p", { id: "live-model" });
   private ground: "none" | "fitted" | "blind" = "none";
   private looking = false;
   private readonly says = make("figcaption", { id: "live-caption" });
@@ -110,7 +111,8 @@ export class LiveView {
         make("section", { class: "card" }, this.about)));
     this.about.append(
       make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
-        "Nothing that this view was sent has a true place in it.")),
+        "No true place of these vehicles was sent to this view.")),
+      this.model,
       make("p", {}, "A cross is where a vehicle most likely is, given all its records. The fleet’s map is estimated from all records together: " +
         "single draws are noise, and many of them are a picture. With a handful of vehicles it is about individual people, so do not publish it."));
   }
@@ -215,6 +217,8 @@ export class LiveView {
     const live = this.live;
     if (!live || !this.info) return;
     this.map.show(this.info, (pen) => this.paint(pen));
+    this.model.textContent = this.info.private ? "" : "The model was trained without differential privacy: it tells about the traces " +
+      "that it was trained on, and so does its map. Show this page only to those who may have the model.";
     const problems = [];
     if (live.trouble) problems.push(live.trouble);
     if (live.no_fleet) problems.push(`Where the fleet is cannot be estimated: ${live.no_fleet}`);
