@@ -34,8 +34,8 @@ feed the sample in faster than it happened, sanitize it, read the result back an
 what comes out, until the sample ends or Ctrl-C. It prints the address of a web page (geodither
 explore) that follows the topic and takes releases apart, with the truth beside: all of it is open
 data or simulated, so every account of this machine may look. On a terminal the page stays until
-Ctrl-C, but not with --json. The model is trained on the very traces it is then used for, so that errors are smaller
-than on new ones.
+Ctrl-C, but not with --json. The model is trained on the very traces it is then used for, so that
+errors are smaller than on new ones.
 
 Contains public sector information licensed under the Open Government Licence v3.0.`,
 		Example: `  geodither demo

@@ -156,8 +156,8 @@ func (f *exploreFlags) public(
 	for _, v := range read.Versions {
 		if v.Model.Provenance.Privacy == nil {
 			fmt.Fprintf(std.Err, "WARNING: model %s was trained without differential privacy, so "+
-				"the page tells about the traces that it was trained on: show it only to those who "+
-				"may have the model.\n", v.Model.ID())
+				"the page tells about the traces that it was trained on: show it only to those "+
+				"who may have the model.\n", v.Model.ID())
 		}
 	}
 	client, err := topic.Connect(ctx, std.Err)

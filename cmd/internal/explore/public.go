@@ -72,9 +72,9 @@ type PublicOptions struct {
 }
 
 // Public is the side of a sanitized topic. It has nothing but what was published, the public model
-// and public settings, so no true fix of the topic's vehicles can be in its answers. A model that was
-// trained without differential privacy tells about its traces, and so do its map and its estimates
-// (Map.Private). Any number of goroutines may use a Public while one runs it.
+// and public settings, so no true fix of the topic's vehicles can be in its answers. A model that
+// was trained without differential privacy tells about its traces, and so do its map and its
+// estimates (Map.Private). Any number of goroutines may use a Public while one runs it.
 type Public struct {
 	options PublicOptions
 	model   *mobility.Model
@@ -326,7 +326,8 @@ func (v *Vehicles) add(user string, s *sighting) {
 	v.EstimateX = append(v.EstimateX, s.estimate.X)
 	v.EstimateY = append(v.EstimateY, s.estimate.Y)
 	v.RadiusKM = append(v.RadiusKM, s.radiusKM)
-	v.MajorKM, v.MinorKM = append(v.MajorKM, number(s.majorKM)), append(v.MinorKM, number(s.minorKM))
+	v.MajorKM = append(v.MajorKM, number(s.majorKM))
+	v.MinorKM = append(v.MinorKM, number(s.minorKM))
 	v.AzimuthDeg = append(v.AzimuthDeg, number(s.azimuthDeg))
 	v.ReleaseX = append(v.ReleaseX, number(s.release.X))
 	v.ReleaseY = append(v.ReleaseY, number(s.release.Y))

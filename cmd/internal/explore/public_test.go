@@ -282,7 +282,8 @@ func TestLiveWithoutLock(t *testing.T) {
 	}
 	l, last := p.copied()
 	if l.Users != 3 || len(last) != 3 || len(l.Vehicles.User) != 0 {
-		t.Errorf("%d users are copied, %d vehicles are added already", l.Users, len(l.Vehicles.User))
+		t.Errorf("%d users and %d records are copied, %d added", l.Users, len(last),
+			len(l.Vehicles.User))
 	}
 	p.mu.Lock() // what follows needs no lock, or this test hangs
 	l = l.with(last)

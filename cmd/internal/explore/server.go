@@ -135,8 +135,8 @@ func hosts(listen string) map[string]bool {
 }
 
 // guard lets through who may ask. With a token the first part of the path has to be that. All else
-// is as if there were nothing. An answer that takes longer than most, with the wait for a free place,
-// is given up.
+// is as if there were nothing. An answer that takes longer than most, with the wait for a free
+// place, is given up.
 func guard(
 	next http.Handler, token string, known map[string]bool, most time.Duration,
 ) http.Handler {

@@ -235,7 +235,8 @@ func TestAnswerTime(t *testing.T) {
 	for _, question := range []string{"course", "step", "odds"} {
 		var wrong struct{ Error string }
 		status, body := ask(t, long, "/api/"+question+knobs, &wrong)
-		if status != http.StatusServiceUnavailable || !strings.Contains(wrong.Error, "fewer fixes") {
+		if status != http.StatusServiceUnavailable ||
+			!strings.Contains(wrong.Error, "fewer fixes") {
 			t.Errorf("%s: %d, %s", question, status, body)
 		}
 		// Whether there was a free place or not.
