@@ -58,7 +58,7 @@ func runCrashes(t *testing.T, seed uint64) {
 		network, fs := new(servicetest.Network), disk
 		return atwork.Start(t, o, func(s *service.Service) {
 			s.SetOpenStore(func(dir string, o state.Options) (*state.Store, error) {
-				o.FS, o.MemTableBytes = fs, 256<<10 // so that tables are written too
+				o.FS, o.MemTableBytes = fs, 16<<10 // so that tables are written too
 				return state.Open(dir, o)
 			})
 			s.SetClient(network.Client(w.Addr))
