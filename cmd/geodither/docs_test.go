@@ -65,12 +65,18 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeLength: a newcomer reads the README to its end.
-func TestReadmeLength(t *testing.T) {
+// TestReadme: a newcomer reads the README to its end, and finds how to run and how to test.
+func TestReadme(t *testing.T) {
 	const most = 1300
-	if words := len(strings.Fields(read(t, filepath.Join(root, "README.md")))); words > most {
+	text := read(t, filepath.Join(root, "README.md"))
+	if words := len(strings.Fields(text)); words > most {
 		t.Errorf("the README has %d words, at most %d: move some to the folder they govern",
 			words, most)
+	}
+	for _, command := range []string{"\nmake run ", "\nmake test "} {
+		if !strings.Contains(text, command) {
+			t.Errorf("the README does not name %q", strings.TrimSpace(command))
+		}
 	}
 }
 
