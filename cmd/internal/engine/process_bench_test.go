@@ -6,26 +6,35 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
-// BenchmarkProcess is one record through the processor: decode, a step of the
-// mechanism on the state's bytes, encode. Users move a cell now and then, and their
-// states are past the first steps.
+// BenchmarkProcess is one record through the processor: decode, a step of the mechanism on the
+// state's bytes, encode. Users move a cell now and then, and their states are past the first
+// steps.
 func BenchmarkProcess(b *testing.B) {
 	for name, model := range servicetest.BenchModels(b) {
-		for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
-			b.Run(name+"/"+string(encoding), func(b *testing.B) {
-				benchmarkProcess(b, model, encoding)
-			})
+		for _, mechanism := range []string{law.Codebook, law.Lattice} {
+			for _, encoding := range []schemas.Encoding{schemas.Avro, schemas.JSON} {
+				b.Run(name+"/"+mechanism+"/"+string(encoding), func(b *testing.B) {
+					benchmarkProcess(b, model, mechanism, encoding)
+				})
+			}
 		}
 	}
 }
 
-func benchmarkProcess(b *testing.B, model *mobility.Model, encoding schemas.Encoding) {
+func benchmarkProcess(
+	b *testing.B, model *mobility.Model, mechanism string, encoding schemas.Encoding,
+) {
 	b.Helper()
 	o := testSettings(b, model)
+	o.Release.Mechanism = mechanism
+	if mechanism == law.Codebook {
+		o.Release.Delta = 0
+	}
 	o.RawEncoding, o.SanitizedEncoding = encoding, encoding
 	p := newTestProcessor(b, o, 0)
 	const warm, walk = 64, 512
