@@ -82,15 +82,15 @@ func unzigzag(x uint32) int32 { return int32(x>>1) ^ -int32(x&1) }
 type bitWriter struct {
 	dst  []byte
 	word uint64 // its lowest bits are those that are not in dst yet
-	n    int    // how many, less than 8 between two calls
+	n    int    // how many, less than 32 between two calls
 }
 
 // put appends the lowest n bits of v, which has no others: at most 32.
 func (w *bitWriter) put(v uint64, n int) {
 	w.word = w.word<<n | v
-	for w.n += n; w.n >= 8; {
-		w.n -= 8
-		w.dst = append(w.dst, byte(w.word>>w.n))
+	if w.n += n; w.n >= 32 {
+		w.n -= 32
+		w.dst = binary.BigEndian.AppendUint32(w.dst, uint32(w.word>>w.n))
 	}
 }
 
@@ -123,8 +123,9 @@ func (w *bitWriter) runs(cells []grid.Cell) {
 
 // end fills up the last byte and returns all.
 func (w *bitWriter) end() []byte {
-	if w.n > 0 {
-		w.put(0, 8-w.n)
+	for left := w.word << (64 - w.n); w.n > 0; w.n -= 8 {
+		w.dst = append(w.dst, byte(left>>56))
+		left <<= 8
 	}
 	return w.dst
 }
@@ -169,6 +170,11 @@ func (r *bitReader) take(n int) uint64 {
 
 // gamma returns a number of up to 31 bits.
 func (r *bitReader) gamma() (v int64, ok bool) {
+	word := r.peek()
+	if zeros := bits.LeadingZeros64(word); zeros <= 28 { // the whole code is in the word
+		r.at += 2*zeros + 1
+		return int64(word >> (63 - 2*zeros)), true
+	}
 	zeros, ok := r.zeros()
 	if !ok || zeros > 30 {
 		return 0, false
@@ -194,15 +200,26 @@ func (r *bitReader) runs(cells []grid.Cell) bool {
 	return true
 }
 
+// rice returns a number of which the code has at most 2·codeOfOne zeros.
+func (r *bitReader) rice(k int) (v uint32, ok bool) {
+	word := r.peek()
+	if zeros := bits.LeadingZeros64(word); zeros+1+k <= 57 { // the whole code is in the word
+		r.at += zeros + 1 + k
+		return uint32(zeros)<<k | uint32(word<<(zeros+1)>>(64-k)), true
+	}
+	zeros, ok := r.zeros()
+	if !ok || zeros > 2*codeOfOne {
+		return 0, false
+	}
+	return uint32(zeros)<<k | uint32(r.take(k+1))&(1<<k-1), true
+}
+
 func (r *bitReader) masses(p []float64, k int) bool {
 	code := int32(codeOfOne)
 	for i := range p {
-		zeros, ok := r.zeros()
-		if !ok || zeros > 2*codeOfOne {
-			return false
-		}
-		code += unzigzag(uint32(zeros)<<k | uint32(r.take(k+1))&(1<<k-1))
-		if code < 0 || code > codeOfOne {
+		v, ok := r.rice(k)
+		code += unzigzag(v)
+		if !ok || code < 0 || code > codeOfOne {
 			return false
 		}
 		p[i] = math.Float64frombits(uint64(code+leastCode) << shortShift)
