@@ -37,12 +37,13 @@ func newSanitize(std cli.Streams) *cobra.Command {
 		Use:   "sanitize {-c FILE | --model FILE --epsilon E} PATH...",
 		Short: "Sanitize trace files, without Kafka",
 		Long: `Sanitize trace files by the same code as the service. Each fix gives a sanitized record, in
-the order of the input, unless a setting of the release leaves it out. 65,536 fixes are read at
-a time, and all cores work on them. So the records of a slow pipe come late. Fixes that the
-service refuses are left out and counted, and so are bad lines: late fixes, fixes further
-than one cell outside the map, at exactly 0, 0, and at or before 1980-01-06T00:00:00Z, which
-devices without a fix report. A key file without the noise of past days ("geodither key
-export") refuses the fixes of those days.
+the order of the input, unless a setting of the release leaves it out. All cores work, each on
+the fixes of another user. The command reads ahead until there is work for all of them: 262,144
+fixes at most, which take 120 MB. It takes over 512 fixes at a time, so the records of a slow
+pipe come late. Fixes that the service refuses are left out and counted, and so are bad lines:
+late fixes, fixes further than one cell outside the map, at exactly 0, 0, and at or before
+1980-01-06T00:00:00Z, which devices without a fix report. A key file without the noise of past
+days ("geodither key export") refuses the fixes of those days.
 
 -c takes the settings of a service: its models, "release", "publish" and "input". Its key and
 its topics are not read. With a schedule of models each fix uses the newest model that
@@ -62,7 +63,9 @@ on places that are no secret. The mechanism of its records is
 
 At the end the errors of the run go to the standard error stream, with what it cost in ε and
 what that means in metres. They are aggregates, but they come from the truth: keep them on
-the trusted side. --report writes them to a file that only its owner may read.`,
+the trusted side. --report writes them to a file that only its owner may read, and also measures
+the error of an estimate that sees no release (blind). A release that does not beat it is worth
+nothing.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |
@@ -99,6 +102,7 @@ func (f *sanitizeFlags) run(
 	if err != nil {
 		return err
 	}
+	settings.Brief = f.report == ""
 	seeded := flags.Changed("seed")
 	if settings.Key, err = f.key(seeded, std.Err); err != nil {
 		return err

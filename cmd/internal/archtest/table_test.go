@@ -469,8 +469,9 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/grid",
-			"mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
+			"mechanism/law", "mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
 		},
+		tests: []string{"cmd/internal/towntest"},
 	},
 	"cmd/internal/statement": {
 		ours: []string{

@@ -40,13 +40,15 @@ type Step struct {
 // Next takes the next fix of the user. A fix that the service would refuse is no error.
 func (c *Course) Next(fix schemas.Raw) (Step, error) {
 	j := job{Fix: fix, err: engine.Plausible(fix)}
+	step := Step{}
 	if j.err == nil {
-		j.err = c.worker.one(&c.user, &j)
+		step.Outcome, step.Blind, j.err = c.worker.one(&c.user, &j)
 	}
 	if rejection, ok := errors.AsType[*schemas.Rejection](j.err); ok {
 		return Step{Refused: rejection.Reason}, nil
 	}
-	return Step{Record: j.record, Outcome: j.outcome, Blind: j.blind}, j.err
+	step.Record = j.record
+	return step, j.err
 }
 
 // State is what is kept of the user after the last fix. It is the course's own: only read it.

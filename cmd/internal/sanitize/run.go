@@ -17,20 +17,19 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// batchFixes is how many fixes are read before they are worked on, by user. Files often hold one
-// user after another, so a batch must be long for all cores to have work. It takes 50 MB.
-const batchFixes = 1 << 16
+// aheadFixes is how many fixes are held at most, of which a core may work on the first one: files
+// often hold one user after another, and a user is one core's. It takes 120 MB. Where users
+// alternate some thousand are held.
+const aheadFixes = 1 << 18
 
 // Run is one pass over traces. Users are worked on side by side, on all cores. Records, sums and
 // the first error come in the order of the input, so the cores change nothing but the time.
 type Run struct {
 	settings Settings
 	workers  []*worker
+	do       func(ctx context.Context, worker int, j *job)
 	users    map[string]*user
 	out      *records.Output
-
-	batch []job
-	turns []*user // of the batch, in the order of their first fixes
 
 	metrics trial.Score
 	fixes   int64
@@ -48,20 +47,24 @@ type Run struct {
 type Settings struct {
 	engine.Settings
 	Later []*engine.Version // of the model, after the first one
+	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
+	// without any release, and the sizes of states.
+	Brief bool
 }
 
-// user is what is known of one user, and which fixes of the batch are theirs.
+// user is what is known of one user. It belongs to whoever works on the user's fixes.
 type user struct {
 	state, blind mechanism.State
-	jobs         []int
+	failed       bool // by an error that ends the run
 }
 
 // New prepares a run whose records go to out.
 func New(s Settings, out *records.Output) (*Run, error) {
 	r := &Run{
 		settings: s, out: out, users: map[string]*user{}, kinds: map[mechanism.Kind]int64{},
-		refused: map[schemas.Reason]int64{}, batch: make([]job, 0, batchFixes),
+		refused: map[schemas.Reason]int64{},
 	}
+	r.do = func(ctx context.Context, worker int, j *job) { r.workers[worker].do(ctx, j) }
 	for range runtime.GOMAXPROCS(0) {
 		w, err := newWorker(s)
 		if err != nil {
@@ -74,68 +77,47 @@ func New(s Settings, out *records.Output) (*Run, error) {
 
 // All sanitizes all fixes of the reader, to its end or to the first error.
 func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Progress) error {
+	// A job keeps its error, so that the first one in the order of the input is found.
+	jobs := parallel.NewKeyed(len(r.workers), aheadFixes,
+		func(worker int, j *job) { r.do(ctx, worker, j) },
+		func(j *job) error {
+			if err := r.add(j); err != nil {
+				return err
+			}
+			if r.fixes%1024 == 0 {
+				progress.Show(r.fixes)
+			}
+			return nil
+		})
+	defer jobs.Close()
 	for fix, err := range reader.Fixes() {
 		if err != nil {
-			if earlier := r.work(ctx, progress); earlier != nil {
+			if earlier := jobs.Flush(); earlier != nil {
 				return earlier
 			}
 			return err
 		}
-		r.take(fix)
-		if len(r.batch) == batchFixes {
-			if err := r.work(ctx, progress); err != nil {
-				return err
-			}
+		if err := jobs.Add(fix.UserID, r.take(fix)); err != nil {
+			return err
 		}
 	}
-	return r.work(ctx, progress)
+	return jobs.Flush()
 }
 
 // Fixes returns how many fixes were read so far, with those that were refused.
 func (r *Run) Fixes() int64 { return r.fixes }
 
-// take puts a fix into the batch, in its user's turn unless its place or time cannot be.
-func (r *Run) take(fix schemas.Raw) {
-	r.batch = append(r.batch, job{Fix: fix, err: engine.Plausible(fix)})
-	job := len(r.batch) - 1
-	if r.batch[job].err != nil {
-		return
+// take makes a job of a fix. Nobody is a user for a fix alone whose place or time cannot be.
+func (r *Run) take(fix schemas.Raw) job {
+	j := job{Fix: fix, err: engine.Plausible(fix)}
+	if j.err != nil {
+		return j
 	}
-	u := r.users[fix.UserID]
-	if u == nil {
-		u = new(user)
-		r.users[fix.UserID] = u
+	if j.user = r.users[fix.UserID]; j.user == nil {
+		j.user = new(user)
+		r.users[fix.UserID] = j.user
 	}
-	if len(u.jobs) == 0 {
-		r.turns = append(r.turns, u)
-	}
-	u.jobs = append(u.jobs, job)
-}
-
-// work does the batch, and empties it.
-func (r *Run) work(ctx context.Context, progress *cli.Progress) error {
-	// A job keeps its error, so that the first one in the order of the input is found.
-	_ = parallel.Pool{Workers: len(r.workers)}.Do(len(r.turns),
-		func(number int) func(*parallel.Task) error {
-			w := r.workers[number]
-			return func(t *parallel.Task) error {
-				w.do(ctx, r.turns[t.Number], r.batch)
-				return nil
-			}
-		})
-	for i := range r.batch {
-		if err := r.add(&r.batch[i]); err != nil {
-			return err
-		}
-		if r.fixes%1024 == 0 {
-			progress.Show(r.fixes)
-		}
-	}
-	for _, u := range r.turns {
-		u.jobs = u.jobs[:0]
-	}
-	r.batch, r.turns = r.batch[:0], r.turns[:0]
-	return nil
+	return j
 }
 
 // add takes a job that is done into the run. An error that is no refusal stays one.
@@ -156,30 +138,24 @@ func (r *Run) add(j *job) error {
 	if j.place.Outside {
 		r.clamped++
 	}
-	out := &j.outcome
-	r.kinds[out.Kind]++
-	if out.Changed {
+	r.kinds[j.kind]++
+	if j.changed && !r.settings.Brief {
 		r.stateBytes = append(r.stateBytes, j.state.bytes)
 		r.stateCells = append(r.stateCells, j.state.cells)
 	}
-	if out.Kind == mechanism.Released {
-		r.metrics.AddRelease(out.SetSize, out.Drift)
-		r.metric.Add(j.Fix.UserID, j.Fix.Timestamp, out.Epsilon, out.Metric)
+	if j.kind == mechanism.Released {
+		r.metrics.AddRelease(j.setSize, j.drift)
+		r.metric.Add(j.Fix.UserID, j.Fix.Timestamp, j.record.Epsilon, j.metric)
 	}
-	if !out.Kind.Published() {
+	if !j.kind.Published() {
 		return nil
 	}
-	r.measure(j)
-	return r.out.Write(j.record)
-}
-
-// measure adds the distances of a record. That of a release is counted where there is one.
-func (r *Run) measure(j *job) {
-	out := &j.outcome
-	truth := out.Grid.ToMap(j.Fix.Latitude, j.Fix.Longitude)
-	if out.Kind != mechanism.Predicted {
-		r.metrics.Release.Add(out.Release.Distance(truth))
+	if j.kind != mechanism.Predicted { // it has a release
+		r.metrics.Release.Add(j.errors.release)
 	}
-	r.metrics.Estimate.Add(out.Estimate.Distance(truth))
-	r.metrics.Blind.Add(j.blind.Distance(truth))
+	r.metrics.Estimate.Add(j.errors.estimate)
+	if !r.settings.Brief {
+		r.metrics.Blind.Add(j.errors.blind)
+	}
+	return r.out.Write(j.record)
 }

@@ -59,6 +59,8 @@ type Summary struct {
 	Delta        float64  `json:"delta"`
 	ModelID      string   `json:"model_id"`
 	LaterIDs     []string `json:"later_model_ids,omitempty"`
+
+	brief bool // see Settings.Brief
 }
 
 // Sizes are the mean of some sizes and what nine in ten of them do not exceed.
@@ -95,6 +97,7 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta,
 		ModelID:    r.settings.Model.ID(),
 		StateBytes: sizesOf(r.stateBytes), StateCells: sizesOf(r.stateCells),
+		brief: r.settings.Brief,
 	}
 	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())
@@ -131,9 +134,14 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	measured := s.Releases + s.Repeats
 	if measured+s.Predictions > 0 { // an error of no record is not 0 m
 		fmt.Fprint(out, expect.ErrorsHead,
-			s.Release.Line("release"), s.Estimate.Line("estimate"), s.Blind.Line("blind"))
-		fmt.Fprintf(out, "  (release: the %d fixes that have one; estimate and blind: all %d "+
-			"fixes with a record)\n", measured, measured+s.Predictions)
+			s.Release.Line("release"), s.Estimate.Line("estimate"))
+		others := "estimate"
+		if !s.brief {
+			fmt.Fprint(out, s.Blind.Line("blind"))
+			others = "estimate and blind"
+		}
+		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a record)\n",
+			measured, others, measured+s.Predictions)
 	}
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)

@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -15,14 +16,23 @@ import (
 // job is one fix and what came of it.
 type job struct {
 	Fix     schemas.Raw // exported: fmt redacts it so
+	user    *user       // nil: err is set from the start
 	err     error       // a *schemas.Rejection where the service would refuse the fix
-	place   engine.Placement
-	outcome mechanism.Outcome
 	record  schemas.Sanitized
-	blind   grid.Point
-	took    time.Duration
+	metric  law.Metric
+	errors  errorsKM
 	state   size // of the user's state after a step that changed it
+	setSize int  // |ΔX| of a release
+	took    time.Duration
+	place   engine.Placement
+	kind    mechanism.Kind
+	changed bool // the state
+	drift   bool // secret, as are the errors
 }
+
+// errorsKM are distances to the truth in kilometres: of the release, of the estimate, and of the
+// estimate without any release.
+type errorsKM struct{ release, estimate, blind float64 }
 
 // size is how much is kept of a user.
 type size struct{ bytes, cells int }
@@ -30,10 +40,10 @@ type size struct{ bytes, cells int }
 // worker does jobs on one core.
 type worker struct {
 	engine  *engine.Engine
-	blind   *engine.Blind
-	partial bool   // the key lacks days
-	before  []byte // a user's state before the last step, if it does
-	after   []byte // and after it
+	blind   *engine.Blind // nil: not asked for
+	partial bool          // the key lacks days
+	before  []byte        // a user's state before the last step, if it does
+	after   []byte        // and after it
 }
 
 func newWorker(s Settings) (*worker, error) {
@@ -45,47 +55,64 @@ func newWorker(s Settings) (*worker, error) {
 		return nil, err
 	}
 	releases.MeasureNear()
-	blind, err := engine.NewBlind(s.Model, s.Release)
-	if err != nil {
+	w := &worker{engine: releases, partial: s.Key.FirstDay() > 0}
+	if s.Brief {
+		return w, nil
+	}
+	if w.blind, err = engine.NewBlind(s.Model, s.Release); err != nil {
 		return nil, err
 	}
-	blind.Follow(s.Personals, s.Later)
-	return &worker{engine: releases, blind: blind, partial: s.Key.FirstDay() > 0}, nil
+	w.blind.Follow(s.Personals, s.Later)
+	return w, nil
 }
 
-// do does the jobs of one user, up to the first error that is no refusal.
-func (w *worker) do(ctx context.Context, u *user, batch []job) {
-	for _, i := range u.jobs {
-		j := &batch[i]
-		if j.err = ctx.Err(); j.err == nil {
-			j.err = w.one(u, j)
-		}
-		if _, ok := errors.AsType[*schemas.Rejection](j.err); j.err != nil && !ok {
-			return
+// do does a job, unless an earlier one of the user has ended the run.
+func (w *worker) do(ctx context.Context, j *job) {
+	u := j.user
+	if u == nil || u.failed {
+		return
+	}
+	var out mechanism.Outcome
+	var blind grid.Point
+	if j.err = ctx.Err(); j.err == nil {
+		out, blind, j.err = w.one(u, j)
+	}
+	if j.err != nil {
+		_, refused := errors.AsType[*schemas.Rejection](j.err)
+		u.failed = !refused
+		return
+	}
+	j.kind, j.changed, j.drift = out.Kind, out.Changed, out.Drift
+	j.setSize, j.metric = out.SetSize, out.Metric
+	if out.Kind.Published() {
+		truth := out.Grid.ToMap(j.Fix.Latitude, j.Fix.Longitude)
+		j.errors = errorsKM{
+			out.Release.Distance(truth), out.Estimate.Distance(truth), blind.Distance(truth),
 		}
 	}
 }
 
-func (w *worker) one(u *user, j *job) error {
+// one takes a user's state on by a fix. It returns the outcome and the estimate without any
+// release.
+func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind grid.Point, err error) {
 	w.remember(&u.state)
 	began := time.Now()
-	var err error
-	j.record, j.outcome, err = w.engine.Sanitize(j.Fix, &u.state)
+	j.record, out, err = w.engine.Sanitize(j.Fix, &u.state)
 	j.took = time.Since(began)
 	j.place = w.engine.Placement()
 	if errors.Is(err, noise.ErrDestroyed) {
 		err = errors.Join(u.state.DecodeBinary(w.before),
 			&schemas.Rejection{Reason: schemas.ReasonKeyDestroyed})
 	}
-	if err != nil || j.outcome.Kind == mechanism.Late {
-		return err
+	if err != nil || w.blind == nil || out.Kind == mechanism.Late {
+		return out, blind, err
 	}
-	if j.outcome.Changed {
+	if out.Changed {
 		w.after = u.state.AppendBinary(w.after[:0])
 		j.state = size{len(w.after), u.state.Posterior.Len()}
 	}
-	j.blind, err = w.blind.Continue(j.Fix, &u.blind)
-	return err
+	blind, err = w.blind.Continue(j.Fix, &u.blind)
+	return out, blind, err
 }
 
 // remember keeps a state as it is before a step, for a fix whose day the key does not have: it
