@@ -29,8 +29,10 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 		// into the queue of memtables as it is. A flush writes the oldest memtables of the queue
 		// and installs their tables in one synced record of the manifest. So what survives is a
 		// prefix of the batches.
-		DisableWAL:                  true,
-		CacheSize:                   own.BlockCacheBytes,
+		DisableWAL: true,
+		// Pebble takes the size of memtables off the block cache. Without room for both nothing
+		// stays in it, and each Get reads even the filters and indexes of tables from files.
+		CacheSize:                   own.BlockCacheBytes + memTables*own.MemTableBytes,
 		MemTableSize:                uint64(own.MemTableBytes),
 		MemTableStopWritesThreshold: memTables,
 		MaxOpenFiles:                500,

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -169,5 +171,41 @@ func TestOptions(t *testing.T) {
 	}
 	if err := s.Partition(0).Wipe(); !errors.Is(err, ErrClosed) {
 		t.Errorf("Wipe after Close answers %v", err)
+	}
+}
+
+// TestBlockCacheBesideMemTables: the block cache has the room that it was given, although Pebble
+// takes the memtables' size off it. So users who are read again are read from memory.
+func TestBlockCacheBesideMemTables(t *testing.T) {
+	const users = 1000
+	var reads atomic.Int64
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileReadAt {
+			reads.Add(1)
+		}
+		return nil
+	}))
+	s := open(t, fs, Options{CacheBytes: -1, BlockCacheBytes: 4 << 20, MemTableBytes: 4 << 20})
+	defer shut(t, s)
+	p := s.Partition(0)
+	value := strings.Repeat("x", 1000)
+	for i := range 12 * users { // several memtables, so that they have grown to their size
+		apply(t, p, Positions{}, fmt.Sprint(i%users), value)
+	}
+	if err := s.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Compact(t.Context(), []byte{0}, []byte{255}, false); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		before := reads.Load()
+		for i := range users {
+			get(t, p, fmt.Sprint(i))
+		}
+		n := reads.Load() - before
+		if round == 0 && n < users/10 || round == 1 && n > 0 {
+			t.Errorf("round %d: %d reads of files for %d users", round, n, users)
+		}
 	}
 }
