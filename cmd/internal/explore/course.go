@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
@@ -17,20 +19,18 @@ import (
 )
 
 const (
-	// maxCourse is how many fixes of a user are shown at most: the first ones. An answer with all
-	// of them takes 5 MB. On a map of more than 2,500 cells there are fewer, so that no course
-	// looks at more than courseCells cells, but at least leastCourse: a step costs up to a second
-	// on a map of a million cells.
-	maxCourse   = 20_000
-	leastCourse = 20
-	courseCells = 50_000_000
-	// keptCourses and keptStates bound what is remembered: 8 × 16 MiB of states, and 20 MB of
-	// steps.
+	// maxRows is how many fixes an answer has at most: 5 MB.
+	maxRows = 20_000
+	// keptCourses, keptCells, keptRows and keptStates bound what is remembered. On a map of a
+	// million cells a course that goes on takes 50 MB, which are for its filters.
 	keptCourses = 8
-	keptStates  = 16 << 20
+	keptCells   = 3_000_000
+	keptRows    = 500_000  // 80 MB
+	keptStates  = 16 << 20 // of one course
 )
 
-// Course is all fixes of a user under some settings: column by column, a number for each fix.
+// Course is a user's fixes under some settings, from one of them on, as far as they are computed:
+// column by column, a number for each fix.
 // Places are in map kilometres. Where Kind is "refused" or "late" only TimeMS and the truth count,
 // where nothing is published what is published is null.
 type Course struct {
@@ -38,7 +38,9 @@ type Course struct {
 	Settings Settings `json:"settings"`
 	StepS    float64  `json:"step_s"` // length of a step, seconds
 	CellKM   float64  `json:"cell_km"`
-	Cut      bool     `json:"cut"` // the user has more fixes, which are not shown
+	Total    int      `json:"total"` // fixes of the user
+	From     int      `json:"from"`  // number of the first fix here
+	Done     int      `json:"done"`  // fixes that are computed so far, from the first one on
 
 	TimeMS    []int64  `json:"time_ms"`
 	Kind      []string `json:"kind"`
@@ -58,7 +60,8 @@ type Course struct {
 	Summary Summary `json:"summary"`
 }
 
-// Summary sums a course up as "sanitize" does. Distances to the truth are in metres.
+// Summary sums up the fixes of a course that are computed, as "sanitize" does. Distances to the
+// truth are in metres.
 type Summary struct {
 	Releases    int64         `json:"releases"`
 	Repeats     int64         `json:"repeats"`
@@ -74,31 +77,28 @@ type Summary struct {
 	Blind       expect.Errors `json:"blind_m"`
 }
 
-// course is a Course, and the states before some of its steps.
+// course computes a Course fix by fix, as far as somebody asked for. It keeps the states before
+// some of its steps. Whoever has its turn may use it.
 type course struct {
 	Course
 	options mechanism.Options // with every default
 	model   *mobility.Model
-	states  [][]byte // before fix i·stride
-	stride  int
-	bytes   int
+	fixes   []schemas.Raw
+	turn    chan struct{}
+	rows    atomic.Int64 // Done, for those who have no turn
+
+	run    *sanitize.Course // nil when all fixes are computed
+	sums   tally
+	states [][]byte // before fix i·stride
+	stride int
+	bytes  int
 }
 
 // kindRefused is the kind of a fix that the service would refuse.
 const kindRefused = "refused"
 
-// shownFixes is how many fixes of a user are shown, on a map of so many cells.
-func shownFixes(fixes, cells int) int {
-	return min(fixes, maxCourse, max(leastCourse, courseCells/cells))
-}
-
-// shown returns the fixes of a user that are shown, under whatever settings.
-func (t *Truth) shown(u *User) []schemas.Raw {
-	return u.Fixes[:shownFixes(len(u.Fixes), t.model.Grid.Cells())]
-}
-
 // course returns a user's course under settings, a kept one if there is one.
-func (t *Truth) course(ctx context.Context, name string, s Settings) (*course, error) {
+func (t *Truth) course(name string, s Settings) (*course, error) {
 	if kept := t.kept(name, s); kept != nil {
 		return kept, nil
 	}
@@ -110,26 +110,109 @@ func (t *Truth) course(ctx context.Context, name string, s Settings) (*course, e
 	if err != nil {
 		return nil, err
 	}
-	c := &course{options: run.Options(), model: model, stride: 1}
-	c.User, c.Settings, c.Cut = name, s, len(u.Fixes) > len(t.shown(u))
-	c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
-	var sums tally
-	for i, fix := range t.shown(u) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		c.remember(i, run.State())
-		step, err := run.Next(fix)
-		if err != nil {
-			return nil, err
-		}
-		truth := model.Grid.ToMap(fix.Latitude, fix.Longitude)
-		c.add(fix.Timestamp, truth, &step, run.State())
-		sums.add(truth, &step)
+	c := &course{
+		options: run.Options(), model: model, stride: 1, run: run, fixes: u.Fixes,
+		turn: make(chan struct{}, 1),
 	}
-	c.Summary = sums.summary(run.State())
-	t.keep(c)
-	return c, nil
+	c.User, c.Settings, c.Total = name, s, len(u.Fixes)
+	c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
+	return t.keep(c), nil
+}
+
+// take waits for the turn. Whoever gets it calls leave.
+func (c *course) take(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *course) leave() { <-c.turn }
+
+// part returns the fixes from one on, maxRows at most. It computes what is missing: all of it, or
+// with a time within which there should be an answer as many fixes as that allows, at least one.
+func (c *course) part(ctx context.Context, from int, within time.Duration) (*Course, error) {
+	if err := c.take(ctx); err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	var until time.Time
+	if within > 0 {
+		until = time.Now().Add(within)
+	}
+	if err := c.reach(ctx, min(from+maxRows, c.Total), until); err != nil {
+		return nil, err
+	}
+	part := c.rowsOf(from, min(from+maxRows, c.Done))
+	return &part, nil
+}
+
+// row returns one fix.
+func (c *course) row(ctx context.Context, i int) (*Course, error) {
+	if err := c.take(ctx); err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	if err := c.reach(ctx, i+1, time.Time{}); err != nil {
+		return nil, err
+	}
+	row := c.rowsOf(i, i+1)
+	return &row, nil
+}
+
+// reach computes fixes until so many are done, or the first one that is done after a time, if that
+// is not zero. The caller has the turn.
+func (c *course) reach(ctx context.Context, rows int, until time.Time) error {
+	for i := c.Done; i < rows; i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		fix := c.fixes[i]
+		c.remember(i, c.run.State())
+		step, err := c.run.Next(fix)
+		if err != nil {
+			return err
+		}
+		truth := c.model.Grid.ToMap(fix.Latitude, fix.Longitude)
+		c.add(fix.Timestamp, truth, &step, c.run.State())
+		c.sums.add(truth, &step)
+		c.Done++
+		if !until.IsZero() && time.Now().After(until) {
+			break
+		}
+	}
+	c.rows.Store(int64(c.Done))
+	if c.run == nil {
+		return nil
+	}
+	c.Summary = c.sums.summary(c.run.State())
+	if c.Done == c.Total {
+		c.run = nil // its filters take much on a large map
+	}
+	return nil
+}
+
+// rowsOf returns some of the fixes that are computed. They do not change any more.
+func (c *course) rowsOf(from, to int) Course {
+	part := c.Course
+	from = min(from, to)
+	part.From = from
+	part.TimeMS, part.Kind = part.TimeMS[from:to], part.Kind[from:to]
+	part.SetSize = part.SetSize[from:to]
+	for _, column := range part.columns() {
+		*column = (*column)[from:to]
+	}
+	return part
+}
+
+// columns are those of numbers that may be missing, in the order of add.
+func (c *Course) columns() []*[]number {
+	return []*[]number{
+		&c.TruthX, &c.TruthY, &c.ReleaseX, &c.ReleaseY, &c.EstimateX, &c.EstimateY, &c.RadiusKM,
+		&c.BlindX, &c.BlindY, &c.SpentEps, &c.NearShare,
+	}
 }
 
 // add appends a row.
@@ -148,24 +231,16 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 	known = known && out.Kind != mechanism.Late
 	released := known && out.Kind == mechanism.Released
 	c.TimeMS, c.Kind = append(c.TimeMS, timeMS), append(c.Kind, kind)
-	for _, column := range []struct {
-		to    *[]number
-		is    bool
-		value float64
-	}{
-		{&c.TruthX, true, truth.X},
-		{&c.TruthY, true, truth.Y},
-		{&c.ReleaseX, published && out.Kind != mechanism.Predicted, out.Release.X},
-		{&c.ReleaseY, published && out.Kind != mechanism.Predicted, out.Release.Y},
-		{&c.EstimateX, published, out.Estimate.X},
-		{&c.EstimateY, published, out.Estimate.Y},
-		{&c.RadiusKM, published, out.RadiusKM},
-		{&c.BlindX, known, s.Blind.X},
-		{&c.BlindY, known, s.Blind.Y},
-		{&c.SpentEps, true, after.EpsilonSpent},
-		{&c.NearShare, released, out.Metric.NearShare},
+	columns := c.columns()
+	for i, x := range []number{
+		number(truth.X), number(truth.Y),
+		or(published && out.Kind != mechanism.Predicted, out.Release.X),
+		or(published && out.Kind != mechanism.Predicted, out.Release.Y),
+		or(published, out.Estimate.X), or(published, out.Estimate.Y), or(published, out.RadiusKM),
+		or(known, s.Blind.X), or(known, s.Blind.Y),
+		number(after.EpsilonSpent), or(released, out.Metric.NearShare),
 	} {
-		*column.to = append(*column.to, or(column.is, column.value))
+		*columns[i] = append(*columns[i], x)
 	}
 	c.SetSize = append(c.SetSize, out.SetSize)
 }
@@ -193,23 +268,15 @@ func (c *course) remember(i int, before *mechanism.State) {
 
 // before returns the state before a fix, from the nearest one that was kept.
 func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State, error) {
-	state := new(mechanism.State)
-	at := i / c.stride
-	if err := state.DecodeBinary(c.states[at]); err != nil {
-		return nil, err
-	}
-	if at*c.stride == i {
-		return state, nil
-	}
-	u, err := t.user(c.User)
-	if err != nil {
-		return nil, err
+	state, at, err := c.checkpoint(ctx, i)
+	if err != nil || at == i {
+		return state, err
 	}
 	e, err := engine.New(t.settings(c.model, c.Settings))
 	if err != nil {
 		return nil, err
 	}
-	for _, fix := range u.Fixes[at*c.stride : i] {
+	for _, fix := range c.fixes[at:i] {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -222,6 +289,20 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 		}
 	}
 	return state, nil
+}
+
+// checkpoint returns the last state that was kept before a fix or an earlier one, and the number of
+// that fix.
+func (c *course) checkpoint(ctx context.Context, i int) (*mechanism.State, int, error) {
+	if err := c.take(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer c.leave()
+	if err := c.reach(ctx, i+1, time.Time{}); err != nil {
+		return nil, 0, err
+	}
+	state := new(mechanism.State)
+	return state, i / c.stride * c.stride, state.DecodeBinary(c.states[i/c.stride])
 }
 
 // kept returns a course that was computed before, nil if it is not there any more.
@@ -237,14 +318,25 @@ func (t *Truth) kept(name string, s Settings) *course {
 	return nil
 }
 
-// keep keeps a course, in the place of the one that was not used for longest.
-func (t *Truth) keep(c *course) {
+// keep keeps a course, or returns the same one that somebody kept meanwhile. What was not used for
+// longest makes room.
+func (t *Truth) keep(c *course) *course {
+	if other := t.kept(c.User, c.Settings); other != nil {
+		return other
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.courses) == keptCourses {
+	rows := int64(0)
+	for _, old := range t.courses {
+		rows += old.rows.Load()
+	}
+	most := max(2, min(keptCourses, keptCells/c.model.Grid.Cells()))
+	for len(t.courses) >= most || len(t.courses) > 1 && rows > keptRows {
+		rows -= t.courses[0].rows.Load()
 		t.courses = slices.Delete(t.courses, 0, 1)
 	}
 	t.courses = append(t.courses, c)
+	return c
 }
 
 // tally adds up a course as a run of "sanitize" does.

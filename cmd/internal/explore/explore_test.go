@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -41,6 +43,16 @@ func sampleTruth(t *testing.T) *Truth {
 		t.Fatal(err)
 	}
 	return truth
+}
+
+// computed is a course that is computed to its end.
+func computed(ctx context.Context, truth *Truth, name string, s Settings) (*course, error) {
+	c, err := truth.course(name, s)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.part(ctx, 0, 0)
+	return c, err
 }
 
 // cases are settings of every kind of mechanism, and every rule that the page can turn.
@@ -132,7 +144,7 @@ func TestCourseEqualsSanitize(t *testing.T) {
 	truth := sampleTruth(t)
 	for name, s := range cases() {
 		t.Run(name, func(t *testing.T) {
-			c, err := truth.course(t.Context(), bus, s)
+			c, err := computed(t.Context(), truth, bus, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,8 +215,8 @@ func values(t *testing.T, f *Field) map[[2]int]float64 {
 			found[[2]int{f.Column + at%f.Width, f.Row + at/f.Width}] = f.Max * share * share
 		}
 	}
-	if len(found) != f.Cells {
-		t.Fatalf("a field says %d cells and has %d", f.Cells, len(found))
+	if len(found) != f.Blocks {
+		t.Fatalf("a field says %d cells and has %d", f.Blocks, len(found))
 	}
 	return found
 }
@@ -215,13 +227,13 @@ func TestAnatomy(t *testing.T) {
 	truth := sampleTruth(t)
 	for name, s := range cases() {
 		t.Run(name, func(t *testing.T) {
-			c, err := truth.course(t.Context(), bus, s)
+			c, err := computed(t.Context(), truth, bus, s)
 			if err != nil {
 				t.Fatal(err)
 			}
 			seen := map[string]int{}
 			for i := 0; i < len(c.Kind); i += 7 {
-				a, err := dissect(t.Context(), truth, c, i)
+				a, err := dissect(t.Context(), truth, c, i, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -272,7 +284,7 @@ func checkRelease(t *testing.T, a *Anatomy, c *course, i int) {
 		checkCodebook(t, a.Codebook, a, i)
 	case a.Set == nil:
 		t.Errorf("fix %d: a release of neither a codebook nor a set", i)
-	case a.Set.Size != c.SetSize[i] || len(a.Set.Cells) != a.Set.Size || len(a.Set.Hull) == 0 ||
+	case a.Set.Size != c.SetSize[i] || a.Set.Cells.Blocks != a.Set.Size || len(a.Set.Hull) == 0 ||
 		a.Set.Drift != (a.Set.Surrogate != a.Cell):
 		t.Errorf("fix %d: the set has %d cells, the course says %d", i, a.Set.Size, c.SetSize[i])
 	}
@@ -300,12 +312,13 @@ func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 // TestThinnedStates: where states take too much, fewer are kept, and the others are computed again.
 func TestThinnedStates(t *testing.T) {
 	truth := sampleTruth(t)
-	full, err := truth.course(t.Context(), bus, cases()["codebook"])
+	full, err := computed(t.Context(), truth, bus, cases()["codebook"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	var thin course
 	thin.Course, thin.options, thin.model, thin.stride = full.Course, full.options, full.model, 1
+	thin.fixes, thin.turn = full.fixes, full.turn
 	for i := range full.states {
 		state, err := truth.before(t.Context(), full, i)
 		if err != nil {
@@ -365,17 +378,17 @@ func TestOdds(t *testing.T) {
 func TestKept(t *testing.T) {
 	truth := sampleTruth(t)
 	s := cases()["interval"]
-	first, err := truth.course(t.Context(), bus, s)
+	first, err := computed(t.Context(), truth, bus, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := truth.course(t.Context(), bus, s)
+	again, _ := computed(t.Context(), truth, bus, s)
 	if first != again {
 		t.Error("the same course was computed twice")
 	}
 	for seed := range uint64(keptCourses + 2) {
 		s.Seed = 100 + seed
-		if _, err := truth.course(t.Context(), bus, s); err != nil {
+		if _, err := computed(t.Context(), truth, bus, s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -385,7 +398,7 @@ func TestKept(t *testing.T) {
 	gone, stop := context.WithCancel(t.Context())
 	stop()
 	s.Seed = 1000
-	if _, err := truth.course(gone, bus, s); !errors.Is(err, context.Canceled) {
+	if _, err := computed(gone, truth, bus, s); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits for this course any more: %v", err)
 	}
 }
@@ -423,14 +436,14 @@ func TestReadTruth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := truth.course(t.Context(), "a", DefaultSettings())
+	c, err := computed(t.Context(), truth, "a", DefaultSettings())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Kind) != 2 || c.Kind[1] != kindRefused || c.Summary.Refused != 1 {
 		t.Errorf("a fix far outside the map: %v, %+v", c.Kind, c.Summary)
 	}
-	a, err := dissect(t.Context(), truth, c, 1)
+	a, err := dissect(t.Context(), truth, c, 1, nil)
 	if err != nil || a.Estimate != nil || a.Prior != nil {
 		t.Errorf("a refused fix: %+v, %v", a, err)
 	}
@@ -439,19 +452,132 @@ func TestReadTruth(t *testing.T) {
 	}
 }
 
-// TestShownFixes: the larger the map, the fewer fixes are computed for one answer.
-func TestShownFixes(t *testing.T) {
-	for _, c := range []struct{ fixes, cells, want int }{
-		{278, 864, 278},
-		{50_000, 864, maxCourse},
-		{50_000, 10_000, 5_000},
-		{30, 1_000_000, 30},
-		{278, 1_000_000, 50},
-		{278, 100_000_000, leastCourse},
-		{0, 864, 0},
+// TestParts: a course that is computed bit by bit, by several who ask at a time, is the whole one.
+func TestParts(t *testing.T) {
+	truth := sampleTruth(t)
+	s := cases()["lattice"]
+	whole, err := computed(t.Context(), truth, bus, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := newTruth(truth.model)
+	fresh.users, fresh.byName = truth.users, truth.byName
+	var asking sync.WaitGroup
+	for range 3 {
+		asking.Go(func() {
+			c, err := fresh.course(bus, s)
+			for from := 0; err == nil && from < len(whole.Kind); {
+				var part *Course
+				if part, err = c.part(t.Context(), from, time.Nanosecond); err != nil {
+					break
+				}
+				from = part.From + len(part.Kind)
+				if part.Done < from || part.Total != len(whole.Kind) || len(part.Kind) == 0 {
+					t.Errorf("from %d on: %d of %d, %d done", part.From, len(part.Kind),
+						part.Total, part.Done)
+					return
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	c, err := fresh.course(bus, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.part(t.Context(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := asJSON(t, all), asJSON(t, &whole.Course)
+	if got != want || c.run != nil {
+		t.Errorf("the course in parts is another one:\n%.300s\n%.300s", got, want)
+	}
+	if last, err := c.part(t.Context(), 277, 0); err != nil || last.From != 277 ||
+		len(last.Kind) != 1 || len(last.SpentEps) != 1 || len(last.SetSize) != 1 {
+		t.Errorf("the last fix: %v, %+v", err, last)
+	}
+	if none, err := c.part(t.Context(), 5000, 0); err != nil || len(none.Kind) != 0 {
+		t.Errorf("beyond the last fix: %v, %+v", err, none)
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestFirstStepFirst: a step needs the fixes before it alone.
+func TestFirstStepFirst(t *testing.T) {
+	truth := sampleTruth(t)
+	s := cases()["lattice"]
+	s.Seed = 4242
+	c, err := truth.course(bus, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := dissect(t.Context(), truth, c, 3, nil)
+	if err != nil || a.Number != 3 || c.Done != 4 {
+		t.Errorf("%v: for the fourth step %d are computed", err, c.Done)
+	}
+}
+
+// TestViews: what a view has of a map adds up to the map, in blocks that are few enough.
+func TestViews(t *testing.T) {
+	box := grid.Box{South: 52, West: -2, North: 54.2478, East: 1.7422}
+	g, err := grid.New(box, 250)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells, ones := make([]grid.Cell, g.Cells()), make([]float64, g.Cells())
+	for i := range cells {
+		cells[i], ones[i] = grid.Cell(i), 1
+	}
+	side := g.CellKM()
+	for _, c := range []struct {
+		name  string
+		shown area
+		block int
+		cells float64 // that the view has at least
+		more  float64 // and at most
+	}{
+		{"all", nil, 2, 1003 * 1001, 1003 * 1001},
+		{"a part", area{10.1, 20.1, 30.1, 25.1}, 1, 81 * 21, 81 * 21},
+		{"a corner", area{-5, -5, side / 2, side / 2}, 1, 1, 1},
+		{"beside the map", area{-9, -9, -8, -8}, 1, 1, 1},
+		{"the far corner", area{250, 249, 1e9, 1e9}, 1, 1, 30},
+		{"a coarse part", area{1.1, 1.1, 200.1, 200.1}, 2, 797 * 797, 799 * 799},
 	} {
-		if n := shownFixes(c.fixes, c.cells); n != c.want {
-			t.Errorf("of %d fixes on %d cells %d are shown, want %d", c.fixes, c.cells, n, c.want)
+		v := c.shown.of(g)
+		f := fieldOf(v, cells, ones, sum)
+		total := 0.
+		for _, x := range values(t, f) {
+			total += math.Round(x)
 		}
+		if n := f.Width * f.Height; f.Block != c.block || total < c.cells || total > c.more ||
+			n > maxBlocks || n != f.Blocks || n != len(v.middles()) {
+			t.Errorf("%s: %d blocks of %d cells have %g cells, want %g to %g", c.name, f.Blocks,
+				f.Block, total, c.cells, c.more)
+		}
+		for i, m := range v.middles() {
+			column, row, ok := v.of(m)
+			if !ok || row*v.blocksWide()+column != i {
+				t.Fatalf("%s: the middle of block %d lies in (%d, %d)", c.name, i, column, row)
+			}
+		}
+		if most := fieldOf(v, cells, ones, math.Max); most.Max != 1 {
+			t.Errorf("%s: the largest value is %g", c.name, most.Max)
+		}
+	}
+	f := fieldOf(area{1, 1, 2, 2}.of(g), cells[:1], ones[:1], sum)
+	if f.Blocks != 0 || f.Data != "" {
+		t.Errorf("a view without any mass: %+v", f)
 	}
 }

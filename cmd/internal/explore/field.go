@@ -11,49 +11,66 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Field is a mass, or a likelihood, for each cell of a part of the map: the smallest rectangle that
-// holds every cell which has any. Cells are sent as numbers of two bytes, so a field of a million
-// cells takes 2.7 MB of text. The page needs no more digits to draw it.
+// Field is a mass, or a likelihood, for each block of cells of a part of the map: the smallest
+// rectangle that holds every cell which has any. A block is a square of cells, one cell where the
+// map is small or the page looks closely. Blocks are sent as numbers of two bytes. The page needs
+// no more digits to draw them.
 type Field struct {
-	// Column and Row are those of the south-west cell; Width and Height count cells.
+	// Column and Row are those of the south-west block; Width and Height count blocks.
 	Column int `json:"column"`
 	Row    int `json:"row"`
 	Width  int `json:"width"`
 	Height int `json:"height"`
-	// Max is the largest value. A cell's value is Max·(q/65535)², where q is its number in Data, 0
-	// for cells without any and at least 1 for others.
+	// Block is the side of a block in cells.
+	Block int `json:"block"`
+	// Max is the largest value. A block's value is Max·(q/65535)², where q is its number in Data,
+	// 0 for blocks without any and at least 1 for others.
 	Max float64 `json:"max"`
-	// Cells is how many cells have a value.
-	Cells int `json:"cells"`
+	// Blocks is how many blocks have a value.
+	Blocks int `json:"blocks"`
 	// Data has the numbers q row by row from the south, each from the west: little-endian, in
 	// base64.
 	Data string `json:"data"`
 }
 
-// fieldOf returns the field of ascending cells of a grid and their values.
-func fieldOf(g *grid.Grid, cells []grid.Cell, values []float64) *Field {
-	return fieldOfRows(g.Width(), cells, values)
-}
+// join says what a block has whose cells have values: their sum if they are masses, and the largest
+// one if they are likelihoods.
+type join func(a, b float64) float64
 
-// fieldOfRows is fieldOf for cells in rows of a width.
-func fieldOfRows(wide int, cells []grid.Cell, values []float64) *Field {
-	column := func(c grid.Cell) int { return int(c) % wide }
-	row := func(c grid.Cell) int { return int(c) / wide }
-	f := &Field{Cells: len(cells)}
-	if len(cells) == 0 {
+func sum(a, b float64) float64 { return a + b }
+
+// fieldOf returns the field of some cells and their values, as far as a view has them.
+func fieldOf(v view, cells []grid.Cell, values []float64, j join) *Field {
+	f := &Field{Block: v.block}
+	wide := v.blocksWide()
+	all := make([]float64, wide*v.blocksHigh())
+	west, east, south, north := wide, -1, v.blocksHigh(), -1
+	for i, c := range cells {
+		column, row, ok := v.of(c)
+		if !ok || !(values[i] > 0) {
+			continue
+		}
+		at := row*wide + column
+		if all[at] == 0 {
+			f.Blocks++
+			west, east = min(west, column), max(east, column)
+			south, north = min(south, row), max(north, row)
+			all[at] = values[i]
+		} else {
+			all[at] = j(all[at], values[i])
+		}
+		f.Max = max(f.Max, all[at])
+	}
+	if f.Blocks == 0 {
 		return f
 	}
-	west, east := wide, 0
-	for i, c := range cells {
-		f.Max = max(f.Max, values[i])
-		west, east = min(west, column(c)), max(east, column(c))
-	}
-	f.Column, f.Row = west, row(cells[0])
-	f.Width, f.Height = east-west+1, row(cells[len(cells)-1])-f.Row+1
-	data := make([]byte, 2*f.Width*f.Height)
-	for i, c := range cells {
-		at := (row(c)-f.Row)*f.Width + column(c) - west
-		binary.LittleEndian.PutUint16(data[2*at:], quantized(values[i], f.Max))
+	f.Column, f.Row = v.column/v.block+west, v.row/v.block+south
+	f.Width, f.Height = east-west+1, north-south+1
+	data := make([]byte, 0, 2*f.Width*f.Height)
+	for row := south; row <= north; row++ {
+		for _, x := range all[row*wide+west : row*wide+east+1] {
+			data = binary.LittleEndian.AppendUint16(data, quantized(x, f.Max))
+		}
 	}
 	f.Data = base64.StdEncoding.EncodeToString(data)
 	return f
@@ -68,31 +85,31 @@ func quantized(value, most float64) uint16 {
 }
 
 // fieldOfMass returns the field of a distribution, whose masses sum to 1 in the field.
-func fieldOfMass(g *grid.Grid, d *mobility.Distribution) *Field {
-	f := fieldOf(g, d.Cells, d.P)
+func fieldOfMass(v view, d *mobility.Distribution) *Field {
+	f := fieldOf(v, d.Cells, d.P, sum)
 	if total := d.Total(); total > 0 { // short masses sum to 1 on average only
 		f.Max /= total
 	}
 	return f
 }
 
-// fieldOfZones returns the field of a number for each zone.
+// fieldOfZones returns the field of a number for each zone. Its blocks are zones.
 func fieldOfZones(z *aggregate.Zones, values []float64) *Field {
-	var zones []grid.Cell
-	var some []float64
-	for zone, x := range values {
-		if x > 0 {
-			zones, some = append(zones, grid.Cell(zone)), append(some, x)
-		}
+	zones := make([]grid.Cell, len(values))
+	for i := range zones {
+		zones[i] = grid.Cell(i)
 	}
-	return fieldOfRows(z.Columns(), zones, some)
+	return fieldOf(wholeView(z.Columns(), z.Rows()), zones, values, sum)
 }
 
-// Votes says for each cell of the map, row by row from the south, for which code point it votes: a
-// byte each, in base64.
+// Votes says for which code point each block of a part of the map votes, row by row from the south:
+// a byte each, in base64. A block votes as the cell in its middle.
 type Votes struct {
+	Column int    `json:"column"` // as in Field
+	Row    int    `json:"row"`
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
+	Block  int    `json:"block"`
 	Data   string `json:"data"`
 }
 
@@ -115,13 +132,14 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// mapOfModel returns the map of a model.
-func mapOfModel(m *mobility.Model) Map {
+// mapOfModel returns the map of a model, and of its popularity what a view has.
+func mapOfModel(m *mobility.Model, a area) Map {
 	g := m.Grid
+	v := a.of(g)
 	box := g.Box()
 	return Map{
 		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
 		StepS: m.Step.Seconds(), South: box.South, West: box.West,
-		Popularity: fieldOfMass(g, &m.Initial), Private: m.Provenance.Privacy != nil,
+		Popularity: fieldOfMass(v, &m.Initial), Private: m.Provenance.Privacy != nil,
 	}
 }

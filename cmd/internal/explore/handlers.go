@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -71,62 +72,96 @@ func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapOfModel(model), nil
+	shown, err := parseArea(query)
+	if err != nil {
+		return nil, err
+	}
+	return mapOfModel(model, shown), nil
 }
 
 // Users are some of the users, by name.
 type Users struct {
 	Total int      `json:"total"` // of the users whose name has the text that was asked for
-	Names []string `json:"names"` // the first ones of them
-	Fixes []int    `json:"fixes"` // that are shown of each
+	From  int      `json:"from"`  // how many of them come before the first one here
+	Names []string `json:"names"` // at most maxUsers of them, by name
+	Fixes []int    `json:"fixes"` // of each
 }
 
 // maxUsers is how many users an answer names.
-const maxUsers = 500
+const maxUsers = 200
 
 func (a *api) users(_ context.Context, query url.Values) (any, error) {
+	from, err := count(query, "from")
+	if err != nil {
+		return nil, err
+	}
 	text := strings.ToLower(query.Get("q"))
-	found := Users{Names: []string{}, Fixes: []int{}}
+	found := Users{From: from, Names: []string{}, Fixes: []int{}}
 	for i := range a.truth.users {
 		u := &a.truth.users[i]
 		if !strings.Contains(strings.ToLower(u.Name), text) {
 			continue
 		}
-		if found.Total++; found.Total <= maxUsers {
+		if found.Total++; found.Total > from && len(found.Names) < maxUsers {
 			found.Names = append(found.Names, u.Name)
-			found.Fixes = append(found.Fixes, len(a.truth.shown(u)))
+			found.Fixes = append(found.Fixes, len(u.Fixes))
 		}
 	}
 	return found, nil
 }
 
+// count reads a whole number of a request, 0 if it is left out.
+func count(query url.Values, name string) (int, error) {
+	text := query.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, errOther(name + " is no whole number, at least 0")
+	}
+	return n, nil
+}
+
 func (a *api) course(ctx context.Context, query url.Values) (any, error) {
-	c, err := a.chosen(ctx, query)
+	c, err := a.chosen(query)
 	if err != nil {
 		return nil, err
 	}
-	return &c.Course, nil
+	from, err := count(query, "from")
+	if err != nil {
+		return nil, err
+	}
+	within, err := count(query, "within_ms")
+	if err != nil {
+		return nil, err
+	}
+	return c.part(ctx, from, min(time.Duration(within)*time.Millisecond, answerTime))
 }
 
 // chosen returns the course that a request names.
-func (a *api) chosen(ctx context.Context, query url.Values) (*course, error) {
+func (a *api) chosen(query url.Values) (*course, error) {
 	s, err := parseSettings(query)
 	if err != nil {
 		return nil, errOther(err.Error())
 	}
-	return a.truth.course(ctx, query.Get("user"), s)
+	return a.truth.course(query.Get("user"), s)
 }
 
 func (a *api) step(ctx context.Context, query url.Values) (any, error) {
-	c, err := a.chosen(ctx, query)
+	c, err := a.chosen(query)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := parseArea(query)
 	if err != nil {
 		return nil, err
 	}
 	i, err := strconv.Atoi(query.Get("fix"))
-	if err != nil || i < 0 || i >= len(c.Kind) {
+	if err != nil || i < 0 || i >= len(c.fixes) {
 		return nil, errOther("fix is not the number of a fix of this user, from 0")
 	}
-	return dissect(ctx, a.truth, c, i)
+	return dissect(ctx, a.truth, c, i, shown)
 }
 
 func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
@@ -145,10 +180,24 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	return oddsOf(ctx, a.truth, query.Get("user"), s, first, second)
 }
 
-func (a *api) live(context.Context, url.Values) (any, error) { return a.public.live(), nil }
+func (a *api) live(_ context.Context, query url.Values) (any, error) {
+	start, err := count(query, "start")
+	if err != nil {
+		return nil, err
+	}
+	since, err := count(query, "since")
+	if err != nil {
+		return nil, err
+	}
+	return a.public.live(start, int64(since)), nil
+}
 
-func (a *api) liveMap(context.Context, url.Values) (any, error) {
-	return mapOfModel(a.public.model), nil
+func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
+	shown, err := parseArea(query)
+	if err != nil {
+		return nil, err
+	}
+	return mapOfModel(a.public.model, shown), nil
 }
 
 func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {

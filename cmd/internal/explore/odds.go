@@ -61,7 +61,7 @@ func oddsOf(
 	ratio := func(state *mechanism.State) float64 {
 		return math.Log(state.Posterior.At(first)) - math.Log(state.Posterior.At(second))
 	}
-	for i, fix := range t.shown(u) {
+	for i, fix := range u.Fixes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -88,6 +88,7 @@ type Public struct {
 	noFleet  string // why no window is estimated
 	vehicles map[string]*track
 	windows  []window // oldest first
+	start    int      // how often the topic was read from its first record
 }
 
 // track is the last records of a user, oldest first.
@@ -96,6 +97,7 @@ type track []sighting
 // sighting is what the page shows of a record. What is missing is NaN.
 type sighting struct {
 	timeMS, releases    int64
+	number              int64      // of the record among all, from 1
 	estimate, release   grid.Point // map kilometres
 	radiusKM            float64
 	majorKM, minorKM    float64
@@ -173,6 +175,7 @@ func NewPublic(o PublicOptions) (*Public, error) {
 func (p *Public) clear() {
 	p.records, p.seeded, p.lastMS, p.more, p.noFleet = 0, 0, 0, 0, ""
 	p.vehicles, p.windows = map[string]*track{}, nil
+	p.start++
 }
 
 // Run follows the topic until the context ends. After an error it says so on the page, and starts
@@ -261,6 +264,7 @@ func (p *Public) take(r schemas.Sanitized) bool {
 		t = new(track)
 		p.vehicles[strings.Clone(r.UserID)] = t // not what it was decoded from
 	}
+	seen.number = p.records
 	t.add(seen)
 	return true
 }
@@ -290,7 +294,10 @@ type Live struct {
 	LastMS  int64  `json:"last_ms"`
 	More    int64  `json:"more"` // records of users beyond those that are kept
 	Users   int    `json:"users"`
+	// Start is how often the topic was read from its first record, which happens after trouble.
+	Start int `json:"start"`
 
+	// Vehicles have the last record of each user who has one since what was asked for.
 	Vehicles Vehicles `json:"vehicles"`
 	Windows  []Span   `json:"windows"` // oldest first
 }
@@ -335,9 +342,10 @@ func (v *Vehicles) add(user string, s *sighting) {
 	v.Mechanism = append(v.Mechanism, s.mechanism.Value())
 }
 
-// live returns what the topic has told so far.
-func (p *Public) live() Live {
-	l, last := p.copied()
+// live returns what the topic has told so far. Of the users it has those with a record after the
+// first ones of so many, if the topic was not read anew since a start.
+func (p *Public) live(start int, since int64) Live {
+	l, last := p.copied(start, since)
 	return l.with(last)
 }
 
@@ -347,28 +355,40 @@ type latest struct {
 	sighting
 }
 
-// copied copies what the topic has told so far, and the last record of each user in no order. The
+// copied copies what the topic has told so far, and the last records of users in no order. The
 // reader of the topic waits meanwhile, so all else is done later.
-func (p *Public) copied() (Live, []latest) {
+func (p *Public) copied(start int, since int64) (Live, []latest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := Live{
 		Topic: p.options.Topic, Trouble: p.trouble, NoFleet: p.noFleet, Records: p.records,
 		Seeded: p.seeded, LastMS: p.lastMS, More: p.more, Users: len(p.vehicles),
-		Windows: make([]Span, 0, len(p.windows)),
+		Start: p.start, Windows: make([]Span, 0, len(p.windows)),
 	}
 	for _, w := range p.windows {
 		l.Windows = append(l.Windows, Span{w.startMS, w.endMS, w.vehicles})
 	}
-	last := make([]latest, 0, len(p.vehicles))
+	if start != p.start {
+		since = 0
+	}
+	var last []latest
 	for user, t := range p.vehicles {
-		last = append(last, latest{user, (*t)[len(*t)-1]})
+		if s := (*t)[len(*t)-1]; s.number > since {
+			last = append(last, latest{user, s})
+		}
 	}
 	return l, last
 }
 
 // with returns l with the last records, by user.
 func (l Live) with(last []latest) Live {
+	// A column without any number is a list too.
+	l.Vehicles = Vehicles{
+		User: []string{}, TimeMS: []int64{}, Kind: []string{}, EstimateX: []float64{},
+		EstimateY: []float64{}, RadiusKM: []float64{}, MajorKM: []number{}, MinorKM: []number{},
+		AzimuthDeg: []number{}, ReleaseX: []number{}, ReleaseY: []number{}, Epsilon: []float64{},
+		Releases: []int64{}, Mechanism: []string{},
+	}
 	slices.SortFunc(last, func(a, b latest) int { return strings.Compare(a.user, b.user) })
 	for i := range last {
 		l.Vehicles.add(last[i].user, &last[i].sighting)

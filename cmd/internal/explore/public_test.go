@@ -75,7 +75,7 @@ func publicOf(t *testing.T, truth *Truth, s Settings, source Source) *Public {
 func until(t *testing.T, p *Public, holds func(Live) bool) Live {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if l := p.live(); holds(l) {
+		if l := p.live(0, 0); holds(l) {
 			return l
 		} else if time.Now().After(deadline) {
 			t.Fatalf("the page stays at %d records, %q, %q", l.Records, l.Trouble, l.NoFleet)
@@ -163,7 +163,7 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 		t.Fatal(err)
 	}
 	private.Provenance.Privacy = new(mobility.Privacy)
-	if m.Private || !mapOfModel(private).Private {
+	if m.Private || !mapOfModel(private, nil).Private {
 		t.Error("the map does not say whether the model was trained with differential privacy")
 	}
 	if about.Truth || !about.Public || about.Users != 0 || again.Records != l.Records ||
@@ -221,8 +221,8 @@ func TestPublicHasNoOwnModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.follow(t.Context()); err != nil || p.live().NoFleet != "" {
-		t.Errorf("the records are not followed: %v, %s", err, p.live().NoFleet)
+	if err := p.follow(t.Context()); err != nil || p.live(0, 0).NoFleet != "" {
+		t.Errorf("the records are not followed: %v, %s", err, p.live(0, 0).NoFleet)
 	}
 	if own.asked.Load() || versions[0].Own == nil {
 		t.Error("the public side asks for users' own models, or takes them from its caller")
@@ -280,10 +280,16 @@ func TestLiveWithoutLock(t *testing.T) {
 		r.UserID = user
 		p.take(r)
 	}
-	l, last := p.copied()
+	l, last := p.copied(0, 0)
 	if l.Users != 3 || len(last) != 3 || len(l.Vehicles.User) != 0 {
 		t.Errorf("%d users and %d records are copied, %d added", l.Users, len(last),
 			len(l.Vehicles.User))
+	}
+	if _, some := p.copied(l.Start, 2); len(some) != 1 || some[0].user != "a" {
+		t.Errorf("since the second record there are %d others", len(some))
+	}
+	if _, all := p.copied(l.Start+1, 2); len(all) != 3 {
+		t.Errorf("after another start %d users are told", len(all))
 	}
 	p.mu.Lock() // what follows needs no lock, or this test hangs
 	l = l.with(last)
@@ -315,7 +321,7 @@ func TestPublicBounds(t *testing.T) {
 	for range trackLength + 5 {
 		p.take(r)
 	}
-	l := p.live()
+	l := p.live(0, 0)
 	if l.Users != maxVehicles || l.More != 5+trackLength+5 {
 		t.Errorf("%d users are kept, %d records are not", l.Users, l.More)
 	}

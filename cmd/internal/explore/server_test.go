@@ -48,6 +48,10 @@ func TestAnswers(t *testing.T) {
 	var o Odds
 	ask(t, h, "/api/about", &about)
 	ask(t, h, "/api/map?cell_m=400", &m)
+	ask(t, h, "/api/users?q=BUS-47&from=3", &users)
+	if users.Total != 4 || len(users.Names) != 1 || users.From != 3 {
+		t.Errorf("users from the fourth on: %+v", users)
+	}
 	ask(t, h, "/api/users?q=BUS-47", &users)
 	ask(t, h, "/api/course?user="+bus+"&mechanism=lattice&epsilon=2&delta=.3", &c)
 	ask(t, h, "/api/step?user="+bus+"&fix=20", &a)
@@ -88,6 +92,12 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=NaN&by=2":           "bx",
 		"/api/odds?user=" + bus + "&ax=1&ay=1&bx=1.01&by=1.01":       "one cell",
 		"/api/map?cell_m=Inf":                                        "no model with such cells",
+		"/api/map?view=1,2,3":                                        "view is not",
+		"/api/map?view=3,2,1,4":                                      "view is not",
+		"/api/step?fix=1&view=NaN,2,3,4&user=" + bus:                 "view is not",
+		"/api/course?from=-1&user=" + bus:                            "from is no",
+		"/api/course?within_ms=x&user=" + bus:                        "within_ms is no",
+		"/api/users?from=x":                                          "from is no",
 	} {
 		var wrong struct{ Error string }
 		if status, body := ask(t, h, target, &wrong); status != http.StatusBadRequest ||

@@ -87,7 +87,7 @@ type CodePoint struct {
 
 // Set is what a release of the other mechanisms was drawn from.
 type Set struct {
-	Cells []Place `json:"cells"` // centres of ΔX's cells, at most maxSetCells of them
+	Cells *Field  `json:"cells"` // how many cells of each block belong to ΔX
 	Size  int     `json:"size"`  // |ΔX|
 	Hull  []Place `json:"hull"`  // vertices of Conv(ΔX)
 	// Body has the vertices of K, the sensitivity hull, around 0.
@@ -96,29 +96,28 @@ type Set struct {
 	Drift     bool    `json:"drift"`     // secret: the true cell lies outside ΔX
 }
 
-// maxSetCells bounds an answer; a larger set is drawn by its hull.
-const maxSetCells = 20_000
-
-// dissect takes the step of a user's fix apart. It takes the step again, from the state before it.
-func dissect(ctx context.Context, t *Truth, c *course, i int) (*Anatomy, error) {
-	u, err := t.user(c.User)
-	if err != nil {
-		return nil, err
-	}
+// dissect takes the step of a user's fix apart, as far as an area shows it. It takes the step
+// again, from the state before it.
+func dissect(ctx context.Context, t *Truth, c *course, i int, shown area) (*Anatomy, error) {
 	state, err := t.before(ctx, c, i)
 	if err != nil {
 		return nil, err
 	}
-	fix, g := u.Fixes[i], c.model.Grid
+	row, err := c.row(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	fix, g := c.fixes[i], c.model.Grid
+	v := shown.of(g)
 	cell := g.Locate(fix.Latitude, fix.Longitude)
 	a := &Anatomy{
-		Number: i, TimeMS: fix.Timestamp, Kind: c.Kind[i],
+		Number: i, TimeMS: fix.Timestamp, Kind: row.Kind[0],
 		Truth: placeOf(g.ToMap(fix.Latitude, fix.Longitude)), Cell: placeOf(g.Centre(cell)),
-		CellPrior: number(math.NaN()), Spent: float64(c.SpentEps[i]),
+		CellPrior: number(math.NaN()), Spent: float64(row.SpentEps[0]),
 	}
 	if a.Kind == kindRefused || a.Kind == mechanism.Late.String() {
 		if state.Started {
-			a.Posterior = fieldOfMass(g, &state.Posterior)
+			a.Posterior = fieldOfMass(v, &state.Posterior)
 		}
 		return a, nil
 	}
@@ -134,21 +133,23 @@ func dissect(ctx context.Context, t *Truth, c *course, i int) (*Anatomy, error) 
 	if err != nil {
 		return nil, err
 	}
-	a.publish(g, &out, state)
+	a.publish(v, g, &out, state)
 	if out.Prior == nil {
 		return a, nil
 	}
-	a.Prior = fieldOfMass(g, out.Prior)
+	a.Prior = fieldOfMass(v, out.Prior)
 	a.CellPrior = number(out.Prior.At(cell))
 	if out.Kind != mechanism.Released {
 		return a, nil
 	}
-	return a, a.draw(c, &out, &state.Posterior, cell)
+	return a, a.draw(c, v, &out, &state.Posterior, cell)
 }
 
 // publish fills in what everybody sees.
-func (a *Anatomy) publish(g *grid.Grid, out *mechanism.Outcome, after *mechanism.State) {
-	a.Posterior = fieldOfMass(g, &after.Posterior)
+func (a *Anatomy) publish(
+	v view, g *grid.Grid, out *mechanism.Outcome, after *mechanism.State,
+) {
+	a.Posterior = fieldOfMass(v, &after.Posterior)
 	a.Epsilon = out.Epsilon
 	if out.Kind == mechanism.Released {
 		m := out.Metric
@@ -169,19 +170,19 @@ func (a *Anatomy) publish(g *grid.Grid, out *mechanism.Outcome, after *mechanism
 
 // draw fills in what a release was drawn from, and what follows from it for each cell.
 func (a *Anatomy) draw(
-	c *course, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
 ) error {
 	var likelihood []float64
 	var err error
 	if c.options.Mechanism == law.Codebook {
-		likelihood, err = a.codebook(c, out, posterior, cell)
+		likelihood, err = a.codebook(c, v, out, posterior, cell)
 	} else {
-		likelihood, err = a.set(c, out, cell)
+		likelihood, err = a.set(c, v, out, cell)
 	}
 	if err != nil {
 		return err
 	}
-	a.Likelihood = fieldOf(c.model.Grid, out.Prior.Cells, likelihood)
+	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max)
 	least, most := math.Inf(1), 0.
 	for _, l := range likelihood {
 		least, most = min(least, l), max(most, l)
@@ -192,7 +193,7 @@ func (a *Anatomy) draw(
 
 // codebook places the code points for the prior, as the step did.
 func (a *Anatomy) codebook(
-	c *course, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
 ) ([]float64, error) {
 	g := c.model.Grid
 	q, err := law.NewNearQuantizer(g, c.options.Epsilon, c.options.Near)
@@ -200,25 +201,23 @@ func (a *Anatomy) codebook(
 		return nil, err
 	}
 	q.Prepare(out.Prior.Cells, out.Prior.P)
-	all := make([]grid.Cell, g.Cells())
-	for i := range all {
-		all[i] = grid.Cell(i)
-	}
-	votes := q.Votes(nil, all)
 	b := &Codebook{
-		Votes: &Votes{g.Width(), g.Height(), base64.StdEncoding.EncodeToString(votes)},
-		Own:   q.Vote(cell), Drawn: q.Nearest(out.Release),
+		Votes: &Votes{
+			v.column / v.block, v.row / v.block, v.blocksWide(), v.blocksHigh(), v.block,
+			base64.StdEncoding.EncodeToString(q.Votes(nil, v.middles())),
+		},
+		Own: q.Vote(cell), Drawn: q.Nearest(out.Release),
 		OwnChance: number(math.NaN()), OtherChance: number(math.NaN()),
 	}
 	for j := range q.Points() {
 		b.Points = append(b.Points, CodePoint{Place: placeOf(q.Place(j))})
 	}
-	for i, x := range out.Prior.Cells {
-		b.Points[votes[x]].Prior += out.Prior.P[i]
+	for i, vote := range q.Votes(nil, out.Prior.Cells) {
+		b.Points[vote].Prior += out.Prior.P[i]
 	}
 	total := posterior.Total() // 1 on average only
-	for i, x := range posterior.Cells {
-		b.Points[votes[x]].Posterior += posterior.P[i] / total
+	for i, vote := range q.Votes(nil, posterior.Cells) {
+		b.Points[vote].Posterior += posterior.P[i] / total
 	}
 	if c.options.Near == (law.Near{}) {
 		other := float64(q.Other()) / math.Exp2(64)
@@ -230,7 +229,9 @@ func (a *Anatomy) codebook(
 }
 
 // set chooses the location set, its hull and the surrogate, as the step did.
-func (a *Anatomy) set(c *course, out *mechanism.Outcome, cell grid.Cell) ([]float64, error) {
+func (a *Anatomy) set(
+	c *course, v view, out *mechanism.Outcome, cell grid.Cell,
+) ([]float64, error) {
 	g, o := c.model.Grid, c.options
 	m, err := o.NewMechanism()
 	if err != nil {
@@ -248,13 +249,11 @@ func (a *Anatomy) set(c *course, out *mechanism.Outcome, cell grid.Cell) ([]floa
 	own := set.Cells[surrogates.Nearest(cell)]
 	shown := &Set{Size: len(set.Cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
 	places := make([]convex.Vec, len(set.Cells))
+	ones := make([]float64, len(set.Cells))
 	for i, x := range set.Cells {
-		centre := g.Centre(x)
-		places[i] = convex.Vec(centre)
-		if i < maxSetCells {
-			shown.Cells = append(shown.Cells, placeOf(centre))
-		}
+		places[i], ones[i] = convex.Vec(g.Centre(x)), 1
 	}
+	shown.Cells = fieldOf(v, set.Cells, ones, sum)
 	side := g.CellKM()
 	for _, v := range convex.HullOfCells(nil, set.Cells, g.Width()) {
 		shown.Hull = append(shown.Hull,

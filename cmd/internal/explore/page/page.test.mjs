@@ -1,9 +1,11 @@
 // The page in a real browser. test.sh starts it.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { chromium } from "playwright-core";
@@ -62,6 +64,12 @@ async function shot(page, name, fullPage = false) {
 // ink is what a canvas shows, as a text to compare.
 const ink = (page, at = "main > div:not([hidden]) .picture canvas") =>
   page.waitForTimeout(250).then(() => page.$eval(at, (c) => c.toDataURL()));
+
+// pick chooses a name from a list that is searched.
+async function pick(page, at, name) {
+  await page.fill(at, name);
+  await page.click(`${at}-names [data-name="${name}"]`);
+}
 
 // settled waits until the page has what was asked for last.
 async function settled(page) {
@@ -129,7 +137,7 @@ test("another vehicle, another time, play and the map's own moves", async (t) =>
   await page.waitForFunction((was) => document.querySelector("#clock").textContent !== was, clock);
   await page.keyboard.press(" ");
   assert.match(await page.textContent("#play"), /Play/);
-  await page.selectOption("#user", "bus-4842");
+  await pick(page, "#user", "bus-4842");
   await settled(page);
   assert.match(await page.textContent("#caption"), /bus-4842/);
   assert.match(page.url(), /user=bus-4842/);
@@ -222,7 +230,11 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   await page.selectOption("#live-ground", "fitted");
   await page.waitForTimeout(500);
   assert.notEqual(await ink(page), streets);
-  await page.selectOption("#live-user", { index: 1 });
+  await page.focus("#live-user");
+  await page.keyboard.press("ArrowDown"); // opens the list
+  await page.waitForSelector("#live-user-names [data-name]");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
   await page.waitForTimeout(500);
   const chosen = await page.$eval("#live-user", (e) => e.value);
   assert.match(await page.textContent("#live-caption"), new RegExp(`^${chosen} is most likely`));
@@ -259,6 +271,41 @@ test("phone, dark, and pictures in every width", async (t) => {
     await page.click("[role=tab]");
     if (width === 360) await shot(page, "phone-dark");
   }
+});
+
+test("ten thousand users are searched, and a few rows of them exist", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "page-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const traces = join(folder, "traces.csv");
+  const lines = ["user_id,timestamp,latitude,longitude"];
+  for (let u = 0; u < 10_000; u++) {
+    lines.push(`user-${String(u).padStart(5, "0")},2026-01-26T16:00:00Z,53.4${u % 5},-2.9${u % 7}`);
+  }
+  for (let i = 1; i < 400; i++) lines.push(`user-07777,${1769443200 + 60 * i}000,53.4${i % 5},-2.9${i % 7}`);
+  writeFileSync(traces, lines.join("\n"));
+  const model = join(folder, "model.avro");
+  execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", "500m", "--step", "60s",
+    "--out", model, traces], { stdio: "pipe" });
+  const own = await serve(["explore", "--model", model, traces]);
+  t.after(() => end(own.child));
+  const page = await open(t, own.url);
+  await settled(page);
+  await page.click("#user");
+  await page.waitForSelector("#user-names [data-name=user-00001]");
+  assert.ok((await page.$$("#user-names [role=option]")).length < 20);
+  await page.$eval("#user-names", (list) => (list.scrollTop = 32 * 5000));
+  await page.waitForSelector("#user-names [data-name=user-05000]");
+  await page.fill("#user", "7777");
+  await page.click("#user-names [data-name=user-07777]");
+  await settled(page);
+  assert.match(await page.textContent("#clock"), /report 1 of 400/);
+  await page.locator("#time").fill("399");
+  await settled(page);
+  assert.match(await page.textContent("#clock"), /report 400 of 400/);
+  await page.fill("#user", "nobody");
+  await page.waitForFunction(() => /no such name/.test(document.querySelector("#user-names").textContent));
+  await page.keyboard.press("Escape");
+  assert.equal(await page.inputValue("#user"), "user-07777");
 });
 
 test("a server that ended is said to have ended", async (t) => {

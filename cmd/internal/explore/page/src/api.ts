@@ -26,8 +26,9 @@ export interface Field {
   row: number;
   width: number;
   height: number;
+  block: number; // side of a block in cells
   max: number;
-  cells: number;
+  blocks: number;
   data: string;
 }
 
@@ -45,6 +46,7 @@ export interface MapInfo {
 
 export interface Users {
   total: number;
+  from: number;
   names: string[];
   fixes: number[];
 }
@@ -77,7 +79,9 @@ export interface Course {
   settings: Settings;
   step_s: number;
   cell_km: number;
-  cut: boolean;
+  total: number;
+  from: number;
+  done: number;
   time_ms: number[];
   kind: string[];
   truth_x: number[];
@@ -100,6 +104,15 @@ export interface Place {
   y: number;
 }
 
+export interface Votes {
+  column: number;
+  row: number;
+  width: number;
+  height: number;
+  block: number;
+  data: string;
+}
+
 export interface Anatomy {
   number: number;
   time_ms: number;
@@ -110,14 +123,14 @@ export interface Anatomy {
   prior: Field | null;
   codebook: {
     points: (Place & { prior: number; posterior: number })[];
-    votes: { width: number; height: number; data: string };
+    votes: Votes;
     own: number;
     drawn: number;
     own_chance: number | null;
     other_chance: number | null;
   } | null;
   set: {
-    cells: Place[];
+    cells: Field;
     size: number;
     hull: Place[];
     body: Place[];

@@ -75,6 +75,8 @@ export class CompareView {
   private readonly captions = [make("figcaption"), make("figcaption")];
   private readonly table = make("div", { class: "wide" });
   private readonly chart = make("figure");
+  private readonly far = make("p", { class: "small soft" });
+  private looks: Look[] = [];
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const figures: HTMLElement[] = [];
@@ -87,6 +89,20 @@ export class CompareView {
       return view;
     });
     const knobs = make("div", { class: "two" });
+    for (const map of this.maps) {
+      map.closer = (view) => {
+        state.view = view;
+        state.changed();
+      };
+    }
+    let next = 0;
+    state.grows(() => {
+      if (this.looks.length === 0 || this.element.hidden || next) return;
+      next = requestAnimationFrame(() => {
+        next = 0;
+        this.tabulate();
+      });
+    });
     const lay = () => knobs.replaceChildren(
       panel("Settings A", "left", state.about, state.settings, () => state.changed()),
       panel("Settings B", "right", state.about, state.other, () => state.changed()));
@@ -106,7 +122,7 @@ export class CompareView {
         { sign: "square", colour: "blind", text: "guess without any release" },
       ]),
       make("section", { class: "card", "aria-label": "Both settings in numbers" },
-        make("h3", {}, "Over the whole trace"), this.table),
+        make("h3", {}, "Over the whole trace"), this.far, this.table),
       make("section", { class: "card", "aria-label": "Error over time" }, this.chart),
       knobs);
   }
@@ -134,7 +150,17 @@ export class CompareView {
           `95 % of the belief lies within *${metresOf(1000 * step.radius_km)}* of it. Spent so far: Σε = ${sum(step.spent)}.`
         : `${"AB"[i]}: nothing is published for this report.`));
     });
-    const [a, b] = [looks[0]!.course, looks[1]!.course];
+    this.looks = looks;
+    this.tabulate();
+  }
+
+  // tabulate shows the numbers of both courses as far as they are computed.
+  private tabulate(): void {
+    const [a, b] = [this.looks[0]!.course, this.looks[1]!.course];
+    const done = Math.min(a.done, b.done);
+    this.far.textContent = done < a.total
+      ? `Computed so far: ${a.done.toLocaleString("en")} and ${b.done.toLocaleString("en")} of ${a.total.toLocaleString("en")} reports.`
+      : "";
     this.table.replaceChildren(make("table", {},
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, ""),
         make("th", { scope: "col" }, `A: ${name(a.settings)}`), make("th", { scope: "col" }, `B: ${name(b.settings)}`))),
@@ -150,7 +176,7 @@ export class CompareView {
       { name: "B", values: errors(b), colour: "release", dash: "6 4" },
       { name: "blind", values: blindErrors(a), colour: "blind", dash: "2 4" },
     ];
-    const high = Math.max(0.5, ...series.flatMap((s) => s.values.map((v) => v ?? 0)));
+    const high = series.reduce((h, s) => s.values.reduce<number>((m, v) => Math.max(m, v ?? 0), h), 0.5);
     this.chart.replaceChildren(
       make("h3", {}, "Error of the best guess over time"),
       draw({

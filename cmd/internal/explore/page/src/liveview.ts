@@ -3,6 +3,7 @@
 import { ask, Field, MapInfo, Wrong } from "./api";
 import { clock, make, metres, rich, sum } from "./look";
 import { MapView, Pen } from "./map";
+import { Names, Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
 
 interface Span {
@@ -37,6 +38,7 @@ interface Live {
   last_ms: number;
   more: number;
   users: number;
+  start: number;
   vehicles: Vehicles;
   windows: Span[];
 }
@@ -57,13 +59,15 @@ export class LiveView {
   private live: Live | null = null;
   private way: Vehicles | null = null;
   private fleet: Fleet | null = null;
+  private view = "";
   private chosen = "";
+  private readonly rows = new Map<string, number>(); // of vehicles, by name
   private readonly model = make("p", { id: "live-model" });
   private ground: "none" | "fitted" | "blind" = "none";
   private looking = false;
   private readonly says = make("figcaption", { id: "live-caption" });
   private readonly facts = make("dl", { class: "facts" });
-  private readonly user = make("select", { id: "live-user", "aria-label": "Vehicle" });
+  private readonly user: Picker;
   private readonly windows = make("select", { id: "live-window", "aria-label": "Window" });
   private readonly about = make("div", { class: "says" });
   private readonly trouble = make("p", { class: "soft", role: "status" });
@@ -82,7 +86,16 @@ export class LiveView {
       });
       if (best >= 0) void this.choose(v.user[best]!);
     };
-    this.user.addEventListener("change", () => void this.choose(this.user.value));
+    this.user = new Picker("live-user", "Vehicle", (text, from) => Promise.resolve(this.find(text, from)),
+      (name) => void this.choose(name), failed);
+    this.map.closer = (view) => {
+      this.view = view;
+      ask<MapInfo>("live/map", { view }).then((map) => {
+        if (this.view !== view) return;
+        this.info = map;
+        this.render();
+      }, failed);
+    };
     this.windows.addEventListener("change", () => void this.pickWindow());
     const grounds = make("select", { id: "live-ground", "aria-label": "What the map shows below" },
       make("option", { value: "none" }, "the streets of the model"),
@@ -105,7 +118,7 @@ export class LiveView {
       make("div", { class: "stack" },
         this.trouble,
         make("section", { class: "card knobs" }, make("h3", {}, "Look at"),
-          make("label", {}, "One vehicle", this.user),
+          make("label", {}, "One vehicle", this.user.element),
           make("label", {}, "Below the vehicles", grounds),
           make("label", {}, "Window of the fleet", this.windows)),
         make("section", { class: "card" }, this.about)));
@@ -131,8 +144,9 @@ export class LiveView {
     }
     try {
       this.info ??= await ask<MapInfo>("live/map");
-      this.live = await ask<Live>("live");
-      if (!this.chosen || !this.live.vehicles.user.includes(this.chosen)) this.chosen = this.live.vehicles.user[0] ?? "";
+      const known = this.live;
+      this.take(await ask<Live>("live", known ? { start: known.start, since: known.records } : {}), known);
+      if (!this.rows.has(this.chosen)) this.chosen = this.live!.vehicles.user[0] ?? "";
       this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
       this.lists();
       this.render();
@@ -141,6 +155,30 @@ export class LiveView {
       if (!(error instanceof Wrong)) throw error;
     }
     setTimeout(() => void this.look(), every);
+  }
+
+  // take merges what came since.
+  private take(now: Live, known: Live | null): void {
+    if (!known || known.start !== now.start) {
+      this.rows.clear();
+      now.vehicles.user.forEach((name, i) => this.rows.set(name, i));
+      this.live = now;
+      return;
+    }
+    const all = known.vehicles as unknown as Record<string, unknown[]>;
+    const some = now.vehicles as unknown as Record<string, unknown[] | null>;
+    now.vehicles.user?.forEach((name, i) => {
+      const at = this.rows.get(name) ?? this.rows.size;
+      this.rows.set(name, at);
+      for (const column of Object.keys(all)) all[column]![at] = some[column]![i];
+    });
+    this.live = { ...now, vehicles: known.vehicles };
+  }
+
+  private find(text: string, from: number): Names {
+    const low = text.toLowerCase();
+    const names = this.live?.vehicles.user.filter((name) => name.toLowerCase().includes(low)).sort() ?? [];
+    return { total: names.length, from, names: names.slice(from, from + 200) };
   }
 
   private async choose(user: string): Promise<void> {
@@ -172,7 +210,7 @@ export class LiveView {
       }
       select.value = chosen;
     };
-    fill(this.user, live.vehicles.user, live.vehicles.user, this.chosen);
+    this.user.show(this.chosen);
     const starts = live.windows.map((w) => String(w.start_ms));
     const last = starts[starts.length - 1] ?? "";
     const before = this.windows.value;
@@ -186,12 +224,12 @@ export class LiveView {
     const v = this.live!.vehicles;
     if (this.fleet) pen.field(this.fleet[this.ground === "blind" ? "blind" : "fitted"], "posterior", "root", 0.9, this.fleet.zone_km);
     const way = this.way;
-    const many = v.user.length > 200;
-    v.user.forEach((user, i) => {
-      if (user !== this.chosen) {
-        pen.mark({ x: v.estimate_x[i]!, y: v.estimate_y[i]! }, many ? "dot" : "cross", "estimate", many ? 5 : 5, many ? "" : user);
-      }
-    });
+    if (v.user.length > 200) pen.dots(v.estimate_x, v.estimate_y, "estimate");
+    else {
+      v.user.forEach((user, i) => {
+        if (user !== this.chosen) pen.mark({ x: v.estimate_x[i]!, y: v.estimate_y[i]! }, "cross", "estimate", 5, user);
+      });
+    }
     const last = way ? way.user.length - 1 : -1;
     if (!way || last < 0) return;
     const at = { x: way.estimate_x[last]!, y: way.estimate_y[last]! };

@@ -6,7 +6,8 @@ import { clock, get, make } from "./look";
 import { LiveView } from "./liveview";
 import { Camera, MapView } from "./map";
 import { OddsView } from "./oddsview";
-import { State } from "./state";
+import { Picker } from "./picker";
+import { most, State } from "./state";
 import { StepView } from "./stepview";
 
 interface View {
@@ -30,7 +31,7 @@ class Page {
   private views: View[] = [];
   private now!: View;
   private playing: ReturnType<typeof setTimeout> | null = null;
-  private readonly user = make("select", { id: "user", "aria-label": "Vehicle" });
+  private user: Picker | null = null;
   private readonly time = make("input", { type: "range", id: "time", min: "0", value: "0", "aria-label": "Report" });
   private readonly label = make("output", { for: "time", id: "clock" });
   private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
@@ -45,7 +46,6 @@ class Page {
   async start(): Promise<void> {
     const main = get("main");
     if (this.state) {
-      await this.state.findUsers("");
       await this.read();
       this.bar = this.trackBar(this.state);
       this.state.watch(() => {
@@ -91,16 +91,10 @@ class Page {
 
   // trackBar chooses a user and a time.
   private trackBar(state: State): HTMLElement {
-    const names = () => {
-      this.user.replaceChildren(...state.names.names.map((name) => make("option", { value: name }, name)));
-      this.user.value = state.user;
-    };
-    names();
-    this.user.addEventListener("change", () => {
-      state.user = this.user.value;
-      state.fix = Math.min(state.fix, this.last());
+    this.user = new Picker("user", "Vehicle", (text, from) => state.findUsers(text, from), async (name) => {
+      await state.choose(name).catch(failed);
       state.changed();
-    });
+    }, failed);
     this.time.addEventListener("input", () => this.go(Number(this.time.value)));
     const button = (text: string, label: string, by: number) => {
       const b = make("button", { type: "button", "aria-label": label, title: label }, text);
@@ -109,24 +103,24 @@ class Page {
     };
     this.play.addEventListener("click", () => this.toggle());
     const bar = make("div", { class: "bar card" });
-    if (state.names.total > state.names.names.length) {
-      const search = make("input", { type: "search", placeholder: `one of ${state.names.total}`, "aria-label": "Search a vehicle" });
-      search.addEventListener("change", async () => {
-        await state.findUsers(search.value).catch(failed);
-        if (!state.names.names.includes(state.user) && state.names.names[0]) state.user = state.names.names[0];
-        names();
-        state.changed();
-      });
-      bar.append(search);
-    }
-    bar.append(this.user, button("◀", "The report before", -1), this.play, button("▶", "The next report", 1), this.time, this.label);
+    bar.append(this.user.element, button("◀", "The report before", -1), this.play, button("▶", "The next report", 1), this.time, this.label);
+    state.grows(() => this.tellTime());
     return bar;
+  }
+
+  // tellTime says which report is looked at, and how far the computing is if that is not there yet.
+  private tellTime(): void {
+    const state = this.state!;
+    const course = state.peek(state.settings);
+    const time = course?.time_ms[state.fix];
+    this.label.textContent = time === undefined
+      ? `report ${state.fix + 1}: computed are ${course?.done ?? 0}`
+      : `${clock(time)} UTC · report ${state.fix + 1} of ${course!.total}`;
   }
 
   private last(): number {
     const state = this.state!;
-    const at = state.names.names.indexOf(state.user);
-    return (state.names.fixes[at] ?? 1) - 1;
+    return Math.min(state.reports, most) - 1;
   }
 
   private go(fix: number): void {
@@ -143,12 +137,10 @@ class Page {
     if (state && this.now.track) {
       this.time.max = String(this.last());
       this.time.value = String(state.fix);
-      this.user.value = state.user;
+      this.user?.show(state.user);
       chosen["user"] = state.user;
       chosen["fix"] = String(state.fix);
-      state.course(state.settings).then((c) => {
-        this.label.textContent = `${clock(c.time_ms[state.fix] ?? 0)} UTC · report ${state.fix + 1} of ${c.kind.length}`;
-      }, () => {});
+      this.tellTime();
     }
     history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
   }
@@ -158,14 +150,16 @@ class Page {
     const state = this.state!;
     const chosen = new URLSearchParams(location.hash.slice(1));
     const user = chosen.get("user") ?? "";
-    state.user = state.names.names.includes(user) ? user : state.names.names[0] ?? "";
+    const first = (await state.findUsers("")).names[0] ?? "";
+    const known = user ? (await state.findUsers(user)).names.includes(user) : false;
+    await state.choose(known ? user : first);
     const fix = Number(chosen.get("fix") ?? NaN);
     if (Number.isInteger(fix)) {
       state.fix = Math.max(0, Math.min(this.last(), fix));
       return;
     }
     // A page that was just opened shows a release in the midst of a trace.
-    const course = await state.course(state.settings);
+    const course = await state.course(state.settings, 0);
     const middle = Math.floor(course.kind.length / 3);
     const next = course.kind.indexOf("released", middle);
     state.fix = next < 0 ? middle : next;

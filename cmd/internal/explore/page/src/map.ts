@@ -14,9 +14,9 @@ interface Picture {
 
 const pictures = new WeakMap<Field, Picture>();
 
-// picture draws a field, one pixel a cell, north up.
+// picture draws a field, one pixel a block, north up.
 function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLCanvasElement | null {
-  if (field.cells === 0) return null;
+  if (field.blocks === 0) return null;
   const key = `${rgb} ${ramp}`;
   const kept = pictures.get(field);
   if (kept?.key === key) return kept.canvas;
@@ -26,15 +26,16 @@ function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLC
   const context = canvas.getContext("2d")!;
   const image = context.createImageData(field.width, field.height);
   const raw = bytes(field.data);
+  const data = image.data;
   for (let row = 0; row < field.height; row++) {
-    for (let column = 0; column < field.width; column++) {
-      const from = 2 * (row * field.width + column);
+    let from = 2 * row * field.width;
+    let to = 4 * (field.height - 1 - row) * field.width;
+    for (let column = 0; column < field.width; column++, from += 2, to += 4) {
       const root = (raw[from]! | (raw[from + 1]! << 8)) / 65535;
-      const to = 4 * ((field.height - 1 - row) * field.width + column);
-      image.data[to] = rgb[0];
-      image.data[to + 1] = rgb[1];
-      image.data[to + 2] = rgb[2];
-      image.data[to + 3] = 255 * (ramp === "root" ? root : root * root);
+      data[to] = rgb[0];
+      data[to + 1] = rgb[1];
+      data[to + 2] = rgb[2];
+      data[to + 3] = 255 * (ramp === "root" ? root : root * root);
     }
   }
   context.putImageData(image, 0, 0);
@@ -42,7 +43,14 @@ function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLC
   return canvas;
 }
 
-// borders returns the sides between cells of different votes, as a path in cells.
+// Blocks say where the blocks of a path lie on the map, and how large they are.
+export interface Blocks {
+  column: number;
+  row: number;
+  block: number;
+}
+
+// borders returns the sides between blocks of different votes, as a path in blocks.
 export function borders(width: number, height: number, votes: Uint8Array): Path2D {
   const path = new Path2D();
   for (let row = 0; row < height; row++) {
@@ -61,7 +69,7 @@ export function borders(width: number, height: number, votes: Uint8Array): Path2
   return path;
 }
 
-// region returns the cells of one vote, as a path in cells, in runs of a row.
+// region returns the blocks of one vote, as a path in blocks, in runs of a row.
 export function region(width: number, height: number, votes: Uint8Array, vote: number): Path2D {
   const path = new Path2D();
   for (let row = 0; row < height; row++) {
@@ -122,6 +130,7 @@ export class Pen {
   field(field: Field | null, name: string, ramp: Ramp, opacity = 1, side = this.map.cell_km): void {
     const shown = field && picture(field, colour.rgb(name), ramp);
     if (!field || !shown) return;
+    side *= field.block;
     const [x, y] = this.at({ x: field.column * side, y: (field.row + field.height) * side });
     const c = this.context;
     c.save();
@@ -141,11 +150,12 @@ export class Pen {
     this.context.strokeRect(x, y, this.map.width * k, this.map.height * k);
   }
 
-  // cells draws a path in cells.
-  cells(path: Path2D, name: string, how: { width?: number; fill?: number }): void {
+  // blocks draws a path in blocks.
+  blocks(path: Path2D, of: Blocks, name: string, how: { width?: number; fill?: number }): void {
     const c = this.context;
-    const [x, y] = this.at({ x: 0, y: 0 });
-    const k = this.map.cell_km * this.camera.scale;
+    const side = this.map.cell_km * of.block;
+    const [x, y] = this.at({ x: of.column * side, y: of.row * side });
+    const k = side * this.camera.scale;
     c.save();
     c.translate(x, y);
     c.scale(k, -k);
@@ -206,6 +216,16 @@ export class Pen {
     c.lineWidth = width;
     c.stroke();
     c.restore();
+  }
+
+  // dots draws many places, without signs: as many as there are pixels for.
+  dots(xs: number[], ys: number[], name: string): void {
+    const c = this.context;
+    c.fillStyle = colour.css(name);
+    for (let i = 0; i < xs.length; i++) {
+      const [x, y] = this.at({ x: xs[i]!, y: ys[i]! });
+      if (x > -3 && y > -3 && x < this.width + 3 && y < this.height + 3) c.fillRect(x - 1.5, y - 1.5, 3, 3);
+    }
   }
 
   // mark draws a sign around a place, on a halo so that it stands out on any ground.
@@ -291,6 +311,11 @@ export class MapView {
   private waiting = false;
   // picked is called with a place that was clicked.
   picked: ((p: Place) => void) | null = null;
+  // closer is called when another part of a map should be fetched, which is too large to be sent
+  // cell by cell; the part is as the server takes it.
+  closer: ((view: string) => void) | null = null;
+  private view = "";
+  private pausing: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -361,6 +386,26 @@ export class MapView {
     pen.frame();
     this.scene(pen);
     this.ruler(c, box.width, box.height);
+    if (this.closer) this.approach(box.width, box.height);
+  }
+
+  // approach asks for finer blocks, or for others, when the camera rests. There is a margin around
+  // what is seen, so that it need not ask after each small move.
+  private approach(width: number, height: number): void {
+    const map = this.map!;
+    if (this.view === "" && map.popularity.block === 1) return;
+    if (this.pausing) clearTimeout(this.pausing);
+    this.pausing = setTimeout(() => {
+      const c = this.camera;
+      const [w, h] = [width / c.scale / 2, height / c.scale / 2];
+      const all = w * 2 >= 0.7 * map.width * map.cell_km && h * 2 >= 0.7 * map.height * map.cell_km;
+      const [west, south, east, north] = this.view.split(",").map(Number);
+      const inside = this.view !== "" && c.x - w >= west! && c.x + w <= east! && c.y - h >= south! && c.y + h <= north!;
+      const fine = inside && (map.popularity.block === 1 || 2 * w > (east! - west!) / 2.5);
+      if (all ? this.view === "" : fine) return;
+      this.view = all ? "" : [c.x - 1.5 * w, c.y - 1.5 * h, c.x + 1.5 * w, c.y + 1.5 * h].map((x) => x.toFixed(3)).join();
+      this.closer?.(this.view);
+    }, 200);
   }
 
   // ruler draws how long a kilometre is.

@@ -25,6 +25,10 @@ export class OddsView {
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-label": "Map of two places" });
     this.map = new MapView(canvas, camera);
+    this.map.closer = (view) => {
+      state.view = view;
+      state.changed();
+    };
     this.map.picked = (p) => {
       this[this.picking] = p;
       this.choose(this.picking === "a" ? "b" : "a");
@@ -126,7 +130,7 @@ export class OddsView {
     }
     if (odds.worst_at >= 0) {
       texts.push(`The most that was ever learned on this trace is a factor of ${times(Math.exp(odds.worst))}, at report ` +
-        `${odds.worst_at + 1} of ${course.kind.length}. The vehicle moves, so what was learned about one moment fades.`);
+        `${odds.worst_at + 1} of ${course.total}. The vehicle moves, so what was learned about one moment fades.`);
     }
     this.says.replaceChildren(...texts.map((text) => make("p", {}, rich(text))));
   }

@@ -3,7 +3,7 @@
 import { Anatomy, bytes, Course, MapInfo, Place, Settings } from "./api";
 import { panel } from "./knobs";
 import { colour, likelier, make, percent, rich, sum } from "./look";
-import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
+import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { meaning, Part, parts } from "./words";
 
@@ -38,6 +38,7 @@ function trail(course: Course, fix: number): Place[] {
 }
 
 export interface Sketch {
+  at: Blocks;
   border: Path2D;
   own: Path2D;
   drawn: Path2D;
@@ -52,6 +53,7 @@ function sketchOf(a: Anatomy): Sketch | null {
     const { width, height, data } = a.codebook.votes;
     const votes = bytes(data);
     s = {
+      at: a.codebook.votes,
       border: borders(width, height, votes),
       own: region(width, height, votes, a.codebook.own),
       drawn: region(width, height, votes, a.codebook.drawn),
@@ -77,20 +79,13 @@ export function paint(pen: Pen, { course, step, origin }: Look, part: number, sh
   if (part === 4) pen.field(a.likelihood, "likelihood", "plain", 0.75);
   if (part === 0 || part === 5) pen.field(a.posterior, "posterior", "root", 1);
   if (s && book && (part === 2 || part === 3 || part === 4)) {
-    if (part === 2 && shown.truth) pen.cells(s.own, "truth", { fill: 0.16 });
-    if (part === 3) pen.cells(s.drawn, "release", { fill: 0.22 });
-    pen.cells(s.border, "border", { width: 1.6 });
+    if (part === 2 && shown.truth) pen.blocks(s.own, s.at, "truth", { fill: 0.16 });
+    if (part === 3) pen.blocks(s.drawn, s.at, "release", { fill: 0.22 });
+    pen.blocks(s.border, s.at, "border", { width: 1.6 });
   }
-  if (s && part === 0) pen.cells(s.border, "border", { width: 0.7 });
+  if (s && part === 0) pen.blocks(s.border, s.at, "border", { width: 0.7 });
   if (a.set && part >= 2 && part <= 4) {
-    const side = pen.map.cell_km / 2;
-    if (part === 2) {
-      for (const c of a.set.cells) {
-        pen.line([{ x: c.x - side, y: c.y - side }, { x: c.x + side, y: c.y - side },
-          { x: c.x + side, y: c.y + side }, { x: c.x - side, y: c.y + side }], "border", 0.6,
-        { close: true, opacity: 0.5 });
-      }
-    }
+    if (part === 2) pen.field(a.set.cells, "border", "plain", 0.35);
     pen.line(a.set.hull, "border", 2, { close: true });
     if (part === 3 && shown.truth) {
       const at = a.set.surrogate;
@@ -161,7 +156,8 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
     list.push({ sign: "line", colour: "border", text: "borders between votes" });
     if (part === 2) list.push({ sign: "dot", colour: "border", text: "code points, with the share of the expectation" });
   }
-  if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: "hull of the location set" });
+  if (a.set && part === 2) list.push({ sign: "fill", colour: "border", text: "the location set" });
+  if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: "its hull" });
   if (a.set?.drift && part === 2 && shown.truth) list.push({ sign: "star", colour: "truth", text: "surrogate", secret: true });
   if (shown.blind && (part === 0 || part === 5)) {
     list.push({ sign: "square", colour: "blind", text: "guess without any release" });
@@ -210,7 +206,9 @@ export function zoomer(view: MapView): HTMLElement {
 // lookAt fetches what a picture of a step needs.
 export async function lookAt(state: State, s: Settings): Promise<Look> {
   const fix = state.fix;
-  const [map, course, step] = await Promise.all([state.map(s), state.course(s), state.step(s, fix)]);
+  const [map, step, course] = await Promise.all([
+    state.map(s), state.course(s, fix).then(() => state.step(s, fix)), state.course(s, fix),
+  ]);
   const from = originOf(course, fix);
   return { map, course, step, origin: from === fix ? step : await state.step(s, from) };
 }
@@ -254,6 +252,13 @@ export class StepView {
         make("section", { class: "card", "aria-label": "What ε means" }, this.says),
         this.knobs));
     this.relay();
+    this.map.closer = (view) => {
+      state.view = view;
+      state.changed();
+    };
+    state.grows(() => {
+      if (this.look && !this.element.hidden) this.tell(this.look);
+    });
   }
 
   // relay lays the knobs again, since another view may have turned them.
@@ -323,7 +328,11 @@ export class StepView {
     const fact = (name: string, value: string, title: string) =>
       make("div", { title }, make("dt", {}, name), make("dd", {}, value));
     const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);
+    const far = course.done < course.total
+      ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
+      : "";
     this.facts.replaceChildren(
+      far,
       fact("Median error of the guess", m(s.estimate_m.median), "over all records of this trace"),
       fact("… without any release", m(s.blind_m.median), "the model alone"),
       fact("Releases", String(s.releases), `${s.repeats} repeats, ${s.predictions} predictions`),
