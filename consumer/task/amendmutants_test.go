@@ -33,14 +33,7 @@ var amendMutants = []mutant{
 			n.w.trusting = true // the mark's look gives it away; so do its results
 			h := &hasty{d.Amender, n, map[string]int64{}}
 			d.Amender = h
-			d.Transactions = marking{n, func(m *Mark) {
-				for i := range versions {
-					if from, ok := h.pending[string(versionName(i))]; ok {
-						m.Amendments = append(m.Amendments,
-							Amendment{From: from, Name: versionName(i)})
-					}
-				}
-			}}
+			d.Transactions = marking{n, h.add}
 		},
 	},
 	{"an amendment is lost in a restore", func(n *node, d *Dependencies, _ *Options) {
@@ -117,6 +110,15 @@ func (m hasty) Propose() [][]byte {
 		}
 	}
 	return nil
+}
+
+// add puts what is pending into a mark.
+func (m hasty) add(mark *Mark) {
+	for i := range versions {
+		if from, ok := m.pending[string(versionName(i))]; ok {
+			mark.Amendments = append(mark.Amendments, Amendment{From: from, Name: versionName(i)})
+		}
+	}
 }
 
 // forgetful takes what was adopted for not adopted.

@@ -36,15 +36,23 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 		}
 	}
 	t.next = batch.Next
-	idle := len(batch.Records) == 0
-	if t.due(idle) && !t.ended() {
+	if len(batch.Records) > 0 {
+		t.waits = 0
+		return t.launchIfDue(work)
+	}
+	return t.idle(work)
+}
+
+// idle is what a task does when there was nothing to read: everything that had to wait for such a
+// time. Nothing is to be processed beside a commit, so it waits for commits.
+func (t *Task) idle(work context.Context) error {
+	if err := t.land(work); err != nil {
+		return err
+	}
+	if (t.records > 0 || t.lags()) && !t.ended() {
 		if err := t.commit(work, t.mark.Open); err != nil {
 			return err
 		}
-	}
-	if !idle {
-		t.waits = 0
-		return nil
 	}
 	t.attempt = 0
 	t.waits = min(2*t.wait(), idleWaits*t.o.MaxInterval, longestWait)
@@ -60,6 +68,9 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 // step makes one record part of the transaction in hand, which it begins and ends where that is
 // due.
 func (t *Task) step(work context.Context, rec Record) error {
+	if err := t.landIfDone(work); err != nil {
+		return err
+	}
 	if t.records == 0 {
 		if err := t.open(work); err != nil {
 			return err
@@ -71,7 +82,7 @@ func (t *Task) step(work context.Context, rec Record) error {
 	if t.records < t.o.MaxRecords && t.overlay.bytes < t.o.MaxBytes {
 		return nil
 	}
-	return t.commit(work, true)
+	return t.launch(work)
 }
 
 // longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units
@@ -97,19 +108,24 @@ func stopped(ctx context.Context) bool { return ctx.Err() != nil }
 // ended reports whether End is reached.
 func (t *Task) ended() bool { return t.o.End > 0 && t.next >= t.o.End }
 
-// due reports whether a transaction ends now.
-//
-// A transaction without records, of the mark alone, moves the group's offset past aborted and
-// control records. If the offset stayed before them, and retention removed them, the next start
-// would take records for lost.
-func (t *Task) due(idle bool) bool {
-	switch {
-	case t.records > 0:
-		return idle || t.o.Clock.Now().Sub(t.began) >= t.o.MaxInterval
-	case idle && t.next > t.safe:
-		return t.o.Clock.Now().Sub(t.saved) >= t.o.IdleInterval
+// launchIfDue ends the transaction in hand if its time is up. While an earlier one is on its way it
+// may grow instead, because it could not be written yet.
+func (t *Task) launchIfDue(work context.Context) error {
+	if err := t.landIfDone(work); err != nil {
+		return err
 	}
-	return false
+	if t.records == 0 || t.flight.beside != nil || t.ended() ||
+		t.o.Clock.Now().Sub(t.began) < t.o.MaxInterval {
+		return nil
+	}
+	return t.launch(work)
+}
+
+// lags reports whether an idle task commits a transaction of the mark alone now. That moves the
+// group's offset past aborted and control records. If the offset stayed before them, and retention
+// removed them, the next start would take records for lost.
+func (t *Task) lags() bool {
+	return t.next > t.safe && t.o.Clock.Now().Sub(t.saved) >= t.o.IdleInterval
 }
 
 // fetch asks for the records from t.next on. It checks the answer, because everything after it
@@ -207,14 +223,19 @@ func (t *Task) process(rec Record) error {
 	return nil
 }
 
-// stateOf returns the state of a key as the transaction in hand leaves it. A key that may have no
-// state has none.
+// stateOf returns the state of a key as the transaction in hand leaves it, or else the one in
+// flight, or else the store. A key that may have no state has none.
 func (t *Task) stateOf(key []byte) ([]byte, error) {
 	if !ValidKey(key) {
 		return nil, nil
 	}
 	if state, found := t.overlay.get(key); found {
 		return state, nil
+	}
+	if f := t.flight.overlay; f != nil {
+		if state, found := f.get(key); found {
+			return state, nil
+		}
 	}
 	state, err := t.d.Store.Get(key)
 	if err != nil {
@@ -229,6 +250,9 @@ func (t *Task) stateOf(key []byte) ([]byte, error) {
 // finish ends the transaction in hand when the task stops. It commits the offset that reading has
 // reached, because the next start may be a long time away, and closes the mark if it can.
 func (t *Task) finish(work context.Context) error {
+	if err := t.land(work); err != nil {
+		return err
+	}
 	open := t.mark.Open && !t.closes(t.next)
 	if t.records == 0 && t.next <= t.safe && open == t.mark.Open {
 		return nil
@@ -236,47 +260,45 @@ func (t *Task) finish(work context.Context) error {
 	return t.commit(work, open)
 }
 
-// commit writes the overlay and t.next as one transaction, with a mark that is open or not, and
-// then writes the store.
-//
-// It applies nothing before the commit is definite: an aborted state in the store would belong to
-// no output, and nothing would undo it.
+// commit writes the transaction in hand, with a mark that is open or not, and returns when the
+// store has it too. The transaction in flight comes first.
 func (t *Task) commit(work context.Context, open bool) error {
+	if err := t.land(work); err != nil {
+		return err
+	}
+	t.seal(open)
+	err := t.flight.fly(work, t.retry)
+	return t.landed(err)
+}
+
+// launch writes the transaction in hand beside what follows. The transaction in flight comes first,
+// and is waited for: only then is it sure that this one comes after it, or not at all.
+func (t *Task) launch(work context.Context) error {
+	if err := t.land(work); err != nil {
+		return err
+	}
+	t.seal(true)
+	f := &t.flight
+	f.beside = t.beside(func() { f.err = f.fly(work, once) })
+	return nil
+}
+
+// seal makes the transaction in hand, up to t.next, the one in flight.
+func (t *Task) seal(open bool) {
 	t.move(Committing)
 	start := t.o.Clock.Now()
 	if t.records == 0 {
 		t.last = start.UnixMilli() // a mark alone has no record to take its time from
 	}
 	mark := t.nextMark(t.next, open)
-	out := t.outputs(mark)
-	t.hand = opened
-	var end int64
-	err := t.retry(work, func() (err error) {
-		end, err = t.d.Transactions.Produce(work, out)
-		return err
-	})
-	if err == nil {
-		err = t.sameChangelog(end, len(out.Changelog))
+	t.flight = flight{
+		tx: t.d.Transactions, clock: t.o.Clock, overlay: t.overlay, out: t.outputs(mark),
+		records: t.records, next: t.next, tail: t.tail, mark: mark, began: t.began, start: start,
 	}
-	if err != nil {
-		return fmt.Errorf("write the transaction up to offset %d: %w", t.next, err)
-	}
-	t.hand = undone
-	err = t.retry(work, func() (err error) {
-		end, err = t.d.Transactions.Commit(work, t.next)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("commit the transaction up to offset %d: %w", t.next, err)
-	}
-	t.hand, t.tail = empty, end
-	err = t.apply(Positions{Input: t.next, Changelog: end, AppliedMS: start.UnixMilli()})
-	t.committed(mark, start) // also if the store refuses it: it is committed
-	if err != nil {
-		return err
-	}
-	t.move(Running)
-	return nil
+	t.overlay, t.spare = t.spare, nil
+	t.records = 0
+	t.hand = undone // until it is known better
+	t.o.Observer.Sealed(t.flight.records)
 }
 
 // outputs lists what the transaction writes, and fills t.changes for the store.
@@ -297,15 +319,108 @@ func (t *Task) outputs(mark Mark) Outputs {
 	return Outputs{Output: t.overlay.out, DeadLetters: t.overlay.dead, Changelog: t.changelog}
 }
 
-// sameChangelog returns an error if the changelog was deleted and made again, or cut, since the
-// restore. The end is where the changelog ends after the n records of the transaction in hand.
-func (t *Task) sameChangelog(end int64, n int) error {
-	if end-int64(n) >= t.tail {
+// land waits for the transaction in flight, if there is one, and brings it into the store. What
+// waits for everything to be committed that was written calls it first.
+func (t *Task) land(work context.Context) error {
+	f := &t.flight
+	if f.beside == nil {
 		return nil
 	}
-	return WithRemedy(fmt.Errorf("the changelog was at offset %d already, and now has %d records "+
-		"up to %d: was it deleted and made again? Nothing of this is committed", t.tail, n, end),
-		Rebuild)
+	f.beside.wait()
+	f.beside = nil
+	err := f.err
+	if RemedyOf(err) == Retry {
+		err = f.fly(work, t.resume(err))
+	}
+	return t.landed(err)
+}
+
+// landIfDone lands the transaction in flight if nothing has to be waited for.
+func (t *Task) landIfDone(work context.Context) error {
+	if t.flight.beside == nil || !t.flight.beside.done() {
+		return nil
+	}
+	return t.land(work)
+}
+
+// resume is retry after an attempt whose first call was already made, and has answered Retry.
+func (t *Task) resume(answer error) attempt {
+	return func(ctx context.Context, call func() error) error {
+		return t.retry(ctx, func() error {
+			if err := answer; err != nil {
+				answer = nil
+				return err
+			}
+			return call()
+		})
+	}
+}
+
+// landed takes note of how the transaction in flight has ended, and writes the store.
+//
+// It applies nothing before the commit is definite: an aborted state in the store would belong to
+// no output, and nothing would undo it. After a failure the flight stays as it is until drop.
+func (t *Task) landed(err error) error {
+	f := &t.flight
+	t.hand = f.hand
+	if err != nil {
+		return f.failed(err)
+	}
+	t.tail = f.end
+	err = t.apply(Positions{Input: f.next, Changelog: f.end, AppliedMS: f.start.UnixMilli()})
+	t.committed() // also if the store refuses it: it is committed
+	if err != nil {
+		return err
+	}
+	t.move(Running)
+	return nil
+}
+
+// committed reports and forgets the transaction in flight.
+func (t *Task) committed() {
+	f := &t.flight
+	done := Transaction{
+		Records: f.records, Output: len(f.out.Output), DeadLetters: len(f.out.DeadLetters),
+		Changes: len(f.overlay.entries), Bytes: f.overlay.bytes + len(t.value) + len(markKey),
+		Next: f.next, Commit: f.ended.Sub(f.start),
+	}
+	if f.records > 0 {
+		done.Took = f.ended.Sub(f.began)
+	}
+	t.attempt = 0
+	t.safe, t.saved = f.next, f.ended
+	t.mark, t.opened = f.mark, f.mark.Open
+	t.clearFlight()
+	t.o.Observer.Committed(done)
+}
+
+// drop gives up what is not committed: the transaction in hand, and the one in flight unless it
+// comes through. The transaction in hand was made from the states of the one in flight, so it never
+// outlives that. The result is the error that says what to do next.
+func (t *Task) drop(err error) error {
+	f := &t.flight
+	if f.beside != nil {
+		f.beside.wait()
+		f.beside = nil
+		if e := t.landed(f.err); RemedyOf(e) > RemedyOf(err) {
+			err = e
+		}
+	}
+	t.o.Observer.Dropped(t.records+f.records, err)
+	t.overlay.reset()
+	t.records = 0
+	t.clearFlight()
+	return err
+}
+
+// clearFlight forgets the transaction in flight, and keeps its memory for the next one.
+func (t *Task) clearFlight() {
+	if t.flight.overlay == nil {
+		return
+	}
+	t.spare = t.flight.overlay
+	t.spare.reset()
+	t.flight = flight{}
 }
 
 // apply brings t.changes into the store. p.AppliedMS is a time at which the values were still the
@@ -316,25 +431,6 @@ func (t *Task) apply(p Positions) error {
 		return storeError("write states", err)
 	}
 	return nil
-}
-
-// committed reports and forgets the transaction in hand.
-func (t *Task) committed(mark Mark, start time.Time) {
-	now := t.o.Clock.Now()
-	done := Transaction{
-		Records: t.records, Output: len(t.overlay.out), DeadLetters: len(t.overlay.dead),
-		Changes: len(t.overlay.entries), Bytes: t.overlay.bytes + len(t.value) + len(markKey),
-		Next: t.next, Commit: now.Sub(start),
-	}
-	if t.records > 0 {
-		done.Took = now.Sub(t.began)
-	}
-	t.overlay.reset()
-	t.records = 0
-	t.attempt = 0
-	t.safe, t.saved = t.next, now
-	t.mark, t.opened = mark, mark.Open
-	t.o.Observer.Committed(done)
 }
 
 // open makes sure, before the first record of a transaction, that the last mark is open, was
@@ -355,6 +451,9 @@ func (t *Task) open(work context.Context) error {
 func (t *Task) erase(work context.Context) error {
 	e := &t.erasure
 	for len(e.requests) > 0 && t.records == 0 && t.closes(t.next) {
+		if err := t.land(work); err != nil { // the store has to have the states to erase
+			return err
+		}
 		n := min(len(e.requests), t.o.MaxRecords)
 		now := t.o.Clock.Now().UnixMilli()
 		for _, key := range e.requests[:n] {

@@ -24,12 +24,53 @@
 //	      at any state: ────────────► closed ◄──────────────┘
 //
 // The table of allowed transitions is in lifecycle.go. Any other transition is a bug and panics.
+// While it is committing, a task may read and process the records of the next transaction; see
+// below.
 //
 // Everything that goes wrong and is not Leave or Fatal takes one path: drop the overlay, abort,
 // wait, and be assigned again, that is Fence, then Committed, then restore, then run. It is the
 // path of a fresh start, so every start exercises it. In particular, an unknown outcome of Commit
 // needs no code of its own: Fence completes or aborts the open transaction, Committed says which of
 // both it was, and the changelog holds the states if it was committed.
+//
+// # A commit beside the next records
+//
+// Waiting for the broker's answers to Produce and Commit takes a quarter to a third of a busy
+// partition's time. So the task hands a complete transaction to a second goroutine, and goes on
+// with the next records:
+//
+//	task:      process 1 ─► launch 1 ─► process 2 ───────► land 1 ─► launch 2 ─► process 3
+//	                           │                              ▲
+//	beside it:                 └─► Produce 1 ─► Commit 1 ─────┘
+//
+// There is one such goroutine at most, and it makes nothing but these two calls. What the task
+// makes meanwhile goes into a second overlay, in memory. Reads look there first, then into the
+// overlay of the transaction in flight, then into the store: together these are what the store will
+// hold, if everything goes well.
+//
+// No reader, even of uncommitted data, can tell the difference:
+//
+//   - Nothing of transaction 2 leaves the process before the commit of transaction 1 is definite:
+//     launch 2 waits for land 1. So at each moment a reader has been shown the committed
+//     transactions and at most one other, and this one begins where those end. That is so without
+//     the overlap too.
+//   - Transaction 2 was made from the states that transaction 1 leaves. If transaction 1 fails, or
+//     its outcome is unknown, drop throws both away, and the task is assigned again. It processes
+//     the records again, from the states that are committed by then.
+//   - The store is written at land 1, after the commit and on the task's own goroutine, before
+//     anything later is written. So it never leads, and its users see calls one after another.
+//   - Where a transaction ends may depend on the clock and on the broker, as MaxInterval does by
+//     itself. What a record gives depends on the record, on the state that the records before it
+//     leave, and on settings and amendments: on nothing that says where a transaction ends.
+//
+// Three things ask for more than a state: that everything that was written is committed. They are
+// amendments, erasures and a mark that a stop closes. Each of them ends in a transaction of its own
+// that is not written beside anything: commit lands the transaction in flight first, and returns
+// when its own one is in the store. An erasure also reads the states to erase from the store, so it
+// lands before that. An idle task lands as well, because it has nothing to do meanwhile.
+//
+// A call that answers Retry ends the goroutine. The task repeats the call itself when it lands, so
+// that waits between repetitions, and what the Observer hears of them, stay with the task.
 //
 // # Why the order matters
 //
@@ -109,7 +150,7 @@
 //   - The amendment counts from the offset that its own transaction commits, so no committed record
 //     from there on was processed without it.
 //   - Nobody can have seen results from that offset on. In one life of a task that is so at every
-//     boundary between transactions, where everything that was written is committed. After a mark
+//     boundary between transactions when the earlier one is committed. After a mark
 //     that was found open it is not so until the task has committed everything that there was to
 //     read after the fence: an earlier adoption could show a record again, made with v.
 //
@@ -138,7 +179,8 @@
 // is a record.
 //
 // Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
-// restore.go how the store catches up with the changelog; settings.go, mark.go what the marks say;
-// overlay.go the transaction in hand; erase.go, request.go how a key is erased; interfaces.go,
-// options.go, observer.go, remedy.go what the task needs and what it says.
+// flight.go the transaction that is being written; restore.go how the store catches up with the
+// changelog; settings.go, mark.go what the marks say; overlay.go what a transaction will write;
+// erase.go, request.go how a key is erased; interfaces.go, options.go, observer.go, remedy.go what
+// the task needs and what it says.
 package task

@@ -36,6 +36,7 @@ type script struct {
 	restored   Restore
 	amender    Amender
 	key        func(Record) ([]byte, error)
+	late       bool // what runs beside the task makes its calls when it is waited for
 }
 
 func newScript() *script {
@@ -91,7 +92,28 @@ func (s *script) runWith(t *testing.T, input Log, o Options, change func(*Depend
 	if err != nil {
 		t.Fatal(err)
 	}
+	task.beside = s.beside
 	return task.Run(ctx)
+}
+
+// beside makes the calls at once, or late.
+func (s *script) beside(work func()) errand {
+	e := &scriptErrand{work: work}
+	if !s.late {
+		e.wait()
+	}
+	return e
+}
+
+type scriptErrand struct{ work func() }
+
+func (e *scriptErrand) done() bool { return e.work == nil }
+
+func (e *scriptErrand) wait() {
+	if e.work != nil {
+		e.work()
+		e.work = nil
+	}
 }
 
 func (s *script) Now() time.Time { return s.now }
@@ -269,6 +291,17 @@ func TestEffects(t *testing.T) {
 	full := broken("store.apply", errors.New("no space left on device"))
 	full.wait["store.apply"] = 2 // at the end of the restore, and of the mark
 	scene("the disk is full at apply", Options{MaxRecords: 1}, full)
+	beside := func(s *script) *script {
+		s.late = true
+		return s
+	}
+	scene("a transaction beside the next", Options{MaxRecords: 1}, beside(newScript()))
+	scene("its commit fails", Options{MaxRecords: 1}, beside(broken("txn.commit", lost)))
+	scene("its commit is to be repeated", Options{MaxRecords: 1},
+		beside(broken("txn.commit", WithRemedy(lost, Retry))))
+	bad := broken("process", errors.New("bad model"))
+	bad.wait["process"] = 1
+	scene("a record of the next cannot be processed", Options{MaxRecords: 1}, beside(bad))
 	scene("a record cannot be processed", Options{}, broken("process", errors.New("bad model")))
 	scene("a first start at the latest offset", Options{Start: Latest}, newScript())
 	scene("the first mark's commit fails once", Options{}, func() *script {

@@ -1,12 +1,14 @@
 package task
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const askedMS = 7
@@ -132,6 +134,56 @@ func TestEraseCrashes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEraseBeside: a key is erased with the state that the transaction in flight has for it, which
+// the store does not have yet.
+func TestEraseBeside(t *testing.T) {
+	erase := func(wrap func(Store) Store) (kept string) {
+		s, purges := askedFor(true, false), 0
+		s.late = true
+		s.changelog[0].Value = nil // ann's first state is made by the record at 2
+		s.input = append(s.input, Record{Offset: 3, Key: []byte("bob"), Value: []byte("v3")})
+		err := s.runWith(t, growing{scriptInput{s}}, Options{Settings: []byte("S"), MaxRecords: 2},
+			func(d *Dependencies) {
+				d.Store = wrap(erasingStore{scriptStore{s}, &purges})
+				d.Eraser = scriptEraser{}
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.states[KeptKey+":ann"]
+	}
+	if got := erase(func(s Store) Store { return s }); got != "v2 at 3" {
+		t.Errorf("what remains is %q", got)
+	}
+	if got := erase(func(s Store) Store { return &behind{erasingStore: s.(erasingStore)} }); got ==
+		"v2 at 3" {
+		t.Error("a store without the transaction in flight goes unnoticed")
+	}
+}
+
+// growing has a fourth record from the first fetch on.
+type growing struct{ scriptInput }
+
+func (l growing) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
+	l.s.end = 4
+	return l.scriptInput.Fetch(ctx, offset, wait)
+}
+
+// behind answers as it was before the last Apply.
+type behind struct {
+	erasingStore
+	before map[string]string
+}
+
+func (x *behind) Apply(changes []Change, p Positions) error {
+	x.before = maps.Clone(x.s.states)
+	return x.erasingStore.Apply(changes, p)
+}
+
+func (x *behind) Get(key []byte) ([]byte, error) {
+	return []byte(x.before[string(key)]), nil
 }
 
 // TestRequest: the encoding, and what is none.

@@ -83,7 +83,8 @@ type Batch struct {
 	Next, StableEnd int64
 }
 
-// Log is the read_committed view of one partition. It is used by one goroutine.
+// Log is the read_committed view of one partition. It is used by one goroutine, beside a call of
+// Transactions.
 type Log interface {
 	// Fetch returns records from offset on. It waits for records to arrive, for the given time at
 	// most, and then returns none and Next equal to offset. An offset outside the bounds is an
@@ -93,14 +94,16 @@ type Log interface {
 	Bounds(ctx context.Context) (first, end int64, err error)
 }
 
-// Outputs is what one transaction writes. The memory belongs to the task and is valid during
-// Produce only.
+// Outputs is what one transaction writes. The memory belongs to the task. It is valid during
+// Produce only, and does not change meanwhile.
 type Outputs struct {
 	Output, DeadLetters, Changelog []Message
 }
 
 // Transactions is a transactional producer of one input partition, which also commits the input
-// offset. It is used by one goroutine.
+// offset. Its methods are called one at a time, each after the one before has returned. Produce and
+// Commit may be called from another goroutine than the rest, while the task uses its Logs, its
+// Store and its Processor.
 type Transactions interface {
 	// Fence shuts out every earlier holder of the transactional id and returns when that holder's
 	// open transaction is completed. If this worker is no longer a current member of its group,
@@ -197,6 +200,7 @@ type Eraseable interface {
 
 // Clock tells the time and lets it pass.
 type Clock interface {
+	// Now may be called from two goroutines at a time.
 	Now() time.Time
 	// Sleep waits for d or until ctx is done, and then returns ctx's error.
 	Sleep(ctx context.Context, d time.Duration) error

@@ -9,7 +9,7 @@ const (
 	Fencing                 // shutting out earlier owners, reading the committed offset
 	Restoring               // the store catches up with the changelog
 	Running                 // reading and processing
-	Committing              // a transaction is being written
+	Committing              // a transaction is being written, perhaps beside the next records
 	Suspended               // something went wrong; waiting to fence again
 	Closed                  // Run has returned
 )

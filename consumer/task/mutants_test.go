@@ -24,7 +24,8 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	for _, m := range slices.Concat(mutants, settingsMutants, amendMutants, lostMutants) {
+	for _, m := range slices.Concat(mutants, flightMutants, settingsMutants, amendMutants,
+		lostMutants) {
 		t.Run(m.name, func(t *testing.T) {
 			const seeds = 10000
 			for seed := range uint64(seeds) {
@@ -149,7 +150,7 @@ func (m *earlyApply) Produce(ctx context.Context, out Outputs) (int64, error) {
 	if err == nil {
 		t := m.task
 		err = t.apply(Positions{
-			Input: t.next, Changelog: int64(len(m.w.changelog.entries)),
+			Input: t.flight.next, Changelog: int64(len(m.w.changelog.entries)),
 			AppliedMS: m.w.now.UnixMilli(),
 		})
 	}
@@ -288,7 +289,7 @@ func (m *outside) mark() int64 { return m.w.committed }
 func (m *outside) Produce(ctx context.Context, out Outputs) (int64, error) {
 	end, err := m.node.Produce(ctx, out)
 	if err == nil {
-		m.w.committed = m.task.next
+		m.w.committed = m.task.flight.next
 	}
 	return end, err
 }

@@ -10,6 +10,10 @@ type Observer interface {
 	// Fetched says that the input has answered. The lag is stableEnd - next, in offsets; next does
 	// not say what is committed.
 	Fetched(records int, next, stableEnd int64)
+	// Sealed says that a transaction of so many records is complete and is being written. What is
+	// processed after this call belongs to the next one. Committed or Dropped says how it has
+	// ended; before that, no other one is sealed.
+	Sealed(records int)
 	// Committed says that a transaction is known to be committed. It is called after the store has
 	// applied the transaction or failed to, once for each committed transaction of this task whose
 	// outcome Commit itself returned. A transaction that turns out to be committed only after a
@@ -37,7 +41,7 @@ type Transaction struct {
 	Changes     int           // distinct keys with a new state
 	Bytes       int           // of the keys and values written
 	Next        int64         // the committed input offset
-	Took        time.Duration // from the first record to the store
+	Took        time.Duration // from the first record until it was known to be committed
 	Commit      time.Duration // the part from Produce on
 }
 
@@ -75,6 +79,9 @@ func (NopObserver) Moved(_, _ State) {}
 
 // Fetched does nothing.
 func (NopObserver) Fetched(int, int64, int64) {}
+
+// Sealed does nothing.
+func (NopObserver) Sealed(int) {}
 
 // Committed does nothing.
 func (NopObserver) Committed(Transaction) {}

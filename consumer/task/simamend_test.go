@@ -51,6 +51,9 @@ func (a simAmender) Propose() (proposed [][]byte) {
 				proposed = append(proposed, name)
 			}
 		}
+		if len(proposed) > 0 && n.task.flight.beside != nil {
+			n.w.events["adoption waits for a commit"]++
+		}
 		return nil
 	})
 	if err != nil {

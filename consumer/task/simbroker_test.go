@@ -204,6 +204,7 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 		if err := p.n.call("Processor.Process", func(bool) error { return nil }); err != nil {
 			return err
 		}
+		p.n.beheld(rec.Key)
 	}
 	made := p.made
 	if p.n != nil {

@@ -24,8 +24,9 @@ type node struct {
 	cancel     context.CancelFunc
 	resume     func() bool // runs it to its next call; false: it has ended
 	kill       func()
-	yield      func(struct{}) bool
-	paused     int // steps for which it stands still
+	yield      func(struct{}) bool // of the coroutine that runs
+	errand     *simErrand          // what runs beside the task, the last one
+	paused     int                 // steps for which it stands still
 	task       *Task
 	idle       int
 	lent       []Record // memory of the last batch, spoilt at the next Fetch
@@ -202,17 +203,98 @@ func (w *world) start(where int) *node {
 	if n.task, err = New(d, o); err != nil {
 		panic(err)
 	}
+	n.task.beside = n.beside
+	var own func(struct{}) bool
 	step, end := iter.Pull(func(yield func(struct{}) bool) {
-		n.yield = yield
+		own, n.yield = yield, yield
 		n.live()
 	})
-	n.kill = end
+	n.kill = func() {
+		n.yield = own
+		end()
+		n.errand.kill()
+	}
 	n.resume = func() bool {
+		if n.errand.runs() && w.rng.IntN(2) == 0 {
+			if n.errand.step(); n.errand.crash {
+				n.kill()
+			}
+			return !n.errand.crash
+		}
+		n.yield = own
 		_, alive := step()
+		if !alive {
+			if n.errand.runs() && !n.crash {
+				w.violated("a task has ended while its transaction was on its way")
+			}
+			n.errand.kill()
+		}
 		return alive
 	}
 	w.nodes[where] = n
 	return n
+}
+
+// simErrand is a second coroutine of a task. It gives way at each call as the first one does, so
+// the seed decides how the two run past each other.
+type simErrand struct {
+	n     *node
+	yield func(struct{}) bool
+	next  func() (struct{}, bool)
+	stop  func()
+	ended bool
+	crash bool // the process has died in one of its calls
+}
+
+// beside implements Task.beside.
+func (n *node) beside(work func()) errand {
+	if n.errand.runs() {
+		n.w.violated("two transactions are on their way")
+	}
+	e := &simErrand{n: n}
+	e.next, e.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer func() {
+			if r := recover(); r != nil {
+				if _, ok := r.(crashed); !ok {
+					panic(r)
+				}
+				e.crash = true
+			}
+		}()
+		e.yield, n.yield = yield, yield
+		work()
+		e.ended = true
+	})
+	n.errand = e
+	return e
+}
+
+func (e *simErrand) runs() bool { return e != nil && !e.ended && !e.crash }
+
+// step runs it to its next call.
+func (e *simErrand) step() {
+	e.n.yield = e.yield
+	e.next()
+}
+
+// kill ends it where it is.
+func (e *simErrand) kill() {
+	if e.runs() {
+		e.n.yield = e.yield
+		e.stop()
+		e.crash = true
+	}
+}
+
+func (e *simErrand) done() bool { return e.ended }
+
+// wait gives way until it has ended.
+func (e *simErrand) wait() {
+	for !e.ended {
+		if !e.n.yield(struct{}{}) {
+			panic(crashed{})
+		}
+	}
 }
 
 // live runs the task until it ends.
@@ -236,14 +318,14 @@ func (n *node) live() {
 func (n *node) storeCall(name string, effect func()) error {
 	err := WithRemedy(n.call("Store."+name, func(bool) error {
 		effect()
-		n.follows()
+		n.follows(name)
 		return nil
 	}), Unmarked)
 	return err
 }
 
 // follows checks that the store does not lead.
-func (n *node) follows() {
+func (n *node) follows(name string) {
 	w := n.w
 	states, at, found := n.store.contents()
 	l := n.copied()
@@ -259,7 +341,7 @@ func (n *node) follows() {
 			stable)
 		return
 	}
-	if n.task.state == Committing {
+	if name == "Apply" && n.task.state == Committing {
 		n.compare(states, at.Changelog)
 		return
 	}
@@ -279,6 +361,19 @@ func (n *node) compare(states map[string]string, end int64) {
 	if want := l.fold(end); !maps.Equal(states, want) {
 		n.w.violated("the store differs from the changelog up to %d: %q, want %q", end, states,
 			want)
+	}
+}
+
+// beheld counts what happens beside a transaction on its way.
+func (n *node) beheld(key []byte) {
+	t := n.task
+	if t.flight.beside == nil {
+		return
+	}
+	n.w.events["a record is processed beside a commit"]++
+	_, own := t.overlay.get(key)
+	if _, found := t.flight.overlay.get(key); found && !own {
+		n.w.events["a state is read from the transaction in flight"]++
 	}
 }
 
@@ -302,6 +397,13 @@ func (o *watch) Restored(r Restore) {
 	}
 	if r.Wiped != "" {
 		o.n.w.events["wiped: "+r.Wiped]++
+	}
+}
+
+// Dropped counts the transactions that are given up with the one before them.
+func (o *watch) Dropped(int, error) {
+	if t := o.n.task; t.flight.records > 0 && t.records > 0 {
+		o.n.w.events["two transactions are given up"]++
 	}
 }
 

@@ -22,12 +22,16 @@ type Task struct {
 	tail  int64     // changelog offset after everything that was restored and committed
 	saved time.Time // when safe was set
 
-	overlay *overlay // effects of the records since the last commit
+	overlay *overlay // effects of the records in hand: those after the transaction in flight
 	records int      // how many those are
 	began   time.Time
 	last    int64 // Kafka timestamp of the last of them, and of the mark
 	fx      Effects
-	hand    hand
+
+	flight flight   // the transaction that is being written
+	spare  *overlay // nil: the flight has it
+	hand   hand
+	beside func(work func()) errand
 
 	attempt int // recoveries since the last progress
 	doubts  int // restores in a row whose result did not add up
@@ -36,12 +40,12 @@ type Task struct {
 	looked  time.Time     // at the changelog while idle
 	checked int64         // up to where
 
-	changelog []Message // scratch of commit
-	changes   []Change  // scratch of commit and restore
-	value     []byte    // scratch of commit: the mark
+	changelog []Message // of the flight
+	changes   []Change  // of the flight; scratch of restore
+	value     []byte    // of the flight: the mark
 }
 
-// hand says what is known about the transaction in hand.
+// hand says what is known about the transaction that was written last.
 type hand uint8
 
 const (
@@ -64,8 +68,8 @@ func New(d Dependencies, o Options) (*Task, error) {
 	}
 	own := marks{settings: o.Settings, source: o.Source}
 	return &Task{
-		d: d, o: o.withDefaults(), overlay: newOverlay(), marks: own,
-		erasure: erasure{by: d.Eraser, store: d.Store},
+		d: d, o: o.withDefaults(), overlay: newOverlay(), spare: newOverlay(), marks: own,
+		erasure: erasure{by: d.Eraser, store: d.Store}, beside: inGoroutine,
 	}, nil
 }
 
@@ -279,10 +283,8 @@ func (t *Task) settle(ctx, work context.Context, err error) (done bool, result e
 	if err == nil {
 		return true, nil
 	}
+	err = t.drop(err)
 	remedy := RemedyOf(err)
-	t.o.Observer.Dropped(t.records, err)
-	t.overlay.reset()
-	t.records = 0
 	if t.hand == opened && remedy != Leave && t.d.Transactions.Abort(work) == nil {
 		t.hand = empty
 	}

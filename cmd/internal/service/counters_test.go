@@ -40,6 +40,7 @@ func TestCountersOfCommits(t *testing.T) {
 	}{
 		{"committed", func(o *observer) {
 			work(t, o, 10, 5)
+			o.Sealed(5)
 			o.Committed(task.Transaction{})
 		}, engine.Tally{RecordsIn: 5, Releases: 5, Transactions: 1}},
 		{"dropped and done again", func(o *observer) {
@@ -47,6 +48,7 @@ func TestCountersOfCommits(t *testing.T) {
 			o.Dropped(5, lost)
 			o.Restored(task.Restore{Committed: 10, Records: 2})
 			work(t, o, 10, 5)
+			o.Sealed(5)
 			o.Committed(task.Transaction{})
 		}, engine.Tally{RecordsIn: 5, Releases: 5, Transactions: 1, Aborts: 1, Restored: 2}},
 		{"committed without an answer", func(o *observer) {
@@ -54,6 +56,7 @@ func TestCountersOfCommits(t *testing.T) {
 			o.Dropped(5, lost)
 			o.Restored(task.Restore{Committed: 15})
 			work(t, o, 15, 2)
+			o.Sealed(5)
 			o.Committed(task.Transaction{})
 		}, engine.Tally{RecordsIn: 7, Releases: 7, Transactions: 2}},
 		{"committed without an answer, found out late", func(o *observer) {
@@ -69,6 +72,24 @@ func TestCountersOfCommits(t *testing.T) {
 			o.Dropped(5, lost)
 			o.Restored(task.Restore{Committed: -1})
 		}, engine.Tally{Aborts: 1}},
+		{"committed beside the next, which is given up", func(o *observer) {
+			work(t, o, 10, 5)
+			o.Sealed(5)
+			work(t, o, 15, 3)
+			o.Committed(task.Transaction{})
+			o.Dropped(3, lost)
+			o.Restored(task.Restore{Committed: 15})
+		}, engine.Tally{RecordsIn: 5, Releases: 5, Transactions: 1, Aborts: 1}},
+		{"committed beside the next, without an answer", func(o *observer) {
+			work(t, o, 10, 5)
+			o.Sealed(5)
+			work(t, o, 15, 3)
+			o.Dropped(8, lost)
+			o.Restored(task.Restore{Committed: 15})
+			work(t, o, 15, 3)
+			o.Sealed(3)
+			o.Committed(task.Transaction{})
+		}, engine.Tally{RecordsIn: 8, Releases: 8, Transactions: 2}},
 		{"given up", func(o *observer) {
 			work(t, o, 0, 5)
 			o.Dropped(5, lost)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,12 +38,20 @@ type loopWorld struct {
 	client *kafka.Client
 	disk   *vfs.MemFS
 	broker *devbroker.Broker
-	calls  int // of the task to what it drives, in this life
-	crash  int // the call at which it crashes; 0: it does not
-	after  bool
+	life   *loopLife
 	plant  func(*task.Dependencies)
 	lost   int // lives that found less on the disk than was applied
 	other  bool
+}
+
+// loopLife is one life of the task.
+type loopLife struct {
+	w       *loopWorld
+	mu      sync.Mutex
+	calls   int // of the task to what it drives
+	crash   int // the call at which it crashes; 0: it does not
+	after   bool
+	running sync.WaitGroup // calls
 }
 
 type loopCrash struct{}
@@ -96,7 +105,7 @@ type forgetful struct{ task.Store }
 func (f forgetful) Positions() (task.Positions, bool, error) {
 	p, found, err := f.Store.Positions()
 	if l, ok := f.Store.(loopStore); ok && found {
-		p.Input, p.Changelog, err = l.w.newest()
+		p.Input, p.Changelog, err = l.life.w.newest()
 	}
 	return p, found, err
 }
@@ -219,7 +228,7 @@ func (w *loopWorld) live(crash int) map[string]string {
 // moment, with more or less of what was not synced.
 func (w *loopWorld) try(crash int) (map[string]string, error) {
 	w.t.Helper()
-	w.calls, w.crash, w.after = 0, crash, w.rng.IntN(2) == 0
+	w.life = &loopLife{w: w, crash: crash, after: w.rng.IntN(2) == 0}
 	// A small memtable is flushed every few transactions, so a crash leaves some of them.
 	store, err := state.Open("state",
 		state.Options{FS: w.disk, MemTableBytes: 8 << 10, Logger: slog.New(slog.DiscardHandler)})
@@ -273,6 +282,7 @@ func (w *loopWorld) run(
 		switch r := recover().(type) {
 		case nil:
 		case loopCrash:
+			w.life.running.Wait() // those beside the task
 			err = errLoopCrash
 		default:
 			panic(r)
@@ -293,16 +303,16 @@ func (w *loopWorld) run(
 		return err
 	}
 	d := task.Dependencies{
-		Input:     &loopInput{Log: loopLog{log("raw"), w}, stop: cancel},
-		Changelog: loopLog{log("log"), w},
+		Input:     &loopInput{Log: loopLog{log("raw"), w.life}, stop: cancel},
+		Changelog: loopLog{log("log"), w.life},
 		Transactions: loopTransactions{&transactions{
 			producer: tx, client: w.client, group: "loop", generation: g,
 			input:       producer.TopicPartition{Topic: "raw"},
 			output:      producer.TopicPartition{Topic: "out"},
 			changelog:   producer.TopicPartition{Topic: "log"},
 			deadLetters: producer.TopicPartition{Topic: "dead"},
-		}, w},
-		Store: loopStore{partition, w}, Processor: &loopProcessor{},
+		}, w.life},
+		Store: loopStore{partition, w.life}, Processor: &loopProcessor{},
 	}
 	w.plant(&d)
 	settings := []byte("loop")
@@ -320,16 +330,31 @@ func (w *loopWorld) run(
 	return t.Run(ctx)
 }
 
-// at makes a call, or crashes before or after it.
-func (w *loopWorld) at(call func() error) error {
-	w.calls++
-	now := w.crash > 0 && w.calls >= w.crash
-	if now && !w.after {
+// at makes a call of the task's goroutine, or crashes before or after it.
+func (l *loopLife) at(call func() error) error {
+	err := l.beside(call)
+	if errors.Is(err, errLoopCrash) {
 		panic(loopCrash{})
 	}
+	return err
+}
+
+// beside makes a call that may come from another goroutine. If the process crashes there, the task
+// hears of it by an error after which it touches nothing.
+func (l *loopLife) beside(call func() error) error {
+	l.running.Add(1)
+	defer l.running.Done()
+	l.mu.Lock()
+	l.calls++
+	n := l.calls
+	l.mu.Unlock()
+	crashed := task.WithRemedy(errLoopCrash, task.Leave)
+	if l.crash > 0 && (n > l.crash || n == l.crash && !l.after) {
+		return crashed
+	}
 	err := call()
-	if now {
-		panic(loopCrash{})
+	if n == l.crash {
+		return crashed
 	}
 	return err
 }
@@ -348,18 +373,18 @@ func (o loopObserver) Restored(r task.Restore) {
 
 type loopLog struct {
 	task.Log
-	w *loopWorld
+	life *loopLife
 }
 
 func (l loopLog) Bounds(ctx context.Context) (first, end int64, err error) {
-	err = l.w.at(func() error { first, end, err = l.Log.Bounds(ctx); return err })
+	err = l.life.at(func() error { first, end, err = l.Log.Bounds(ctx); return err })
 	return first, end, err
 }
 
 func (l loopLog) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 	b task.Batch, err error,
 ) {
-	err = l.w.at(func() error { b, err = l.Log.Fetch(ctx, offset, wait); return err })
+	err = l.life.at(func() error { b, err = l.Log.Fetch(ctx, offset, wait); return err })
 	return b, err
 }
 
@@ -384,47 +409,47 @@ func (l *loopInput) Fetch(ctx context.Context, offset int64, wait time.Duration)
 
 type loopTransactions struct {
 	task.Transactions
-	w *loopWorld
+	life *loopLife
 }
 
 func (x loopTransactions) Fence(ctx context.Context) error {
-	return x.w.at(func() error { return x.Transactions.Fence(ctx) })
+	return x.life.at(func() error { return x.Transactions.Fence(ctx) })
 }
 
 func (x loopTransactions) Committed(ctx context.Context) (offset int64, found bool, err error) {
-	err = x.w.at(func() error { offset, found, err = x.Transactions.Committed(ctx); return err })
+	err = x.life.at(func() error { offset, found, err = x.Transactions.Committed(ctx); return err })
 	return offset, found, err
 }
 
 func (x loopTransactions) Abort(ctx context.Context) error {
-	return x.w.at(func() error { return x.Transactions.Abort(ctx) })
+	return x.life.at(func() error { return x.Transactions.Abort(ctx) })
 }
 
 func (x loopTransactions) Produce(ctx context.Context, out task.Outputs) (end int64, err error) {
-	err = x.w.at(func() error { end, err = x.Transactions.Produce(ctx, out); return err })
+	err = x.life.beside(func() error { end, err = x.Transactions.Produce(ctx, out); return err })
 	return end, err
 }
 
 func (x loopTransactions) Commit(ctx context.Context, next int64) (end int64, err error) {
-	err = x.w.at(func() error { end, err = x.Transactions.Commit(ctx, next); return err })
+	err = x.life.beside(func() error { end, err = x.Transactions.Commit(ctx, next); return err })
 	return end, err
 }
 
 type loopStore struct {
 	task.Store
-	w *loopWorld
+	life *loopLife
 }
 
 func (s loopStore) Apply(changes []task.Change, p task.Positions) error {
-	return s.w.at(func() error { return s.Store.Apply(changes, p) })
+	return s.life.at(func() error { return s.Store.Apply(changes, p) })
 }
 
 func (s loopStore) Positions() (p task.Positions, found bool, err error) {
-	err = s.w.at(func() error { p, found, err = s.Store.Positions(); return err })
+	err = s.life.at(func() error { p, found, err = s.Store.Positions(); return err })
 	return p, found, err
 }
 
-func (s loopStore) Wipe() error { return s.w.at(s.Store.Wipe) }
+func (s loopStore) Wipe() error { return s.life.at(s.Store.Wipe) }
 
 // loopProcessor makes a chain of hashes for each user, and a dead letter of every
 // thirteenth record.

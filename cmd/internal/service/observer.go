@@ -29,6 +29,8 @@ type observer struct {
 	log       *slog.Logger // has the partition
 	counters  *engine.Counters
 	processor *engine.Processor
+	sealed    engine.Tally // of the transaction that is being written
+	end       int64        // offset behind its last record
 	dropped   engine.Tally // of a transaction that was given up; its outcome may still show
 	next      int64        // offset behind its last record
 	warned    bool         // of misplaced records
@@ -69,10 +71,16 @@ func (o *observer) Erased(users int) {
 	o.log.Info("users erased", "users", users)
 }
 
+// Sealed implements task.Observer.
+func (o *observer) Sealed(int) {
+	o.sealed, o.end = o.processor.Take()
+}
+
 // Committed implements task.Observer.
 func (o *observer) Committed(t task.Transaction) {
 	o.board.Committed(t.Records, t.Took)
-	tally, _ := o.processor.Take()
+	tally := o.sealed
+	o.sealed = engine.Tally{}
 	if tally.Misplaced > 0 && !o.warned {
 		o.warned = true
 		o.log.Warn(misplacedWarning, "records", tally.RecordsIn, "misplaced", tally.Misplaced)
@@ -87,10 +95,15 @@ func (o *observer) book(t engine.Tally) {
 	o.counters.Book(t)
 }
 
-// Dropped implements task.Observer.
+// Dropped implements task.Observer. Of the transaction that was being written it may turn out that
+// it is committed. What was processed after that is not.
 func (o *observer) Dropped(records int, cause error) {
 	o.board.Step()
 	given, next := o.processor.Take()
+	if o.sealed.RecordsIn > 0 {
+		given, next = o.sealed, o.end
+	}
+	o.sealed = engine.Tally{}
 	if records == 0 {
 		return
 	}
