@@ -79,11 +79,18 @@ func (t *Task) step(work context.Context, rec Record) error {
 	if err := t.process(rec); err != nil {
 		return err
 	}
-	if t.records < t.o.MaxRecords && t.overlay.bytes < t.o.MaxBytes {
-		return nil
+	switch {
+	case t.records >= t.o.MaxRecords, t.overlay.bytes >= t.o.MaxBytes:
+		return t.launch(work)
+	case t.records%looks == 0:
+		return t.launchIfDue(work)
 	}
-	return t.launch(work)
+	return nil
 }
+
+// looks is after how many records the task looks at the clock: a batch may have thousands of them,
+// each of which takes a millisecond. A look costs some 50 ns, and a fast record 10 µs.
+const looks = 4
 
 // longestWait bounds how long an idle task waits for one answer, and idleWaits that time in units
 // of MaxInterval. It is also how much later an idle task adopts amendments and erases.

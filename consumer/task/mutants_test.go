@@ -73,6 +73,19 @@ var mutants = []mutant{
 			d.Transactions, d.Changelog = early, earlyBounds{blindMarks{d.Changelog, early}, early}
 		},
 	},
+	{
+		"the clock is looked at between batches only",
+		func(n *node, d *Dependencies, _ *Options) {
+			process := d.Processor
+			d.Processor = processFunc(func(rec Record, state []byte, fx *Effects) error {
+				n.task.o.MaxInterval = n.interval
+				if rec.Offset < n.lent[len(n.lent)-1].Offset {
+					n.task.o.MaxInterval = time.Hour
+				}
+				return process.Process(rec, state, fx)
+			})
+		},
+	},
 	{"the overlay is kept after an abort", func(n *node, _ *Dependencies, o *Options) {
 		o.Observer = &keepOverlay{watch: watch{n: n}}
 	}},

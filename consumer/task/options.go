@@ -83,9 +83,11 @@ type Options struct {
 
 	// A transaction ends as soon as it reaches one of these: its number of records, the bytes of
 	// everything that it writes, or the time since its first record. Defaults 1000, 8 MiB, 100 ms.
-	// It also ends when a Fetch brings nothing. It may take longer than MaxInterval if the
-	// transaction before it is still being written. The task holds two of them in memory at most:
-	// one that is being written and one that grows.
+	// The task looks at the clock after every fourth record, and after every Fetch.
+	//
+	// A transaction also ends when a Fetch brings nothing. It may take longer than MaxInterval if
+	// the transaction before it is still being written. The task holds two of them in memory at
+	// most: one that is being written and one that grows.
 	MaxRecords  int
 	MaxBytes    int
 	MaxInterval time.Duration

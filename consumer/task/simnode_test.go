@@ -26,6 +26,8 @@ type node struct {
 	kill       func()
 	yield      func(struct{}) bool // of the coroutine that runs
 	errand     *simErrand          // what runs beside the task, the last one
+	interval   time.Duration       // MaxInterval
+	late       int                 // records in a row that were processed after that
 	paused     int                 // steps for which it stands still
 	task       *Task
 	idle       int
@@ -197,6 +199,7 @@ func (w *world) start(where int) *node {
 	if w.unnamed {
 		o.Settings = nil
 	}
+	n.interval = o.MaxInterval
 	w.accept = false
 	w.mutant.plant(n, &d, &o)
 	var err error
@@ -364,10 +367,17 @@ func (n *node) compare(states map[string]string, end int64) {
 	}
 }
 
-// beheld counts what happens beside a transaction on its way.
+// beheld looks at the task before a record is processed: is the transaction in hand long due, and
+// what happens beside the one on its way?
 func (n *node) beheld(key []byte) {
 	t := n.task
 	if t.flight.beside == nil {
+		if n.late++; t.records == 0 || n.w.now.Sub(t.began) < n.interval {
+			n.late = 0
+		}
+		if n.late > looks {
+			n.w.violated("a transaction goes on for %d records after its time", n.late)
+		}
 		return
 	}
 	n.w.events["a record is processed beside a commit"]++
@@ -397,6 +407,16 @@ func (o *watch) Restored(r Restore) {
 	}
 	if r.Wiped != "" {
 		o.n.w.events["wiped: "+r.Wiped]++
+	}
+}
+
+// Sealed counts the transactions that end because of the time, before the batch has ended.
+func (o *watch) Sealed(records int) {
+	t := o.n.task
+	o.n.late = 0
+	if l := o.n.lent; len(l) > 0 && records > 0 && t.next <= l[len(l)-1].Offset &&
+		records < t.o.MaxRecords && t.flight.overlay.bytes < t.o.MaxBytes {
+		o.n.w.events["a transaction's time is up inside a batch"]++
 	}
 }
 

@@ -55,7 +55,8 @@ func TestSimulation(t *testing.T) {
 		"adopted in the middle", "adopted by an idle task", "adopted with other settings",
 		"waits for a version", "aborted input first",
 		"a record is processed beside a commit", "a state is read from the transaction in flight",
-		"two transactions are given up", "adoption waits for a commit",
+		"a transaction's time is up inside a batch", "two transactions are given up",
+		"adoption waits for a commit",
 		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted",
 		"lost: another id",
 	} {
