@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type exploreFlags struct {
 	input    cli.InputFlags
 	model    string
 	listen   string
+	status   []string
 }
 
 func newExplore(std cli.Streams) *cobra.Command {
@@ -44,6 +46,9 @@ raw topic nor users' own models. A model that was trained without differential p
 its traces, and the page shows its map: a warning says so. Beside -c, traces that are named have the
 views above, and say that they are secret.
 
+--status shows how the instances of a service are, as their /status says: partitions, lag,
+throughput, Σε. With -c that is the config's http.listen, if it has one.
+
 The page is served at this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. Its address has a random token, new at each start: whoever has that
 address sees all of the page, and other accounts and programs of this machine, which do not have
@@ -54,7 +59,8 @@ Ctrl-C ends it. The sample contains public sector information licensed under the
 Licence v3.0.`,
 		Example: `  geodither explore
   geodither explore --model model.avro --in traces.csv --listen 127.0.0.1:8090
-  geodither explore -c geodither.yml`,
+  geodither explore -c geodither.yml
+  geodither explore -c geodither.yml --status node-1:9090 --status node-2:9090`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
@@ -67,6 +73,8 @@ Licence v3.0.`,
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,
 		"`ADDRESS` to serve at; port 0: the system chooses one")
+	flags.StringArrayVar(&f.status, "status", nil, "`ADDRESS` of a service's http.listen, to show "+
+		"its status; several flags for several instances (with -c: the config's http.listen)")
 	return cmd
 }
 
@@ -81,6 +89,9 @@ func (f *exploreFlags) run(
 		return err
 	}
 	if o.Public, err = f.public(ctx, flags, std); err != nil {
+		return err
+	}
+	if o.Watched, err = f.watched(flags); err != nil {
 		return err
 	}
 	server, err := explore.Open(o)
@@ -125,6 +136,32 @@ func (f *exploreFlags) truth(
 		return nil, err
 	}
 	return explore.ReadTruth(model, reader)
+}
+
+// watched are the instances whose status the page shows.
+func (f *exploreFlags) watched(flags *pflag.FlagSet) ([]explore.Watched, error) {
+	addresses := f.status
+	if len(addresses) == 0 && f.settings.Path != "" {
+		c, err := f.settings.File(flags)
+		if err != nil {
+			return nil, err
+		}
+		if at := c.HTTP.Listen; at != "" && !strings.HasSuffix(at, ":0") {
+			addresses = []string{at}
+		}
+	}
+	if len(addresses) > explore.MaxWatched {
+		return nil, cli.Usagef("--status: at most %d instances can be shown", explore.MaxWatched)
+	}
+	all := make([]explore.Watched, 0, len(addresses))
+	for _, address := range addresses {
+		w, err := explore.WatchedAt(address)
+		if err != nil {
+			return nil, cli.Usagef("--status: %v", err)
+		}
+		all = append(all, w)
+	}
+	return all, nil
 }
 
 // exploreWindow is the length of a window in which the page shows where the fleet was.

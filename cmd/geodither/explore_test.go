@@ -22,6 +22,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+var httpListening = regexp.MustCompile(`event=http_listening address=(\S+) for=http.listen`)
+
 var pageAddress = regexp.MustCompile(`http://\S+/`)
 
 // explored starts a page and returns its address.
@@ -85,6 +87,7 @@ func TestExplore(t *testing.T) {
 		{[]string{"--model", model}, 2, "--in"},
 		{[]string{traces}, 2, "--model"},
 		{[]string{"--listen", "here"}, 2, "HOST:PORT"},
+		{[]string{"--status", "here"}, 2, "HOST:PORT"},
 		{[]string{"--model", broken, traces}, 1, "broken.avro"},
 		{[]string{"--model", filepath.Join(dir, "none.avro"), traces}, 1, "none.avro"},
 		{[]string{"--model", model, empty}, 1, "no"},
@@ -114,12 +117,18 @@ key_file: noise.key
 state_dir: state
 release: {mechanism: codebook, epsilon: 2, budget: none}
 publish: {user: pseudonym, timestamp: step}
+http: {listen: "127.0.0.1:0"}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
+	var watched []string
+	eventually(t, "the listener", func() bool {
+		watched = httpListening.FindStringSubmatch(service.log.String())
+		return watched != nil
+	})
 	eventually(t, "the topics", func() bool {
 		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
 	})
-	address, page := explored(t, "-c", config)
+	address, page := explored(t, "-c", config, "--status", watched[1])
 	if live := fetched(t, address+"api/live"); !strings.Contains(live, `"records":0`) {
 		t.Errorf("an empty topic: %s", live)
 	}
@@ -133,6 +142,14 @@ publish: {user: pseudonym, timestamp: step}
 		}
 		return live.Records == int64(want)
 	})
+	status := fetched(t, address+"api/status")
+	if !strings.Contains(status, `"sanitized_topic":"out"`) ||
+		strings.Contains(status, noise.KeyFromSeed(1<<40).Reveal()) {
+		t.Errorf("the service's status is %s", status)
+	}
+	if found := told("status", []byte(status), g); len(found) > 0 {
+		t.Errorf("found %q", found)
+	}
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
@@ -141,7 +158,7 @@ publish: {user: pseudonym, timestamp: step}
 	}
 	requireLastRecords(t, live, broker, g)
 
-	questions := []string{"", "app.js", "api/about", "api/live", "api/live/map"}
+	questions := []string{"", "app.js", "api/about", "api/live", "api/live/map", "api/status"}
 	for _, user := range live.Vehicles.User {
 		questions = append(questions, "api/live/track?user="+user)
 	}

@@ -396,7 +396,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
 			"cmd/internal/expect", "cmd/internal/explore", "cmd/internal/feed",
-			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/service",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/monitor",
+			"cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/wire", "mechanism",
 			"mechanism/aggregate", "mechanism/grid", "mechanism/law", "mechanism/mobility",
 			"mechanism/noise", "mechanism/trial", "schemas",
@@ -489,7 +490,8 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/sanitize", "cmd/internal/topics", "cmd/internal/traces", "consumer",
+			"cmd/internal/monitor", "cmd/internal/sanitize", "cmd/internal/topics",
+			"cmd/internal/traces", "consumer",
 			"mechanism", "mechanism/aggregate", "mechanism/convex", "mechanism/grid",
 			"mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",

@@ -23,6 +23,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/wire"
@@ -107,7 +108,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	if err := topics.Create(ctx, d.client, wire.Options{}, made); err != nil {
 		return err
 	}
-	service, err := service.New(service.Options{
+	options := service.Options{
 		Cluster: topics.Cluster{
 			Brokers: []string{broker.Addr()}, Group: group, Topics: topicNames,
 		},
@@ -115,14 +116,15 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 			Model: d.model, Key: noise.KeyFromSeed(o.Seed), Release: d.release,
 		},
 		StateDir: filepath.Join(dir, "state"),
-		Logger:   o.Logger, Counters: d.counters,
-	})
+		Logger:   o.Logger, Counters: d.counters, Board: monitor.NewBoard(),
+	}
+	service, err := service.New(options)
 	if err != nil {
 		return err
 	}
 	address := ""
 	if !o.Once {
-		page, err := d.serve(ctx)
+		page, err := d.serve(ctx, options)
 		if err != nil {
 			return err
 		}
@@ -163,17 +165,17 @@ const pageWindow = 15 * time.Minute
 
 // serve serves the page. The sample is open data, and further vehicles are simulated: so the page
 // has its secret side too, and whoever is on this machine may look.
-func (d *demo) serve(ctx context.Context) (page, error) {
+func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 	truth, err := explore.SampleTruth()
 	if err != nil {
 		return page{}, err
 	}
-	source, err := explore.TopicSource(d.client, topicNames.Sanitized, schemas.Avro)
+	records, err := explore.TopicSource(d.client, topicNames.Sanitized, schemas.Avro)
 	if err != nil {
 		return page{}, err
 	}
 	public, err := explore.NewPublic(explore.PublicOptions{
-		Topic: topicNames.Sanitized, Source: source, Window: pageWindow,
+		Topic: topicNames.Sanitized, Source: records, Window: pageWindow,
 		Read: aggregate.ReadOptions{
 			Versions: []aggregate.Version{{Model: d.model}}, Release: d.release,
 		},
@@ -181,8 +183,16 @@ func (d *demo) serve(ctx context.Context) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	source := monitor.Source{
+		Settings: monitor.NewSettings(of.Settings), Service: monitor.NewService(of.Cluster, ""),
+		Board: of.Board, Counters: of.Counters,
+	}
 	server, err := explore.Open(explore.Options{
 		Truth: truth, Public: public, NoToken: true, Logger: d.options.Logger,
+		Watched: []explore.Watched{{
+			Name: "the demo",
+			Ask:  func(context.Context) (monitor.Status, error) { return source.Status(), nil },
+		}},
 	})
 	if err != nil {
 		return page{}, err

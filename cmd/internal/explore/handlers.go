@@ -17,9 +17,10 @@ import (
 
 // api answers requests. Nothing else decides what a side may say.
 type api struct {
-	truth  *Truth  // nil: there is no secret side
-	public *Public // nil: there is no public side
-	log    *slog.Logger
+	truth   *Truth  // nil: there is no secret side
+	public  *Public // nil: there is no public side
+	watched []Watched
+	log     *slog.Logger
 }
 
 // About says what a page shows.
@@ -27,6 +28,7 @@ type About struct {
 	Truth  bool `json:"truth"`  // it has the secret side
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
+	Status bool `json:"status"` // it has the status of a service
 
 	Users      int       `json:"users"`
 	Mechanisms []string  `json:"mechanisms"`
@@ -36,8 +38,8 @@ type About struct {
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
-		Truth: a.truth != nil, Public: a.public != nil, Mechanisms: law.Names(),
-		CellsM: []float64{}, Defaults: DefaultSettings(),
+		Truth: a.truth != nil, Public: a.public != nil, Status: len(a.watched) > 0,
+		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: DefaultSettings(),
 	}
 	if a.truth != nil {
 		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
@@ -198,6 +200,10 @@ func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	return mapOfModel(a.public.model, shown), nil
+}
+
+func (a *api) status(ctx context.Context, _ url.Values) (any, error) {
+	return statusOf(ctx, a.watched), nil
 }
 
 func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {

@@ -44,7 +44,9 @@ type Options struct {
 	Truth *Truth
 	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
 	Public *Public
-	Logger *slog.Logger
+	// Watched are the instances of a service whose status the page shows.
+	Watched []Watched
+	Logger  *slog.Logger
 }
 
 // Server serves the page. It answers until Close.
@@ -196,7 +198,7 @@ func addressed(hostport, token string, known map[string]bool) bool {
 // handler answers what guard lets through.
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	a := &api{truth: o.Truth, public: o.Public, log: o.Logger}
+	a := &api{truth: o.Truth, public: o.Public, watched: o.Watched, log: o.Logger}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
 		mux.HandleFunc("/api/map", answers(a, a.mapOf))
@@ -210,6 +212,9 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
 		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
 		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
+	}
+	if len(o.Watched) > 0 {
+		mux.HandleFunc("/api/status", answers(a, a.status))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")

@@ -140,7 +140,7 @@ func handler(o Options, s Source) http.Handler {
 		answer(w, r.Ready, r)
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, true, s.status())
+		answer(w, true, s.Status())
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(s), promhttp.HandlerOpts{}))
 	return mux

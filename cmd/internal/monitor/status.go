@@ -178,8 +178,8 @@ type PartitionStatus struct {
 	LagSeconds float64 `json:"lag_seconds,omitempty"`
 }
 
-// status is what /status answers now.
-func (s Source) status() Status {
+// Status is what /status answers now.
+func (s Source) Status() Status {
 	now := s.sample()
 	v, t := now.view, now.tally
 	st := Status{

@@ -15,6 +15,7 @@ export interface About {
   truth: boolean;
   sample: boolean;
   public: boolean;
+  status: boolean;
   users: number;
   mechanisms: string[];
   cells_m: number[];

@@ -8,6 +8,7 @@ import { Camera, MapView } from "./map";
 import { OddsView } from "./oddsview";
 import { Picker } from "./picker";
 import { most, State } from "./state";
+import { StatusView } from "./statusview";
 import { StepView } from "./stepview";
 
 interface View {
@@ -19,6 +20,7 @@ interface View {
   opened?: () => void; // before the first update after it was opened
   move?: (by: number) => void;
   track: boolean; // it has the bar of users and times, and the truth
+  side: string; // of the wall, in words
 }
 
 function failed(error: unknown): void {
@@ -80,9 +82,7 @@ class Page {
     if (!view.track) this.stop();
     const side = get("side");
     side.hidden = false;
-    side.textContent = view.track
-      ? "Secret side: with the truth. You alone may see this."
-      : "Public side: sanitized records only.";
+    side.textContent = view.side;
     side.classList.toggle("public", !view.track);
     this.follow();
     view.opened?.();
@@ -210,6 +210,8 @@ class Page {
   }
 }
 
+const secret = "Secret side: with the truth. You alone may see this.";
+
 async function start(): Promise<void> {
   const about = await ask<About>("about");
   const state = about.truth ? new State(about) : null;
@@ -219,17 +221,17 @@ async function start(): Promise<void> {
     const step = new StepView(state, camera, failed);
     page.add({
       id: "step", title: "A release, taken apart", element: step.element, maps: [step.map],
-      update: () => void step.update(), opened: () => step.relay(), move: (by) => step.move(by), track: true,
+      update: () => void step.update(), opened: () => step.relay(), move: (by) => step.move(by), track: true, side: secret,
     });
     const compare = new CompareView(state, camera, failed);
     page.add({
       id: "compare", title: "Two settings", element: compare.element, maps: compare.maps,
-      update: () => void compare.update(), opened: () => compare.relay(), track: true,
+      update: () => void compare.update(), opened: () => compare.relay(), track: true, side: secret,
     });
     const odds = new OddsView(state, camera, failed);
     page.add({
       id: "odds", title: "What an adversary learns", element: odds.element, maps: [odds.map],
-      update: () => void odds.update(), opened: () => odds.relay(), track: true,
+      update: () => void odds.update(), opened: () => odds.relay(), track: true, side: secret,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
@@ -241,7 +243,14 @@ async function start(): Promise<void> {
     const live = new LiveView(failed);
     page.add({
       id: "live", title: state ? "The topic, live" : "The topic", element: live.element, maps: [live.map],
-      update: () => live.open(), track: false,
+      update: () => live.open(), track: false, side: "Public side: sanitized records only.",
+    });
+  }
+  if (about.status) {
+    const status = new StatusView(failed);
+    page.add({
+      id: "status", title: "The service", element: status.element, maps: [],
+      update: () => status.open(), track: false, side: "Counts only: nothing of a single person.",
     });
   }
   await page.start();
