@@ -157,6 +157,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		return o, err
 	}
 	collect := &o.Read.Collect
+	collect.Workers = runtime.GOMAXPROCS(0)
 	if len(f.paths) == 0 {
 		collect.Open = openWindows
 	}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -10,8 +11,31 @@ import (
 // started. It is not pruned, so that no cell of a posterior lies where it has none.
 type blindFilter struct {
 	predictors map[*filter]*mobility.Predictor
-	known      map[blindKey]*mobility.Distribution // of users who started and reported together
+	known      *blindCache
 	last       mobility.Distribution
+}
+
+// blindCache has the distributions of users who started and reported together. Several filters use
+// it.
+type blindCache struct {
+	mu    sync.Mutex
+	known map[blindKey]*mobility.Distribution
+}
+
+// of returns a distribution, nil if it is not known. Nobody changes it.
+func (c *blindCache) of(key blindKey) *mobility.Distribution {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[key]
+}
+
+func (c *blindCache) add(key blindKey, d *mobility.Distribution) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxBlind {
+		clear(c.known)
+	}
+	c.known[key] = d
 }
 
 // blindKey is all that such a distribution depends on.
@@ -27,8 +51,13 @@ const maxBlind = 64
 func newBlindFilter() blindFilter {
 	return blindFilter{
 		predictors: map[*filter]*mobility.Predictor{},
-		known:      map[blindKey]*mobility.Distribution{},
+		known:      &blindCache{known: map[blindKey]*mobility.Distribution{}},
 	}
+}
+
+// fork returns a filter for another goroutine, which shares what is known.
+func (b *blindFilter) fork() blindFilter {
+	return blindFilter{predictors: map[*filter]*mobility.Predictor{}, known: b.known}
 }
 
 // at returns the user's distribution at the last record, valid until the next call but one.
@@ -38,7 +67,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 		u.turns = ""
 	}
 	key := blindKey{u.origin, u.last, u.filter, u.turns}
-	if d := b.known[key]; d != nil && u.own == nil {
+	if d := b.known.of(key); d != nil && u.own == nil {
 		return d, b.keep(u, d)
 	}
 	from, step := &b.last, u.aloneStep
@@ -62,10 +91,7 @@ func (b *blindFilter) at(u *user) (*mobility.Distribution, error) {
 	if u.own != nil {
 		return d, b.keep(u, d) // it is nobody else's
 	}
-	if len(b.known) >= maxBlind {
-		clear(b.known)
-	}
-	b.known[key] = d
+	b.known.add(key, d)
 	return d, b.keep(u, d)
 }
 

@@ -2,11 +2,11 @@ package aggregate
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // CollectOptions say what is collected.
@@ -28,21 +28,29 @@ type CollectOptions struct {
 	// and end at BeforeMS or earlier, milliseconds since 1970; 0 is no bound. Records of other
 	// windows are followed and no more, on whatever map they are.
 	FromMS, BeforeMS int64
+	// Workers is the number of goroutines that follow users, one if it is less. No result depends
+	// on it. With several of them Add also returns errors of earlier records, as a PlaceError.
+	Workers int
 }
 
-// Collector gathers records into windows. It is for one goroutine.
+// Collector gathers records into windows. Its methods belong to one goroutine.
 //
 // Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell
 // that has probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone.
-// Time: a record costs the service's own step, with flows about twice that; a vehicle costs once a
-// window the prediction of its prior through the window.
+// With several workers up to 262,144 records more, 250 bytes each. Time: a record costs the
+// service's own step, with flows about twice that; a vehicle costs once a window the prediction of
+// its prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
-	tracers  map[*filter]*tracer
 	options  CollectOptions
 	stepMS   int64
 	each     func(*Window) error
+
+	hands []*hand
+	tasks *parallel.Keyed[task] // nil with one worker, and until a record has agreed
+	do    func(worker int, t *task)
+	taken int64 // number of the last record that is done, with all before it
 
 	users   map[string]*user
 	order   []*user
@@ -52,11 +60,6 @@ type Collector struct {
 	counts  Counts
 	whole   int                // users whose first record is here
 	foreign map[string]foreign // models that are not given
-
-	state     mechanism.State // scratch
-	dense     []float64       // scratch, a number a zone
-	posterior ByZone          // scratch
-	blind     blindFilter
 }
 
 // Counts say what became of records.
@@ -79,13 +82,19 @@ type Counts struct {
 // record: a vehicle counts where it last reported, so it is added when a later record comes or the
 // window is closed.
 type user struct {
-	Track
-	name    string
-	waits   bool   // a window waits for the user
-	window  int64  // its number
-	release int32  // zone of the last release in it, -1 for none
-	ever    ever   // what has happened to the user at any time
+	name string
+	// What the Collector's goroutine knows of the records that it has taken in, those included that
+	// are not followed yet.
+	waits   *Window // for the user; nil: none
+	window  int64   // its number
+	asked   asked
 	foreign string // model of the last record whose model is not given
+
+	// What is known after the records that were followed. It belongs to the goroutine that follows
+	// the next one.
+	Track
+	release int32 // zone of the last release in the window that waits, -1 for none
+	ever    ever  // what has happened to the user at any time
 
 	alone     []byte // encoded: where the model alone has the user, as of aloneStep
 	aloneStep int64
@@ -94,6 +103,12 @@ type user struct {
 
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
+}
+
+// asked is where a user's last record lies.
+type asked struct {
+	filter *filter // nil: its model is not given
+	step   int64
 }
 
 // ever is what has happened to a user at any time.
@@ -113,12 +128,16 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 	if err != nil {
 		return nil, err
 	}
-	return &Collector{
+	k := &Collector{
 		follower: follower, options: c, stepMS: models[0].Step.Milliseconds(), each: each,
-		tracers: map[*filter]*tracer{}, foreign: map[string]foreign{},
-		users: map[string]*user{}, windows: map[int64]*Window{}, latest: -1 << 62, closed: -1 << 62,
-		blind: newBlindFilter(),
-	}, nil
+		foreign: map[string]foreign{}, users: map[string]*user{}, windows: map[int64]*Window{},
+		latest: -1 << 62, closed: -1 << 62,
+	}
+	k.hands = []*hand{{
+		collector: k, follower: follower, blind: newBlindFilter(), tracers: map[*filter]*tracer{},
+	}}
+	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
+	return k, nil
 }
 
 // Zones returns the zones of the map of the first record that is wanted, nil before it.
@@ -137,15 +156,24 @@ func (k *Collector) MaxGap() int {
 // last returns where a user stands.
 func (k *Collector) last(name string) mobility.LastStep {
 	u := k.users[name]
-	if u == nil || u.filter == nil {
+	if u == nil || u.asked.filter == nil {
 		return mobility.LastStep{}
 	}
-	return mobility.LastStep{Known: true, Step: u.last, GridID: u.filter.grid().ID()}
+	return mobility.LastStep{
+		Known: true, Step: u.asked.step, GridID: u.asked.filter.grid().ID(),
+	}
 }
 
-// Counts returns what became of the records so far.
+// Counts returns what became of the records so far; with several workers, after Finish or Close.
 func (k *Collector) Counts() Counts {
 	c := k.counts
+	for _, h := range k.hands {
+		c.Records += h.counts.Records
+		c.Followed += h.counts.Followed
+		c.Wanted.Records += h.counts.Wanted.Records
+		c.Wanted.Followed += h.counts.Wanted.Followed
+		c.Wanted.Foreign += h.counts.Wanted.Foreign
+	}
 	c.Users = len(k.order)
 	for _, u := range k.order {
 		if u.ever.personal {
@@ -167,43 +195,35 @@ func (k *Collector) Counts() Counts {
 }
 
 // Add takes the next record. Records of a user come in their order; those of different users in
-// any, as far as Open allows.
+// any, as far as Open allows. After an error there is nothing left to do but Close.
 func (k *Collector) Add(r Record) error {
 	window := mobility.StepOf(r.Step, k.options.WindowSteps)
 	u := k.userOf(r)
-	if u.waits && window > u.window {
-		if err := k.count(u); err != nil {
-			return err
-		}
+	t := task{record: r, user: u, wanted: k.wanted(window)}
+	if u.waits != nil && window > u.window {
+		t.before, t.number = u.waits, u.window
+		u.waits = nil
 	}
-	wanted := k.wanted(window)
-	filter, err := k.filterOf(u, r, wanted)
-	if err != nil {
-		return err
+	var err error
+	if t.filter, err = k.filterOf(u, r, t.wanted); err != nil {
+		return k.after(err)
 	}
-	if err := k.follow(u, filter, r, wanted); err != nil {
-		return err
-	}
-	if !wanted {
+	u.asked = asked{t.filter, r.Step}
+	if !t.wanted {
 		k.counts.Unwanted++
-		u.marked = u.marked[:0]
-		return nil
+		return k.submit(t)
 	}
-	if err := k.trace(u); err != nil {
-		return err
-	}
-	if !u.waits {
-		u.window, u.waits, u.release = window, true, -1
-	}
-	if r.Kind == mechanism.Released && filter != nil {
-		u.release = k.zones.Of(filter.grid().CellAt(r.Release))
-	}
+	t.first = u.waits == nil
 	if window < k.closed {
 		k.counts.Late++
-		u.waits = false
-		return nil
+		u.waits = nil
+		return k.submit(t)
 	}
-	return k.open(window)
+	u.waits, u.window = k.windowOf(window), window
+	if err := k.submit(t); err != nil {
+		return err
+	}
+	return k.advance(window)
 }
 
 // userOf returns the user of a record, a new one with the first record.
@@ -220,54 +240,24 @@ func (k *Collector) userOf(r Record) *user {
 	return u
 }
 
-// follow takes the user's filter on to a record.
-func (k *Collector) follow(u *user, v *filter, r Record, wanted bool) error {
-	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
-		if err := k.blind.turn(u); err != nil {
-			return err
-		}
-	}
-	if v != nil && u.known() && r.Step > u.last {
-		if err := k.blind.bridge(u, v, r.Personal, r.Step); err != nil {
-			return err
-		}
-	}
-	known, err := k.follower.Follow(&u.Track, r)
-	if err != nil {
-		return err
-	}
-	k.counts.Records++
-	if known {
-		k.counts.Followed++
-		u.ever.personal = u.ever.personal || r.Personal != nil
-	} else {
-		u.ever.lost = true
-	}
-	if !wanted {
-		return nil
-	}
-	k.counts.Wanted.Records++
-	if known {
-		k.counts.Wanted.Followed++
-	}
-	if v == nil {
-		k.counts.Wanted.Foreign++
-	}
-	return nil
-}
-
-// open makes a window unless it is there, without zones before the first record of a model that is
-// given. A later one than all before closes those that were open longest.
-func (k *Collector) open(window int64) error {
-	if k.windows[window] == nil {
+// windowOf returns a window, a new one with its first record: without zones before the first record
+// of a model that is given.
+func (k *Collector) windowOf(number int64) *Window {
+	w := k.windows[number]
+	if w == nil {
 		length := k.options.WindowSteps * k.stepMS
-		w := &Window{flows: map[pair]*flow{}}
-		w.StartMS, w.EndMS = window*length, (window+1)*length
+		w = &Window{flows: map[pair]*flow{}}
+		w.StartMS, w.EndMS = number*length, (number+1)*length
 		if k.zones != nil {
 			w.divide(k.zones)
 		}
-		k.windows[window] = w
+		k.windows[number] = w
 	}
+	return w
+}
+
+// advance closes the windows that were open longest, if this one is later than all before.
+func (k *Collector) advance(window int64) error {
 	if window <= k.latest {
 		return nil
 	}
@@ -278,91 +268,27 @@ func (k *Collector) open(window int64) error {
 	return nil
 }
 
-// count adds a user to the window that waits for the user.
-func (k *Collector) count(u *user) error {
-	u.waits = false
-	w := k.windows[u.window]
-	if w == nil {
-		return nil // it was closed
-	}
-	if u.release >= 0 {
-		w.AddRelease(u.release)
-	}
-	if !u.known() {
-		w.Lost++
-		u.marked = u.marked[:0]
-		return nil
-	}
-	if err := k.state.DecodeBinary(u.state); err != nil {
-		return fmt.Errorf("aggregate: %w", err)
-	}
-	k.zones.Gather(&k.posterior, &k.state.Posterior, k.dense)
-	blind, err := k.blind.at(u)
-	if err != nil {
-		return err
-	}
-	w.AddVehicle(u.name, &k.posterior, blind, k.dense)
-	if !k.options.Flows || u.own != nil {
-		return nil // ancestors are drawn by the public model's rows
-	}
-	t, err := k.tracer(u.filter)
-	if err != nil {
-		return err
-	}
-	if len(u.marked) > 0 && u.markWindow == u.window-1 {
-		t.add(w.flows, u.marked, &k.state.Posterior)
-		w.Flowing++
-	}
-	u.marked, u.markWindow = t.mark(u.marked, &k.state.Posterior), u.window
-	return nil
-}
-
-// trace takes the user's ancestors along with the filter's last step.
-func (k *Collector) trace(u *user) error {
-	if len(u.marked) == 0 {
-		return nil
-	}
-	if !k.follower.linked || u.own != nil {
-		u.marked = u.marked[:0]
-		return nil
-	}
-	t, err := k.tracer(u.filter)
-	if err != nil {
-		return err
-	}
-	before, after := &k.follower.before, &k.follower.state
-	if after.Step > before.Step+1 && u.filter.byLaw {
-		u.marked = t.bridge(u.marked, u.name, before, after)
-		return nil
-	}
-	u.marked = t.advance(u.marked, u.name, before, after)
-	return nil
-}
-
-// tracer returns the tracer of a model of the zones' map.
-func (k *Collector) tracer(v *filter) (*tracer, error) {
-	t := k.tracers[v]
-	if t == nil {
-		var err error
-		if t, err = newTracer(v.model, k.zones, k.follower.options.Prune); err != nil {
-			return nil, err
-		}
-		k.tracers[v] = t
-	}
-	return t, nil
-}
-
-// Finish closes all windows. It fails with ErrModel if no record is of a model that is given, and
-// with ErrSettings if most of those that are do not follow though no record before them is missing.
+// Finish closes all windows, and the Collector. It fails with ErrModel if no record is of a model
+// that is given, and with ErrSettings if most of those that are do not follow though no record
+// before them is missing.
 func (k *Collector) Finish() error {
+	defer k.Close()
+	if err := k.flush(); err != nil {
+		return err
+	}
 	if err := k.close(k.latest + 1); err != nil {
 		return err
 	}
-	given := k.counts.Records - k.counts.Foreign
-	if given == 0 && k.counts.Records > 0 {
+	counts := k.Counts()
+	given := counts.Records - counts.Foreign
+	if given == 0 && counts.Records > 0 {
 		return k.noneGiven()
 	}
-	if k.whole > 0 && k.follower.strays > 0 && 2*k.counts.Followed < given {
+	strays := 0
+	for _, h := range k.hands {
+		strays += h.follower.strays
+	}
+	if k.whole > 0 && strays > 0 && 2*counts.Followed < given {
 		return ErrSettings
 	}
 	return nil
@@ -381,12 +307,11 @@ func (k *Collector) close(before int64) error {
 	}
 	slices.Sort(done)
 	if len(done) > 0 {
-		for _, u := range k.order {
-			if u.waits && u.window < before {
-				if err := k.count(u); err != nil {
-					return err
-				}
-			}
+		if err := k.flush(); err != nil {
+			return err
+		}
+		if err := k.countAll(before); err != nil {
+			return err
 		}
 	}
 	k.closed = before

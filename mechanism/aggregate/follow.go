@@ -26,6 +26,14 @@ type Record struct {
 	Release, Estimate grid.Point
 	// Number is the user's number of releases, this record's included.
 	Number uint64
+	// Place is where the record is in the input, for errors.
+	Place Place
+}
+
+// Place is where a record is in the input.
+type Place struct {
+	Where  string // a file and line, or a partition and offset
+	Number int64  // of the record among all, from 1
 }
 
 // Track is what a Follower keeps of a user between records: the posterior, about 5 bytes for each
@@ -144,6 +152,8 @@ type Follower struct {
 	hides   bool // reports may leave no record
 	agreed  bool // some record has agreed
 	strays  int  // guesses with the right number of releases and a wrong estimate
+	// own are the sanitizers of a fork, by filter; nil: the filters' own.
+	own map[*filter]*mechanism.Sanitizer
 
 	before, state mechanism.State // of the last record that agreed: before it and after it
 	linked        bool            // state came from before by the model
@@ -166,6 +176,30 @@ func NewFollower(models Models, o mechanism.Options) (*Follower, error) {
 	}
 	f.hides = f.options.Hides()
 	return f, nil
+}
+
+// fork returns a Follower for another goroutine. Tracks of the one are tracks of the other.
+func (f *Follower) fork() (*Follower, error) {
+	g := &Follower{
+		filters: f.filters, options: f.options, hides: f.hides, agreed: f.agreed,
+		own: map[*filter]*mechanism.Sanitizer{},
+	}
+	for _, v := range f.filters {
+		s, err := observer(v.model, f.options)
+		if err != nil {
+			return nil, err
+		}
+		g.own[v] = s
+	}
+	return g, nil
+}
+
+// of returns this goroutine's sanitizer under a model.
+func (f *Follower) of(v *filter) *mechanism.Sanitizer {
+	if f.own == nil {
+		return v.sanitizer
+	}
+	return f.own[v]
 }
 
 var (
@@ -261,7 +295,7 @@ func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
 	}
 	// The state belongs to no map, so the model gives it the initial distribution of its own.
 	f.before.Started, f.before.Step, f.before.StepMS = true, last.last, v.model.Step.Milliseconds()
-	_, err := v.sanitizer.MigrateTo(&f.before, r.Personal)
+	_, err := f.of(v).MigrateTo(&f.before, r.Personal)
 	return err
 }
 
@@ -300,11 +334,11 @@ func (f *Follower) resume(last *Track, v *filter, r Record, upTo int64) error {
 	}
 	if upTo > f.before.Step {
 		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted, Personal: last.own}
-		if err := last.filter.sanitizer.Observe(&f.before, hidden); err != nil {
+		if err := f.of(last.filter).Observe(&f.before, hidden); err != nil {
 			return err
 		}
 	}
-	_, err := v.sanitizer.MigrateTo(&f.before, r.Personal)
+	_, err := f.of(v).MigrateTo(&f.before, r.Personal)
 	return err
 }
 
@@ -316,7 +350,7 @@ func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 		Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true,
 		Personal: r.Personal,
 	}
-	if err := v.sanitizer.Observe(&f.attempt, seen); err != nil {
+	if err := f.of(v).Observe(&f.attempt, seen); err != nil {
 		return false, err
 	}
 	if f.attempt.Releases != r.Number {

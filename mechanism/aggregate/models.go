@@ -30,8 +30,8 @@ func (m Models) validate() error {
 	return nil
 }
 
-// filter is the service's filter under one model, with its scratch memory. A user's Track points to
-// the one of the last record.
+// filter is the service's filter under one model, with the scratch memory of one goroutine. A
+// user's Track points to the one of the last record.
 type filter struct {
 	model       *mobility.Model
 	sanitizer   *mechanism.Sanitizer
@@ -42,8 +42,7 @@ type filter struct {
 }
 
 func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
-	// The key is never used: an observer draws nothing.
-	s, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), o)
+	s, err := observer(model, o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +57,11 @@ func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 		model: model, sanitizer: s, toleranceKM: tolerance,
 		longest: s.Options().LongestGap(model), byLaw: s.Options().LearnedGaps(model),
 	}, nil
+}
+
+// observer returns a sanitizer whose key is never used: an observer draws nothing.
+func observer(model *mobility.Model, o mechanism.Options) (*mechanism.Sanitizer, error) {
+	return mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)), o)
 }
 
 // grid returns the model's map.

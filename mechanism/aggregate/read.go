@@ -47,7 +47,8 @@ type Published struct {
 	// Number is the user's number of releases, this record's included.
 	Number int64
 	// Where is the record's place in the input, for errors.
-	Where string
+	Where  string
+	number int64 // of the record among all, from 1
 }
 
 // ReadOptions say what a Reader knows and what it is to find.
@@ -114,7 +115,7 @@ type SettingError struct {
 func (e *SettingError) Error() string { return e.text }
 
 // A Reader estimates where a fleet is from published records, window by window. It is a Collector
-// that learns from the records what it has not been told. It is for one goroutine.
+// that learns from the records what it has not been told. Its methods belong to one goroutine.
 type Reader struct {
 	options   ReadOptions
 	each      func(*Window, Density) error
@@ -159,9 +160,11 @@ func (r *Reader) Zones() *Zones {
 
 // Add takes the next record. Records of a user come in their order; those of different users in
 // any, as far as CollectOptions.Open allows. It does not look at records of windows that end after
-// CollectOptions.BeforeMS: nothing that is wanted depends on them.
+// CollectOptions.BeforeMS: nothing that is wanted depends on them. With several
+// CollectOptions.Workers the error may be that of an earlier record, which is a PlaceError then.
 func (r *Reader) Add(p Published) error {
 	r.records++
+	p.number = r.records
 	if r.After(p.Step) {
 		r.summary.After++
 		return nil
@@ -177,6 +180,30 @@ func (r *Reader) Add(p Published) error {
 		}
 	}
 	return r.add(p)
+}
+
+// Taken returns how many records are done at least: no earlier one can have an error any more.
+func (r *Reader) Taken() int64 {
+	if r.collector == nil || r.collector.tasks == nil {
+		return r.records
+	}
+	return r.collector.taken
+}
+
+// Flush waits until all records that were added are done. Its error is that of one of them, and a
+// PlaceError.
+func (r *Reader) Flush() error {
+	if r.collector == nil {
+		return nil
+	}
+	return r.collector.flush()
+}
+
+// Close ends the goroutines of a Reader that has not finished. It may be called twice.
+func (r *Reader) Close() {
+	if r.collector != nil {
+		r.collector.Close()
+	}
 }
 
 // Finish closes all windows and returns what was found over all of them.
@@ -234,23 +261,32 @@ func (r *Reader) start() error {
 	if r.collector, err = NewCollector(models, o.Release, o.Collect, r.window); err != nil {
 		return &OptionsError{err}
 	}
+	where := ""
 	for _, p := range r.waiting {
-		if err := r.add(p); err != nil {
-			return fmt.Errorf("%s: %w", p.Where, err)
+		if where, err = p.Where, r.add(p); err != nil {
+			break
 		}
 	}
-	r.waiting = nil
+	if r.waiting = nil; err == nil {
+		err = r.collector.flush()
+	}
+	if placed, ok := errors.AsType[*PlaceError](err); ok {
+		where, err = placed.Place.Where, placed.cause
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
 	return nil
 }
 
 // add hands a record to the collector, in kilometres of its model's map.
 func (r *Reader) add(p Published) error {
 	if err := r.check(p); err != nil {
-		return err
+		return r.collector.after(err)
 	}
 	record := Record{
 		User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
-		Number: uint64(p.Number),
+		Number: uint64(p.Number), Place: Place{p.Where, p.number},
 	}
 	v := r.collector.follower.filters[p.Model]
 	if v == nil {
@@ -258,7 +294,7 @@ func (r *Reader) add(p Published) error {
 		if version.Own != nil {
 			own, err := version.Own.Load(p.User)
 			if err != nil {
-				return err
+				return r.collector.after(err)
 			}
 			if own != nil {
 				record.Model, record.Personal = version.Model.ID(), own

@@ -60,6 +60,9 @@ func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
 		return v, nil
 	}
 	if k.zones == nil {
+		if err := k.flush(); err != nil {
+			return nil, err
+		}
 		return v, k.divide(v)
 	}
 	if v.grid().ID() != k.zones.grid.ID() {
@@ -89,9 +92,8 @@ func (k *Collector) divide(v *filter) error {
 	for _, w := range k.windows {
 		w.divide(k.zones)
 	}
-	k.dense = make([]float64, k.zones.Count())
 	if k.options.Flows {
-		_, err = k.tracer(v)
+		_, err = k.hands[0].tracer(v)
 	}
 	return err
 }

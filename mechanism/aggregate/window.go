@@ -3,6 +3,7 @@ package aggregate
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -18,6 +19,7 @@ type Window struct {
 	// Flowing counts the vehicles that were in the window before, too.
 	Flowing int
 
+	mu        sync.Mutex // users are added side by side
 	zones     *Zones
 	vehicles  []vehicle
 	prior     []sum     // of where the model alone has the vehicles

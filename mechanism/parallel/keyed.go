@@ -31,6 +31,7 @@ type Keyed[T any] struct {
 	most    int // blocks
 	group   sync.WaitGroup
 
+	failed  error     // of use
 	filling *block[T] // takes the next task
 	free    []*block[T]
 
@@ -102,8 +103,11 @@ func NewKeyed[T any](
 }
 
 // Add adds a task. It may wait until earlier tasks are done, and hands these to use, whose error it
-// returns. After an error there is nothing left to do but Close.
+// returns. After an error there is nothing left to do but Close: the error stays.
 func (k *Keyed[T]) Add(key string, task T) error {
+	if k.failed != nil {
+		return k.failed
+	}
 	if k.filling == nil {
 		k.filling = k.newBlock()
 	}
@@ -118,6 +122,9 @@ func (k *Keyed[T]) Add(key string, task T) error {
 
 // Flush waits until all tasks are done, and hands them to use. It returns the first error of use.
 func (k *Keyed[T]) Flush() error {
+	if k.failed != nil {
+		return k.failed
+	}
 	if k.filling != nil {
 		k.handOut()
 	}
@@ -173,8 +180,8 @@ func (k *Keyed[T]) settle(all bool) error {
 			return nil
 		}
 		for i := range b.tasks {
-			if err := k.use(&b.tasks[i]); err != nil {
-				return err
+			if k.failed = k.use(&b.tasks[i]); k.failed != nil {
+				return k.failed
 			}
 		}
 		clear(b.tasks)

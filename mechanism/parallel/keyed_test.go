@@ -157,6 +157,12 @@ func TestKeyedFails(t *testing.T) {
 		if err == nil {
 			err = k.Flush()
 		}
+		if again := k.Flush(); !errors.Is(again, planted) {
+			t.Errorf("after an error Flush returns %v", again)
+		}
+		if again := k.Add("", 0); !errors.Is(again, planted) {
+			t.Errorf("after an error Add returns %v", again)
+		}
 		k.Close()
 		if !errors.Is(err, planted) || used != at {
 			t.Errorf("task %d fails: %v after %d tasks", at, err, used)

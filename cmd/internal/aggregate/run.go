@@ -30,7 +30,15 @@ type run struct {
 	out     *output
 	bar     *cli.Progress
 	records int64
-	seeded  int64 // records that say that their noise came from a seed
+	later   []numbered // releases whose records may have an error still
+	seeded  int64      // records that say that their noise came from a seed
+}
+
+// numbered is a fresh release with the number of its record.
+type numbered struct {
+	record int64
+	user   string
+	of     releaseNumber
 }
 
 // Run reads the input, writes the estimates and then a summary to std.Err. Files appear when they
@@ -69,11 +77,21 @@ func (r *run) read(ctx context.Context) (aggregate.Summary, error) {
 	if r.reader, err = aggregate.NewReader(r.options.Read, write); err != nil {
 		return aggregate.Summary{}, cli.Usage(err)
 	}
+	defer r.reader.Close()
 	if err := records.Merge(ctx, r.input.sources, r.add); err != nil {
+		if ctx.Err() == nil { // else nobody waits for what an earlier record would have said
+			if earlier := r.reader.Flush(); earlier != nil {
+				return aggregate.Summary{}, r.located(earlier, "")
+			}
+		}
 		return aggregate.Summary{}, err
 	}
 	summary, err := r.reader.Finish()
-	return summary, r.explain(err)
+	if err != nil {
+		return summary, r.located(err, "")
+	}
+	r.released(r.records)
+	return summary, nil
 }
 
 // add takes one record.
@@ -86,10 +104,13 @@ func (r *run) add(record schemas.Sanitized, where string) error {
 	if r.records%often == 0 {
 		r.bar.Show(r.records)
 	}
-	if !r.reader.After(record.Step) {
-		r.input.split.released(record)
+	if !r.reader.After(record.Step) && record.Kind == schemas.KindReleased {
+		r.later = append(r.later, numbered{r.records, record.UserID, releaseNumber{
+			record.Release, record.Step, record.ReleaseLatitude.Number,
+			record.ReleaseLongitude.Number,
+		}})
 	}
-	return r.explain(r.reader.Add(aggregate.Published{
+	err := r.reader.Add(aggregate.Published{
 		User: record.UserID, Model: record.ModelID,
 		Mechanism: schemas.MechanismName(record.Mechanism),
 		Step:      record.Step, Kind: kinds[record.Kind],
@@ -98,7 +119,36 @@ func (r *run) add(record schemas.Sanitized, where string) error {
 		ReleaseLatitude:  record.ReleaseLatitude.Number,
 		ReleaseLongitude: record.ReleaseLongitude.Number,
 		Epsilon:          record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
-	}))
+	})
+	if err != nil {
+		return r.located(err, where)
+	}
+	r.released(r.reader.Taken())
+	return nil
+}
+
+// released notes the releases up to a record.
+func (r *run) released(record int64) {
+	n := 0
+	for n < len(r.later) && r.later[n].record <= record {
+		r.input.split.released(r.later[n].user, r.later[n].of)
+		n++
+	}
+	r.later = r.later[n:]
+}
+
+// located explains an error and names the place of its record: where, unless it is another one's.
+// Releases behind that record have no part in the explanation.
+func (r *run) located(err error, where string) error {
+	record := r.records
+	if placed, ok := errors.AsType[*aggregate.PlaceError](err); ok {
+		where, record = placed.Place.Where, placed.Place.Number
+	}
+	r.released(record)
+	if err = r.explain(err); where == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", where, err)
 }
 
 // kinds are the kinds of records.

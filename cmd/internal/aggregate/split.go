@@ -3,8 +3,6 @@ package aggregate
 import (
 	"fmt"
 	"sync"
-
-	"github.com/geodither/geodither/schemas"
 )
 
 // split finds users whose records come from two states. The service keeps a state for each
@@ -20,7 +18,7 @@ type split struct {
 	again   map[string]bool // a number came again, for another release
 }
 
-// releaseNumber is the largest number among a user's releases, and that release.
+// releaseNumber is a release and its number among its user's.
 type releaseNumber struct {
 	number, step        int64
 	latitude, longitude float64
@@ -44,21 +42,15 @@ func (s *split) lies(user string, partition int32) {
 	s.partitions[user] = partition
 }
 
-// released notes the number of a fresh release.
-func (s *split) released(r schemas.Sanitized) {
-	if r.Kind != schemas.KindReleased {
-		return
-	}
+// released notes a user's fresh release.
+func (s *split) released(user string, this releaseNumber) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, this := s.numbers[r.UserID], releaseNumber{
-		r.Release, r.Step, r.ReleaseLatitude.Number, r.ReleaseLongitude.Number,
-	}
-	switch {
+	switch last := s.numbers[user]; {
 	case this.number > last.number:
-		s.numbers[r.UserID] = this
+		s.numbers[user] = this
 	case this != last: // else the record is there twice, as when a file is named twice
-		s.again[r.UserID] = true
+		s.again[user] = true
 	}
 }
 

@@ -2,7 +2,6 @@ package records
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -15,7 +14,7 @@ type Located struct {
 
 // Merge reads several sources at the same time and calls each with their records in the order of
 // their steps. Records of one source keep their order, whatever their steps. The same sources give
-// the same order, however fast each of them is.
+// the same order, however fast each of them is. An error of each ends the reading.
 func Merge(
 	ctx context.Context, sources []Source, each func(schemas.Sanitized, string) error,
 ) error {
@@ -36,7 +35,7 @@ func Merge(
 			return nil
 		}
 		if err := each(first.head.Record, first.head.Where); err != nil {
-			return fmt.Errorf("%s: %w", first.head.Where, err)
+			return err
 		}
 		if err := first.next(ctx); err != nil {
 			return err

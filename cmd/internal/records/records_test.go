@@ -237,7 +237,7 @@ func TestMerge(t *testing.T) {
 	failed := fmt.Errorf("refused")
 	err = Merge(t.Context(), []Source{source(1), source(2)},
 		func(schemas.Sanitized, string) error { return failed })
-	if err == nil || err.Error() != "1 of 1: refused" {
+	if !errors.Is(err, failed) || err.Error() != "refused" {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -140,8 +140,8 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 			fmt.Fprint(out, s.Blind.Line("blind"))
 			others = "estimate and blind"
 		}
-		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a record)\n",
-			measured, others, measured+s.Predictions)
+		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a "+
+			"record)\n", measured, others, measured+s.Predictions)
 	}
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)

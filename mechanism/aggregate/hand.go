@@ -1,0 +1,285 @@
+package aggregate
+
+import (
+	"fmt"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/parallel"
+)
+
+// PlaceError is the error of a record that was taken in earlier.
+type PlaceError struct {
+	Place Place
+	cause error
+}
+
+// Error is the cause's: whoever shows it names the place too.
+func (e *PlaceError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the cause.
+func (e *PlaceError) Unwrap() error { return e.cause }
+
+// task is what is left to do for a record once it is known what that means for windows and for
+// other users: work on its user alone. Those of one user are done in their order.
+type task struct {
+	record Record
+	user   *user
+	filter *filter // of the record's model; nil: it is not given
+	wanted bool
+	first  bool // no window waits for the user before this record
+	// before is the window in which the user counts before this record, nil for none, and number
+	// is the window's.
+	before *Window
+	number int64
+	err    error
+}
+
+// aheadTasks bounds how many records are taken in and not done. It is many because files often hold
+// one user after another.
+const aheadTasks = 1 << 18
+
+// submit does a task, or has a worker do it. Until a record has agreed one goroutine works, because
+// whether the settings are wrong depends on which record is the first one that follows.
+func (k *Collector) submit(t task) error {
+	if k.tasks == nil && k.options.Workers > 1 && k.follower.agreed {
+		if err := k.start(); err != nil {
+			return err
+		}
+	}
+	if k.tasks == nil {
+		k.do(0, &t)
+		k.taken = t.record.Place.Number
+		return t.err
+	}
+	return k.tasks.Add(t.user.name, t)
+}
+
+// start starts the workers.
+func (k *Collector) start() error {
+	for range k.options.Workers - 1 {
+		follower, err := k.follower.fork()
+		if err != nil {
+			return err
+		}
+		k.hands = append(k.hands, &hand{
+			collector: k, follower: follower, blind: k.hands[0].blind.fork(),
+			tracers: map[*filter]*tracer{},
+		})
+	}
+	k.tasks = parallel.NewKeyed(len(k.hands), aheadTasks, k.do, func(t *task) error {
+		k.taken = t.record.Place.Number
+		if t.err != nil {
+			return &PlaceError{t.record.Place, t.err}
+		}
+		return nil
+	})
+	return nil
+}
+
+// flush waits until all records that were taken in are done.
+func (k *Collector) flush() error {
+	if k.tasks == nil {
+		return nil
+	}
+	return k.tasks.Flush()
+}
+
+// after returns an error of this goroutine's, unless a record that was taken in before has one.
+func (k *Collector) after(err error) error {
+	if earlier := k.flush(); earlier != nil {
+		return earlier
+	}
+	return err
+}
+
+// Close ends the workers. It may be called twice.
+func (k *Collector) Close() {
+	if k.tasks != nil {
+		k.tasks.Close()
+	}
+}
+
+// countAll counts the users for whom a window before one waits. All records are done.
+func (k *Collector) countAll(before int64) error {
+	var waiting []*user
+	for _, u := range k.order {
+		if u.waits != nil && u.window < before {
+			waiting = append(waiting, u)
+		}
+	}
+	return parallel.Pool{Workers: len(k.hands)}.Do(len(waiting),
+		func(worker int) func(*parallel.Task) error {
+			h := k.hands[worker]
+			return func(t *parallel.Task) error {
+				u := waiting[t.Number]
+				w := u.waits
+				u.waits = nil
+				return h.count(u, w, u.window)
+			}
+		})
+}
+
+// hand is what one goroutine takes users on with.
+type hand struct {
+	collector *Collector
+	follower  *Follower
+	blind     blindFilter
+	tracers   map[*filter]*tracer
+	counts    Counts // of its records
+
+	state     mechanism.State // scratch
+	dense     []float64       // scratch, a number a zone
+	posterior ByZone          // scratch
+}
+
+// do does a task.
+func (h *hand) do(t *task) {
+	if t.before != nil {
+		if t.err = h.count(t.user, t.before, t.number); t.err != nil {
+			return
+		}
+	}
+	u := t.user
+	if t.err = h.follow(u, t.filter, t.record, t.wanted); t.err != nil {
+		return
+	}
+	if !t.wanted {
+		u.marked = u.marked[:0]
+		return
+	}
+	if t.err = h.trace(u); t.err != nil {
+		return
+	}
+	if t.first {
+		u.release = -1
+	}
+	if t.record.Kind == mechanism.Released && t.filter != nil {
+		u.release = h.collector.zones.Of(t.filter.grid().CellAt(t.record.Release))
+	}
+}
+
+// follow takes the user's filter on to a record.
+func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
+	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
+		if err := h.blind.turn(u); err != nil {
+			return err
+		}
+	}
+	if v != nil && u.known() && r.Step > u.last {
+		if err := h.blind.bridge(u, v, r.Personal, r.Step); err != nil {
+			return err
+		}
+	}
+	known, err := h.follower.Follow(&u.Track, r)
+	if err != nil {
+		return err
+	}
+	h.counts.Records++
+	if known {
+		h.counts.Followed++
+		u.ever.personal = u.ever.personal || r.Personal != nil
+	} else {
+		u.ever.lost = true
+	}
+	if !wanted {
+		return nil
+	}
+	h.counts.Wanted.Records++
+	if known {
+		h.counts.Wanted.Followed++
+	}
+	if v == nil {
+		h.counts.Wanted.Foreign++
+	}
+	return nil
+}
+
+// count adds a user to a window that waits for the user.
+func (h *hand) count(u *user, w *Window, number int64) error {
+	if u.release >= 0 || !u.known() {
+		w.mu.Lock()
+		if u.release >= 0 {
+			w.AddRelease(u.release)
+		}
+		if !u.known() {
+			w.Lost++
+		}
+		w.mu.Unlock()
+	}
+	if !u.known() {
+		u.marked = u.marked[:0]
+		return nil
+	}
+	k := h.collector
+	if err := h.state.DecodeBinary(u.state); err != nil {
+		return fmt.Errorf("aggregate: %w", err)
+	}
+	if len(h.dense) != k.zones.Count() {
+		h.dense = make([]float64, k.zones.Count())
+	}
+	k.zones.Gather(&h.posterior, &h.state.Posterior, h.dense)
+	blind, err := h.blind.at(u)
+	if err != nil {
+		return err
+	}
+	h.add(w, u, blind)
+	if !k.options.Flows || u.own != nil {
+		return nil // ancestors are drawn by the public model's rows
+	}
+	t, err := h.tracer(u.filter)
+	if err != nil {
+		return err
+	}
+	if len(u.marked) > 0 && u.markWindow == number-1 {
+		w.mu.Lock()
+		t.add(w.flows, u.marked, &h.state.Posterior)
+		w.Flowing++
+		w.mu.Unlock()
+	}
+	u.marked, u.markWindow = t.mark(u.marked, &h.state.Posterior), number
+	return nil
+}
+
+// add adds a vehicle to a window, among the other goroutines' ones.
+func (h *hand) add(w *Window, u *user, blind *mobility.Distribution) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.AddVehicle(u.name, &h.posterior, blind, h.dense)
+}
+
+// trace takes the user's ancestors along with the filter's last step.
+func (h *hand) trace(u *user) error {
+	if len(u.marked) == 0 {
+		return nil
+	}
+	if !h.follower.linked || u.own != nil {
+		u.marked = u.marked[:0]
+		return nil
+	}
+	t, err := h.tracer(u.filter)
+	if err != nil {
+		return err
+	}
+	before, after := &h.follower.before, &h.follower.state
+	if after.Step > before.Step+1 && u.filter.byLaw {
+		u.marked = t.bridge(u.marked, u.name, before, after)
+		return nil
+	}
+	u.marked = t.advance(u.marked, u.name, before, after)
+	return nil
+}
+
+// tracer returns the tracer of a model of the zones' map.
+func (h *hand) tracer(v *filter) (*tracer, error) {
+	t := h.tracers[v]
+	if t == nil {
+		k := h.collector
+		var err error
+		if t, err = newTracer(v.model, k.zones, k.follower.options.Prune); err != nil {
+			return nil, err
+		}
+		h.tracers[v] = t
+	}
+	return t, nil
+}
