@@ -118,8 +118,8 @@ func TestAggregateFiles(t *testing.T) {
 	}
 }
 
-// TestAggregateOnAllCores: densities, flows, a summary and the first error in the order of the input
-// are the same on any number of cores: of one user after another, and of all side by side.
+// TestAggregateOnAllCores: densities, flows, a summary and the first error in the order of the
+// input are the same on any number of cores: of one user after another, and of all side by side.
 func TestAggregateOnAllCores(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	dir := t.TempDir()

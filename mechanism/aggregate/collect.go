@@ -268,6 +268,87 @@ func (k *Collector) advance(window int64) error {
 	return nil
 }
 
+// submit does a task, or has a worker do it. Until a record has agreed one goroutine works, because
+// whether the settings are wrong depends on which record is the first one that follows.
+func (k *Collector) submit(t task) error {
+	if k.tasks == nil && k.options.Workers > 1 && k.follower.agreed {
+		if err := k.start(); err != nil {
+			return err
+		}
+	}
+	if k.tasks == nil {
+		k.do(0, &t)
+		k.taken = t.record.Place.Number
+		return t.err
+	}
+	return k.tasks.Add(t.user.name, t)
+}
+
+// start starts the workers.
+func (k *Collector) start() error {
+	for range k.options.Workers - 1 {
+		follower, err := k.follower.fork()
+		if err != nil {
+			return err
+		}
+		k.hands = append(k.hands, &hand{
+			collector: k, follower: follower, blind: k.hands[0].blind.fork(),
+			tracers: map[*filter]*tracer{},
+		})
+	}
+	k.tasks = parallel.NewKeyed(len(k.hands), aheadTasks, k.do, func(t *task) error {
+		k.taken = t.record.Place.Number
+		if t.err != nil {
+			return &PlaceError{t.record.Place, t.err}
+		}
+		return nil
+	})
+	return nil
+}
+
+// flush waits until all records that were taken in are done.
+func (k *Collector) flush() error {
+	if k.tasks == nil {
+		return nil
+	}
+	return k.tasks.Flush()
+}
+
+// after returns an error of this goroutine's, unless a record that was taken in before has one.
+func (k *Collector) after(err error) error {
+	if earlier := k.flush(); earlier != nil {
+		return earlier
+	}
+	return err
+}
+
+// Close ends the workers. It may be called twice.
+func (k *Collector) Close() {
+	if k.tasks != nil {
+		k.tasks.Close()
+	}
+}
+
+// countAll counts the users for whom a window before one waits. All records are done.
+func (k *Collector) countAll(before int64) error {
+	var waiting []*user
+	for _, u := range k.order {
+		if u.waits != nil && u.window < before {
+			waiting = append(waiting, u)
+		}
+	}
+	return parallel.Pool{Workers: len(k.hands)}.Do(len(waiting),
+		func(worker int) func(*parallel.Task) error {
+			h := k.hands[worker]
+			return func(t *parallel.Task) error {
+				u := waiting[t.Number]
+				w := u.waits
+				u.waits = nil
+				return h.count(u, w, u.window)
+			}
+		})
+}
+
 // Finish closes all windows, and the Collector. It fails with ErrModel if no record is of a model
 // that is given, and with ErrSettings if most of those that are do not follow though no record
 // before them is missing.

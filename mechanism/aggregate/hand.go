@@ -5,7 +5,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // PlaceError is the error of a record that was taken in earlier.
@@ -38,87 +37,6 @@ type task struct {
 // aheadTasks bounds how many records are taken in and not done. It is many because files often hold
 // one user after another.
 const aheadTasks = 1 << 18
-
-// submit does a task, or has a worker do it. Until a record has agreed one goroutine works, because
-// whether the settings are wrong depends on which record is the first one that follows.
-func (k *Collector) submit(t task) error {
-	if k.tasks == nil && k.options.Workers > 1 && k.follower.agreed {
-		if err := k.start(); err != nil {
-			return err
-		}
-	}
-	if k.tasks == nil {
-		k.do(0, &t)
-		k.taken = t.record.Place.Number
-		return t.err
-	}
-	return k.tasks.Add(t.user.name, t)
-}
-
-// start starts the workers.
-func (k *Collector) start() error {
-	for range k.options.Workers - 1 {
-		follower, err := k.follower.fork()
-		if err != nil {
-			return err
-		}
-		k.hands = append(k.hands, &hand{
-			collector: k, follower: follower, blind: k.hands[0].blind.fork(),
-			tracers: map[*filter]*tracer{},
-		})
-	}
-	k.tasks = parallel.NewKeyed(len(k.hands), aheadTasks, k.do, func(t *task) error {
-		k.taken = t.record.Place.Number
-		if t.err != nil {
-			return &PlaceError{t.record.Place, t.err}
-		}
-		return nil
-	})
-	return nil
-}
-
-// flush waits until all records that were taken in are done.
-func (k *Collector) flush() error {
-	if k.tasks == nil {
-		return nil
-	}
-	return k.tasks.Flush()
-}
-
-// after returns an error of this goroutine's, unless a record that was taken in before has one.
-func (k *Collector) after(err error) error {
-	if earlier := k.flush(); earlier != nil {
-		return earlier
-	}
-	return err
-}
-
-// Close ends the workers. It may be called twice.
-func (k *Collector) Close() {
-	if k.tasks != nil {
-		k.tasks.Close()
-	}
-}
-
-// countAll counts the users for whom a window before one waits. All records are done.
-func (k *Collector) countAll(before int64) error {
-	var waiting []*user
-	for _, u := range k.order {
-		if u.waits != nil && u.window < before {
-			waiting = append(waiting, u)
-		}
-	}
-	return parallel.Pool{Workers: len(k.hands)}.Do(len(waiting),
-		func(worker int) func(*parallel.Task) error {
-			h := k.hands[worker]
-			return func(t *parallel.Task) error {
-				u := waiting[t.Number]
-				w := u.waits
-				u.waits = nil
-				return h.count(u, w, u.window)
-			}
-		})
-}
 
 // hand is what one goroutine takes users on with.
 type hand struct {

@@ -52,7 +52,7 @@ func TestWorkers(t *testing.T) {
 	if len(one) < 500 {
 		t.Fatalf("a report of %d words", len(one))
 	}
-	for _, workers := range []int{2, 7} {
+	for _, workers := range []int{2, 8} {
 		if !same(one, carried(t, study.Run{Workers: workers})) {
 			t.Errorf("%d workers give another report", workers)
 		}
