@@ -84,8 +84,8 @@ type course struct {
 	options mechanism.Options // with every default
 	model   *mobility.Model
 	fixes   []schemas.Raw
-	turn    chan struct{}
-	rows    atomic.Int64 // Done, for those who have no turn
+	turn
+	rows atomic.Int64 // Done, for those who have no turn
 
 	run    *sanitize.Course // nil when all fixes are computed
 	sums   tally
@@ -112,24 +112,27 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 	}
 	c := &course{
 		options: run.Options(), model: model, stride: 1, run: run, fixes: u.Fixes,
-		turn: make(chan struct{}, 1),
+		turn: make(turn, 1),
 	}
 	c.User, c.Settings, c.Total = name, s, len(u.Fixes)
 	c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
 	return t.keep(c), nil
 }
 
+// turn lets one goroutine at a time do something.
+type turn chan struct{}
+
 // take waits for the turn. Whoever gets it calls leave.
-func (c *course) take(ctx context.Context) error {
+func (t turn) take(ctx context.Context) error {
 	select {
-	case c.turn <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (c *course) leave() { <-c.turn }
+func (t turn) leave() { <-t }
 
 // part returns the fixes from one on, maxRows at most. It computes what is missing: all of it, or
 // with a time within which there should be an answer as many fixes as that allows, at least one.

@@ -344,33 +344,116 @@ func TestThinnedStates(t *testing.T) {
 	}
 }
 
-// TestOdds: what releases add to the odds of two places stays within Σε, and what an observer
-// believes in the end follows from it.
-func TestOdds(t *testing.T) {
+// oddsOf are the odds of an adversary, to the end of a course.
+func oddsOf(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, error) {
+	t.Helper()
 	truth := sampleTruth(t)
+	model, err := truth.modelOf(s.CellM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := model.Grid
+	o, err := truth.odds(asked{bus, s, adversary, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
+	if err != nil {
+		return nil, err
+	}
+	return o.part(t.Context(), 0, 0)
+}
+
+// TestOdds: what releases add to the odds of two places stays within Σε, whatever the adversary
+// knows besides, and the releases are those of the course.
+func TestOdds(t *testing.T) {
 	for name, s := range cases() {
-		o, err := oddsOf(t.Context(), truth, bus, s, Place{2, 2}, Place{4, 4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		learned := 0
-		for i, x := range o.Learned {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				continue
+		for _, adversary := range adversaries() {
+			o, err := oddsOf(t, s, adversary, Place{2, 2}, Place{4, 4})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if learned++; math.Abs(float64(x)) > float64(o.Spent[i])+1e-3 {
-				t.Errorf("%s: fix %d: learned e^%g, but Σε is %g", name, i, x, o.Spent[i])
+			learned := 0
+			for i, x := range o.Learned {
+				if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+					continue
+				}
+				if learned++; math.Abs(float64(x)) > float64(o.Spent[i])+1e-3 {
+					t.Errorf("%s, %s: fix %d: learned e^%g, but Σε is %g", name, adversary, i, x,
+						o.Spent[i])
+				}
 			}
-		}
-		if learned == 0 || o.Worst == 0 || o.WorstAt < 0 {
-			t.Errorf("%s: %d of %d odds are known, worst %g", name, learned, len(o.Learned),
-				o.Worst)
+			if learned == 0 || o.Worst == 0 || o.WorstAt < 0 {
+				t.Errorf("%s, %s: %d of %d odds are known, worst %g", name, adversary, learned,
+					len(o.Learned), o.Worst)
+			}
 		}
 	}
 	var other errOther
-	if _, err := oddsOf(t.Context(), truth, bus, cases()["pim"], Place{2.01, 2.01},
-		Place{2.02, 2.02}); !errors.As(err, &other) {
-		t.Errorf("two places of one cell: %v", err)
+	for _, adversary := range []string{standard, "somebody"} {
+		b := Place{2.02, 2.02}
+		if adversary != standard {
+			b = Place{4, 4}
+		}
+		if _, err := oddsOf(t, cases()["pim"], adversary, Place{2.01, 2.01}, b); !errors.As(err,
+			&other) {
+			t.Errorf("two places of one cell, or an unknown adversary: %v", err)
+		}
+	}
+}
+
+// TestOddsFollowTheCourse: what the standard adversary believes about two cells is what the
+// posterior of the step says, but for the rounding of that. So the odds are about the releases that
+// the other views show, and those are the ones of "sanitize".
+func TestOddsFollowTheCourse(t *testing.T) {
+	truth := sampleTruth(t)
+	for name, s := range cases() {
+		c, err := computed(t.Context(), truth, bus, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fix := 0 // the first release, before which nothing was rounded
+		for c.Kind[fix] != mechanism.Released.String() {
+			fix++
+		}
+		a, err := dissect(t.Context(), truth, c, fix, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		posterior := values(t, a.Posterior)
+		var likely [][2]int
+		for cell, p := range posterior {
+			if p > a.Posterior.Max/30 && len(likely) < 2 {
+				likely = append(likely, cell)
+			}
+		}
+		place := func(i int) Place {
+			at := likely[i]
+			return Place{(float64(at[0]) + .5) * c.CellKM, (float64(at[1]) + .5) * c.CellKM}
+		}
+		o, err := oddsOf(t, s, standard, place(0), place(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := math.Log(posterior[likely[0]] / posterior[likely[1]])
+		if off := math.Abs(float64(o.Posterior[fix]) - want); !(off < .5) {
+			t.Errorf("%s: the adversary's odds are e^%g, the posterior's e^%g", name,
+				o.Posterior[fix], want)
+		}
+		if o.Spent[len(o.Spent)-1] != c.SpentEps[len(c.SpentEps)-1] {
+			t.Errorf("%s: the odds count other releases", name)
+		}
+	}
+}
+
+// TestStrongStart: who knows the first cell is sure of it, and nothing changes that.
+func TestStrongStart(t *testing.T) {
+	truth := sampleTruth(t)
+	u, err := truth.user(bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := truth.model.Grid
+	at := placeOf(g.ToMap(u.Fixes[0].Latitude, u.Fixes[0].Longitude))
+	o, err := oddsOf(t, cases()["codebook"], strongStart, at, Place{at.X, at.Y - 1})
+	if err != nil || !math.IsInf(float64(o.Posterior[0]), 1) || o.Posterior[0] != o.Blind[0] {
+		t.Errorf("%v: at the first fix the odds are e^%g", err, o.Posterior[0])
 	}
 }
 

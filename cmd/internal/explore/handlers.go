@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -30,16 +32,18 @@ type About struct {
 	Public bool `json:"public"` // it has the side of a sanitized topic
 	Status bool `json:"status"` // it has the status of a service
 
-	Users      int       `json:"users"`
-	Mechanisms []string  `json:"mechanisms"`
-	CellsM     []float64 `json:"cells_m"` // that the model can be trained again with
-	Defaults   Settings  `json:"defaults"`
+	Users       int       `json:"users"`
+	Mechanisms  []string  `json:"mechanisms"`
+	Adversaries []string  `json:"adversaries"`
+	CellsM      []float64 `json:"cells_m"` // that the model can be trained again with
+	Defaults    Settings  `json:"defaults"`
 }
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
 		Truth: a.truth != nil, Public: a.public != nil, Status: len(a.watched) > 0,
-		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: DefaultSettings(),
+		Mechanisms: law.Names(), Adversaries: adversaries(), CellsM: []float64{},
+		Defaults: DefaultSettings(),
 	}
 	if a.truth != nil {
 		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
@@ -178,8 +182,28 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 			return nil, errOther(name + " is no number of kilometres")
 		}
 	}
-	first, second := Place{at[0], at[1]}, Place{at[2], at[3]}
-	return oddsOf(ctx, a.truth, query.Get("user"), s, first, second)
+	model, err := a.truth.modelOf(s.CellM)
+	if err != nil {
+		return nil, err
+	}
+	from, err := count(query, "from")
+	if err != nil {
+		return nil, err
+	}
+	within, err := count(query, "within_ms")
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.truth.odds(asked{
+		user: query.Get("user"), settings: s,
+		adversary: cmp.Or(query.Get("adversary"), standard),
+		a:         model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
+		b:         model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o.part(ctx, from, min(time.Duration(within)*time.Millisecond, answerTime))
 }
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {

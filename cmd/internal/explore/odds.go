@@ -2,82 +2,308 @@ package explore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
-// Odds is what an adversary learns about two places over time, who has the public model and all
-// releases. Columns have a number for each fix; natural logarithms throughout.
+// The adversaries of "geodither evaluate" that need no further traces. All of them see every
+// release and the times of reports, and know how releases are made.
+const (
+	// standard knows the model.
+	standard = "standard"
+	// strongStart knows the model, and the cell of the first fix.
+	strongStart = "strong-start"
+	// weakWalk knows no model, and takes people to walk at random.
+	weakWalk = "weak-walk"
+	// weakUniform takes every cell to be as likely as any other at each time.
+	weakUniform = "weak-uniform"
+)
+
+// adversaries are all of them; the first one is the guarantee's.
+func adversaries() []string { return []string{standard, strongStart, weakWalk, weakUniform} }
+
+// Odds is what an adversary learns about two places over time, who has all releases: those of the
+// Course under the same settings. Columns have a number for each fix; natural logarithms
+// throughout.
 //
-// Learned is ln(posterior odds) - ln(odds by the model alone): what the releases have added.
+// Learned is ln(posterior odds) - ln(odds without any release): what the releases have added.
 // It lies between -Spent and Spent: under two tracks the probability of all releases
 // differs by a factor of e^Σε at most, and those under two places at one time are means over
-// tracks. Under codebook the filter keeps masses as float32, where "sanitize" rounds them to short
-// ones, which would blur the odds; so the releases here are others than those of a Course. The
-// filter of the other mechanisms prunes masses below 10⁻⁷. A gap that starts a filter again at the
+// tracks. The adversary rounds masses to float32 alone. A gap that starts a filter again at the
 // model's initial distribution forgets earlier releases. So what is computed here may be off by as
-// little.
+// little. Whoever knows no model does not know from which code points, or which location set, a
+// release was drawn, and takes those that follow from its own prior.
 type Odds struct {
-	A Place `json:"a"` // centres of the two cells
-	B Place `json:"b"`
+	Adversary string `json:"adversary"`
+	A         Place  `json:"a"` // centres of the two cells
+	B         Place  `json:"b"`
+
+	Total int `json:"total"` // as in Course
+	From  int `json:"from"`
+	Done  int `json:"done"`
 
 	TimeMS    []int64  `json:"time_ms"`
-	Blind     []number `json:"blind"`     // ln odds of A against B by the model alone
+	Blind     []number `json:"blind"`     // ln odds of A against B without any release
 	Posterior []number `json:"posterior"` // with all releases; null where a place is ruled out
 	Learned   []number `json:"learned"`
 	Spent     []number `json:"spent"` // Σε: the bound of |Learned|
 
-	// Worst is the largest |Learned|, and WorstAt the fix at which it was reached; -1 without any.
+	// Worst is the largest |Learned| so far, and WorstAt the fix at which it was reached; -1
+	// without any.
 	Worst   float64 `json:"worst"`
 	WorstAt int     `json:"worst_at"`
 }
 
-// oddsOf follows two cells through a user's course.
-func oddsOf(
-	ctx context.Context, t *Truth, name string, s Settings, a, b Place,
-) (*Odds, error) {
-	u, err := t.user(name)
+// asked is what a question about odds names.
+type asked struct {
+	user      string
+	settings  Settings
+	adversary string
+	a, b      grid.Cell
+}
+
+// keptOdds is how many answers about odds are kept. On a map of a million cells one takes 100 MB
+// until it is computed to its end, for its filters.
+const keptOdds = 6
+
+// odds computes an Odds fix by fix, as far as somebody asked for. Whoever has its turn may use it.
+type odds struct {
+	Odds
+	asked
+	turn
+	course *course
+	run    *attack // nil when all fixes are computed
+}
+
+// attack is an adversary who watches a user, and the sanitizer that is watched.
+type attack struct {
+	user      string
+	sanitizer *mechanism.Sanitizer
+	state     mechanism.State // the sanitizer's
+	evidence  *evidence
+
+	// filter predicts by the adversary's model, and draws nothing.
+	filter        *mechanism.Sanitizer
+	with, without mechanism.State
+	own           bool // evidence follows from the adversary's own prior
+	forgets       bool // between steps
+	knowsStart    bool
+}
+
+// odds returns the odds that a question names, kept ones if there are some.
+func (t *Truth) odds(q asked) (*odds, error) {
+	t.mu.Lock()
+	for _, o := range t.watched {
+		if o.asked == q {
+			t.mu.Unlock()
+			return o, nil
+		}
+	}
+	t.mu.Unlock()
+	c, err := t.course(q.user, q.settings)
 	if err != nil {
 		return nil, err
 	}
-	release := s.options()
-	if s.Mechanism == law.Codebook {
-		release.Prune = -1 // see Odds
-	}
-	run, model, err := t.runUnder(s, release)
-	if err != nil {
-		return nil, err
-	}
-	g := model.Grid
-	first, second := g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))
-	if first == second {
+	if q.a == q.b {
 		return nil, errOther("both places lie in one cell, and a release never tells two places " +
 			"of a cell apart: pick another one")
 	}
-	o := &Odds{A: placeOf(g.Centre(first)), B: placeOf(g.Centre(second)), WorstAt: -1}
-	ratio := func(state *mechanism.State) float64 {
-		return math.Log(state.Posterior.At(first)) - math.Log(state.Posterior.At(second))
+	run, err := newAttack(c, q)
+	if err != nil {
+		return nil, err
 	}
-	for i, fix := range u.Fixes {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if _, err := run.Next(fix); err != nil {
-			return nil, err
-		}
-		after, blind := ratio(run.State()), ratio(run.BlindState())
-		learned := after - blind
-		o.TimeMS = append(o.TimeMS, fix.Timestamp)
-		o.Blind = append(o.Blind, number(blind))
-		o.Posterior = append(o.Posterior, number(after))
-		o.Learned = append(o.Learned, number(learned))
-		o.Spent = append(o.Spent, number(run.State().EpsilonSpent))
-		if x := math.Abs(learned); x > o.Worst && !math.IsInf(x, 0) {
-			o.Worst, o.WorstAt = x, i
-		}
+	g := c.model.Grid
+	o := &odds{asked: q, turn: make(turn, 1), course: c, run: run}
+	o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
+	o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.watched) == keptOdds {
+		t.watched = slices.Delete(t.watched, 0, 1)
 	}
+	t.watched = append(t.watched, o)
 	return o, nil
+}
+
+func newAttack(c *course, q asked) (*attack, error) {
+	key := noise.NewKeyed(noise.KeyFromSeed(q.settings.Seed))
+	x := &attack{user: q.user}
+	var err error
+	if x.sanitizer, err = mechanism.NewSanitizer(c.model, key, c.options); err != nil {
+		return nil, err
+	}
+	if x.evidence, err = newEvidence(c.model.Grid, c.options); err != nil {
+		return nil, err
+	}
+	knows := c.model
+	switch q.adversary {
+	case standard:
+	case strongStart:
+		x.knowsStart = true
+	case weakWalk, weakUniform:
+		knows, x.own, x.forgets = walkOf(c.model), true, q.adversary == weakUniform
+	default:
+		return nil, errOther(fmt.Sprintf("adversary is none of %q", adversaries()))
+	}
+	exact := c.options
+	exact.Prune = -1
+	x.filter, err = mechanism.NewSanitizer(knows, key, exact)
+	return x, err
+}
+
+// walkOf is a random walk on a model's map: to each of the up to eight neighbours of a cell and the
+// cell itself with the same probability.
+func walkOf(m *mobility.Model) *mobility.Model {
+	g := m.Grid
+	n := g.Cells()
+	walk := &mobility.Matrix{RowStart: make([]int64, 1, n+1)}
+	all := mobility.Distribution{Cells: make([]grid.Cell, n), P: make([]float64, n)}
+	for row := range g.Height() {
+		for column := range g.Width() {
+			first := len(walk.Columns)
+			for y := max(0, row-1); y <= min(g.Height()-1, row+1); y++ {
+				for x := max(0, column-1); x <= min(g.Width()-1, column+1); x++ {
+					walk.Columns = append(walk.Columns, grid.Cell(y*g.Width()+x))
+				}
+			}
+			for moves := len(walk.Columns) - first; len(walk.Values) < len(walk.Columns); {
+				walk.Values = append(walk.Values, 1/float64(moves))
+			}
+			walk.RowStart = append(walk.RowStart, int64(len(walk.Columns)))
+			cell := row*g.Width() + column
+			all.Cells[cell], all.P[cell] = grid.Cell(cell), 1/float64(n)
+		}
+	}
+	return &mobility.Model{
+		Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{walk}, Initial: all,
+	}
+}
+
+// part returns the fixes from one on, maxRows at most, as course.part does.
+func (o *odds) part(ctx context.Context, from int, within time.Duration) (*Odds, error) {
+	if err := o.take(ctx); err != nil {
+		return nil, err
+	}
+	defer o.leave()
+	var until time.Time
+	if within > 0 {
+		until = time.Now().Add(within)
+	}
+	for most := min(from+maxRows, o.Total); o.Done < most; {
+		if err := o.next(ctx); err != nil {
+			return nil, err
+		}
+		if !until.IsZero() && time.Now().After(until) {
+			break
+		}
+	}
+	if o.Done == o.Total {
+		o.run = nil
+	}
+	part := o.Odds
+	to := min(from+maxRows, o.Done)
+	part.From = min(from, to)
+	part.TimeMS = part.TimeMS[part.From:to]
+	for _, column := range []*[]number{
+		&part.Blind, &part.Posterior, &part.Learned, &part.Spent,
+	} {
+		*column = (*column)[part.From:to]
+	}
+	return &part, nil
+}
+
+// next takes one fix.
+func (o *odds) next(ctx context.Context) error {
+	i := o.Done
+	row, err := o.course.row(ctx, i)
+	if err != nil {
+		return err
+	}
+	fix, x := o.course.fixes[i], o.run
+	if kind := row.Kind[0]; kind != kindRefused && kind != mechanism.Late.String() {
+		g := o.course.model.Grid
+		cell := g.Locate(fix.Latitude, fix.Longitude)
+		if err := x.see(fix, o.course.model.StepAt(fix.Timestamp), cell); err != nil {
+			return err
+		}
+	}
+	ratio := func(s *mechanism.State) float64 {
+		if !s.Started {
+			return math.NaN()
+		}
+		return math.Log(s.Posterior.At(o.a)) - math.Log(s.Posterior.At(o.b))
+	}
+	after, blind := ratio(&x.with), ratio(&x.without)
+	learned := after - blind
+	o.TimeMS = append(o.TimeMS, fix.Timestamp)
+	o.Blind, o.Posterior = append(o.Blind, number(blind)), append(o.Posterior, number(after))
+	o.Learned = append(o.Learned, number(learned))
+	o.Spent = append(o.Spent, row.SpentEps[0])
+	if l := math.Abs(learned); l > o.Worst && !math.IsInf(l, 0) {
+		o.Worst, o.WorstAt = l, i
+	}
+	o.Done++
+	return nil
+}
+
+// errOdds is a step of the sanitizer that is none of the course.
+var errOdds = errors.New("explore: the watched sanitizer differs from the course")
+
+// see takes a report that was published, from the sanitizer to the adversary.
+func (x *attack) see(fix schemas.Raw, step int64, cell grid.Cell) error {
+	out, err := x.sanitizer.Step(&x.state, mechanism.Input{
+		User: x.user, Step: step, Cell: cell, Release: true, Prior: true,
+	})
+	if err != nil {
+		return err
+	}
+	if !out.Kind.Published() {
+		return errOdds
+	}
+	released := out.Kind == mechanism.Released
+	if released && !x.own {
+		x.evidence.prepare(out.Prior)
+	}
+	for _, state := range []*mechanism.State{&x.with, &x.without} {
+		if err := x.foresee(state, fix.UserID, step, cell); err != nil {
+			return err
+		}
+	}
+	if !released {
+		return nil
+	}
+	belief := &x.with.Posterior
+	if x.own {
+		x.evidence.prepare(belief)
+	}
+	mobility.Update(belief, belief, x.evidence.likelihoods(out.Release, belief.Cells))
+	belief.Round()
+	return nil
+}
+
+// foresee predicts one of the adversary's beliefs. The cell counts at the first fix alone, for who
+// knows that.
+func (x *attack) foresee(s *mechanism.State, user string, step int64, cell grid.Cell) error {
+	first := !s.Started
+	if x.forgets && s.Started && s.Step < step {
+		*s = mechanism.State{Posterior: s.Posterior}
+	}
+	if _, err := x.filter.Step(s, mechanism.Input{User: user, Step: step}); err != nil {
+		return err
+	}
+	if first && x.knowsStart {
+		s.Posterior.Reset()
+		s.Posterior.Cells = append(s.Posterior.Cells, cell)
+		s.Posterior.P = append(s.Posterior.P, 1)
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -172,16 +171,17 @@ func (a *Anatomy) publish(
 func (a *Anatomy) draw(
 	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
 ) error {
-	var likelihood []float64
-	var err error
-	if c.options.Mechanism == law.Codebook {
-		likelihood, err = a.codebook(c, v, out, posterior, cell)
-	} else {
-		likelihood, err = a.set(c, v, out, cell)
-	}
+	e, err := newEvidence(c.model.Grid, c.options)
 	if err != nil {
 		return err
 	}
+	e.prepare(out.Prior)
+	if e.book != nil {
+		a.codebook(e, v, out, posterior, cell)
+	} else {
+		a.set(e, v, cell)
+	}
+	likelihood := e.likelihoods(out.Release, out.Prior.Cells)
 	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max)
 	least, most := math.Inf(1), 0.
 	for _, l := range likelihood {
@@ -191,16 +191,11 @@ func (a *Anatomy) draw(
 	return nil
 }
 
-// codebook places the code points for the prior, as the step did.
+// codebook tells of the code points of a prior.
 func (a *Anatomy) codebook(
-	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
-) ([]float64, error) {
-	g := c.model.Grid
-	q, err := law.NewNearQuantizer(g, c.options.Epsilon, c.options.Near)
-	if err != nil {
-		return nil, err
-	}
-	q.Prepare(out.Prior.Cells, out.Prior.P)
+	e *evidence, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+) {
+	q := e.book
 	b := &Codebook{
 		Votes: &Votes{
 			v.column / v.block, v.row / v.block, v.blocksWide(), v.blocksHigh(), v.block,
@@ -219,51 +214,31 @@ func (a *Anatomy) codebook(
 	for i, vote := range q.Votes(nil, posterior.Cells) {
 		b.Points[vote].Posterior += posterior.P[i] / total
 	}
-	if c.options.Near == (law.Near{}) {
+	if e.options.Near == (law.Near{}) {
 		other := float64(q.Other()) / math.Exp2(64)
 		all := 1 + float64(len(b.Points)-1)*other
 		b.OwnChance, b.OtherChance = number(1/all), number(other/all)
 	}
 	a.Codebook = b
-	return q.Likelihoods(nil, b.Drawn, out.Prior.Cells), nil
 }
 
-// set chooses the location set, its hull and the surrogate, as the step did.
-func (a *Anatomy) set(
-	c *course, v view, out *mechanism.Outcome, cell grid.Cell,
-) ([]float64, error) {
-	g, o := c.model.Grid, c.options
-	m, err := o.NewMechanism()
-	if err != nil {
-		return nil, err
+// set tells of the location set, its hull and the surrogate.
+func (a *Anatomy) set(e *evidence, v view, cell grid.Cell) {
+	g := e.grid
+	own := e.set.Cells[e.surrogates.Nearest(cell)]
+	shown := &Set{Size: len(e.set.Cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
+	ones := make([]float64, len(e.set.Cells))
+	for i := range ones {
+		ones[i] = 1
 	}
-	var set locationset.Set
-	var hull law.SensitivityHull
-	var surrogates locationset.Surrogates
-	set.ChoosePadded(g, out.Prior, o.Delta,
-		locationset.Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)})
-	hull.OfCells(g, set.Cells)
-	surrogates.Reset(g, set.Cells)
-	m.Prepare(&hull, o.Epsilon)
-
-	own := set.Cells[surrogates.Nearest(cell)]
-	shown := &Set{Size: len(set.Cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
-	places := make([]convex.Vec, len(set.Cells))
-	ones := make([]float64, len(set.Cells))
-	for i, x := range set.Cells {
-		places[i], ones[i] = convex.Vec(g.Centre(x)), 1
-	}
-	shown.Cells = fieldOf(v, set.Cells, ones, sum)
+	shown.Cells = fieldOf(v, e.set.Cells, ones, sum)
 	side := g.CellKM()
-	for _, v := range convex.HullOfCells(nil, set.Cells, g.Width()) {
+	for _, v := range convex.HullOfCells(nil, e.set.Cells, g.Width()) {
 		shown.Hull = append(shown.Hull,
 			Place{(float64(v.X) + .5) * side, (float64(v.Y) + .5) * side})
 	}
-	for _, v := range hull.Body().Vertices() {
+	for _, v := range e.hull.Body().Vertices() {
 		shown.Body = append(shown.Body, Place(v))
 	}
 	a.Set = shown
-	var inference mechanism.Inference
-	return inference.Surrogate(m, out.Release, places,
-		surrogates.All(nil, out.Prior.Cells)), nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -33,6 +32,7 @@ type Truth struct {
 	mu      sync.Mutex
 	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
 	courses []*course                   // the one that was used last comes last
+	watched []*odds                     // the oldest one first
 }
 
 // User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
@@ -161,20 +161,11 @@ func (t *Truth) user(name string) (*User, error) {
 // run starts a course of a user who is released under settings, by the code of "sanitize" and with
 // the noise of "sanitize --seed".
 func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
-	return t.runUnder(s, s.options())
-}
-
-// runUnder is run with other options of releases than those of the settings.
-func (t *Truth) runUnder(
-	s Settings, release mechanism.Options,
-) (*sanitize.Course, *mobility.Model, error) {
 	model, err := t.modelOf(s.CellM)
 	if err != nil {
 		return nil, nil, err
 	}
-	settings := t.settings(model, s)
-	settings.Release = release
-	c, err := sanitize.NewCourse(sanitize.Settings{Settings: settings})
+	c, err := sanitize.NewCourse(sanitize.Settings{Settings: t.settings(model, s)})
 	if err != nil { // the settings do not fit the map
 		return nil, nil, errOther(err.Error())
 	}

@@ -205,6 +205,20 @@ test("what an adversary learns about two places", async (t) => {
     return m.learned.every((x, i) => x === null || Math.abs(x) <= m.spent[i] + 1e-3);
   });
   assert.ok(learned, "more was learned than was spent");
+  // The same question to another adversary, and to the API.
+  const answer = async (adversary) => page.evaluate(async (name) => {
+    const cell = [...document.querySelectorAll("#adversaries tr")].find((r) => r.querySelector(`#adversary-${name}`));
+    return [...cell.querySelectorAll("td")].map((d) => d.textContent);
+  }, adversary);
+  const standard = await answer("standard");
+  const start = await answer("strong-start");
+  assert.equal((await page.$$("#adversaries tbody tr")).length, 4);
+  assert.notDeepEqual(standard, start);
+  await page.click("#adversary-weak-uniform");
+  assert.notEqual(await page.textContent("#verdict"), first);
+  assert.match(await page.textContent("#odds"), /somebody who knows nothing/);
+  await page.click("#adversary-standard");
+  assert.equal(await page.textContent("#verdict"), first);
   await page.click("#pick-b");
   await page.click("#odds canvas[role=img]", { position: { x: 420, y: 300 } });
   await settled(page);

@@ -18,6 +18,7 @@ export interface About {
   status: boolean;
   users: number;
   mechanisms: string[];
+  adversaries: string[];
   cells_m: number[];
   defaults: Settings;
 }
@@ -151,8 +152,12 @@ export interface Anatomy {
 }
 
 export interface Odds {
+  adversary: string;
   a: Place;
   b: Place;
+  total: number;
+  from: number;
+  done: number;
   time_ms: number[];
   blind: Column;
   posterior: Column;

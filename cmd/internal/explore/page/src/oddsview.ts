@@ -1,12 +1,21 @@
 // What an adversary learns about two places.
 
-import { ask, Course, knobs, Odds, Place } from "./api";
+import { Course, Odds, Place } from "./api";
 import { draw, ticks } from "./chart";
 import { panel } from "./knobs";
 import { likelier, make, percent, rich, sum, times } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { legend, Look, lookAt, paint, pauseOf, zoomer } from "./stepview";
+
+// adversaries says what each one knows beside all records: that much is for it to decide, and the
+// guarantee holds against all of them.
+const adversaries: Record<string, { name: string; knows: string }> = {
+  "standard": { name: "knows the model", knows: "how vehicles move on average, as everybody with the public model does" },
+  "strong-start": { name: "knows the start", knows: "the model, and in which cell the trace began" },
+  "weak-walk": { name: "guesses a random walk", knows: "no model: takes the vehicle to move to any neighbouring cell" },
+  "weak-uniform": { name: "knows nothing", knows: "no model: every place is as likely as any other at each moment" },
+};
 
 // OddsView is the view of two places.
 export class OddsView {
@@ -15,12 +24,16 @@ export class OddsView {
   private a: Place | null = null;
   private b: Place | null = null;
   private picking: "a" | "b" = "a";
+  private adversary = "standard";
+  private shown: { look: Look; all: Odds[] } | null = null;
+  private readonly others = make("div", { class: "wide", id: "adversaries" });
   private readonly latest = new Latest();
   private readonly buttons: Record<"a" | "b", HTMLButtonElement>;
   private readonly says = make("div", { class: "says", id: "verdict", "aria-live": "polite" });
   private readonly learned = make("figure");
   private readonly belief = make("figure");
   private readonly knobs = make("div");
+  private readonly note = make("p", { class: "small soft after" });
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-label": "Map of two places" });
@@ -29,6 +42,14 @@ export class OddsView {
       state.view = view;
       state.changed();
     };
+    let next = 0;
+    state.grows(() => {
+      if (!this.shown || this.element.hidden || next) return;
+      next = requestAnimationFrame(() => {
+        next = 0;
+        this.render();
+      });
+    });
     this.map.picked = (p) => {
       this[this.picking] = p;
       this.choose(this.picking === "a" ? "b" : "a");
@@ -56,6 +77,8 @@ export class OddsView {
             { sign: "diamond", colour: "estimate", text: "place A" },
             { sign: "diamond", colour: "release", text: "place B" },
           ])),
+        make("section", { class: "card", "aria-label": "Several adversaries" },
+          make("h3", {}, "Who asks?"), this.others, this.note),
         make("section", { class: "card", "aria-label": "What the records have told" }, this.learned),
         make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief)),
       make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs));
@@ -88,17 +111,22 @@ export class OddsView {
     const fetch = async () => {
       const look = await lookAt(this.state, this.state.settings);
       this.begin(look);
-      const odds = await ask<Odds>("odds", {
-        user: this.state.user, ...knobs(this.state.settings),
-        ax: this.a!.x, ay: this.a!.y, bx: this.b!.x, by: this.b!.y,
-      });
-      return { look, odds };
+      const [p, q] = [this.a!, this.b!];
+      const wanted = () => this.a === p && this.b === q && !this.element.hidden;
+      const all = await Promise.all(this.state.about.adversaries.map((name) => this.state.odds(name, p, q, wanted)));
+      return { look, all };
     };
-    await this.latest.run(fetch(), ({ look, odds }) => this.render(look, odds), this.failed);
+    await this.latest.run(fetch(), (shown) => {
+      this.shown = shown;
+      this.render();
+    }, this.failed);
     this.element.classList.remove("busy");
   }
 
-  private render(look: Look, odds: Odds): void {
+  private render(): void {
+    if (!this.shown) return;
+    const { look, all } = this.shown;
+    const odds = all.find((o) => o.adversary === this.adversary) ?? all[0]!;
     this.map.show(look.map, (pen) => {
       paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, blind: false, unnamed: true });
       pen.mark(odds.a, "diamond", "estimate", 9, "A");
@@ -107,6 +135,35 @@ export class OddsView {
     this.tell(look.course, odds);
     this.drawLearned(look.course, odds);
     this.drawBelief(look, odds);
+    this.compare(all);
+  }
+
+  // compare shows the adversaries side by side, and lets one be chosen.
+  private compare(all: Odds[]): void {
+    const factor = (x: number | null | undefined) => x === null || x === undefined ? "ruled out" :
+      Math.abs(x) < 0.05 ? "as before" : `${x > 0 ? "A" : "B"} × ${times(Math.exp(Math.abs(x)))}`;
+    const belief = (x: number | null | undefined) => (x === null || x === undefined ? "–" : percent(likelier(x)));
+    const fix = this.state.fix;
+    const focused = this.others.contains(document.activeElement);
+    this.others.replaceChildren(make("table", {},
+      make("thead", {}, make("tr", {}, ...["Somebody who …", "learned so far", "believes in A", "without records", "most ever learned"]
+        .map((h) => make("th", { scope: "col" }, h)))),
+      make("tbody", {}, ...all.map((o) => {
+        const who = adversaries[o.adversary] ?? { name: o.adversary, knows: "" };
+        const pressed = o.adversary === this.adversary;
+        const button = make("button", { type: "button", title: who.knows, "aria-pressed": String(pressed), id: `adversary-${o.adversary}` }, who.name);
+        button.addEventListener("click", () => {
+          this.adversary = o.adversary;
+          this.render();
+        });
+        return make("tr", pressed ? { class: "key" } : {}, make("th", { scope: "row" }, button),
+          make("td", {}, factor(o.learned[fix])), make("td", {}, belief(o.posterior[fix])), make("td", {}, belief(o.blind[fix])),
+          make("td", {}, o.worst_at < 0 ? "–" : `× ${times(Math.exp(o.worst))}`));
+      }))));
+    if (focused) document.getElementById(`adversary-${this.adversary}`)?.focus();
+    const who = adversaries[this.adversary];
+    this.note.textContent = `The charts and the words beside are about somebody who ${who?.name ?? this.adversary}: ${who?.knows ?? ""}. ` +
+      "Whoever knows more beforehand may be surer, but what the records add stays within e^Σε for everybody.";
   }
 
   private tell(course: Course, odds: Odds): void {
@@ -121,7 +178,7 @@ export class OddsView {
       const sure = likelier(Math.abs(learned));
       texts.push(
         `*So far ${spent === 0 ? "nothing was released" : `${sum(spent)} of ε were spent`}.* The records have made ${towards} ` +
-        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than the model alone says. Somebody who thought A and B ` +
+        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was without them. Somebody who thought A and B ` +
         `equally likely is now *${percent(sure)}* sure of ${towards}.`,
         `The guarantee allows a factor of e^Σε = e^${sum(spent)}${spent < 12 ? ` = ${times(Math.exp(spent))}` : ""}. ` +
         (spent > 20
@@ -157,7 +214,7 @@ export class OddsView {
         { sign: "line", colour: "estimate", text: "by which factor the odds have changed" },
         { sign: "line", colour: "posterior", text: "the bound e^Σε, which soon leaves the picture" },
       ]),
-      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. Under codebook the observer here keeps masses unrounded, so the draws differ from those of the other views. A click goes to that time."));
+      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. A click goes to that time."));
   }
 
   private drawBelief({ map, course }: Look, odds: Odds): void {
@@ -165,7 +222,7 @@ export class OddsView {
     this.belief.replaceChildren(
       make("h3", {}, "Belief in A, if it is one of the two"),
       draw({
-        label: "Probability of A against B for an adversary with the model, with and without the records",
+        label: "Probability of A against B for this adversary, with and without the records",
         times: odds.time_ms, pause: pauseOf(course),
         series: [
           { name: "with", values: odds.posterior.map(share), colour: "estimate" },
@@ -176,7 +233,7 @@ export class OddsView {
       }),
       legend([
         { sign: "line", colour: "estimate", text: "with all records" },
-        { sign: "line", colour: "blind", text: "by the model alone (dotted)" },
+        { sign: "line", colour: "blind", text: "without any record (dotted)" },
       ]),
       make("figcaption", {}, `Both places are whole cells of ${Math.round(map.cell_km * 1000)} m. The distance between the two lines is what the records did; ` +
         "the rest is public knowledge about how vehicles move."));

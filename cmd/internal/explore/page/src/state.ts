@@ -1,33 +1,45 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, knobs, MapInfo, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, knobs, MapInfo, Odds, Place, Settings, Users } from "./api";
 
 export type Watcher = () => void;
 
 // most is how many reports of a vehicle the page keeps.
 export const most = 200_000;
 
-// Growing is a course of which the server computes more and more while somebody looks at it.
-class Growing {
-  course: Course | null = null;
-  pulling = false;
-  waiting: { fix: number; resolve: (c: Course) => void; reject: (error: unknown) => void }[] = [];
+// Grown is what the server computes fix by fix.
+interface Grown {
+  total: number;
+  from: number;
+  done: number;
+  time_ms: number[];
+}
 
-  constructor(readonly user: string, readonly settings: Settings) {}
+// Growing is an answer of which the server computes more and more while somebody looks at it.
+class Growing<T extends Grown> {
+  value: T | null = null;
+  pulling = false;
+  waiting: { fix: number; resolve: (value: T) => void; reject: (error: unknown) => void }[] = [];
+
+  constructor(
+    readonly question: string,
+    readonly parameters: Record<string, string | number>,
+    readonly wanted: () => boolean,
+  ) {}
 
   get rows(): number {
-    return this.course?.kind.length ?? 0;
+    return this.value?.time_ms.length ?? 0;
   }
 
   get whole(): boolean {
-    return this.course !== null && this.rows >= Math.min(most, this.course.total);
+    return this.value !== null && this.rows >= Math.min(most, this.value.total);
   }
 
   // add adds what the server has computed since.
-  add(more: Course): void {
-    const kept = this.course;
+  add(more: T): void {
+    const kept = this.value;
     if (!kept) {
-      this.course = more;
+      this.value = more;
       return;
     }
     const columns = kept as unknown as Record<string, unknown[]>;
@@ -39,11 +51,36 @@ class Growing {
   }
 
   settle(): void {
-    const course = this.course;
-    if (!course) return;
+    const value = this.value;
+    if (!value) return;
     const ready = this.waiting.filter((w) => w.fix < this.rows || this.whole);
     this.waiting = this.waiting.filter((w) => !ready.includes(w));
-    for (const w of ready) w.resolve(course);
+    for (const w of ready) w.resolve(value);
+  }
+
+  // reach returns the answer as soon as it has a fix.
+  reach(fix: number, grew: () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ fix, resolve, reject });
+      this.settle();
+      void this.pull(grew);
+    });
+  }
+
+  private async pull(grew: () => void): Promise<void> {
+    if (this.pulling) return;
+    this.pulling = true;
+    try {
+      while (!this.whole && (this.wanted() || !this.value)) {
+        this.add(await ask<T>(this.question, { ...this.parameters, from: this.rows, within_ms: 250 }));
+        this.settle();
+        grew();
+      }
+      this.settle();
+    } catch (error) {
+      for (const w of this.waiting.splice(0)) w.reject(error);
+    }
+    this.pulling = false;
   }
 }
 
@@ -58,7 +95,8 @@ export class State {
   private readonly watchers = new Set<Watcher>();
   private readonly growers = new Set<Watcher>();
   private readonly answers = new Map<string, Promise<unknown>>();
-  private readonly courses = new Map<string, Growing>();
+  private readonly courses = new Map<string, Growing<Course>>();
+  private readonly watched = new Map<string, Growing<Odds>>();
 
   constructor(readonly about: About) {
     this.settings = { ...about.defaults };
@@ -102,47 +140,46 @@ export class State {
     return this.fetched("step", { user: this.user, fix, ...knobs(s), ...this.seen() });
   }
 
+  private grown<T extends Grown>(
+    kept: Map<string, Growing<T>>, key: string, number: number, make: () => Growing<T>,
+  ): Growing<T> {
+    let g = kept.get(key);
+    if (!g) {
+      g = make();
+      kept.set(key, g);
+      if (kept.size > number) kept.delete(kept.keys().next().value!);
+    }
+    return g;
+  }
+
+  private readonly grew = () => {
+    for (const grower of this.growers) grower();
+  };
+
+  private looksAt(user: string, s: string): boolean {
+    return user === this.user && (s === JSON.stringify(this.settings) || s === JSON.stringify(this.other));
+  }
+
   // course returns the course as soon as it has a fix. More of it comes while it is looked at.
   course(s: Settings, fix = this.fix): Promise<Course> {
-    const key = JSON.stringify([this.user, s]);
-    let g = this.courses.get(key);
-    if (!g) {
-      g = new Growing(this.user, { ...s });
-      this.courses.set(key, g);
-      if (this.courses.size > 8) this.courses.delete(this.courses.keys().next().value!);
-    }
-    const grown = g;
-    return new Promise((resolve, reject) => {
-      grown.waiting.push({ fix, resolve, reject });
-      grown.settle();
-      void this.pull(grown);
-    });
+    const [user, own] = [this.user, JSON.stringify(s)];
+    return this.grown(this.courses, JSON.stringify([user, s]), 8, () =>
+      new Growing<Course>("course", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
   // peek returns as much of a course as has come.
   peek(s: Settings): Course | null {
-    return this.courses.get(JSON.stringify([this.user, s]))?.course ?? null;
+    return this.courses.get(JSON.stringify([this.user, s]))?.value ?? null;
   }
 
-  private wanted(g: Growing): boolean {
-    const own = JSON.stringify(g.settings);
-    return g.user === this.user && (own === JSON.stringify(this.settings) || own === JSON.stringify(this.other));
-  }
-
-  private async pull(g: Growing): Promise<void> {
-    if (g.pulling) return;
-    g.pulling = true;
-    try {
-      while (!g.whole && (this.wanted(g) || !g.course)) {
-        g.add(await ask<Course>("course", { user: g.user, ...knobs(g.settings), from: g.rows, within_ms: 250 }));
-        g.settle();
-        for (const grower of this.growers) grower();
-      }
-      g.settle();
-    } catch (error) {
-      for (const w of g.waiting.splice(0)) w.reject(error);
-    }
-    g.pulling = false;
+  // odds returns what an adversary learns about two places, as soon as it has the fix. wanted says
+  // whether somebody still looks at them.
+  odds(adversary: string, a: Place, b: Place, wanted: () => boolean): Promise<Odds> {
+    const [user, s] = [this.user, { ...this.settings }];
+    const own = JSON.stringify(s);
+    const parameters = { user, ...knobs(s), adversary, ax: a.x, ay: a.y, bx: b.x, by: b.y };
+    return this.grown(this.watched, JSON.stringify(parameters), 16, () =>
+      new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
   findUsers(text: string, from = 0): Promise<Users> {
