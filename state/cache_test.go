@@ -12,19 +12,36 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestCache holds the cache against a map: what it has is right, it stays within
-// its limit, and its counts add up.
+// TestCache holds caches of several sizes against a map: what they have is right and was there
+// before, they stay within their limit, and their counts add up.
 func TestCache(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	const limit = 200 << 10
-	c := newCache(limit)
-	truth := map[string]string{}
-	found := 0
-	key := func() []byte {
-		return fmt.Appendf([]byte{0, 0, 0, byte(rng.IntN(3))}, "user%d", rng.IntN(2000))
+	for _, limit := range []int64{cacheShards * cacheChunks * minChunk, 200 << 10, 1 << 20} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			c := newCache(limit)
+			found, most := cacheBesideMap(t, c)
+			held := int64(0)
+			for i := range c.shards {
+				held += checkShard(t, &c.shards[i])
+			}
+			if st := c.stats(); st.CacheBytes != held || int(st.CacheHits) != found ||
+				found == 0 || st.CacheMisses == 0 {
+				t.Errorf("stats %+v, held %d, found %d", st, held, found)
+			}
+			if most > limit || most < limit*3/4 {
+				t.Errorf("it took up to %d bytes of %d", most, limit)
+			}
+		})
 	}
+}
+
+// cacheBesideMap works with a cache at random. It returns how many values the cache had, and the
+// most memory that it has taken.
+func cacheBesideMap(t *testing.T, c *cache) (found int, most int64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	truth := map[string]string{}
 	for i := range 60_000 {
-		k := key()
+		k := fmt.Appendf([]byte{0, 0, 0, byte(rng.IntN(3))}, "user%d", rng.IntN(4000))
 		switch rng.IntN(8) {
 		case 0:
 			c.remove(k)
@@ -32,19 +49,18 @@ func TestCache(t *testing.T) {
 		case 1, 2, 3:
 			v := strings.Repeat(fmt.Sprint(i), rng.IntN(60))
 			if rng.IntN(100) == 0 {
-				v = strings.Repeat("large", limit/cacheShards/8)
+				v = strings.Repeat("large", c.shards[0].chunk/4)
 			}
-			kept := c.put(k, []byte(v))
-			if kept != nil && string(kept) != v {
-				t.Fatal("put answers with something else")
-			}
+			c.put(k, []byte(v))
 			truth[string(k)] = v
 		default:
-			if v, ok := c.get(k); ok {
-				found++
-				if string(v) != truth[string(k)] {
-					t.Fatalf("%q is %.20q, want %.20q", k, v, truth[string(k)])
-				}
+			want, known := truth[string(k)]
+			v, ok := c.get([]byte("before"), k)
+			if !ok && string(v) == "before" {
+				break
+			}
+			if found++; !known || string(v) != "before"+want {
+				t.Fatalf("%q is %.20q, want %.20q", k, v, want)
 			}
 		}
 		if i%5000 == 0 {
@@ -55,52 +71,122 @@ func TestCache(t *testing.T) {
 				}
 			}
 		}
+		most = max(most, c.stats().CacheBytes)
 	}
-	held := int64(0)
-	for i := range c.shards {
-		s := &c.shards[i]
-		n := 0
-		for e := s.used.next; e != &s.used; e = e.next {
-			held += nodeBytes + int64(len(e.key)+cap(e.value))
-			n++
-		}
-		if n != len(s.nodes) {
-			t.Errorf("shard %d: %d in the ring, %d in the map", i, n, len(s.nodes))
-		}
-	}
-	if st := c.stats(); st.CacheBytes != held || held > limit || held < limit/2 ||
-		int(st.CacheHits) != found || found == 0 || st.CacheMisses == 0 {
-		t.Errorf("stats %+v, held %d of %d, found %d", st, held, limit, found)
-	}
+	return found, most
 }
 
-// TestCacheKeepsLastUsed: what is used again stays, what is not goes.
-func TestCacheKeepsLastUsed(t *testing.T) {
-	c := newCache(cacheShards * 40 * (nodeBytes + 100))
-	hot := []byte("\x00\x00\x00\x00hot")
+// checkShard checks that a shard's table has its entries, each of them where find looks for it, and
+// returns the bytes that the shard takes.
+func checkShard(t *testing.T, s *shard) (bytes int64) {
+	t.Helper()
+	n := 0
+	for at, slot := range s.slots {
+		if slot == 0 {
+			continue
+		}
+		n++
+		e := s.entry(slot)
+		if found, _ := s.find(e.tag(), e.key()); found != at {
+			t.Errorf("the entry of slot %d is found at %d", at, found)
+		}
+	}
+	if n != s.live || 4*n > 3*len(s.slots) {
+		t.Errorf("%d entries in a table of %d, %d are counted", n, len(s.slots), s.live)
+	}
+	for _, chunk := range s.chunks {
+		bytes += int64(len(chunk))
+	}
+	return bytes + int64(8*len(s.slots))
+}
+
+// TestCacheKeepsUsed: what is used again stays, what is not goes.
+func TestCacheKeepsUsed(t *testing.T) {
+	c := newCache(cacheShards * cacheChunks * 800)
+	key := func(name string, i int) []byte {
+		return fmt.Appendf([]byte{0, 0, 0, 0}, "%s%d", name, i)
+	}
+	for i := range 10_000 { // until the table is as large as it becomes
+		c.put(key("first", i), make([]byte, 80))
+	}
+	hot := key("hot", 0)
 	c.put(hot, make([]byte, 80))
 	for i := range 10_000 {
-		c.put(fmt.Appendf([]byte{0, 0, 0, 0}, "cold%d", i), make([]byte, 80))
-		if _, ok := c.get(hot); !ok {
+		c.put(key("cold", i), make([]byte, 80))
+		if _, ok := c.get(nil, hot); !ok {
 			t.Fatalf("the value that is used all the time went after %d others", i)
 		}
 	}
-	if _, ok := c.get([]byte("\x00\x00\x00\x00cold0")); ok {
+	if _, ok := c.get(nil, key("cold", 0)); ok {
 		t.Error("the oldest value is still there")
+	}
+	for i := range 100_000 {
+		c.put(key("late", i), make([]byte, 80))
+	}
+	if _, ok := c.get(nil, hot); ok {
+		t.Error("the value that is no longer used is still there")
 	}
 }
 
-// TestCacheDoesNotAllocate: a hit, and putting a value of about the same size
-// again, cost no allocation.
+// TestCacheHolds: users whose values fit stay, also if the values' lengths change all the time.
+func TestCacheHolds(t *testing.T) {
+	const users, size = 2000, 400
+	c := newCache(users * (size + 100) * 5 / 4)
+	rng := rand.New(rand.NewPCG(6, 7))
+	missed := 0
+	for range 50 {
+		for i := range users {
+			key := fmt.Appendf([]byte{0, 0, 0, 0}, "user%d", i)
+			if _, ok := c.get(nil, key); !ok {
+				missed++
+			}
+			c.put(key, make([]byte, size/2+rng.IntN(size/2)))
+		}
+	}
+	if missed > users*3/2 {
+		t.Errorf("%d misses of %d users who fit", missed, users)
+	}
+}
+
+// TestCacheForgets: nothing of a value that was removed stays in memory, and others stay.
+func TestCacheForgets(t *testing.T) {
+	c := newCache(1 << 20)
+	prefix, other := []byte{0, 0, 0, 7}, []byte{0, 0, 0, 8, 1}
+	c.put(other, []byte("another"))
+	for i, forget := range []func(key []byte){c.remove, func([]byte) { c.removePrefix(prefix) }} {
+		key := fmt.Append(prefix, i)
+		c.put(key, []byte("whereabouts"))
+		forget(key)
+		for i := range c.shards {
+			for _, chunk := range c.shards[i].chunks {
+				if bytes.Contains(chunk, []byte("whereabouts")) {
+					t.Error("the value is still in memory")
+				}
+			}
+		}
+	}
+	if v, ok := c.get(nil, other); !ok || string(v) != "another" {
+		t.Errorf("another value is %q", v)
+	}
+}
+
+// TestCacheDoesNotAllocate: a hit, putting a value of about the same size again, and putting a new
+// one into a full cache cost no allocation.
 func TestCacheDoesNotAllocate(t *testing.T) {
 	c := newCache(1 << 20)
 	key, value := []byte("\x00\x00\x00\x00user"), make([]byte, 600)
-	c.put(key, value)
-	if n := testing.AllocsPerRun(100, func() {
-		c.get(key)
-		c.put(key, value[:590])
+	dst, n := make([]byte, 0, 600), uint32(0)
+	all := func() {
 		c.put(key, value)
-	}); n != 0 {
+		c.get(dst, key)
+		c.put(key, value[:590])
+		n++
+		binary.BigEndian.PutUint32(key, n)
+	}
+	for range 10_000 {
+		all()
+	}
+	if n := testing.AllocsPerRun(100, all); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -78,8 +78,8 @@ func (p *Partition) positions() (pos Positions, found bool, err error) {
 }
 
 // Get returns the value of a key, nil if there is none. It is valid until the next call to the
-// partition, and must not be modified. A value in the cache costs a lookup and no allocation; any
-// other costs a read of Pebble and a copy.
+// partition, and must not be modified. A value in the cache costs a lookup and a copy, and no
+// allocation; any other costs a read of Pebble too.
 func (p *Partition) Get(key []byte) ([]byte, error) {
 	full, err := p.fullBytes(key)
 	if err != nil {
@@ -89,8 +89,9 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer p.s.end()
-	if value, ok := p.s.cache.get(full); ok {
-		return value, nil
+	var found bool
+	if p.value, found = p.s.cache.get(p.value[:0], full); found {
+		return p.value, nil
 	}
 	value, closer, err := p.s.db.Get(full)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -99,15 +100,12 @@ func (p *Partition) Get(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, p.s.health.fail(err)
 	}
-	kept := p.s.cache.put(full, value)
-	if kept == nil {
-		p.value = append(p.value[:0], value...)
-		kept = p.value
-	}
+	p.value = append(p.value, value...)
 	if err := closer.Close(); err != nil {
 		return nil, p.s.health.fail(err)
 	}
-	return kept, nil
+	p.s.cache.put(full, p.value)
+	return p.value, nil
 }
 
 // Apply writes changes and positions in one batch, without waiting for the disk. It stays in memory
