@@ -9,12 +9,13 @@ Kafka Streams (Peer.java) does the same work without the mathematics, with state
 of geodither in the same run.
 """
 import argparse, json, os, pathlib, re, shutil, signal, socket, statistics, subprocess, sys
-import tempfile, time, urllib.request
+import tempfile, threading, time, urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 PARTITIONS = 4
 OUTPUT_BYTES = 170  # of a sanitized record, about
+ROWS = ["small", "liverpool", "many", "geolife", "idle", "steady"]
 SESSION_S = 10  # session timeout of both in the rows
 RECORD_BYTES = 25  # of a record in a log beside its value: key and lengths, about
 
@@ -25,18 +26,16 @@ def main():
     bench = Bench(args, work)
     try:
         bench.prepare()
-        print(f"{args.runs} runs, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
         for row in bench.rows():
             for run in range(args.runs):
                 for side in (Geodither, Streams):
                     bench.measure(row, side, run)
-        if not args.only_rows:
-            for run in range(args.runs):
+        for line, measure in (("idle", bench.idle), ("steady", bench.steady)):
+            for run in range(args.runs if line in args.rows else 0):
                 for side in (Geodither, Streams):
-                    bench.idle(side, run)
-                    bench.steady(side, run)
-        bench.report()
+                    measure(side, run)
     finally:
+        bench.report()  # also what there is when somebody has had enough
         bench.close()
         if args.keep:
             print(f"kept: {work}")
@@ -47,14 +46,20 @@ def main():
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--runs", type=int, default=3, help="runs of each side and row")
-    p.add_argument("--records", type=int, default=400_000, help="records of a row")
+    p.add_argument("--rows", type=lambda text: text.split(","), default=ROWS,
+                   help="those of " + ",".join(ROWS) + " that are measured; default all")
+    p.add_argument("--records", type=int, default=1_000_000, help="records of a row")
     p.add_argument("--users", type=int, default=10_000, help="users of the other rows")
-    p.add_argument("--many", type=int, default=1_000_000, help="users of the last row; 0: none")
-    p.add_argument("--geolife", metavar="MODEL", help="a model of Geolife for one more row")
-    p.add_argument("--only-rows", action="store_true", help="no latency, failover, idle requests")
+    p.add_argument("--many", type=int, default=1_000_000,
+                   help="users of the row many, which has four records of each at least")
+    p.add_argument("--geolife", metavar="MODEL", help="a model of Geolife for the row geolife")
     p.add_argument("--quick", action="store_true", help="one small run of everything: a first look")
+    p.add_argument("--profiles", metavar="FOLDER", type=pathlib.Path,
+                   help="write a CPU profile of ten seconds of geodither to it in each row")
     p.add_argument("--keep", action="store_true", help="keep the folder with logs and stores")
     args = p.parse_args()
+    if unknown := set(args.rows) - set(ROWS):
+        p.error(f"--rows: {', '.join(unknown)} is none of {', '.join(ROWS)}")
     if args.quick:
         args.runs, args.records, args.users, args.many = 1, 40_000, 2_000, 40_000
     return args
@@ -136,13 +141,17 @@ def cpu(pid):
     return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def free_address():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return "127.0.0.1:%d" % s.getsockname()[1]
+
+
 class Geodither:
     name = "geodither"
 
     def __init__(self, bench, group, raw, folder, release):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.address = "127.0.0.1:%d" % s.getsockname()[1]
+        self.address, self.pprof = free_address(), free_address()
         self.out, self.changelog = group + "-out", group + "-changelog"
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "geodither.yml"
@@ -151,7 +160,7 @@ class Geodither:
             "topics": {"raw": raw, "sanitized": self.out, "changelog": self.changelog,
                        "create": True},
             "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
-            "state_dir": str(folder / "state"), "http": {"listen": self.address},
+            "state_dir": str(folder / "state"), "http": {"listen": self.address, "pprof": self.pprof},
             "release": {"mechanism": "codebook", "epsilon": release["epsilon"], "interval": "30s",
                         "budget": "none"},
         }))
@@ -173,6 +182,12 @@ class Geodither:
 
     def records(self):
         return int(self.metrics().get("geodither_records_read_total", 0))
+
+    def profile(self, path):
+        """Writes a CPU profile of the next ten seconds, while the caller goes on."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        urls = f"http://{self.pprof}/debug/pprof/profile?seconds=10", path
+        threading.Thread(target=urllib.request.urlretrieve, args=urls, daemon=True).start()
 
     def requests(self):
         return int(self.metrics().get("geodither_kafka_request_seconds_count", 0))
@@ -216,12 +231,13 @@ class Bench:
     def __init__(self, args, work):
         self.args, self.work = args, work
         self.figures = {}  # (row, line, side) → values
+        self.loads = [os.getloadavg()[0]]
         self.states = {}  # row → bytes of a state in each run
         self.processes = []
         self.binary = work / "geodither"
 
     def prepare(self):
-        run("go", "build", "-o", self.binary, "./cmd/geodither")
+        run("env", "CGO_ENABLED=0", "go", "build", "-o", self.binary, "./cmd/geodither")  # as shipped
         classpath = self.work / "classpath"
         run("mvn", "-B", "-q", "-f", HERE / "pom.xml", "-Pstreams", "dependency:build-classpath",
             "-DincludeScope=runtime", f"-Dmdep.outputFile={classpath}")
@@ -244,20 +260,23 @@ class Bench:
                        stdout=subprocess.DEVNULL)
 
     def rows(self):
-        users = self.args.users
-        yield {"name": "small states", "model": self.model, "epsilon": 4, "users": users}
-        yield {"name": "Liverpool, ε = 1", "model": self.model, "epsilon": 1, "users": users}
+        users, many = self.args.users, self.args.many
+        models = {"small": self.model, "liverpool": self.model, "many": self.model}
         if self.args.geolife:
-            model = pathlib.Path(self.args.geolife).resolve()
-            yield {"name": "Geolife, ε = 1", "model": model, "epsilon": 1, "users": users}
-        if self.args.many:
-            many = self.args.many
-            yield {"name": f"{many:,} users", "model": self.model, "epsilon": 4, "users": many}
+            models["geolife"] = pathlib.Path(self.args.geolife).resolve()
+        names = {"small": "small states", "liverpool": "Liverpool, ε = 1",
+                 "many": f"{many:,} users", "geolife": "Geolife, ε = 1"}
+        for row, model in models.items():
+            if row in self.args.rows:
+                yield {"name": names[row], "model": model,
+                       "epsilon": 4 if row in ("small", "many") else 1,
+                       "users": many if row == "many" else users}
 
     def raw(self, row):
         """Feeds the raw topic of a row and returns its name and its records."""
         topic = f"raw-{row['users']}-{row['model'].stem}"
-        steps = max(self.args.records // row["users"], 2)
+        # What is measured begins after a quarter of the records, when all users have a state.
+        steps = max(self.args.records // row["users"], 4)
         if not (self.work / "kafka/node-1/data" / f"{topic}-0").exists():
             run(self.binary, "produce", "--brokers", self.brokers, "--topic", topic, "--create",
                 PARTITIONS, "--simulate", row["users"], "--model", row["model"], "--steps", steps)
@@ -273,6 +292,7 @@ class Bench:
 
     def note(self, row, line, side, value):
         self.figures.setdefault((row, line), {}).setdefault(side.name, []).append(value)
+        self.loads.append(os.getloadavg()[0])
         print(f"  {row}, {side.name}: {line} {value:.4g}", flush=True)
 
     def log_bytes(self, topic):
@@ -290,6 +310,8 @@ class Bench:
         # The start, and what a JVM compiles first, are no part of the figure.
         seen = await_("records", 600, lambda: (n := s.records()) > records // 4 and n)
         began, broker = s.process.cpu(), cpu(self.broker_pid)
+        if side is Geodither and self.args.profiles:
+            s.profile(self.args.profiles / f"{row['name'].split()[0]}-{number}.pprof")
         await_("the end of the backlog", 3600, lambda: s.records() >= records)
         time.sleep(1)  # the last commit
         worked = records - seen
@@ -305,6 +327,9 @@ class Bench:
         # What a clean stop writes counts too: both keep their last states in memory until then.
         self.note(name, "disk bytes an event", side, s.process.stop() / records)
         changelog = self.log_bytes(s.changelog)
+        kept = sum(f.stat().st_size for f in (folder / "state").rglob("*") if f.is_file())
+        self.note(name, "bytes of the state folder a user", side, kept / row["users"])
+        self.note(name, "MB of the changelog to restore", side, changelog / 1e6)
         shutil.rmtree(folder / "state")
         if side is Streams:
             time.sleep(SESSION_S + 1)  # it does not leave its group, so the next one would wait
@@ -377,8 +402,11 @@ class Bench:
         both[0].process.stop()
 
     def report(self):
-        load = os.getloadavg()
-        print(f"\nminimum / median of {self.args.runs}; load {load[2]:.1f} in 15 minutes\n")
+        if not self.figures:
+            return
+        print(f"\n{' '.join(sys.argv)}, {time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load "
+              f"{min(self.loads):.0f} to {max(self.loads):.0f}: minimum / median of up to "
+              f"{self.args.runs} runs\n")
         print("| | | geodither | Streams |\n|---|---|---|---|")
         before = ""
         for (row, line), sides in self.figures.items():
