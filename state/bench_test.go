@@ -84,11 +84,13 @@ func BenchmarkGet(b *testing.B) {
 // it with -benchtime 400000x or more: with fewer the background has hardly begun.
 func BenchmarkUpdate(b *testing.B) {
 	for _, c := range []struct{ users, size int }{
+		{10_000, 400}, // of a city's buses under ε = 1
 		{10_000, 700},
 		{10_000, 4400},
 		{10_000, 12_000},
 		{100_000, 700},
 		{100_000, 4400},
+		{1_000_000, 400},
 		{1_000_000, 700},
 	} {
 		b.Run(fmt.Sprintf("users=%d/state=%d", c.users, c.size), func(b *testing.B) {
