@@ -83,8 +83,8 @@ type Batch struct {
 	Next, StableEnd int64
 }
 
-// Log is the read_committed view of one partition. It is used by one goroutine, beside a call of
-// Transactions.
+// Log is the read_committed view of one partition. Its methods are called one at a time. Fetch may
+// be called from another goroutine than the rest, and beside a call of Transactions.
 type Log interface {
 	// Fetch returns records from offset on. It waits for records to arrive, for the given time at
 	// most, and then returns none and Next equal to offset. An offset outside the bounds is an

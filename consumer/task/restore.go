@@ -365,15 +365,17 @@ func (l *lastMark) look(batch Batch) error {
 	return nil
 }
 
-// scan reads the changelog from at to end.
+// scan reads the changelog from at to end. While a batch is visited, the next one is on its way.
 func (r *restoration) scan(ctx context.Context, at, end int64, visit func(Batch) error) error {
 	t := r.t
+	ctx, cancel := context.WithCancel(ctx)
+	next := fetching{t: t}
+	defer func() {
+		cancel()
+		next.wait()
+	}()
 	for stalls := 0; at < end; {
-		var batch Batch
-		err := t.retry(ctx, func() (err error) {
-			batch, err = t.d.Changelog.Fetch(ctx, at, t.o.MaxInterval)
-			return err
-		})
+		batch, err := next.fetch(ctx, at)
 		if err == nil {
 			err = batch.check(at)
 		}
@@ -387,12 +389,73 @@ func (r *restoration) scan(ctx context.Context, at, end int64, visit func(Batch)
 			}
 			continue
 		}
+		if at, stalls = batch.Next, 0; at < end {
+			batch = next.own(batch)
+			next.start(ctx, at)
+		}
 		if err := visit(batch); err != nil {
 			return err
 		}
-		at, stalls = batch.Next, 0
 	}
 	return nil
+}
+
+// fetching is a fetch of the changelog that is on its way, one at most.
+type fetching struct {
+	t      *Task
+	errand errand // nil: none is
+	batch  Batch
+	err    error
+
+	arena   arena // of the batch that is visited meanwhile
+	records []Record
+}
+
+// own returns the batch in memory that is valid until its next call. The log's own memory is valid
+// until the next fetch only.
+func (f *fetching) own(b Batch) Batch {
+	f.arena.reset()
+	f.records = f.records[:0]
+	for _, rec := range b.Records {
+		rec.Key, rec.Value, rec.Headers = f.arena.copy(rec.Key), f.arena.copy(rec.Value), nil
+		f.records = append(f.records, rec)
+	}
+	b.Records = f.records
+	return b
+}
+
+// start has the records from an offset on fetched, by one attempt.
+func (f *fetching) start(ctx context.Context, at int64) {
+	f.errand = f.t.beside(func() {
+		f.batch, f.err = f.t.d.Changelog.Fetch(ctx, at, f.t.o.MaxInterval)
+	})
+}
+
+// fetch returns the records from an offset on: those that were started for, or else it asks now.
+func (f *fetching) fetch(ctx context.Context, at int64) (Batch, error) {
+	retry := f.t.retry
+	if f.wait() {
+		if RemedyOf(f.err) != Retry {
+			return f.batch, f.err
+		}
+		retry = f.t.resume(f.err)
+	}
+	var batch Batch
+	err := retry(ctx, func() (err error) {
+		batch, err = f.t.d.Changelog.Fetch(ctx, at, f.t.o.MaxInterval)
+		return err
+	})
+	return batch, err
+}
+
+// wait returns when no fetch is on its way. It reports whether one was.
+func (f *fetching) wait() bool {
+	if f.errand == nil {
+		return false
+	}
+	f.errand.wait()
+	f.errand = nil
+	return true
 }
 
 // WaysOut says what can be done about a changelog that is lost.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -446,6 +447,79 @@ func (l remaking) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 		l.s.end = 4
 	}
 	return l.scriptInput.Fetch(ctx, offset, wait)
+}
+
+// distantLog is a changelog of states of one key each. Every fetch takes a while, and the last one
+// takes as long as its context lets it.
+type distantLog struct {
+	batches, fetches int
+	endless          bool
+	memory           []byte // of the last batch
+}
+
+const fetchTakes = 10 * time.Millisecond
+
+func (l *distantLog) Bounds(context.Context) (first, end int64, err error) {
+	return 0, int64(l.batches), nil
+}
+
+func (l *distantLog) Fetch(ctx context.Context, offset int64, _ time.Duration) (Batch, error) {
+	for i := range l.memory {
+		l.memory[i] = '?'
+	}
+	l.fetches++
+	time.Sleep(fetchTakes)
+	if l.endless && offset == 3 {
+		<-ctx.Done()
+		return Batch{}, ctx.Err()
+	}
+	key := fmt.Appendf(nil, "user%d", offset)
+	l.memory = key
+	record := Record{Offset: offset, Key: key, Value: []byte("x")}
+	return Batch{Records: []Record{record}, Next: offset + 1}, nil
+}
+
+// TestFetchAhead: while a batch is visited, the next one is on its way, in memory of its own. An
+// error of the visit ends the fetch, and a goroutine that stayed behind would fail the bubble.
+func TestFetchAhead(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const batches = 50
+			l := &distantLog{batches: batches, endless: fails}
+			task, err := New(Dependencies{
+				Input: l, Changelog: l, Transactions: idleTxn{}, Store: emptyStore{},
+				Processor: processFunc(nil),
+			}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := restoration{t: task}
+			refused := errors.New("the disk is full")
+			begun, visited := time.Now(), 0
+			err = r.scan(t.Context(), 0, batches, func(b Batch) error {
+				time.Sleep(fetchTakes) // it takes as long as a fetch
+				if got := string(b.Records[0].Key); got != fmt.Sprintf("user%d", visited) {
+					t.Errorf("batch %d is of %s", visited, got)
+				}
+				if visited++; fails && visited == 3 {
+					return refused
+				}
+				return nil
+			})
+			took := time.Since(begun)
+			switch {
+			case fails && (!errors.Is(err, refused) || l.fetches != 4):
+				t.Errorf("after %d fetches it ends with %v", l.fetches, err)
+			case fails:
+			case err != nil || l.fetches != batches || visited != batches:
+				t.Errorf("%d fetches for %d batches: %v", l.fetches, visited, err)
+			case took != (batches+1)*fetchTakes:
+				t.Errorf("took %v; %v if each batch is fetched while the one before it is "+
+					"visited, %v if it is fetched after that", took, (batches+1)*fetchTakes,
+					2*batches*fetchTakes)
+			}
+		})
+	}
 }
 
 // TestStalledChangelog: a changelog that does not deliver is not waited for

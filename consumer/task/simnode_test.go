@@ -252,7 +252,7 @@ type simErrand struct {
 // beside implements Task.beside.
 func (n *node) beside(work func()) errand {
 	if n.errand.runs() {
-		n.w.violated("two transactions are on their way")
+		n.w.violated("two errands at a time")
 	}
 	e := &simErrand{n: n}
 	e.next, e.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -330,6 +330,9 @@ func (n *node) storeCall(name string, effect func()) error {
 // follows checks that the store does not lead.
 func (n *node) follows(name string) {
 	w := n.w
+	if name == "Apply" && n.task.state == Restoring && n.errand.runs() {
+		w.events["a batch is applied while the next one is fetched"]++
+	}
 	states, at, found := n.store.contents()
 	l := n.copied()
 	if !found || l == nil {

@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 		"waits for a version", "aborted input first",
 		"a record is processed beside a commit", "a state is read from the transaction in flight",
 		"a transaction's time is up inside a batch", "two transactions are given up",
-		"adoption waits for a commit",
+		"adoption waits for a commit", "a batch is applied while the next one is fetched",
 		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted",
 		"lost: another id",
 	} {

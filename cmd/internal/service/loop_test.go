@@ -384,7 +384,7 @@ func (l loopLog) Bounds(ctx context.Context) (first, end int64, err error) {
 func (l loopLog) Fetch(ctx context.Context, offset int64, wait time.Duration) (
 	b task.Batch, err error,
 ) {
-	err = l.life.at(func() error { b, err = l.Log.Fetch(ctx, offset, wait); return err })
+	err = l.life.beside(func() error { b, err = l.Log.Fetch(ctx, offset, wait); return err })
 	return b, err
 }
 
