@@ -165,7 +165,7 @@ http: {listen: "127.0.0.1:0"}
 	for _, w := range live.Windows {
 		questions = append(questions, fmt.Sprint("api/live/window?start_ms=", w.StartMS))
 	}
-	for _, hidden := range []string{"map", "users", "course", "step", "odds"} {
+	for _, hidden := range []string{"map", "users", "course", "step", "odds", "fleet"} {
 		questions = append(questions, "api/"+hidden+"?user="+canaryUser+"&fix=1")
 	}
 	if len(live.Windows) == 0 || live.NoFleet != "" || live.Users < 30 {

@@ -206,6 +206,35 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	return o.part(ctx, from, min(time.Duration(within)*time.Millisecond, answerTime))
 }
 
+// fleet answers with all windows, or with the one that starts at a time.
+func (a *api) fleet(ctx context.Context, query url.Values) (any, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, errOther(err.Error())
+	}
+	c, err := a.truth.crowds(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if query.Get("start_ms") == "" {
+		return c.spans(), nil
+	}
+	start, err := startOf(query)
+	if err != nil {
+		return nil, err
+	}
+	return c.at(start)
+}
+
+// startOf reads the beginning of a window.
+func startOf(query url.Values) (int64, error) {
+	start, err := strconv.ParseInt(query.Get("start_ms"), 10, 64)
+	if err != nil {
+		return 0, errOther("start_ms is no whole number of milliseconds")
+	}
+	return start, nil
+}
+
 func (a *api) live(_ context.Context, query url.Values) (any, error) {
 	start, err := count(query, "start")
 	if err != nil {
@@ -235,9 +264,9 @@ func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {
 }
 
 func (a *api) liveWindow(_ context.Context, query url.Values) (any, error) {
-	start, err := strconv.ParseInt(query.Get("start_ms"), 10, 64)
+	start, err := startOf(query)
 	if err != nil {
-		return nil, errOther("start_ms is no whole number of milliseconds")
+		return nil, err
 	}
 	return a.public.fleet(start)
 }

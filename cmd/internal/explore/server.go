@@ -206,6 +206,7 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/course", answers(a, a.course))
 		mux.HandleFunc("/api/step", answers(a, a.step))
 		mux.HandleFunc("/api/odds", answers(a, a.odds))
+		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
 	}
 	if o.Public != nil {
 		mux.HandleFunc("/api/live", answers(a, a.live))

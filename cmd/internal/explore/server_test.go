@@ -97,6 +97,9 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/step?fix=1&view=NaN,2,3,4&user=" + bus:                 "view is not",
 		"/api/course?from=-1&user=" + bus:                            "from is no",
 		"/api/course?within_ms=x&user=" + bus:                        "within_ms is no",
+		"/api/fleet?start_ms=7":                                      "no window",
+		"/api/fleet?start_ms=x":                                      "start_ms",
+		"/api/fleet?epsilon=0":                                       "epsilon",
 		"/api/users?from=x":                                          "from is no",
 	} {
 		var wrong struct{ Error string }

@@ -226,6 +226,27 @@ test("what an adversary learns about two places", async (t) => {
   await shot(page, "odds", true);
 });
 
+test("the fleet, as its records tell it and as it was", async (t) => {
+  const page = await open(t, `${server.url}#view=fleet`);
+  await page.waitForSelector("#fleet tbody tr");
+  await settled(page);
+  assert.match(await page.textContent("#side"), /Secret side/);
+  assert.equal(await page.isVisible("#user"), false);
+  const answer = await page.evaluate(async () => (await fetch("api/fleet")).json());
+  const rows = await page.$$("#fleet tbody tr");
+  assert.equal(rows.length, answer.windows.length);
+  const last = answer.windows.at(-1);
+  assert.match(await rows.at(-1).textContent(), new RegExp(`${last.vehicles}.*${Math.round(100 * last.fitted_off)} %`));
+  const maps = await page.$$("#fleet canvas[role=img]");
+  assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 3);
+  const before = await maps[0].evaluate((c) => c.toDataURL());
+  await page.click("#fleet tbody tr:first-child button");
+  await settled(page);
+  await page.waitForTimeout(300);
+  assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
+  await shot(page, "fleet", true);
+});
+
 test("the topic of the demo, live, and what becomes of the page when the broker goes", async (t) => {
   const demo = await serve(["demo"]);
   t.after(() => end(demo.child));

@@ -167,6 +167,29 @@ export interface Odds {
   worst_at: number;
 }
 
+export interface Span {
+  start_ms: number;
+  end_ms: number;
+  vehicles: number;
+}
+
+export interface CrowdSpan extends Span {
+  fitted_off: number;
+  blind_off: number;
+}
+
+export interface Crowds {
+  settings: Settings;
+  windows: CrowdSpan[];
+}
+
+export interface Crowd extends CrowdSpan {
+  zone_km: number;
+  fitted: Field;
+  blind: Field;
+  truth: Field;
+}
+
 // Wrong is what the server says is wrong with a question.
 export class Wrong extends Error {}
 

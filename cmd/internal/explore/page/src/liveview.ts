@@ -1,16 +1,10 @@
 // A sanitized topic, as everybody with the public model may see it.
 
-import { ask, Field, MapInfo, Wrong } from "./api";
+import { ask, Field, MapInfo, Span, Wrong } from "./api";
 import { clock, make, metres, rich, sum } from "./look";
 import { MapView, Pen } from "./map";
 import { Names, Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
-
-interface Span {
-  start_ms: number;
-  end_ms: number;
-  vehicles: number;
-}
 
 interface Vehicles {
   user: string[];

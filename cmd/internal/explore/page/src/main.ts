@@ -2,6 +2,7 @@
 
 import { About, ask, Wrong } from "./api";
 import { CompareView } from "./compareview";
+import { FleetView } from "./fleetview";
 import { clock, get, make } from "./look";
 import { LiveView } from "./liveview";
 import { Camera, MapView } from "./map";
@@ -83,7 +84,7 @@ class Page {
     const side = get("side");
     side.hidden = false;
     side.textContent = view.side;
-    side.classList.toggle("public", !view.track);
+    side.classList.toggle("public", view.side !== secret);
     this.follow();
     view.opened?.();
     view.update();
@@ -232,6 +233,11 @@ async function start(): Promise<void> {
     page.add({
       id: "odds", title: "What an adversary learns", element: odds.element, maps: [odds.map],
       update: () => void odds.update(), opened: () => odds.relay(), track: true, side: secret,
+    });
+    const fleet = new FleetView(state, camera, failed);
+    page.add({
+      id: "fleet", title: "The fleet", element: fleet.element, maps: fleet.maps,
+      update: () => void fleet.update(), opened: () => fleet.relay(), track: false, side: secret,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +

@@ -1,6 +1,6 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, knobs, MapInfo, Odds, Place, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowd, Crowds, knobs, MapInfo, Odds, Place, Settings, Users } from "./api";
 
 export type Watcher = () => void;
 
@@ -180,6 +180,14 @@ export class State {
     const parameters = { user, ...knobs(s), adversary, ax: a.x, ay: a.y, bx: b.x, by: b.y };
     return this.grown(this.watched, JSON.stringify(parameters), 16, () =>
       new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
+  }
+
+  crowds(s: Settings): Promise<Crowds> {
+    return this.fetched("fleet", knobs(s));
+  }
+
+  crowd(s: Settings, start: number): Promise<Crowd> {
+    return this.fetched("fleet", { ...knobs(s), start_ms: start });
   }
 
   findUsers(text: string, from = 0): Promise<Users> {

@@ -1,0 +1,62 @@
+package explore
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/law"
+)
+
+// TestFleet: the windows of all users have the truth beside two estimates, and each sums to the
+// vehicles. Where ε is large the estimate is better than the model alone, and close.
+func TestFleet(t *testing.T) {
+	truth := sampleTruth(t)
+	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
+	c, err := truth.crowds(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := truth.crowds(t.Context(), s)
+	if err != nil || again != c {
+		t.Errorf("the same fleet was computed twice: %v", err)
+	}
+	fitted, blind, seen := 0., 0., 0
+	for i, w := range c.spans().Windows {
+		one, err := c.at(w.StartMS)
+		if err != nil || one.CrowdSpan != w || w.EndMS-w.StartMS != crowdWindow.Milliseconds() {
+			t.Fatalf("window %d: %v, %+v", i, err, w)
+		}
+		for name, f := range map[string]*Field{
+			"fitted": one.Fitted, "blind": one.Blind, "truth": one.Truth,
+		} {
+			total := 0.
+			for _, x := range values(t, f) {
+				total += x
+			}
+			if math.Abs(total-float64(w.Vehicles)) > .01*float64(w.Vehicles) {
+				t.Errorf("window %d: %g vehicles in %s, want %d", i, total, name, w.Vehicles)
+			}
+		}
+		fitted, blind, seen = fitted+w.FittedOff, blind+w.BlindOff, seen+w.Vehicles
+	}
+	if n := float64(len(c.windows)); n < 5 || seen < 20 || fitted/n > .3 || fitted > blind/2 {
+		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g", n, seen,
+			fitted/n, blind/n)
+	}
+}
+
+// TestTooLargeFleet: what cannot be computed for a page is refused in words.
+func TestTooLargeFleet(t *testing.T) {
+	large := newTruth(sampleTruth(t).model)
+	fix := sampleTruth(t).users[0].Fixes[0]
+	u := User{Name: "a"}
+	for range crowdWork/large.model.Grid.Cells() + 1 {
+		u.Fixes = append(u.Fixes, fix)
+	}
+	large.users = []User{u}
+	if _, err := large.crowds(t.Context(), DefaultSettings()); err == nil ||
+		!strings.Contains(err.Error(), "too many traces") {
+		t.Errorf("too many traces: %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+// Where all users were: what their records tell of that, beside the truth.
+
+import { Crowd, Crowds, Field, MapInfo } from "./api";
+import { panel } from "./knobs";
+import { clock, make, metres, percent, rich } from "./look";
+import { Camera, MapView } from "./map";
+import { Latest, State } from "./state";
+import { zoomer } from "./stepview";
+
+const pictures: { of: "fitted" | "blind" | "truth"; title: string; says: string; secret: boolean; colour: string }[] = [
+  { of: "fitted", title: "From the records", secret: false, colour: "posterior",
+    says: "*Public:* estimated from all sanitized records together." },
+  { of: "truth", title: "The truth", secret: true, colour: "truth",
+    says: "*Secret:* where each vehicle last reported in this window. Only you see it." },
+  { of: "blind", title: "The model alone", secret: false, colour: "prior",
+    says: "*Public:* where the model expects as many vehicles, without any record." },
+];
+
+// FleetView is the view of all users.
+export class FleetView {
+  readonly element: HTMLElement;
+  readonly maps: MapView[];
+  private start = 0;
+  private readonly latest = new Latest();
+  private readonly says = make("div", { class: "says", id: "fleet-says", "aria-live": "polite" });
+  private readonly table = make("div", { class: "wide" });
+  private readonly knobs = make("div");
+
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+    const figures: HTMLElement[] = [];
+    this.maps = pictures.map((p, i) => {
+      const canvas = make("canvas", { role: "img", "aria-label": `Map of the fleet: ${p.title}` });
+      const view = new MapView(canvas, camera);
+      figures.push(make("figure", {},
+        make("div", { class: "picture half" }, canvas,
+          make("div", { class: p.secret ? "corner secret" : "corner" }, p.title), i === 2 ? zoomer(view) : null),
+        make("figcaption", {}, rich(p.says))));
+      return view;
+    });
+    this.relay();
+    this.element = make("div", { class: "stack" },
+      make("section", {},
+        make("h2", {}, "Where is the fleet?"),
+        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are, which is what they " +
+          "are collected for. Here is what an analyst gets from the sanitized records, beside what is true.")),
+      make("div", { class: "three" }, ...figures),
+      make("div", { class: "view" },
+        make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h3", {}, "Window by window"), this.table),
+        make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs)));
+  }
+
+  // relay lays the knobs again, since another view may have turned them.
+  relay(): void {
+    this.knobs.replaceChildren(
+      panel("Turn the knobs", "fleet", this.state.about, this.state.settings, () => this.state.changed()));
+  }
+
+  async update(): Promise<void> {
+    this.element.classList.add("busy");
+    const s = { ...this.state.settings };
+    const fetch = async () => {
+      const [map, crowds] = await Promise.all([this.state.map(s), this.state.crowds(s)]);
+      const most = Math.max(...crowds.windows.map((w) => w.vehicles));
+      const chosen = crowds.windows.find((w) => w.start_ms === this.start) ?? crowds.windows.find((w) => w.vehicles === most);
+      return { map, crowds, crowd: chosen ? await this.state.crowd(s, chosen.start_ms) : null };
+    };
+    await this.latest.run(fetch(), ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
+    this.element.classList.remove("busy");
+  }
+
+  private render(map: MapInfo, crowds: Crowds, crowd: Crowd | null): void {
+    const most = crowd ? Math.max(...pictures.map((p) => crowd[p.of].max)) : 1;
+    this.maps.forEach((view, i) => {
+      const p = pictures[i]!;
+      view.show(map, (pen) => {
+        if (crowd) pen.field(alike(crowd[p.of], most), p.colour, "root", 0.95, crowd.zone_km);
+      });
+    });
+    const span = (w: { start_ms: number; end_ms: number }) => `${clock(w.start_ms).slice(0, 5)} to ${clock(w.end_ms).slice(0, 5)}`;
+    this.table.replaceChildren(make("table", {},
+      make("thead", {}, make("tr", {}, ...["UTC", "vehicles", "records are off by", "the model alone by"].map((h) => make("th", { scope: "col" }, h)))),
+      make("tbody", {}, ...crowds.windows.map((w) => {
+        const now = w.start_ms === crowd?.start_ms;
+        const button = make("button", { type: "button", "aria-pressed": String(now) }, span(w));
+        button.addEventListener("click", () => {
+          this.start = w.start_ms;
+          void this.update();
+        });
+        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, button), make("td", {}, String(w.vehicles)),
+          make("td", w.fitted_off < w.blind_off ? { class: "better" } : {}, `${Math.round(100 * w.fitted_off)} %`),
+          make("td", w.blind_off < w.fitted_off ? { class: "better" } : {}, `${Math.round(100 * w.blind_off)} %`));
+      }))));
+    if (!crowd) {
+      this.says.replaceChildren(make("p", {}, "No window has a vehicle whose records can be followed."));
+      return;
+    }
+    this.says.replaceChildren(
+      make("p", {}, rich(`*${span(crowd)} UTC, ${crowd.vehicles} vehicles.* To turn the estimate into the truth, *${percent(crowd.fitted_off)}* of the ` +
+        `vehicles would have to be in another zone of ${metres(crowd.zone_km)}. For the model alone it would be ${percent(crowd.blind_off)}.`)),
+      make("p", {}, crowd.vehicles < 50
+        ? "This fleet is small: the estimate is about single vehicles, and errs much. Of thousands it is a good picture."
+        : "A zone of few vehicles is about single people: publish none of them alone."));
+  }
+}
+
+const scaled = new WeakMap<Field, { most: number; field: Field }>();
+
+// alike is a field in the colours of all three: the darkest colour is the same number in each.
+function alike(field: Field, most: number): Field {
+  if (field.blocks === 0 || field.max >= most) return field;
+  const kept = scaled.get(field);
+  if (kept?.most === most) return kept.field;
+  const root = Math.sqrt(field.max / most);
+  const raw = Uint8Array.from(atob(field.data), (c) => c.charCodeAt(0));
+  for (let i = 0; i < raw.length; i += 2) {
+    const q = Math.round((raw[i]! | (raw[i + 1]! << 8)) * root);
+    raw[i] = q & 255;
+    raw[i + 1] = q >> 8;
+  }
+  let text = "";
+  for (const b of raw) text += String.fromCharCode(b);
+  const own = { ...field, max: most, data: btoa(text) };
+  scaled.set(field, { most, field: own });
+  return own;
+}
