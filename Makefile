@@ -4,7 +4,7 @@
 GO       ?= go
 FUZZTIME ?= 20s
 BENCH    ?= .
-# Arguments of "make run", "make figures", "make bench-kafka" and "make chaos", such as
+# Arguments of "make run", "make figures", "make bench-kafka", "make chaos" and "make soak", such as
 # ARGS='--vehicles 1000'.
 ARGS     ?=
 # Data sets of "make figures" as NAME=PATH, and the folder for its report; ARGS=--quick for a first
@@ -33,7 +33,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 
 .DEFAULT_GOAL := help
 .PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
-	kafka-up kafka-down test-kafka bench-kafka chaos reproducible helm containers page test-page
+	kafka-up kafka-down test-kafka bench-kafka chaos soak reproducible helm containers page test-page
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -119,6 +119,9 @@ bench-kafka: ## Measure geodither beside Kafka Streams on a real Apache Kafka (A
 
 chaos: ## Kill and freeze brokers and instances, then verify (ARGS='--records 1000000 --faults 200')
 	@$(GO) run ./cmd/internal/chaos $(ARGS)
+
+soak: ## Two hours of steady load with a restart every ten minutes, and a verdict on leaks (ARGS='--minutes 20 --every 3m')
+	@$(GO) run ./cmd/internal/chaos --soak --nodes 1 $(ARGS)
 
 fmt: ## Format the code
 	$(GOLANGCI) fmt

@@ -28,7 +28,7 @@ func TestInterruptedStart(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if _, err := (cluster{script: script, dir: dir}).up(ctx); err == nil {
+	if _, err := (cluster{script: script, dir: dir, nodes: 3}).up(ctx); err == nil {
 		t.Error("the interrupt is not an error")
 	}
 	if got, err := os.ReadFile(said); string(got) != "up\ndown\n" {

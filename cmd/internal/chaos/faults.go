@@ -25,6 +25,9 @@ const (
 	brokerKill     kind = "broker kill -9"
 	brokerFreeze   kind = "broker SIGSTOP"
 	brokerBounce   kind = "broker restart (SIGTERM)"
+
+	// instanceRestart is the only kind of a soak.
+	instanceRestart kind = "instance restart (SIGTERM)"
 )
 
 // hard are the kinds that --faults counts, each as often as the bag has it.
@@ -52,6 +55,9 @@ type fault struct {
 // bag in random order, and the moment of each fault within one of equal slots. The last tenth
 // of the time has no fault, so that the last faults still take effect under load.
 func schedule(s settings) []fault {
+	if s.Soak {
+		return restarts(s)
+	}
 	rng := rand.New(rand.NewPCG(s.Seed, 0x6368616f73)) // any second word
 	kinds := make([]kind, 0, s.Faults+s.Faults/softEvery)
 	var bag []kind
@@ -74,9 +80,23 @@ func schedule(s settings) []fault {
 		}
 		f.target = rng.IntN(s.Instances)
 		if k.onBroker() {
-			f.target = rng.IntN(nodes)
+			f.target = rng.IntN(s.Nodes)
 		}
 		faults[n] = f
+	}
+	return faults
+}
+
+// restarts is the schedule of a soak: every so often one instance in turn, but never the first one,
+// unless it is alone. The last restart leaves a life that can be judged.
+func restarts(s settings) []fault {
+	var faults []fault
+	for n, at := 0, s.Every; at <= s.Duration-s.Every/2; n, at = n+1, at+s.Every {
+		target := 0
+		if s.Instances > 1 {
+			target = 1 + n%(s.Instances-1)
+		}
+		faults = append(faults, fault{kind: instanceRestart, target: target, at: at})
 	}
 	return faults
 }
@@ -97,7 +117,7 @@ func lasting(k kind, rng *rand.Rand) time.Duration {
 		return between(4*time.Second, 7*time.Second)
 	case brokerKill, brokerBounce:
 		return between(0, 3*time.Second)
-	case instanceRoll: // a restart takes as long as it takes
+	case instanceRoll, instanceRestart: // a restart takes as long as it takes
 	}
 	return 0
 }
@@ -178,18 +198,11 @@ func (b *breaker) strike(ctx context.Context, f fault) error {
 		}
 		return errors.Join(pause(ctx, f.lasts), i.signal(syscall.SIGCONT))
 	case instanceRoll:
-		for _, i := range b.instances {
-			if err := i.terminate(); err != nil {
-				return err
-			}
-			if err := i.start(); err != nil {
-				return err
-			}
-			if err := pause(ctx, time.Second); err != nil {
-				return err
-			}
+		return b.roll(ctx)
+	case instanceRestart:
+		if err := i.terminate(); err != nil {
+			return err
 		}
-		return nil
 	case instanceWipe:
 		if err := errors.Join(i.kill(), os.RemoveAll(i.stateDir)); err != nil {
 			return err
@@ -200,6 +213,22 @@ func (b *breaker) strike(ctx context.Context, f fault) error {
 		}
 	}
 	return errors.Join(pause(ctx, f.lasts), i.start())
+}
+
+// roll restarts all instances, one after the other.
+func (b *breaker) roll(ctx context.Context) error {
+	for _, i := range b.instances {
+		if err := i.terminate(); err != nil {
+			return err
+		}
+		if err := i.start(); err != nil {
+			return err
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *breaker) strikeBroker(ctx context.Context, f fault) error {

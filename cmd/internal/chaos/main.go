@@ -32,7 +32,11 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		fmt.Fprintf(log, "chaos: %v\n", err)
 		return 2
 	}
-	report, dir, err := chaos(ctx, s, log)
+	course := breakAndCheck
+	if s.History != "" {
+		course = readHistory
+	}
+	report, dir, err := chaos(ctx, s, log, course)
 	if err != nil {
 		report.Violations = append(report.Violations, err.Error())
 	}
@@ -69,6 +73,15 @@ func parse(args []string, log io.Writer) (settings, error) {
 	flags.IntVar(&s.Instances, "instances", 3, "instances of the service")
 	flags.IntVar(&s.Partitions, "partitions", 6, "partitions of each topic")
 	flags.IntVar(&s.Vehicles, "vehicles", 500, "vehicles of the fleet")
+	flags.IntVar(&s.Nodes, "nodes", 3, "Kafka nodes, 1 or 3")
+	flags.BoolVar(&s.Soak, "soak", false,
+		"no hard faults: a steady load, restarts in turn, and a verdict on what grows")
+	minutes := flags.Int("minutes", 120, "how long a soak lasts")
+	rate := flags.Float64("rate", 200, "number of the fleet's fixes a second in a soak")
+	flags.DurationVar(&s.Every, "every", 10*time.Minute, "time between two restarts of a soak")
+	flags.StringVar(&s.out, "out", "bin/soak", "folder for the samples of a soak, and their figure")
+	flags.StringVar(&s.History, "history", "", "no faults: feed --records first, and let so many "+
+		"instances read them, one number after the other, such as 1,3: their bytes must be equal")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
 	flags.StringVar(&s.Plant, "plant", "",
 		"break a promise before the checks, which must then fail: "+strings.Join(plantNames(),
@@ -81,6 +94,13 @@ func parse(args []string, log io.Writer) (settings, error) {
 	if s.Seed == 0 {
 		s.Seed = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))).
 			Uint64N(1e9) + 1
+	}
+	if s.History != "" {
+		s.Faults = 0
+	}
+	if s.Soak {
+		s.Faults, s.Duration = 0, time.Duration(*minutes)*time.Minute
+		s.Records = int(*rate * s.Duration.Seconds())
 	}
 	if s.Duration == 0 {
 		s.Duration = max(20*time.Second, time.Duration(s.Faults)*8*time.Second,
@@ -98,6 +118,20 @@ func (s settings) validate(flags *flag.FlagSet) error {
 	case s.Faults < 0 || s.Duration < 0 || s.Static < 0 || s.Static > s.Instances:
 		return errors.New("--faults and --duration must not be negative, --static at most " +
 			"--instances")
+	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
+		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
+			"takes over")
+	case s.Soak && s.History != "":
+		return errors.New("--soak and --history exclude each other")
+	case s.Plant != "" && s.History != "":
+		return errors.New("--plant belongs to a run with faults")
+	case s.Soak && s.Every < time.Minute:
+		return errors.New("--every must be a minute or more, so that a trend can be seen")
+	case s.Soak && s.Records < s.Vehicles:
+		return errors.New("--minutes and --rate must be positive, with a fix of each vehicle")
+	case s.History != "":
+		_, err := parseCounts(s.History)
+		return err
 	case s.Plant != "" && plants[s.Plant] == nil:
 		return fmt.Errorf("--plant %s is unknown: choose one of %s", s.Plant,
 			strings.Join(plantNames(), ", "))
@@ -115,54 +149,73 @@ func (r *report) hardFaults() int {
 	return n
 }
 
+// lines are the lines of a report, each with a name in front.
+type lines struct{ strings.Builder }
+
+func (b *lines) add(name, format string, args ...any) {
+	fmt.Fprintf(b, "%-21s "+format+"\n", append([]any{name}, args...)...)
+}
+
 // text is the report for people.
 func (r *report) text() string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-21s "+format+"\n", append([]any{name}, args...)...)
+	var b lines
+	b.add("seed", "%d", r.Settings.Seed)
+	if r.Settings.History != "" {
+		for _, pass := range r.passes {
+			b.add("pass", "%s", pass)
+		}
+	} else {
+		r.addRun(&b)
 	}
-	s := r.Settings
-	line("seed", "%d", s.Seed)
-	line("service", "%d instances (%d static members), %d partitions, %d Kafka nodes",
-		s.Instances, s.Static, s.Partitions, nodes)
-	line("hard faults", "%d", r.hardFaults())
-	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
-		line("", "%3d %s", r.Faults[k], k)
-	}
-	if l := r.ledger; l != nil {
-		line("records", "%d raw = %d sanitized + %d dead letters", l.Raw, l.Sanitized, l.Dead)
-		line("transactions", "%d committed, %d aborted", l.Committed, l.Aborted)
-		line("lost", "%d", l.Lost)
-		line("duplicates", "%d", l.Duplicates)
-		line("out of order", "%d", l.OutOfOrder)
-		line("of no raw record", "%d", l.Strangers)
-		line("misplaced",
-			"%d raw records of a second producer, %d dead letters with reason wrong_partition",
-			l.Misplaced, l.MisplacedLetters)
-		line("budgets",
-			"%d of %d users exceeded theirs; at most ε %g of %d was published in any %v",
-			l.Exceeded, l.Users, l.MostSpent, budgetEpsilon, budgetWindow)
-		line("concurrent reader", "%s", equal(l.ReaderDiffer == 0))
-		line("read uncommitted", "%d more records, %d fixes with two different releases",
-			l.Uncommitted, l.Differing)
-		line("fenced producers", "%d records", l.Zombies)
-		line("state verify", "%s", equal(r.StateEqual))
-	}
-	line("longest silence", "%v between two records of a partition, for a read_committed reader "+
-		"(includes pauses of the feed)", r.Gap)
-	line("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)",
-		r.Delay, r.Late)
-	line("logged errors", "%d", r.LoggedErrors)
-	line("time", "%v", r.Took)
+	b.add("logged errors", "%d", r.LoggedErrors)
+	b.add("time", "%v", r.Took)
 	if len(r.Violations) == 0 {
-		line("result", "every promise held")
+		b.add("result", "every promise held")
 		return b.String()
 	}
-	line("result", "FAILED")
+	b.add("result", "FAILED")
 	for _, v := range r.Violations {
 		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(v, "\n", "\n    "))
 	}
 	return b.String()
+}
+
+// addRun adds what happened to a run, and what its checks found.
+func (r *report) addRun(b *lines) {
+	s := r.Settings
+	b.add("service", "%d instances (%d static members), %d partitions, %d Kafka nodes",
+		s.Instances, s.Static, s.Partitions, s.Nodes)
+	b.add("hard faults", "%d", r.hardFaults())
+	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
+		b.add("", "%3d %s", r.Faults[k], k)
+	}
+	if l := r.ledger; l != nil {
+		b.add("records", "%d raw = %d sanitized + %d dead letters", l.Raw, l.Sanitized, l.Dead)
+		b.add("transactions", "%d committed, %d aborted", l.Committed, l.Aborted)
+		b.add("lost", "%d", l.Lost)
+		b.add("duplicates", "%d", l.Duplicates)
+		b.add("out of order", "%d", l.OutOfOrder)
+		b.add("of no raw record", "%d", l.Strangers)
+		b.add("misplaced",
+			"%d raw records of a second producer, %d dead letters with reason wrong_partition",
+			l.Misplaced, l.MisplacedLetters)
+		b.add("budgets",
+			"%d of %d users exceeded theirs; at most ε %g of %d was published in any %v",
+			l.Exceeded, l.Users, l.MostSpent, budgetEpsilon, budgetWindow)
+		b.add("concurrent reader", "%s", equal(l.ReaderDiffer == 0))
+		b.add("read uncommitted", "%d more records, %d fixes with two different releases",
+			l.Uncommitted, l.Differing)
+		b.add("fenced producers", "%d records", l.Zombies)
+		b.add("state verify", "%s", equal(r.StateEqual))
+	}
+	b.add("longest silence", "%v between two records of a partition, for a read_committed reader "+
+		"(includes pauses of the feed)", r.Gap)
+	b.add("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)",
+		r.Delay, r.Late)
+	for i := range r.soaked {
+		name, _, _ := strings.Cut(r.soaked[i].quantity.label, ",")
+		b.add(name, "%s", r.soaked[i].text())
+	}
 }
 
 func equal(yes bool) string {

@@ -25,6 +25,11 @@ func TestParse(t *testing.T) {
 		"--seed 1 something":         `what is "something"`,
 		"--records 10 --nonsense":    "not defined",
 		"--seed 5 --plant duplicate": "",
+		"--nodes 2":                  "--nodes must be 3",
+		"--nodes 1":                  "1 without --faults",
+		"--soak --every 10s":         "--every must be",
+		"--soak --rate 0":            "must be positive",
+		"--seed 5 --soak --nodes 1 --minutes 20 --every 3m --rate 150": "",
 	} {
 		var log bytes.Buffer
 		s, err := parse(strings.Fields(args), &log)
@@ -52,12 +57,9 @@ func TestConfig(t *testing.T) {
 	if err := model.WriteFile(h.model()); err != nil {
 		t.Fatal(err)
 	}
-	key := filepath.Join(h.dir, "noise.key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("07", 32)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeKey(t, filepath.Join(h.dir, "noise.key"))
 	for _, id := range []string{"", "instance-1"} {
-		path, state, err := h.config("instance-1", id)
+		path, state, err := h.config("instance-1", id, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,11 +73,20 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+func writeKey(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(strings.Repeat("07", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSchedule wants the asked number of hard faults, all kinds, nothing outside
 // of the feed, targets that exist, and the same again from the same seed.
 func TestSchedule(t *testing.T) {
 	for seed := range uint64(50) {
-		s := settings{Seed: seed + 1, Faults: 20, Duration: 140 * time.Second, Instances: 3}
+		s := settings{
+			Seed: seed + 1, Faults: 20, Duration: 140 * time.Second, Instances: 3, Nodes: 3,
+		}
 		faults := schedule(s)
 		if !reflect.DeepEqual(faults, schedule(s)) {
 			t.Fatalf("seed %d gives two schedules", s.Seed)

@@ -15,8 +15,12 @@ import (
 	"time"
 )
 
-// cluster is three Kafka nodes by deploy/kafka/kafka.sh.
-type cluster struct{ script, dir string }
+// cluster is one or three Kafka nodes by deploy/kafka/kafka.sh. With min.insync.replicas 2, one of
+// three may be down.
+type cluster struct {
+	script, dir string
+	nodes       int
+}
 
 // call runs one command of kafka.sh. An error holds the command's output.
 func (c cluster) call(ctx context.Context, command string, args ...string) error {
@@ -32,7 +36,7 @@ func (c cluster) call(ctx context.Context, command string, args ...string) error
 
 // up starts the cluster and returns its brokers.
 func (c cluster) up(ctx context.Context) ([]string, error) {
-	if err := c.call(ctx, "up", "--nodes", strconv.Itoa(nodes)); err != nil {
+	if err := c.call(ctx, "up", "--nodes", strconv.Itoa(c.nodes)); err != nil {
 		// An interrupt kills the script, but not the nodes that it has started.
 		return nil, errors.Join(err, c.call(context.WithoutCancel(ctx), "down"))
 	}
@@ -52,6 +56,7 @@ func (c cluster) node(ctx context.Context, command string, n int) error {
 // and starts the process again. All starts write to the same log.
 type instance struct {
 	name, binary, config, stateDir string
+	listen                         string // address of its metrics; empty: none
 	log                            *os.File
 
 	mu     sync.Mutex
@@ -59,17 +64,18 @@ type instance struct {
 	ended  chan error // receives the result of cmd once
 	wanted bool       // false from just before it is killed or stopped
 	began  int64      // size of the log at the last start
-	deaths []string   // exits that nobody asked for
+	starts int
+	deaths []string // exits that nobody asked for
 }
 
-// launch starts an instance with a configuration file, beside which it puts its log.
-func launch(binary, config, stateDir, name string) (*instance, error) {
-	path := filepath.Join(filepath.Dir(config), name+".log")
+// launch starts an instance with the configuration file that it has, beside which it puts its log.
+func launch(i *instance) (*instance, error) {
+	path := filepath.Join(filepath.Dir(i.config), i.name+".log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{name: name, binary: binary, config: config, stateDir: stateDir, log: log}
+	i.log = log
 	if err := i.start(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -95,8 +101,16 @@ func (i *instance) startLocked() error {
 		return err
 	}
 	i.cmd, i.ended, i.wanted = cmd, make(chan error, 1), true
+	i.starts++
 	go i.supervise(cmd, i.ended)
 	return nil
+}
+
+// life returns how many times the process has been started.
+func (i *instance) life() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.starts
 }
 
 // supervise waits for the process and, if nobody ended it, starts it again.

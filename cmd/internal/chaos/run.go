@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +37,8 @@ type report struct {
 	Violations   []string
 
 	ledger *ledger
+	soaked []finding
+	passes []string // lines on those of a history
 }
 
 // harness is one run.
@@ -52,9 +55,12 @@ type harness struct {
 	fed       fed
 }
 
-// chaos runs everything. It returns a report, which is worth reading even beside an error, and
+// chaos runs a course. It returns a report, which is worth reading even beside an error, and
 // the folder with all logs and topics.
-func chaos(ctx context.Context, s settings, log io.Writer) (report, string, error) {
+func chaos(
+	ctx context.Context, s settings, log io.Writer,
+	course func(context.Context, *harness, *report) error,
+) (report, string, error) {
 	h := &harness{settings: s, began: time.Now()}
 	r := report{Settings: s}
 	var err error
@@ -67,12 +73,13 @@ func chaos(ctx context.Context, s settings, log io.Writer) (report, string, erro
 	}
 	defer timeline.Close()
 	h.log = io.MultiWriter(log, timeline)
-	err = h.run(ctx, &r)
+	err = course(ctx, h, &r)
 	r.Took = time.Since(h.began).Round(time.Second)
 	return r, h.dir, err
 }
 
-func (h *harness) run(ctx context.Context, r *report) (err error) {
+// breakAndCheck is the course of a run with faults, and that of a soak.
+func breakAndCheck(ctx context.Context, h *harness, r *report) (err error) {
 	if err := h.prepare(ctx); err != nil {
 		return err
 	}
@@ -89,7 +96,11 @@ func (h *harness) run(ctx context.Context, r *report) (err error) {
 	}
 	defer stop()
 
-	if err := h.breakAndFeed(ctx, r); err != nil {
+	meanwhile := h.breakAndFeed
+	if h.Soak {
+		meanwhile = func(ctx context.Context, r *report) error { return soak(ctx, h, r, w) }
+	}
+	if err := meanwhile(ctx, r); err != nil {
 		return err
 	}
 	if err := h.drain(ctx, w); err != nil {
@@ -113,7 +124,7 @@ func (h *harness) prepare(ctx context.Context) error {
 	h.root = filepath.Dir(strings.TrimSpace(string(mod)))
 	h.cluster = cluster{
 		script: filepath.Join(h.root, "deploy", "kafka", "kafka.sh"),
-		dir:    filepath.Join(h.dir, "kafka"),
+		dir:    filepath.Join(h.dir, "kafka"), nodes: h.Nodes,
 	}
 	h.binary = filepath.Join(h.dir, "geodither")
 	h.note("building")
@@ -132,7 +143,7 @@ func (h *harness) prepare(ctx context.Context) error {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	h.note("starting Kafka, %d nodes", nodes)
+	h.note("starting Kafka, %d nodes", h.Nodes)
 	h.brokers, err = h.cluster.up(ctx)
 	return err
 }
@@ -146,7 +157,8 @@ func (h *harness) start(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	if err := createTopics(ctx, client, h.Partitions); err != nil {
+	to := outputs{sanitizedTopic, deadTopic, changelogTopic}
+	if err := createTopics(ctx, client, h.Partitions, to); err != nil {
 		return err
 	}
 	for n := range h.Instances {
@@ -155,11 +167,16 @@ func (h *harness) start(ctx context.Context) error {
 		if n < h.Static {
 			id = name
 		}
-		config, state, err := h.config(name, id)
-		if err != nil {
+		i := &instance{name: name, binary: h.binary}
+		if h.Soak {
+			if i.listen, err = freeAddress(); err != nil {
+				return err
+			}
+		}
+		if i.config, i.stateDir, err = h.config(name, id, i.listen); err != nil {
 			return err
 		}
-		i, err := launch(h.binary, config, state, name)
+		i, err := launch(i)
 		if err != nil {
 			return err
 		}
@@ -168,11 +185,26 @@ func (h *harness) start(ctx context.Context) error {
 	return nil
 }
 
-// createTopics creates the four topics, with the cluster's replication. In the raw topic the
-// broker sets the timestamps. The service copies them to what it publishes, so a reader knows
-// how long a record took. The changelog has small segments, so that Kafka compacts it during
-// the run.
-func createTopics(ctx context.Context, client *kgo.Client, partitions int) error {
+// freeAddress returns an address that nobody listens at.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// outputs are the topics that a group writes to.
+type outputs struct{ sanitized, dead, changelog string }
+
+// createTopics creates the raw topic and those of groups, with the cluster's replication. In the
+// raw topic the broker sets the timestamps. The service copies them to what it publishes, so a
+// reader knows how long a record took. A changelog has small segments, so that Kafka compacts it
+// during the run. Compaction keeps the marker of a transaction, some 80 bytes, for
+// delete.retention.ms, a day by default: a soak would see nothing else grow.
+func createTopics(
+	ctx context.Context, client *kgo.Client, partitions int, groups ...outputs,
+) error {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = 20_000
 	add := func(name string, configs ...string) {
@@ -186,10 +218,13 @@ func createTopics(ctx context.Context, client *kgo.Client, partitions int) error
 		request.Topics = append(request.Topics, topic)
 	}
 	add(rawTopic, "message.timestamp.type", "LogAppendTime")
-	add(sanitizedTopic, "message.timestamp.after.max.ms", "9223372036854775807")
-	add(deadTopic, "message.timestamp.after.max.ms", "9223372036854775807")
-	add(changelogTopic, "message.timestamp.after.max.ms", "9223372036854775807",
-		"cleanup.policy", "compact", "segment.bytes", "1048576", "min.cleanable.dirty.ratio", "0.1")
+	for _, to := range groups {
+		add(to.sanitized, "message.timestamp.after.max.ms", "9223372036854775807")
+		add(to.dead, "message.timestamp.after.max.ms", "9223372036854775807")
+		add(to.changelog, "message.timestamp.after.max.ms", "9223372036854775807", "cleanup.policy",
+			"compact", "segment.bytes", "1048576", "min.cleanable.dirty.ratio", "0.1",
+			"delete.retention.ms", "60000")
+	}
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
@@ -202,8 +237,9 @@ func createTopics(ctx context.Context, client *kgo.Client, partitions int) error
 	return nil
 }
 
-// config writes the configuration of an instance. It returns the file and the state folder.
-func (h *harness) config(name, id string) (path, state string, err error) {
+// config writes the configuration of an instance. It returns the file and the state folder. An
+// instance without an id is no static member, and one without an address shows no metrics.
+func (h *harness) config(name, id, listen string) (path, state string, err error) {
 	state = filepath.Join(h.dir, name+"-state")
 	text := fmt.Sprintf(`brokers: [%s]
 group: chaos
@@ -222,6 +258,9 @@ session_timeout: %v
 		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
+	}
+	if listen != "" {
+		text += "http: {listen: \"" + listen + "\"}\n"
 	}
 	path = filepath.Join(h.dir, name+".yml")
 	return path, state, os.WriteFile(path, []byte(text), 0o600)
@@ -395,7 +434,7 @@ func openTransactions(ctx context.Context, client *kgo.Client,
 
 // verify lets "geodither state verify" recompute everything and compare.
 func (h *harness) verify(ctx context.Context, r *report) error {
-	config, _, err := h.config("verify", "")
+	config, _, err := h.config("verify", "", "")
 	if err != nil {
 		return err
 	}

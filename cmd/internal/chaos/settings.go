@@ -15,9 +15,16 @@ type settings struct {
 	Partitions int
 	Vehicles   int
 	Static     int
+	Nodes      int
 	Plant      string
-	json       string
-	keep       bool
+	// Soak is a steady load without hard faults, in which one instance restarts Every so often.
+	Soak  bool
+	Every time.Duration
+	out   string // folder for the samples of a soak
+	// History has the numbers of instances that read a whole topic, one after the other.
+	History string
+	json    string
+	keep    bool
 }
 
 // Timeouts of the service. They are short because a schedule has to outlast them.
@@ -34,9 +41,6 @@ const (
 	deadTopic      = "chaos.dead"
 )
 
-// nodes is the size of the cluster. With min.insync.replicas 2, one of three may be down.
-const nodes = 3
-
 // The budget of every user in a run. A vehicle reports more often than its budget allows, so it
 // reaches the budget, and from then on predictions that cost no ε answer its fixes.
 const (
@@ -49,8 +53,18 @@ const (
 // again returns the command line that repeats the run.
 func (s settings) again() string {
 	text := fmt.Sprintf("--seed %d --records %d --faults %d --duration %v --instances %d "+
-		"--partitions %d --vehicles %d --static %d",
-		s.Seed, s.Records, s.Faults, s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static)
+		"--partitions %d --vehicles %d --static %d --nodes %d", s.Seed, s.Records, s.Faults,
+		s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static, s.Nodes)
+	if s.History != "" {
+		text = fmt.Sprintf("--history %s --seed %d --records %d --partitions %d --vehicles %d "+
+			"--nodes %d", s.History, s.Seed, s.Records, s.Partitions, s.Vehicles, s.Nodes)
+	}
+	if s.Soak {
+		text = fmt.Sprintf("--soak --minutes %d --every %v --rate %v --seed %d --instances %d "+
+			"--partitions %d --vehicles %d --static %d --nodes %d --out %s",
+			int(s.Duration.Minutes()), s.Every, s.rate(), s.Seed, s.Instances, s.Partitions,
+			s.Vehicles, s.Static, s.Nodes, s.out)
+	}
 	if s.Plant != "" {
 		text += " --plant " + s.Plant
 	}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// quiet returns the samples of a soak of two hours in which nothing leaks: every quantity has its
+// noise, a heap goes up and down between collections, and each restart of another instance brings
+// half a minute with twice of everything.
+func quiet() map[lifeOf]series {
+	rng := rand.New(rand.NewPCG(15, 8))
+	levels := map[string]float64{
+		"rss_bytes": 80, "open_files": 60, "goroutines": 90, "store_bytes": 4,
+		"changelog_bytes": 12, "lag_seconds": .15,
+	}
+	all := map[lifeOf]series{}
+	add := func(life lifeOf, at float64) {
+		level := levels[life.quantity]
+		v := level * (1 + .15*math.Mod(at/97, 1) + .03*rng.NormFloat64())
+		if math.Mod(at, 600) < 30 {
+			v += level
+		}
+		s := all[life]
+		s.at, s.values = append(s.at, at), append(s.values, v)
+		all[life] = s
+	}
+	for at := 10.; at <= 7200; at += 10 {
+		for _, q := range quantities {
+			if q.name == "changelog_bytes" || q.name == "lag_seconds" {
+				add(lifeOf{q.name, topicsName, 1}, at)
+				continue
+			}
+			add(lifeOf{q.name, "instance-1", 1}, at)
+			for n, name := range []string{"instance-2", "instance-3"} {
+				life := 1 + int(at-600*float64(n+1)+1200)/1200
+				add(lifeOf{q.name, name, life}, at)
+			}
+		}
+	}
+	return all
+}
+
+func failuresOf(all map[lifeOf]series) string {
+	var failures []string
+	for _, f := range judge(all) {
+		failures = append(failures, f.failures...)
+	}
+	return strings.Join(failures, "\n")
+}
+
+// TestSoakIsQuiet: a soak without a leak passes, and every life but the last stumps is judged.
+func TestSoakIsQuiet(t *testing.T) {
+	all := quiet()
+	if got := failuresOf(all); got != "" {
+		t.Errorf("nothing leaks, and it fails:\n%s", got)
+	}
+	for _, f := range judge(all) {
+		if !strings.HasPrefix(f.text(), "ok: ") || f.lives < 1 || f.tooShort > 2 {
+			t.Errorf("%s: %s", f.quantity.name, f.text())
+		}
+	}
+}
+
+// TestLeaksAreFound: each planted leak fails the soak, by the name of what leaks.
+func TestLeaksAreFound(t *testing.T) {
+	for name, plant := range map[string]struct {
+		life  lifeOf
+		value func(at, v float64) float64
+		want  string
+	}{
+		"half a megabyte a minute": {
+			lifeOf{"rss_bytes", "instance-1", 1},
+			func(at, v float64) float64 { return v + .5*at/60 }, "memory, MB of instance-1:",
+		},
+		"three megabytes a minute, freed by a restart": {
+			lifeOf{"rss_bytes", "instance-2", 3},
+			func(at, v float64) float64 { return v + 3*(at-1800)/60 },
+			"memory, MB of instance-2 after its restart 2:",
+		},
+		"two files at each restart of another": {
+			lifeOf{"open_files", "instance-1", 1},
+			func(at, v float64) float64 { return v + 2*math.Floor(at/600) },
+			"open files of instance-1:",
+		},
+		"a goroutine every four minutes": {
+			lifeOf{"goroutines", "instance-1", 1},
+			func(at, v float64) float64 { return v + math.Floor(at/240) },
+			"goroutines of instance-1:",
+		},
+		"a store that keeps old states": {
+			lifeOf{"store_bytes", "instance-1", 1},
+			func(at, v float64) float64 { return v + 8*at/7200 }, "state folder, MB of instance-1:",
+		},
+		"a changelog that is not compacted": {
+			lifeOf{"changelog_bytes", topicsName, 1},
+			func(at, v float64) float64 { return v + 200*at/7200 }, "changelog, MB of topics:",
+		},
+		"a service that falls behind": {
+			lifeOf{"lag_seconds", topicsName, 1},
+			func(at, v float64) float64 { return v + 2*at/7200 },
+			"lag, seconds of the feed of topics:",
+		},
+		"a service that is always behind": {
+			lifeOf{"lag_seconds", topicsName, 1},
+			func(_, v float64) float64 { return v + 3 }, "the median is 3.",
+		},
+	} {
+		all := quiet()
+		s := all[plant.life]
+		if len(s.at) < leastSamples {
+			t.Fatalf("%s: %d samples", name, len(s.at))
+		}
+		for i, at := range s.at {
+			s.values[i] = plant.value(at, s.values[i])
+		}
+		if got := failuresOf(all); !strings.Contains(got, plant.want) ||
+			strings.Contains(got, "\n") {
+			t.Errorf("%s: want one failure with %q, got %q", name, plant.want, got)
+		}
+	}
+}
+
+// TestTooShort: a soak in which nothing can be judged fails.
+func TestTooShort(t *testing.T) {
+	all := quiet()
+	for life, s := range all {
+		n := min(5, len(s.at))
+		all[life] = series{s.at[:n], s.values[:n]}
+	}
+	if got := failuresOf(all); strings.Count(got, "soak for longer") != len(quantities) {
+		t.Errorf("five samples are judged: %q", got)
+	}
+	if got := failuresOf(nil); strings.Count(got, "soak for longer") != len(quantities) {
+		t.Errorf("no samples are judged: %q", got)
+	}
+}
+
+// TestRestarts wants one instance in turn every so often, never the first one, and none so late
+// that its new life cannot be judged.
+func TestRestarts(t *testing.T) {
+	s := settings{Soak: true, Every: 10 * time.Minute, Duration: 2 * time.Hour, Instances: 3}
+	faults := schedule(s)
+	if len(faults) != 11 {
+		t.Fatalf("%d restarts", len(faults))
+	}
+	for n, f := range faults {
+		if f.kind != instanceRestart || f.target != 1+n%2 || f.at != time.Duration(n+1)*s.Every {
+			t.Errorf("restart %d is %+v", n, f)
+		}
+	}
+	if s.Instances = 1; schedule(s)[3].target != 0 {
+		t.Error("an instance that is alone is not restarted")
+	}
+}
+
+// TestMetricsOf reads what an instance shows, and refuses an instance that lacks a metric.
+func TestMetricsOf(t *testing.T) {
+	text := "# HELP go_goroutines Number.\ngo_goroutines 74\nprocess_open_fds 31\n" +
+		"process_resident_memory_bytes 6.9e+07\ngeodither_state_bytes 4096\n" +
+		"geodither_lag_records{partition=\"1\"} 3\n"
+	got, err := metricsOf(strings.NewReader(text))
+	if err != nil || len(got) != 4 || got["rss_bytes"] != 6.9e7 || got["store_bytes"] != 4096 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{
+		strings.Replace(text, "process_open_fds", "process_closed_fds", 1),
+		strings.Replace(text, "74", "many", 1),
+	} {
+		if got, err := metricsOf(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
+
+// TestSoakWrites: the CSV file has every sample, and the figure a panel of every quantity.
+func TestSoakWrites(t *testing.T) {
+	p := sampler{
+		settings: settings{Duration: time.Hour, Every: time.Minute, Records: 3600},
+		began:    time.Now(), all: map[lifeOf]series{},
+	}
+	p.add("instance-1", 1, map[string]float64{
+		"rss_bytes": 8e7, "open_files": 40, "goroutines": 70, "store_bytes": 1e6,
+	})
+	p.add(topicsName, 1, map[string]float64{"changelog_bytes": 5e6, "lag_seconds": .25})
+	p.all = quiet() // a figure needs more than a sample
+	folder := filepath.Join(t.TempDir(), "new")
+	if err := p.write(folder); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "soak.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 3 || strings.Join(rows[1][1:], ",") !=
+		"instance-1,1,80000000,40,70,1000000,," ||
+		strings.Join(rows[2][1:], ",") != "topics,1,,,,,5000000,0.25" {
+		t.Errorf("%v\n%s", err, text)
+	}
+	svg, err := os.ReadFile(filepath.Join(folder, "soak.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range quantities {
+		if !bytes.Contains(svg, []byte(q.label)) {
+			t.Errorf("the figure has no panel of %s", q.label)
+		}
+	}
+}
