@@ -97,16 +97,23 @@ const looks = 4
 const (
 	longestWait = 5 * time.Second
 	idleWaits   = 50
+	// besideWait is how long a task with a transaction in flight waits for one answer.
+	besideWait = 100 * time.Millisecond
 )
 
 // wait is how long the next fetch may wait for records: until the transaction in hand is due. An
 // idle task waits twice as long each time. The broker answers as soon as there is a record, so a
-// long wait saves requests and delays none.
+// long wait saves requests and delays none. It would delay the repetition of a call that is on its
+// way and answers Retry.
 func (t *Task) wait() time.Duration {
+	wait := max(t.waits, t.o.MaxInterval)
 	if t.records > 0 {
-		return max(t.o.MaxInterval-t.o.Clock.Now().Sub(t.began), 0)
+		wait = max(t.o.MaxInterval-t.o.Clock.Now().Sub(t.began), 0)
 	}
-	return max(t.waits, t.o.MaxInterval)
+	if t.flight.beside != nil {
+		wait = min(wait, besideWait)
+	}
+	return wait
 }
 
 // stopped reports whether the task is to stop.

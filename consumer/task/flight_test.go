@@ -102,7 +102,7 @@ func TestFlight(t *testing.T) {
 		if err := task.consume(ctx, context.WithoutCancel(ctx)); err != nil {
 			t.Fatal(err)
 		}
-		took := time.Since(begun) - time.Minute // the last fetch
+		took := time.Since(begun) - besideWait // the last fetch
 		const atOnce, inTurn = records * step, 2 * records * step
 		if took < atOnce || took > atOnce+(inTurn-atOnce)/10 {
 			t.Errorf("%d records took %v: about %v if a commit is waited for beside the next "+
@@ -153,6 +153,46 @@ func TestFlightFails(t *testing.T) {
 		if heard.records != 14 || task.records != 0 || task.flight.overlay != nil ||
 			len(task.spare.entries)+len(task.overlay.entries) > 0 {
 			t.Errorf("%d records were dropped, want two transactions of 7", heard.records)
+		}
+	})
+}
+
+// hesitant is a broker that wants the first commit once more.
+type hesitant struct {
+	idleTxn
+	commits []time.Time
+}
+
+func (x *hesitant) Commit(context.Context, int64) (int64, error) {
+	x.commits = append(x.commits, time.Now())
+	if len(x.commits) == 1 {
+		return 0, WithRemedy(errSlow, Retry)
+	}
+	return 0, nil
+}
+
+// TestFlightIsRepeatedSoon: a commit that is to be repeated does not wait for records to come.
+func TestFlightIsRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &hesitant{}
+		ctx, cancel := context.WithCancel(t.Context())
+		process := processFunc(func(_ Record, _ []byte, fx *Effects) error {
+			fx.State = []byte("x")
+			return nil
+		})
+		log := &counting{endless{cancel: cancel}, 1}
+		task, err := New(Dependencies{
+			Input: log, Changelog: log, Transactions: x, Store: mapStore{}, Processor: process,
+		}, Options{MaxRecords: 1, MaxInterval: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		task.state, task.opened, task.safe = Running, true, none
+		if err := task.consume(ctx, context.WithoutCancel(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.commits) < 2 || x.commits[1].Sub(x.commits[0]) > 10*time.Second {
+			t.Errorf("commits at %v: the second one has waited for max_interval", x.commits)
 		}
 	})
 }
