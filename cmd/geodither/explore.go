@@ -23,6 +23,7 @@ type exploreFlags struct {
 	model    string
 	listen   string
 	status   []string
+	outline  string
 }
 
 func newExplore(std cli.Streams) *cobra.Command {
@@ -45,6 +46,8 @@ then but the records, the public model and the public settings. It reads neither
 raw topic nor users' own models. A model that was trained without differential privacy tells about
 its traces, and the page shows its map: a warning says so. Beside -c, traces that are named have the
 views above, and say that they are secret.
+
+--outline draws lines and polygons of your own below the maps, for orientation: there are no map tiles.
 
 --status shows how the instances of a service are, as their /status says: partitions, lag,
 throughput, Σε. With -c that is the config's http.listen, if it has one.
@@ -73,6 +76,8 @@ Licence v3.0.`,
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,
 		"`ADDRESS` to serve at; port 0: the system chooses one")
+	flags.StringVar(&f.outline, "outline", "", "GeoJSON `FILE` of coasts or streets, to draw below "+
+		"the maps")
 	flags.StringArrayVar(&f.status, "status", nil, "`ADDRESS` of a service's http.listen, to show "+
 		"its status; several flags for several instances (with -c: the config's http.listen)")
 	return cmd
@@ -85,6 +90,11 @@ func (f *exploreFlags) run(
 		Listen: f.listen, Logger: slog.New(slog.NewTextHandler(std.Err, nil)),
 	}
 	var err error
+	if f.outline != "" {
+		if o.Outline, err = explore.ReadOutline(f.outline); err != nil {
+			return cli.Usagef("--outline: %v", err)
+		}
+	}
 	if o.Truth, err = f.truth(ctx, args, std); err != nil {
 		return err
 	}

@@ -88,6 +88,8 @@ func TestExplore(t *testing.T) {
 		{[]string{traces}, 2, "--model"},
 		{[]string{"--listen", "here"}, 2, "HOST:PORT"},
 		{[]string{"--status", "here"}, 2, "HOST:PORT"},
+		{[]string{"--outline", broken}, 2, "GeoJSON"},
+		{[]string{"--outline", filepath.Join(dir, "none.json")}, 2, "none.json"},
 		{[]string{"--model", broken, traces}, 1, "broken.avro"},
 		{[]string{"--model", filepath.Join(dir, "none.avro"), traces}, 1, "none.avro"},
 		{[]string{"--model", model, empty}, 1, "no"},

@@ -22,6 +22,7 @@ type api struct {
 	truth   *Truth  // nil: there is no secret side
 	public  *Public // nil: there is no public side
 	watched []Watched
+	outline Outline
 	log     *slog.Logger
 }
 
@@ -31,6 +32,7 @@ type About struct {
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
 	Status bool `json:"status"` // it has the status of a service
+	Lines  bool `json:"lines"`  // it has an outline
 
 	Users       int       `json:"users"`
 	Mechanisms  []string  `json:"mechanisms"`
@@ -42,6 +44,7 @@ type About struct {
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
 		Truth: a.truth != nil, Public: a.public != nil, Status: len(a.watched) > 0,
+		Lines:      a.outline != nil,
 		Mechanisms: law.Names(), Adversaries: adversaries(), CellsM: []float64{},
 		Defaults: DefaultSettings(),
 	}
@@ -253,6 +256,14 @@ func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	return mapOfModel(a.public.model, shown), nil
+}
+
+func (a *api) lines(context.Context, url.Values) (any, error) {
+	return a.outline.on(a.truth.model.Grid), nil
+}
+
+func (a *api) liveLines(context.Context, url.Values) (any, error) {
+	return a.outline.on(a.public.model.Grid), nil
 }
 
 func (a *api) status(ctx context.Context, _ url.Values) (any, error) {

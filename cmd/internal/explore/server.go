@@ -46,6 +46,8 @@ type Options struct {
 	Public *Public
 	// Watched are the instances of a service whose status the page shows.
 	Watched []Watched
+	// Outline is drawn below the maps; nil: there is none.
+	Outline Outline
 	Logger  *slog.Logger
 }
 
@@ -198,7 +200,9 @@ func addressed(hostport, token string, known map[string]bool) bool {
 // handler answers what guard lets through.
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	a := &api{truth: o.Truth, public: o.Public, watched: o.Watched, log: o.Logger}
+	a := &api{
+		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, log: o.Logger,
+	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
 		mux.HandleFunc("/api/map", answers(a, a.mapOf))
@@ -213,6 +217,12 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
 		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
 		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
+	}
+	if o.Outline != nil && o.Truth != nil {
+		mux.HandleFunc("/api/outline", answers(a, a.lines))
+	}
+	if o.Outline != nil && o.Public != nil {
+		mux.HandleFunc("/api/live/outline", answers(a, a.liveLines))
 	}
 	if len(o.Watched) > 0 {
 		mux.HandleFunc("/api/status", answers(a, a.status))

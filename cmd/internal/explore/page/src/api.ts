@@ -16,6 +16,7 @@ export interface About {
   sample: boolean;
   public: boolean;
   status: boolean;
+  lines: boolean;
   users: number;
   mechanisms: string[];
   adversaries: string[];

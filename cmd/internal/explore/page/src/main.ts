@@ -46,6 +46,21 @@ class Page {
     this.views.push(view);
   }
 
+  // outline draws lines below the maps of some views.
+  outline(lines: number[][], of: (view: View) => boolean): void {
+    const path = new Path2D();
+    for (const line of lines) {
+      for (let i = 0; i + 1 < line.length; i += 2) {
+        if (i === 0) path.moveTo(line[i]!, line[i + 1]!);
+        else path.lineTo(line[i]!, line[i + 1]!);
+      }
+    }
+    for (const map of this.views.filter(of).flatMap((v) => v.maps)) {
+      map.outline = path;
+      map.redraw();
+    }
+  }
+
   async start(): Promise<void> {
     const main = get("main");
     if (this.state) {
@@ -258,6 +273,11 @@ async function start(): Promise<void> {
       id: "status", title: "The service", element: status.element, maps: [],
       update: () => status.open(), track: false, side: "Counts only: nothing of a single person.",
     });
+  }
+  for (const [there, question, of] of [
+    [about.truth, "outline", (v: View) => v.id !== "live"], [about.public, "live/outline", (v: View) => v.id === "live"],
+  ] as const) {
+    if (about.lines && there) ask<{ lines: number[][] }>(question).then(({ lines }) => page.outline(lines, of), failed);
   }
   await page.start();
 }

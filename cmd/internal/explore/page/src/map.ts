@@ -141,6 +141,20 @@ export class Pen {
     c.restore();
   }
 
+  // outline draws lines for orientation.
+  outline(path: Path2D): void {
+    const c = this.context;
+    const [x, y] = this.at({ x: 0, y: 0 });
+    c.save();
+    c.translate(x, y);
+    c.scale(this.camera.scale, -this.camera.scale);
+    c.strokeStyle = colour.css("soft");
+    c.globalAlpha = 0.7;
+    c.lineWidth = 1 / this.camera.scale;
+    c.stroke(path);
+    c.restore();
+  }
+
   // frame draws the edge of the map.
   frame(): void {
     const [x, y] = this.at({ x: 0, y: this.map.height * this.map.cell_km });
@@ -314,6 +328,8 @@ export class MapView {
   // closer is called when another part of a map should be fetched, which is too large to be sent
   // cell by cell; the part is as the server takes it.
   closer: ((view: string) => void) | null = null;
+  // outline has lines for orientation, as a path in kilometres.
+  outline: Path2D | null = null;
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
 
@@ -383,6 +399,7 @@ export class MapView {
     c.fillRect(0, 0, box.width, box.height);
     const pen = new Pen(c, this.camera, this.map, box.width, box.height);
     pen.field(this.map.popularity, "street", "root", 0.85);
+    if (this.outline) pen.outline(this.outline);
     pen.frame();
     this.scene(pen);
     this.ruler(c, box.width, box.height);

@@ -1,0 +1,162 @@
+package explore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+const (
+	// maxOutline is how many bytes a file with an outline has at most, and maxPositions how many
+	// positions: 16 MB of memory.
+	maxOutline   = 32 << 20
+	maxPositions = 1_000_000
+	maxDepth     = 8 // of collections in collections
+)
+
+// Outline has lines for orientation, such as coasts and streets: in degrees, longitude first. It is
+// drawn below everything else, and nothing is computed from it.
+type Outline [][][2]float64
+
+// geoJSON is any object of GeoJSON (RFC 7946), as far as an outline needs it.
+type geoJSON struct {
+	Type        string          `json:"type"`
+	Features    []geoJSON       `json:"features"`
+	Geometry    *geoJSON        `json:"geometry"`
+	Geometries  []geoJSON       `json:"geometries"`
+	Coordinates json.RawMessage `json:"coordinates"`
+}
+
+// ReadOutline reads the lines and the polygons of a file of GeoJSON.
+func ReadOutline(path string) (Outline, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxOutline+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	o, err := parseOutline(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return o, nil
+}
+
+func parseOutline(text []byte) (Outline, error) {
+	if len(text) > maxOutline {
+		return nil, fmt.Errorf("an outline has at most %d MB: simplify it, or cut out the part "+
+			"that is to be shown", maxOutline>>20)
+	}
+	var all geoJSON
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("this is no GeoJSON: %w", err)
+	}
+	r := outlineReader{}
+	if err := r.add(&all, 0); err != nil {
+		return nil, err
+	}
+	if len(r.lines) == 0 {
+		return nil, errors.New("there is no line and no polygon in it")
+	}
+	return r.lines, nil
+}
+
+// outlineReader gathers lines.
+type outlineReader struct {
+	lines     Outline
+	positions int
+}
+
+func (r *outlineReader) add(o *geoJSON, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("collections lie more than %d deep in each other", maxDepth)
+	}
+	var lines Outline
+	var polygons []Outline
+	var err error
+	switch o.Type {
+	case "FeatureCollection", "GeometryCollection":
+		for _, parts := range [][]geoJSON{o.Features, o.Geometries} {
+			for i := range parts {
+				if err := r.add(&parts[i], depth+1); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	case "Feature":
+		if o.Geometry == nil { // which the format allows
+			return nil
+		}
+		return r.add(o.Geometry, depth+1)
+	case "LineString":
+		lines = make(Outline, 1)
+		err = json.Unmarshal(o.Coordinates, &lines[0])
+	case "MultiLineString", "Polygon":
+		err = json.Unmarshal(o.Coordinates, &lines)
+	case "MultiPolygon":
+		err = json.Unmarshal(o.Coordinates, &polygons)
+	default:
+		return fmt.Errorf("geometry %.40q cannot be drawn: only lines and polygons can, "+
+			"LineString, MultiLineString, Polygon and MultiPolygon", o.Type)
+	}
+	if err != nil {
+		return fmt.Errorf("the coordinates of a %s are none: %w", o.Type, err)
+	}
+	for _, p := range polygons {
+		lines = append(lines, p...)
+	}
+	return r.check(lines)
+}
+
+// check takes lines whose positions can be.
+func (r *outlineReader) check(lines Outline) error {
+	for _, line := range lines {
+		if r.positions += len(line); r.positions > maxPositions {
+			return fmt.Errorf("an outline has at most %d positions: simplify it", maxPositions)
+		}
+		for _, p := range line {
+			if !(math.Abs(p[0]) <= 180 && math.Abs(p[1]) <= 90) {
+				return errors.New("a position lies beyond 180 degrees of longitude or 90 of " +
+					"latitude: GeoJSON has longitude and latitude in degrees, in this order")
+			}
+		}
+		r.lines = append(r.lines, line)
+	}
+	return nil
+}
+
+// Lines are the lines of an outline on a map: of each the kilometres east and north of its
+// positions, in turn, to metres. Lines that miss the map are left out.
+type Lines struct {
+	Lines [][]float64 `json:"lines"`
+}
+
+// on returns the lines on a map.
+func (o Outline) on(g *grid.Grid) Lines {
+	east, north := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()
+	shown := Lines{Lines: [][]float64{}}
+	for _, line := range o {
+		low := grid.Point{X: math.Inf(1), Y: math.Inf(1)}
+		high := grid.Point{X: math.Inf(-1), Y: math.Inf(-1)}
+		places := make([]float64, 0, 2*len(line))
+		for _, p := range line {
+			at := g.ToMap(p[1], p[0])
+			low = grid.Point{X: min(low.X, at.X), Y: min(low.Y, at.Y)}
+			high = grid.Point{X: max(high.X, at.X), Y: max(high.Y, at.Y)}
+			places = append(places, math.Round(at.X*1000)/1000, math.Round(at.Y*1000)/1000)
+		}
+		if high.X >= 0 && high.Y >= 0 && low.X <= east && low.Y <= north {
+			shown.Lines = append(shown.Lines, places)
+		}
+	}
+	return shown
+}
