@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
@@ -46,6 +47,7 @@ type Collector struct {
 	options  CollectOptions
 	stepMS   int64
 	each     func(*Window) error
+	prepare  func(*Window) // before each, several windows side by side; nil: nothing
 
 	hands []*hand
 	tasks *parallel.Keyed[task] // nil with one worker, and until a record has agreed
@@ -396,15 +398,29 @@ func (k *Collector) close(before int64) error {
 		}
 	}
 	k.closed = before
-	for _, w := range done {
-		window := k.windows[w]
-		delete(k.windows, w)
-		if window.zones == nil {
-			continue // no record of a model that is given
+	var closed []*Window
+	for _, number := range done {
+		if w := k.windows[number]; w.zones != nil { // it has a record of a model that is given
+			closed = append(closed, w)
 		}
-		if err := k.each(window); err != nil {
-			return err
+		delete(k.windows, number)
+	}
+	return parallel.Ordered(k.prepared(closed), k.each)
+}
+
+// prepared yields windows, each with the task that prepares it.
+func (k *Collector) prepared(windows []*Window) iter.Seq2[func() (*Window, error), error] {
+	return func(yield func(func() (*Window, error), error) bool) {
+		for _, w := range windows {
+			prepare := func() (*Window, error) {
+				if k.prepare != nil {
+					k.prepare(w)
+				}
+				return w, nil
+			}
+			if !yield(prepare, nil) {
+				return
+			}
 		}
 	}
-	return nil
 }

@@ -261,6 +261,12 @@ func (r *Reader) start() error {
 	if r.collector, err = NewCollector(models, o.Release, o.Collect, r.window); err != nil {
 		return &OptionsError{err}
 	}
+	r.collector.prepare = func(w *Window) {
+		if w.Vehicles() > 0 {
+			d := w.Estimate(r.options.Estimate)
+			w.estimate = &d
+		}
+	}
 	where := ""
 	for _, p := range r.waiting {
 		if where, err = p.Where, r.add(p); err != nil {
@@ -345,14 +351,14 @@ func (r *Reader) After(step int64) bool {
 	return c.BeforeMS != 0 && end > c.BeforeMS
 }
 
-// window estimates one window.
+// window takes one window, which is estimated, into the summary.
 func (r *Reader) window(w *Window) error {
 	s := &r.summary
 	if w.Vehicles() == 0 {
 		s.Empty++
 		return nil
 	}
-	d := w.Estimate(r.options.Estimate)
+	d := *w.estimate
 	s.Windows++
 	s.Vehicles += d.Vehicles
 	s.Lost += w.Lost
