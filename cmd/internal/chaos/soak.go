@@ -50,8 +50,13 @@ func soak(ctx context.Context, h *harness, r *report, w *witness) error {
 	return p.write(h.out)
 }
 
-// mostBetween is the longest time between two samples.
-const mostBetween = 10 * time.Second
+const (
+	// mostBetween is the longest time between two samples.
+	mostBetween = 10 * time.Second
+	// longestBlind is how long the brokers may answer no question. A single one they may refuse, as
+	// while a partition has no leader.
+	longestBlind = time.Minute
+)
 
 // topicsName stands for the topics where others stand for an instance.
 const topicsName = "topics"
@@ -70,7 +75,7 @@ type sampler struct {
 // run samples until the context ends. An instance that restarts has no sample.
 func (p *sampler) run(ctx context.Context) error {
 	p.began, p.all = time.Now(), map[lifeOf]series{}
-	between := min(mostBetween, p.Every/30)
+	between, last := min(mostBetween, p.Every/30), p.began
 	for pause(ctx, between) == nil {
 		for _, i := range p.instances {
 			if values, err := i.sample(ctx); err == nil {
@@ -78,11 +83,11 @@ func (p *sampler) run(ctx context.Context) error {
 			}
 		}
 		values, err := p.topics(ctx)
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("a sample of the topics: %w", err)
-		}
 		if err == nil {
 			p.add(topicsName, 1, values)
+			last = time.Now()
+		} else if ctx.Err() == nil && time.Since(last) > longestBlind {
+			return fmt.Errorf("no sample of the topics in the last %v: %w", longestBlind, err)
 		}
 	}
 	return nil
