@@ -342,10 +342,13 @@ class Bench:
             # The peer gets the larger of two means: that of the states that are restored, after the
             # changelog was compacted perhaps, and that of the states that were written, which is
             # too low where a transaction holds several records of a user.
-            read = sum(map(int, re.findall(r" changelog_records=(\d+)",
-                                           pathlib.Path(s.process.path).read_text())))
+            # Under load a group may be joined again, so a partition is restored twice.
+            read = {}
+            for partition, n in re.findall(r" partition=(\d+) .* changelog_records=(\d+)",
+                                           pathlib.Path(s.process.path).read_text()):
+                read[partition] = max(int(n), read.get(partition, 0))
             states = self.states.setdefault(name, [])
-            each = max(changelog / max(read, 1), written)
+            each = max(changelog / max(sum(read.values()), 1), written)
             states.append(max(8, int(each) - RECORD_BYTES))
             self.note(name, "bytes of a state", side, states[-1])
 
@@ -386,7 +389,7 @@ class Bench:
                                           f"bootstrap.servers={self.brokers}"],
                              self.work / f"{group}.{line}")
             self.processes.append(reader)
-            await_("the reader", 60, lambda: "ready" in reader.last())
+            await_("the reader", 300, lambda: "ready" in reader.last())
             if line == "failover":
                 time.sleep(3)
                 both[1].process.stop(signal.SIGKILL)
