@@ -11,7 +11,7 @@
 // Files: truth.go the fixes and the models; settings.go the knobs of a request; course.go a user's
 // fixes under them; step.go one step, taken apart; evidence.go what a release speaks for; view.go
 // the part of the map that a page looks at; odds.go what adversaries learn; crowd.go all users in a
-// window; public.go a sanitized topic; status.go how a service is; outline.go lines for orientation;
+// window; public.go a sanitized topic; status.go how a service is; outline.go lines below the maps;
 // field.go how masses on the map are sent; server.go who may ask and how; handlers.go the answers.
 //
 // The page's sources are in the folder page, and what "make page" makes of them in page/dist.

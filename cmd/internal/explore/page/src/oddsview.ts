@@ -67,7 +67,7 @@ export class OddsView {
       make("div", { class: "stack" },
         make("section", {},
           make("h2", {}, "Is it at home or at the clinic?"),
-          make("p", { class: "soft" }, "The adversary has the model, sees every published record, and asks one question: is the vehicle " +
+          make("p", { class: "soft" }, "An adversary sees every published record and asks one question: is the vehicle " +
             "at A or at B? Pick both places on the map. The guarantee bounds what all records together can tell, whatever the adversary knows besides.")),
         make("figure", {}, make("div", { class: "picture half pick" }, canvas, zoomer(this.map)),
           make("div", { class: "bar" }, this.buttons.a, this.buttons.b, make("span", { class: "small soft" }, "then click on the map")),
