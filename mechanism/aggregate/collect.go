@@ -64,58 +64,6 @@ type Collector struct {
 	foreign map[string]foreign // models that are not given
 }
 
-// Counts say what became of records.
-type Counts struct {
-	Records  int64 `json:"records"`
-	Followed int64 `json:"followed"`  // whose posterior is known
-	Late     int64 `json:"late"`      // of windows that were closed
-	Unwanted int64 `json:"unwanted"`  // of windows that are not wanted
-	Foreign  int64 `json:"foreign"`   // under models that are not given
-	Users    int   `json:"users"`     // seen
-	Own      int   `json:"own"`       // users alone with a record under a model that is not given
-	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
-	Personal int   `json:"personal"`  // users followed under models of their own
-	Models   int   `json:"models"`    // that are given and that records name
-	// Wanted counts the records of windows that are wanted alone.
-	Wanted struct{ Records, Followed, Foreign int64 } `json:"wanted"`
-}
-
-// user is what a Collector keeps of a user. The window that waits is that of the user's last
-// record: a vehicle counts where it last reported, so it is added when a later record comes or the
-// window is closed.
-type user struct {
-	name string
-	// What the Collector's goroutine knows of the records that it has taken in, those included that
-	// are not followed yet.
-	waits   *Window // for the user; nil: none
-	window  int64   // its number
-	asked   asked
-	foreign string // model of the last record whose model is not given
-
-	// What is known after the records that were followed. It belongs to the goroutine that follows
-	// the next one.
-	Track
-	release int32 // zone of the last release in the window that waits, -1 for none
-	ever    ever  // what has happened to the user at any time
-
-	alone     []byte // encoded: where the model alone has the user, as of aloneStep
-	aloneStep int64
-	aloneFrom int64  // the Track's origin at that time
-	turns     string // from one model to another since aloneFrom, and when
-
-	marked     []uint16 // ancestors since the mark; empty: none
-	markWindow int64
-}
-
-// asked is where a user's last record lies.
-type asked struct {
-	filter *filter // nil: its model is not given
-	step   int64
-}
-
-// ever is what has happened to a user at any time.
-type ever struct{ lost, personal bool }
-
 var errWindow = errors.New("aggregate: a window needs at least one step")
 
 // NewCollector returns a Collector that calls each for every window, in order, when the window is
@@ -135,9 +83,8 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 		foreign: map[string]foreign{}, users: map[string]*user{}, windows: map[int64]*Window{},
 		latest: -1 << 62, closed: -1 << 62,
 	}
-	k.hands = []*hand{{
-		collector: k, follower: follower, blind: newBlindFilter(), tracers: map[*filter]*tracer{},
-	}}
+	k.hands = []*hand{newHand(follower, newBlindFilter())}
+	k.hands[0].flows = c.Flows
 	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
 	return k, nil
 }
@@ -293,10 +240,9 @@ func (k *Collector) start() error {
 		if err != nil {
 			return err
 		}
-		k.hands = append(k.hands, &hand{
-			collector: k, follower: follower, blind: k.hands[0].blind.fork(),
-			tracers: map[*filter]*tracer{},
-		})
+		h := newHand(follower, k.hands[0].blind.fork())
+		h.flows, h.zones = k.options.Flows, k.zones
+		k.hands = append(k.hands, h)
 	}
 	k.tasks = parallel.NewKeyed(len(k.hands), aheadTasks, k.do, func(t *task) error {
 		k.taken = t.record.Place.Number

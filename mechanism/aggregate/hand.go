@@ -38,17 +38,74 @@ type task struct {
 // one user after another.
 const aheadTasks = 1 << 18
 
+// Counts say what became of records.
+type Counts struct {
+	Records  int64 `json:"records"`
+	Followed int64 `json:"followed"`  // whose posterior is known
+	Late     int64 `json:"late"`      // of windows that were closed
+	Unwanted int64 `json:"unwanted"`  // of windows that are not wanted
+	Foreign  int64 `json:"foreign"`   // under models that are not given
+	Users    int   `json:"users"`     // seen
+	Own      int   `json:"own"`       // users alone with a record under a model that is not given
+	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
+	Personal int   `json:"personal"`  // users followed under models of their own
+	Models   int   `json:"models"`    // that are given and that records name
+	// Wanted counts the records of windows that are wanted alone.
+	Wanted struct{ Records, Followed, Foreign int64 } `json:"wanted"`
+}
+
+// user is what a Collector keeps of a user. The window that waits is that of the user's last
+// record: a vehicle counts where it last reported, so it is added when a later record comes or the
+// window is closed.
+type user struct {
+	name string
+	// What the Collector's goroutine knows of the records that it has taken in, those included that
+	// are not followed yet.
+	waits   *Window // for the user; nil: none
+	window  int64   // its number
+	asked   asked
+	foreign string // model of the last record whose model is not given
+
+	// What is known after the records that were followed. It belongs to the goroutine that follows
+	// the next one.
+	Track
+	release int32 // zone of the last release in the window that waits, -1 for none
+	ever    ever  // what has happened to the user at any time
+
+	alone     []byte // encoded: where the model alone has the user, as of aloneStep
+	aloneStep int64
+	aloneFrom int64  // the Track's origin at that time
+	turns     string // from one model to another since aloneFrom, and when
+
+	marked     []uint16 // ancestors since the mark; empty: none
+	markWindow int64
+}
+
+// asked is where a user's last record lies.
+type asked struct {
+	filter *filter // nil: its model is not given
+	step   int64
+}
+
+// ever is what has happened to a user at any time.
+type ever struct{ lost, personal bool }
+
 // hand is what one goroutine takes users on with.
 type hand struct {
-	collector *Collector
-	follower  *Follower
-	blind     blindFilter
-	tracers   map[*filter]*tracer
-	counts    Counts // of its records
+	follower *Follower
+	blind    blindFilter
+	tracers  map[*filter]*tracer
+	zones    *Zones // nil before the first record that is wanted
+	flows    bool
+	counts   Counts // of its records
 
 	state     mechanism.State // scratch
 	dense     []float64       // scratch, a number a zone
 	posterior ByZone          // scratch
+}
+
+func newHand(follower *Follower, blind blindFilter) *hand {
+	return &hand{follower: follower, blind: blind, tracers: map[*filter]*tracer{}}
 }
 
 // do does a task.
@@ -73,7 +130,7 @@ func (h *hand) do(t *task) {
 		u.release = -1
 	}
 	if t.record.Kind == mechanism.Released && t.filter != nil {
-		u.release = h.collector.zones.Of(t.filter.grid().CellAt(t.record.Release))
+		u.release = h.zones.Of(t.filter.grid().CellAt(t.record.Release))
 	}
 }
 
@@ -129,20 +186,19 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 		u.marked = u.marked[:0]
 		return nil
 	}
-	k := h.collector
 	if err := h.state.DecodeBinary(u.state); err != nil {
 		return fmt.Errorf("aggregate: %w", err)
 	}
-	if len(h.dense) != k.zones.Count() {
-		h.dense = make([]float64, k.zones.Count())
+	if len(h.dense) != h.zones.Count() {
+		h.dense = make([]float64, h.zones.Count())
 	}
-	k.zones.Gather(&h.posterior, &h.state.Posterior, h.dense)
+	h.zones.Gather(&h.posterior, &h.state.Posterior, h.dense)
 	blind, err := h.blind.at(u)
 	if err != nil {
 		return err
 	}
 	h.add(w, u, blind)
-	if !k.options.Flows || u.own != nil {
+	if !h.flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
 	}
 	t, err := h.tracer(u.filter)
@@ -192,9 +248,8 @@ func (h *hand) trace(u *user) error {
 func (h *hand) tracer(v *filter) (*tracer, error) {
 	t := h.tracers[v]
 	if t == nil {
-		k := h.collector
 		var err error
-		if t, err = newTracer(v.model, k.zones, k.follower.options.Prune); err != nil {
+		if t, err = newTracer(v.model, h.zones, h.follower.options.Prune); err != nil {
 			return nil, err
 		}
 		h.tracers[v] = t

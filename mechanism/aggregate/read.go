@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -122,6 +123,7 @@ type Reader struct {
 	rule      mobility.Succession
 	collector *Collector // nil until the settings are complete
 	waiting   []Published
+	estimates sync.Map // of windows that are being closed, by window
 	records   int64
 	summary   Summary
 }
@@ -263,8 +265,7 @@ func (r *Reader) start() error {
 	}
 	r.collector.prepare = func(w *Window) {
 		if w.Vehicles() > 0 {
-			d := w.Estimate(r.options.Estimate)
-			w.estimate = &d
+			r.estimates.Store(w, w.Estimate(r.options.Estimate))
 		}
 	}
 	where := ""
@@ -358,7 +359,8 @@ func (r *Reader) window(w *Window) error {
 		s.Empty++
 		return nil
 	}
-	d := *w.estimate
+	estimate, _ := r.estimates.LoadAndDelete(w)
+	d := estimate.(Density)
 	s.Windows++
 	s.Vehicles += d.Vehicles
 	s.Lost += w.Lost

@@ -92,6 +92,9 @@ func (k *Collector) divide(v *filter) error {
 	for _, w := range k.windows {
 		w.divide(k.zones)
 	}
+	for _, h := range k.hands {
+		h.zones = k.zones
+	}
 	if k.options.Flows {
 		_, err = k.hands[0].tracer(v)
 	}

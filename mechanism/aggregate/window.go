@@ -27,7 +27,6 @@ type Window struct {
 	posterior []sum     // of posteriors
 	squares   []sum     // of their squares
 	flows     map[pair]*flow
-	estimate  *Density // by a Reader; nil: none yet
 }
 
 // vehicle is a vehicle's likelihood, with its user's name.

@@ -32,7 +32,13 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		fmt.Fprintf(log, "chaos: %v\n", err)
 		return 2
 	}
-	course := breakAndCheck
+	meanwhile := breakAndFeed
+	if s.Soak {
+		meanwhile = soak
+	}
+	course := func(ctx context.Context, h *harness, r *report) error {
+		return breakAndCheck(ctx, h, r, meanwhile)
+	}
 	if s.History != "" {
 		course = readHistory
 	}
@@ -212,9 +218,8 @@ func (r *report) addRun(b *lines) {
 		"(includes pauses of the feed)", r.Gap)
 	b.add("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)",
 		r.Delay, r.Late)
-	for i := range r.soaked {
-		name, _, _ := strings.Cut(r.soaked[i].quantity.label, ",")
-		b.add(name, "%s", r.soaked[i].text())
+	for _, found := range r.soaked {
+		b.add(found[0], "%s", found[1])
 	}
 }
 

@@ -37,8 +37,8 @@ type report struct {
 	Violations   []string
 
 	ledger *ledger
-	soaked []finding
-	passes []string // lines on those of a history
+	soaked [][2]string // a soak's findings: what of, and what it is
+	passes []string    // lines on those of a history
 }
 
 // harness is one run.
@@ -78,8 +78,12 @@ func chaos(
 	return r, h.dir, err
 }
 
-// breakAndCheck is the course of a run with faults, and that of a soak.
-func breakAndCheck(ctx context.Context, h *harness, r *report) (err error) {
+// breakAndCheck is the course of a run with faults, and that of a soak: what happens between the
+// start of the service and the checks is what they differ in.
+func breakAndCheck(
+	ctx context.Context, h *harness, r *report,
+	meanwhile func(context.Context, *harness, *report, *witness) error,
+) (err error) {
 	if err := h.prepare(ctx); err != nil {
 		return err
 	}
@@ -96,11 +100,7 @@ func breakAndCheck(ctx context.Context, h *harness, r *report) (err error) {
 	}
 	defer stop()
 
-	meanwhile := h.breakAndFeed
-	if h.Soak {
-		meanwhile = func(ctx context.Context, r *report) error { return soak(ctx, h, r, w) }
-	}
-	if err := meanwhile(ctx, r); err != nil {
+	if err := meanwhile(ctx, h, r, w); err != nil {
 		return err
 	}
 	if err := h.drain(ctx, w); err != nil {
@@ -267,7 +267,7 @@ session_timeout: %v
 }
 
 // breakAndFeed feeds the raw topic while the schedule's faults happen.
-func (h *harness) breakAndFeed(ctx context.Context, r *report) error {
+func breakAndFeed(ctx context.Context, h *harness, r *report, _ *witness) error {
 	feedLog, err := os.Create(filepath.Join(h.dir, "produce.log"))
 	if err != nil {
 		return err

@@ -38,13 +38,14 @@ func soak(ctx context.Context, h *harness, r *report, w *witness) error {
 	group.Go(func() error { return p.run(sampling) })
 	group.Go(func() error {
 		defer end()
-		return h.breakAndFeed(running, r)
+		return breakAndFeed(running, h, r, w)
 	})
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	r.soaked = judge(p.all)
-	for _, f := range r.soaked {
+	for _, f := range judge(p.all) {
+		name, _, _ := strings.Cut(f.quantity.label, ",")
+		r.soaked = append(r.soaked, [2]string{name, f.text()})
 		r.Violations = append(r.Violations, f.failures...)
 	}
 	return p.write(h.out)
