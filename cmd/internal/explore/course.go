@@ -83,7 +83,7 @@ type course struct {
 	Course
 	options mechanism.Options // with every default
 	model   *mobility.Model
-	fixes   []schemas.Raw
+	Fixes   []schemas.Raw // exported: fmt redacts them so
 	turn
 	rows atomic.Int64 // Done, for those who have no turn
 
@@ -111,7 +111,7 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 		return nil, err
 	}
 	c := &course{
-		options: run.Options(), model: model, stride: 1, run: run, fixes: u.Fixes,
+		options: run.Options(), model: model, stride: 1, run: run, Fixes: u.Fixes,
 		turn: make(turn, 1),
 	}
 	c.User, c.Settings, c.Total = name, s, len(u.Fixes)
@@ -172,7 +172,7 @@ func (c *course) reach(ctx context.Context, rows int, until time.Time) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		fix := c.fixes[i]
+		fix := c.Fixes[i]
 		c.remember(i, c.run.State())
 		step, err := c.run.Next(fix)
 		if err != nil {
@@ -279,7 +279,7 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 	if err != nil {
 		return nil, err
 	}
-	for _, fix := range c.fixes[at:i] {
+	for _, fix := range c.Fixes[at:i] {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -59,47 +59,55 @@ type Crowd struct {
 	Truth  *Field  `json:"truth"`
 }
 
+// crowdsOf are the fleets under some settings, the oldest one first. Whoever has its turn may use
+// it.
+type crowdsOf struct {
+	turn
+	truth *Truth
+	kept  []*crowd
+}
+
 // crowds returns the windows under settings, kept ones if there are some.
-func (t *Truth) crowds(ctx context.Context, s Settings) (*crowd, error) {
-	if err := t.crowding.take(ctx); err != nil {
+func (k *crowdsOf) crowds(ctx context.Context, s Settings) (*crowd, error) {
+	if err := k.take(ctx); err != nil {
 		return nil, err
 	}
-	defer t.crowding.leave()
-	for _, c := range t.crowded {
+	defer k.leave()
+	for _, c := range k.kept {
 		if c.settings == s {
 			return c, nil
 		}
 	}
-	model, err := t.modelOf(s.CellM)
+	model, err := k.truth.modelOf(s.CellM)
 	if err != nil {
 		return nil, err
 	}
-	c, err := t.released(ctx, s, model)
+	c, err := k.released(ctx, s, model)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.crowded) == keptCrowds {
-		t.crowded = slices.Delete(t.crowded, 0, 1)
+	if len(k.kept) == keptCrowds {
+		k.kept = slices.Delete(k.kept, 0, 1)
 	}
-	t.crowded = append(t.crowded, c)
+	k.kept = append(k.kept, c)
 	return c, nil
 }
 
 // collecting returns how the records of all users are collected, or an error for the person at the
 // page if they are too many.
-func (t *Truth) collecting(m *mobility.Model) (aggregate.CollectOptions, error) {
+func (k *crowdsOf) collecting(m *mobility.Model) (aggregate.CollectOptions, error) {
 	o := aggregate.CollectOptions{
 		WindowSteps: max(1, int64((crowdWindow+m.Step-1)/m.Step)), Block: 1,
 	}
 	fixes, windows := 0, 0
-	for i := range t.users {
+	for i := range k.truth.users {
 		last := int64(math.MinInt64)
-		for _, fix := range t.users[i].Fixes {
+		for _, fix := range k.truth.users[i].Fixes {
 			if n := m.StepAt(fix.Timestamp) / o.WindowSteps; n != last {
 				windows, last = windows+1, n
 			}
 		}
-		fixes += len(t.users[i].Fixes)
+		fixes += len(k.truth.users[i].Fixes)
 	}
 	if fixes*m.Grid.Cells() > crowdWork {
 		return o, errOther("these are too many traces on too large a map for a page: " +
@@ -112,9 +120,9 @@ func (t *Truth) collecting(m *mobility.Model) (aggregate.CollectOptions, error) 
 }
 
 // released releases all users, and estimates the windows from what is published.
-func (t *Truth) released(ctx context.Context, s Settings, m *mobility.Model) (*crowd, error) {
+func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) (*crowd, error) {
 	c := &crowd{settings: s}
-	collect, err := t.collecting(m)
+	collect, err := k.collecting(m)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +145,11 @@ func (t *Truth) released(ctx context.Context, s Settings, m *mobility.Model) (*c
 		return nil, errOther(err.Error())
 	}
 	defer reader.Close()
-	for i := range t.users {
+	for i := range k.truth.users {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		last, err := t.published(s, &t.users[i], collect.WindowSteps, reader.Add)
+		last, err := k.published(s, &k.truth.users[i], collect.WindowSteps, reader.Add)
 		if err != nil {
 			return nil, err
 		}
@@ -161,10 +169,10 @@ func (t *Truth) released(ctx context.Context, s Settings, m *mobility.Model) (*c
 
 // published releases a user, and returns in which cell each window's last record was really made,
 // by the beginning of the window, which has a number of steps.
-func (t *Truth) published(
+func (k *crowdsOf) published(
 	s Settings, u *User, wide int64, each func(aggregate.Published) error,
 ) (map[int64]grid.Cell, error) {
-	run, m, err := t.run(s)
+	run, m, err := k.truth.run(s)
 	if err != nil {
 		return nil, err
 	}

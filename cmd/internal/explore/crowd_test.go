@@ -13,11 +13,12 @@ import (
 func TestFleet(t *testing.T) {
 	truth := sampleTruth(t)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
-	c, err := truth.crowds(t.Context(), s)
+	k := &crowdsOf{truth: truth, turn: make(turn, 1)}
+	c, err := k.crowds(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := truth.crowds(t.Context(), s)
+	again, err := k.crowds(t.Context(), s)
 	if err != nil || again != c {
 		t.Errorf("the same fleet was computed twice: %v", err)
 	}
@@ -55,7 +56,8 @@ func TestTooLargeFleet(t *testing.T) {
 		u.Fixes = append(u.Fixes, fix)
 	}
 	large.users = []User{u}
-	if _, err := large.crowds(t.Context(), DefaultSettings()); err == nil ||
+	k := &crowdsOf{truth: large, turn: make(turn, 1)}
+	if _, err := k.crowds(t.Context(), DefaultSettings()); err == nil ||
 		!strings.Contains(err.Error(), "too many traces") {
 		t.Errorf("too many traces: %v", err)
 	}

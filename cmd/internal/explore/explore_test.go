@@ -318,7 +318,7 @@ func TestThinnedStates(t *testing.T) {
 	}
 	var thin course
 	thin.Course, thin.options, thin.model, thin.stride = full.Course, full.options, full.model, 1
-	thin.fixes, thin.turn = full.fixes, full.turn
+	thin.Fixes, thin.turn = full.Fixes, full.turn
 	for i := range full.states {
 		state, err := truth.before(t.Context(), full, i)
 		if err != nil {
@@ -344,8 +344,8 @@ func TestThinnedStates(t *testing.T) {
 	}
 }
 
-// oddsOf are the odds of an adversary, to the end of a course.
-func oddsOf(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, error) {
+// oddsAbout are the odds of an adversary, to the end of a course.
+func oddsAbout(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, error) {
 	t.Helper()
 	truth := sampleTruth(t)
 	model, err := truth.modelOf(s.CellM)
@@ -353,7 +353,8 @@ func oddsOf(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, erro
 		t.Fatal(err)
 	}
 	g := model.Grid
-	o, err := truth.odds(asked{bus, s, adversary, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
+	k := &oddsOf{truth: truth}
+	o, err := k.odds(asked{bus, s, adversary, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +366,7 @@ func oddsOf(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, erro
 func TestOdds(t *testing.T) {
 	for name, s := range cases() {
 		for _, adversary := range adversaries() {
-			o, err := oddsOf(t, s, adversary, Place{2, 2}, Place{4, 4})
+			o, err := oddsAbout(t, s, adversary, Place{2, 2}, Place{4, 4})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +392,7 @@ func TestOdds(t *testing.T) {
 		if adversary != standard {
 			b = Place{4, 4}
 		}
-		if _, err := oddsOf(t, cases()["pim"], adversary, Place{2.01, 2.01}, b); !errors.As(err,
+		if _, err := oddsAbout(t, cases()["pim"], adversary, Place{2.01, 2.01}, b); !errors.As(err,
 			&other) {
 			t.Errorf("two places of one cell, or an unknown adversary: %v", err)
 		}
@@ -427,7 +428,7 @@ func TestOddsFollowTheCourse(t *testing.T) {
 			at := likely[i]
 			return Place{(float64(at[0]) + .5) * c.CellKM, (float64(at[1]) + .5) * c.CellKM}
 		}
-		o, err := oddsOf(t, s, standard, place(0), place(1))
+		o, err := oddsAbout(t, s, standard, place(0), place(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -451,7 +452,7 @@ func TestStrongStart(t *testing.T) {
 	}
 	g := truth.model.Grid
 	at := placeOf(g.ToMap(u.Fixes[0].Latitude, u.Fixes[0].Longitude))
-	o, err := oddsOf(t, cases()["codebook"], strongStart, at, Place{at.X, at.Y - 1})
+	o, err := oddsAbout(t, cases()["codebook"], strongStart, at, Place{at.X, at.Y - 1})
 	if err != nil || !math.IsInf(float64(o.Posterior[0]), 1) || o.Posterior[0] != o.Blind[0] {
 		t.Errorf("%v: at the first fix the odds are e^%g", err, o.Posterior[0])
 	}

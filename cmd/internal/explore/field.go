@@ -131,15 +131,3 @@ func (n number) MarshalJSON() ([]byte, error) {
 	}
 	return []byte("null"), nil
 }
-
-// mapOfModel returns the map of a model, and of its popularity what a view has.
-func mapOfModel(m *mobility.Model, a area) Map {
-	g := m.Grid
-	v := a.of(g)
-	box := g.Box()
-	return Map{
-		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
-		StepS: m.Step.Seconds(), South: box.South, West: box.West,
-		Popularity: fieldOfMass(v, &m.Initial), Private: m.Provenance.Privacy != nil,
-	}
-}

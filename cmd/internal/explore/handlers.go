@@ -15,12 +15,15 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // api answers requests. Nothing else decides what a side may say.
 type api struct {
 	truth   *Truth  // nil: there is no secret side
 	public  *Public // nil: there is no public side
+	attacks *oddsOf
+	fleets  *crowdsOf
 	watched []Watched
 	outline Outline
 	log     *slog.Logger
@@ -70,6 +73,18 @@ type Map struct {
 	// Private says that the model was trained with differential privacy. Else the map tells about
 	// the traces that it was trained on.
 	Private bool `json:"private"`
+}
+
+// mapOfModel returns the map of a model, and of its popularity what a view has.
+func mapOfModel(m *mobility.Model, a area) Map {
+	g := m.Grid
+	v := a.of(g)
+	box := g.Box()
+	return Map{
+		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
+		StepS: m.Step.Seconds(), South: box.South, West: box.West,
+		Popularity: fieldOfMass(v, &m.Initial), Private: m.Provenance.Privacy != nil,
+	}
 }
 
 func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
@@ -167,7 +182,7 @@ func (a *api) step(ctx context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	i, err := strconv.Atoi(query.Get("fix"))
-	if err != nil || i < 0 || i >= len(c.fixes) {
+	if err != nil || i < 0 || i >= len(c.Fixes) {
 		return nil, errOther("fix is not the number of a fix of this user, from 0")
 	}
 	return dissect(ctx, a.truth, c, i, shown)
@@ -197,7 +212,7 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.truth.odds(asked{
+	o, err := a.attacks.odds(asked{
 		user: query.Get("user"), settings: s,
 		adversary: cmp.Or(query.Get("adversary"), standard),
 		a:         model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
@@ -215,7 +230,7 @@ func (a *api) fleet(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, errOther(err.Error())
 	}
-	c, err := a.truth.crowds(ctx, s)
+	c, err := a.fleets.crowds(ctx, s)
 	if err != nil {
 		return nil, err
 	}

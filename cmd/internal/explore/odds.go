@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -99,17 +100,24 @@ type attack struct {
 	knowsStart    bool
 }
 
+// oddsOf are answers about odds, the oldest one first.
+type oddsOf struct {
+	truth *Truth
+	mu    sync.Mutex
+	kept  []*odds
+}
+
 // odds returns the odds that a question names, kept ones if there are some.
-func (t *Truth) odds(q asked) (*odds, error) {
-	t.mu.Lock()
-	for _, o := range t.watched {
+func (k *oddsOf) odds(q asked) (*odds, error) {
+	k.mu.Lock()
+	for _, o := range k.kept {
 		if o.asked == q {
-			t.mu.Unlock()
+			k.mu.Unlock()
 			return o, nil
 		}
 	}
-	t.mu.Unlock()
-	c, err := t.course(q.user, q.settings)
+	k.mu.Unlock()
+	c, err := k.truth.course(q.user, q.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +133,12 @@ func (t *Truth) odds(q asked) (*odds, error) {
 	o := &odds{asked: q, turn: make(turn, 1), course: c, run: run}
 	o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
 	o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.watched) == keptOdds {
-		t.watched = slices.Delete(t.watched, 0, 1)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.kept) == keptOdds {
+		k.kept = slices.Delete(k.kept, 0, 1)
 	}
-	t.watched = append(t.watched, o)
+	k.kept = append(k.kept, o)
 	return o, nil
 }
 
@@ -228,7 +236,7 @@ func (o *odds) next(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fix, x := o.course.fixes[i], o.run
+	fix, x := o.course.Fixes[i], o.run
 	if kind := row.Kind[0]; kind != kindRefused && kind != mechanism.Late.String() {
 		g := o.course.model.Grid
 		cell := g.Locate(fix.Latitude, fix.Longitude)

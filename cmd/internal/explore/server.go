@@ -202,6 +202,7 @@ func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	a := &api{
 		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, log: o.Logger,
+		attacks: &oddsOf{truth: o.Truth}, fleets: &crowdsOf{truth: o.Truth, turn: make(turn, 1)},
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {

@@ -106,7 +106,7 @@ func dissect(ctx context.Context, t *Truth, c *course, i int, shown area) (*Anat
 	if err != nil {
 		return nil, err
 	}
-	fix, g := c.fixes[i], c.model.Grid
+	fix, g := c.Fixes[i], c.model.Grid
 	v := shown.of(g)
 	cell := g.Locate(fix.Latitude, fix.Longitude)
 	a := &Anatomy{

@@ -32,10 +32,6 @@ type Truth struct {
 	mu      sync.Mutex
 	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
 	courses []*course                   // the one that was used last comes last
-	watched []*odds                     // the oldest one first
-
-	crowding turn // for what follows
-	crowded  []*crowd
 }
 
 // User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
@@ -94,7 +90,6 @@ func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
 func newTruth(model *mobility.Model) *Truth {
 	return &Truth{
 		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
-		crowding: make(turn, 1),
 	}
 }
 
