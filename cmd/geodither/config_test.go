@@ -45,6 +45,7 @@ input: {outside: clamp, late: drop}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
 max_ahead: 2h
+standby_replicas: 2
 log: {level: debug, format: json}
 `
 
@@ -96,8 +97,9 @@ func TestLoadConfig(t *testing.T) {
 		"state":    o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
 		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond &&
 			o.TransactionTimeout == 12*time.Second,
-		"times": o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
-		"log":   file.Log == config.Log{Level: "debug", Format: "json"},
+		"standbys": o.Standbys == 2,
+		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
+		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": o.Release == mechanism.Options{
 			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
 			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
@@ -396,6 +398,9 @@ func TestWrongConfig(t *testing.T) {
 		{"negative timeout", "timeout: 12s", "timeout: -12s", []string{"transaction.timeout"}},
 		{"negative session", "session_timeout: 7s", "session_timeout: -7s", []string{
 			"session_timeout",
+		}},
+		{"too many standbys", "standby_replicas: 2", "standby_replicas: 4", []string{
+			"standby_replicas", "between 0 and 3",
 		}},
 		{"listener without a port", "\nlog:", "\nhttp: {listen: 8080}\nlog:", []string{
 			"http: listen: write HOST:PORT", "8080",

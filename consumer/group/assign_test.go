@@ -161,7 +161,9 @@ func TestNewerClaimWins(t *testing.T) {
 
 func TestGroupProtocolIsReadBack(t *testing.T) {
 	shares := []share{{"a", "", []int32{0, 3}}, {"b", "two", nil}, {"c", "three", []int32{1, 2}}}
-	had := said{claim{7, []int32{0, 3}}, shares, []byte("settings")}
+	had := said{
+		claim{7, []int32{0, 3}}, shares, []byte("settings"), 1, []Copy{{0, 7}, {4, 1 << 40}},
+	}
 	told := readSubscription(appendSubscription(nil, "in", had), "in")
 	if !reflect.DeepEqual(told, had) {
 		t.Errorf("subscription %+v", told)
@@ -170,7 +172,8 @@ func TestGroupProtocolIsReadBack(t *testing.T) {
 		t.Errorf("another topic's: %+v", got)
 	}
 	settings := []byte("settings")
-	none := appendAssignment(nil, "in", nil, 4, shares, nil)
+	none := appendAssignment(nil, "in", assignment{nil, 4, shares, nil, nil})
+	some := shares[2].partitions
 	foreign := append(appendPartitions([]byte{0, 1}, "in", []int32{4}), 0xff, 0xff, 0xff, 0xff)
 	nothing := assignment{total: -1}
 	for name, test := range map[string]struct {
@@ -178,14 +181,17 @@ func TestGroupProtocolIsReadBack(t *testing.T) {
 		topic   string
 		want    assignment
 	}{
-		"an assignment": {appendAssignment(nil, "in", shares[2].partitions, 4, shares,
-			settings), "in", assignment{[]int32{1, 2}, 4, shares, settings}},
-		"no settings": {
-			appendAssignment(nil, "in", shares[2].partitions, 4, shares, nil),
+		"an assignment": {
+			appendAssignment(nil, "in", assignment{some, 4, shares, settings, []int32{0, 3}}),
 			"in",
-			assignment{[]int32{1, 2}, 4, shares, nil},
+			assignment{[]int32{1, 2}, 4, shares, settings, []int32{0, 3}},
 		},
-		"no partition":      {none, "in", assignment{nil, 4, shares, nil}},
+		"no settings": {
+			appendAssignment(nil, "in", assignment{some, 4, shares, nil, []int32{0}}),
+			"in",
+			assignment{[]int32{1, 2}, 4, shares, nil, []int32{0}},
+		},
+		"no partition":      {none, "in", assignment{nil, 4, shares, nil, nil}},
 		"another topic's":   {none, "other", nothing},
 		"no assignment":     {nil, "in", nothing},
 		"another program's": {foreign, "in", assignment{own: []int32{4}, total: -1}},
@@ -206,11 +212,11 @@ func TestCandidates(t *testing.T) {
 	members := []joinedMember{
 		{id: "b2", instance: "b", subscription: appendSubscription(nil, "in", nothing)},
 		{id: "z", subscription: appendSubscription(nil, "in",
-			said{claim{4, []int32{1}}, old, nil})},
+			said{claim: claim{4, []int32{1}}, shares: old})},
 		{id: "a", subscription: appendSubscription(nil, "in",
-			said{claim{5, []int32{0}}, young, nil})},
+			said{claim: claim{5, []int32{0}}, shares: young})},
 	}
-	for _, leader := range []said{nothing, {claim{4, nil}, old, nil}} {
+	for _, leader := range []said{nothing, {claim: claim{4, nil}, shares: old}} {
 		had := owners(4, candidates("in", members, leader))
 		if want := [][]int32{{1, 2, 3}, nil, {0}}; !reflect.DeepEqual(had, want) {
 			t.Errorf("the members had %v, want %v", had, want)
@@ -233,8 +239,8 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 		if got := known != nil; got != (size < 50) {
 			t.Errorf("%d members are told of each other: %v", size, got)
 		}
-		if all := size * len(appendAssignment(nil, "in", []int32{1}, int32(size), known,
-			nil)); all > maxSharesBytes+100*size {
+		if all := size * len(appendAssignment(nil, "in",
+			assignment{[]int32{1}, int32(size), known, nil, nil})); all > maxSharesBytes+100*size {
 			t.Errorf("%d members: %d bytes", size, all)
 		}
 	}
@@ -245,7 +251,7 @@ func TestLargeGroupsGoWithoutShares(t *testing.T) {
 func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 	var told kmsg.ConsumerMemberMetadata
 	if err := told.ReadFrom(appendSubscription(nil, "in",
-		said{claim{7, []int32{0, 2}}, nil, []byte("s")})); err != nil {
+		said{claim{7, []int32{0, 2}}, nil, []byte("s"), 2, []Copy{{1, 2}}})); err != nil {
 		t.Fatal(err)
 	}
 	if told.Version != 2 || !slices.Equal(told.Topics, []string{"in"}) || told.Generation != 7 ||
@@ -255,8 +261,9 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 		t.Errorf("subscription %+v", told)
 	}
 	var given kmsg.ConsumerMemberAssignment
-	if err := given.ReadFrom(appendAssignment(nil, "in", []int32{1}, 2,
-		[]share{{"a", "b", []int32{1}}}, []byte("s"))); err != nil {
+	if err := given.ReadFrom(appendAssignment(nil, "in", assignment{
+		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"), []int32{0},
+	})); err != nil {
 		t.Fatal(err)
 	}
 	if len(given.Topics) != 1 || given.Topics[0].Topic != "in" ||
@@ -269,8 +276,16 @@ func TestKafkaReadsTheGroupProtocol(t *testing.T) {
 // it claim more than was written.
 func FuzzGroupProtocol(f *testing.F) {
 	f.Add(appendSubscription(nil, "in",
-		said{claim{1, []int32{0, 1}}, []share{{"a", "b", []int32{1}}}, []byte("s")}))
-	f.Add(appendAssignment(nil, "in", []int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s")))
+		said{
+			claim{1, []int32{0, 1}},
+			[]share{{"a", "b", []int32{1}}},
+			[]byte("s"),
+			1,
+			[]Copy{{3, 4}},
+		}))
+	f.Add(appendAssignment(nil, "in", assignment{
+		[]int32{1}, 2, []share{{"a", "b", []int32{1}}}, []byte("s"), []int32{0},
+	}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := readSubscription(b, "in")
 		given, _ := readAssignment(b, "in")
@@ -280,6 +295,7 @@ func FuzzGroupProtocol(f *testing.F) {
 		for _, s := range all {
 			total += len(s.partitions)
 		}
+		total += len(given.standbys) + 3*len(c.copies)
 		if max(total, len(own))*4 > 3*len(b) {
 			t.Errorf("%d bytes hold %d partitions", len(b), total)
 		}

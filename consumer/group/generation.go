@@ -22,6 +22,9 @@ type Generation struct {
 	MemberID   string
 	InstanceID string  // empty for a dynamic member
 	Partitions []int32 // of the group's topic, ascending; may be empty
+	// Standbys are the partitions of others whose states this member should keep a copy of,
+	// ascending; empty unless Options.Standbys asks for some.
+	Standbys []int32
 
 	member *Member
 	life   *life

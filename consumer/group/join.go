@@ -42,14 +42,18 @@ func (m *Member) join(ctx context.Context) (*Generation, error) {
 	if !fits(given.settings, m.options.Settings) {
 		return nil, m.differs(given.settings)
 	}
+	given.standbys = slices.DeleteFunc(given.standbys, func(p int32) bool {
+		return p < 0 || slices.Contains(given.own, p) // whatever the leader's version says
+	})
 	m.kept.last = said{
-		claim{generation: a.generation, partitions: given.own}, given.all, m.options.Settings,
+		claim:  claim{generation: a.generation, partitions: given.own},
+		shares: given.all, settings: m.options.Settings,
 	}
 	life := &life{lead: lead, total: given.total}
 	life.ctx, life.end = context.WithCancelCause(context.Background())
 	return &Generation{
 		ID: a.generation, MemberID: a.member, InstanceID: m.options.InstanceID,
-		Partitions: slices.Clone(given.own), member: m, life: life,
+		Partitions: slices.Clone(given.own), Standbys: given.standbys, member: m, life: life,
 	}, nil
 }
 
@@ -70,7 +74,12 @@ func (m *Member) enter(ctx context.Context) (joined, error) {
 		return joined{}, err
 	}
 	if !m.kept.same || m.kept.subscription == nil {
-		m.kept.subscription = appendSubscription(nil, o.Topic, m.kept.last)
+		say := m.kept.last
+		say.standbys = o.Standbys
+		if o.Copies != nil {
+			say.copies = fewEnoughCopies(o.Copies(), say.shares)
+		}
+		m.kept.subscription = appendSubscription(nil, o.Topic, say)
 	}
 	m.kept.same = false
 	for attempt := 0; ; attempt++ {
@@ -126,11 +135,16 @@ func (m *Member) shareOut(ctx context.Context, a joined) (map[string][]byte, err
 		}
 	}
 	total := int32(counts[topic])
-	shares = append(shares, assign(total, candidates(topic, fitting, m.kept.last))...)
+	members := candidates(topic, fitting, m.kept.last)
+	given := assign(total, members)
+	standbys := spread(total, members, given)
+	shares = append(shares, given...)
 	known := fewEnough(shares)
 	assignments := make(map[string][]byte, len(shares))
 	for _, s := range shares {
-		assignments[s.member] = appendAssignment(nil, topic, s.partitions, total, known, settings)
+		assignments[s.member] = appendAssignment(nil, topic, assignment{
+			s.partitions, total, known, settings, standbys[s.member],
+		})
 	}
 	return assignments, nil
 }
@@ -144,6 +158,7 @@ func candidates(topic string, members []joinedMember, newest said) []candidate {
 		s := readSubscription(member.subscription, topic)
 		all[i] = candidate{
 			member: member.id, instance: member.instance, claims: []claim{s.claim},
+			standbys: s.standbys, copies: s.copies,
 		}
 		if len(s.shares) > 0 && (s.generation > newest.generation || len(newest.shares) == 0) {
 			newest = s

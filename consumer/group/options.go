@@ -22,6 +22,15 @@ type Options struct {
 	// equal for members that may work side by side. Where members of a group differ, those that
 	// have the partitions go on, and the others leave with a SettingsError. Empty settings fit all.
 	Settings []byte
+	// Standbys is how many members keep a copy of a partition's state beside its owner
+	// (num.standby.replicas in Kafka Streams), at most MaxStandbys. The greatest number that a
+	// member names counts. Members that name none, or that are of an older version, get none.
+	Standbys int
+	// Copies returns what the member has of partitions' states, those to name first in front: the
+	// coordinator has no room for very many. A partition whose owner is gone goes to the member
+	// with the copy that lacks least, as far as the members' numbers of partitions allow. It is
+	// called while no function of a generation runs. Nil: the member has none.
+	Copies func() []Copy
 	// SessionTimeout is how long the coordinator waits for a heartbeat before it gives a member's
 	// partitions to others. Default 30 s.
 	SessionTimeout time.Duration
@@ -40,9 +49,19 @@ type Options struct {
 	Retrying func(error)
 }
 
+// Copy says how far a member's copy of a partition's state is. Only copies of one partition are
+// compared: the one with the greater offset lacks less.
+type Copy struct {
+	Partition int32
+	Offset    int64
+}
+
 // maxSettingsBytes bounds Options.Settings: each member's subscription and each assignment carry
 // them.
 const maxSettingsBytes = 256
+
+// MaxStandbys bounds Options.Standbys: each is a copy of everything.
+const MaxStandbys = 3
 
 // checked returns the options with their defaults filled in, or an error about settings that
 // cannot work.
@@ -58,6 +77,10 @@ func (o Options) checked() (Options, error) {
 	if len(o.Settings) > maxSettingsBytes {
 		return o, fmt.Errorf("consumer: Settings have %d bytes, %d are the most",
 			len(o.Settings), maxSettingsBytes)
+	}
+	if o.Standbys < 0 || o.Standbys > MaxStandbys {
+		return o, fmt.Errorf("consumer: Standbys is %d, between 0 and %d is possible", o.Standbys,
+			MaxStandbys)
 	}
 	if min(o.SessionTimeout, o.HeartbeatInterval, o.RebalanceTimeout, o.WatchInterval) < 0 {
 		return o, errors.New("consumer: a negative timeout or interval: leave it 0 for the default")

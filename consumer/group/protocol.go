@@ -34,12 +34,31 @@ type said struct {
 	claim
 	shares   []share // of the same generation
 	settings []byte  // what the member works under, opaque here; empty if it does not say
+	standbys int     // Options.Standbys
+	copies   []Copy  // what the member has of partitions' states
 }
 
 // maxSharesBytes bounds what the shares add to all subscriptions, or to all assignments, of a
 // group: the coordinator keeps both in one record, which may usually have 1 MiB. A larger group,
 // from some fifty members on, does without the shares.
 const maxSharesBytes = 256 << 10
+
+// Bounds of what the copies add to all subscriptions, for the same reason: maxCopiesBytes where the
+// members know how many they are, and else fewCopies a member.
+const (
+	maxCopiesBytes = 256 << 10
+	copyBytes      = 4 + 8
+	fewCopies      = 128
+)
+
+// fewEnoughCopies returns the first of the copies. The shares are those of the last generation.
+func fewEnoughCopies(copies []Copy, shares []share) []Copy {
+	most := fewCopies
+	if len(shares) > 0 {
+		most = maxCopiesBytes / copyBytes / len(shares)
+	}
+	return copies[:min(len(copies), most)]
+}
 
 // appendSubscription writes version 2 of Kafka's ConsumerProtocolSubscription:
 //
@@ -48,14 +67,23 @@ const maxSharesBytes = 256 << 10
 //
 // The user data hold the member's settings and the shares of the last assignment. So the next
 // leader knows which partitions each member had, even if it and another member have restarted since
-// and know nothing.
+// and know nothing. They end with what there is to know for standbys, if anything:
+//
+//	how many the member wants 1 | copies array of (partition 4 | offset 8)
 func appendSubscription(b []byte, topic string, s said) []byte {
 	const version = 2
 	be := binary.BigEndian
 	b = be.AppendUint16(b, version)
 	b = be.AppendUint32(b, 1)
 	b = appendString(b, topic)
-	b = appendUserData(b, int32(len(s.partitions)), s.shares, s.settings)
+	var more []byte
+	if s.standbys > 0 || len(s.copies) > 0 {
+		more = be.AppendUint32([]byte{byte(s.standbys)}, uint32(len(s.copies)))
+		for _, c := range s.copies {
+			more = be.AppendUint64(be.AppendUint32(more, uint32(c.Partition)), uint64(c.Offset))
+		}
+	}
+	b = appendUserData(b, userData{int32(len(s.partitions)), s.shares, s.settings, more})
 	b = appendPartitions(b, topic, s.partitions)
 	return be.AppendUint32(b, uint32(s.generation))
 }
@@ -81,7 +109,16 @@ func readSubscription(b []byte, topic string) said {
 	if r.Short {
 		return none
 	}
-	_, s.shares, s.settings = readUserData(data)
+	u := readUserData(data)
+	s.shares, s.settings = u.shares, u.settings
+	more := &wire.Reader{Rest: u.more}
+	s.standbys = max(0, int(more.Int8()))
+	for range more.Count(copyBytes) {
+		s.copies = append(s.copies, Copy{more.Int32(), more.Int64()})
+	}
+	if more.Short {
+		s.standbys, s.copies = 0, nil
+	}
 	return s
 }
 
@@ -90,14 +127,17 @@ func readSubscription(b []byte, topic string) said {
 //	version 2 | array of (topic string | partitions array of 4) | user data bytes
 //
 // The user data hold how many partitions were shared out, all members' shares, and the settings
-// that the group goes by. The topic is named even if the member gets none of its partitions.
-func appendAssignment(b []byte, topic string, own []int32, total int32, all []share,
-	settings []byte,
-) []byte {
+// that the group goes by. They end with an array of the partitions for which the member is a
+// standby, if there are any. The topic is named even if the member gets none of its partitions.
+func appendAssignment(b []byte, topic string, a assignment) []byte {
 	b = binary.BigEndian.AppendUint16(b, 0)
 	b = binary.BigEndian.AppendUint32(b, 1)
-	b = appendInts(appendString(b, topic), own)
-	return appendUserData(b, total, all, settings)
+	b = appendInts(appendString(b, topic), a.own)
+	var more []byte
+	if len(a.standbys) > 0 {
+		more = appendInts(nil, a.standbys)
+	}
+	return appendUserData(b, userData{a.total, a.all, a.settings, more})
 }
 
 // readAssignment returns this member's partitions, ascending, and the user data. The total is -1 if
@@ -121,7 +161,13 @@ func readAssignment(b []byte, topic string) (a assignment, ok bool) {
 	}
 	slices.Sort(own)
 	a.own = own
-	a.total, a.all, a.settings = readUserData(data)
+	u := readUserData(data)
+	a.total, a.all, a.settings = u.partitions, u.shares, u.settings
+	more := &wire.Reader{Rest: u.more}
+	a.standbys = readInts(more)
+	if more.Short {
+		a.standbys = nil
+	}
 	return a, true
 }
 
@@ -131,11 +177,12 @@ type assignment struct {
 	total    int32
 	all      []share
 	settings []byte // that the group goes by; empty if the leader does not say
+	standbys []int32
 }
 
 // fewEnough returns the shares if they are small enough to be sent to all members, else nil.
 func fewEnough(shares []share) []share {
-	size := len(appendUserData(nil, 0, shares, nil)) + maxSettingsBytes
+	size := len(appendUserData(nil, userData{shares: shares})) + maxSettingsBytes
 	if size*len(shares) > maxSharesBytes {
 		return nil
 	}
@@ -144,53 +191,65 @@ func fewEnough(shares []share) []share {
 
 const userDataVersion = 1
 
+// userData are what members of this package say to each other beside what Kafka's own consumers
+// say.
+type userData struct {
+	partitions int32
+	shares     []share
+	settings   []byte
+	more       []byte // about standbys
+}
+
 // appendUserData appends the length of what follows, in 4 bytes, and then:
 //
 //	version 1 | number of partitions 4 |
 //	array of (member string | instance string | partitions array of 4) |
-//	settings string
+//	settings string | about standbys
 //
-// The settings were added later. Older readers leave the rest unread, so the version has stayed the
+// The last two were added later. Older readers leave the rest unread, so the version has stayed the
 // same, and old and new members can share a group.
-func appendUserData(b []byte, partitions int32, shares []share, settings []byte) []byte {
+func appendUserData(b []byte, u userData) []byte {
 	be := binary.BigEndian
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, userDataVersion)
-	b = be.AppendUint32(b, uint32(partitions))
-	b = be.AppendUint32(b, uint32(len(shares)))
-	for _, s := range shares {
+	b = be.AppendUint32(b, uint32(u.partitions))
+	b = be.AppendUint32(b, uint32(len(u.shares)))
+	for _, s := range u.shares {
 		b = appendString(appendString(b, s.member), s.instance)
 		b = appendInts(b, s.partitions)
 	}
-	if len(settings) > 0 {
-		b = appendString(b, string(settings))
+	if len(u.settings) > 0 || len(u.more) > 0 {
+		b = append(appendString(b, string(u.settings)), u.more...)
 	}
 	be.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
 
 // readUserData returns -1 and no shares for user data of another program.
-func readUserData(b []byte) (partitions int32, shares []share, settings []byte) {
+func readUserData(b []byte) userData {
 	r := &wire.Reader{Rest: b}
 	if r.Int8() != userDataVersion {
-		return -1, nil, nil
+		return userData{partitions: -1}
 	}
-	partitions = r.Int32()
+	u := userData{partitions: r.Int32()}
 	for range r.Count(8) {
-		shares = append(shares, share{
+		u.shares = append(u.shares, share{
 			member: string(r.String()), instance: string(r.String()), partitions: readInts(r),
 		})
 	}
 	if r.Short {
-		return -1, nil, nil
+		return userData{partitions: -1}
 	}
-	if len(r.Rest) > 0 {
-		settings = bytes.Clone(r.String())
+	if len(r.Rest) == 0 {
+		return u
 	}
-	if r.Short {
-		settings = nil
+	if settings := r.String(); !r.Short {
+		u.more = r.Rest
+		if len(settings) > 0 {
+			u.settings = bytes.Clone(settings)
+		}
 	}
-	return partitions, shares, settings
+	return u
 }
 
 func appendString(b []byte, s string) []byte {

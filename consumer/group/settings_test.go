@@ -155,20 +155,32 @@ func TestStaticMemberChangesItsSettings(t *testing.T) {
 	}
 }
 
-// TestOlderMembersReadTheUserData: what follows the shares is left unread by a member of
-// an older version, which took the user data for its first three parts.
+// TestOlderMembersReadTheUserData: what follows the shares, and what follows the settings, is left
+// unread by a member of an older version, which took the user data for its first parts.
 func TestOlderMembersReadTheUserData(t *testing.T) {
-	shares := []share{{"a", "b", []int32{1}}}
-	with, without := appendUserData(nil, 2, shares, []byte("settings")),
-		appendUserData(nil, 2, shares, nil)
-	if !slices.Equal(with[4:len(without)], without[4:]) {
-		t.Errorf("the settings have changed what stands before them: %x, %x", with, without)
+	u := userData{partitions: 2, shares: []share{{"a", "b", []int32{1}}}}
+	without := appendUserData(nil, u)
+	u.settings = []byte("settings")
+	with := appendUserData(nil, u)
+	u.more = []byte("more")
+	more := appendUserData(nil, u)
+	if !slices.Equal(with[4:len(without)], without[4:]) ||
+		!slices.Equal(more[4:len(with)], with[4:]) {
+		t.Errorf("a part has changed what stands before it: %x, %x, %x", without, with, more)
 	}
-	if n, all, settings := readUserData(without[4:]); n != 2 || len(all) != 1 || settings != nil {
-		t.Errorf("an older member's is read as %d, %v, %q", n, all, settings)
-	}
-	if n, all, settings := readUserData(with[4 : len(with)-1]); n != 2 || len(all) != 1 ||
-		settings != nil {
-		t.Errorf("settings that are cut short are read as %d, %v, %q", n, all, settings)
+	for name, test := range map[string]struct {
+		written        []byte
+		settings, more string
+	}{
+		"a member's of the first version":   {without[4:], "", ""},
+		"a member's without standbys":       {with[4:], "settings", ""},
+		"settings that are cut short":       {with[4 : len(with)-1], "", ""},
+		"one with something about standbys": {more[4:], "settings", "more"},
+	} {
+		got := readUserData(test.written)
+		if got.partitions != 2 || len(got.shares) != 1 || string(got.settings) != test.settings ||
+			string(got.more) != test.more {
+			t.Errorf("%s is read as %+v", name, got)
+		}
 	}
 }

@@ -41,6 +41,9 @@ type Dependencies struct {
 	Eraser Eraser
 }
 
+// DefaultMaxStoreAge is Options.MaxStoreAge unless it is set.
+const DefaultMaxStoreAge = 12 * time.Hour
+
 // Options have usable zero values.
 type Options struct {
 	// Name precedes every error, say "raw/3". Default "task".
@@ -146,7 +149,7 @@ func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 8<<20)
 	o.MaxInterval = cmp.Or(o.MaxInterval, 100*time.Millisecond)
 	o.IdleInterval = cmp.Or(o.IdleInterval, time.Minute)
-	o.MaxStoreAge = cmp.Or(o.MaxStoreAge, 12*time.Hour)
+	o.MaxStoreAge = cmp.Or(o.MaxStoreAge, DefaultMaxStoreAge)
 	o.Retries = cmp.Or(o.Retries, 8)
 	o.Doubts = cmp.Or(o.Doubts, 5)
 	o.BackoffMin = cmp.Or(o.BackoffMin, 50*time.Millisecond)

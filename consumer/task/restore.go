@@ -42,6 +42,8 @@ type restoration struct {
 	last  lastMark
 	known bool // the store was found with an input offset, so there was a mark
 	cut   bool // the changelog's beginning was deleted
+	// givenUp says that somebody has accepted the loss of the states that the store has.
+	givenUp bool
 
 	full string // why the store is restored in full; "" if it is not
 	lost bool   // the changelog is lost, and that was accepted
@@ -90,7 +92,43 @@ func (r *restoration) look(ctx context.Context) error {
 	r.known = found && store.Input != none
 	r.cut = r.first > 0 && !t.o.CleanerTrims
 	r.full = r.whole(found)
-	return r.findMark(ctx)
+	if err := r.findMark(ctx); err != nil {
+		return err
+	}
+	return r.compareOrigins()
+}
+
+// errGivenUp: the changelog was emptied, and somebody has accepted that.
+var errGivenUp = errors.New("the states in the store were given up: the changelog has begun again")
+
+// compareOrigins finds out whether the store's states were given up (AcceptLost) while the store
+// was not in use. It then has to be restored in full, or it would bring back what is in no account.
+func (r *restoration) compareOrigins() error {
+	if !r.cut || !r.known || !r.last.found {
+		return nil // a changelog that was made again has another id, and its stores are set aside
+	}
+	value, err := r.t.d.Store.Get(markKey)
+	if err != nil {
+		return storeError("read its mark", err)
+	}
+	if len(value) == 0 {
+		return nil // an earlier version wrote the store
+	}
+	own, err := DecodeMark(value)
+	if err != nil {
+		return WithRemedy(fmt.Errorf("read the store's mark: %w", err), Fatal)
+	}
+	if r.givenUp = startsOver(r.last.mark, own.Origin); r.givenUp && r.full == "" {
+		r.full, r.keep = errGivenUp.Error(), true
+	}
+	return nil
+}
+
+// startsOver reports whether a mark says that processing has begun again, without states, after a
+// mark of another origin. Where records were skipped (SkipLost), the origin moves and the states
+// stay.
+func startsOver(m Mark, origin int64) bool {
+	return !m.Lost && m.Origin > origin && origin != none
 }
 
 // StoreEmpty is the reason for a full restore of a store that nothing was written to yet.
@@ -105,6 +143,13 @@ func (r *restoration) whole(found bool) string {
 		return "the group has no committed offset"
 	case r.store.Input > r.committed:
 		return "the store is ahead of the committed offset"
+	}
+	return r.outside()
+}
+
+// outside returns why the changelog cannot be read on from the store's position; "" if it can.
+func (r *restoration) outside() string {
+	switch {
 	case r.store.Changelog == none:
 		return "an earlier version wrote the store"
 	case r.store.Changelog < r.first:
@@ -202,8 +247,13 @@ func (r *restoration) startOver(ctx context.Context) error {
 	if err := r.t.d.Store.Wipe(); err != nil {
 		return storeError("wipe a partition", err)
 	}
-	r.from = Positions{Input: none, Changelog: r.first, AppliedMS: r.start.UnixMilli()}
+	r.from = r.beginning()
 	return r.replay(ctx)
+}
+
+// beginning returns the positions of a store that is to be filled from the changelog's start.
+func (r *restoration) beginning() Positions {
+	return Positions{Input: none, Changelog: r.first, AppliedMS: r.start.UnixMilli()}
 }
 
 // agrees compares what the changelog says with the committed offset. No committed offset agrees

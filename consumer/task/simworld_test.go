@@ -60,6 +60,7 @@ type world struct {
 	finished  bool     // and has stopped
 	violation error    // the first broken invariant
 	mutant    mutant
+	standbys  *standbys      // nil: there are none
 	events    map[string]int // how often what happened
 	points    func(n *node, name string, f fault)
 }
@@ -148,6 +149,7 @@ func (w *world) background() {
 			s.synced = len(s.applied)
 		}
 	}
+	w.standbys.tend()
 }
 
 // retain removes input records before an offset, at most.
@@ -202,6 +204,7 @@ func (w *world) run() error {
 			n.kill()
 		}
 	}
+	w.standbys.end()
 	if w.violation != nil {
 		return w.violation
 	}
@@ -253,6 +256,10 @@ func (w *world) ended(n *node) error {
 		return nil
 	case errors.Is(n.err, ErrLost):
 		return w.recover(n)
+	case errors.Is(n.err, ErrDiverged) && n.logID != w.logID:
+		// It slept through the loss of its changelog, with doubts from before.
+		w.events["lost: another id"]++
+		return nil
 	case errors.Is(n.err, ErrInputLost):
 		w.events["input lost"]++
 		w.skip = true

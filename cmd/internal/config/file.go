@@ -34,6 +34,7 @@ type File struct {
 	Kafka   Kafka    `yaml:"kafka"`
 	Group   string   `yaml:"group"`
 	Member  string   `yaml:"instance_id"`
+	Standby int      `yaml:"standby_replicas"`
 	Topics  struct {
 		Raw         string `yaml:"raw"`
 		Sanitized   string `yaml:"sanitized"`
@@ -281,8 +282,8 @@ func (c *File) withoutFiles() service.Options {
 			Publish:     c.Publish.Options(),
 			Input:       c.Input.Options(),
 		},
-		InstanceID: c.Member,
-		StateDir:   c.StateDir, CacheBytes: c.CacheMiB << 20,
+		InstanceID: c.Member, Standbys: c.Standby,
+		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,

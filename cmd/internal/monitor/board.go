@@ -45,6 +45,7 @@ type Board struct {
 	generation int32
 	assigned   []*Partition        // ascending
 	working    map[*Partition]bool // whose tasks have not returned, also those of before
+	standbys   map[*Standby]bool   // that have not ended
 	rebalances int64
 	lost       int64
 	committed  time.Time
@@ -83,7 +84,7 @@ func NewBoard() *Board { return newBoard(time.Now) }
 func newBoard(now func() time.Time) *Board {
 	return &Board{
 		began: now(), now: now, requests: newRequests(), commits: newCommits(), phase: Starting,
-		working: map[*Partition]bool{},
+		working: map[*Partition]bool{}, standbys: map[*Standby]bool{},
 		watch: Watch{
 			func() time.Duration { return 0 }, func() Store { return Store{} },
 			func() []Model { return []Model{} },
@@ -266,12 +267,52 @@ func (p *Partition) Committed(records int, took time.Duration) {
 	p.board.committed = p.board.now()
 }
 
+// Standby is the part of the board that a standby of a partition writes, for one generation.
+type Standby struct {
+	board *Board
+	view  standbyView // under the board's lock
+}
+
+// Standby says that a standby of another instance's partition begins. Its caller calls End when it
+// has returned.
+func (b *Board) Standby(number int32) *Standby {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &Standby{board: b, view: standbyView{number: number}}
+	b.standbys[s] = true
+	return s
+}
+
+// Following says how far the copy is, and where the changelog ends; and whether the standby leaves
+// the copy as it is.
+func (s *Standby) Following(at, end int64, waits bool) {
+	s.board.mu.Lock()
+	defer s.board.mu.Unlock()
+	s.view.lag, s.view.read, s.view.waits = max(0, end-at), s.view.read || !waits, waits
+}
+
+// End says that the standby has returned.
+func (s *Standby) End() {
+	s.board.mu.Lock()
+	defer s.board.mu.Unlock()
+	delete(s.board.standbys, s)
+}
+
+// standbyView is what the board says of a standby at one time.
+type standbyView struct {
+	number int32
+	lag    int64 // offsets of the changelog
+	read   bool  // the lag is known
+	waits  bool
+}
+
 // view is what the board says at one time.
 type view struct {
 	phase            Phase // of the instance as a whole
 	ready            bool
 	generation       int32
 	partitions       []partitionView // ascending
+	standbys         []standbyView   // ascending
 	rebalances, lost int64
 	committed        time.Time // zero: not yet
 	away             time.Duration
@@ -309,6 +350,10 @@ func (b *Board) look() view {
 			first = at.phase
 		}
 	}
+	for s := range b.standbys {
+		v.standbys = append(v.standbys, s.view)
+	}
+	slices.SortFunc(v.standbys, func(x, y standbyView) int { return int(x.number - y.number) })
 	if v.phase == Running {
 		v.phase = first
 	}

@@ -239,6 +239,29 @@ var families = []family{
 		func(p partitionView) (float64, bool) { return float64(p.total - p.restored), true }),
 	counter("restored_records_total", "Records of the changelog that were read to restore states.",
 		func(s *sample) float64 { return float64(s.tally.Restored) }),
+	{
+		describe("standby_lag_records",
+			"Offsets of the changelog that a standby's copy of another instance's partition lacks.",
+			"partition"),
+		prometheus.GaugeValue,
+		func(s *sample, give func(float64, ...string)) {
+			for _, c := range s.standbys {
+				if c.read && !c.waits {
+					give(float64(c.lag), strconv.Itoa(int(c.number)))
+				}
+			}
+		},
+	},
+	{
+		describe("standby_waits",
+			"1 if a standby leaves its copy as it is; its lag is not known then.", "partition"),
+		prometheus.GaugeValue,
+		func(s *sample, give func(float64, ...string)) {
+			for _, c := range s.standbys {
+				give(truth(c.waits), strconv.Itoa(int(c.number)))
+			}
+		},
+	},
 	byPartition("lag_records",
 		"Offsets between where reading goes on and the last stable offset, which is at least as "+
 			"many as records, of a running partition.",

@@ -163,6 +163,18 @@ type Status struct {
 	State  Store   `json:"state"`
 	// Partitions take the place of Readiness's.
 	Partitions map[string]PartitionStatus `json:"partitions"`
+	// Standbys are the copies that the instance keeps of partitions of others, by their number;
+	// missing: none.
+	Standbys map[string]StandbyStatus `json:"standbys,omitempty"`
+}
+
+// StandbyStatus is how a copy is.
+type StandbyStatus struct {
+	// LagRecords is how far the copy is behind the changelog's end, in offsets; missing: not known
+	// yet.
+	LagRecords *int64 `json:"lag_records,omitempty"`
+	// Waits says that the copy is left as it is; the log says why.
+	Waits bool `json:"waits,omitempty"`
 }
 
 // PartitionStatus is how an assigned partition is.
@@ -205,6 +217,16 @@ func (s Source) Status() Status {
 			one.NextOffset, one.StableOffset, one.LagRecords = &p.next, &p.stable, &p.lag
 		}
 		st.Partitions[strconv.Itoa(int(p.number))] = one
+	}
+	for _, c := range v.standbys {
+		if st.Standbys == nil {
+			st.Standbys = map[string]StandbyStatus{}
+		}
+		one := StandbyStatus{Waits: c.waits}
+		if c.read && !c.waits {
+			one.LagRecords = &c.lag
+		}
+		st.Standbys[strconv.Itoa(int(c.number))] = one
 	}
 	return st
 }

@@ -115,10 +115,17 @@ func runCrashes(t *testing.T, seed uint64) {
 // against those of the undisturbed service.
 func requireStates(t *testing.T, w *servicetest.World, group string, disk vfs.FS) {
 	t.Helper()
+	requireStatesIn(t, w, group, disk, filepath.Join(w.Dir, group))
+}
+
+func requireStatesIn(
+	t *testing.T, w *servicetest.World, group string, disk vfs.FS, folder string,
+) {
+	t.Helper()
 	want, got := w.View(t, "calm.log", false), w.View(t, group+".log", false)
 	want.Read(t)
 	got.Read(t)
-	store, err := state.Open(filepath.Join(w.Dir, group),
+	store, err := state.Open(folder,
 		state.Options{FS: disk, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	servicetest.OK(t, err)
 	defer func() { servicetest.OK(t, store.Close()) }()

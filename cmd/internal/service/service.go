@@ -182,10 +182,12 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	board := s.options.Board
 	board.Joining()
 	client := wire.Observed(s.client, board.GroupRequested)
-	group, err := group.Join(client, group.Options{
+	member, err := group.Join(client, group.Options{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:     s.options.InstanceID,
 		Settings:       s.options.GroupFingerprint(),
+		Standbys:       s.options.Standbys,
+		Copies:         func() []group.Copy { return copies(store, time.Now()) },
 		SessionTimeout: s.options.SessionTimeout,
 		// The others wait for this member no longer than for its sign of life. A
 		// member that has no work waits as long to leave.
@@ -196,14 +198,14 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		return err
 	}
 	for {
-		generation, err := group.Next(ctx)
+		generation, err := member.Next(ctx)
 		if err != nil {
 			// Closing waits for the tasks, which finish under the generation's context.
 			// An instance that has failed is not back soon: a static one's partitions go
 			// to the others at once.
-			end := group.Close
+			end := member.Close
 			if s.failed() != nil {
-				end = group.Leave
+				end = member.Leave
 			}
 			closed := end()
 			if ctx.Err() == nil {
@@ -225,6 +227,9 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		})
 		for _, p := range generation.Partitions {
 			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
+		}
+		for _, p := range generation.Standbys {
+			generation.Start(func(ctx context.Context) { s.runStandby(ctx, store, p) })
 		}
 	}
 }
@@ -294,6 +299,27 @@ func (s *Service) runTask(
 		}
 	default:
 		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
+	}
+}
+
+// runStandby keeps a copy of another instance's partition until the generation ends. The next
+// generation begins when it has returned, so a task never meets it in the store.
+func (s *Service) runStandby(ctx context.Context, store *state.Store, partition int32) {
+	if partition >= s.partitions {
+		return // the partition's owner stops the service
+	}
+	board := s.options.Board.Standby(partition)
+	defer board.End()
+	watch := &standby{log: s.log.With("partition", partition), board: board, began: time.Now()}
+	changelog, err := s.newLog(wire.Observed(s.client, s.options.Board.Requested),
+		s.options.Topics.Changelog, partition)
+	if err == nil {
+		err = task.Follow(ctx, changelog, store.Partition(partition), task.Options{
+			Name: fmt.Sprintf("standby of %s/%d", s.options.Topics.Raw, partition),
+		}, watch.tell)
+	}
+	if err != nil {
+		s.fail(err)
 	}
 }
 
