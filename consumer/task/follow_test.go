@@ -168,7 +168,8 @@ func TestFollowSmallFetches(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := Follow(ctx, smallFetches{scriptChangelog{s}, new([]time.Duration), false}, scriptStore{s},
+	var sleeps []time.Duration
+	err := Follow(ctx, smallFetches{scriptChangelog{s}, &sleeps, false}, scriptStore{s},
 		Options{Clock: s}, func(f Following) {
 			if f.Doubt != nil {
 				t.Error(f.Doubt)

@@ -339,8 +339,8 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
-			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/repair", "cmd/internal/replay",
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/repair",
+			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/verify", "mechanism", "mechanism/grid", "mechanism/mobility",
 			"mechanism/noise", "producer/partition", franz, pebble,
 		},
