@@ -47,7 +47,8 @@ raw topic nor users' own models. A model that was trained without differential p
 its traces, and the page shows its map: a warning says so. Beside -c, traces that are named have the
 views above, and say that they are secret.
 
---outline draws lines and polygons of your own below the maps, for orientation: there are no map tiles.
+--outline draws lines and polygons of your own below the maps, for orientation: there are no map
+tiles.
 
 --status shows how the instances of a service are, as their /status says: partitions, lag,
 throughput, Σε. With -c that is the config's http.listen, if it has one.
@@ -76,8 +77,8 @@ Licence v3.0.`,
 		"model `FILE` from \"geodither train\", for traces of your own")
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,
 		"`ADDRESS` to serve at; port 0: the system chooses one")
-	flags.StringVar(&f.outline, "outline", "", "GeoJSON `FILE` of coasts or streets, to draw below "+
-		"the maps")
+	flags.StringVar(&f.outline, "outline", "",
+		"GeoJSON `FILE` of coasts or streets, to draw below the maps")
 	flags.StringArrayVar(&f.status, "status", nil, "`ADDRESS` of a service's http.listen, to show "+
 		"its status; several flags for several instances (with -c: the config's http.listen)")
 	return cmd
