@@ -89,6 +89,7 @@ func parse(args []string, log io.Writer) (settings, error) {
 	flags.StringVar(&s.History, "history", "", "no faults: feed --records first, and let so many "+
 		"instances read them, one number after the other, such as 1,3: their bytes must be equal")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
+	flags.IntVar(&s.Standbys, "standbys", 1, "standby_replicas of each instance")
 	flags.StringVar(&s.Plant, "plant", "",
 		"break a promise before the checks, which must then fail: "+strings.Join(plantNames(),
 			", "))
@@ -121,9 +122,9 @@ func (s settings) validate(flags *flag.FlagSet) error {
 		return fmt.Errorf("what is %q? (chaos --help)", flags.Arg(0))
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
-	case s.Faults < 0 || s.Duration < 0 || s.Static < 0 || s.Static > s.Instances:
-		return errors.New("--faults and --duration must not be negative, --static at most " +
-			"--instances")
+	case min(s.Faults, s.Static, s.Standbys) < 0 || s.Duration < 0 || s.Static > s.Instances:
+		return errors.New("--faults, --duration, --static and --standbys must not be negative, " +
+			"--static at most --instances")
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
 			"takes over")
@@ -189,8 +190,8 @@ func (r *report) text() string {
 // addRun adds what happened to a run, and what its checks found.
 func (r *report) addRun(b *lines) {
 	s := r.Settings
-	b.add("service", "%d instances (%d static members), %d partitions, %d Kafka nodes",
-		s.Instances, s.Static, s.Partitions, s.Nodes)
+	b.add("service", "%d instances (%d static members), %d partitions with %d standbys, "+
+		"%d Kafka nodes", s.Instances, s.Static, s.Partitions, s.Standbys, s.Nodes)
 	b.add("hard faults", "%d", r.hardFaults())
 	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
 		b.add("", "%3d %s", r.Faults[k], k)

@@ -20,11 +20,13 @@ func TestParse(t *testing.T) {
 		"--records 0":                "must be positive",
 		"--faults -1":                "must not be negative",
 		"--static 4":                 "at most --instances",
+		"--standbys -1":              "must not be negative",
 		"--plant nothing":            "choose one of budget, differing, duplicate, lost, reader",
 		"--duration 10":              "invalid value",
 		"--seed 1 something":         `what is "something"`,
 		"--records 10 --nonsense":    "not defined",
 		"--seed 5 --plant duplicate": "",
+		"--seed 5 --standbys 0":      "",
 		"--nodes 2":                  "--nodes must be 3",
 		"--nodes 1":                  "1 without --faults",
 		"--soak --every 10s":         "--every must be",
@@ -54,6 +56,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &harness{dir: t.TempDir(), brokers: []string{"localhost:9092"}}
+	h.Standbys = 2
 	if err := model.WriteFile(h.model()); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,7 @@ func TestConfig(t *testing.T) {
 		o, file, err := config.Service(path)
 		if err != nil {
 			t.Errorf("instance %q: %v", id, err)
-		} else if file.Member != id || o.StateDir != state ||
+		} else if file.Member != id || o.StateDir != state || o.Standbys != 2 ||
 			o.Release.Budget.Epsilon != budgetEpsilon {
 			t.Errorf("instance %q is read as %+v", id, file)
 		}

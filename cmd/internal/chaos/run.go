@@ -253,9 +253,10 @@ release:
   budget: {epsilon: %v, window: %v, spent: predict}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
+standby_replicas: %d
 `,
 		strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
-		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout)
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys)
 	if id != "" {
 		text += "instance_id: " + id + "\n"
 	}

@@ -15,6 +15,7 @@ type settings struct {
 	Partitions int
 	Vehicles   int
 	Static     int
+	Standbys   int
 	Nodes      int
 	Plant      string
 	// Soak is a steady load without hard faults, in which one instance restarts Every so often.
@@ -53,17 +54,17 @@ const (
 // again returns the command line that repeats the run.
 func (s settings) again() string {
 	text := fmt.Sprintf("--seed %d --records %d --faults %d --duration %v --instances %d "+
-		"--partitions %d --vehicles %d --static %d --nodes %d", s.Seed, s.Records, s.Faults,
-		s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static, s.Nodes)
+		"--partitions %d --vehicles %d --static %d --standbys %d --nodes %d", s.Seed, s.Records,
+		s.Faults, s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static, s.Standbys, s.Nodes)
 	if s.History != "" {
 		text = fmt.Sprintf("--history %s --seed %d --records %d --partitions %d --vehicles %d "+
 			"--nodes %d", s.History, s.Seed, s.Records, s.Partitions, s.Vehicles, s.Nodes)
 	}
 	if s.Soak {
 		text = fmt.Sprintf("--soak --minutes %d --every %v --rate %v --seed %d --instances %d "+
-			"--partitions %d --vehicles %d --static %d --nodes %d --out %s",
+			"--partitions %d --vehicles %d --static %d --standbys %d --nodes %d --out %s",
 			int(s.Duration.Minutes()), s.Every, s.rate(), s.Seed, s.Instances, s.Partitions,
-			s.Vehicles, s.Static, s.Nodes, s.out)
+			s.Vehicles, s.Static, s.Standbys, s.Nodes, s.out)
 	}
 	if s.Plant != "" {
 		text += " --plant " + s.Plant
