@@ -9,7 +9,7 @@ import (
 )
 
 // cache holds copies of values, up to a number of bytes. It is split into shards, so that
-// partitions seldom wait for each other.
+// partitions seldom wait for each other. Of a value that is gone no byte stays in its memory.
 //
 // Entries lie in a few chunks of memory for each shard, which have no pointers: a million entries
 // cost the garbage collector nothing. A shard fills its chunks in turn. When all are full, it turns
@@ -55,7 +55,8 @@ func (e entry) size() int     { return entrySize(e.keyLen(), e.room()) }
 
 func (e entry) setValue(value []byte) {
 	binary.LittleEndian.PutUint32(e[9:], uint32(len(value)))
-	copy(e[entryHeader+e.keyLen():], value)
+	room := e[entryHeader+e.keyLen():][:e.room()]
+	clear(room[copy(room, value):])
 }
 
 // entrySize is a multiple of 8, so that a slot can count in units of 8 bytes.
@@ -113,6 +114,7 @@ func (c *cache) put(key, value []byte) {
 			e.setValue(value)
 			return
 		}
+		clear(e.value())
 		s.unlink(at)
 	}
 	if entrySize(len(key), len(value)) <= s.chunk {
@@ -285,6 +287,7 @@ func (s *shard) turn(keep bool) {
 			s.unlink(at)
 		}
 	})
+	clear(s.chunks[id][front:s.used[id]])
 	s.used[id] = front
 }
 

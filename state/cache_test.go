@@ -148,19 +148,36 @@ func TestCacheHolds(t *testing.T) {
 	}
 }
 
-// TestCacheForgets: nothing of a value that was removed stays in memory, and others stay.
+// TestCacheForgets: nothing of a value that was removed, replaced or displaced stays in memory, and
+// others stay.
 func TestCacheForgets(t *testing.T) {
 	c := newCache(1 << 20)
 	prefix, other := []byte{0, 0, 0, 7}, []byte{0, 0, 0, 8, 1}
-	c.put(other, []byte("another"))
-	for i, forget := range []func(key []byte){c.remove, func([]byte) { c.removePrefix(prefix) }} {
+	for i, forget := range []func(key []byte){
+		c.remove,
+		func([]byte) { c.removePrefix(prefix) },
+		func(key []byte) { c.put(key, []byte("short")) },
+		func(key []byte) { c.put(key, make([]byte, 500)) },
+		func([]byte) { // every chunk has its turn, and entries that were read move in it
+			for i := range uint32(20_000) {
+				key := binary.BigEndian.AppendUint32([]byte{0, 0, 0, 9}, i)
+				c.put(key, make([]byte, 100))
+				if i%7 == 0 {
+					c.get(nil, key)
+				}
+			}
+			c.put(other, []byte("another"))
+		},
+	} {
+		c.put(other, []byte("another"))
 		key := fmt.Append(prefix, i)
 		c.put(key, []byte("whereabouts"))
 		forget(key)
-		for i := range c.shards {
-			for _, chunk := range c.shards[i].chunks {
-				if bytes.Contains(chunk, []byte("whereabouts")) {
-					t.Error("the value is still in memory")
+		for j := range c.shards {
+			for id, chunk := range c.shards[j].chunks {
+				free := chunk[c.shards[j].used[id]:]
+				if bytes.Contains(chunk, []byte("abouts")) || len(bytes.Trim(free, "\x00")) > 0 {
+					t.Errorf("case %d: the value is still in memory", i)
 				}
 			}
 		}

@@ -20,8 +20,8 @@ type Options struct {
 	// Foreign, if set, may say why a store of another identity is expected here. The log says it
 	// when the store is set aside. If it returns "", the log says ErrForeign.
 	Foreign func(identity []byte) string
-	// CacheBytes bounds the cache of values in front of Pebble, with its overhead. Default 64 MiB;
-	// a negative value means no cache.
+	// CacheBytes bounds the cache of values in front of Pebble, with its overhead. A value of more
+	// than 1/256 of it is not kept there. Default 64 MiB; a negative value means no cache.
 	CacheBytes int64
 	// BlockCacheBytes bounds Pebble's cache of blocks. Default 32 MiB.
 	BlockCacheBytes int64
