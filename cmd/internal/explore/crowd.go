@@ -135,6 +135,9 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 	}
 	read.Estimate.Resamples = resamples
 	reader, err := aggregate.NewReader(read, func(w *aggregate.Window, d aggregate.Density) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c.windows = append(c.windows, crowdOf{window{
 			startMS: w.StartMS, endMS: w.EndMS, vehicles: d.Vehicles, zones: c.zones,
 			fitted: d.Fitted, blind: d.Blind,
@@ -146,10 +149,7 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 	}
 	defer reader.Close()
 	for i := range k.truth.users {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		last, err := k.published(s, &k.truth.users[i], collect.WindowSteps, reader.Add)
+		last, err := k.published(ctx, s, &k.truth.users[i], collect.WindowSteps, reader.Add)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +161,11 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 			truth[start][c.zones.Of(cell)]++
 		}
 	}
-	if _, err := reader.Finish(); err != nil {
+	_, err = reader.Finish()
+	if gone := ctx.Err(); gone != nil {
+		return nil, gone
+	}
+	if err != nil {
 		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
 	}
 	return c, nil
@@ -170,7 +174,7 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 // published releases a user, and returns in which cell each window's last record was really made,
 // by the beginning of the window, which has a number of steps.
 func (k *crowdsOf) published(
-	s Settings, u *User, wide int64, each func(aggregate.Published) error,
+	ctx context.Context, s Settings, u *User, wide int64, each func(aggregate.Published) error,
 ) (map[int64]grid.Cell, error) {
 	run, m, err := k.truth.run(s)
 	if err != nil {
@@ -178,6 +182,9 @@ func (k *crowdsOf) published(
 	}
 	last := map[int64]grid.Cell{}
 	for _, fix := range u.Fixes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		step, err := run.Next(fix)
 		if err != nil {
 			return nil, err

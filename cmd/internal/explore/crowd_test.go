@@ -1,6 +1,8 @@
 package explore
 
 import (
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -44,6 +46,45 @@ func TestFleet(t *testing.T) {
 	if n := float64(len(c.windows)); n < 5 || seen < 20 || fitted/n > .3 || fitted > blind/2 {
 		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g", n, seen,
 			fitted/n, blind/n)
+	}
+}
+
+// leaving is a context whose reader goes away after it was asked a number of times.
+type leaving struct {
+	context.Context
+	asked, most int
+}
+
+func (l *leaving) Err() error {
+	if l.asked++; l.asked > l.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestAbandonedFleet: a fleet that nobody waits for any more is given up, in the midst of a user and
+// while its windows are estimated.
+func TestAbandonedFleet(t *testing.T) {
+	one := newTruth(sampleTruth(t).model)
+	one.users = sampleTruth(t).users[:1]
+	k := &crowdsOf{truth: one, turn: make(turn, 1)}
+	whole := &leaving{t.Context(), 0, math.MaxInt}
+	c, err := k.crowds(whole, DefaultSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := len(one.users[0].Fixes) + len(c.windows); whole.asked < least {
+		t.Errorf("the context was asked %d times, want %d at least", whole.asked, least)
+	}
+	k.kept = nil
+	for _, most := range []int{1, len(one.users[0].Fixes) / 2, whole.asked - 2, whole.asked - 1} {
+		gone := &leaving{t.Context(), 0, most}
+		if c, err := k.crowds(gone, DefaultSettings()); !errors.Is(err, context.Canceled) {
+			t.Errorf("gone after %d: %v, %v", most, c, err)
+		}
+		if gone.asked > most+3 {
+			t.Errorf("gone after %d, and asked %d times", most, gone.asked)
+		}
 	}
 }
 
