@@ -141,11 +141,7 @@ func (c *course) part(ctx context.Context, from int, within time.Duration) (*Cou
 		return nil, err
 	}
 	defer c.leave()
-	var until time.Time
-	if within > 0 {
-		until = time.Now().Add(within)
-	}
-	if err := c.reach(ctx, min(from+maxRows, c.Total), until); err != nil {
+	if err := c.reach(ctx, min(from+maxRows, c.Total), within); err != nil {
 		return nil, err
 	}
 	part := c.rowsOf(from, min(from+maxRows, c.Done))
@@ -158,42 +154,60 @@ func (c *course) row(ctx context.Context, i int) (*Course, error) {
 		return nil, err
 	}
 	defer c.leave()
-	if err := c.reach(ctx, i+1, time.Time{}); err != nil {
+	if err := c.reach(ctx, i+1, 0); err != nil {
 		return nil, err
 	}
 	row := c.rowsOf(i, i+1)
 	return &row, nil
 }
 
-// reach computes fixes until so many are done, or the first one that is done after a time, if that
-// is not zero. The caller has the turn.
-func (c *course) reach(ctx context.Context, rows int, until time.Time) error {
-	for i := c.Done; i < rows; i++ {
+// grow calls next, which does one more, until so many are done; or until the first one that is done
+// after a time, if that is not 0.
+func grow(
+	ctx context.Context, done *int, rows int, within time.Duration,
+	next func(context.Context) error,
+) error {
+	until := time.Now().Add(within)
+	for *done < rows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		fix := c.Fixes[i]
-		c.remember(i, c.run.State())
-		step, err := c.run.Next(fix)
-		if err != nil {
+		if err := next(ctx); err != nil {
 			return err
 		}
-		truth := c.model.Grid.ToMap(fix.Latitude, fix.Longitude)
-		c.add(fix.Timestamp, truth, &step, c.run.State())
-		c.sums.add(truth, &step)
-		c.Done++
-		if !until.IsZero() && time.Now().After(until) {
+		*done++
+		if within > 0 && time.Now().After(until) {
 			break
 		}
 	}
+	return nil
+}
+
+// reach computes fixes until so many are done, as grow does. The caller has the turn.
+func (c *course) reach(ctx context.Context, rows int, within time.Duration) error {
+	err := grow(ctx, &c.Done, rows, within, c.next)
 	c.rows.Store(int64(c.Done))
 	if c.run == nil {
-		return nil
+		return err
 	}
 	c.Summary = c.sums.summary(c.run.State())
 	if c.Done == c.Total {
 		c.run = nil // its filters take much on a large map
 	}
+	return err
+}
+
+// next computes one fix.
+func (c *course) next(context.Context) error {
+	fix := c.Fixes[c.Done]
+	c.remember(c.Done, c.run.State())
+	step, err := c.run.Next(fix)
+	if err != nil {
+		return err
+	}
+	truth := c.model.Grid.ToMap(fix.Latitude, fix.Longitude)
+	c.add(fix.Timestamp, truth, &step, c.run.State())
+	c.sums.add(truth, &step)
 	return nil
 }
 
@@ -248,9 +262,10 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 	c.SetSize = append(c.SetSize, out.SetSize)
 }
 
-// remember keeps the state before a fix, and every second one less when all take too much.
+// remember keeps the state before a fix, and every second one less when all take too much. A fix
+// that failed once is remembered already.
 func (c *course) remember(i int, before *mechanism.State) {
-	if i%c.stride != 0 {
+	if i%c.stride != 0 || i/c.stride < len(c.states) {
 		return
 	}
 	state := before.AppendBinary(nil)
@@ -301,7 +316,7 @@ func (c *course) checkpoint(ctx context.Context, i int) (*mechanism.State, int, 
 		return nil, 0, err
 	}
 	defer c.leave()
-	if err := c.reach(ctx, i+1, time.Time{}); err != nil {
+	if err := c.reach(ctx, i+1, 0); err != nil {
 		return nil, 0, err
 	}
 	state := new(mechanism.State)

@@ -328,6 +328,7 @@ func TestThinnedStates(t *testing.T) {
 			thin.bytes = keptStates // from here on every second state goes
 		}
 		thin.remember(i, state)
+		thin.remember(i, state) // as after an error of this step
 	}
 	if thin.stride < 2 || len(thin.states) > len(full.states)/2+1 {
 		t.Fatalf("%d states are kept of %d, stride %d", len(thin.states), len(full.states),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
@@ -115,7 +116,7 @@ type Users struct {
 const maxUsers = 200
 
 func (a *api) users(_ context.Context, query url.Values) (any, error) {
-	from, err := count(query, "from")
+	from, err := count(query, "from", MaxFixes)
 	if err != nil {
 		return nil, err
 	}
@@ -134,17 +135,27 @@ func (a *api) users(_ context.Context, query url.Values) (any, error) {
 	return found, nil
 }
 
-// count reads a whole number of a request, 0 if it is left out.
-func count(query url.Values, name string) (int, error) {
+// count reads a whole number of a request, most at most and 0 if it is left out.
+func count(query url.Values, name string, most int) (int, error) {
 	text := query.Get(name)
 	if text == "" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, errOther(name + " is no whole number, at least 0")
+	if err != nil || n < 0 || n > most {
+		return 0, errOther(fmt.Sprintf("%s is no whole number from 0 to %d", name, most))
 	}
 	return n, nil
+}
+
+// partOf reads which part of a course or of odds a request wants: from which fix on, and within
+// which time.
+func partOf(query url.Values) (from int, within time.Duration, err error) {
+	if from, err = count(query, "from", MaxFixes); err != nil {
+		return 0, 0, err
+	}
+	ms, err := count(query, "within_ms", int(answerTime.Milliseconds()))
+	return from, time.Duration(ms) * time.Millisecond, err
 }
 
 func (a *api) course(ctx context.Context, query url.Values) (any, error) {
@@ -152,15 +163,11 @@ func (a *api) course(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := count(query, "from")
+	from, within, err := partOf(query)
 	if err != nil {
 		return nil, err
 	}
-	within, err := count(query, "within_ms")
-	if err != nil {
-		return nil, err
-	}
-	return c.part(ctx, from, min(time.Duration(within)*time.Millisecond, answerTime))
+	return c.part(ctx, from, within)
 }
 
 // chosen returns the course that a request names.
@@ -204,11 +211,7 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := count(query, "from")
-	if err != nil {
-		return nil, err
-	}
-	within, err := count(query, "within_ms")
+	from, within, err := partOf(query)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +224,7 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o.part(ctx, from, min(time.Duration(within)*time.Millisecond, answerTime))
+	return o.part(ctx, from, within)
 }
 
 // fleet answers with all windows, or with the one that starts at a time.
@@ -254,11 +257,11 @@ func startOf(query url.Values) (int64, error) {
 }
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {
-	start, err := count(query, "start")
+	start, err := count(query, "start", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	since, err := count(query, "since")
+	since, err := count(query, "since", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}

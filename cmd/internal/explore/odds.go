@@ -202,17 +202,9 @@ func (o *odds) part(ctx context.Context, from int, within time.Duration) (*Odds,
 		return nil, err
 	}
 	defer o.leave()
-	var until time.Time
-	if within > 0 {
-		until = time.Now().Add(within)
-	}
-	for most := min(from+maxRows, o.Total); o.Done < most; {
-		if err := o.next(ctx); err != nil {
-			return nil, err
-		}
-		if !until.IsZero() && time.Now().After(until) {
-			break
-		}
+	err := grow(ctx, &o.Done, min(from+maxRows, o.Total), within, o.next)
+	if err != nil {
+		return nil, err
 	}
 	if o.Done == o.Total {
 		o.run = nil
@@ -259,7 +251,6 @@ func (o *odds) next(ctx context.Context) error {
 	if l := math.Abs(learned); l > o.Worst && !math.IsInf(l, 0) {
 		o.Worst, o.WorstAt = l, i
 	}
-	o.Done++
 	return nil
 }
 

@@ -76,6 +76,7 @@ func TestAnswers(t *testing.T) {
 // TestWrongQuestions: what is wrong with a question is said in words, and is no fault of ours.
 func TestWrongQuestions(t *testing.T) {
 	h := sampleHandler(t)
+	const places = "&ax=2&ay=2&bx=4&by=4&user=" + bus
 	for target, want := range map[string]string{
 		"/api/course?user=nobody":                                    "no such user",
 		"/api/course?user=" + bus + "&mechanism=gauss":               "gauss",
@@ -97,6 +98,11 @@ func TestWrongQuestions(t *testing.T) {
 		"/api/step?fix=1&view=NaN,2,3,4&user=" + bus:                 "view is not",
 		"/api/course?from=-1&user=" + bus:                            "from is no",
 		"/api/course?within_ms=x&user=" + bus:                        "within_ms is no",
+		"/api/course?from=9223372036854775807&user=" + bus:           "from is no",
+		"/api/course?within_ms=9223372036854775&user=" + bus:         "within_ms is no",
+		"/api/odds?from=9223372036854775807" + places:                "from is no",
+		"/api/odds?within_ms=100001" + places:                        "within_ms is no",
+		"/api/users?from=2000001":                                    "from is no",
 		"/api/fleet?start_ms=7":                                      "no window",
 		"/api/fleet?start_ms=x":                                      "start_ms",
 		"/api/fleet?epsilon=0":                                       "epsilon",

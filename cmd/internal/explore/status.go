@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type Watched struct {
 // it is on this machine.
 func WatchedAt(address string) (Watched, error) {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" || port == "0" {
+	if n, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || n == 0 {
 		return Watched{}, fmt.Errorf("%q is no address of a service: write HOST:PORT, as in "+
 			"http.listen", address)
 	}

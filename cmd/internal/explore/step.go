@@ -67,7 +67,7 @@ type Metric struct {
 // Codebook is what a release of mechanism codebook was drawn from.
 type Codebook struct {
 	Points []CodePoint `json:"points"`
-	Votes  *Votes      `json:"votes"` // of every cell of the map
+	Votes  *Votes      `json:"votes"` // of a view's blocks
 	Own    int         `json:"own"`   // secret: the true cell's vote
 	Drawn  int         `json:"drawn"`
 	// OwnChance and OtherChance are the probabilities that the release is the own code point, and
