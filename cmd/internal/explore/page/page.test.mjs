@@ -14,14 +14,14 @@ const shots = process.env.SHOTS;
 let browser;
 let server;
 
-// serve starts geodither and returns the address of its page.
-function serve(args) {
+// serve starts geodither and returns the address of its page, or what else it says to be at.
+function serve(args, at = /http:\S+/) {
   const child = spawn(process.env.GEODITHER, args, { stdio: ["ignore", "pipe", "inherit"] });
   return new Promise((resolve, reject) => {
     let said = "";
     child.stdout.on("data", (chunk) => {
       said += chunk;
-      const address = said.match(/http:\S+/);
+      const address = said.match(at);
       if (address) resolve({ child, url: address[0] });
     });
     child.on("exit", () => reject(new Error(`geodither ended and said: ${said}`)));
@@ -305,6 +305,32 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   assert.match(await page.textContent("#wrong"), /Is geodither still running/);
 });
 
+test("a topic without a record, and a model that is none", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "empty-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const broker = await serve(["broker", "--port", "0"], /127\.0\.0\.1:\d+/);
+  t.after(() => end(broker.child));
+  const [traces, model, key, config] = ["traces.csv", "model.avro", "noise.key", "geodither.yml"]
+    .map((name) => join(folder, name));
+  const lines = ["user_id,timestamp,latitude,longitude"];
+  for (let i = 0; i < 40; i++) lines.push(`user,${1769443200 + 60 * i}000,53.4${i % 5},-2.9${i % 7}`);
+  writeFileSync(traces, lines.join("\n"));
+  writeFileSync(config, `brokers: ["${broker.url}"]\ngroup: g\nmodel: model.avro\nkey_file: noise.key\n` +
+    "topics: {raw: raw, sanitized: out, partitions: 2}\nstate_dir: state\n" +
+    "release: {mechanism: codebook, epsilon: 1, budget: none}\n");
+  const run = (...args) => execFileSync(process.env.GEODITHER, args, { stdio: "pipe" });
+  run("train", "--box", "53.4,-3,53.46,-2.9", "--cell", "500m", "--step", "60s", "--out", model, traces);
+  run("key", "new", key);
+  run("topics", "create", "-c", config);
+  const own = await serve(["explore", "-c", config]);
+  t.after(() => end(own.child));
+  const page = await open(t, own.url);
+  await page.waitForFunction(() => /out has no record yet/.test(document.querySelector("#live-caption")?.textContent ?? ""));
+  assert.equal(await page.isVisible("#wrong"), false);
+  writeFileSync(model, "broken");
+  assert.throws(() => run("explore", "-c", config), (e) => /model\.avro.*make one with train/.test(e.stderr));
+});
+
 test("what cannot be is said, and goes away", async (t) => {
   const page = await open(t, server.url, { faulty: true });
   await page.locator("#a-epsilon").fill("3"); // ε = 0.5: any two places differ by less than the factor 2
@@ -358,7 +384,8 @@ test("ten thousand users are searched, and a few rows of them exist", async (t) 
   await page.fill("#user", "7777");
   await page.click("#user-names [data-name=user-07777]");
   await settled(page);
-  assert.match(await page.textContent("#clock"), /report 1 of 400/);
+  // The step comes first, and how many reports there are with the course.
+  await page.waitForFunction(() => /report 1 of 400/.test(document.querySelector("#clock").textContent));
   await page.locator("#time").fill("399");
   await settled(page);
   assert.match(await page.textContent("#clock"), /report 400 of 400/);
