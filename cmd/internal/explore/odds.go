@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -72,8 +73,9 @@ type asked struct {
 	a, b      grid.Cell
 }
 
-// keptOdds is how many answers about odds are kept. On a map of a million cells one takes 100 MB
-// until it is computed to its end, for its filters.
+// keptOdds is how many answers about odds are kept at most. On a map of a million cells one takes
+// 100 MB until it is computed to its end, for its filters. The page asks for those of all
+// adversaries at a time, so as many are always kept.
 const keptOdds = 6
 
 // odds computes an Odds fix by fix, as far as somebody asked for. Whoever has its turn may use it.
@@ -81,8 +83,11 @@ type odds struct {
 	Odds
 	asked
 	turn
-	course *course
-	run    *attack // nil when all fixes are computed
+	rows atomic.Int64 // Done, for those who have no turn
+	run  *attack      // nil when all fixes are computed
+
+	// follow returns the course. Odds that wait for the next question keep none: Truth does.
+	follow func() (*course, error)
 }
 
 // attack is an adversary who watches a user, and the sanitizer that is watched.
@@ -109,14 +114,9 @@ type oddsOf struct {
 
 // odds returns the odds that a question names, kept ones if there are some.
 func (k *oddsOf) odds(q asked) (*odds, error) {
-	k.mu.Lock()
-	for _, o := range k.kept {
-		if o.asked == q {
-			k.mu.Unlock()
-			return o, nil
-		}
+	if o := k.known(q); o != nil {
+		return o, nil
 	}
-	k.mu.Unlock()
 	c, err := k.truth.course(q.user, q.settings)
 	if err != nil {
 		return nil, err
@@ -130,16 +130,46 @@ func (k *oddsOf) odds(q asked) (*odds, error) {
 		return nil, err
 	}
 	g := c.model.Grid
-	o := &odds{asked: q, turn: make(turn, 1), course: c, run: run}
+	o := &odds{asked: q, turn: make(turn, 1), run: run, follow: func() (*course, error) {
+		return k.truth.course(q.user, q.settings)
+	}}
 	o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
 	o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
+	return k.keep(o, g.Cells()), nil
+}
+
+// known returns odds that are kept, nil if they are not there.
+func (k *oddsOf) known(q asked) *odds {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.kept) == keptOdds {
+	i := slices.IndexFunc(k.kept, func(o *odds) bool { return o.asked == q })
+	if i < 0 {
+		return nil
+	}
+	return k.kept[i]
+}
+
+// keep keeps odds on a map of some cells, or returns the same ones that somebody kept meanwhile. As
+// Truth.keep it keeps fewer where they are large: of many cells, or of many fixes. The oldest ones
+// make room.
+func (k *oddsOf) keep(o *odds, cells int) *odds {
+	if other := k.known(o.asked); other != nil {
+		return other
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	rows := int64(0)
+	for _, old := range k.kept {
+		rows += old.rows.Load()
+	}
+	least := len(adversaries())
+	most := max(least, min(keptOdds, keptCells/cells))
+	for len(k.kept) >= most || len(k.kept) >= least && rows > keptRows {
+		rows -= k.kept[0].rows.Load()
 		k.kept = slices.Delete(k.kept, 0, 1)
 	}
 	k.kept = append(k.kept, o)
-	return o, nil
+	return o
 }
 
 func newAttack(c *course, q asked) (*attack, error) {
@@ -202,9 +232,17 @@ func (o *odds) part(ctx context.Context, from int, within time.Duration) (*Odds,
 		return nil, err
 	}
 	defer o.leave()
-	err := grow(ctx, &o.Done, min(from+maxRows, o.Total), within, o.next)
-	if err != nil {
-		return nil, err
+	if most := min(from+maxRows, o.Total); o.Done < most {
+		c, err := o.follow()
+		if err != nil {
+			return nil, err
+		}
+		err = grow(ctx, &o.Done, most, within, func(ctx context.Context) error {
+			return o.next(ctx, c)
+		})
+		if o.rows.Store(int64(o.Done)); err != nil {
+			return nil, err
+		}
 	}
 	if o.Done == o.Total {
 		o.run = nil
@@ -221,18 +259,17 @@ func (o *odds) part(ctx context.Context, from int, within time.Duration) (*Odds,
 	return &part, nil
 }
 
-// next takes one fix.
-func (o *odds) next(ctx context.Context) error {
+// next takes one fix of the course.
+func (o *odds) next(ctx context.Context, c *course) error {
 	i := o.Done
-	row, err := o.course.row(ctx, i)
+	row, err := c.row(ctx, i)
 	if err != nil {
 		return err
 	}
-	fix, x := o.course.Fixes[i], o.run
+	fix, x := c.Fixes[i], o.run
 	if kind := row.Kind[0]; kind != kindRefused && kind != mechanism.Late.String() {
-		g := o.course.model.Grid
-		cell := g.Locate(fix.Latitude, fix.Longitude)
-		if err := x.see(fix, o.course.model.StepAt(fix.Timestamp), cell); err != nil {
+		cell := c.model.Grid.Locate(fix.Latitude, fix.Longitude)
+		if err := x.see(fix, c.model.StepAt(fix.Timestamp), cell); err != nil {
 			return err
 		}
 	}
