@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,16 +41,17 @@ the owner of the traces alone. All noise in these views comes from a seed and is
 
 -c follows the sanitized topic of a service from its beginning, committed records only: where its
 vehicles are likely to be, and where the fleet was, window by window. The page knows nothing
-then but the records, the public model and the public settings. It reads neither the key nor the
-raw topic nor users' own models. A model that was trained without differential privacy tells about
-its traces, and the page shows its map: a warning says so. Beside -c, traces that are named have the
-views above, and say that they are secret.
+then but the records, the public model and the public settings, unless --status is given. It
+reads neither the key nor the raw topic nor users' own models. A model that was trained without
+differential privacy tells about its traces, and the page shows its map: a warning says so. Beside
+-c, traces that are named have the views above, and say that they are secret.
 
 --outline draws lines and polygons of your own below the maps, for orientation: there are no map
 tiles.
 
---status shows how the instances of a service are, as their /status says: partitions, lag,
-throughput, Σε. With -c that is the config's http.listen, if it has one.
+--status shows how the instances of a service are, as the /status of each one's http.listen says:
+names of the topics, partitions, lag, throughput, refusals, the number of users, Σε of all of them.
+Whoever has the page's address sees that too.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. Its address has a random token, new at each start: whoever has that
@@ -80,7 +80,7 @@ Licence v3.0.`,
 	flags.StringVar(&f.outline, "outline", "",
 		"GeoJSON `FILE` of coasts or streets, to draw below the maps")
 	flags.StringArrayVar(&f.status, "status", nil, "`ADDRESS` of a service's http.listen, to show "+
-		"its status; several flags for several instances (with -c: the config's http.listen)")
+		"its status; several flags for several instances")
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func (f *exploreFlags) run(
 	if o.Public, err = f.public(ctx, flags, std); err != nil {
 		return err
 	}
-	if o.Watched, err = f.watched(flags); err != nil {
+	if o.Watched, err = f.watched(); err != nil {
 		return err
 	}
 	server, err := explore.Open(o)
@@ -149,23 +149,14 @@ func (f *exploreFlags) truth(
 	return explore.ReadTruth(model, reader)
 }
 
-// watched are the instances whose status the page shows.
-func (f *exploreFlags) watched(flags *pflag.FlagSet) ([]explore.Watched, error) {
-	addresses := f.status
-	if len(addresses) == 0 && f.settings.Path != "" {
-		c, err := f.settings.File(flags)
-		if err != nil {
-			return nil, err
-		}
-		if at := c.HTTP.Listen; at != "" && !strings.HasSuffix(at, ":0") {
-			addresses = []string{at}
-		}
-	}
-	if len(addresses) > explore.MaxWatched {
+// watched are the instances whose status the page shows: those that are named, so that a page of a
+// topic tells no more than its records unless somebody wants that.
+func (f *exploreFlags) watched() ([]explore.Watched, error) {
+	if len(f.status) > explore.MaxWatched {
 		return nil, cli.Usagef("--status: at most %d instances can be shown", explore.MaxWatched)
 	}
-	all := make([]explore.Watched, 0, len(addresses))
-	for _, address := range addresses {
+	all := make([]explore.Watched, 0, len(f.status))
+	for _, address := range f.status {
 		w, err := explore.WatchedAt(address)
 		if err != nil {
 			return nil, cli.Usagef("--status: %v", err)

@@ -152,6 +152,7 @@ http: {listen: "127.0.0.1:0"}
 	if found := told("status", []byte(status), g); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
+	requireNoStatus(t, config, watched[1])
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
@@ -206,6 +207,26 @@ http: {listen: "127.0.0.1:0"}
 		cli.ExitUsage, "topics.sanitized")
 	requireMessage(t, call(t, "explore", "-c",
 		write(t, dir, "models.yml", "topics: {sanitized: out}")), cli.ExitUsage, "model")
+}
+
+// requireNoStatus starts a page of a config whose service has its listener at an address: without
+// --status it does not show what that says.
+func requireNoStatus(t *testing.T, config, listener string) {
+	t.Helper()
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := strings.Replace(string(text), "127.0.0.1:0", listener, 1)
+	address, page := explored(t, "-c", write(t, filepath.Dir(config), "named.yml", named))
+	about, status := fetched(t, address+"api/about"), fetched(t, address+"api/status")
+	if !strings.Contains(named, listener) || !strings.Contains(about, `"status":false`) ||
+		strings.Contains(status, "sanitized_topic") {
+		t.Errorf("a page that nobody told to watch: %s, %s", about, status)
+	}
+	if code := page.stop(t); code != cli.ExitDone {
+		t.Errorf("the page ended with %d\n%s", code, page.log)
+	}
 }
 
 // packedData is what an answer of the page has in base64.
