@@ -2,16 +2,20 @@ package parallel
 
 import (
 	"container/heap"
+	"errors"
 	"sync"
 )
+
+// ErrClosed is what Add and Flush of a closed [Keyed] return.
+var ErrClosed = errors.New("parallel: the workers have ended")
 
 const (
 	// blockTasks is how many tasks are handed out together.
 	blockTasks = 512
 	// turnTasks is how many tasks of a key a worker does at most before it looks for older ones.
 	turnTasks = 256
-	// A Keyed asks for more tasks while fewer than queuedTasks wait for a worker, or those of fewer
-	// than queuedKeys keys for each worker: tasks of one key occupy one worker only.
+	// A Keyed asks for more tasks while fewer than queuedTasks wait for a worker. Tasks of one key
+	// occupy one worker only, so several workers also need queuedKeys waiting keys for each.
 	queuedTasks = 8 * blockTasks
 	queuedKeys  = 4
 )
@@ -22,8 +26,8 @@ const (
 // the time.
 //
 // Workers take the oldest task that may run. A Keyed holds no more tasks than it takes to keep the
-// workers busy: some thousand where keys alternate, and where all tasks of a key come before those
-// of the next one, up to a bound. Its methods belong to one goroutine.
+// workers busy: some thousand where keys alternate or there is one worker, and where all tasks of a
+// key come before those of the next one, up to a bound. Its methods belong to one goroutine.
 type Keyed[T any] struct {
 	do      func(worker int, task *T)
 	use     func(task *T) error
@@ -31,7 +35,7 @@ type Keyed[T any] struct {
 	most    int // blocks
 	group   sync.WaitGroup
 
-	failed  error     // of use
+	failed  error     // of use, or ErrClosed
 	filling *block[T] // takes the next task
 	free    []*block[T]
 
@@ -131,8 +135,12 @@ func (k *Keyed[T]) Flush() error {
 	return k.settle(true)
 }
 
-// Close ends the workers. A task that is not begun is not done any more.
+// Close ends the workers. A task that is not begun is not done any more. Add and Flush then return
+// [ErrClosed], or the error that they had returned before. Close may be called twice.
 func (k *Keyed[T]) Close() {
+	if k.failed == nil {
+		k.failed = ErrClosed
+	}
 	k.mu.Lock()
 	k.closed = true
 	k.work.Broadcast()
@@ -213,7 +221,7 @@ func (k *Keyed[T]) oldest(all bool) *block[T] {
 // hungry says that workers could run out of tasks, and that more may be held.
 func (k *Keyed[T]) hungry() bool {
 	return len(k.blocks) < k.most &&
-		(k.queued < queuedTasks || len(k.waiting) < queuedKeys*k.workers)
+		(k.queued < queuedTasks || k.workers > 1 && len(k.waiting) < queuedKeys*k.workers)
 }
 
 // tell wakes who waits in oldest if there may be something to do.

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"testing/synctest"
 )
 
 // orders are keys of tasks in different orders: alternating, one key after another with more tasks
@@ -135,6 +136,61 @@ func TestKeyedHolds(t *testing.T) {
 		if k.Close(); most > bound {
 			t.Errorf("%s: %d tasks are held, want %d at most", name, most, bound)
 		}
+	}
+}
+
+// TestKeyedReadsAhead: while the first task runs, several workers get tasks of one key up to the
+// bound, because another key may follow. One worker has nothing to gain from that.
+func TestKeyedReadsAhead(t *testing.T) {
+	const ahead = 4 * queuedTasks
+	for workers, bounds := range map[int][2]int{
+		1: {queuedTasks, queuedTasks + 2*blockTasks}, 2: {ahead, ahead},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin, added := make(chan struct{}), 0
+			k := NewKeyed(workers, ahead, func(int, *int) { <-begin },
+				func(*int) error { return nil })
+			defer k.Close()
+			done := make(chan error)
+			go func() {
+				for range 2 * ahead {
+					if err := k.Add("a", added); err != nil {
+						done <- err
+						return
+					}
+					added++
+				}
+				done <- k.Flush()
+			}()
+			synctest.Wait() // until Add waits for the first task
+			if held := added + 1; held < bounds[0] || held > bounds[1] {
+				t.Errorf("%d workers: %d tasks are held, want %d to %d", workers, held, bounds[0],
+					bounds[1])
+			}
+			close(begin)
+			if err := <-done; err != nil || added != 2*ahead {
+				t.Errorf("%d workers: %v after %d tasks", workers, err, added)
+			}
+		})
+	}
+}
+
+// TestKeyedClosed: Add and Flush of a Keyed that is closed fail, also with tasks that nobody has
+// begun, where they would wait for ever.
+func TestKeyedClosed(t *testing.T) {
+	k := NewKeyed(1, blockTasks, func(int, *int) {}, func(*int) error { return nil })
+	if err := k.Add("a", 0); err != nil {
+		t.Fatal(err)
+	}
+	k.Close()
+	k.Close()
+	for range 2 * blockTasks {
+		if err := k.Add("a", 0); !errors.Is(err, ErrClosed) {
+			t.Fatalf("Add returns %v", err)
+		}
+	}
+	if err := k.Flush(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Flush returns %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // aheadFixes is how many fixes are held at most, of which a core may work on the first one: files
 // often hold one user after another, and a user is one core's. It takes 120 MB. Where users
-// alternate some thousand are held.
+// alternate, or with one core, some thousand are held.
 const aheadFixes = 1 << 18
 
 // Run is one pass over traces. Users are worked on side by side, on all cores. Records, sums and
