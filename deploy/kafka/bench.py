@@ -35,19 +35,23 @@ def main():
                 for side in (Geodither, Streams):
                     measure(side, run)
     finally:
-        bench.report()  # also what there is when somebody has had enough
-        bench.close()
-        if args.keep:
-            print(f"kept: {work}")
-        else:
-            shutil.rmtree(work, ignore_errors=True)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the second Ctrl-C must not leave Kafka behind
+        try:
+            bench.report()  # also what there is when somebody has had enough
+        finally:
+            bench.close()
+            if args.keep:
+                print(f"kept: {work}")
+            else:
+                shutil.rmtree(work, ignore_errors=True)
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--runs", type=int, default=3, help="runs of each side and row")
-    p.add_argument("--rows", type=lambda text: text.split(","), default=ROWS,
-                   help="those of " + ",".join(ROWS) + " that are measured; default all")
+    p.add_argument("--rows", type=lambda text: text.split(","),
+                   help="those of " + ",".join(ROWS) + " that are measured; default all, geolife "
+                   "only with --geolife")
     p.add_argument("--records", type=int, default=1_000_000, help="records of a row")
     p.add_argument("--users", type=int, default=10_000, help="users of the other rows")
     p.add_argument("--many", type=int, default=1_000_000,
@@ -58,8 +62,14 @@ def arguments():
                    help="write a CPU profile of ten seconds of geodither to it in each row")
     p.add_argument("--keep", action="store_true", help="keep the folder with logs and stores")
     args = p.parse_args()
+    if args.rows is None:
+        args.rows = [row for row in ROWS if row != "geolife" or args.geolife]
     if unknown := set(args.rows) - set(ROWS):
         p.error(f"--rows: {', '.join(unknown)} is none of {', '.join(ROWS)}")
+    if "geolife" in args.rows and not args.geolife:
+        p.error("--rows: geolife needs a model: --geolife MODEL")
+    if args.geolife and not pathlib.Path(args.geolife).is_file():
+        p.error(f"--geolife: {args.geolife} is no file")
     if args.quick:
         args.runs, args.records, args.users, args.many = 1, 40_000, 2_000, 40_000
     return args
@@ -254,10 +264,12 @@ class Bench:
             "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", "30s", "--out", self.model)
 
     def close(self):
-        for p in self.processes:
-            p.stop(signal.SIGKILL)
-        subprocess.run([HERE / "kafka.sh", "down", "--dir", self.work / "kafka"],
-                       stdout=subprocess.DEVNULL)
+        try:
+            for p in self.processes:
+                p.stop(signal.SIGKILL)
+        finally:
+            subprocess.run([HERE / "kafka.sh", "down", "--dir", self.work / "kafka"],
+                           stdout=subprocess.DEVNULL)
 
     def rows(self):
         users, many = self.args.users, self.args.many
