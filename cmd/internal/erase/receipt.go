@@ -243,8 +243,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 			e.o.Topics.DeadLetters, dead),
 		"state folders: a running instance's follows within half a minute. One of an instance " +
 			"that is stopped, or that had the partition before or was its standby, keeps its " +
-			"copy until it restores the partition; stores that were set aside (store.aside-N) keep " +
-			"it. Remove those: \"geodither state reset\"",
+			"copy until it restores the partition; stores that were set aside (store.aside-N) " +
+			"keep it. Remove those: \"geodither state reset\"",
 		"the keyed hash above, with the raw offset, in the changelog",
 		"replays of the raw topic, and their states",
 		"users' own models (personal models), if there is one of this user",

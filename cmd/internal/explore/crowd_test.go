@@ -62,8 +62,8 @@ func (l *leaving) Err() error {
 	return nil
 }
 
-// TestAbandonedFleet: a fleet that nobody waits for any more is given up, in the midst of a user and
-// while its windows are estimated.
+// TestAbandonedFleet: a fleet that nobody waits for any more is given up, in the midst of a user
+// and while its windows are estimated.
 func TestAbandonedFleet(t *testing.T) {
 	one := newTruth(sampleTruth(t).model)
 	one.users = sampleTruth(t).users[:1]

@@ -78,7 +78,9 @@ func TestStatus(t *testing.T) {
 	if status, _ := ask(t, sampleHandler(t), "/api/status", nil); status != http.StatusNotFound {
 		t.Errorf("a page that watches nothing answers %d", status)
 	}
-	for _, wrong := range []string{"", "host", "http://host:1/", "host:", ":0", "host:abc", "host:-1", "host:65536"} {
+	for _, wrong := range []string{
+		"", "host", "http://host:1/", "host:", ":0", "host:abc", "host:-1", "host:65536",
+	} {
 		if _, err := WatchedAt(wrong); err == nil {
 			t.Errorf("%q is an address", wrong)
 		}
