@@ -454,8 +454,10 @@ func TestOddsKeepNoCourse(t *testing.T) {
 	truth.users, truth.byName = sampleTruth(t).users, sampleTruth(t).byName
 	s, g := cases()["interval"], truth.model.Grid
 	k := &oddsOf{truth: truth}
-	q := asked{bus, s, standard, g.CellAt(grid.Point{X: 2, Y: 2}),
-		g.CellAt(grid.Point{X: 4, Y: 4})}
+	q := asked{
+		bus, s, standard, g.CellAt(grid.Point{X: 2, Y: 2}),
+		g.CellAt(grid.Point{X: 4, Y: 4}),
+	}
 	o, err := k.odds(q)
 	if err != nil {
 		t.Fatal(err)
