@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,25 +226,11 @@ func readAgain(ctx context.Context, h *harness, p pass) (readPass, error) {
 
 // configFor prepares an instance of a pass.
 func configFor(h *harness, p pass, name string) (*instance, error) {
-	i := &instance{
-		name: name, binary: h.binary, config: filepath.Join(h.dir, name+".yml"),
-		stateDir: filepath.Join(h.dir, name+"-state"),
-	}
-	to := p.topics()
-	text := fmt.Sprintf(`brokers: [%s]
-group: %s
-topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
-model: model.avro
-key_file: noise.key
-state_dir: %q
-release:
-  mechanism: codebook
-  epsilon: 1
-  budget: {epsilon: %v, window: %v, spent: predict}
-transaction: {max_records: %d}
-`, strings.Join(h.brokers, ", "), p.group(), rawTopic, to.sanitized, to.changelog, to.dead,
-		i.stateDir, budgetEpsilon, budgetWindow, p.maxRecords)
-	return i, os.WriteFile(i.config, []byte(text), 0o600)
+	i := &instance{name: name, binary: h.binary}
+	var err error
+	i.config, i.stateDir, err = h.writeConfig(name, p.group(), p.topics(),
+		fmt.Sprintf("transaction: {max_records: %d}\n", p.maxRecords))
+	return i, err
 }
 
 // follower reads what a pass publishes, read_committed, as it comes.

@@ -240,9 +240,28 @@ func createTopics(
 // config writes the configuration of an instance. It returns the file and the state folder. An
 // instance without an id is no static member, and one without an address shows no metrics.
 func (h *harness) config(name, id, listen string) (path, state string, err error) {
+	more := fmt.Sprintf(`transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
+session_timeout: %v
+standby_replicas: %d
+`, transactionTimeout, sessionTimeout, h.Standbys)
+	if id != "" {
+		more += "instance_id: " + id + "\n"
+	}
+	if listen != "" {
+		more += "http: {listen: \"" + listen + "\"}\n"
+	}
+	to := outputs{sanitizedTopic, deadTopic, changelogTopic}
+	return h.writeConfig(name, "chaos", to, more)
+}
+
+// writeConfig writes the configuration of an instance of a group, with more lines. It returns the
+// file and the state folder.
+func (h *harness) writeConfig(
+	name, group string, to outputs, more string,
+) (path, state string, err error) {
 	state = filepath.Join(h.dir, name+"-state")
 	text := fmt.Sprintf(`brokers: [%s]
-group: chaos
+group: %s
 topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 model: model.avro
 key_file: noise.key
@@ -251,18 +270,8 @@ release:
   mechanism: codebook
   epsilon: 1
   budget: {epsilon: %v, window: %v, spent: predict}
-transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
-session_timeout: %v
-standby_replicas: %d
-`,
-		strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
-		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys)
-	if id != "" {
-		text += "instance_id: " + id + "\n"
-	}
-	if listen != "" {
-		text += "http: {listen: \"" + listen + "\"}\n"
-	}
+`, strings.Join(h.brokers, ", "), group, rawTopic, to.sanitized, to.changelog, to.dead, state,
+		budgetEpsilon, budgetWindow) + more
 	path = filepath.Join(h.dir, name+".yml")
 	return path, state, os.WriteFile(path, []byte(text), 0o600)
 }
