@@ -161,7 +161,7 @@ func readHistory(ctx context.Context, h *harness, r *report) (err error) {
 		if first == nil {
 			first = &found
 		}
-		r.passes = append(r.passes, found.text())
+		r.passes = append(r.passes, found)
 		if got := found.sanitized + found.dead; got != h.fed.all() {
 			r.Violations = append(r.Violations, fmt.Sprintf("pass %d: %d records are answered "+
 				"by %d", p.number, h.fed.all(), got))

@@ -169,7 +169,7 @@ func (r *report) text() string {
 	b.add("seed", "%d", r.Settings.Seed)
 	if r.Settings.History != "" {
 		for _, pass := range r.passes {
-			b.add("pass", "%s", pass)
+			b.add("pass", "%s", pass.text())
 		}
 	} else {
 		r.addRun(&b)
@@ -213,14 +213,16 @@ func (r *report) addRun(b *lines) {
 		b.add("read uncommitted", "%d more records, %d fixes with two different releases",
 			l.Uncommitted, l.Differing)
 		b.add("fenced producers", "%d records", l.Zombies)
-		b.add("state verify", "%s", equal(r.StateEqual))
+		if r.verified() {
+			b.add("state verify", "%s", equal(r.StateEqual))
+		}
 	}
 	b.add("longest silence", "%v between two records of a partition, for a read_committed reader "+
 		"(includes pauses of the feed)", r.Gap)
 	b.add("longest delay", "%v from a raw record to its sanitized record, for that reader (%s)",
 		r.Delay, r.Late)
 	for _, found := range r.soaked {
-		b.add(found[0], "%s", found[1])
+		b.add(found.name(), "%s", found.text())
 	}
 }
 
@@ -233,33 +235,68 @@ func equal(yes bool) string {
 
 // writeJSON writes the report for programs.
 func (r *report) writeJSON(path string) error {
-	violations := r.Violations
-	if violations == nil {
-		violations = []string{}
-	}
-	l := r.ledger
-	if l == nil {
-		l = &ledger{}
-	}
-	data, err := json.MarshalIndent(map[string]any{
-		"seed": r.Settings.Seed, "again": r.Settings.again(),
-		"hard_faults": r.hardFaults(), "faults": r.Faults,
-		"raw": l.Raw, "sanitized": l.Sanitized, "dead_letters": l.Dead,
-		"transactions_committed": l.Committed, "transactions_aborted": l.Aborted,
-		"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder,
-		"strangers": l.Strangers,
-		"misplaced": l.Misplaced, "misplaced_dead_letters": l.MisplacedLetters,
-		"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon,
-		"most_spent":   l.MostSpent,
-		"reader_equal": r.ledger != nil && l.ReaderDiffer == 0, "uncommitted": l.Uncommitted,
-		"differing":      l.Differing,
-		"fenced_records": l.Zombies, "state_equal": r.StateEqual, "state_verify": r.Verified,
-		"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(),
-		"logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),
-		"violations": violations,
-	}, "", "  ")
+	data, err := json.MarshalIndent(r.values(), "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// values are those of the JSON report. What was not checked is left out.
+func (r *report) values() map[string]any {
+	all := map[string]any{
+		"seed": r.Settings.Seed, "again": r.Settings.again(),
+		"logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),
+		"violations": append([]string{}, r.Violations...),
+	}
+	if r.Settings.History != "" {
+		all["passes"] = passValues(r.passes)
+	} else {
+		all["hard_faults"], all["faults"] = r.hardFaults(), r.Faults
+	}
+	if l := r.ledger; l != nil {
+		maps.Copy(all, map[string]any{
+			"raw": l.Raw, "sanitized": l.Sanitized, "dead_letters": l.Dead,
+			"transactions_committed": l.Committed, "transactions_aborted": l.Aborted,
+			"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder,
+			"strangers": l.Strangers,
+			"misplaced": l.Misplaced, "misplaced_dead_letters": l.MisplacedLetters,
+			"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon,
+			"most_spent": l.MostSpent, "reader_equal": l.ReaderDiffer == 0,
+			"uncommitted": l.Uncommitted, "differing": l.Differing, "fenced_records": l.Zombies,
+			"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(),
+		})
+	}
+	if r.verified() {
+		all["state_equal"], all["state_verify"] = r.StateEqual, r.Verified
+	}
+	if len(r.soaked) > 0 {
+		all["soaked"] = soakValues(r.soaked)
+	}
+	return all
+}
+
+// verified says whether "geodither state verify" has come to a verdict.
+func (r *report) verified() bool { return r.StateEqual || r.Verified != nil }
+
+func passValues(passes []readPass) []any {
+	all := []any{}
+	for _, p := range passes {
+		all = append(all, map[string]any{
+			"instances": p.instances, "max_records": p.maxRecords, "sanitized": p.sanitized,
+			"dead_letters": p.dead, "digest": p.sum(), "took_s": p.took.Seconds(),
+		})
+	}
+	return all
+}
+
+func soakValues(findings []finding) []any {
+	var all []any
+	for _, f := range findings {
+		all = append(all, map[string]any{
+			"quantity": f.quantity.name, "verdict": f.verdict(), "text": f.text(),
+			"lives": f.lives, "too_short": f.tooShort,
+		})
+	}
+	return all
 }

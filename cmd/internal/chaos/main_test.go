@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -150,5 +151,78 @@ func TestReport(t *testing.T) {
 	if bad := r.text(); strings.Contains(bad, "held") ||
 		!strings.Contains(bad, "FAILED\n  - one broken\n") {
 		t.Errorf("a bad report:\n%s", bad)
+	}
+}
+
+// TestJSON: the report for programs has the verdicts of a soak and the passes of a history, and
+// leaves out what was not checked.
+func TestJSON(t *testing.T) {
+	l, err := newLedger(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := readPass{
+		pass: pass{1, 3, 500}, read: read{sanitized: 7, dead: 2}, took: 4 * time.Second,
+	}
+	for name, c := range map[string]struct {
+		report  report
+		has     map[string]any
+		without []string
+	}{
+		"a history": {
+			report{Settings: settings{History: "1,3"}, passes: []readPass{passed}},
+			map[string]any{"violations": []any{}, "passes": []any{map[string]any{
+				"instances": 3., "max_records": 500., "sanitized": 7., "dead_letters": 2.,
+				"digest": passed.sum(), "took_s": 4.,
+			}}},
+			[]string{"state_equal", "reader_equal", "lost", "gap_ms", "faults", "soaked"},
+		},
+		"a soak": {
+			report{
+				ledger: l, StateEqual: true, Faults: map[kind]int{instanceRestart: 1},
+				soaked: judge(nil, []string{"instance-1"}, time.Hour)[:1],
+			},
+			map[string]any{
+				"state_equal": true, "reader_equal": true, "lost": 0.,
+				"soaked": []any{map[string]any{
+					"quantity": "rss_bytes", "verdict": "not judged", "text": "not judged",
+					"lives": 0., "too_short": 0.,
+				}},
+			},
+			[]string{"passes"},
+		},
+		"a run that ended before its checks": {
+			report{Violations: []string{"stuck"}},
+			map[string]any{"violations": []any{"stuck"}, "hard_faults": 0.},
+			[]string{"state_equal", "state_verify", "reader_equal", "lost", "soaked", "passes"},
+		},
+		"a run whose state differs": {
+			report{ledger: l, Verified: []byte(`{"differ":1}`)},
+			map[string]any{"state_equal": false, "state_verify": map[string]any{"differ": 1.}},
+			nil,
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "report.json")
+		if err := c.report.writeJSON(path); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range c.has {
+			if !reflect.DeepEqual(got[key], want) {
+				t.Errorf("%s: %s is %v, want %v", name, key, got[key], want)
+			}
+		}
+		for _, key := range c.without {
+			if v, ok := got[key]; ok {
+				t.Errorf("%s: %s is %v, and was not checked", name, key, v)
+			}
+		}
 	}
 }

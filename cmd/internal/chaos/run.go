@@ -37,8 +37,8 @@ type report struct {
 	Violations   []string
 
 	ledger *ledger
-	soaked [][2]string // a soak's findings: what of, and what it is
-	passes []string    // lines on those of a history
+	soaked []finding  // of a soak
+	passes []readPass // of a history
 }
 
 // harness is one run.
@@ -360,7 +360,6 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 	if err != nil {
 		return err
 	}
-	r.ledger = l
 	if l.OpenTransactions, err = h.settle(ctx); err != nil {
 		return err
 	}
@@ -379,6 +378,7 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 	if err != nil {
 		return err
 	}
+	r.ledger = l
 	r.Gap, r.Delay, r.Late = w.gap.Round(time.Millisecond), w.delay.Round(time.Millisecond), w.late
 	if fed := h.fed.all(); fed != l.Raw {
 		r.Violations = append(r.Violations,

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,7 @@ import (
 )
 
 // soak feeds the raw topic while instances restart in turn, samples meanwhile, and judges the
-// samples.
+// samples. They are written also where it fails or is interrupted.
 func soak(ctx context.Context, h *harness, r *report, w *witness) error {
 	client, err := newClient(h.brokers)
 	if err != nil {
@@ -33,22 +34,15 @@ func soak(ctx context.Context, h *harness, r *report, w *witness) error {
 	}
 	defer client.Close()
 	p := &sampler{settings: h.settings, instances: h.instances, client: client, witness: w}
-	group, running := errgroup.WithContext(ctx)
-	sampling, end := context.WithCancel(running)
-	group.Go(func() error { return p.run(sampling) })
-	group.Go(func() error {
-		defer end()
-		return breakAndFeed(running, h, r, w)
-	})
-	if err := group.Wait(); err != nil {
+	err = p.during(ctx, func(ctx context.Context) error { return breakAndFeed(ctx, h, r, w) })
+	if err != nil {
 		return err
 	}
-	for _, f := range judge(p.all) {
-		name, _, _ := strings.Cut(f.quantity.label, ",")
-		r.soaked = append(r.soaked, [2]string{name, f.text()})
+	r.soaked = judge(p.all, p.names(), h.Duration)
+	for _, f := range r.soaked {
 		r.Violations = append(r.Violations, f.failures...)
 	}
-	return p.write(h.out)
+	return nil
 }
 
 const (
@@ -71,6 +65,31 @@ type sampler struct {
 	began     time.Time
 	all       map[lifeOf]series
 	rows      [][]string // of the CSV file
+}
+
+// during samples while work runs, and then writes the samples, whatever has ended it.
+func (p *sampler) during(ctx context.Context, work func(context.Context) error) error {
+	group, running := errgroup.WithContext(ctx)
+	sampling, end := context.WithCancel(running)
+	group.Go(func() error { return p.run(sampling) })
+	group.Go(func() error {
+		defer end()
+		return work(running)
+	})
+	err := group.Wait()
+	if len(p.rows) == 0 {
+		return err
+	}
+	return errors.Join(err, p.write(p.out))
+}
+
+// names are those of the instances.
+func (p *sampler) names() []string {
+	var names []string
+	for _, i := range p.instances {
+		names = append(names, i.name)
+	}
+	return names
 }
 
 // run samples until the context ends. An instance that restarts has no sample.
@@ -137,17 +156,32 @@ func (p *sampler) topics(ctx context.Context) (map[string]float64, error) {
 		if shard.Err != nil {
 			return nil, shard.Err
 		}
-		for _, dir := range shard.Resp.(*kmsg.DescribeLogDirsResponse).Dirs {
-			for _, topic := range dir.Topics {
-				for _, partition := range topic.Partitions {
-					size += float64(partition.Size)
-				}
-			}
+		of, err := bytesOf(shard.Resp.(*kmsg.DescribeLogDirsResponse))
+		if err != nil {
+			return nil, err
 		}
+		size += of
 	}
 	return map[string]float64{
 		"changelog_bytes": size / float64(p.Nodes), "lag_seconds": max(behind, 0) / p.rate(),
 	}, nil
+}
+
+// bytesOf adds up the partitions that a broker's folders hold.
+func bytesOf(r *kmsg.DescribeLogDirsResponse) (float64, error) {
+	size, err := 0.0, kerr.ErrorForCode(r.ErrorCode)
+	for _, dir := range r.Dirs {
+		err = errors.Join(err, kerr.ErrorForCode(dir.ErrorCode))
+		for _, topic := range dir.Topics {
+			for _, partition := range topic.Partitions {
+				size += float64(partition.Size)
+			}
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("a broker does not say how large the changelog is: %w", err)
+	}
+	return size, nil
 }
 
 // shown are the metrics of an instance that are sampled.
@@ -223,7 +257,9 @@ func (p *sampler) write(folder string) error {
 //     has leaked, so each life is judged by itself. The first instance is never restarted, so that
 //     one life lasts as long as the run.
 //   - The first fifth of a life is warm-up, five minutes at most. What is left must last for a
-//     minute and have 12 samples, or the life is too short to be judged.
+//     minute and have 12 samples, or the life is too short to be judged. One life of each instance
+//     must be long enough. That of the first one, and the topics, must have samples of nine tenths
+//     of the run.
 //   - The trend of a life is the median of the slopes between any two of its samples (Theil 1950;
 //     Sen 1968, doi 10.1080/01621459.1968.10480934). A restart of another instance moves partitions
 //     here for some seconds, and garbage collection comes in steps: neither moves a median much.
@@ -257,6 +293,16 @@ var quantities = []quantity{
 	{"lag_seconds", "lag, seconds of the feed", 1, rule{floor: 1, most: 2}},
 }
 
+// whose returns who has the quantity: the instances, or the topics.
+func (q quantity) whose(instances []string) []string {
+	for _, name := range shown {
+		if name == q.name {
+			return instances
+		}
+	}
+	return []string{topicsName}
+}
+
 // lifeOf names a series: one quantity of one life of an instance, or of the topics.
 type lifeOf struct {
 	quantity string
@@ -276,6 +322,7 @@ const (
 	leastJudged  = time.Minute
 	leastSamples = 12
 	mostSamples  = 600 // of a trend: pairs grow with the square
+	leastWhole   = .9  // share of the run with samples of a life that nothing ends
 )
 
 // warm returns the samples behind the warm-up.
@@ -295,6 +342,18 @@ func (s series) judged() bool {
 }
 
 func (s series) lasts() float64 { return s.at[len(s.at)-1] - s.at[0] }
+
+// covers returns the seconds with samples: from the first one to the last one, without the pauses
+// that are longer than longestBlind.
+func (s series) covers() float64 {
+	covered := 0.0
+	for i := 1; i < len(s.at); i++ {
+		if d := s.at[i] - s.at[i-1]; d <= longestBlind.Seconds() {
+			covered += d
+		}
+	}
+	return covered
+}
 
 // slope returns the median slope between two samples, in units a second.
 func (s series) slope() float64 {
@@ -330,21 +389,45 @@ type finding struct {
 	failures        []string
 }
 
-// judge applies the rules to all series.
-func judge(all map[lifeOf]series) []finding {
+// judge applies the rules to all series of a run with these instances.
+func judge(all map[lifeOf]series, instances []string, run time.Duration) []finding {
 	var findings []finding
 	for _, q := range quantities {
 		f := finding{quantity: q, allowed: math.NaN()}
+		longest := map[string]float64{} // of a life that was judged: seconds with samples
 		for _, life := range livesOf(all, q.name) {
-			f.add(life, all[life].warm())
+			if f.add(life, all[life].warm()) {
+				longest[life.who] = max(longest[life.who], all[life].covers())
+			}
 		}
-		if f.lives == 0 {
-			f.failures = append(f.failures,
-				fmt.Sprintf("%s: no life lasts long enough to be judged: soak for longer", q.label))
-		}
+		f.want(longest, instances, run)
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// want fails where somebody was not judged, or somebody that nothing restarts for a part of the run
+// only.
+func (f *finding) want(longest map[string]float64, instances []string, run time.Duration) {
+	all := f.quantity.whose(instances)
+	var without []string
+	for _, who := range all {
+		if _, ok := longest[who]; !ok {
+			without = append(without, who)
+		}
+	}
+	if len(without) > 0 {
+		f.failures = append(f.failures, fmt.Sprintf("%s of %s: no life has samples enough to be "+
+			"judged: soak for longer, or see in the logs why there are none", f.quantity.label,
+			strings.Join(without, ", ")))
+	}
+	whole := all[0]
+	alone := len(instances) == 1 && whole == instances[0] // which is restarted then
+	if got, ok := longest[whole]; ok && got < leastWhole*run.Seconds() && !alone {
+		f.failures = append(f.failures, fmt.Sprintf("%s of %s: its longest life has samples of %v "+
+			"of %v, though nothing restarts it: see the logs", f.quantity.label, whole,
+			time.Duration(got*float64(time.Second)).Round(time.Second), run))
+	}
 }
 
 // livesOf returns the lives of a quantity, in order.
@@ -364,11 +447,11 @@ func livesOf(all map[lifeOf]series, quantity string) []lifeOf {
 	return lives
 }
 
-// add judges one life.
-func (f *finding) add(life lifeOf, s series) {
+// add judges one life, and returns whether it is long enough for that.
+func (f *finding) add(life lifeOf, s series) bool {
 	if !s.judged() {
 		f.tooShort++
-		return
+		return false
 	}
 	f.lives++
 	r, level := f.quantity.rule, median(s.values)
@@ -390,19 +473,32 @@ func (f *finding) add(life lifeOf, s series) {
 		f.failures = append(f.failures,
 			fmt.Sprintf("%s: the median is %.3g, and %.3g is allowed", where, level, r.most))
 	}
+	return true
+}
+
+// name is what was judged, without its unit.
+func (f *finding) name() string {
+	name, _, _ := strings.Cut(f.quantity.label, ",")
+	return name
+}
+
+func (f *finding) verdict() string {
+	switch {
+	case f.lives == 0:
+		return "not judged"
+	case len(f.failures) > 0:
+		return "FAILED"
+	}
+	return "ok"
 }
 
 // text is a line of the report.
 func (f *finding) text() string {
 	if f.lives == 0 {
-		return "not judged"
-	}
-	verdict := "ok"
-	if len(f.failures) > 0 {
-		verdict = "FAILED"
+		return f.verdict()
 	}
 	return fmt.Sprintf("%s: %+.3g on %.3g within %v, %.3g allowed (%s, nearest of %d lives; %d "+
-		"more are too short)", verdict, f.rise, f.level, f.lasts.Round(time.Second), f.allowed,
+		"more are too short)", f.verdict(), f.rise, f.level, f.lasts.Round(time.Second), f.allowed,
 		f.life.who, f.lives, f.tooShort)
 }
 

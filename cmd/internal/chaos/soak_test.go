@@ -2,14 +2,24 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
+	"errors"
+	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // quiet returns the samples of a soak of two hours in which nothing leaks: every quantity has its
@@ -48,9 +58,14 @@ func quiet() map[lifeOf]series {
 	return all
 }
 
+// judgeQuiet judges samples as those of the soak of quiet.
+func judgeQuiet(all map[lifeOf]series) []finding {
+	return judge(all, []string{"instance-1", "instance-2", "instance-3"}, 2*time.Hour)
+}
+
 func failuresOf(all map[lifeOf]series) string {
 	var failures []string
-	for _, f := range judge(all) {
+	for _, f := range judgeQuiet(all) {
 		failures = append(failures, f.failures...)
 	}
 	return strings.Join(failures, "\n")
@@ -62,7 +77,7 @@ func TestSoakIsQuiet(t *testing.T) {
 	if got := failuresOf(all); got != "" {
 		t.Errorf("nothing leaks, and it fails:\n%s", got)
 	}
-	for _, f := range judge(all) {
+	for _, f := range judgeQuiet(all) {
 		if !strings.HasPrefix(f.text(), "ok: ") || f.lives < 1 || f.tooShort > 2 {
 			t.Errorf("%s: %s", f.quantity.name, f.text())
 		}
@@ -143,6 +158,138 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
+// TestMissingSamples: a soak fails where an instance has no life that was judged, or where samples
+// of one that is never restarted, or of the topics, are missing for more than a tenth of the run.
+func TestMissingSamples(t *testing.T) {
+	topics := len(quantities) - len(shown)
+	for name, plant := range map[string]struct {
+		keep  func(life lifeOf, at float64) bool
+		want  string
+		count int
+	}{
+		"two instances without samples": {
+			func(life lifeOf, _ float64) bool {
+				return life.who != "instance-1" && life.who != "instance-2"
+			}, " of instance-1, instance-2: no life has samples enough", len(shown),
+		},
+		"a restarted instance that is too short": {
+			func(life lifeOf, at float64) bool { return life.who != "instance-3" || at < 40 },
+			" of instance-3: no life has samples enough", len(shown),
+		},
+		"half a run of the first instance": {
+			func(life lifeOf, at float64) bool { return life.who != "instance-1" || at < 3600 },
+			" of instance-1: its longest life has samples of 59m40s of 2h0m0s", len(shown),
+		},
+		"a pause of half an hour of the first instance": {
+			func(life lifeOf, at float64) bool {
+				return life.who != "instance-1" || at < 3600 || at > 5400
+			}, " of instance-1: its longest life has samples of 1h29m30s of 2h0m0s", len(shown),
+		},
+		"half a run of the topics": {
+			func(life lifeOf, at float64) bool { return life.who != topicsName || at < 3600 },
+			" of topics: its longest life", topics,
+		},
+		"no topics": {
+			func(life lifeOf, _ float64) bool { return life.who != topicsName },
+			" of topics: no life has samples enough", topics,
+		},
+	} {
+		all := map[lifeOf]series{}
+		for life, s := range quiet() {
+			var kept series
+			for i, at := range s.at {
+				if plant.keep(life, at) {
+					kept.at, kept.values = append(kept.at, at), append(kept.values, s.values[i])
+				}
+			}
+			if len(kept.at) > 0 {
+				all[life] = kept
+			}
+		}
+		got := failuresOf(all)
+		if strings.Count(got, plant.want) != plant.count ||
+			strings.Count(got, "\n") != plant.count-1 {
+			t.Errorf("%s: want %d failures with %q, got:\n%s", name, plant.count, plant.want, got)
+		}
+	}
+	// One that is alone is restarted, so it has no life as long as the run.
+	all := quiet()
+	maps.DeleteFunc(all, func(life lifeOf, _ series) bool {
+		return life.who == "instance-1" || life.who == "instance-3"
+	})
+	for _, f := range judge(all, []string{"instance-2"}, 2*time.Hour) {
+		if len(f.failures) > 0 {
+			t.Errorf("an instance that is alone: %s", f.failures)
+		}
+	}
+}
+
+// TestSoakIsInterrupted: the samples of a soak that ends with an error are written too.
+func TestSoakIsInterrupted(t *testing.T) {
+	asked := make(chan struct{})
+	var second sync.Once
+	serve := func(then func()) *instance {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, metricsText)
+			then()
+		}))
+		t.Cleanup(server.Close)
+		return &instance{listen: server.Listener.Addr().String(), starts: 1}
+	}
+	client, err := newClient([]string{"127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	p := &sampler{
+		settings: settings{
+			Every: 30 * time.Millisecond, Duration: time.Hour, Records: 3600, Nodes: 1,
+			Partitions: 1, out: t.TempDir(),
+		},
+		client: client, witness: &witness{},
+		// The first one has its sample when the second one is asked.
+		instances: []*instance{
+			serve(func() {}), serve(func() { second.Do(func() { close(asked) }) }),
+		},
+	}
+	planted := errors.New("planted")
+	err = p.during(t.Context(), func(context.Context) error {
+		<-asked
+		return planted
+	})
+	if !errors.Is(err, planted) {
+		t.Errorf("it ends with %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(p.out, "soak.csv"))
+	if err != nil || !bytes.Contains(text, []byte(",,1,69000000,31,74,4096,,\n")) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// TestBytesOf adds up what a broker's folders hold, and does not take a folder that it cannot read
+// for an empty one.
+func TestBytesOf(t *testing.T) {
+	answer := func(whole, second int16) *kmsg.DescribeLogDirsResponse {
+		dir := kmsg.DescribeLogDirsResponseDir{
+			Topics: []kmsg.DescribeLogDirsResponseDirTopic{{
+				Partitions: []kmsg.DescribeLogDirsResponseDirTopicPartition{{Size: 3}, {Size: 4}},
+			}},
+		}
+		return &kmsg.DescribeLogDirsResponse{
+			ErrorCode: whole, Dirs: []kmsg.DescribeLogDirsResponseDir{dir, {ErrorCode: second}},
+		}
+	}
+	if got, err := bytesOf(answer(0, 0)); got != 7 || err != nil {
+		t.Errorf("%g, %v", got, err)
+	}
+	if _, err := bytesOf(answer(0, 56)); !errors.Is(err, kerr.KafkaStorageError) {
+		t.Errorf("a folder is offline: %v", err)
+	}
+	if _, err := bytesOf(answer(31, 0)); !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		t.Errorf("the broker refuses: %v", err)
+	}
+}
+
 // TestRestarts wants one instance in turn every so often, never the first one, and none so late
 // that its new life cannot be judged.
 func TestRestarts(t *testing.T) {
@@ -161,18 +308,19 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+const metricsText = "# HELP go_goroutines Number.\ngo_goroutines 74\nprocess_open_fds 31\n" +
+	"process_resident_memory_bytes 6.9e+07\ngeodither_state_bytes 4096\n" +
+	"geodither_lag_records{partition=\"1\"} 3\n"
+
 // TestMetricsOf reads what an instance shows, and refuses an instance that lacks a metric.
 func TestMetricsOf(t *testing.T) {
-	text := "# HELP go_goroutines Number.\ngo_goroutines 74\nprocess_open_fds 31\n" +
-		"process_resident_memory_bytes 6.9e+07\ngeodither_state_bytes 4096\n" +
-		"geodither_lag_records{partition=\"1\"} 3\n"
-	got, err := metricsOf(strings.NewReader(text))
+	got, err := metricsOf(strings.NewReader(metricsText))
 	if err != nil || len(got) != 4 || got["rss_bytes"] != 6.9e7 || got["store_bytes"] != 4096 {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, bad := range []string{
-		strings.Replace(text, "process_open_fds", "process_closed_fds", 1),
-		strings.Replace(text, "74", "many", 1),
+		strings.Replace(metricsText, "process_open_fds", "process_closed_fds", 1),
+		strings.Replace(metricsText, "74", "many", 1),
 	} {
 		if got, err := metricsOf(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
