@@ -134,6 +134,9 @@ func (s settings) validate(flags *flag.FlagSet) error {
 		return errors.New("--plant belongs to a run with faults")
 	case s.Soak && s.Every < time.Minute:
 		return errors.New("--every must be a minute or more, so that a trend can be seen")
+	case s.Soak && s.Instances < 3 && s.Every < 2*time.Minute: // each restart is the same one's
+		return errors.New("--every must be two minutes or more with fewer than three instances, " +
+			"or no life of one that restarts lasts long enough to be judged")
 	case s.Soak && s.Records < s.Vehicles:
 		return errors.New("--minutes and --rate must be positive, with a fix of each vehicle")
 	case s.History != "":

@@ -32,6 +32,8 @@ func TestParse(t *testing.T) {
 		"--nodes 1":                  "1 without --faults",
 		"--soak --every 10s":         "--every must be",
 		"--soak --rate 0":            "must be positive",
+		"--soak --instances 2 --every 90s --static 1":                  "two minutes or more",
+		"--seed 5 --soak --every 90s":                                  "",
 		"--seed 5 --soak --nodes 1 --minutes 20 --every 3m --rate 150": "",
 	} {
 		var log bytes.Buffer
