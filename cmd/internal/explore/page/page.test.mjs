@@ -97,6 +97,8 @@ test("a newcomer sees a bus, where it hides, and the guess", async (t) => {
   assert.match(await page.textContent("#side"), /Secret side/);
   assert.match(await page.textContent("#caption"), /bus-\d+ is really at/);
   assert.match(await page.textContent(".says"), /What ε = 1 means.*2\.7.*73 %/);
+  await page.waitForFunction(() => /whoever rides in bus-\d+\. There are \d+ releases, .*Σε = \d+\. .*from the truth in the median/
+    .test(document.querySelector("#mine").textContent));
   assert.equal(await page.isVisible("#wrong"), false);
   await shot(page, "step");
 });
@@ -261,6 +263,32 @@ test("the fleet, as its records tell it and as it was", async (t) => {
   await page.waitForTimeout(300);
   assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
   await shot(page, "fleet", true);
+});
+
+test("a fleet that nobody waits for any more is given up", async (t) => {
+  const page = await open(t, `${server.url}#view=fleet`);
+  await page.waitForSelector("#fleet tbody tr");
+  await settled(page);
+  let held = 0;
+  const epsilon = (r) => new URL(r.url()).searchParams.get("epsilon");
+  await page.route(/api\/fleet\?/, (route) => (/^[23]$/.test(epsilon(route.request())) ? void held++ : route.continue()));
+  const ended = (e) => page.waitForEvent("requestfailed", (r) => /api\/fleet/.test(r.url()) && epsilon(r) === e);
+  const turn = (i) => page.$eval("#fleet-epsilon", (e, to) => {
+    e.value = to;
+    e.dispatchEvent(new Event("change"));
+  }, String(i));
+  await turn(7); // ε = 2, which is not answered
+  const first = ended("2");
+  await turn(8); // ε = 3, neither
+  await first;
+  const second = ended("3");
+  await page.click("#tab-step");
+  await second;
+  assert.equal(held, 2);
+  await turn(9); // what was given up can be asked again
+  await page.click("#tab-fleet");
+  await settled(page);
+  assert.equal(await page.isVisible("#wrong"), false);
 });
 
 test("the topic of the demo, live, and what becomes of the page when the broker goes", async (t) => {

@@ -110,7 +110,7 @@ export class CompareView {
     this.relay = lay;
     this.element = make("div", { class: "stack" },
       make("section", {},
-        make("h2", {}, "The same bus, the same moment, two settings"),
+        make("h2", {}, "The same vehicle, the same moment, two settings"),
         make("p", { class: "soft" }, "Less error for whoever reads the records is less privacy for whoever is in them. " +
           "Change a knob on either side and look at what it costs.")),
       make("div", { class: "two" }, ...figures),
@@ -132,12 +132,12 @@ export class CompareView {
 
   async update(): Promise<void> {
     this.element.classList.add("busy");
-    await this.latest.run(
-      Promise.all([lookAt(this.state, this.state.settings), lookAt(this.state, this.state.other)]),
+    const done = await this.latest.run(
+      (signal) => Promise.all([lookAt(this.state, this.state.settings, signal), lookAt(this.state, this.state.other, signal)]),
       (looks) => this.render(looks),
       this.failed,
     );
-    this.element.classList.remove("busy");
+    if (done) this.element.classList.remove("busy");
   }
 
   private render(looks: Look[]): void {

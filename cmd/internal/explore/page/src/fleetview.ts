@@ -41,8 +41,8 @@ export class FleetView {
     this.element = make("div", { class: "stack" },
       make("section", {},
         make("h2", {}, "Where is the fleet?"),
-        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are, which is what they " +
-          "are collected for. Here is what an analyst gets from the sanitized records, beside what is true.")),
+        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are: they are collected " +
+          "for that. An analyst gets the first map from the sanitized records. The second one is true.")),
       make("div", { class: "three" }, ...figures),
       make("div", { class: "view" },
         make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h3", {}, "Window by window"), this.table),
@@ -58,14 +58,19 @@ export class FleetView {
   async update(): Promise<void> {
     this.element.classList.add("busy");
     const s = { ...this.state.settings };
-    const fetch = async () => {
-      const [map, crowds] = await Promise.all([this.state.map(s), this.state.crowds(s)]);
+    const fetch = async (signal: AbortSignal) => {
+      const [map, crowds] = await Promise.all([this.state.map(s, signal), this.state.crowds(s, signal)]);
       const most = Math.max(...crowds.windows.map((w) => w.vehicles));
       const chosen = crowds.windows.find((w) => w.start_ms === this.start) ?? crowds.windows.find((w) => w.vehicles === most);
-      return { map, crowds, crowd: chosen ? await this.state.crowd(s, chosen.start_ms) : null };
+      return { map, crowds, crowd: chosen ? await this.state.crowd(s, chosen.start_ms, signal) : null };
     };
-    await this.latest.run(fetch(), ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
-    this.element.classList.remove("busy");
+    const done = await this.latest.run(fetch, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
+    if (done) this.element.classList.remove("busy");
+  }
+
+  // leave gives up what the view still waits for: a fleet takes long.
+  leave(): void {
+    this.latest.stop();
   }
 
   private render(map: MapInfo, crowds: Crowds, crowd: Crowd | null): void {
@@ -98,8 +103,8 @@ export class FleetView {
       make("p", {}, rich(`*${span(crowd)} UTC, ${crowd.vehicles} vehicles.* To turn the estimate into the truth, *${percent(crowd.fitted_off)}* of the ` +
         `vehicles would have to be in another zone of ${metres(crowd.zone_km)}. For the model alone it would be ${percent(crowd.blind_off)}.`)),
       make("p", {}, crowd.vehicles < 50
-        ? "This fleet is small: the estimate is about single vehicles, and errs much. Of thousands it is a good picture."
-        : "A zone of few vehicles is about single people: publish none of them alone."));
+        ? "This fleet is small, so the estimate errs much and tells about single vehicles. It errs less with thousands of vehicles."
+        : "A zone with few vehicles tells about single people: do not publish such a zone alone."));
   }
 }
 

@@ -49,7 +49,7 @@ export function panel(title: string, id: string, about: About, settings: Setting
   const delta = make("label", {}, "δ: how much of the expectation may stay outside the set",
     slide("delta", deltas, settings.delta, String, (x) => (settings.delta = x)));
   const near = make("select", { id: `${id}-near` },
-    make("option", { value: "0" }, "no second promise"),
+    make("option", { value: "0" }, "at most e^ε, as for any two places"),
     make("option", { value: "2" }, "at most the factor 2"),
     make("option", { value: "1.5" }, "at most the factor 1.5"));
   near.value = String(settings.near_factor);
@@ -83,7 +83,7 @@ export function panel(title: string, id: string, about: About, settings: Setting
     });
   }
   const again = make("button", { type: "button", id: `${id}-again` }, "Draw again");
-  again.title = "The same fixes with other chance";
+  again.title = "The same reports with another seed of the noise";
   again.addEventListener("click", () => {
     settings.seed++;
     changed();
@@ -100,5 +100,5 @@ export function panel(title: string, id: string, about: About, settings: Setting
           (n) => (n === 1 ? "step" : `${n} steps`), (n) => (settings.interval = n))),
       cells,
       make("div", { class: "row" }, again,
-        make("span", { class: "small soft" }, "Chance comes from a seed here: not private"))));
+        make("span", { class: "small soft" }, "The noise comes from a seed here, so it is not private"))));
 }

@@ -1,7 +1,7 @@
 // A sanitized topic, as everybody with the public model may see it.
 
-import { ask, Field, MapInfo, Span, Wrong } from "./api";
-import { clock, make, metres, rich, sum } from "./look";
+import { ask, Field, MapInfo, Span } from "./api";
+import { clock, make, metres, rich, sum, whileShown } from "./look";
 import { MapView, Pen } from "./map";
 import { Names, Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
@@ -58,7 +58,8 @@ export class LiveView {
   private readonly rows = new Map<string, number>(); // of vehicles, by name
   private readonly model = make("p", { id: "live-model" });
   private ground: "none" | "fitted" | "blind" = "none";
-  private looking = false;
+  // open looks again and again while the view is open.
+  readonly open: () => void;
   private readonly says = make("figcaption", { id: "live-caption" });
   private readonly facts = make("dl", { class: "facts" });
   private readonly user: Picker;
@@ -67,6 +68,7 @@ export class LiveView {
   private readonly trouble = make("p", { class: "soft", role: "status" });
 
   constructor(private readonly failed: (e: unknown) => void) {
+    this.open = whileShown(() => this.element, every, () => this.look(), failed);
     const canvas = make("canvas", { role: "img", "aria-describedby": "live-caption", "aria-label": "Map of the topic" });
     this.map = new MapView(canvas);
     this.map.picked = (p) => {
@@ -120,35 +122,18 @@ export class LiveView {
       make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
         "No true place of these vehicles was sent to this view.")),
       this.model,
-      make("p", {}, "A cross is where a vehicle most likely is, given all its records. The fleet’s map is estimated from all records together: " +
-        "single draws are noise, and many of them are a picture. With a handful of vehicles it is about individual people, so do not publish it."));
-  }
-
-  // open looks again and again while the view is open.
-  open(): void {
-    if (this.looking) return;
-    this.looking = true;
-    void this.look();
+      make("p", {}, "A cross is where a vehicle most likely is, given all its records. The fleet’s map is estimated from all records together. " +
+        "A single draw is mostly noise, and the noise of many draws averages out. With a handful of vehicles that map tells about individual people, so do not publish it."));
   }
 
   private async look(): Promise<void> {
-    if (this.element.hidden) {
-      this.looking = false;
-      return;
-    }
-    try {
-      this.info ??= await ask<MapInfo>("live/map");
-      const known = this.live;
-      this.take(await ask<Live>("live", known ? { start: known.start, since: known.records } : {}), known);
-      if (!this.rows.has(this.chosen)) this.chosen = this.live!.vehicles.user[0] ?? "";
-      this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
-      this.lists();
-      this.render();
-    } catch (error) {
-      this.failed(error);
-      if (!(error instanceof Wrong)) throw error;
-    }
-    setTimeout(() => void this.look(), every);
+    this.info ??= await ask<MapInfo>("live/map");
+    const known = this.live;
+    this.take(await ask<Live>("live", known ? { start: known.start, since: known.records } : {}), known);
+    if (!this.rows.has(this.chosen)) this.chosen = this.live!.vehicles.user[0] ?? "";
+    this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
+    this.lists();
+    this.render();
   }
 
   // take merges what came since.

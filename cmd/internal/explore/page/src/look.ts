@@ -49,6 +49,26 @@ export function get<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
 }
 
+// whileShown returns what begins to look, again and again while an element is shown.
+export function whileShown(
+  element: () => HTMLElement, every: number, look: () => Promise<void>, failed: (error: unknown) => void,
+): () => void {
+  let looking = false;
+  const again = async () => {
+    looking = !element().hidden;
+    if (!looking) return;
+    try {
+      await look();
+    } catch (error) {
+      failed(error);
+    }
+    setTimeout(() => void again(), every);
+  };
+  return () => {
+    if (!looking) void again();
+  };
+}
+
 // metres writes a length given in kilometres.
 export function metres(km: number): string {
   const m = km * 1000;

@@ -19,6 +19,7 @@ interface View {
   maps: MapView[];
   update: () => void;
   opened?: () => void; // before the first update after it was opened
+  left?: () => void; // when another view is opened
   move?: (by: number) => void;
   track: boolean; // it has the bar of users and times, and the truth
   side: string; // of the wall, in words
@@ -89,6 +90,7 @@ class Page {
   }
 
   private open(view: View): void {
+    if (this.now && this.now !== view) this.now.left?.();
     this.now = view;
     for (const v of this.views) {
       v.element.hidden = v !== view;
@@ -130,7 +132,7 @@ class Page {
     const course = state.peek(state.settings);
     const time = course?.time_ms[state.fix];
     this.label.textContent = time === undefined
-      ? `report ${state.fix + 1}: computed are ${course?.done ?? 0}`
+      ? `report ${state.fix + 1}: ${course?.done ?? 0} are computed so far`
       : `${clock(time)} UTC · report ${state.fix + 1} of ${course!.total}`;
   }
 
@@ -252,7 +254,7 @@ async function start(): Promise<void> {
     const fleet = new FleetView(state, camera, failed);
     page.add({
       id: "fleet", title: "The fleet", element: fleet.element, maps: fleet.maps,
-      update: () => void fleet.update(), opened: () => fleet.relay(), track: false, side: secret,
+      update: () => void fleet.update(), opened: () => fleet.relay(), left: () => fleet.leave(), track: false, side: secret,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +

@@ -108,19 +108,19 @@ export class OddsView {
 
   async update(): Promise<void> {
     this.element.classList.add("busy");
-    const fetch = async () => {
-      const look = await lookAt(this.state, this.state.settings);
+    const fetch = async (signal: AbortSignal) => {
+      const look = await lookAt(this.state, this.state.settings, signal);
       this.begin(look);
       const [p, q] = [this.a!, this.b!];
       const wanted = () => this.a === p && this.b === q && !this.element.hidden;
       const all = await Promise.all(this.state.about.adversaries.map((name) => this.state.odds(name, p, q, wanted)));
       return { look, all };
     };
-    await this.latest.run(fetch(), (shown) => {
+    const done = await this.latest.run(fetch, (shown) => {
       this.shown = shown;
       this.render();
     }, this.failed);
-    this.element.classList.remove("busy");
+    if (done) this.element.classList.remove("busy");
   }
 
   private render(): void {
@@ -178,11 +178,11 @@ export class OddsView {
       const sure = likelier(Math.abs(learned));
       texts.push(
         `*So far ${spent === 0 ? "nothing was released" : `${sum(spent)} of ε were spent`}.* The records have made ${towards} ` +
-        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was without them. Somebody who thought A and B ` +
-        `equally likely is now *${percent(sure)}* sure of ${towards}.`,
+        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was without them. Somebody who would think A and B ` +
+        `equally likely without them is now *${percent(sure)}* sure of ${towards}.`,
         `The guarantee allows a factor of e^Σε = e^${sum(spent)}${spent < 12 ? ` = ${times(Math.exp(spent))}` : ""}. ` +
         (spent > 20
-          ? "That is no limit in practice any more: for a whole trace it is the draws that protect, not the sum. A smaller ε or a longer interval keeps the sum small."
+          ? "That is no limit in practice any more. Each single release still keeps its own bound of e^ε. A smaller ε or a longer interval keeps the sum small."
           : "What was learned lies within it."));
     }
     if (odds.worst_at >= 0) {

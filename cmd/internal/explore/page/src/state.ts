@@ -7,6 +7,14 @@ export type Watcher = () => void;
 // most is how many reports of a vehicle the page keeps.
 export const most = 200_000;
 
+// Fetched is a question that was asked, and how many wait for its answer.
+interface Fetched {
+  answer: Promise<unknown>;
+  stop: AbortController;
+  waiting: number;
+  done: boolean;
+}
+
 // Grown is what the server computes fix by fix.
 interface Grown {
   total: number;
@@ -94,7 +102,7 @@ export class State {
   view = ""; // the part of a large map that is looked at closely, as the server takes it
   private readonly watchers = new Set<Watcher>();
   private readonly growers = new Set<Watcher>();
-  private readonly answers = new Map<string, Promise<unknown>>();
+  private readonly answers = new Map<string, Fetched>();
   private readonly courses = new Map<string, Growing<Course>>();
   private readonly watched = new Map<string, Growing<Odds>>();
 
@@ -116,28 +124,42 @@ export class State {
     for (const watcher of this.watchers) watcher();
   }
 
-  // fetched asks the server once for the same thing, and keeps the last few answers.
-  private fetched<T>(question: string, parameters: Record<string, string | number>): Promise<T> {
+  // fetched asks the server once for the same thing, and keeps the last few answers. A question is
+  // given up when nobody who asked it waits any more.
+  private fetched<T>(question: string, parameters: Record<string, string | number>, signal?: AbortSignal): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
     const key = question + JSON.stringify(parameters);
-    const kept = this.answers.get(key);
-    if (kept) return kept as Promise<T>;
-    const answer = ask<T>(question, parameters);
-    this.answers.set(key, answer);
-    answer.catch(() => this.answers.delete(key));
+    const one = this.answers.get(key) ?? this.begun<T>(key, question, parameters);
+    one.waiting++;
+    signal?.addEventListener("abort", () => {
+      if (--one.waiting > 0 || one.done) return;
+      if (this.answers.get(key) === one) this.answers.delete(key);
+      one.stop.abort();
+    });
+    return one.answer as Promise<T>;
+  }
+
+  private begun<T>(key: string, question: string, parameters: Record<string, string | number>): Fetched {
+    const stop = new AbortController();
+    const one: Fetched = { answer: ask<T>(question, parameters, stop.signal), stop, waiting: 0, done: false };
+    this.answers.set(key, one);
+    one.answer.then(() => (one.done = true), () => {
+      if (this.answers.get(key) === one) this.answers.delete(key);
+    });
     if (this.answers.size > 24) this.answers.delete(this.answers.keys().next().value!);
-    return answer;
+    return one;
   }
 
   private seen(): Record<string, string> {
     return this.view ? { view: this.view } : {};
   }
 
-  map(s: Settings): Promise<MapInfo> {
-    return this.fetched("map", { cell_m: s.cell_m, ...this.seen() });
+  map(s: Settings, signal: AbortSignal): Promise<MapInfo> {
+    return this.fetched("map", { cell_m: s.cell_m, ...this.seen() }, signal);
   }
 
-  step(s: Settings, fix = this.fix): Promise<Anatomy> {
-    return this.fetched("step", { user: this.user, fix, ...knobs(s), ...this.seen() });
+  step(s: Settings, fix: number, signal: AbortSignal): Promise<Anatomy> {
+    return this.fetched("step", { user: this.user, fix, ...knobs(s), ...this.seen() }, signal);
   }
 
   private grown<T extends Grown>(
@@ -182,12 +204,12 @@ export class State {
       new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
-  crowds(s: Settings): Promise<Crowds> {
-    return this.fetched("fleet", knobs(s));
+  crowds(s: Settings, signal: AbortSignal): Promise<Crowds> {
+    return this.fetched("fleet", knobs(s), signal);
   }
 
-  crowd(s: Settings, start: number): Promise<Crowd> {
-    return this.fetched("fleet", { ...knobs(s), start_ms: start });
+  crowd(s: Settings, start: number, signal: AbortSignal): Promise<Crowd> {
+    return this.fetched("fleet", { ...knobs(s), start_ms: start }, signal);
   }
 
   findUsers(text: string, from = 0): Promise<Users> {
@@ -205,15 +227,29 @@ export class State {
 
 // Latest runs jobs of which only the newest counts.
 export class Latest {
-  private number = 0;
+  private now: AbortController | null = null;
 
-  async run<T>(job: Promise<T>, then: (value: T) => void, failed: (error: unknown) => void): Promise<void> {
-    const own = ++this.number;
+  // run runs a job, which has a signal for the moment when it does not count any more. It returns
+  // whether the job still counts in the end.
+  async run<T>(
+    job: (signal: AbortSignal) => Promise<T>, then: (value: T) => void, failed: (error: unknown) => void,
+  ): Promise<boolean> {
+    const [before, own] = [this.now, new AbortController()];
+    this.now = own;
+    const running = job(own.signal);
+    before?.abort(); // now that the new job has asked: what both want goes on
     try {
-      const value = await job;
-      if (own === this.number) then(value);
+      const value = await running;
+      if (own === this.now) then(value);
     } catch (error) {
-      if (own === this.number) failed(error);
+      if (own === this.now) failed(error);
     }
+    return own === this.now;
+  }
+
+  // stop ends the job that runs.
+  stop(): void {
+    this.now?.abort();
+    this.now = null;
   }
 }

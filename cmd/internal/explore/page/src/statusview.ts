@@ -1,7 +1,7 @@
 // How the instances of a service are.
 
 import { ask } from "./api";
-import { make, sum } from "./look";
+import { make, sum, whileShown } from "./look";
 
 interface Partition {
   phase: string;
@@ -64,9 +64,11 @@ export class StatusView {
   readonly element: HTMLElement;
   private readonly all = make("div", { class: "stack", id: "status-all" });
   private readonly before = new Map<string, { time: number; read: number; rate: number | null }>();
-  private looking = false;
+  // open looks again and again while the view is open.
+  readonly open: () => void;
 
-  constructor(private readonly failed: (e: unknown) => void) {
+  constructor(failed: (e: unknown) => void) {
+    this.open = whileShown(() => this.element, every, () => this.look(), failed);
     this.element = make("div", { class: "stack" },
       make("section", {},
         make("h2", {}, "How the service is"),
@@ -75,27 +77,11 @@ export class StatusView {
       this.all);
   }
 
-  // open looks again and again while the view is open.
-  open(): void {
-    if (this.looking) return;
-    this.looking = true;
-    void this.look();
-  }
-
   private async look(): Promise<void> {
-    if (this.element.hidden) {
-      this.looking = false;
-      return;
-    }
-    try {
-      const now = await ask<Instances>("status");
-      this.all.replaceChildren(...now.instances.map((i) => i.status
-        ? this.instance(i.name, i.status)
-        : make("section", { class: "card" }, make("h3", {}, i.name), make("p", { class: "trouble" }, i.trouble))));
-    } catch (error) {
-      this.failed(error);
-    }
-    setTimeout(() => void this.look(), every);
+    const now = await ask<Instances>("status");
+    this.all.replaceChildren(...now.instances.map((i) => i.status
+      ? this.instance(i.name, i.status)
+      : make("section", { class: "card" }, make("h3", {}, i.name), make("p", { class: "trouble" }, i.trouble))));
   }
 
   // rate is how many raw records a second were read since the last look.

@@ -5,7 +5,7 @@ import { panel } from "./knobs";
 import { colour, likelier, make, percent, rich, sum } from "./look";
 import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
-import { meaning, Part, parts } from "./words";
+import { meaning, Part, parts, toWhom } from "./words";
 
 export interface Look {
   map: MapInfo;
@@ -204,13 +204,13 @@ export function zoomer(view: MapView): HTMLElement {
 }
 
 // lookAt fetches what a picture of a step needs.
-export async function lookAt(state: State, s: Settings): Promise<Look> {
+export async function lookAt(state: State, s: Settings, signal: AbortSignal): Promise<Look> {
   const fix = state.fix;
   const [map, step, course] = await Promise.all([
-    state.map(s), state.course(s, fix).then(() => state.step(s, fix)), state.course(s, fix),
+    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix),
   ]);
   const from = originOf(course, fix);
-  return { map, course, step, origin: from === fix ? step : await state.step(s, from) };
+  return { map, course, step, origin: from === fix ? step : await state.step(s, from, signal) };
 }
 
 // StepView is the view of a step.
@@ -225,6 +225,7 @@ export class StepView {
   private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
   private readonly under = make("div");
   private readonly says = make("div", { class: "says" });
+  private readonly mine = make("p", { class: "after", id: "mine" });
   private readonly facts = make("dl", { class: "facts" });
   private readonly figure: HTMLElement;
   private readonly knobs = make("div");
@@ -276,15 +277,15 @@ export class StepView {
   async update(): Promise<void> {
     const s: Settings = this.state.settings;
     this.figure.classList.add("busy");
-    await this.latest.run(
-      lookAt(this.state, s),
+    const done = await this.latest.run(
+      (signal) => lookAt(this.state, s, signal),
       (look) => {
         this.look = look;
         this.render();
       },
       this.failed,
     );
-    this.figure.classList.remove("busy");
+    if (done) this.figure.classList.remove("busy");
   }
 
   private render(): void {
@@ -300,7 +301,7 @@ export class StepView {
     const strip = make("div", { class: "odds", role: "img", "aria-label": `at most ${percent(sure)} against ${percent(1 - sure)}` },
       make("div", { class: "a" }, `one place: at most ${percent(sure)}`), make("div", { class: "b" }, percent(1 - sure)));
     (strip.firstChild as HTMLElement).style.width = `${100 * sure}%`;
-    this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), strip);
+    this.says.replaceChildren(make("p", {}, rich(meaning(s.epsilon))), strip, this.mine);
     this.tell(look);
   }
 
@@ -325,6 +326,7 @@ export class StepView {
   // tell shows the numbers of a whole trace.
   private tell({ course }: Look): void {
     const s = course.summary;
+    this.mine.replaceChildren(rich(toWhom(course)));
     const fact = (name: string, value: string, title: string) =>
       make("div", { title }, make("dt", {}, name), make("dd", {}, value));
     const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);

@@ -17,10 +17,23 @@ export const mechanisms: Record<string, string> = {
 export function meaning(epsilon: number): string {
   const factor = times(Math.exp(epsilon));
   const sure = percent(likelier(epsilon));
-  return `*What ε = ${sum(epsilon)} means.* One published location changes anybody’s odds between any two ` +
-    `places by a factor of at most e^${sum(epsilon)} = *${factor}*. Somebody who thought home and clinic ` +
-    `equally likely (50 %) is at most *${sure}* sure of one of them after seeing it. ` +
-    `Smaller ε hides more and errs more; costs add up from release to release.`;
+  return `*What ε = ${sum(epsilon)} means.* One release changes anybody’s odds between any two places by a factor of ` +
+    `at most e^${sum(epsilon)} = *${factor}*. This holds whatever somebody knew before. Whoever thought that home and ` +
+    `clinic are equally likely (50 %) is at most *${sure}* sure of either of them after one release. ` +
+    `A smaller ε hides more, and the published places are further from the truth.`;
+}
+
+// toWhom says what the releases of a trace mean for the person whose trace it is.
+export function toWhom(c: Course): string {
+  const { releases, spent, estimate_m, blind_m } = c.summary;
+  const so = c.done < c.total ? " so far" : "";
+  if (releases === 0) return `*What it means for whoever rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
+  return `*What it means for whoever rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
+    `${so}, and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
+    `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice" : ` = *${times(Math.exp(spent))}*`}. ` +
+    `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
+    `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*. ` +
+    `The view “What an adversary learns” shows how much all records tell about two places of your choice.`;
 }
 
 export interface Part {
@@ -41,8 +54,9 @@ export function parts(now: Anatomy, a: Anatomy, c: Course, s: Settings): Part[] 
     {
       title: "Before: what is expected",
       text: a.prior
-        ? told(`Nothing new is published yet. From how vehicles move, and from what was published before, anybody ` +
-          `can work out where ${who} is likely to be: the darker a cell, the likelier.${prior}`)
+        ? told(`Nothing new is published yet. Anybody can work out where ${who} is likely to be, from how vehicles move ` +
+          `and from what was published before. This expectation is the *prior*. The stronger the colour of a cell, the ` +
+          `likelier it is.${prior}`)
         : none,
     },
     { title: s.mechanism === "codebook" ? "What could be published" : "Where it hides", text: released ? told(choices(a)) : none },
@@ -50,15 +64,15 @@ export function parts(now: Anatomy, a: Anatomy, c: Course, s: Settings): Part[] 
     {
       title: "What the draw says",
       text: released
-        ? told(`Coloured cells are those that the published place speaks for. A cell it speaks for most is ` +
-          `*${times(a.likelihood_range)} times* as likely to have led to it as one it speaks for least. The ` +
-          `guarantee allows e^ε = ${times(Math.exp(s.epsilon))} and no more, wherever ${who} really is.`)
+        ? told(`The *likelihood* of a cell is the probability of this very draw if ${who} is in that cell. The stronger ` +
+          `the colour of a cell, the larger it is. The largest is *${times(a.likelihood_range)} times* the least. The ` +
+          `guarantee allows a factor of e^ε = ${times(Math.exp(s.epsilon))} and no more, wherever ${who} really is.`)
         : none,
     },
     {
       title: "After: what an observer concludes",
-      text: `Expectation times what the draw says: this is all that anybody can know who sees every published ` +
-        `record.${estimated(now, c)}`,
+      text: `The *posterior* is the prior times the likelihood. It is all that the published records and the public ` +
+        `model tell about where ${who} is.${estimated(now)}`,
     },
   ];
 }
@@ -69,26 +83,26 @@ function overview(a: Anatomy, c: Course): string {
   const error = distance(a.estimate, a.truth);
   const blind = { x: c.blind_x[i] ?? NaN, y: c.blind_y[i] ?? NaN };
   const verb = { released: "A new place was drawn and published",
-    repeated: "Nothing new was drawn: the last release is given again",
-    predicted: "Nothing was drawn: the expectation is published" }[a.kind] ?? "";
-  return `${c.user} is really at the round mark, which only you see. ${verb}. From all records so far an observer ` +
-    `concludes the coloured region, with the cross as the best guess: *${metres(error)}* from the truth. Without any ` +
-    `record the guess would be ${metres(distance(blind, a.truth))} off.`;
+    repeated: "Nothing new was drawn: the last release is published again",
+    predicted: "Nothing was drawn: what was expected before is published" }[a.kind] ?? "";
+  return `${c.user} is really at the round mark, which only you see. ${verb}. An observer concludes from all ` +
+    `records so far that ${c.user} is in the coloured region. The cross is the best guess: it is *${metres(error)}* from the ` +
+    `truth. A guess without any record would be ${metres(distance(blind, a.truth))} from it.`;
 }
 
 function choices(a: Anatomy): string {
   if (a.codebook) {
     const n = a.codebook.points.length;
-    return `The mechanism lays *${n} code points* (the dots) on the map. They follow from the expectation alone, so they ` +
-      `tell nothing. Every cell votes for its nearest code point: the lines are the borders between votes. The true ` +
+    return `The mechanism lays *${n} code points* (the dots) on the map. They follow from the prior alone, so they ` +
+      `tell nothing new. Every cell votes for its nearest code point. The lines are the borders between votes. The true ` +
       `cell lies in the shaded region, which only you see.`;
   }
   if (a.set) {
     const moved = a.set.drift
-      ? ` The true cell lies outside. So the nearest cell inside, its *surrogate*, takes its place.`
+      ? ` The true cell lies outside, so the nearest cell inside takes its place: its *surrogate*.`
       : ` The true cell is one of them.`;
-    return `The *location set*: the ${a.set.size} likeliest cells, which hold all but δ of the expectation. The line ` +
-      `around them is their hull; its size and shape decide the noise.${moved}`;
+    return `The *location set* has the ${a.set.size} likeliest cells. They hold all but δ of the prior. The line ` +
+      `around them is their hull. Its size and shape decide the noise.${moved}`;
   }
   return "";
 }
@@ -98,37 +112,37 @@ function drawn(a: Anatomy, s: Settings): string {
     const b = a.codebook;
     const right = b.own === b.drawn;
     const chances = b.own_chance !== null && b.other_chance !== null
-      ? `Chance decides. The region of the true cell is drawn with *${percent(b.own_chance)}*, each other one with ` +
-        `*${percent(b.other_chance)}*: the first is e^${sum(s.epsilon)} times the second.`
-      : `Chance decides, with a border between votes that is blurred by secret noise.`;
-    return `${chances} This time the filled diamond was drawn: ${right ? "it is the true cell’s own" : "it is *not* the true cell’s own"}. ` +
-      `An observer cannot know which of the two happened.`;
+      ? `Chance decides. The code point of the true cell is drawn with probability *${percent(b.own_chance)}*, each other one ` +
+        `with *${percent(b.other_chance)}*. The first probability is e^${sum(s.epsilon)} times the second.`
+      : `Chance decides, and secret noise blurs the borders between votes.`;
+    return `${chances} This time the filled diamond was drawn. It is ${right ? "the true cell’s own" : "*not* the true cell’s own"}, ` +
+      `and an observer cannot know that.`;
   }
   if (a.set && a.release) {
     const off = distance(a.release, a.set.surrogate);
-    return `Noise in the shape of the hull is added to the true place. The published place, the diamond, is ` +
-      `*${metres(off)}* away. The noise is as wide as is needed so that any other cell of the set could have led to it too.`;
+    return `Noise in the shape of the hull is added to the ${a.set.drift ? "surrogate" : "true place"}. The published place, the ` +
+      `diamond, is *${metres(off)}* away from it. The noise is so wide that every other cell of the set could have led to the same place.`;
   }
   return "";
 }
 
-function estimated(a: Anatomy, c: Course): string {
+function estimated(a: Anatomy): string {
   if (!a.estimate) return "";
   const inside = distance(a.estimate, a.truth) <= a.radius_km;
-  return ` The cross is the best guess; the dashed circle of *${metres(a.radius_km)}* holds 95 % of the belief ` +
-    `(${inside ? "and the truth, this time" : "not the truth, this time"}), the ellipse shows its direction. ` +
-    `So far ${c.user} has spent Σε = ${sum(a.spent)}.`;
+  return ` The cross is the best guess. The dashed circle has a radius of *${metres(a.radius_km)}* and holds 95 % of the ` +
+    `belief. The truth lies ${inside ? "inside" : "outside"} this time. The ellipse shows in which direction the belief is ` +
+    `spread. The releases so far cost Σε = ${sum(a.spent)}.`;
 }
 
 // why says why there is no draw.
 function why(a: Anatomy, s: Settings): string {
   switch (a.kind) {
     case "repeated":
-      return "This report comes in a step that has a release already. The release is given again, which costs nothing and tells nothing new.";
+      return "This report comes in a step that has a release already. The release is published again, which costs nothing and tells nothing new.";
     case "predicted":
       return s.interval > 1
-        ? `Only every ${s.interval}th step may have a release. In between the expectation is published, which costs nothing.`
-        : "A draw would tell nothing here: there is one place only that could be published. So the expectation is published, which costs nothing.";
+        ? `From one release to the next there are at least ${s.interval} steps. In between the prior is published, which costs nothing.`
+        : "A draw would tell nothing here: there is one place only that could be published. So the prior is published, which costs nothing.";
     case "late":
       return "This report is older than the last one. Nothing is published for it.";
     case "refused":
