@@ -12,9 +12,13 @@ import (
 	"unique"
 
 	kafka "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -31,7 +35,7 @@ const (
 	// has: 64 MB.
 	maxWindows = 96
 	maxZones   = 40_000
-	// openWindows is how many windows are open at a time: partitions are not read in step.
+	// openWindows is how many windows are open at a time: live partitions are not read in step.
 	openWindows = 3
 	// resamples bounds the work of a window. Intervals are not shown.
 	resamples = 5
@@ -41,22 +45,84 @@ const (
 // ends, which is no error. An error of each ends the reading.
 type Source func(ctx context.Context, each func(schemas.Sanitized) error) error
 
-// TopicSource reads the committed records of a topic.
+// TopicSource reads the committed records of a topic: first those that it has, from all partitions
+// in the order of their steps, because a window of the fleet is closed when later ones have come;
+// then those that are written, as they come.
 func TopicSource(client *kafka.Client, topic string, encoding schemas.Encoding) (Source, error) {
-	codec, err := schemas.NewCodec(encoding)
-	if err != nil {
+	if _, err := schemas.NewCodec(encoding); err != nil {
 		return nil, err
 	}
-	tail := topics.Tail{Client: client, Topic: topic, Follow: true}
 	return func(ctx context.Context, each func(schemas.Sanitized) error) error {
-		return tail.Run(ctx, func(_ int32, r consumer.Record) error {
-			record, err := codec.DecodeSanitized(r.Value)
+		counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+		if err != nil {
+			return err
+		}
+		f := following{topic: topic, each: each}
+		for p := range int32(counts[topic]) {
+			r, err := topics.Open(ctx, client, topic, p, consumer.FetcherOptions{})
 			if err != nil {
-				return fmt.Errorf("%w; is this a sanitized topic?", err)
+				return err
 			}
-			return each(record)
-		})
+			codec, err := schemas.NewCodec(encoding)
+			if err != nil {
+				return err
+			}
+			f.readers, f.codecs = append(f.readers, r), append(f.codecs, codec)
+		}
+		err = f.run(ctx)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return nil
+		}
+		return err
 	}, nil
+}
+
+// following reads the partitions of a topic.
+type following struct {
+	topic   string
+	readers []*topics.Reader
+	codecs  []*schemas.Codec // of each partition
+
+	mu   sync.Mutex
+	each func(schemas.Sanitized) error
+}
+
+func (f *following) run(ctx context.Context) error {
+	var there []records.Source
+	for p, r := range f.readers {
+		there = append(there, func(ctx context.Context,
+			each func(schemas.Sanitized, string) error,
+		) error {
+			return f.scan(ctx, p, r.First, r.End, each)
+		})
+	}
+	take := func(record schemas.Sanitized, _ string) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.each(record)
+	}
+	if err := records.Merge(ctx, there, take); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for p, r := range f.readers {
+		group.Go(func() error { return f.scan(ctx, p, r.End, math.MaxInt64, take) })
+	}
+	return group.Wait()
+}
+
+// scan reads a partition from an offset up to another.
+func (f *following) scan(ctx context.Context, p int, from, end int64,
+	each func(schemas.Sanitized, string) error,
+) error {
+	return f.readers[p].Scan(ctx, from, end, func(r consumer.Record) error {
+		where := fmt.Sprintf("%s/%d at offset %d", f.topic, p, r.Offset)
+		record, err := f.codecs[p].DecodeSanitized(r.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w; is this a sanitized topic?", where, err)
+		}
+		return each(record, where)
+	})
 }
 
 // PublicOptions say what the public side follows.
