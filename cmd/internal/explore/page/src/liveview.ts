@@ -245,10 +245,11 @@ export class LiveView {
     const fact = (name: string, value: string) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
     const way = this.way;
     const last = way ? way.user.length - 1 : -1;
+    const drawn = way?.epsilon.findLast((e) => e > 0); // none if only older records have one
     this.facts.replaceChildren(
       fact("Records", live.records.toLocaleString("en")), fact("Vehicles", live.users.toLocaleString("en")),
       fact("Latest record", live.records ? `${clock(live.last_ms)} UTC` : "–"),
-      fact("ε of the last draw", way && last >= 0 ? sum(way.epsilon.findLast((e) => e > 0) ?? 0) : "–"),
+      fact("ε of the last draw", drawn === undefined ? "–" : sum(drawn)),
       fact("Releases of the chosen one", way && last >= 0 ? String(way.releases[last]) : "–"));
     if (!way || last < 0) {
       this.says.textContent = `The topic ${live.topic} has no record yet. The page looks again every moment.`;

@@ -176,9 +176,10 @@ class Page {
       state.fix = Math.max(0, Math.min(this.last(), fix));
       return;
     }
-    // A page that was just opened shows a release in the midst of a trace.
-    const course = await state.course(state.settings, 0);
-    const middle = Math.floor(course.kind.length / 3);
+    // A page that was just opened shows a release in the midst of a trace, always the same one.
+    const { total } = await state.course(state.settings, 0);
+    const middle = Math.min(Math.floor(total / 3), 40); // the first picture does not wait for more
+    const course = await state.course(state.settings, middle);
     const next = course.kind.indexOf("released", middle);
     state.fix = next < 0 ? middle : next;
   }
