@@ -417,6 +417,7 @@ test("ten thousand users are searched, and a few rows of them exist", async (t) 
   await page.locator("#time").fill("399");
   await settled(page);
   assert.match(await page.textContent("#clock"), /report 400 of 400/);
+  assert.match(await page.textContent("#clock"), /^2026-01-26 22:39:00 UTC/);
   await page.fill("#user", "nobody");
   await page.waitForFunction(() => /no such name/.test(document.querySelector("#user-names").textContent));
   await page.keyboard.press("Escape");

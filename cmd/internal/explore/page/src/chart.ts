@@ -1,6 +1,6 @@
 // A line chart in SVG.
 
-import { clock } from "./look";
+import { minute } from "./look";
 
 export interface Series {
   name: string;
@@ -71,7 +71,7 @@ export function draw(chart: Chart): SVGElement {
     const at = left + (k / 4) * (width - left - right);
     const anchor = k === 0 ? "start" : k === 4 ? "end" : "middle";
     svg.append(element("text", { x: at, y: height - 8, "text-anchor": anchor },
-      clock(first + (k / 4) * span).slice(0, 5)));
+      minute(first + (k / 4) * span, span)));
   }
   for (const s of chart.series) {
     let path = "";

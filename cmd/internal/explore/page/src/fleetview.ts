@@ -2,7 +2,7 @@
 
 import { Crowd, Crowds, Field, MapInfo } from "./api";
 import { panel } from "./knobs";
-import { clock, make, metres, percent, rich } from "./look";
+import { clock, make, metres, minute, percent, rich, windowsOf } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
@@ -81,12 +81,12 @@ export class FleetView {
         if (crowd) pen.field(alike(crowd[p.of], most), p.colour, "root", 0.95, crowd.zone_km);
       });
     });
-    const span = (w: { start_ms: number; end_ms: number }) => `${clock(w.start_ms).slice(0, 5)} to ${clock(w.end_ms).slice(0, 5)}`;
+    const times = windowsOf(crowds.windows);
     this.table.replaceChildren(make("table", {},
       make("thead", {}, make("tr", {}, ...["UTC", "vehicles", "records are off by", "the model alone by"].map((h) => make("th", { scope: "col" }, h)))),
-      make("tbody", {}, ...crowds.windows.map((w) => {
+      make("tbody", {}, ...crowds.windows.map((w, i) => {
         const now = w.start_ms === crowd?.start_ms;
-        const button = make("button", { type: "button", "aria-pressed": String(now) }, span(w));
+        const button = make("button", { type: "button", "aria-pressed": String(now) }, times[i]!);
         button.addEventListener("click", () => {
           this.start = w.start_ms;
           void this.update();
@@ -100,7 +100,7 @@ export class FleetView {
       return;
     }
     this.says.replaceChildren(
-      make("p", {}, rich(`*${span(crowd)} UTC, ${crowd.vehicles} vehicles.* To turn the estimate into the truth, *${percent(crowd.fitted_off)}* of the ` +
+      make("p", {}, rich(`*${clock(crowd.start_ms).slice(0, 16)} to ${minute(crowd.end_ms, 0)} UTC, ${crowd.vehicles} vehicles.* To turn the estimate into the truth, *${percent(crowd.fitted_off)}* of the ` +
         `vehicles would have to be in another zone of ${metres(crowd.zone_km)}. For the model alone it would be ${percent(crowd.blind_off)}.`)),
       make("p", {}, crowd.vehicles < 50
         ? "This fleet is small, so the estimate errs much and tells about single vehicles. It errs less with thousands of vehicles."

@@ -1,7 +1,7 @@
 // A sanitized topic, as everybody with the public model may see it.
 
 import { ask, Field, MapInfo, Span } from "./api";
-import { clock, make, metres, rich, sum, whileShown } from "./look";
+import { clock, make, metres, rich, sum, whileShown, windowsOf } from "./look";
 import { MapView, Pen } from "./map";
 import { Names, Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
@@ -194,7 +194,7 @@ export class LiveView {
     const last = starts[starts.length - 1] ?? "";
     const before = this.windows.value;
     fill(this.windows, starts,
-      live.windows.map((w) => `${clock(w.start_ms).slice(0, 5)} to ${clock(w.end_ms).slice(0, 5)} UTC, ${w.vehicles} vehicles`),
+      windowsOf(live.windows).map((times, i) => `${times} UTC, ${live.windows[i]!.vehicles} vehicles`),
       starts.includes(before) ? before : last);
     if (this.windows.value !== before && this.ground !== "none") void this.pickWindow();
   }

@@ -98,9 +98,20 @@ export function sum(x: number): string {
   return Number(x.toFixed(2)).toString();
 }
 
-// clock writes a time of day, UTC.
+// clock writes a time, UTC.
 export function clock(ms: number): string {
-  return new Date(ms).toISOString().slice(11, 19);
+  return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+}
+
+// minute writes a time of a stretch of time, UTC: with the day where the stretch has several.
+export function minute(ms: number, span: number): string {
+  return clock(ms).slice(span < 86_400_000 ? 11 : 5, 16);
+}
+
+// windowsOf writes windows of time, in their order.
+export function windowsOf(windows: { start_ms: number; end_ms: number }[]): string[] {
+  const span = windows.length > 0 ? windows[windows.length - 1]!.end_ms - windows[0]!.start_ms : 0;
+  return windows.map((w) => `${minute(w.start_ms, span)} to ${minute(w.end_ms, 0)}`);
 }
 
 // likelier is the probability that somebody gives a place after odds of 1 : 1 changed by e^x.
