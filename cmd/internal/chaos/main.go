@@ -193,7 +193,7 @@ func (r *report) text() string {
 // addRun adds what happened to a run, and what its checks found.
 func (r *report) addRun(b *lines) {
 	s := r.Settings
-	b.add("service", "%d instances (%d static members), %d partitions with %d standbys, "+
+	b.add("service", "%d instances (%d static members), %d partitions (standbys: %d), "+
 		"%d Kafka nodes", s.Instances, s.Static, s.Partitions, s.Standbys, s.Nodes)
 	b.add("hard faults", "%d", r.hardFaults())
 	for _, k := range slices.Sorted(maps.Keys(r.Faults)) {
