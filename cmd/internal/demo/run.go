@@ -188,7 +188,8 @@ func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 		Board: of.Board, Counters: of.Counters,
 	}
 	server, err := explore.Open(explore.Options{
-		Truth: truth, Public: public, NoToken: true, Logger: d.options.Logger,
+		Truth: truth, Public: public, Epsilon: d.release.Epsilon, NoToken: true,
+		Logger: d.options.Logger,
 		Watched: []explore.Watched{{
 			Name: "the demo",
 			Ask:  func(context.Context) (monitor.Status, error) { return source.Status(), nil },

@@ -27,6 +27,7 @@ type api struct {
 	fleets  *crowdsOf
 	watched []Watched
 	outline Outline
+	begins  Settings
 	log     *slog.Logger
 }
 
@@ -50,7 +51,7 @@ func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 		Truth: a.truth != nil, Public: a.public != nil, Status: len(a.watched) > 0,
 		Lines:      a.outline != nil,
 		Mechanisms: law.Names(), Adversaries: adversaries(), CellsM: []float64{},
-		Defaults: DefaultSettings(),
+		Defaults: a.begins,
 	}
 	if a.truth != nil {
 		about.Sample, about.Users = a.truth.sample, len(a.truth.users)

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -46,6 +47,8 @@ type Options struct {
 	Public *Public
 	// Watched are the instances of a service whose status the page shows.
 	Watched []Watched
+	// Epsilon is what the page begins with; 0 means that of DefaultSettings.
+	Epsilon float64
 	// Outline is drawn below the maps; nil: there is none.
 	Outline Outline
 	Logger  *slog.Logger
@@ -200,8 +203,11 @@ func addressed(hostport, token string, known map[string]bool) bool {
 // handler answers what guard lets through.
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
+	begins := DefaultSettings()
+	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
 	a := &api{
-		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, log: o.Logger,
+		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, begins: begins,
+		log:     o.Logger,
 		attacks: &oddsOf{truth: o.Truth}, fleets: &crowdsOf{truth: o.Truth, turn: make(turn, 1)},
 	}
 	mux.HandleFunc("/api/about", a.about)
