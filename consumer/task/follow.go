@@ -74,8 +74,8 @@ const (
 	doubtInterval = 30 * time.Second
 	// freshInterval is how often a standby notes in its store that it is up to date.
 	freshInterval = time.Minute
-	// unmarkedBytes bounds what waits in memory for a mark.
-	unmarkedBytes = 4 << 20
+	// pieceBytes is how much waits in memory for a mark while the standby catches up.
+	pieceBytes = 4 << 20
 )
 
 // follower is the state of Follow. What was read behind the last mark waits in the task's overlay.
@@ -214,18 +214,16 @@ func (f *follower) take(batch Batch, asked time.Time) error {
 		}
 	}
 	f.put(rest)
-	if f.t.overlay.bytes <= unmarkedBytes {
-		return nil
+	bytes, most := f.t.overlay.bytes, 2*f.t.o.MaxBytes // the last record of a transaction is beyond
+	switch {
+	case batch.Next <= f.vouched && bytes > pieceBytes:
+		// The cleaner has removed the marks of long ago, and a later one is there.
+		f.at.Changelog = batch.Next
+		return f.apply()
+	case bytes > most:
+		return fmt.Errorf("the changelog has more than %d MiB of records without a mark", most>>20)
 	}
-	if batch.Next > f.vouched {
-		return fmt.Errorf("the changelog has more than %d MiB of records without a mark",
-			unmarkedBytes>>20)
-	}
-	// The cleaner has removed the marks of long ago, and a later one is there.
-	f.at.Changelog = batch.Next
-	err := f.apply()
-	f.t.overlay = newOverlay() // this one has become large, and is seldom needed so
-	return err
+	return nil
 }
 
 // put adds records to what is applied next.
@@ -250,6 +248,9 @@ func (f *follower) apply() error {
 		return err
 	}
 	f.saved = f.at.AppliedMS
+	if t.overlay.bytes > pieceBytes {
+		t.overlay = newOverlay() // one so large is seldom needed
+	}
 	t.overlay.reset()
 	return nil
 }

@@ -183,6 +183,38 @@ func TestFollowSmallFetches(t *testing.T) {
 	}
 }
 
+// TestFollowLargeTransaction: a transaction as large as a task writes it, which comes in many answers
+// while the standby is at the end, is no reason to doubt.
+func TestFollowLargeTransaction(t *testing.T) {
+	s := newScript()
+	s.changelog = []Message{{Key: []byte("ann"), Value: []byte("1")}, mark(1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var sleeps []time.Duration
+	grown := false
+	err := Follow(ctx, smallFetches{scriptChangelog{s}, &sleeps, false}, scriptStore{s},
+		Options{Clock: s}, func(f Following) {
+			switch {
+			case f.Doubt != nil:
+				t.Error(f.Doubt)
+				cancel()
+			case f.At == f.End && grown:
+				cancel()
+			case f.At == f.End:
+				grown = true
+				state := make([]byte, 1<<20)
+				for i := range (Options{}).withDefaults().MaxBytes >> 20 {
+					s.changelog = append(s.changelog,
+						Message{Key: fmt.Append(nil, "user", i), Value: state})
+				}
+				s.changelog = append(s.changelog, mark(9))
+			}
+		})
+	if err != nil || len(s.states["user7"]) != 1<<20 || s.positions.Input != 9 {
+		t.Errorf("%v, at %+v", err, s.positions)
+	}
+}
+
 // TestFollowSleeps: a machine that has slept within a fetch may have missed tombstones, so the copy
 // is not taken for one that is up to date.
 func TestFollowSleeps(t *testing.T) {
