@@ -183,8 +183,8 @@ func TestFollowSmallFetches(t *testing.T) {
 	}
 }
 
-// TestFollowLargeTransaction: a transaction as large as a task writes it, which comes in many answers
-// while the standby is at the end, is no reason to doubt.
+// TestFollowLargeTransaction: a transaction as large as a task writes it, which comes in many
+// answers while the standby is at the end, is no reason to doubt.
 func TestFollowLargeTransaction(t *testing.T) {
 	s := newScript()
 	s.changelog = []Message{{Key: []byte("ann"), Value: []byte("1")}, mark(1)}
