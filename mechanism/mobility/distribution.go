@@ -16,6 +16,16 @@ type Distribution struct {
 	P     []float64
 }
 
+// Uniform returns the distribution in which all cells are equally likely.
+func Uniform(g *grid.Grid) Distribution {
+	n := g.Cells()
+	d := Distribution{Cells: make([]grid.Cell, n), P: make([]float64, n)}
+	for c := range n {
+		d.Cells[c], d.P[c] = grid.Cell(c), 1/float64(n)
+	}
+	return d
+}
+
 // Len returns the number of cells with mass.
 func (d *Distribution) Len() int { return len(d.Cells) }
 

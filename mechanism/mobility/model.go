@@ -107,6 +107,29 @@ func (m *Model) Validate() error {
 	return m.Gaps.Validate()
 }
 
+// RandomWalk returns a model on m's grid and with its step, of somebody who knows nothing of how
+// people move: each step goes to the cell itself or to one of its up to eight neighbours, all with
+// the same probability, from an initial distribution in which all cells are equally likely.
+func (m *Model) RandomWalk() *Model {
+	g := m.Grid
+	matrix := &Matrix{RowStart: make([]int64, 1, g.Cells()+1)}
+	for row := range g.Height() {
+		for column := range g.Width() {
+			first := len(matrix.Columns)
+			for y := max(0, row-1); y <= min(g.Height()-1, row+1); y++ {
+				for x := max(0, column-1); x <= min(g.Width()-1, column+1); x++ {
+					matrix.Columns = append(matrix.Columns, grid.Cell(y*g.Width()+x))
+				}
+			}
+			for n := len(matrix.Columns) - first; len(matrix.Values) < len(matrix.Columns); {
+				matrix.Values = append(matrix.Values, 1/float64(n))
+			}
+			matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
+		}
+	}
+	return &Model{Grid: g, Step: m.Step, Matrices: []*Matrix{matrix}, Initial: Uniform(g)}
+}
+
 // ID returns 16 hex digits: a hash of the grid, the step, the calendar, the rows, the initial
 // distribution and, where there is one, the law of gaps. It depends neither on the provenance nor
 // on how a file was written. The first call costs one pass over the transitions.

@@ -188,7 +188,7 @@ func newAttack(c *course, q asked) (*attack, error) {
 	case strongStart:
 		x.knowsStart = true
 	case weakWalk, weakUniform:
-		knows, x.own, x.forgets = walkOf(c.model), true, q.adversary == weakUniform
+		knows, x.own, x.forgets = c.model.RandomWalk(), true, q.adversary == weakUniform
 	default:
 		return nil, errOther(fmt.Sprintf("adversary is none of %q", adversaries()))
 	}
@@ -196,34 +196,6 @@ func newAttack(c *course, q asked) (*attack, error) {
 	exact.Prune = -1
 	x.filter, err = mechanism.NewSanitizer(knows, key, exact)
 	return x, err
-}
-
-// walkOf is a random walk on a model's map: to each of the up to eight neighbours of a cell and the
-// cell itself with the same probability.
-func walkOf(m *mobility.Model) *mobility.Model {
-	g := m.Grid
-	n := g.Cells()
-	walk := &mobility.Matrix{RowStart: make([]int64, 1, n+1)}
-	all := mobility.Distribution{Cells: make([]grid.Cell, n), P: make([]float64, n)}
-	for row := range g.Height() {
-		for column := range g.Width() {
-			first := len(walk.Columns)
-			for y := max(0, row-1); y <= min(g.Height()-1, row+1); y++ {
-				for x := max(0, column-1); x <= min(g.Width()-1, column+1); x++ {
-					walk.Columns = append(walk.Columns, grid.Cell(y*g.Width()+x))
-				}
-			}
-			for moves := len(walk.Columns) - first; len(walk.Values) < len(walk.Columns); {
-				walk.Values = append(walk.Values, 1/float64(moves))
-			}
-			walk.RowStart = append(walk.RowStart, int64(len(walk.Columns)))
-			cell := row*g.Width() + column
-			all.Cells[cell], all.P[cell] = grid.Cell(cell), 1/float64(n)
-		}
-	}
-	return &mobility.Model{
-		Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{walk}, Initial: all,
-	}
 }
 
 // part returns the fixes from one on, maxRows at most, as course.part does.

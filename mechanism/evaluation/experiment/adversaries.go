@@ -165,7 +165,7 @@ func filters(
 		switch a {
 		case Standard: // as it is
 		case WeakUniform:
-			everywhere := uniform(d.Grid)
+			everywhere := mobility.Uniform(d.Grid)
 			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }
 			f.move = func(
 				dst, _ *mobility.Distribution, _ int64, _ int,
@@ -175,7 +175,7 @@ func filters(
 			f.own, err = newNoiseLaw(d.Grid, o)
 			f.fixed = true
 		case WeakWalk:
-			f = standard(walkModel(m), o)
+			f = standard(m.RandomWalk(), o)
 			f.own, err = newNoiseLaw(d.Grid, o)
 		case StrongStart:
 			initial := f.start

@@ -132,39 +132,6 @@ func (f *filter) observe(step int64, z *grid.Point, truth *noiseLaw) {
 	f.posterior.Round()
 }
 
-// uniform is the distribution in which all cells are equally likely.
-func uniform(g *grid.Grid) mobility.Distribution {
-	var d mobility.Distribution
-	for c := range g.Cells() {
-		d.Cells, d.P = append(d.Cells, grid.Cell(c)), append(d.P, 1/float64(g.Cells()))
-	}
-	return d
-}
-
-// walkModel is a random walk: to each of the up to eight neighbours of a cell and the cell itself
-// with the same probability.
-func walkModel(m *mobility.Model) *mobility.Model {
-	g := m.Grid
-	matrix := &mobility.Matrix{RowStart: []int64{0}}
-	for row := range g.Height() {
-		for column := range g.Width() {
-			first := len(matrix.Columns)
-			for y := max(0, row-1); y <= min(g.Height()-1, row+1); y++ {
-				for x := max(0, column-1); x <= min(g.Width()-1, column+1); x++ {
-					matrix.Columns = append(matrix.Columns, grid.Cell(y*g.Width()+x))
-				}
-			}
-			for n := len(matrix.Columns) - first; len(matrix.Values) < len(matrix.Columns); {
-				matrix.Values = append(matrix.Values, 1/float64(n))
-			}
-			matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
-		}
-	}
-	return &mobility.Model{
-		Grid: g, Step: m.Step, Matrices: []*mobility.Matrix{matrix}, Initial: uniform(g),
-	}
-}
-
 // Learned adds up what an adversary believes of the truth over some timestamps.
 type Learned struct {
 	N    int64

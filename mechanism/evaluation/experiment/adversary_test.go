@@ -29,7 +29,7 @@ func TestLearnedByHand(t *testing.T) {
 	if l.True != .5 || l.N != 2 {
 		t.Errorf("the wrong cell counts: %+v", l)
 	}
-	all := uniform(g)
+	all := mobility.Uniform(g)
 	if got := entropy(&all); !studytest.Near(got, math.Log2(studytest.Side*studytest.Side)) {
 		t.Errorf("%g bits of %d equal cells", got, studytest.Side*studytest.Side)
 	}
@@ -57,11 +57,11 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	walker, err := mechanism.NewSanitizer(walkModel(model), study.Keyed(1, 0), o)
+	walker, err := mechanism.NewSanitizer(model.RandomWalk(), study.Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := walkModel(model).Validate(); err != nil {
+	if err := model.RandomWalk().Validate(); err != nil {
 		t.Fatal(err)
 	}
 	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
