@@ -91,7 +91,7 @@ bench: ## Run the benchmarks whose name matches BENCH (all)
 arm64: ## Check that arm64 computes the same: tests of the mathematics, models and releases (qemu-user-static)
 	@GO='$(GO)' .ci/arm64
 
-page: ## Build the web page of "geodither explore" into its dist; needs npm
+page: ## Build the script of the page of "geodither explore"; needs npm
 	@cmd/internal/explore/page/build.sh
 
 test-page: ## Test that page in Chromium (installed if it is missing); needs npm. SHOTS=FOLDER keeps pictures

@@ -14,5 +14,5 @@
 // window; public.go a sanitized topic; status.go how a service is; outline.go lines below the maps;
 // field.go how masses on the map are sent; server.go who may ask and how; handlers.go the answers.
 //
-// The page's sources are in the folder page, and what "make page" makes of them in page/dist.
+// What is served is in the folder page/site. "make page" builds its app.js from page/src.
 package explore

@@ -29,10 +29,10 @@ const (
 	writeTime  = answerTime + 20*time.Second
 )
 
-// dist is what "make page" built.
+// site is the page. "make page" builds its app.js.
 //
-//go:embed page/dist
-var dist embed.FS
+//go:embed page/site
+var site embed.FS
 
 // Options say what a page shows, and where.
 type Options struct {
@@ -237,7 +237,7 @@ func handler(o Options) http.Handler {
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
 	})
-	files, err := fs.Sub(dist, "page/dist")
+	files, err := fs.Sub(site, "page/site")
 	if err != nil {
 		panic(err) // the name is a constant
 	}

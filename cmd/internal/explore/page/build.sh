@@ -1,12 +1,12 @@
 #!/bin/sh
-# Checks the types of the page and builds it into a folder (dist beside this file), with npm and the
-# versions of package-lock.json. What npm installs stays in bin/page of the repository.
+# Checks the types of the page's sources and builds them into one file (site/app.js beside this
+# one), with npm and the versions of package-lock.json. What npm installs stays in bin/page of the repository.
 set -eu
 page=$(cd "$(dirname "$0")" && pwd)
-out=${1:-$page/dist}
+out=${1:-$page/site/app.js}
 root=$(cd "$page/../../../.." && pwd)
 tools=$root/bin/page
-mkdir -p "$tools" "$out"
+mkdir -p "$tools"
 cp "$page/package.json" "$page/package-lock.json" "$tools/"
 if ! cmp -s "$page/package-lock.json" "$tools/node_modules/.installed"; then
 	(cd "$tools" && npm ci --silent --ignore-scripts --no-audit --no-fund)
@@ -14,5 +14,4 @@ if ! cmp -s "$page/package-lock.json" "$tools/node_modules/.installed"; then
 fi
 "$tools/node_modules/.bin/tsc" -p "$page/tsconfig.json"
 "$tools/node_modules/.bin/esbuild" "$page/src/main.ts" --bundle --minify --target=es2022 --format=esm \
-	--charset=utf8 --legal-comments=none --log-level=warning --outfile="$out/app.js"
-cp "$page/src/index.html" "$page/src/style.css" "$page/src/icon.svg" "$out/"
+	--charset=utf8 --legal-comments=none --log-level=warning --outfile="$out"

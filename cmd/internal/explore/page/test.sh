@@ -13,9 +13,9 @@ if ! command -v chromium > /dev/null && command -v apt-get > /dev/null; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-"$page/build.sh" "$dir/dist"
-if ! diff -r "$page/dist" "$dir/dist"; then
-	echo "page/dist is not what its sources give: run \"make page\" and commit it" >&2
+"$page/build.sh" "$dir/app.js"
+if ! cmp "$page/site/app.js" "$dir/app.js"; then
+	echo "page/site/app.js is not what its sources give: run \"make page\" and commit it" >&2
 	exit 1
 fi
 (cd "$root" && ${GO:-go} build -o "$dir/geodither" ./cmd/geodither)
