@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks the types of the page's sources and builds them into one file (site/app.js beside this
-# one), with npm and the versions of package-lock.json. What npm installs stays in bin/page of the repository.
+# Checks the types of the page's sources and builds them into one file, site/app.js beside this one,
+# with npm and the versions of package-lock.json. What npm installs stays in bin/page of the
+# repository.
 set -eu
 page=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$page/site/app.js}
