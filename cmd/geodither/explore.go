@@ -146,7 +146,11 @@ func (f *exploreFlags) truth(
 	if err != nil {
 		return nil, err
 	}
-	return explore.ReadTruth(model, reader)
+	truth, err := explore.ReadTruth(model, reader)
+	if err == nil && reader.Skips().Total > 0 {
+		fmt.Fprintln(std.Err, reader.Skips())
+	}
+	return truth, err
 }
 
 // watched are the instances whose status the page shows: those that are named, so that a page of a

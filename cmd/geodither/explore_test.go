@@ -72,6 +72,10 @@ func TestExplore(t *testing.T) {
 	if code := page.stop(t); code != 0 {
 		t.Errorf("after an interrupt the exit code is %d: %s", code, page.log)
 	}
+	bad := write(t, dir, "bad.csv", read(t, traces)+"nobody,never,53,-3\n")
+	if _, page = explored(t, "--model", model, bad); !strings.Contains(page.log.String(), "1 line") {
+		t.Errorf("a bad line was left out in silence: %s", page.log)
+	}
 	address, _ = explored(t)
 	if about := fetched(t, address+"api/about"); !strings.Contains(about, `"users":8`) {
 		t.Errorf("about the buses: %s", about)
@@ -79,6 +83,8 @@ func TestExplore(t *testing.T) {
 
 	empty := write(t, dir, "empty.csv", "user_id,timestamp,latitude,longitude\n")
 	broken := write(t, dir, "broken.avro", "this is no model")
+	swapped := write(t, dir, "swapped.json",
+		`{"type": "LineString", "coordinates": [[53.41, -2.95], [53.42, -2.94]]}`)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -89,6 +95,7 @@ func TestExplore(t *testing.T) {
 		{[]string{"--listen", "here"}, 2, "HOST:PORT"},
 		{[]string{"--status", "here"}, 2, "HOST:PORT"},
 		{[]string{"--outline", broken}, 2, "GeoJSON"},
+		{[]string{"--outline", swapped}, 2, "longitude first"},
 		{[]string{"--outline", filepath.Join(dir, "none.json")}, 2, "none.json"},
 		{[]string{"--model", broken, traces}, 1, "broken.avro"},
 		{[]string{"--model", filepath.Join(dir, "none.avro"), traces}, 1, "none.avro"},

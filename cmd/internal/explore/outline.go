@@ -140,6 +140,27 @@ type Lines struct {
 	Lines [][]float64 `json:"lines"`
 }
 
+// check fails where no line would be seen on any of the maps.
+func (o Outline) check(maps ...*grid.Grid) error {
+	if o == nil || len(maps) == 0 {
+		return nil
+	}
+	for _, g := range maps {
+		if len(o.on(g).Lines) > 0 {
+			return nil
+		}
+	}
+	g := maps[0]
+	side := g.CellKM()
+	south, west := g.ToDegrees(grid.Point{})
+	north, east := g.ToDegrees(grid.Point{
+		X: float64(g.Width()) * side, Y: float64(g.Height()) * side,
+	})
+	return fmt.Errorf("no line of it touches the map, from %.3f, %.3f (latitude, longitude) to "+
+		"%.3f, %.3f: take lines from there, and write the longitude first, as GeoJSON has it",
+		south, west, north, east)
+}
+
 // on returns the lines on a map.
 func (o Outline) on(g *grid.Grid) Lines {
 	east, north := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()

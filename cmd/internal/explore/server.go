@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // DefaultListen is loopback, at a port that the system chooses.
@@ -54,6 +56,18 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
+// maps are those that the page draws.
+func (o *Options) maps() []*grid.Grid {
+	var all []*grid.Grid
+	if o.Truth != nil {
+		all = append(all, o.Truth.model.Grid)
+	}
+	if o.Public != nil {
+		all = append(all, o.Public.model.Grid)
+	}
+	return all
+}
+
 // Server serves the page. It answers until Close.
 type Server struct {
 	// URL is the address of the page, with its token.
@@ -71,6 +85,9 @@ func Open(o Options) (*Server, error) {
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: write HOST:PORT, such as 127.0.0.1:8090: %w", err)
+	}
+	if err := o.Outline.check(o.maps()...); err != nil {
+		return nil, fmt.Errorf("--outline: %w", err)
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
