@@ -11,6 +11,8 @@ const (
 	polishTurns = 3
 	// cellTurns bounds Lloyd's iteration on the cells. Thirty gain nothing over eight.
 	cellTurns = 8
+	// cellGain is what a turn on the cells must gain for another one, in shares of the worth.
+	cellGain = 1e-4
 )
 
 // moments are the mass and the first moment of what votes for a code point, of a total mass of 1.
@@ -20,6 +22,13 @@ type moments struct{ p, x, y float64 }
 // the points: |M|²/(r + P).
 func (m moments) worth(rest float64) float64 {
 	return (float64(m.x*m.x) + float64(m.y*m.y)) / (rest + m.p)
+}
+
+// best returns the code point that is best for what votes for it: the posterior mean of its release.
+func (m moments) best(rest float64) site {
+	over := 1 / (rest + m.p)
+	x, y := float64(m.x*over), float64(m.y*over)
+	return site{x, y, (float64(x*x) + float64(y*y)) / 2}
 }
 
 func (m moments) plus(n moments) moments { return moments{m.p + n.p, m.x + n.x, m.y + n.y} }
@@ -36,9 +45,10 @@ type site struct{ x, y, half float64 }
 type draft struct {
 	regions []moments
 	sites   []site
-	worth   float64 // of all regions
-	votes   []uint8 // of each patch the region that it is part of
-	stale   bool    // the votes are of other regions, or of none
+	worth   float64   // of all regions
+	votes   []uint8   // of each patch the region that it is part of
+	stale   bool      // the votes are of other regions, or of none
+	spread  []inertia // of each region, from the last halve on
 }
 
 // aim moves every code point to the posterior mean of its release, M/(r + P), which is the best one
@@ -50,11 +60,9 @@ func (d *draft) aim(rest float64) {
 	d.stale = d.stale || len(d.regions) < before
 	d.sites, d.worth = d.sites[:0], 0
 	for _, m := range d.regions {
-		over := 1 / (rest + m.p)
-		x, y := float64(m.x*over), float64(m.y*over)
-		square := float64(x*x) + float64(y*y)
-		d.sites = append(d.sites, site{x, y, square / 2})
-		d.worth += float64(square * (rest + m.p))
+		best := m.best(rest)
+		d.sites = append(d.sites, best)
+		d.worth += float64(2 * best.half * (rest + m.p))
 	}
 }
 

@@ -201,8 +201,7 @@ func (q *Quantizer) blurred(dst []float64, j int, cells []grid.Cell) []float64 {
 func (q *Quantizer) blurredGain() float64 {
 	cells, p := q.blur.prior.cells, q.blur.prior.p
 	q.rows.gather(grid.Cell(q.grid.Width()), cells, p)
-	a, d := &q.rows, &q.draft
-	d.regions = d.regions[:0]
+	a, worth := &q.rows, 0.0
 	for j := range q.points {
 		q.blur.tally = q.tally(q.blur.tally, j, cells)
 		m := moments{}
@@ -214,13 +213,9 @@ func (q *Quantizer) blurredGain() float64 {
 				m.y += float64(mass * (r.row - a.row))
 			}
 		}
-		d.regions = append(d.regions, m)
+		worth += m.worth(q.rest)
 	}
-	d.worth = 0
-	for _, m := range d.regions {
-		d.worth += m.worth(q.rest)
-	}
-	return d.gain(q.rest)
+	return worth / (1 + float64(float64(len(q.points))*q.rest))
 }
 
 // NearShare returns the share of all pairs of neighbouring cells of the map that a release tells

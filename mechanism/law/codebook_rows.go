@@ -66,14 +66,15 @@ func (a *rows) gather(width grid.Cell, cells []grid.Cell, p []float64) {
 	a.total, a.column, a.row = total, columns/total, rows/total
 }
 
-// polish is Lloyd's iteration on the cells themselves. It ends when a turn gains nothing, or after
-// so many.
+// polish is Lloyd's iteration on the cells themselves. It ends when a turn gains next to nothing,
+// or after so many.
 func (a *rows) polish(d *draft, rest float64, turns int) {
 	for turn := range turns {
 		before := d.worth
 		a.vote(d)
 		d.aim(rest)
-		if turn > 0 && d.worth <= before { // what patches are worth says nothing
+		// What patches are worth says nothing of the first turn.
+		if turn > 0 && d.worth <= float64(before*(1+cellGain)) {
 			return
 		}
 	}

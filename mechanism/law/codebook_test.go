@@ -380,10 +380,10 @@ func TestCodebookGain(t *testing.T) {
 
 // TestCodebookVariance compares the share of the variance that is left after one release with the
 // best of many random starts of Lloyd's iteration on all cells, over every number of code points.
-// It is within .1 % up to ε = 2, within 1 % at 6, and 2.9 % above it on the prior with two modes
+// It is within .1 % up to ε = 2, within 1.2 % at 6, and 2.9 % above it on the prior with two modes
 // at 4, which only two divisions at once would improve: more than on any of the real priors in
-// PROOFS.md. Two prototypes of the mechanism
-// came to .93, .75, .40 on a Gaussian prior and to .82, .51, .21 on one with two modes.
+// PROOFS.md. Two prototypes of the mechanism came to .93, .75, .40 on a Gaussian prior and to .82,
+// .51, .21 on one with two modes.
 func TestCodebookVariance(t *testing.T) {
 	t.Parallel()
 	g := testcase.Grid(t, 80, 31, 1)
@@ -404,7 +404,7 @@ func TestCodebookVariance(t *testing.T) {
 			q := newQuantizer(t, g, epsilon)
 			q.Prepare(c.prior.Cells, c.prior.P)
 			after, before := errorAfter(q, c.prior)
-			slack := map[float64]float64{1: .001, 2: .001, 4: .03, 6: .01}[epsilon]
+			slack := map[float64]float64{1: .001, 2: .001, 4: .03, 6: .012}[epsilon]
 			if left := after / before; math.Abs(left/want-1) > slack {
 				t.Errorf("%s, ε = %v: %.5f of the variance is left, want %.4f (%d code points)",
 					name, epsilon, left, want, len(q.Points()))
@@ -484,7 +484,7 @@ func checkWork(t *testing.T, name string, q *Quantizer) {
 	if n > most {
 		t.Errorf("%s: %d patches, at most %d", name, n, most)
 	}
-	if work := q.searcher.work; work > searchWork+(searchTurns+1)*n*maxPoints {
+	if work := q.searcher.work; work > searchVotes*q.fine+(searchTurns+1)*n*maxPoints {
 		t.Errorf("%s: the search computed %d distances", name, work)
 	}
 	if sums := len(q.rows.mass); sums != len(q.rows.cells)+len(q.rows.runs) {
@@ -655,8 +655,12 @@ func BenchmarkCodebook(b *testing.B) {
 		q.Prepare(d.Cells, d.P)
 		stage("rows", func() { q.rows.gather(64, d.Cells, d.P) })
 		stage("patches", func() { q.patches.gather(&q.rows, 64, d.P, q.fine) })
+		stage("grow", func() { q.searcher.grow(&q.patches, q.rest) })
 		stage("merge", func() { q.merger.best(&q.patches, q.rest) })
-		stage("merge and search", func() { q.sketch() })
+		stage("grow and search", func() {
+			q.searcher.grow(&q.patches, q.rest)
+			q.searcher.improve(&q.patches, q.rest, searchVotes*q.fine)
+		})
 		stage("cells", func() { q.rows.polish(&q.searcher.now, q.rest, cellTurns) })
 		stage("prepare", func() { q.Prepare(d.Cells, d.P) })
 		stage("votes", func() { q.votes = q.Votes(q.votes, d.Cells) })

@@ -1,0 +1,117 @@
+package law
+
+import (
+	"math"
+	"slices"
+)
+
+// halves are a region as two.
+type halves struct {
+	left, right moments
+	gain        float64 // of worth
+}
+
+// inertia is the second moments of a region about the prior's mean.
+type inertia struct{ xx, xy, yy float64 }
+
+// halvingTurns is how many turns of Lloyd's iteration two halves are given.
+const halvingTurns = 2
+
+// leastSpread is a mass times a variance in squared cells that is rounding, not an extent.
+const leastSpread = 1e-12
+
+// halve divides the region that should gain most by it. Its patches vote for the better half, and
+// the halves' code points move, in turn. It fails where no region has an extent.
+func (d *draft) halve(a *patches, rest float64) bool {
+	d.weigh(a)
+	region, best := 0, halves{}
+	for j, m := range d.regions {
+		if h := d.spread[j].halves(m, rest); h.gain > best.gain {
+			region, best = j, h
+		}
+	}
+	if best.gain == 0 {
+		return false
+	}
+	last := uint8(len(d.regions))
+	for range halvingTurns {
+		best = d.part(a, rest, best, uint8(region), last)
+		if best.left.p == 0 || best.right.p == 0 {
+			return false
+		}
+	}
+	d.regions[region] = best.left
+	d.regions = append(d.regions, best.right)
+	return true
+}
+
+// part lets the patches of two regions vote for the code points of two halves.
+func (d *draft) part(a *patches, rest float64, h halves, left, right uint8) (next halves) {
+	l, r := h.left.best(rest), h.right.best(rest)
+	ux, uy, from := r.x-l.x, r.y-l.y, r.half-l.half
+	xs, ys, ps, votes := a.x, a.y[:len(a.x)], a.p[:len(a.x)], d.votes[:len(a.x)]
+	for i, v := range votes {
+		if v != left && v != right {
+			continue
+		}
+		x, y, p := xs[i], ys[i], ps[i]
+		half := &next.left
+		votes[i] = left
+		if float64(ux*x)+float64(uy*y) > from {
+			half = &next.right
+			votes[i] = right
+		}
+		half.p += p
+		half.x += float64(p * x)
+		half.y += float64(p * y)
+	}
+	return next
+}
+
+// weigh fills in the second moments of all regions.
+func (d *draft) weigh(a *patches) {
+	d.spread = slices.Grow(d.spread[:0], len(d.regions))[:len(d.regions)]
+	clear(d.spread)
+	for i, v := range d.votes {
+		x, y, t := a.x[i], a.y[i], &d.spread[v]
+		px, py := float64(a.p[i]*x), float64(a.p[i]*y)
+		t.xx += float64(px * x)
+		t.xy += float64(px * y)
+		t.yy += float64(py * y)
+	}
+}
+
+// halves returns a region as two of equal mass, whose means lie on its longest axis. If it were
+// Gaussian they would lie √(2/π) standard deviations from the middle.
+func (t inertia) halves(m moments, rest float64) halves {
+	if m.p <= 0 {
+		return halves{}
+	}
+	along, ux, uy := t.axis(m)
+	length := float64(ux*ux) + float64(uy*uy)
+	if along <= leastSpread || length == 0 {
+		return halves{}
+	}
+	half := moments{m.p / 2, m.x / 2, m.y / 2}
+	shift := half.p * math.Sqrt(2/math.Pi*along/m.p/length)
+	step := moments{0, float64(shift * ux), float64(shift * uy)}
+	h := halves{left: half.minus(step), right: half.plus(step)}
+	h.gain = h.left.worth(rest) + h.right.worth(rest) - m.worth(rest)
+	return h
+}
+
+// axis returns the longest axis of a region with the given moments, not of length 1, and its mass
+// times its variance along that axis: the greater eigenvalue of the second moments about its own
+// centre of mass.
+func (t inertia) axis(m moments) (along, ux, uy float64) {
+	xx := t.xx - float64(m.x*m.x)/m.p
+	xy := t.xy - float64(m.x*m.y)/m.p
+	yy := t.yy - float64(m.y*m.y)/m.p
+	half := (xx - yy) / 2
+	root := math.Sqrt(float64(half*half) + float64(xy*xy))
+	along = (xx+yy)/2 + root
+	if half >= 0 {
+		return along, half + root, xy
+	}
+	return along, xy, root - half
+}
