@@ -24,7 +24,7 @@ func (m moments) worth(rest float64) float64 {
 	return (float64(m.x*m.x) + float64(m.y*m.y)) / (rest + m.p)
 }
 
-// best returns the code point that is best for what votes for it: the posterior mean of its release.
+// best returns the best code point for what votes for it: the posterior mean of its release.
 func (m moments) best(rest float64) site {
 	over := 1 / (rest + m.p)
 	x, y := float64(m.x*over), float64(m.y*over)

@@ -4,8 +4,8 @@ import "math"
 
 // searcher grows a codebook from the prior's mean alone, and improves codebooks by changes that
 // Lloyd's iteration does not find: it joins two regions, divides one, or both, and keeps what gains
-// after a few turns of that iteration. On real priors that lowers the variance that is left at ε = 4
-// by 1 to 3 %.
+// after a few turns of that iteration. On real priors that lowers the variance that is left at
+// ε = 4 by 1 to 3 %.
 type searcher struct {
 	now, next draft
 	work      int
