@@ -5,6 +5,62 @@ import (
 	"slices"
 )
 
+// division is a way to divide a region. It returns false if it finds none.
+type division func(d *draft, a *patches, rest float64) bool
+
+// What a change joins, where it is not the number of a region, to be joined with the one that costs
+// least.
+const (
+	joinNone     = -1
+	joinCheapest = -2 // of all pairs
+)
+
+// join makes one region of the two whose union costs least, of all or of the pairs with one region.
+// Their patches, and those of the region that is renumbered, stay with it.
+func (d *draft) join(rest float64, one int) {
+	first, second, least := 0, 1, math.Inf(1)
+	for i, m := range d.regions {
+		for j, n := range d.regions[:i] {
+			if one != joinCheapest && one != i && one != j {
+				continue
+			}
+			if l := m.worth(rest) + n.worth(rest) - m.plus(n).worth(rest); l < least {
+				first, second, least = j, i, l
+			}
+		}
+	}
+	last := len(d.regions) - 1
+	d.regions[first] = d.regions[first].plus(d.regions[second])
+	d.regions[second] = d.regions[last]
+	d.regions = d.regions[:last]
+	for i, v := range d.votes {
+		switch int(v) {
+		case second:
+			d.votes[i] = uint8(first)
+		case last:
+			d.votes[i] = uint8(second)
+		}
+	}
+}
+
+// single takes out of its region the patch that gains most as a region of its own.
+func (d *draft) single(a *patches, rest float64) bool {
+	found, from, most := moments{}, 0, leastSpread
+	for i, j := range d.votes {
+		m := moments{a.p[i], float64(a.p[i] * a.x[i]), float64(a.p[i] * a.y[i])}
+		all := d.regions[j]
+		if g := m.worth(rest) + all.minus(m).worth(rest) - all.worth(rest); g > most {
+			found, from, most = m, int(j), g
+		}
+	}
+	if found.p == 0 {
+		return false
+	}
+	d.regions[from] = d.regions[from].minus(found)
+	d.regions = append(d.regions, found)
+	return true
+}
+
 // halves are a region as two.
 type halves struct {
 	left, right moments
