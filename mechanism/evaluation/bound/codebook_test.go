@@ -153,16 +153,16 @@ func response(t *testing.T, g *grid.Grid, cells []grid.Cell, mass []float64, eps
 }
 
 // TestCodebookComesNearTheBound takes priors of real runs, and compares the expected squared error
-// after one release of the codebook with the least that any mechanism can have: within 2 %, and
+// after one release of the codebook with the least that any mechanism can have: within 2.5 %, and
 // within 10 % at ε = 6. Codebooks of other priors, with the same masses in reverse order, are
-// noticed. At ε = 1, where the best release gains 10 %, they are often within 2 % too.
+// noticed. At ε = 1, where the best release gains 10 %, they are often within 2.5 % too.
 func TestCodebookComesNearTheBound(t *testing.T) {
 	t.Parallel()
 	model, tracks := buses(t)
 	for _, epsilon := range []float64{1, 2, 4, 6} {
 		t.Run(fmt.Sprint(epsilon), func(t *testing.T) {
 			t.Parallel()
-			slack := .02
+			slack := .025
 			if epsilon > 4 {
 				slack = .1
 			}
