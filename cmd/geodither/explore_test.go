@@ -73,7 +73,8 @@ func TestExplore(t *testing.T) {
 		t.Errorf("after an interrupt the exit code is %d: %s", code, page.log)
 	}
 	bad := write(t, dir, "bad.csv", read(t, traces)+"nobody,never,53,-3\n")
-	if _, page = explored(t, "--model", model, bad); !strings.Contains(page.log.String(), "1 line") {
+	_, page = explored(t, "--model", model, bad)
+	if !strings.Contains(page.log.String(), "1 line") {
 		t.Errorf("a bad line was left out in silence: %s", page.log)
 	}
 	address, _ = explored(t)
