@@ -151,6 +151,7 @@ export class Pen {
     c.strokeStyle = colour.css("soft");
     c.globalAlpha = 0.7;
     c.lineWidth = 1 / this.camera.scale;
+    c.setLineDash([5 / this.camera.scale, 3 / this.camera.scale]);
     c.stroke(path);
     c.restore();
   }

@@ -176,10 +176,12 @@ export class OddsView {
     } else {
       const towards = learned >= 0 ? "A" : "B";
       const sure = likelier(Math.abs(learned));
+      const told = Math.abs(learned) < 0.05
+        ? "About A against B the records have told nothing to speak of."
+        : `The records have made ${towards} *${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was ` +
+          `without them. Somebody who would think A and B equally likely without them is now *${percent(sure)}* sure of ${towards}.`;
       texts.push(
-        `*So far ${spent === 0 ? "nothing was released" : `${sum(spent)} of ε were spent`}.* The records have made ${towards} ` +
-        `*${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was without them. Somebody who would think A and B ` +
-        `equally likely without them is now *${percent(sure)}* sure of ${towards}.`,
+        `*So far ${spent === 0 ? "nothing was released" : `${sum(spent)} of ε were spent`}.* ${told}`,
         `The guarantee allows a factor of e^Σε = e^${sum(spent)}${spent < 12 ? ` = ${times(Math.exp(spent))}` : ""}. ` +
         (spent > 20
           ? "That is no limit in practice any more. Each single release still keeps its own bound of e^ε. A smaller ε or a longer interval keeps the sum small."

@@ -148,7 +148,7 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
     }
   }
   if (part >= 1 && part <= 3) list.push({ sign: "fill", colour: "prior", text: "expected before this release" });
-  if (part === 4) list.push({ sign: "fill", colour: "likelihood", text: "what the draw speaks for" });
+  if (part === 4) list.push({ sign: "fill", colour: "likelihood", text: "how much the draw speaks for a place: dark much, pale little" });
   if (a.release && (part === 3 || part === 4 || part === 0 && !a.codebook && a.set)) {
     list.push({ sign: "diamond", colour: "release", text: "the published draw" });
   }
@@ -296,7 +296,9 @@ export class StepView {
     this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown));
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
-    this.under.replaceChildren(legend(entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown)));
+    const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
+    if (this.state.about.lines) list.push({ sign: "line", colour: "soft", text: "the outline, for orientation (dashed)" });
+    this.under.replaceChildren(legend(list));
     const sure = likelier(s.epsilon);
     const strip = make("div", { class: "odds", role: "img", "aria-label": `at most ${percent(sure)} against ${percent(1 - sure)}` },
       make("div", { class: "a" }, `one place: at most ${percent(sure)}`), make("div", { class: "b" }, percent(1 - sure)));
