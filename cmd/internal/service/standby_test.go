@@ -50,6 +50,7 @@ func (m *machine) start(t *testing.T, w *servicetest.World) {
 	t.Helper()
 	m.network, m.o.Counters = new(servicetest.Network), new(engine.Counters)
 	network, disk := m.network, m.disk
+	m.store.Store(nil) // that of a killed process is closed
 	m.Running = atwork.Start(t, m.o, func(s *service.Service) {
 		s.SetOpenStore(func(dir string, o state.Options) (*state.Store, error) {
 			o.FS, o.MemTableBytes = disk, 16<<10
@@ -226,8 +227,12 @@ func TestStandbyForgets(t *testing.T) {
 	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed },
 		both...)
 	known := func(m *machine) bool {
+		store := m.store.Load()
+		if store == nil {
+			return false
+		}
 		for p := range int32(servicetest.Partitions) {
-			value, err := m.store.Load().Partition(p).Get([]byte(user))
+			value, err := store.Partition(p).Get([]byte(user))
 			servicetest.OK(t, err)
 			if len(value) > 0 {
 				return true
