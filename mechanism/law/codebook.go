@@ -31,8 +31,8 @@ const (
 	// maxPatches bounds the patches that code points are first placed by.
 	maxPatches = 160
 	// manyRest is the largest r = 1/(e^ε - 1) at which code points grow from the mean alone: up to
-	// ε = 4.6. At ε = 8 that takes a third of the time of merging, but the root mean square error
-	// of runs becomes 5 % larger.
+	// ε = 4.6. At ε = 8 growing takes a third of the time that merging takes, but the root mean
+	// square error of runs becomes 5 % larger.
 	manyRest = .01
 )
 
@@ -135,9 +135,9 @@ func finePatches(rest float64) int {
 //
 // With a near factor the code points are the same.
 //
-// Cost: linear in the prior's cells, and up to searchVotes distances for each patch. The patches
-// are 30 at ε = 1, 53 at 4 and 4/3·maxPatches or so at most. The cost is about quadratic in them
-// above ε = 4.6. All loops are bounded.
+// Cost: linear in the prior's cells, and up to ε = 4.6 in the patches times the code points. Above,
+// it is about quadratic in the patches. They are 30 at ε = 1, 53 at 4 and 4/3·maxPatches or so at
+// most. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")
@@ -154,8 +154,11 @@ func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	}
 	s.improve(&q.patches, q.rest, searchVotes*q.fine)
 	q.rows.polish(&s.now, q.rest, cellTurns)
-	q.gain = s.now.gain(q.rest)
 	q.snap(s.now.sites)
+	q.gain = s.now.gain(q.rest)
+	if len(q.points) == 1 { // all coincide on the lattice, and one tells nothing
+		q.gain = 0
+	}
 }
 
 // snap puts code points on the lattice, in the order of rows and columns, without repetitions.

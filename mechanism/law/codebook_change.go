@@ -8,11 +8,11 @@ import (
 // division is a way to divide a region. It returns false if it finds none.
 type division func(d *draft, a *patches, rest float64) bool
 
-// What a change joins, where it is not the number of a region, to be joined with the one that costs
-// least.
+// A change may join a region, given by its number, with the one for which that costs least. Two
+// numbers stand for something else.
 const (
 	joinNone     = -1
-	joinCheapest = -2 // of all pairs
+	joinCheapest = -2 // the pair that costs least of all
 )
 
 // join makes one region of the two whose union costs least, of all or of the pairs with one region.
@@ -64,7 +64,7 @@ func (d *draft) single(a *patches, rest float64) bool {
 // halves are a region as two.
 type halves struct {
 	left, right moments
-	gain        float64 // of worth
+	gain        float64 // what the two are worth more than the region
 }
 
 // inertia is the second moments of a region about the prior's mean.
@@ -77,7 +77,8 @@ const halvingTurns = 2
 const leastSpread = 1e-12
 
 // halve divides the region that should gain most by it. Its patches vote for the better half, and
-// the halves' code points move, in turn. It fails where no region has an extent.
+// the halves' code points move, in turn. It fails where no region should gain, and where all
+// patches of that one vote for the same half.
 func (d *draft) halve(a *patches, rest float64) bool {
 	d.weigh(a)
 	region, best := 0, halves{}
@@ -166,6 +167,9 @@ func (t inertia) axis(m moments) (along, ux, uy float64) {
 	half := (xx - yy) / 2
 	root := math.Sqrt(float64(half*half) + float64(xy*xy))
 	along = (xx+yy)/2 + root
+	if root == 0 { // as long along all axes
+		return along, 1, 0
+	}
 	if half >= 0 {
 		return along, half + root, xy
 	}

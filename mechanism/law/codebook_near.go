@@ -207,7 +207,8 @@ func (q *Quantizer) blurredGain() float64 {
 		m := moments{}
 		for _, r := range a.runs {
 			for i := r.from; i < r.to; i++ {
-				mass := p[i] / a.total * (float64(q.blur.tally[i]) / float64(q.noise.total))
+				share := float64(q.blur.tally[i]) / float64(q.noise.total)
+				mass := float64(p[i] / a.total * share)
 				m.p += mass
 				m.x += float64(mass * (float64(cells[i]-r.first) - a.column))
 				m.y += float64(mass * (r.row - a.row))

@@ -13,8 +13,8 @@ type searcher struct {
 const (
 	// growMisses is how many divisions in a row may gain nothing before a codebook has grown.
 	growMisses = 2
-	// growWhole is up to how many regions all patches vote anew after each division. Three code
-	// points are best in a triangle, and halves of halves lie in a line.
+	// growWhole is up to how many regions all patches vote anew after each division. Three regions
+	// have to turn about each other, which a further division alone does not do.
 	growWhole = 4
 	// growTurns is how many turns of Lloyd's iteration that takes.
 	growTurns = 2
@@ -30,7 +30,7 @@ const (
 )
 
 // grow makes a codebook from the prior's mean alone. It halves regions, each time the one that
-// gains most by that, for as long as code points pay, and keeps the best codebook. Beyond a few
+// should gain most, for as long as code points pay, and keeps the best codebook. Beyond a few
 // regions only the patches of the halved one vote anew, until the codebook has grown.
 func (s *searcher) grow(a *patches, rest float64) {
 	d := &s.next

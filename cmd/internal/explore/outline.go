@@ -140,7 +140,8 @@ type Lines struct {
 	Lines [][]float64 `json:"lines"`
 }
 
-// check fails where no line would be seen on any of the maps.
+// check fails where all lines lie beside all of the maps, as those of a file with the latitude
+// first do.
 func (o Outline) check(maps ...*grid.Grid) error {
 	if o == nil || len(maps) == 0 {
 		return nil
@@ -156,9 +157,9 @@ func (o Outline) check(maps ...*grid.Grid) error {
 	north, east := g.ToDegrees(grid.Point{
 		X: float64(g.Width()) * side, Y: float64(g.Height()) * side,
 	})
-	return fmt.Errorf("no line of it touches the map, from %.3f, %.3f (latitude, longitude) to "+
-		"%.3f, %.3f: take lines from there, and write the longitude first, as GeoJSON has it",
-		south, west, north, east)
+	return fmt.Errorf("no line of the outline touches the map, from %.3f, %.3f (latitude, "+
+		"longitude) to %.3f, %.3f: take lines from there, and write the longitude first, as "+
+		"GeoJSON has it", south, west, north, east)
 }
 
 // on returns the lines on a map.

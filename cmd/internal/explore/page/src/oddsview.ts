@@ -177,7 +177,7 @@ export class OddsView {
       const towards = learned >= 0 ? "A" : "B";
       const sure = likelier(Math.abs(learned));
       const told = Math.abs(learned) < 0.05
-        ? "About A against B the records have told nothing to speak of."
+        ? "The records have told hardly anything about A against B."
         : `The records have made ${towards} *${times(Math.exp(Math.abs(learned)))} times* likelier against the other place than it was ` +
           `without them. Somebody who would think A and B equally likely without them is now *${percent(sure)}* sure of ${towards}.`;
       texts.push(

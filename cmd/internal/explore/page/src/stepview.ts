@@ -148,7 +148,7 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
     }
   }
   if (part >= 1 && part <= 3) list.push({ sign: "fill", colour: "prior", text: "expected before this release" });
-  if (part === 4) list.push({ sign: "fill", colour: "likelihood", text: "how much the draw speaks for a place: dark much, pale little" });
+  if (part === 4) list.push({ sign: "fill", colour: "likelihood", text: "what the draw speaks for (dark) and against (pale)" });
   if (a.release && (part === 3 || part === 4 || part === 0 && !a.codebook && a.set)) {
     list.push({ sign: "diamond", colour: "release", text: "the published draw" });
   }
