@@ -19,6 +19,10 @@ const (
 	crowdWork  = 200_000_000
 	crowdZones = 5_000_000
 	keptCrowds = 2
+	// crowdZoneKM is about the side of a zone: in a zone of one cell a fleet has a vehicle or none,
+	// and an estimate of that errs nearly always. fewZones are what a map keeps where it has them.
+	crowdZoneKM = 1
+	fewZones    = 64
 )
 
 // crowd is where all users of the traces were, window by window: in truth, and as an analyst
@@ -97,7 +101,11 @@ func (k *crowdsOf) crowds(ctx context.Context, s Settings) (*crowd, error) {
 // page if they are too many.
 func (k *crowdsOf) collecting(m *mobility.Model) (aggregate.CollectOptions, error) {
 	o := aggregate.CollectOptions{
-		WindowSteps: max(1, int64((crowdWindow+m.Step-1)/m.Step)), Block: 1,
+		WindowSteps: max(1, int64((crowdWindow+m.Step-1)/m.Step)),
+		Block:       max(1, int(math.Round(crowdZoneKM/m.Grid.CellKM()))),
+	}
+	for o.Block > 1 && m.Grid.Cells()/(o.Block*o.Block) < fewZones {
+		o.Block--
 	}
 	fixes, windows := 0, 0
 	for i := range k.truth.users {
@@ -113,7 +121,8 @@ func (k *crowdsOf) collecting(m *mobility.Model) (aggregate.CollectOptions, erro
 		return o, errOther("these are too many traces on too large a map for a page: " +
 			"\"geodither sanitize\" and then \"geodither aggregate\" estimate such a fleet")
 	}
-	for m.Grid.Cells()/(o.Block*o.Block) > max(64, min(maxZones, crowdZones/max(1, windows))) {
+	most := max(fewZones, min(maxZones, crowdZones/max(1, windows)))
+	for m.Grid.Cells()/(o.Block*o.Block) > most {
 		o.Block++
 	}
 	return o, nil

@@ -6,8 +6,11 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // TestFleet: the windows of all users have the truth beside two estimates, and each sums to the
@@ -23,6 +26,9 @@ func TestFleet(t *testing.T) {
 	again, err := k.crowds(t.Context(), s)
 	if err != nil || again != c {
 		t.Errorf("the same fleet was computed twice: %v", err)
+	}
+	if side := c.zones.SideKM(); math.Abs(side-.75) > 1e-9 { // of 1 km there would be 54 zones
+		t.Errorf("zones of the buses' map are %g km", side)
 	}
 	fitted, blind, seen := 0., 0., 0
 	for i, w := range c.spans().Windows {
@@ -46,6 +52,28 @@ func TestFleet(t *testing.T) {
 	if n := float64(len(c.windows)); n < 5 || seen < 20 || fitted/n > .3 || fitted > blind/2 {
 		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g", n, seen,
 			fitted/n, blind/n)
+	}
+}
+
+// TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
+// it has as many cells.
+func TestFleetZones(t *testing.T) {
+	k := &crowdsOf{truth: &Truth{}}
+	for _, c := range []struct {
+		cells int // along a side, or one more
+		cellM float64
+		block int
+	}{{100, 250, 4}, {100, 100, 10}, {100, 1000, 1}, {40, 3000, 1}, {17, 100, 2}, {3, 100, 1}} {
+		north := float64(c.cells) * c.cellM / 111_200 // degrees of latitude
+		g, err := grid.New(grid.Box{South: 0, West: 0, North: north, East: north}, c.cellM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := k.collecting(&mobility.Model{Grid: g, Step: time.Minute})
+		if err != nil || o.Block != c.block {
+			t.Errorf("%d cells of %g m: zones of %d cells, want %d: %v", c.cells, c.cellM,
+				o.Block, c.block, err)
+		}
 	}
 }
 
