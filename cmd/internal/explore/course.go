@@ -344,17 +344,24 @@ func (t *Truth) keep(c *course) *course {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := int64(0)
-	for _, old := range t.courses {
-		rows += old.rows.Load()
-	}
-	most := max(2, min(keptCourses, keptCells/c.model.Grid.Cells()))
-	for len(t.courses) >= most || len(t.courses) > 1 && rows > keptRows {
-		rows -= t.courses[0].rows.Load()
-		t.courses = slices.Delete(t.courses, 0, 1)
-	}
-	t.courses = append(t.courses, c)
+	rows := func(old *course) int64 { return old.rows.Load() }
+	t.courses = append(room(t.courses, rows, 2, keptCourses, c.model.Grid.Cells()), c)
 	return c
+}
+
+// room drops the first of what is kept until there is room for one more on a map of some cells. At
+// most so many are kept, and fewer where maps or rows are many, but never fewer than least.
+func room[T any](kept []T, rows func(T) int64, least, most, cells int) []T {
+	all := int64(0)
+	for _, old := range kept {
+		all += rows(old)
+	}
+	most = max(least, min(most, keptCells/cells))
+	for len(kept) >= most || len(kept) >= least && all > keptRows {
+		all -= rows(kept[0])
+		kept = slices.Delete(kept, 0, 1)
+	}
+	return kept
 }
 
 // tally adds up a course as a run of "sanitize" does.

@@ -149,26 +149,16 @@ func (k *oddsOf) known(q asked) *odds {
 	return k.kept[i]
 }
 
-// keep keeps odds on a map of some cells, or returns the same ones that somebody kept meanwhile. As
-// Truth.keep it keeps fewer where they are large: of many cells, or of many fixes. The oldest ones
-// make room.
+// keep keeps odds on a map of some cells, or returns the same ones that somebody kept meanwhile. The
+// oldest ones make room.
 func (k *oddsOf) keep(o *odds, cells int) *odds {
 	if other := k.known(o.asked); other != nil {
 		return other
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	rows := int64(0)
-	for _, old := range k.kept {
-		rows += old.rows.Load()
-	}
-	least := len(adversaries())
-	most := max(least, min(keptOdds, keptCells/cells))
-	for len(k.kept) >= most || len(k.kept) >= least && rows > keptRows {
-		rows -= k.kept[0].rows.Load()
-		k.kept = slices.Delete(k.kept, 0, 1)
-	}
-	k.kept = append(k.kept, o)
+	rows := func(old *odds) int64 { return old.rows.Load() }
+	k.kept = append(room(k.kept, rows, len(adversaries()), keptOdds, cells), o)
 	return o
 }
 
