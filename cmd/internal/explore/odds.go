@@ -142,6 +142,11 @@ func (k *oddsOf) odds(q asked) (*odds, error) {
 func (k *oddsOf) known(q asked) *odds {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.find(q)
+}
+
+// find is known for a caller that holds the lock.
+func (k *oddsOf) find(q asked) *odds {
 	i := slices.IndexFunc(k.kept, func(o *odds) bool { return o.asked == q })
 	if i < 0 {
 		return nil
@@ -149,14 +154,14 @@ func (k *oddsOf) known(q asked) *odds {
 	return k.kept[i]
 }
 
-// keep keeps odds on a map of some cells, or returns the same ones that somebody kept meanwhile. The
-// oldest ones make room.
+// keep keeps odds on a map of some cells, or returns the same ones that
+// somebody kept meanwhile. The oldest ones make room.
 func (k *oddsOf) keep(o *odds, cells int) *odds {
-	if other := k.known(o.asked); other != nil {
-		return other
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if other := k.find(o.asked); other != nil {
+		return other
+	}
 	rows := func(old *odds) int64 { return old.rows.Load() }
 	k.kept = append(room(k.kept, rows, len(adversaries()), keptOdds, cells), o)
 	return o
