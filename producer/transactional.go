@@ -29,6 +29,7 @@ import (
 //	└──────┘    Abort, a send is in doubt  └────────┘
 //
 //	from any state:  fenced, evicted ───────────────────────────► fenced
+//	                 offsets refused for the group's generation ─► outdated
 //	                 Commit or Abort without a definite answer ─► unknown
 //	                 Init ──────────────────────────────────────► ready
 //
@@ -41,9 +42,10 @@ import (
 //	failed   fence   ErrState        ErrState        ErrState          end, definitely
 //	unknown  fence   ErrState        ErrState        ErrState          ErrState
 //	fenced   fence   ErrState        ErrState        ErrState          ErrState
+//	outdated fence   ErrState        add, send       ErrState          ErrState
 //
 // ErrState comes with the remedy of the state: abortable in idle and failed,
-// unknown in unknown, fenced in fenced.
+// unknown in unknown, fenced in fenced and outdated.
 //
 // Why a send in doubt leads to idle rather than to ready: if the lost batch was written, the broker
 // expects the sequence number after it, otherwise the same number again. If the producer guesses
@@ -72,11 +74,12 @@ const (
 	failed
 	unknown
 	fenced
+	outdated
 )
 
 // String returns the state's name as in the diagram.
 func (s state) String() string {
-	return [...]string{"idle", "ready", "open", "failed", "unknown", "fenced"}[s]
+	return [...]string{"idle", "ready", "open", "failed", "unknown", "fenced", "outdated"}[s]
 }
 
 // NewTransactional returns a producer in state idle. It connects to nothing before Init. The
@@ -170,11 +173,15 @@ type Member struct {
 
 // CommitOffsets makes consumer offsets part of the transaction: the next offset to read, by
 // partition. Kafka refuses them (ErrFenced) if the member is no longer in the group. That stops a
-// zombie that has not noticed its eviction. Without a membership (Generation -1, no ids) Kafka
-// checks nothing.
+// zombie that has not noticed its eviction. After kafka.IllegalGeneration a member that is in the
+// group's new generation can call CommitOffsets once more. Without a membership (Generation -1, no
+// ids) Kafka checks nothing.
 func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 	offsets map[TopicPartition]int64,
 ) error {
+	if t.state == outdated {
+		t.state = open
+	}
 	if err := t.require("commit offsets"); err != nil {
 		return err
 	}
@@ -207,10 +214,14 @@ func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 			return 0, nil
 		},
 	})
-	if err != nil {
-		return t.fail(err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	failure := t.fail(err)
+	if errors.Is(err.Err, kafka.IllegalGeneration) {
+		t.state = outdated
+	}
+	return failure
 }
 
 // Commit ends the transaction and returns the last offset of every partition that it wrote to. A
@@ -241,7 +252,7 @@ func (t *Transactional) Abort(ctx context.Context) error {
 	switch t.state {
 	case idle, ready:
 		return nil
-	case unknown, fenced:
+	case unknown, fenced, outdated:
 		return t.misuse("abort")
 	case open, failed:
 	}
@@ -464,6 +475,8 @@ func (t *Transactional) misuse(op string) error {
 		e.Remedy, e.Hint = Unknown, "call Init, then read the committed offset"
 	case fenced:
 		e.Remedy, e.Hint = Fenced, "another worker has taken over: stop"
+	case outdated:
+		e.Remedy, e.Hint = Fenced, "call CommitOffsets again if the member is still in the group"
 	case ready, open:
 	}
 	return e

@@ -165,17 +165,33 @@ func TestZombieCommitIsRefusedByGeneration(t *testing.T) {
 		_, err = p.Commit(t.Context())
 		h.Is(err, ErrState)
 		h.Is(err, ErrFenced)
+		h.Is(p.Abort(t.Context()), ErrFenced)
 		h.OK(h.started(name, quick).Abort(t.Context())) // the successor ends it
 	}
 	h.expect("out", 0)
+
+	// The group has moved on, and the member with it: the same transaction is committed.
+	moved := h.started("moved", quick)
+	h.produce(moved, "out", 0, values(0, 1))
+	h.Is(moved.CommitOffsets(t.Context(),
+		Member{Group: "group", Generation: generation - 1, MemberID: member}, in),
+		kafka.IllegalGeneration)
+	_, refused := moved.Produce(t.Context(),
+		Batch{TopicPartition{"out", 0}, []Record{{Value: []byte("not now")}}})
+	h.Is(refused, ErrState)
+	h.OK(moved.CommitOffsets(t.Context(),
+		Member{Group: "group", Generation: generation, MemberID: member}, in))
+	_, err := moved.Commit(t.Context())
+	h.OK(err)
+	h.expect("out", 0, "v0")
 
 	p := h.started("current", quick)
 	h.produce(p, "out", 0, values(0, 1))
 	h.OK(p.CommitOffsets(t.Context(),
 		Member{Group: "group", Generation: generation, MemberID: member}, in))
-	_, err := p.Commit(t.Context())
+	_, err = p.Commit(t.Context())
 	h.OK(err)
-	h.expect("out", 0, "v0")
+	h.expect("out", 0, "v0", "v0")
 }
 
 func TestPassingRefusalsAreRepeated(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -16,7 +15,7 @@ import (
 // over or that the member is not in it.
 var ErrNotMember = errors.New("consumer: not a current member of the group")
 
-// Generation is what this member may work on until the group changes.
+// Generation is what this member has until the group changes.
 type Generation struct {
 	ID         int32
 	MemberID   string
@@ -25,6 +24,8 @@ type Generation struct {
 	// Standbys are the partitions of others whose states this member should keep a copy of,
 	// ascending; empty unless Options.Standbys asks for some.
 	Standbys []int32
+	// Leases are the rights to both: those that go on, and new ones.
+	Leases []*Lease
 
 	member *Member
 	life   *life
@@ -45,32 +46,14 @@ type life struct {
 var (
 	errRejoin = errors.New("this member asked to join again")
 	errGrown  = errors.New("the topic's number of partitions has changed")
+	errMoved  = errors.New("the group has given the partition to another member")
 )
 
-// ended returns the cause for the context of the functions that run in a generation.
+// ended returns the cause for the context of a generation, or of a lease.
 func ended(why error) error { return fmt.Errorf("%w: %w", kafka.ErrGenerationEnded, why) }
 
-// Start runs a function on its own goroutine. Its context ends with the generation, for the reason
-// in context.Cause, and the next generation waits until the function has returned. The group waits
-// for at most RebalanceTimeout and then goes on without this member. The function may return
-// earlier; that ends nothing.
-func (g *Generation) Start(run func(ctx context.Context)) {
-	g.member.running.add()
-	go func() {
-		defer g.member.running.done()
-		run(g.life.ctx)
-	}()
-}
-
-// Rejoin ends the generation for this member: the functions' contexts end, and when all functions
-// have returned the member joins again. Unless it leads the group, or the group has changed
-// meanwhile, it gets the same generation again, and the others do not notice. Rejoin returns at
-// once; to repeat it does nothing.
-func (g *Generation) Rejoin() { g.life.end(ended(errRejoin)) }
-
 // Check asks the coordinator whether the generation is still the group's and the member still in
-// it; ErrNotMember says no. A worker asks this before it fences its transactional id, because a
-// worker that is out would fence its successor.
+// it; ErrNotMember says no.
 func (g *Generation) Check(ctx context.Context) error {
 	o := g.member.options
 	op := fmt.Sprintf("check generation %d of group %s", g.ID, o.ID)
@@ -97,43 +80,5 @@ func (g *Generation) Check(ctx context.Context) error {
 }
 
 func (g *Generation) heartbeat() *wire.Request {
-	return requestHeartbeat(identity{g.member.options.ID, g.MemberID, g.InstanceID, g.ID})
-}
-
-// running counts functions, and says when there are none.
-type running struct {
-	mu    sync.Mutex
-	n     int
-	empty chan struct{} // closed when n is 0; nil if nobody waits
-}
-
-func (r *running) add() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.n++
-}
-
-func (r *running) done() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.n--
-	if r.n == 0 && r.empty != nil {
-		close(r.empty)
-		r.empty = nil
-	}
-}
-
-// idle returns a channel that is closed as soon as no function runs.
-func (r *running) idle() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.n == 0 {
-		none := make(chan struct{})
-		close(none)
-		return none
-	}
-	if r.empty == nil {
-		r.empty = make(chan struct{})
-	}
-	return r.empty
+	return requestHeartbeat(Identity{g.member.options.ID, g.ID, g.MemberID, g.InstanceID})
 }

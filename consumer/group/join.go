@@ -14,7 +14,7 @@ import (
 )
 
 // join makes this member part of the group's next generation, or of its current one, and learns its
-// partitions. It makes one attempt. If an answer is lost, the next attempt asks again with the same
+// partitions. Work on those that it has goes on meanwhile. It makes one attempt. If an answer is lost, the next attempt asks again with the same
 // member id.
 func (m *Member) join(ctx context.Context) (*Generation, error) {
 	a, err := m.enter(ctx)
@@ -22,6 +22,7 @@ func (m *Member) join(ctx context.Context) (*Generation, error) {
 		return nil, err
 	}
 	m.kept.id = a.member
+	m.tenancy.joined(m.identity(a.generation))
 	lead := a.leader == a.member
 	var assignments map[string][]byte
 	if lead && !a.skip {
@@ -51,17 +52,19 @@ func (m *Member) join(ctx context.Context) (*Generation, error) {
 	}
 	life := &life{lead: lead, total: given.total}
 	life.ctx, life.end = context.WithCancelCause(context.Background())
-	return &Generation{
+	gen := &Generation{
 		ID: a.generation, MemberID: a.member, InstanceID: m.options.InstanceID,
 		Partitions: slices.Clone(given.own), Standbys: given.standbys, member: m, life: life,
-	}, nil
+	}
+	m.tenancy.begin(gen, m.identity(a.generation))
+	return gen, nil
 }
 
 func (m *Member) joinOp() string { return "join group " + m.options.ID }
 
 // identity returns how this member names itself in a generation.
-func (m *Member) identity(generation int32) identity {
-	return identity{m.options.ID, m.kept.id, m.options.InstanceID, generation}
+func (m *Member) identity(generation int32) Identity {
+	return Identity{m.options.ID, generation, m.kept.id, m.options.InstanceID}
 }
 
 // enter sends JoinGroup, and sends it again if the coordinator has only given out a member id
@@ -231,10 +234,16 @@ func (m *Member) differs(found []byte) error {
 // because the answer may be a long time coming.
 func (m *Member) ask(ctx context.Context, x wire.Exchange) ([]byte, error) {
 	x.Cut = ctx
+	sent := time.Now()
 	answer, err := wire.Ask[*wire.Frame](ctx, m.client, x)
 	if err != nil {
 		return nil, err
 	}
+	m.mu.Lock()
+	if sent.After(m.heard) {
+		m.heard = sent
+	}
+	m.mu.Unlock()
 	return answer.Body, nil
 }
 
@@ -277,6 +286,7 @@ func (m *Member) beat(ctx context.Context, gen *Generation) {
 	out := func(err error) {
 		gen.life.end(ended(err)) // before out is set: Check says why
 		gen.life.out.Store(true)
+		m.tenancy.over(ended(err))
 	}
 	for ctx.Err() == nil {
 		sent := time.Now()

@@ -14,14 +14,14 @@ import (
 )
 
 // Member is this process's membership in a consumer group. Every change of members or partitions
-// begins a new generation, and the work of the old generation ends before the new one begins.
+// begins a new generation. Work on partitions that stay with this member goes on meanwhile.
 // DESIGN.md says how.
 type Member struct {
 	client  *kafka.Client
 	options Options
 
 	next    chan *Generation // handed over while it lasts
-	running running          // functions of all generations
+	tenancy tenancy
 
 	closing  context.Context // ends when Close begins
 	close    context.CancelFunc
@@ -34,8 +34,8 @@ type Member struct {
 
 	mu   sync.Mutex
 	last error // the error after which the member tries again, nil once a generation has begun
-	// back is a generation that was handed over to a Next whose context ended while it waited.
-	back *Generation
+	// heard is when the last request was sent that the coordinator has answered.
+	heard time.Time
 
 	kept memory // belongs to the member's goroutine
 }
@@ -69,55 +69,22 @@ func Join(client *kafka.Client, o Options) (*Member, error) {
 	return m, nil
 }
 
-// Next waits for the next generation, and before that for all functions that were started in the
-// last one. It retries temporary errors, such as an unreachable broker, until the context ends. Any
-// other error is final: the member is out, and every later call returns the same error. After
-// Close the error is kafka.ErrGroupClosed.
+// Next waits for the next generation. It retries temporary errors, such as an unreachable broker,
+// until the context ends. Any other error is final: the member is out, the functions of its leases
+// have returned, and every later call returns the same error. After Close the error is
+// kafka.ErrGroupClosed.
 func (m *Member) Next(ctx context.Context) (*Generation, error) {
-	for {
-		gen := m.givenBack()
-		if gen == nil {
-			select {
-			case gen = <-m.next:
-			case <-m.done:
-				if m.failure != nil {
-					return nil, m.failure
-				}
-				return nil, kafka.ErrGroupClosed
-			case <-ctx.Done():
-				return nil, m.unfinished(ctx)
-			}
+	select {
+	case gen := <-m.next:
+		return gen, nil
+	case <-m.done:
+		if m.failure != nil {
+			return nil, m.failure
 		}
-		// Functions that were started when their generation had just ended may still run.
-		select {
-		case <-m.running.idle():
-			return gen, nil
-		case <-gen.life.ctx.Done():
-		case <-ctx.Done():
-			m.giveBack(gen)
-			return nil, m.unfinished(ctx)
-		}
+		return nil, kafka.ErrGroupClosed
+	case <-ctx.Done():
+		return nil, m.unfinished(ctx)
 	}
-}
-
-// giveBack keeps a generation for the next call of Next. Without that the member would stay in a
-// generation that nobody works in.
-func (m *Member) giveBack(gen *Generation) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.back = gen
-}
-
-// givenBack returns the generation that a call of Next has left, once, unless it has ended.
-func (m *Member) givenBack() *Generation {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	gen := m.back
-	m.back = nil
-	if gen != nil && gen.life.ctx.Err() != nil {
-		return nil
-	}
-	return gen
 }
 
 // unfinished returns the context's error, with the error that keeps the member from joining.
@@ -130,8 +97,7 @@ func (m *Member) unfinished(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends the current generation, waits at most RebalanceTimeout for the functions that were
-// started in it, and stops. A dynamic member then leaves the group. A static member tells the
+// Close ends all leases, waits at most RebalanceTimeout for their functions, and stops. A dynamic member then leaves the group. A static member tells the
 // coordinator nothing and keeps its partitions until the session timeout, by when its next process
 // can take them up. An error says that a function still runs, or that the coordinator could not be
 // told; the member is closed all the same. Safe to repeat.
@@ -173,6 +139,9 @@ func (m *Member) run() {
 		if failure == nil {
 			continue
 		}
+		if m.isOut(failure) {
+			m.tenancy.over(ended(failure))
+		}
 		if !failure.Temporary {
 			m.failure = failure
 			break
@@ -180,6 +149,8 @@ func (m *Member) run() {
 		m.retrying(failure)
 		pause.Wait(m.closing)
 	}
+	m.tenancy.over(ended(kafka.ErrGroupClosed)) // unless they are over already
+	m.drain(func() {})
 	// A member that was refused for good leaves, so that the others do not wait for it. A fenced
 	// member has no membership to give up.
 	refused := m.failure != nil &&
@@ -187,6 +158,15 @@ func (m *Member) run() {
 	if (refused || m.leaving.Load()) && m.kept.id != "" {
 		m.left = m.leave()
 	}
+}
+
+// isOut reports whether an error means that others may have this member's partitions: it is refused
+// for good, the coordinator does not know it, or has not answered for a whole session.
+func (m *Member) isOut(failure *wire.Error) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !failure.Temporary || m.kept.id == "" ||
+		time.Since(m.heard) > m.options.SessionTimeout
 }
 
 // retrying keeps the last error for Next, and reports it to Options.Retrying when that is due.
@@ -266,8 +246,8 @@ func (m *Member) classify(err error) *wire.Error {
 // groupMaxSizeReached is GROUP_MAX_SIZE_REACHED, which kafka-go does not name.
 const groupMaxSizeReached kafka.Error = 81
 
-// live hands a generation over, and returns why it ended when all functions that were started in it
-// have returned. Until then the heartbeats go on, because work that ends in time should still be
+// live hands a generation over, and returns why it ended. If leases end with it, their functions have
+// returned by then. Until then the heartbeats go on, because work that ends in time should still be
 // committed.
 func (m *Member) live(gen *Generation) error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -286,6 +266,9 @@ func (m *Member) live(gen *Generation) error {
 	case <-m.closing.Done():
 	}
 	gen.life.end(ended(kafka.ErrGroupClosed)) // unless it has ended already
+	if m.closing.Err() != nil {
+		m.tenancy.over(ended(kafka.ErrGroupClosed))
+	}
 	m.drain(stop)
 	stop()
 	helpers.Wait()
@@ -295,16 +278,15 @@ func (m *Member) live(gen *Generation) error {
 	return cause
 }
 
-// drain waits for the functions of a generation. After RebalanceTimeout it stops the heartbeats, so
-// that the group goes on without this member. It still waits then, because two generations must not
-// work on the same partition in one process.
+// drain waits for the functions of leases that are over. After RebalanceTimeout it stops the
+// heartbeats, so that the group goes on without this member. It still waits then: a member whose
+// work does not end should get no more of it.
 func (m *Member) drain(stopBeating func()) {
 	late := time.NewTimer(m.options.RebalanceTimeout)
 	defer late.Stop()
-	for {
+	for l := m.tenancy.finishing(); l != nil; l = m.tenancy.finishing() {
 		select {
-		case <-m.running.idle():
-			return
+		case <-l.returned:
 		case <-late.C:
 			stopBeating()
 		case <-m.patience:

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,40 +151,45 @@ func (h *harness) grow(count int32) {
 	}
 }
 
-// TestStartRejoinAndCheck: returning ends nothing, Rejoin does, and the next
-// generation waits for what runs.
+// TestStartRejoinAndCheck: returning ends nothing, Rejoin does, and the next lease of a partition
+// waits for what runs.
 func TestStartRejoinAndCheck(t *testing.T) {
 	h := newHarness(t, 4)
 	a, b := h.start(Options{}), h.start(Options{})
 	gens := h.settle(4, a, b)
 	returned := make(chan struct{})
 	for _, gen := range gens {
-		gen.Start(func(context.Context) { returned <- struct{}{} })
+		gen.Leases[1].Start(func(context.Context) { returned <- struct{}{} })
 		<-returned
+		gen.Leases[1].Start(func(context.Context) { t.Error("a lease's work begins twice") })
 	}
 	for _, gen := range gens {
 		h.OK(gen.Check(t.Context()))
-		if err := gen.life.ctx.Err(); err != nil {
-			t.Errorf("a function that returned has ended the generation: %v", err)
+		if err := gen.Leases[1].ctx.Err(); err != nil {
+			t.Errorf("a function that returned has ended the lease: %v", err)
 		}
 	}
 	for i, p := range []*process{a, b} {
 		var running bool
 		let := make(chan struct{})
-		stopped := make(chan error, 1)
-		gens[i].Start(func(ctx context.Context) {
+		begun, stopped := make(chan struct{}), make(chan error, 1)
+		lease := gens[i].Leases[0]
+		lease.Start(func(ctx context.Context) {
 			running = true
+			close(begun)
 			<-ctx.Done()
 			stopped <- context.Cause(ctx)
 			<-let
 			running = false
 		})
-		gens[i].Rejoin()
-		gens[i].Rejoin()
+		<-begun
+		lease.Rejoin()
+		lease.Rejoin()
 		h.Is(<-stopped, kafka.ErrGenerationEnded)
+		h.Is(lease.Check(t.Context()), ErrNotMember)
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		if gen, err := p.Next(short); err == nil {
-			t.Errorf("generation %d began beside the last one's work", gen.ID)
+			t.Errorf("generation %d began beside work on a lease that is over", gen.ID)
 		}
 		cancel()
 		close(let)
@@ -195,8 +201,133 @@ func TestStartRejoinAndCheck(t *testing.T) {
 			!slices.Equal(again[1].Partitions, gens[1].Partitions) {
 			t.Errorf("joining again moves partitions: %v, %v", gens, again)
 		}
+		if again[i].Leases[0] == lease || again[i].Leases[1] != gens[i].Leases[1] {
+			t.Error("the lease that ended goes on, or the other one does not")
+		}
 		h.Is(gens[i].Check(t.Context()), ErrNotMember)
 		gens = again
+	}
+}
+
+// TestLeasesGoOn: while a member comes and goes, work on partitions that stay is not stopped, and
+// may be committed at every moment. What moves is stopped, with the reason.
+func TestLeasesGoOn(t *testing.T) {
+	h := newHarness(t, 4)
+	a := h.start(Options{})
+	gen := h.settle(4, a)[0]
+	type end struct {
+		partition int32
+		cause     error
+	}
+	ends := make(chan end, 4)
+	for _, l := range gen.Leases {
+		l.Start(func(ctx context.Context) {
+			<-ctx.Done()
+			ends <- end{l.Partition, context.Cause(ctx)}
+		})
+	}
+	before := gen.Leases
+	b := h.start(Options{})
+	gens := h.settle(4, a, b)
+	for range 2 {
+		e := <-ends
+		h.Is(e.cause, errMoved)
+		if !slices.Contains(gens[1].Partitions, e.partition) {
+			t.Errorf("partition %d was stopped, and %v have moved", e.partition, gens[1].Partitions)
+		}
+	}
+	stay := func(gen *Generation) (n int) {
+		for _, l := range gen.Leases {
+			if slices.Contains(before, l) {
+				n++
+				h.OK(l.Check(t.Context()))
+				if by := l.Identity(); by.Generation != gen.ID || by.MemberID != gen.MemberID {
+					t.Errorf("in generation %d the lease commits as %+v", gen.ID, by)
+				}
+			}
+		}
+		return n
+	}
+	if n := stay(gens[0]); n != 2 || len(gens[0].Leases) != 2 {
+		t.Errorf("%d leases of %d go on", n, len(gens[0].Leases))
+	}
+	h.OK(b.Leave())
+	if n := stay(h.settle(4, a)[0]); n != 2 {
+		t.Errorf("%d leases go on when the other has left", n)
+	}
+	if len(ends) > 0 {
+		t.Errorf("stopped: %v", <-ends)
+	}
+	h.OK(a.Leave())
+	for range 2 {
+		h.Is((<-ends).cause, kafka.ErrGroupClosed)
+	}
+}
+
+// TestRenewed: who is refused for its generation gets the next one as soon as the coordinator has
+// told, and no answer once the lease is over.
+func TestRenewed(t *testing.T) {
+	h := newHarness(t, 2)
+	a := h.start(Options{})
+	lease := h.settle(2, a)[0].Leases[0]
+	old := lease.Identity()
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if by, err := lease.Renewed(short, old); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("in a generation that lasts: %+v, %v", by, err)
+	}
+	b := h.start(Options{})
+	by, err := lease.Renewed(t.Context(), old)
+	h.OK(err)
+	if by.Generation <= old.Generation || by.MemberID != old.MemberID {
+		t.Errorf("after %+v comes %+v", old, by)
+	}
+	h.settle(2, a, b)
+	h.OK(a.Leave())
+	if by, err := lease.Renewed(t.Context(), lease.Identity()); !errors.Is(err, ErrNotMember) {
+		t.Errorf("after the end: %+v, %v", by, err)
+	}
+	h.Is(lease.Settle(t.Context()), ErrNotMember)
+}
+
+// TestOneAtATime: a copy that becomes the partition, and the partition that becomes a copy, wait for
+// what runs in this process.
+func TestOneAtATime(t *testing.T) {
+	m := &Member{options: Options{ID: "g"}}
+	generation := func(own, standbys []int32) *Generation {
+		gen := &Generation{Partitions: own, Standbys: standbys, member: m, life: &life{}}
+		gen.life.ctx, gen.life.end = context.WithCancelCause(t.Context())
+		m.tenancy.begin(gen, Identity{})
+		return gen
+	}
+	var mu sync.Mutex
+	var order []string
+	let := map[string]chan struct{}{}
+	run := func(name string, l *Lease) {
+		end := make(chan struct{})
+		let[name] = end
+		l.Start(func(ctx context.Context) {
+			<-ctx.Done()
+			<-end
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, name)
+		})
+	}
+	run("copy", generation(nil, []int32{0}).Leases[0])
+	run("partition", generation([]int32{0}, nil).Leases[0])
+	again := generation(nil, []int32{0}).Leases[0] // while the first copy's work still runs
+	run("copy again", again)
+	if l := m.tenancy.finishing(); l == nil || !l.Standby {
+		t.Errorf("still at work on a lease that is over: %+v", l)
+	}
+	m.tenancy.over(kafka.ErrGroupClosed)
+	for _, name := range []string{"copy again", "partition", "copy"} {
+		close(let[name])
+	}
+	<-again.returned
+	if m.tenancy.finishing() != nil || fmt.Sprint(order) != "[copy]" {
+		t.Errorf("the order is %q; those that ended while they waited need not run", order)
 	}
 }
 
@@ -210,7 +341,7 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	if gens[0].life.lead {
 		follower, leads, of = b, gens[0], gens[1]
 	}
-	of.Rejoin()
+	of.Leases[0].Rejoin()
 	again := follower.gen()
 	if again.ID != of.ID || !slices.Equal(again.Partitions, of.Partitions) {
 		t.Errorf("generation %d with %v became %d with %v", of.ID, of.Partitions, again.ID,
@@ -220,39 +351,6 @@ func TestWhoAsksAloneStopsNobody(t *testing.T) {
 	h.OK(leads.Check(t.Context()))
 	if leads.life.ctx.Err() != nil {
 		t.Errorf("the leader was stopped: %v", context.Cause(leads.life.ctx))
-	}
-}
-
-// TestNextLosesNoGeneration: a generation that was handed over to a call of Next whose context
-// ended is that of the next call. One that has ended meanwhile is not.
-func TestNextLosesNoGeneration(t *testing.T) {
-	m := &Member{next: make(chan *Generation), done: make(chan struct{})}
-	handOver := func() *Generation {
-		life := &life{}
-		life.ctx, life.end = context.WithCancelCause(t.Context())
-		gen := &Generation{member: m, life: life}
-		m.running.add()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			m.next <- gen // Next waits for the function that runs
-			cancel()
-		}()
-		if got, err := m.Next(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatalf("beside running work there is a generation: %v, %v", got, err)
-		}
-		m.running.done()
-		return gen
-	}
-	gen := handOver()
-	patience, cancel := context.WithTimeout(t.Context(), wiretest.Patience)
-	defer cancel()
-	if got, err := m.Next(patience); got != gen || err != nil {
-		t.Fatalf("the generation is lost: %v, %v", got, err)
-	}
-	handOver().life.end(kafka.ErrGenerationEnded)
-	close(m.done)
-	if got, err := m.Next(patience); !errors.Is(err, kafka.ErrGroupClosed) {
-		t.Errorf("a generation that has ended: %v, %v", got, err)
 	}
 }
 
@@ -400,8 +498,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	busy := h.start(Options{})
 	gen := h.settle(4, busy)[0]
 	let := make(chan struct{})
-	gen.Start(func(context.Context) { <-let })
-	waiting := h.start(Options{}) // for busy to join
+	gen.Leases[0].Start(func(context.Context) { <-let })
+	waiting := h.start(Options{})
 	h.ended(gen)
 	h.OK(waiting.Close())
 	unreachable, err := Join(&kafka.Client{
@@ -415,49 +513,50 @@ func TestCloseEndsEverything(t *testing.T) {
 	h.Within("the end of the group's goroutines", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		return !strings.Contains(string(stacks), "consumer.(*Group)")
+		return !strings.Contains(string(stacks), "group.(*Member)")
 	})
 }
 
-// TestSlowWork: the others wait for a member's work no longer than for
-// RebalanceTimeout, its signs of life last as long, and it joins again when the
-// work is done. Closing says if it is not.
+// TestSlowWork: nobody waits for work on a partition that moves. A member that still works on what
+// it has lost when the group changes again is waited for no longer than for RebalanceTimeout, and
+// joins again when the work is done. Closing says if it is not.
 func TestSlowWork(t *testing.T) {
 	h := newHarness(t, 4)
 	slow := h.start(Options{
 		RebalanceTimeout: 3 * time.Second,
 		SessionTimeout:   1500 * time.Millisecond,
 	})
-	gen := h.settle(4, slow)[0]
 	let := make(chan struct{})
-	gen.Start(func(context.Context) { <-let })
-	other := h.start(Options{RebalanceTimeout: 3 * time.Second})
-	h.Is(h.ended(gen), kafka.RebalanceInProgress)
-	if first := other.gen(); len(first.Partitions) != 4 {
-		t.Errorf("without the slow one there is %v", first.Partitions)
+	for _, l := range h.settle(4, slow)[0].Leases {
+		l.Start(func(context.Context) { <-let })
 	}
+	other := h.start(Options{RebalanceTimeout: 3 * time.Second})
+	h.settle(4, slow, other)
+	third := h.start(Options{RebalanceTimeout: 3 * time.Second})
+	h.settle(4, other, third)
 	close(let)
-	gens := h.settle(4, slow, other)
+	gens := h.settle(4, slow, other, third)
 	never := make(chan struct{})
 	defer close(never)
-	gens[0].Start(func(context.Context) { <-never })
+	gens[0].Leases[0].Start(func(context.Context) { <-never })
 	if err := slow.Close(); err == nil || !strings.Contains(err.Error(), "has not ended") {
 		t.Errorf("work that does not end: %v", err)
 	}
 }
 
-// TestWorkIsFinishedInTime: while its work is finished a member is in the group,
-// beyond its session timeout, and what it commits counts.
+// TestWorkIsFinishedInTime: while a member finishes its work on what it has lost, it is in the
+// group, beyond its session timeout, and what it commits counts.
 func TestWorkIsFinishedInTime(t *testing.T) {
 	h := newHarness(t, 4)
 	a := h.start(Options{SessionTimeout: time.Second})
-	gen := h.settle(4, a)[0]
+	lease := h.settle(4, a)[0].Leases[0]
 	let, committed := make(chan struct{}), make(chan error, 1)
-	gen.Start(func(ctx context.Context) {
+	lease.Start(func(ctx context.Context) {
 		<-ctx.Done()
 		<-let
+		by := lease.Identity()
 		res, err := a.client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
-			GroupID: h.group, GenerationID: int(gen.ID), MemberID: gen.MemberID,
+			GroupID: h.group, GenerationID: int(by.Generation), MemberID: by.MemberID,
 			Topics: map[string][]kafka.OffsetCommit{h.Topic: {{Partition: 0, Offset: 7}}},
 		})
 		if err == nil {
@@ -465,8 +564,8 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 		}
 		committed <- err
 	})
+	lease.end(errMoved)
 	b := h.start(Options{})
-	h.ended(gen)
 	// not for something to happen, but for the session to be over without the signs of life
 	time.Sleep(2 * time.Second)
 	close(let)

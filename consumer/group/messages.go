@@ -12,10 +12,12 @@ import (
 // the first whose answer tells a leader that came back under its instance id to keep the
 // assignment (KIP-814). All of them carry the instance id (KIP-345).
 
-// identity is how a member names itself to the coordinator.
-type identity struct {
-	group, member, instance string
-	generation              int32
+// Identity is how a member names itself to the coordinator.
+type Identity struct {
+	Group      string
+	Generation int32
+	MemberID   string
+	InstanceID string // empty for a dynamic member
 }
 
 // requestJoin asks to be in the next generation. The answer comes when that has begun.
@@ -23,9 +25,9 @@ type identity struct {
 //	group | session timeout 4 | rebalance timeout 4 | member | instance, nullable |
 //	protocol type | protocols array of (name | metadata bytes | tags) |
 //	reason, nullable | tags
-func requestJoin(by identity, sessionMS, rebalanceMS int32, subscription []byte) *wire.Request {
-	q := wire.NewRequest(protocol.JoinGroup, 9).String(by.group).Int32(sessionMS).Int32(rebalanceMS)
-	q.String(by.member).Nullable(by.instance).String(protocolType)
+func requestJoin(by Identity, sessionMS, rebalanceMS int32, subscription []byte) *wire.Request {
+	q := wire.NewRequest(protocol.JoinGroup, 9).String(by.Group).Int32(sessionMS).Int32(rebalanceMS)
+	q.String(by.MemberID).Nullable(by.InstanceID).String(protocolType)
 	q.Count(1).String(protocolName).Bytes(subscription).End()
 	return q.Nullable("").End()
 }
@@ -75,9 +77,9 @@ func readJoined(body []byte) (joined, bool) {
 //
 //	group | generation 4 | member | instance, nullable | protocol type, nullable |
 //	protocol, nullable | assignments array of (member | bytes | tags) | tags
-func requestSync(by identity, assignments map[string][]byte) *wire.Request {
-	q := wire.NewRequest(protocol.SyncGroup, 5).String(by.group).Int32(by.generation)
-	q.String(by.member).Nullable(by.instance).Nullable(protocolType).Nullable(protocolName)
+func requestSync(by Identity, assignments map[string][]byte) *wire.Request {
+	q := wire.NewRequest(protocol.SyncGroup, 5).String(by.Group).Int32(by.Generation)
+	q.String(by.MemberID).Nullable(by.InstanceID).Nullable(protocolType).Nullable(protocolName)
 	q.Count(len(assignments))
 	for member, assignment := range assignments {
 		q.String(member).Bytes(assignment).End()
@@ -104,17 +106,17 @@ func readSynced(body []byte) (code kafka.Error, assignment []byte, ok bool) {
 // lasts.
 //
 //	group | generation 4 | member | instance, nullable | tags
-func requestHeartbeat(by identity) *wire.Request {
-	q := wire.NewRequest(protocol.Heartbeat, 4).String(by.group).Int32(by.generation)
-	return q.String(by.member).Nullable(by.instance).End()
+func requestHeartbeat(by Identity) *wire.Request {
+	q := wire.NewRequest(protocol.Heartbeat, 4).String(by.Group).Int32(by.Generation)
+	return q.String(by.MemberID).Nullable(by.InstanceID).End()
 }
 
 // requestLeave gives a membership up.
 //
 //	group | members array of (member | instance, nullable | tags) | tags
-func requestLeave(by identity) *wire.Request {
-	q := wire.NewRequest(protocol.LeaveGroup, 4).String(by.group)
-	q.Count(1).String(by.member).Nullable(by.instance).End()
+func requestLeave(by Identity) *wire.Request {
+	q := wire.NewRequest(protocol.LeaveGroup, 4).String(by.Group)
+	q.Count(1).String(by.MemberID).Nullable(by.InstanceID).End()
 	return q.End()
 }
 

@@ -28,8 +28,8 @@ type Options struct {
 	Standbys int
 	// Copies returns what the member has of partitions' states, those to name first in front: the
 	// coordinator has no room for very many. A partition whose owner is gone goes to the member
-	// with the copy that lacks least, as far as the members' numbers of partitions allow. It is
-	// called while no function of a generation runs. Nil: the member has none.
+	// with the copy that lacks least, as far as the members' numbers of partitions allow. Nil: the
+	// member has none.
 	Copies func() []Copy
 	// SessionTimeout is how long the coordinator waits for a heartbeat before it gives a member's
 	// partitions to others. Default 30 s.
@@ -38,8 +38,8 @@ type Options struct {
 	// learns of a new generation. Default a tenth of SessionTimeout, and 1 s at most.
 	// It cannot be more than a third of SessionTimeout.
 	HeartbeatInterval time.Duration
-	// RebalanceTimeout is how long the others wait for a member to finish its work and to join the
-	// new generation. Default 30 s.
+	// RebalanceTimeout is how long the others wait for a member to join the new generation, and how
+	// long Close waits for work. Default 30 s.
 	RebalanceTimeout time.Duration
 	// WatchInterval is how often the leader looks for new partitions of the topic. Default 5 s.
 	WatchInterval time.Duration

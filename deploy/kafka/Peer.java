@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.LongAdder;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -14,6 +15,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -112,7 +114,13 @@ public final class Peer {
     try (Admin admin = Admin.create(p)) {
       if (!admin.listTopics().names().get().contains(out)) {
         int n = admin.describeTopics(List.of(in)).allTopicNames().get().get(in).partitions().size();
-        admin.createTopics(List.of(new NewTopic(out, n, (short) 1))).all().get();
+        try {
+          admin.createTopics(List.of(new NewTopic(out, n, (short) 1))).all().get();
+        } catch (ExecutionException e) { // a second instance that starts at the same time
+          if (!(e.getCause() instanceof TopicExistsException)) {
+            throw e;
+          }
+        }
       }
     }
     Topology t = new Topology();

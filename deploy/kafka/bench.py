@@ -171,8 +171,7 @@ class Geodither:
                        "create": True},
             "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
             "state_dir": str(folder / "state"), "http": {"listen": self.address, "pprof": self.pprof},
-            "release": {"mechanism": "codebook", "epsilon": release["epsilon"], "interval": "30s",
-                        "budget": "none"},
+            "release": {"mechanism": "codebook", "epsilon": release["epsilon"], "budget": "none"},
         }))
         self.process = Process([bench.binary, "run", "-c", config], folder / f"log-{time.time()}")
 

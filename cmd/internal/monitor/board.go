@@ -13,8 +13,7 @@ import (
 // Phase is where an instance is, or one of its partitions.
 type Phase string
 
-// The phases. A partition is joining while the group shares the partitions out again, or after it
-// was lost. Fencing shuts out earlier owners, also after a failure. Starting, draining and failed
+// The phases. A partition is joining before its task begins, and after it was lost. Fencing shuts out earlier owners, also after a failure. Starting, draining and failed
 // are the instance's alone: it looks at its topics, was asked to stop, or ends with an error.
 const (
 	Starting  Phase = "starting"
@@ -102,7 +101,7 @@ func (b *Board) Watch(w Watch) {
 // since is the time since the board began, which no change of the clock moves.
 func (b *Board) since() int64 { return int64(b.now().Sub(b.began)) }
 
-// Joining says that the group shares the partitions out, or that the instance asks for that.
+// Joining says that the instance asks the group for partitions.
 func (b *Board) Joining() {
 	b.stepGroup()
 	b.mu.Lock()
@@ -114,7 +113,7 @@ func (b *Board) Joining() {
 }
 
 // Assigned says that a generation of the group begins, in which the instance has some partitions.
-// Each is in phase joining until Begin.
+// Each is in phase joining until Begin, but for those whose tasks go on.
 func (b *Board) Assigned(generation int32, partitions []int32) {
 	b.stepGroup()
 	b.mu.Lock()
@@ -122,9 +121,16 @@ func (b *Board) Assigned(generation int32, partitions []int32) {
 	b.move(Running)
 	b.generation = generation
 	b.rebalances++
+	last := b.assigned
 	b.assigned = nil
 	for _, n := range partitions {
-		b.assigned = append(b.assigned, &Partition{board: b, number: n, phase: Joining})
+		p := &Partition{board: b, number: n, phase: Joining}
+		for _, old := range last {
+			if old.number == n && b.working[old] {
+				p = old
+			}
+		}
+		b.assigned = append(b.assigned, p)
 	}
 	slices.SortFunc(b.assigned, func(x, y *Partition) int { return int(x.number - y.number) })
 }
@@ -173,9 +179,8 @@ func (b *Board) Begin(number int32) *Partition {
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.assigned, func(p *Partition) bool { return p.number == number })
 	p := &Partition{board: b, number: number, phase: Fencing}
-	if i >= 0 { // else the generation has ended already
-		p = b.assigned[i]
-		p.phase = Fencing
+	if i >= 0 { // else the lease is over already
+		b.assigned[i] = p
 	}
 	p.Step()
 	b.working[p] = true
@@ -194,7 +199,7 @@ func (b *Board) Restored() (numbers []int32) {
 	return numbers
 }
 
-// Partition is the part of the board that a partition's task writes, for one generation.
+// Partition is the part of the board that a partition's task writes.
 type Partition struct {
 	board  *Board
 	number int32
@@ -203,7 +208,7 @@ type Partition struct {
 
 	// Under the board's lock.
 	phase         Phase
-	restoring     bool  // also where the phase is joining, since its generation is over
+	restoring     bool  // also where the phase is joining
 	next, stable  int64 // offsets: where reading goes on, and the last stable one
 	fetched       bool  // they are known
 	from, at, end int64 // offsets of the changelog, of a restoration
@@ -228,7 +233,7 @@ func (p *Partition) Move(to Phase) {
 	p.Step()
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	if p.phase != Joining { // that of a generation that is over does not matter any more
+	if p.phase != Joining { // that of a task that has returned does not matter any more
 		p.phase = to
 	}
 	p.restoring = to == Restoring
@@ -267,7 +272,7 @@ func (p *Partition) Committed(records int, took time.Duration) {
 	p.board.committed = p.board.now()
 }
 
-// Standby is the part of the board that a standby of a partition writes, for one generation.
+// Standby is the part of the board that a standby of a partition writes.
 type Standby struct {
 	board *Board
 	view  standbyView // under the board's lock

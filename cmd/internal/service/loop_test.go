@@ -249,8 +249,9 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 		w.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	generation.Start(func(ctx context.Context) {
-		ended <- w.run(ctx, store.Partition(0), generation)
+	lease := generation.Leases[0]
+	lease.Start(func(ctx context.Context) {
+		ended <- w.run(ctx, store.Partition(0), lease)
 	})
 	end := <-ended
 	if errors.Is(end, errLoopCrash) {
@@ -276,7 +277,7 @@ func (w *loopWorld) try(crash int) (map[string]string, error) {
 var errLoopCrash = errors.New("crashed")
 
 func (w *loopWorld) run(
-	ctx context.Context, partition *state.Partition, g *group.Generation,
+	ctx context.Context, partition *state.Partition, lease *group.Lease,
 ) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -306,7 +307,7 @@ func (w *loopWorld) run(
 		Input:     &loopInput{Log: loopLog{log("raw"), w.life}, stop: cancel},
 		Changelog: loopLog{log("log"), w.life},
 		Transactions: loopTransactions{&transactions{
-			producer: tx, client: w.client, group: "loop", generation: g,
+			producer: tx, client: w.client, group: "loop", lease: lease,
 			input:       producer.TopicPartition{Topic: "raw"},
 			output:      producer.TopicPartition{Topic: "out"},
 			changelog:   producer.TopicPartition{Topic: "log"},

@@ -221,15 +221,12 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 		s.log.Info("partitions assigned", "generation", generation.ID, "partitions",
 			generation.Partitions)
 		board.Assigned(generation.ID, generation.Partitions)
-		generation.Start(func(ctx context.Context) {
-			<-ctx.Done()
-			board.Joining()
-		})
-		for _, p := range generation.Partitions {
-			generation.Start(func(ctx context.Context) { s.runTask(ctx, store, generation, p) })
-		}
-		for _, p := range generation.Standbys {
-			generation.Start(func(ctx context.Context) { s.runStandby(ctx, store, p) })
+		for _, lease := range generation.Leases {
+			run := s.runTask
+			if lease.Standby {
+				run = s.runStandby
+			}
+			lease.Start(func(ctx context.Context) { run(ctx, store, lease) })
 		}
 	}
 }
@@ -258,11 +255,10 @@ func (s *Service) joining() func(error) {
 // groupCaller is the group's membership among those that call Kafka.
 const groupCaller = "group"
 
-// runTask runs one partition until the generation ends. If the task leaves
-// before that, this member joins anew; a fatal error stops the service.
-func (s *Service) runTask(
-	ctx context.Context, store *state.Store, g *group.Generation, partition int32,
-) {
+// runTask runs one partition until its lease is over. If the task leaves before that,
+// this member joins anew; a fatal error stops the service.
+func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.Lease) {
+	partition := lease.Partition
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
 		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s",
@@ -277,7 +273,7 @@ func (s *Service) runTask(
 	began := time.Now()
 	board := s.options.Board.Begin(partition)
 	defer board.End()
-	t, err := s.newTask(store, g, partition, board, log)
+	t, err := s.newTask(store, lease, board, log)
 	if err == nil {
 		err = t.Run(ctx)
 	}
@@ -288,6 +284,11 @@ func (s *Service) runTask(
 		}
 	case task.RemedyOf(err) == task.Leave:
 		board.End() // it waits, and works no more
+		if lease.Settle(ctx) != nil {
+			// The new owner was quicker than the news of it.
+			log.Info("partition given up", "cause", err)
+			return
+		}
 		s.options.Board.Lost()
 		wait := s.nextWait(partition, time.Since(began))
 		log.Warn("partition lost, joining the group again", "cause", err, "wait", wait)
@@ -295,16 +296,17 @@ func (s *Service) runTask(
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
-			g.Rejoin()
+			lease.Rejoin()
 		}
 	default:
 		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
 	}
 }
 
-// runStandby keeps a copy of another instance's partition until the generation ends. The next
-// generation begins when it has returned, so a task never meets it in the store.
-func (s *Service) runStandby(ctx context.Context, store *state.Store, partition int32) {
+// runStandby keeps a copy of another instance's partition until its lease is over. A task of the
+// partition begins when it has returned, so the two never meet in the store.
+func (s *Service) runStandby(ctx context.Context, store *state.Store, lease *group.Lease) {
+	partition := lease.Partition
 	if partition >= s.partitions {
 		return // the partition's owner stops the service
 	}

@@ -17,10 +17,9 @@ import (
 )
 
 func (s *Service) newTask(
-	store *state.Store, g *group.Generation, partition int32, board *monitor.Partition,
-	log *slog.Logger,
+	store *state.Store, lease *group.Lease, board *monitor.Partition, log *slog.Logger,
 ) (*task.Task, error) {
-	o := s.options
+	o, partition := s.options, lease.Partition
 	client := wire.Observed(s.client, board.Requested)
 	processor, err := engine.NewProcessor(o.Settings,
 		engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
@@ -82,7 +81,7 @@ func (s *Service) newTask(
 	return task.New(task.Dependencies{
 		Input: reads, Changelog: changelog,
 		Transactions: &transactions{
-			producer: tx, client: client, group: o.Group, generation: g, source: s.source,
+			producer: tx, client: client, group: o.Group, lease: lease, source: s.source,
 			copied: s.copied, input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/monitor"
+	"github.com/geodither/geodither/consumer/group"
 )
 
 // TestGrownRawTopic: a partition beyond those of the start would begin without
@@ -15,7 +16,7 @@ func TestGrownRawTopic(t *testing.T) {
 		log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {},
 		options: Options{Board: monitor.NewBoard()},
 	}
-	s.runTask(t.Context(), nil, nil, 4)
+	s.runTask(t.Context(), nil, &group.Lease{Partition: 4})
 	if err := s.failed(); err == nil || !strings.Contains(err.Error(),
 		"has grown from 4 partitions") {
 		t.Errorf("got %v", err)

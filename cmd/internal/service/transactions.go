@@ -21,12 +21,12 @@ import (
 
 // transactions is task.Transactions on a transactional producer.
 type transactions struct {
-	producer   *producer.Transactional
-	client     *kafka.Client
-	group      string
-	generation *group.Generation
-	source     []byte // the raw topic's id; nil: not known
-	copied     []byte // the changelog's id, of which the store is a copy; nil: not known
+	producer *producer.Transactional
+	client   *kafka.Client
+	group    string
+	lease    *group.Lease
+	source   []byte // the raw topic's id; nil: not known
+	copied   []byte // the changelog's id, of which the store is a copy; nil: not known
 
 	input, output, changelog, deadLetters producer.TopicPartition
 
@@ -35,10 +35,11 @@ type transactions struct {
 
 // Fence implements task.Transactions. A zombie must not fence the rightful
 // owner, so the group's coordinator is asked first whether this member still
-// belongs to it. The group may move on between the two calls; then the rightful
-// owner's next call is refused, and it rejoins and fences in turn.
+// belongs to it, and while the group shares out, its answer is waited for. The group
+// may move on between the two calls; then the rightful owner's next call is refused,
+// and it rejoins and fences in turn.
 func (t *transactions) Fence(ctx context.Context) error {
-	if err := t.generation.Check(ctx); err != nil {
+	if err := t.lease.Check(ctx); err != nil {
 		return readRemedy(err)
 	}
 	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
@@ -113,12 +114,7 @@ func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, er
 
 // Commit implements task.Transactions.
 func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
-	by := producer.Member{
-		Group: t.group, Generation: t.generation.ID, MemberID: t.generation.MemberID,
-		InstanceID: t.generation.InstanceID,
-	}
-	err := t.producer.CommitOffsets(ctx, by, map[producer.TopicPartition]int64{t.input: next})
-	if err != nil {
+	if err := t.commitOffset(ctx, next); err != nil {
 		return 0, writeRemedy(err)
 	}
 	offsets, err := t.producer.Commit(ctx)
@@ -126,6 +122,24 @@ func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
 		return 0, writeRemedy(err)
 	}
 	return t.changelogEnd(offsets)
+}
+
+// commitOffset makes the next offset to read part of the transaction. A new
+// generation of the group may begin meanwhile. Then the coordinator takes the offset
+// under that one alone, and if the lease goes on, the offset is offered again.
+func (t *transactions) commitOffset(ctx context.Context, next int64) error {
+	by := t.lease.Identity()
+	for {
+		err := t.producer.CommitOffsets(ctx, producer.Member(by),
+			map[producer.TopicPartition]int64{t.input: next})
+		if !errors.Is(err, kafka.IllegalGeneration) {
+			return err
+		}
+		var over error
+		if by, over = t.lease.Renewed(ctx, by); over != nil {
+			return err
+		}
+	}
 }
 
 // changelogEnd is the offset behind what a transaction has written to the changelog.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,10 +50,13 @@ func (m *member) next(t *testing.T, client *kafka.Client) {
 	defer cancel()
 	generation, err := m.group.Next(ctx)
 	servicetest.OK(t, err)
+	if len(generation.Leases) != 1 {
+		t.Fatalf("generation %d has leases %v", generation.ID, generation.Leases)
+	}
 	tx, err := producer.NewTransactional(client, "g/raw/0", producer.Options{})
 	servicetest.OK(t, err)
 	m.transactions = &transactions{
-		producer: tx, client: client, group: "g", generation: generation,
+		producer: tx, client: client, group: "g", lease: generation.Leases[0],
 		input: producer.TopicPartition{Topic: "raw"}, output: producer.TopicPartition{Topic: "out"},
 		changelog:   producer.TopicPartition{Topic: "log"},
 		deadLetters: producer.TopicPartition{Topic: "dead"},
@@ -100,6 +104,9 @@ func testZombie(t *testing.T, instance string) {
 	servicetest.OK(t, old.produce(t, "of a zombie"))
 
 	// the group moves on, though nobody has fenced the old member
+	if instance == "" {
+		servicetest.OK(t, old.group.Leave())
+	}
 	heir := membership(t, client, instance)
 	heir.next(t, client)
 	if _, err := old.Commit(t.Context(), 9); task.RemedyOf(err) != task.Leave {
@@ -133,6 +140,53 @@ func testZombie(t *testing.T, instance string) {
 	}
 	if fmt.Sprint(values) != "[first second]" {
 		t.Errorf("committed are %q", values)
+	}
+}
+
+// TestCommitsGoOn: while members come and go, a task whose partition stays commits one transaction
+// after the other, whatever generation that falls into, and is fenced by nobody.
+func TestCommitsGoOn(t *testing.T) {
+	_, client := transactionsWorld(t)
+	m := membership(t, client, "")
+	m.next(t, client)
+	servicetest.OK(t, m.Fence(t.Context()))
+	first := m.lease.Identity().Generation
+	var changes sync.WaitGroup
+	over := make(chan struct{})
+	changes.Go(func() {
+		defer close(over)
+		for range 10 {
+			other := membership(t, client, "")
+			ctx, cancel := context.WithTimeout(t.Context(), servicetest.Patience)
+			if gen, err := other.group.Next(ctx); err != nil || len(gen.Leases) > 0 {
+				t.Errorf("the only partition has moved: %+v, %v", gen, err)
+			}
+			cancel()
+			servicetest.OK(t, other.group.Leave())
+		}
+	})
+	next := int64(0)
+	for done := false; !done; {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		next++
+		servicetest.OK(t, m.produce(t, fmt.Sprint(next)))
+		if _, err := m.Commit(t.Context(), next); err != nil {
+			t.Fatalf("commit %d: %v", next, err)
+		}
+	}
+	changes.Wait()
+	servicetest.OK(t, m.lease.Check(t.Context()))
+	if last := m.lease.Identity().Generation; last < first+10 {
+		t.Errorf("generations %d to %d, of 10 members that came and went", first, last)
+	}
+	offset, _, err := m.Committed(t.Context())
+	servicetest.OK(t, err)
+	if offset != next {
+		t.Errorf("committed is %d, want %d", offset, next)
 	}
 }
 
