@@ -3,7 +3,8 @@
 // kafka-go's ConsumerGroup cannot be a static member, so Member speaks the group's protocol
 // itself. DESIGN.md says how.
 //
-// Files: member.go a membership and its life; generation.go what it gives; join.go how a member
-// joins and sends heartbeats; assign.go who gets which partitions; settings.go members that work
-// under other settings; protocol.go, messages.go what members and coordinator say.
+// Files: member.go a membership and its life; generation.go what the group gives it, and for how
+// long; join.go how a member joins and sends heartbeats; assign.go who gets which partitions;
+// settings.go members that work under other settings; protocol.go, messages.go what members and
+// coordinator say.
 package group

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -81,4 +83,255 @@ func (g *Generation) Check(ctx context.Context) error {
 
 func (g *Generation) heartbeat() *wire.Request {
 	return requestHeartbeat(Identity{g.member.options.ID, g.ID, g.MemberID, g.InstanceID})
+}
+
+// Lease is this member's right to work on a partition, or to keep a copy of its state. It lasts
+// from generation to generation, until the group gives the partition to another member, or this
+// member is out. So work goes on while the group shares out; DESIGN.md says why it may.
+type Lease struct {
+	Partition int32
+	Standby   bool // for a copy of the state only
+
+	member   *Member
+	ctx      context.Context // its cause says why the lease is over
+	end      context.CancelCauseFunc
+	returned chan struct{} // closed when the function has returned
+
+	// Under the lock of the tenancy.
+	started  bool
+	identity Identity
+}
+
+// Start runs a function on its own goroutine, unless an earlier generation has started one for
+// this lease. The function's context ends with the lease, for the reason in context.Cause. If the
+// function of this process's last lease of the partition still runs, it begins when that has
+// returned, so two never work on one partition, and not at all if the lease is over by then. It
+// may return before the lease is over; that ends nothing.
+func (l *Lease) Start(run func(ctx context.Context)) {
+	before, ok := l.member.tenancy.start(l)
+	if !ok {
+		return
+	}
+	go func() {
+		defer l.member.tenancy.returned(l)
+		if before != nil {
+			<-before.returned
+			if l.ctx.Err() != nil {
+				return
+			}
+		}
+		run(l.ctx)
+	}()
+}
+
+// Identity is how the member names itself when it commits for this lease. It changes as soon as the
+// coordinator has said which generation begins.
+func (l *Lease) Identity() Identity {
+	t := &l.member.tenancy
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return l.identity
+}
+
+// Renewed returns the identity after one whose generation the coordinator has refused. It waits for
+// the answer to JoinGroup that brings it, if need be. ErrNotMember says that there is none, because
+// the lease is over.
+func (l *Lease) Renewed(ctx context.Context, refused Identity) (Identity, error) {
+	by := refused
+	err := l.await(ctx, func() bool {
+		by = l.identity
+		return by != refused
+	})
+	return by, err
+}
+
+// Settle waits while the group shares out. ErrNotMember says that the lease is over.
+func (l *Lease) Settle(ctx context.Context) error {
+	_, err := l.settled(ctx)
+	return err
+}
+
+// Check asks the coordinator whether the member is still in the group, and waits while that shares
+// out; ErrNotMember says that it is not, or that the lease is over. A worker asks this before it
+// fences its transactional id, because a worker that is out would fence its successor.
+func (l *Lease) Check(ctx context.Context) error {
+	for {
+		gen, err := l.settled(ctx)
+		if err != nil {
+			return err
+		}
+		err = gen.Check(ctx)
+		if errors.Is(err, kafka.RebalanceInProgress) {
+			gen.life.end(ended(kafka.RebalanceInProgress)) // no need to wait for the heartbeat
+		}
+		if !errors.Is(err, ErrNotMember) || gen.life.ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// Rejoin ends the lease, and lets the member join again when its function has returned. If the
+// group leaves the partition with this member, that has a new lease then. Unless it leads the
+// group, or the group has changed meanwhile, it gets the same generation again, and the others do
+// not notice. Rejoin returns at once; to repeat it does nothing.
+func (l *Lease) Rejoin() {
+	if l.ctx.Err() != nil {
+		return
+	}
+	l.end(ended(errRejoin))
+	t := &l.member.tenancy
+	t.mu.Lock()
+	gen := t.current
+	t.mu.Unlock()
+	gen.life.end(ended(errRejoin))
+}
+
+// settled returns the group's generation, and waits for it while the group shares out.
+func (l *Lease) settled(ctx context.Context) (gen *Generation, err error) {
+	err = l.await(ctx, func() bool {
+		gen = l.member.tenancy.current
+		return l.ctx.Err() == nil && gen.life.ctx.Err() == nil
+	})
+	return gen, err
+}
+
+// await waits until something is true of the tenancy, which is locked meanwhile. It gives up when
+// the lease is over.
+func (l *Lease) await(ctx context.Context, is func() bool) error {
+	t := &l.member.tenancy
+	for {
+		t.mu.Lock()
+		done, changed := is(), t.changed
+		t.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case l.ctx.Err() != nil:
+			return &wire.Error{
+				Op: fmt.Sprintf("work on partition %d for group %s", l.Partition,
+					l.member.options.ID),
+				Err: fmt.Errorf("%w: %w", ErrNotMember, context.Cause(l.ctx)),
+			}
+		}
+		select {
+		case <-changed:
+		case <-l.ctx.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tenancy is a member's leases, and what they must know of its generations.
+type tenancy struct {
+	mu      sync.Mutex
+	leases  []*Lease      // of the current generation
+	working []*Lease      // whose functions run, in the order in which they were started
+	current *Generation   // the last one that has begun; nil before the first
+	changed chan struct{} // closed, and made anew, when a generation or an identity is new
+}
+
+// start notes that a lease's function begins, and returns the lease whose function must return
+// before. It is not ok if the function has been started, or the lease is over.
+func (t *tenancy) start(l *Lease) (before *Lease, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.started || l.ctx.Err() != nil {
+		return nil, false
+	}
+	l.started = true
+	for _, w := range t.working {
+		if w.Partition == l.Partition {
+			before = w
+		}
+	}
+	t.working = append(t.working, l)
+	return before, true
+}
+
+func (t *tenancy) returned(l *Lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.working = slices.DeleteFunc(t.working, func(w *Lease) bool { return w == l })
+	close(l.returned)
+}
+
+// joined says that the coordinator has begun a generation with this member. From now on it takes
+// commits of that generation alone.
+func (t *tenancy) joined(by Identity) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.leases {
+		if l.ctx.Err() == nil {
+			l.identity = by
+		}
+	}
+	t.stir()
+}
+
+// begin makes the leases of a generation. A lease goes on if its partition stays here, as what it
+// is.
+func (t *tenancy) begin(gen *Generation, by Identity) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.leases
+	t.leases = nil
+	keep := func(p int32, standby bool) {
+		i := slices.IndexFunc(last, func(l *Lease) bool {
+			return l.Partition == p && l.Standby == standby && l.ctx.Err() == nil
+		})
+		if i >= 0 {
+			t.leases = append(t.leases, last[i])
+			return
+		}
+		l := &Lease{
+			Partition: p, Standby: standby, member: gen.member, identity: by,
+			returned: make(chan struct{}),
+		}
+		l.ctx, l.end = context.WithCancelCause(context.Background())
+		t.leases = append(t.leases, l)
+	}
+	for _, p := range gen.Partitions {
+		keep(p, false)
+	}
+	for _, p := range gen.Standbys {
+		keep(p, true)
+	}
+	for _, l := range last {
+		if !slices.Contains(t.leases, l) {
+			l.end(ended(errMoved))
+		}
+	}
+	gen.Leases = slices.Clone(t.leases)
+	t.current = gen
+	t.stir()
+}
+
+// over ends all leases.
+func (t *tenancy) over(cause error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.leases {
+		l.end(cause)
+	}
+}
+
+// stir wakes those that wait for a change.
+func (t *tenancy) stir() {
+	if t.changed != nil {
+		close(t.changed)
+	}
+	t.changed = make(chan struct{})
+}
+
+// finishing returns a lease that is over and whose function still runs; nil if there is none.
+func (t *tenancy) finishing() *Lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.working {
+		if l.ctx.Err() != nil {
+			return l
+		}
+	}
+	return nil
 }

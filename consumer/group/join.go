@@ -13,9 +13,9 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// join makes this member part of the group's next generation, or of its current one, and learns its
-// partitions. Work on those that it has goes on meanwhile. It makes one attempt. If an answer is lost, the next attempt asks again with the same
-// member id.
+// join makes this member part of the group's next generation, or of its current one, and learns
+// its partitions. Work on those that it has goes on meanwhile. It makes one attempt. If an answer
+// is lost, the next attempt asks again with the same member id.
 func (m *Member) join(ctx context.Context) (*Generation, error) {
 	a, err := m.enter(ctx)
 	if err != nil {

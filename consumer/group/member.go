@@ -97,10 +97,11 @@ func (m *Member) unfinished(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Close ends all leases, waits at most RebalanceTimeout for their functions, and stops. A dynamic member then leaves the group. A static member tells the
-// coordinator nothing and keeps its partitions until the session timeout, by when its next process
-// can take them up. An error says that a function still runs, or that the coordinator could not be
-// told; the member is closed all the same. Safe to repeat.
+// Close ends all leases, waits at most RebalanceTimeout for their functions, and stops. A dynamic
+// member then leaves the group. A static member tells the coordinator nothing and keeps its
+// partitions until the session timeout, by when its next process can take them up. An error says
+// that a function still runs, or that the coordinator could not be told; the member is closed all
+// the same. Safe to repeat.
 func (m *Member) Close() error { return m.shut(m.options.InstanceID == "") }
 
 // Leave is Close, but a static member leaves the group too, so the others get its partitions at
@@ -246,9 +247,9 @@ func (m *Member) classify(err error) *wire.Error {
 // groupMaxSizeReached is GROUP_MAX_SIZE_REACHED, which kafka-go does not name.
 const groupMaxSizeReached kafka.Error = 81
 
-// live hands a generation over, and returns why it ended. If leases end with it, their functions have
-// returned by then. Until then the heartbeats go on, because work that ends in time should still be
-// committed.
+// live hands a generation over, and returns why it ended. If leases end with it, their functions
+// have returned by then. Until then the heartbeats go on, because work that ends in time should
+// still be committed.
 func (m *Member) live(gen *Generation) error {
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers sync.WaitGroup

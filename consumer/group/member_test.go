@@ -290,8 +290,8 @@ func TestRenewed(t *testing.T) {
 	h.Is(lease.Settle(t.Context()), ErrNotMember)
 }
 
-// TestOneAtATime: a copy that becomes the partition, and the partition that becomes a copy, wait for
-// what runs in this process.
+// TestOneAtATime: a copy that becomes the partition, and the partition that becomes a copy, wait
+// for what runs in this process.
 func TestOneAtATime(t *testing.T) {
 	m := &Member{options: Options{ID: "g"}}
 	generation := func(own, standbys []int32) *Generation {

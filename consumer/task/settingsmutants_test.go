@@ -65,6 +65,10 @@ var settingsMutants = []mutant{
 			d.Transactions = anyGeneration{n}
 		},
 	},
+	{
+		"a task that was replaced fences before its member is told",
+		func(n *node, _ *Dependencies, _ *Options) { n.hasty = true },
+	},
 }
 
 // onRunning touches a task after each restore.

@@ -13,7 +13,7 @@ import (
 // does: a zombie may be between the two when it becomes one.
 func (n *node) Fence(context.Context) error {
 	err := n.call("Transactions.Fence (member?)", func(bool) error {
-		if n.generation != n.w.generation {
+		if n.generation != n.w.generation || n.replaced && !n.hasty {
 			return WithRemedy(errZombie, Leave)
 		}
 		return nil
@@ -30,6 +30,9 @@ func (n *node) Fence(context.Context) error {
 		n.w.epoch++
 		n.epoch = n.w.epoch
 		n.w.complete()
+		if n.replaced && !n.hasty { // between the two calls
+			return WithRemedy(errZombie, Leave)
+		}
 		return nil
 	})
 }
@@ -94,7 +97,12 @@ func (n *node) Commit(_ context.Context, next int64) (end int64, err error) {
 		if w.open == nil || w.deciding {
 			return WithRemedy(errors.New("the transaction has been aborted by the broker"), Rebuild)
 		}
-		if n != w.owner {
+		switch {
+		case n == w.owner:
+		case n.replaced && w.owner != nil && w.owner.epoch == 0:
+			// Its successor has fenced nobody yet, and so has read nothing.
+			w.events["a task that was replaced commits"]++
+		default:
 			w.violated("a zombie commits %d", next)
 		}
 		w.deciding, w.offset = true, next

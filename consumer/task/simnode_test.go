@@ -36,6 +36,8 @@ type node struct {
 	err        error
 	told       bool  // to stop
 	blind      bool  // a planted fault: its generation is not checked
+	replaced   bool  // its member is in the generation in which another has the partition
+	hasty      bool  // a planted fault: it fences before its member knows who has the partition
 	produced   int64 // where the changelog ended after its last Produce
 	logID      int   // of the changelog that its store belongs to
 	acceptLost bool  // it may go on without a changelog
@@ -333,6 +335,9 @@ func (n *node) follows(name string) {
 	w := n.w
 	if name == "Apply" && n.task.state == Restoring && n.errand.runs() {
 		w.events["a batch is applied while the next one is fetched"]++
+	}
+	if n != w.owner && n.store.of != w.logID {
+		return // it slept through the changelog's loss, and its next process sets the store aside
 	}
 	states, at, found := n.store.contents()
 	l := n.copied()

@@ -52,6 +52,7 @@ func TestSimulation(t *testing.T) {
 	for _, why := range []string{
 		"empty", "no committed offset", "no longer holds", "older than tombstones", "input lost",
 		"settings refused", "a zombie writes", "a zombie is refused",
+		"a task that was replaced commits",
 		"adopted in the middle", "adopted by an idle task", "adopted with other settings",
 		"waits for a version", "aborted input first",
 		"a record is processed beside a commit", "a state is read from the transaction in flight",

@@ -158,7 +158,8 @@ func (w *world) retain(before int64) {
 }
 
 // assign makes a new generation and starts a task for it on a free machine. The
-// one that ran so far has not heard of it.
+// one that ran so far has not heard of it: its member is out, or is in the new
+// generation and has yet to learn that it gave the partition away.
 func (w *world) assign() {
 	var free []int
 	for i, n := range w.nodes {
@@ -171,6 +172,9 @@ func (w *world) assign() {
 	}
 	w.generation++
 	w.lives++
+	if n := w.owner; n != nil && w.rng.IntN(2) == 0 {
+		n.generation, n.replaced = w.generation, true
+	}
 	w.owner = w.start(free[w.rng.IntN(len(free))])
 }
 

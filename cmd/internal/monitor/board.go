@@ -13,8 +13,9 @@ import (
 // Phase is where an instance is, or one of its partitions.
 type Phase string
 
-// The phases. A partition is joining before its task begins, and after it was lost. Fencing shuts out earlier owners, also after a failure. Starting, draining and failed
-// are the instance's alone: it looks at its topics, was asked to stop, or ends with an error.
+// The phases. A partition is joining before its task begins, and after it was lost. Fencing shuts
+// out earlier owners, also after a failure. Starting, draining and failed are the instance's
+// alone: it looks at its topics, was asked to stop, or ends with an error.
 const (
 	Starting  Phase = "starting"
 	Joining   Phase = "joining"

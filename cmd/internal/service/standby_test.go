@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,6 +90,51 @@ func (m *machine) copied(t *testing.T, w *servicetest.World) bool {
 		}
 	}
 	return true
+}
+
+// TestPartitionsThatStayGoOn: while instances come and go, a task whose partition stays goes on: no
+// task of the first instance begins again for a partition that it has kept, and every fix has one
+// answer, as if nobody had come.
+func TestPartitionsThatStayGoOn(t *testing.T) {
+	t.Parallel()
+	w := servicetest.NewWorld(t, 30)
+	a := w.Answers(t, "first")
+	all := machines(w, 2, 0)
+	answer := func(all ...*machine) {
+		t.Helper()
+		running := make([]servicetest.AtWork, len(all))
+		for i, m := range all {
+			running[i] = m
+		}
+		w.Feed(t)
+		servicetest.Await(t, "everything is answered",
+			func() bool { return a.Read(t) >= w.Fed }, running...)
+	}
+	for _, m := range all {
+		m.o.SessionTimeout = 6 * time.Second
+	}
+	first, second := all[0], all[1]
+	first.start(t, w)
+	answer(first)
+	const comings = 3
+	for range comings {
+		second.start(t, w)
+		servicetest.Await(t, "the second has a share", func() bool {
+			w.Feed(t)
+			a.Read(t)
+			return second.o.Counters.Snapshot().RecordsIn > 0
+		}, first, second)
+		second.Stop(t)
+		answer(first)
+	}
+	first.Stop(t)
+	restored := strings.Count(first.Log.String(), `msg="state restored"`)
+	const moved = servicetest.Partitions / 2
+	if want := servicetest.Partitions + comings*moved; restored != want {
+		t.Errorf("tasks began %d times, want %d: %d partitions, and %d that came back %d times",
+			restored, want, servicetest.Partitions, moved, comings)
+	}
+	atwork.RequireUndisturbed(t, w, "first")
 }
 
 // TestStandby: the instance that inherits partitions reads next to nothing of the changelog, since

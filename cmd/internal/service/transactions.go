@@ -36,14 +36,18 @@ type transactions struct {
 // Fence implements task.Transactions. A zombie must not fence the rightful
 // owner, so the group's coordinator is asked first whether this member still
 // belongs to it, and while the group shares out, its answer is waited for. The group
-// may move on between the two calls; then the rightful owner's next call is refused,
-// and it rejoins and fences in turn.
+// may give the partition away between the two calls. Then the rightful owner's next
+// call is refused, and it rejoins and fences in turn; but this one must not commit
+// before that, so it looks once more.
 func (t *transactions) Fence(ctx context.Context) error {
 	if err := t.lease.Check(ctx); err != nil {
 		return readRemedy(err)
 	}
 	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
 		return err
+	}
+	if err := t.lease.Settle(ctx); err != nil {
+		return readRemedy(err)
 	}
 	return t.sameTopics(ctx)
 }
