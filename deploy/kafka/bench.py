@@ -56,6 +56,8 @@ def arguments():
     p.add_argument("--users", type=int, default=10_000, help="users of the other rows")
     p.add_argument("--many", type=int, default=1_000_000,
                    help="users of the row many, which has four records of each at least")
+    p.add_argument("--mechanism", default="codebook", choices=["codebook", "lattice"],
+                   help="geodither's mechanism, default codebook")
     p.add_argument("--geolife", metavar="MODEL", help="a model of Geolife for the row geolife")
     p.add_argument("--quick", action="store_true", help="one small run of everything: a first look")
     p.add_argument("--profiles", metavar="FOLDER", type=pathlib.Path,
@@ -171,7 +173,8 @@ class Geodither:
                        "create": True},
             "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
             "state_dir": str(folder / "state"), "http": {"listen": self.address, "pprof": self.pprof},
-            "release": {"mechanism": "codebook", "epsilon": release["epsilon"], "budget": "none"},
+            "release": {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"],
+                        "budget": "none"},
         }))
         self.process = Process([bench.binary, "run", "-c", config], folder / f"log-{time.time()}")
 

@@ -201,7 +201,8 @@ func (r *report) addRun(b *lines) {
 	}
 	if l := r.ledger; l != nil {
 		b.add("records", "%d raw = %d sanitized + %d dead letters", l.Raw, l.Sanitized, l.Dead)
-		b.add("transactions", "%d committed, %d aborted", l.Committed, l.Aborted)
+		b.add("transactions", "%d committed, %d aborted, of those whose markers compaction has left",
+			l.Committed, l.Aborted)
 		b.add("lost", "%d", l.Lost)
 		b.add("duplicates", "%d", l.Duplicates)
 		b.add("out of order", "%d", l.OutOfOrder)
