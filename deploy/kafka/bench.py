@@ -57,7 +57,7 @@ def arguments():
     p.add_argument("--many", type=int, default=1_000_000,
                    help="users of the row many, which has four records of each at least")
     p.add_argument("--mechanism", default="codebook", choices=["codebook", "lattice"],
-                   help="geodither's mechanism, default codebook")
+                   help="geodither's mechanism, default codebook; lattice has δ = 0.01")
     p.add_argument("--geolife", metavar="MODEL", help="a model of Geolife for the row geolife")
     p.add_argument("--quick", action="store_true", help="one small run of everything: a first look")
     p.add_argument("--profiles", metavar="FOLDER", type=pathlib.Path,
@@ -167,14 +167,16 @@ class Geodither:
         self.out, self.changelog = group + "-out", group + "-changelog"
         folder.mkdir(parents=True, exist_ok=True)
         config = folder / "geodither.yml"
+        mechanism = {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"], "budget": "none"}
+        if bench.args.mechanism == "lattice":
+            mechanism["delta"] = 0.01
         config.write_text(json.dumps({
             "brokers": [bench.brokers], "group": group,
             "topics": {"raw": raw, "sanitized": self.out, "changelog": self.changelog,
                        "create": True},
             "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
             "state_dir": str(folder / "state"), "http": {"listen": self.address, "pprof": self.pprof},
-            "release": {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"],
-                        "budget": "none"},
+            "release": mechanism,
         }))
         self.process = Process([bench.binary, "run", "-c", config], folder / f"log-{time.time()}")
 
