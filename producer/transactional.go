@@ -161,8 +161,8 @@ func (t *Transactional) Produce(ctx context.Context, batches ...Batch) (Offsets,
 	return t.offsets, nil
 }
 
-// Member names the member of a consumer group for which offsets are committed, in the generation
-// that assigned it the partitions. Kafka refuses it once the group has moved on, or once another
+// Member names the member of a consumer group for which offsets are committed, and the group's
+// generation. Kafka refuses it once the group has moved on, or once another
 // process has taken the instance id over.
 type Member struct {
 	Group      string
@@ -173,9 +173,9 @@ type Member struct {
 
 // CommitOffsets makes consumer offsets part of the transaction: the next offset to read, by
 // partition. Kafka refuses them (ErrFenced) if the member is no longer in the group. That stops a
-// zombie that has not noticed its eviction. After kafka.IllegalGeneration a member that is in the
-// group's new generation can call CommitOffsets once more. Without a membership (Generation -1, no
-// ids) Kafka checks nothing.
+// zombie that has not noticed its eviction. After kafka.IllegalGeneration, or kafka.RebalanceInProgress,
+// a member that is in the group's new generation can call CommitOffsets once more. Without a
+// membership (Generation -1, no ids) Kafka checks nothing.
 func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 	offsets map[TopicPartition]int64,
 ) error {
@@ -218,7 +218,7 @@ func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 		return nil
 	}
 	failure := t.fail(err)
-	if errors.Is(err.Err, kafka.IllegalGeneration) {
+	if errors.Is(err.Err, kafka.IllegalGeneration) || errors.Is(err.Err, kafka.RebalanceInProgress) {
 		t.state = outdated
 	}
 	return failure

@@ -49,6 +49,7 @@ var (
 	errRejoin = errors.New("this member asked to join again")
 	errGrown  = errors.New("the topic's number of partitions has changed")
 	errMoved  = errors.New("the group has given the partition to another member")
+	errSlow   = errors.New("work on another partition that was lost has not ended in time")
 )
 
 // ended returns the cause for the context of a generation, or of a lease.

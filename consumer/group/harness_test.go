@@ -148,3 +148,11 @@ func (h *harness) ended(gen *Generation) error {
 		return nil
 	}
 }
+
+// over waits until a lease is over.
+func (h *harness) over(l *Lease) {
+	h.Helper()
+	ctx, cancel := context.WithTimeout(h.Context(), wiretest.Patience)
+	defer cancel()
+	h.Is(l.await(ctx, func() bool { return false }), ErrNotMember)
+}

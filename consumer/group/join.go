@@ -104,6 +104,7 @@ func (m *Member) enter(ctx context.Context) (joined, error) {
 		case a.code != 0:
 			return joined{}, wire.Refused(m.joinOp(), a.code)
 		default:
+			m.hear(time.Now()) // the session has begun anew: joining may take longer than one
 			return a, nil
 		}
 	}
@@ -234,16 +235,10 @@ func (m *Member) differs(found []byte) error {
 // because the answer may be a long time coming.
 func (m *Member) ask(ctx context.Context, x wire.Exchange) ([]byte, error) {
 	x.Cut = ctx
-	sent := time.Now()
 	answer, err := wire.Ask[*wire.Frame](ctx, m.client, x)
 	if err != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	if sent.After(m.heard) {
-		m.heard = sent
-	}
-	m.mu.Unlock()
 	return answer.Body, nil
 }
 
@@ -284,9 +279,9 @@ func (m *Member) beat(ctx context.Context, gen *Generation) {
 	broker, alive := wire.AnyBroker, time.Now()
 	var last error
 	out := func(err error) {
+		m.tenancy.over(ended(err))
 		gen.life.end(ended(err)) // before out is set: Check says why
 		gen.life.out.Store(true)
-		m.tenancy.over(ended(err))
 	}
 	for ctx.Err() == nil {
 		sent := time.Now()
@@ -304,8 +299,10 @@ func (m *Member) beat(ctx context.Context, gen *Generation) {
 			wait = min(wait, m.options.MaxBackoff)
 		case code == 0:
 			alive, last = sent, nil
+			m.hear(sent)
 		case code == kafka.RebalanceInProgress:
 			alive, last = sent, nil
+			m.hear(sent)
 			gen.life.end(ended(code)) // the membership lasts while the work is finished
 		default:
 			out(wire.Refused(op, code))

@@ -32,10 +32,9 @@ type Member struct {
 	failure  error         // why the goroutine ended by itself, if it did; read after done
 	left     error         // what leaving came to; read after done
 
-	mu   sync.Mutex
-	last error // the error after which the member tries again, nil once a generation has begun
-	// heard is when the last request was sent that the coordinator has answered.
-	heard time.Time
+	mu    sync.Mutex
+	last  error     // the error after which the member tries again, nil once a generation has begun
+	heard time.Time // when the coordinator's session with this member began anew, at the earliest
 
 	kept memory // belongs to the member's goroutine
 }
@@ -142,6 +141,7 @@ func (m *Member) run() {
 		}
 		if m.isOut(failure) {
 			m.tenancy.over(ended(failure))
+			m.drain(func() {})
 		}
 		if !failure.Temporary {
 			m.failure = failure
@@ -159,6 +159,13 @@ func (m *Member) run() {
 	if (refused || m.leaving.Load()) && m.kept.id != "" {
 		m.left = m.leave()
 	}
+}
+
+// hear notes a sign of life that the coordinator has taken.
+func (m *Member) hear(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = at
 }
 
 // isOut reports whether an error means that others may have this member's partitions: it is refused
@@ -273,6 +280,7 @@ func (m *Member) live(gen *Generation) error {
 	m.drain(stop)
 	stop()
 	helpers.Wait()
+	m.drain(func() {}) // the last heartbeat may have been refused
 	gen.life.out.Store(true)
 	cause := context.Cause(gen.life.ctx)
 	m.kept.same = errors.Is(cause, errRejoin)
@@ -280,8 +288,8 @@ func (m *Member) live(gen *Generation) error {
 }
 
 // drain waits for the functions of leases that are over. After RebalanceTimeout it stops the
-// heartbeats, so that the group goes on without this member. It still waits then: a member whose
-// work does not end should get no more of it.
+// heartbeats, so that the group goes on without this member, and ends all leases. It still waits
+// then: a member whose work does not end should get no more of it.
 func (m *Member) drain(stopBeating func()) {
 	late := time.NewTimer(m.options.RebalanceTimeout)
 	defer late.Stop()
@@ -290,6 +298,7 @@ func (m *Member) drain(stopBeating func()) {
 		case <-l.returned:
 		case <-late.C:
 			stopBeating()
+			m.tenancy.over(ended(errSlow))
 		case <-m.patience:
 			m.left = fmt.Errorf("consumer: group %s is closed, but work that was started in it "+
 				"has not ended within %v", m.options.ID, m.options.RebalanceTimeout)

@@ -331,6 +331,85 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
+// TestCheckWaits: who asks while the group shares out, and before the heartbeat has told, gets the
+// answer of the next generation.
+func TestCheckWaits(t *testing.T) {
+	h := newHarness(t, 4)
+	a := h.start(Options{HeartbeatInterval: 2 * time.Second})
+	gen := h.settle(4, a)[0]
+	b := h.start(Options{})
+	h.Within("the other's JoinGroup", func() bool { return b.network.Sent(protocol.JoinGroup) > 1 })
+	for _, l := range gen.Leases {
+		if err := l.Check(t.Context()); err != nil && !errors.Is(err, errMoved) {
+			t.Errorf("partition %d: %v", l.Partition, err)
+		}
+	}
+	if gens := h.settle(4, a, b); gens[0].ID != gen.ID+1 {
+		t.Errorf("generation %d became %d", gen.ID, gens[0].ID)
+	}
+}
+
+// TestOutWhileItWaits: a member that waits for work on what it has lost, and is evicted meanwhile,
+// has lost the rest too. So has one whose work does not end within RebalanceTimeout.
+func TestOutWhileItWaits(t *testing.T) {
+	for _, silent := range []bool{true, false} {
+		h := newHarness(t, 4)
+		o := Options{SessionTimeout: time.Second, RebalanceTimeout: time.Second}
+		if silent {
+			o.RebalanceTimeout = time.Minute
+		}
+		slow := h.start(o)
+		let := make(chan struct{})
+		for _, l := range h.settle(4, slow)[0].Leases {
+			l.Start(func(context.Context) { <-let })
+		}
+		o.RebalanceTimeout = time.Second
+		other := h.start(o)
+		gen := h.settle(4, slow, other)[0]
+		h.start(o)
+		h.ended(gen) // it waits now
+		if silent {
+			slow.network.Lose(protocol.Heartbeat, wiretest.Loss{Times: -1})
+		}
+		h.over(gen.Leases[0])
+		close(let)
+	}
+}
+
+// TestRefusalsAreNoSignOfLife: a member that hears nothing but refusals is out after a session, by
+// its own judgement.
+func TestRefusalsAreNoSignOfLife(t *testing.T) {
+	h := newFakeHarness(t, 4)
+	p := h.start(Options{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
+	gen := h.settle(4, p)[0]
+	h.Refuse(kmsg.JoinGroup, int16(kafka.NotCoordinatorForGroup), 1<<30)
+	gen.Leases[0].Rejoin()
+	h.over(gen.Leases[1])
+}
+
+// TestNoGenerationBesideWork: a member that is out joins again when work on what it had has ended.
+func TestNoGenerationBesideWork(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.Heartbeat, kmsg.JoinGroup} {
+		h := newFakeHarness(t, 4)
+		p := h.start(Options{SessionTimeout: time.Second, RebalanceTimeout: time.Second})
+		gen := h.settle(4, p)[0]
+		let := make(chan struct{})
+		gen.Leases[1].Start(func(context.Context) { <-let })
+		h.Refuse(key, int16(kafka.UnknownMemberId), 1)
+		if key == kmsg.JoinGroup {
+			gen.Leases[0].Rejoin()
+		}
+		h.ended(gen)
+		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if next, err := p.Next(short); err == nil {
+			t.Errorf("%v: generation %d began beside work", key, next.ID)
+		}
+		cancel()
+		close(let)
+		h.settle(4, p)
+	}
+}
+
 // TestWhoAsksAloneStopsNobody: a member that does not lead the group and joins
 // again leaves the others alone.
 func TestWhoAsksAloneStopsNobody(t *testing.T) {

@@ -35,10 +35,9 @@ type transactions struct {
 
 // Fence implements task.Transactions. A zombie must not fence the rightful
 // owner, so the group's coordinator is asked first whether this member still
-// belongs to it, and while the group shares out, its answer is waited for. The group
-// may give the partition away between the two calls. Then the rightful owner's next
-// call is refused, and it rejoins and fences in turn; but this one must not commit
-// before that, so it looks once more.
+// has the partition. The group may give it away between the two calls. Then the
+// rightful owner's next call is refused, and it rejoins and fences in turn. But
+// this one must not commit before that, so the coordinator is asked once more.
 func (t *transactions) Fence(ctx context.Context) error {
 	if err := t.lease.Check(ctx); err != nil {
 		return readRemedy(err)
@@ -46,7 +45,7 @@ func (t *transactions) Fence(ctx context.Context) error {
 	if err := writeRemedy(t.producer.Init(ctx)); err != nil {
 		return err
 	}
-	if err := t.lease.Settle(ctx); err != nil {
+	if err := t.lease.Check(ctx); err != nil {
 		return readRemedy(err)
 	}
 	return t.sameTopics(ctx)
@@ -130,17 +129,24 @@ func (t *transactions) Commit(ctx context.Context, next int64) (int64, error) {
 
 // commitOffset makes the next offset to read part of the transaction. A new
 // generation of the group may begin meanwhile. Then the coordinator takes the offset
-// under that one alone, and if the lease goes on, the offset is offered again.
+// under that one alone, and if the lease goes on, the offset is offered again. Redpanda
+// takes none at all while the group shares out, also of the new generation.
 func (t *transactions) commitOffset(ctx context.Context, next int64) error {
 	by := t.lease.Identity()
 	for {
 		err := t.producer.CommitOffsets(ctx, producer.Member(by),
 			map[producer.TopicPartition]int64{t.input: next})
-		if !errors.Is(err, kafka.IllegalGeneration) {
+		var over error
+		switch {
+		case errors.Is(err, kafka.IllegalGeneration):
+			by, over = t.lease.Renewed(ctx, by)
+		case errors.Is(err, kafka.RebalanceInProgress):
+			over = t.lease.Check(ctx) // which waits for that
+			by = t.lease.Identity()
+		default:
 			return err
 		}
-		var over error
-		if by, over = t.lease.Renewed(ctx, by); over != nil {
+		if over != nil {
 			return err
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -187,6 +189,62 @@ func TestCommitsGoOn(t *testing.T) {
 	servicetest.OK(t, err)
 	if offset != next {
 		t.Errorf("committed is %d, want %d", offset, next)
+	}
+}
+
+// afterInit does something between the broker's answer to InitProducerId and its arrival.
+type afterInit struct {
+	kafka.RoundTripper
+	do func()
+}
+
+func (a afterInit) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
+	res, err := a.RoundTripper.RoundTrip(ctx, addr, req)
+	if x, ok := req.(*wire.Exchange); ok && x.Message.ApiKey() == protocol.InitProducerId {
+		a.do()
+	} else if m, ok := req.(protocol.Message); ok && m.ApiKey() == protocol.InitProducerId {
+		a.do()
+	}
+	return res, err
+}
+
+// TestLostWhileItFences: a task whose lease ends between the group's word and the fence leaves, and
+// processes nothing.
+func TestLostWhileItFences(t *testing.T) {
+	_, client := transactionsWorld(t)
+	m := membership(t, client, "")
+	fenced := 0
+	m.next(t, &kafka.Client{Addr: client.Addr, Transport: afterInit{client.Transport, func() {
+		fenced++
+		servicetest.OK(t, m.group.Leave())
+	}}})
+	if err := m.Fence(t.Context()); task.RemedyOf(err) != task.Leave ||
+		!errors.Is(err, group.ErrNotMember) {
+		t.Errorf("lost between check and fence: %v, %v", err, task.RemedyOf(err))
+	}
+	if fenced != 1 {
+		t.Errorf("%d fences", fenced)
+	}
+}
+
+// TestCommitWhileSharingOut: a coordinator that takes no offset while the group shares out is asked
+// again afterwards.
+func TestCommitWhileSharingOut(t *testing.T) {
+	cluster, client := transactionsWorld(t)
+	m := membership(t, client, "")
+	m.next(t, client)
+	servicetest.OK(t, m.Fence(t.Context()))
+	servicetest.OK(t, m.produce(t, "one"))
+	fault := cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.TxnOffsetCommit}, Err: kerr.RebalanceInProgress, Count: 2,
+	})
+	if _, err := m.Commit(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if fault.Hits() != 2 {
+		t.Errorf("%d refusals, want 2", fault.Hits())
 	}
 }
 
