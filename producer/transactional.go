@@ -173,9 +173,9 @@ type Member struct {
 
 // CommitOffsets makes consumer offsets part of the transaction: the next offset to read, by
 // partition. Kafka refuses them (ErrFenced) if the member is no longer in the group. That stops a
-// zombie that has not noticed its eviction. After kafka.IllegalGeneration, or kafka.RebalanceInProgress,
-// a member that is in the group's new generation can call CommitOffsets once more. Without a
-// membership (Generation -1, no ids) Kafka checks nothing.
+// zombie that has not noticed its eviction. After kafka.IllegalGeneration, or
+// kafka.RebalanceInProgress, a member that is in the group's new generation can call CommitOffsets
+// once more. Without a membership (Generation -1, no ids) Kafka checks nothing.
 func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 	offsets map[TopicPartition]int64,
 ) error {
@@ -218,7 +218,7 @@ func (t *Transactional) CommitOffsets(ctx context.Context, by Member,
 		return nil
 	}
 	failure := t.fail(err)
-	if errors.Is(err.Err, kafka.IllegalGeneration) || errors.Is(err.Err, kafka.RebalanceInProgress) {
+	if errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.RebalanceInProgress) {
 		t.state = outdated
 	}
 	return failure

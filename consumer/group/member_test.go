@@ -352,27 +352,26 @@ func TestCheckWaits(t *testing.T) {
 // TestOutWhileItWaits: a member that waits for work on what it has lost, and is evicted meanwhile,
 // has lost the rest too. So has one whose work does not end within RebalanceTimeout.
 func TestOutWhileItWaits(t *testing.T) {
-	for _, silent := range []bool{true, false} {
-		h := newHarness(t, 4)
-		o := Options{SessionTimeout: time.Second, RebalanceTimeout: time.Second}
-		if silent {
-			o.RebalanceTimeout = time.Hour
-		}
-		slow := h.start(o)
-		let := make(chan struct{})
-		for _, l := range h.settle(4, slow)[0].Leases {
-			l.Start(func(context.Context) { <-let })
-		}
-		o.RebalanceTimeout = time.Second
-		other := h.start(o)
-		gen := h.settle(4, slow, other)[0]
-		h.start(o)
-		h.ended(gen) // it waits now
-		if silent {
-			slow.network.Lose(protocol.Heartbeat, wiretest.Loss{Times: -1})
-		}
-		h.over(gen.Leases[0])
-		close(let)
+	for name, patience := range map[string]time.Duration{
+		"silent": time.Hour, "slow": time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, 4)
+			slow := h.start(Options{SessionTimeout: time.Second, RebalanceTimeout: patience})
+			let := make(chan struct{})
+			defer close(let)
+			for _, l := range h.settle(4, slow)[0].Leases {
+				l.Start(func(context.Context) { <-let })
+			}
+			other := h.start(Options{})
+			gen := h.settle(4, slow, other)[0]
+			h.start(Options{})
+			h.ended(gen) // it waits now
+			if name == "silent" {
+				slow.network.Lose(protocol.Heartbeat, wiretest.Loss{Times: -1})
+			}
+			h.over(gen.Leases[0])
+		})
 	}
 }
 

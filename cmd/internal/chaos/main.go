@@ -201,7 +201,7 @@ func (r *report) addRun(b *lines) {
 	}
 	if l := r.ledger; l != nil {
 		b.add("records", "%d raw = %d sanitized + %d dead letters", l.Raw, l.Sanitized, l.Dead)
-		b.add("transactions", "%d committed, %d aborted, of those whose markers compaction has left",
+		b.add("transactions", "%d committed, %d aborted, as far as compaction has left markers",
 			l.Committed, l.Aborted)
 		b.add("lost", "%d", l.Lost)
 		b.add("duplicates", "%d", l.Duplicates)

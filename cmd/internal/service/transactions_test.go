@@ -202,9 +202,9 @@ func (a afterInit) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Reque
 	kafka.Response, error,
 ) {
 	res, err := a.RoundTripper.RoundTrip(ctx, addr, req)
-	if x, ok := req.(*wire.Exchange); ok && x.Message.ApiKey() == protocol.InitProducerId {
-		a.do()
-	} else if m, ok := req.(protocol.Message); ok && m.ApiKey() == protocol.InitProducerId {
+	x, wrapped := req.(*wire.Exchange)
+	if wrapped && x.Message.ApiKey() == protocol.InitProducerId ||
+		!wrapped && req.ApiKey() == protocol.InitProducerId {
 		a.do()
 	}
 	return res, err
