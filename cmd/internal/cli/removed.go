@@ -204,14 +204,23 @@ func RemovedFlags(command string) []string {
 	return slices.Sorted(maps.Keys(removed[command]))
 }
 
-// explainFlag says how to write a duration, and adds to the error of an unknown flag where that
-// flag went. Behind a misspelt command
-// every flag is unknown: then the command is the error.
+// explainFlag says how to write a duration or a number, and adds to the error of an unknown flag
+// where that flag went. Behind a misspelt command every flag is unknown: then the command is the
+// error.
 func explainFlag(cmd *cobra.Command, err error) error {
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok &&
-		strings.HasPrefix(wrong.GetFlag().Value.Type(), "duration") {
-		return fmt.Errorf("--%s %q: write a duration with its unit, such as 30s",
-			wrong.GetFlag().Name, wrong.GetValue())
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		write := ""
+		switch kind := wrong.GetFlag().Value.Type(); {
+		case strings.HasPrefix(kind, "duration"):
+			write = "a duration with its unit, such as 30s"
+		case strings.HasPrefix(kind, "float"):
+			write = "a number, such as 0.5"
+		case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+			write = "a whole number, such as 10"
+		default:
+			return err
+		}
+		return fmt.Errorf("--%s %q: write %s", wrong.GetFlag().Name, wrong.GetValue(), write)
 	}
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

@@ -8,6 +8,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// A value of the wrong kind is answered with the right one.
+func TestWrongValue(t *testing.T) {
+	for args, want := range map[string]string{
+		"--wait 3":    `--wait "3": write a duration with its unit, such as 30s`,
+		"--epsilon x": `--epsilon "x": write a number, such as 0.5`,
+		"--runs 1.5":  `--runs "1.5": write a whole number, such as 10`,
+		"--seed -1":   `--seed "-1": write a whole number, such as 10`,
+	} {
+		root := &cobra.Command{
+			Use: "geodither", SilenceUsage: true, SilenceErrors: true,
+			RunE: func(*cobra.Command, []string) error { return nil },
+		}
+		root.Flags().Duration("wait", 0, "")
+		root.Flags().Float64("epsilon", 0, "")
+		root.Flags().Int("runs", 0, "")
+		root.Flags().Uint64("seed", 0, "")
+		var out bytes.Buffer
+		code := Execute(t.Context(), root, strings.Fields(args), Streams{Out: &out, Err: &out})
+		if code != ExitUsage || !strings.Contains(out.String(), want) ||
+			strings.Contains(out.String(), "strconv") {
+			t.Errorf("%s: exit %d, %q instead of %q", args, code, &out, want)
+		}
+	}
+}
+
 // A flag that is gone says where it went, and only at its own command.
 func TestRemovedFlag(t *testing.T) {
 	removed["model shake"] = map[string]string{"salt": inConfig("release.salt")}
