@@ -201,6 +201,7 @@ func TestRestoring(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		task.beside = s.beside // the clock is the script's, which one goroutine has
 		if _, err := task.restore(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
