@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/erase"
@@ -92,6 +93,7 @@ func TestEraseOtherKey(t *testing.T) {
 		eventually(t, "all partitions are restored", func() bool {
 			return strings.Count(service.log.String(), "state restored") == 3
 		})
+		time.Sleep(3 * time.Second) // the marks that accept the loss follow, and no line tells
 		if code := service.stop(t); code != cli.ExitDone {
 			t.Fatalf("%s: exit %d: %s", config, code, service.log)
 		}

@@ -66,6 +66,17 @@ func TestARollingRestart(t *testing.T) {
 		return true
 	})
 	w.eventually("all is answered", func() bool { return w.answered(o) })
+	w.eventually("all have the states of their partitions", func() bool {
+		for _, r := range services {
+			_, partitions := r.log.assigned()
+			for _, p := range regexp.MustCompile(`\d+`).FindAllString(partitions, -1) {
+				if len(r.log.first(1, `"state restored" partition=`+p+" ")) == 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
 	for i := range services {
 		_, had := services[i].log.assigned()
 		w.feed(3)
