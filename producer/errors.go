@@ -126,12 +126,11 @@ type TooLargeError struct {
 func (e *TooLargeError) Error() string {
 	if e.Limit > 0 {
 		return fmt.Sprintf("a record of %d bytes for %s exceeds the producer's limit of %d bytes "+
-			"a batch: raise MaxBatchBytes (transaction.max_batch_bytes in the service's config), "+
-			"and the topic's max.message.bytes with it", e.Bytes, e.TopicPartition, e.Limit)
+			"a batch: raise MaxBatchBytes, and the topic's max.message.bytes with it", e.Bytes,
+			e.TopicPartition, e.Limit)
 	}
 	return fmt.Sprintf("the broker refused a batch of %d bytes for %s: raise the topic's "+
-		"max.message.bytes (or the broker's message.max.bytes), or lower MaxBatchBytes "+
-		"(transaction.max_batch_bytes) below it", e.Bytes, e.TopicPartition)
+		"max.message.bytes (or the broker's message.max.bytes)", e.Bytes, e.TopicPartition)
 }
 
 // transactionAbortable is TRANSACTION_ABORTABLE (KIP-890), which kafka-go does

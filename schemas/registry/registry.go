@@ -37,13 +37,11 @@ type Options struct {
 	HTTP *http.Client
 	// Authorize adds a login to each request; nil: none.
 	Authorize func(*http.Request) error
-	// CacheDuration is for how long a registry's word that it has no schema is believed, once it
-	// counts; default DefaultCacheDuration. A schema that it has never changes.
-	CacheDuration time.Duration
 }
 
-// DefaultCacheDuration is what Options.CacheDuration is by default.
-const DefaultCacheDuration = 5 * time.Second
+// unknownFor is how long the registry's answer that it has no schema of a number is cached, once
+// that answer counts (see believed). A schema that the registry has never changes.
+const unknownFor = 5 * time.Second
 
 // believed is for how long a registry must have lacked a schema, from the first question on, until
 // that counts: a registry that follows another one learns of a schema later.
@@ -112,7 +110,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		url: o.URL, sr: client, ttl: cmp.Or(o.CacheDuration, DefaultCacheDuration),
+		url: o.URL, sr: client, ttl: unknownFor,
 		now: time.Now, after: time.After, again: time.Second, waits: true,
 		turn: make(chan struct{}, 1), writers: writers,
 	}

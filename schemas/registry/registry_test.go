@@ -258,14 +258,14 @@ func TestCache(t *testing.T) {
 	expect("no schema", 1, err, schemas.ReasonUnknownSchemaID)
 	_, err = r.Raw(missing)
 	expect("still none", 0, err, schemas.ReasonUnknownSchemaID)
-	now = now.Add(DefaultCacheDuration)
+	now = now.Add(unknownFor)
 	_, err = r.Raw(missing)
 	expect("asked later", 1, err, schemas.ReasonUnknownSchemaID)
-	if DefaultCacheDuration > 10*time.Second {
-		t.Errorf("a new schema is not seen for %v", DefaultCacheDuration)
+	if unknownFor > 10*time.Second {
+		t.Errorf("a new schema is not seen for %v", unknownFor)
 	}
 	f.SeedSchema("s", 2, 99, sr.Schema{Schema: schemas.RawSchema()})
-	now = now.Add(DefaultCacheDuration)
+	now = now.Add(unknownFor)
 	_, err = r.Raw(missing)
 	expect("there at last", 1, err, schemas.ReasonMalformed)
 }

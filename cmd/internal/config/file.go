@@ -61,10 +61,8 @@ type File struct {
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
 	Transaction struct {
-		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
 		Timeout     time.Duration `yaml:"timeout"`
-		MaxBatch    int           `yaml:"max_batch_bytes"`
 	} `yaml:"transaction"`
 	SessionTimeout time.Duration `yaml:"session_timeout"`
 	MaxAhead       time.Duration `yaml:"max_ahead"`
@@ -77,18 +75,15 @@ type File struct {
 	written map[string]bool // the keys that the file has, such as topics.raw, also without a value
 }
 
-// HTTP says where a service answers whoever watches it, and when it counts as stalled.
+// HTTP says where a service answers probes and monitoring.
 type HTTP struct {
-	Listen string        `yaml:"listen"`
-	Stall  time.Duration `yaml:"stall"`
-	Pprof  string        `yaml:"pprof"`
+	Listen string `yaml:"listen"`
+	Pprof  string `yaml:"pprof"`
 }
 
 // Options returns the section's settings, for a service of a session timeout.
 func (h HTTP) Options(session time.Duration) monitor.Options {
-	return monitor.Options{
-		Listen: h.Listen, Stall: cmp.Or(h.Stall, monitor.DefaultStall(session)), Pprof: h.Pprof,
-	}
+	return monitor.Options{Listen: h.Listen, Stall: monitor.Stall(session), Pprof: h.Pprof}
 }
 
 // Log says what is logged and how.
@@ -284,8 +279,7 @@ func (c *File) withoutFiles() service.Options {
 		},
 		InstanceID: c.Member, Standbys: c.Standby,
 		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
-		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
-		MaxBatchBytes: c.Transaction.MaxBatch, SessionTimeout: c.SessionTimeout,
+		MaxInterval: c.Transaction.MaxInterval, SessionTimeout: c.SessionTimeout,
 		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 		AutoRegister: c.Registry.AutoRegister,
 	}
@@ -337,8 +331,7 @@ var parts = []part{
 		return err
 	}},
 	{"http", func(c *File, o *service.Options) error {
-		session := o.WithDefaults().SessionTimeout
-		return c.HTTP.Options(session).Validate(session)
+		return c.HTTP.Options(o.WithDefaults().SessionTimeout).Validate()
 	}},
 	{"log", func(c *File, _ *service.Options) error {
 		_, err := c.Log.Logger(io.Discard)

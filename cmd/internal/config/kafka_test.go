@@ -246,25 +246,24 @@ release:
 session_timeout: ${GEODITHER_TEST_SECONDS}s
 kafka: {tls: {enabled: "${GEODITHER_TEST_OFF}"}}
 input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
-registry: {cache_duration: "${GEODITHER_TEST_NONE:1m}", auto_register: "${GEODITHER_TEST_NONE:yes}"}
+registry: {auto_register: "${GEODITHER_TEST_NONE:yes}"}
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	exists := file.Input.Where[0].Exists
 	for name, ok := range map[string]bool{
-		"a switch in quotes":         !file.Topics.Create,
-		"a number in quotes":         file.Topics.Partitions == 6,
-		"a number":                   file.CacheMiB == 90,
-		"a number that may be away":  file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
-		"behind other letters":       file.Release.Near.Factor == 2,
-		"a part of a number":         file.Release.Budget.Epsilon == 190,
-		"a duration":                 file.Release.Budget.Window == 24*time.Hour,
-		"a part of a duration":       file.SessionTimeout == 90*time.Second,
-		"a switch that may be away":  file.Kafka.TLS.Enabled != nil && !*file.Kafka.TLS.Enabled,
-		"a switch in a list":         exists != nil && !*exists,
-		"a duration of the registry": file.Registry.CacheDuration == time.Minute,
-		"a switch in YAML's words":   file.Registry.AutoRegister,
+		"a switch in quotes":        !file.Topics.Create,
+		"a number in quotes":        file.Topics.Partitions == 6,
+		"a number":                  file.CacheMiB == 90,
+		"a number that may be away": file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
+		"behind other letters":      file.Release.Near.Factor == 2,
+		"a part of a number":        file.Release.Budget.Epsilon == 190,
+		"a duration":                file.Release.Budget.Window == 24*time.Hour,
+		"a part of a duration":      file.SessionTimeout == 90*time.Second,
+		"a switch that may be away": file.Kafka.TLS.Enabled != nil && !*file.Kafka.TLS.Enabled,
+		"a switch in a list":        exists != nil && !*exists,
+		"a switch in YAML's words":  file.Registry.AutoRegister,
 	} {
 		if !ok {
 			t.Errorf("%s is not what its variable holds", name)

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"errors"
 	"path/filepath"
 	"reflect"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/schemas/registry"
@@ -12,13 +10,12 @@ import (
 
 // Registry is the section that says which schema registry to ask, and how.
 type Registry struct {
-	URL            string        `yaml:"url"`
-	BasicAuth      BasicAuth     `yaml:"basic_auth"`
-	TokenFile      string        `yaml:"bearer_token_file"`
-	AllowPlaintext bool          `yaml:"allow_plaintext"`
-	TLS            RegistryTLS   `yaml:"tls"`
-	CacheDuration  time.Duration `yaml:"cache_duration"`
-	AutoRegister   bool          `yaml:"auto_register"`
+	URL            string      `yaml:"url"`
+	BasicAuth      BasicAuth   `yaml:"basic_auth"`
+	TokenFile      string      `yaml:"bearer_token_file"`
+	AllowPlaintext bool        `yaml:"allow_plaintext"`
+	TLS            RegistryTLS `yaml:"tls"`
+	AutoRegister   bool        `yaml:"auto_register"`
 
 	dir string // of the config, for relative paths
 }
@@ -56,9 +53,6 @@ func (r Registry) Client() (*registry.Client, error) {
 			*path = filepath.Join(dir, *path)
 		}
 	}
-	if r.CacheDuration < 0 {
-		return nil, errors.New("registry.cache_duration: must not be negative")
-	}
 	sender, login, err := kafkaconn.Web{
 		Section: "registry", URL: r.URL, TLS: kafkaconn.TLS{
 			CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile,
@@ -72,6 +66,6 @@ func (r Registry) Client() (*registry.Client, error) {
 		return nil, err
 	}
 	return registry.New(registry.Options{
-		URL: r.URL, HTTP: sender, Authorize: login, CacheDuration: r.CacheDuration,
+		URL: r.URL, HTTP: sender, Authorize: login,
 	})
 }

@@ -281,8 +281,8 @@ func (d *examination) topic(ctx context.Context, name string, partitions, want i
 			Topic: name, Name: cleanupPolicy, Have: configs[cleanupPolicy], Want: "compact",
 		}).Error()
 	case name != t.Raw && err == nil && limit < d.o.MaxBatchBytes:
-		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and "+
-			"transaction.max_batch_bytes is %d: a larger one would stop the service", name, limit,
+		level, detail = Warning, fmt.Sprintf("%s takes batches of %d bytes, and geodither "+
+			"writes up to %d: raise the topic's max.message.bytes", name, limit,
 			d.o.MaxBatchBytes)
 	case name == t.Sanitized || name == t.DeadLetters:
 		if raw, err := admin.Configs(ctx, d.client, d.call, t.Raw,

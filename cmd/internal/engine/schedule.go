@@ -24,8 +24,7 @@ func CheckSize(m *mobility.Model, maxBatch int) error {
 func checkSize(cells, maxBatch int) error {
 	if size := 8 * cells; size >= maxBatch {
 		return fmt.Errorf("a new user's state may take %d bytes, more than a batch of %d: use "+
-			"larger cells or a smaller box, or raise transaction.max_batch_bytes and the "+
-			"changelog's max.message.bytes", size, maxBatch)
+			"larger cells or a smaller box", size, maxBatch)
 	}
 	return nil
 }

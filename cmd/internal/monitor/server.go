@@ -24,16 +24,13 @@ type Options struct {
 	Pprof  string        // host:port of a loopback address, for Go's profiles; empty: nowhere
 }
 
-// DefaultStall returns the time between two steps that /live allows by default, for a session
-// timeout of the group: no request takes as long, also where brokers are away.
-func DefaultStall(session time.Duration) time.Duration { return max(3*session, time.Minute) }
+// Stall returns the time between two steps that /live allows, for a session timeout of the group.
+// No request takes as long, also where brokers are away: an idle partition waits 5 s for an answer,
+// a member for its group as long as the session.
+func Stall(session time.Duration) time.Duration { return max(3*session, time.Minute) }
 
-// leastStall is more than an idle partition waits for its broker's answer, which is 5 s.
-const leastStall = 10 * time.Second
-
-// Validate reports everything that is wrong, in one error, by the keys of the config, for a session
-// timeout of the group.
-func (o Options) Validate(session time.Duration) error {
+// Validate reports everything that is wrong, in one error, by the keys of the config.
+func (o Options) Validate() error {
 	var errs []error
 	for _, at := range []struct{ key, address string }{{"listen", o.Listen}, {"pprof", o.Pprof}} {
 		if at.address == "" {
@@ -49,11 +46,6 @@ func (o Options) Validate(session time.Duration) error {
 		} else if at.key == "pprof" {
 			errs = append(errs, loopback(at.address))
 		}
-	}
-	if least := max(session, leastStall); o.Stall < least {
-		errs = append(errs, fmt.Errorf("stall: must be at least %v: a member may wait for its "+
-			"group for session_timeout (%v), and an idle partition for an answer for seconds",
-			least, session))
 	}
 	return errors.Join(errs...)
 }

@@ -67,7 +67,6 @@ func TestOptionsValidate(t *testing.T) {
 			func(o *Options) { o.SanitizedEncoding = "xml" },
 			`encoding.sanitized: unknown encoding "xml"`,
 		},
-		"max records": {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
 		"max interval": {
 			func(o *Options) { o.MaxInterval = -time.Second }, "transaction.max_interval: ",
 		},
@@ -159,11 +158,11 @@ func TestModelTooLarge(t *testing.T) {
 	o := Options{Settings: engine.Settings{
 		Model: &mobility.Model{Initial: mobility.Distribution{Cells: make([]int32, 200_000)}},
 	}}
-	if err := o.Validate(); !strings.Contains(err.Error(), "max_batch_bytes") {
+	if err := o.Validate(); !strings.Contains(err.Error(), "use larger cells") {
 		t.Errorf("got %v", err)
 	}
 	o.MaxBatchBytes = 4 << 20
-	if err := o.Validate(); strings.Contains(err.Error(), "max_batch_bytes") {
+	if err := o.Validate(); strings.Contains(err.Error(), "use larger cells") {
 		t.Errorf("with larger batches: %v", err)
 	}
 }
