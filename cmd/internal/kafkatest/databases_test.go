@@ -205,10 +205,13 @@ func TestPostgreSQL(t *testing.T) {
 	testMap(w, table, want)
 }
 
-// testMap asks what the panels ask, for all but the last of the fleet's five steps.
+// testMap asks what the panels ask, for all but the last of the fleet's five steps: they show
+// releases, and no prediction.
 func testMap(w *others, table string, want []schemas.Sanitized) {
 	w.Helper()
 	end := time.UnixMilli(startMS + 4*60_000 - 1)
+	predicted := want[0].UserID
+	w.sql(fmt.Sprintf("UPDATE %s SET kind = 'predicted' WHERE user_id = '%s'", table, predicted))
 	queries := w.queries(table, time.UnixMilli(startMS), end)
 	if len(queries) != 2 {
 		w.Fatalf("the map has %d queries", len(queries))
@@ -216,7 +219,8 @@ func testMap(w *others, table string, want []schemas.Sanitized) {
 	latest := map[string]schemas.Sanitized{}
 	within := 0
 	for _, r := range want { // by user and time
-		if r.Timestamp < end.UnixMilli() {
+		if r.Timestamp < end.UnixMilli() && r.UserID != predicted &&
+			r.Kind == "released" {
 			latest[r.UserID] = r
 			within++
 		}
