@@ -50,8 +50,20 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 }
 
 // markBegin wraps every command, so that execute can tell an error of the work from one that came
-// before it: a wrong flag or argument, or a command that does not exist.
+// before it: a wrong flag or argument, or a command that does not exist. A flag without its value is
+// found before other faults: what it took for its value is missing elsewhere.
 func markBegin(cmd *cobra.Command, begun *bool) {
+	if check := cmd.Args; check != nil || !cmd.HasSubCommands() {
+		if check == nil {
+			check = cobra.ArbitraryArgs
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := flagsAsValues(cmd.Flags()); err != nil {
+				return err
+			}
+			return check(cmd, args)
+		}
+	}
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			*begun = true

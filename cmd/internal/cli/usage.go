@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // UsageError marks an error in what the user told a command, such as a flag or a config file.
@@ -30,6 +31,33 @@ func Required(cmd *cobra.Command, names ...string) {
 			panic(err) // the flag does not exist: a fault of this program
 		}
 	}
+}
+
+// flagsAsValues refuses a flag that was taken for the value of the one before it, as in
+// "--report --seed 3", where FILE is missing.
+func flagsAsValues(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if several, ok := f.Value.(pflag.SliceValue); ok {
+			values = several.GetSlice()
+		}
+		for _, value := range values {
+			if err == nil && isFlag(flags, value) {
+				err = fmt.Errorf("--%s has no value: the flag %s follows it; write --%s VALUE",
+					f.Name, value, f.Name)
+			}
+		}
+	})
+	return err
+}
+
+// isFlag reports whether a word would be one of the flags, such as --seed, --seed=3 or -c.
+func isFlag(flags *pflag.FlagSet, word string) bool {
+	if name, ok := strings.CutPrefix(word, "--"); ok {
+		name, _, _ = strings.Cut(name, "=")
+		return flags.Lookup(name) != nil
+	}
+	return len(word) == 2 && word[0] == '-' && flags.ShorthandLookup(word[1:]) != nil
 }
 
 // NoArgs refuses arguments. An argument of a command that only holds other commands is the name

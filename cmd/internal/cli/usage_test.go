@@ -33,6 +33,36 @@ func TestWrongValue(t *testing.T) {
 	}
 }
 
+// A flag without its value does not take the next flag for it, and no file of that name is made.
+func TestFlagAsValue(t *testing.T) {
+	for args, want := range map[string]string{
+		"--report --seed 3":       "--report has no value: the flag --seed follows it; write --report VALUE",
+		"--report --seed=3":       "--report has no value: the flag --seed=3 follows it",
+		"--report -c x":           "--report has no value: the flag -c follows it",
+		"-c --report x":           "--config has no value: the flag --report follows it",
+		"--in a --in --seed":      "--in has no value: the flag --seed follows it",
+		"--report -1":             "",
+		"--report - --in=--other": "",
+		"--report --seeds":        "",
+	} {
+		begun := false
+		root := &cobra.Command{
+			Use: "geodither", SilenceUsage: true, SilenceErrors: true, Args: NoArgs,
+			RunE: func(*cobra.Command, []string) error { begun = true; return nil },
+		}
+		root.Flags().String("report", "", "")
+		root.Flags().StringP("config", "c", "", "")
+		root.Flags().StringArray("in", nil, "")
+		root.Flags().Uint64("seed", 0, "")
+		var out bytes.Buffer
+		code := Execute(t.Context(), root, strings.Fields(args), Streams{Out: &out, Err: &out})
+		if begun != (want == "") || !begun && code != ExitUsage ||
+			!strings.Contains(out.String(), want) {
+			t.Errorf("%s: begun %v, exit %d, %q instead of %q", args, begun, code, &out, want)
+		}
+	}
+}
+
 // A flag that is gone says where it went, and only at its own command.
 func TestRemovedFlag(t *testing.T) {
 	removed["model shake"] = map[string]string{"salt": inConfig("release.salt")}
