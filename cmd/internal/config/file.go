@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +136,7 @@ func read(path string) (File, error) {
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(data, &root); err != nil {
-		return file, err
+		return file, explainTab(data, err)
 	}
 	if data, err = putNumbers(data, &root, reflect.TypeFor[File]()); err != nil {
 		return file, err
@@ -181,37 +180,6 @@ func writtenKeys(section map[string]any) map[string]bool {
 		}
 	}
 	return keys
-}
-
-var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type .*`)
-	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
-)
-
-// explainYAML translates the decoder's errors, which name Go types, for the author of the file. It
-// leaves out what stands on a line that may hold a secret.
-func explainYAML(err error, secret func(line int) bool) error {
-	var wrong *yaml.TypeError
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	lines := make([]error, 0, len(wrong.Errors))
-	for _, line := range wrong.Errors {
-		if parts := unknownKey.FindStringSubmatch(line); parts != nil {
-			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
-		}
-		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
-			value, number := parts[1], 0
-			_, err := fmt.Sscanf(line, "line %d:", &number)
-			if value != "" && (err != nil || secret(number)) {
-				value = "a single value"
-			}
-			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
-				value+" cannot be used here: write "+kindOf(parts[2])))
-		}
-		lines = append(lines, errors.New(line))
-	}
-	return errors.Join(lines...)
 }
 
 // secretLines reports of a line of a config whether it is in a section that has keys for secrets,

@@ -199,7 +199,7 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
-		return nil, explainYAML(err, func(int) bool { return false })
+		return nil, explainYAML(explainTab(text, err), func(int) bool { return false })
 	}
 	if len(entries) == 0 {
 		return nil, errors.New("it lists no model; write \"- model: FILE\", and below it \"- " +

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var (
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type .*`)
+	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
+)
+
+// explainYAML translates the decoder's errors, which name Go types, for the author of the file. It
+// leaves out what stands on a line that may hold a secret.
+func explainYAML(err error, secret func(line int) bool) error {
+	var wrong *yaml.TypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	lines := make([]error, 0, len(wrong.Errors))
+	for _, line := range wrong.Errors {
+		if parts := unknownKey.FindStringSubmatch(line); parts != nil {
+			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
+		}
+		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
+			value, number := parts[1], 0
+			_, err := fmt.Sscanf(line, "line %d:", &number)
+			if value != "" && (err != nil || secret(number)) {
+				value = "a single value"
+			}
+			line = wrongKind.ReplaceAllLiteralString(line, strings.TrimSpace(
+				value+" cannot be used here: write "+kindOf(parts[2])))
+		}
+		lines = append(lines, errors.New(line))
+	}
+	return errors.Join(lines...)
+}
+
+var (
+	// tabError is what the decoder says about a tab; without that word it may mean another
+	// character.
+	tabError = regexp.MustCompile(
+		`^yaml: (?:line (\d+): )?found (?:a tab|character that cannot start)`)
+	// tabIndent is a tab before a line's key, or behind the "-" of an item.
+	tabIndent = regexp.MustCompile(`^[ -]*\t`)
+)
+
+// explainTab says on which line a tab indents, if that is what a decoder's error is about. The
+// decoder counts the line too low where the tab follows other keys, so the line is looked up.
+func explainTab(text []byte, err error) error {
+	parts := tabError.FindStringSubmatch(err.Error())
+	if parts == nil {
+		return err
+	}
+	first, _ := strconv.Atoi(parts[1]) // 0 where the decoder names no line: look at all of them
+	number := 0
+	for line := range bytes.Lines(text) {
+		if number++; number >= first && tabIndent.Match(line) {
+			return fmt.Errorf("line %d: a tab indents this line, and YAML takes only spaces: "+
+				"replace each tab with spaces", number)
+		}
+	}
+	return err
+}
