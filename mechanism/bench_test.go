@@ -133,17 +133,18 @@ func BenchmarkStage(b *testing.B) {
 		stage("predict+prune", func() { st := next(); s.predict(st, st.Step+1) })
 		st := &set.states[benchPath/2]
 		s.predict(st, st.Step+1)
-		stage("set", func() { s.set.Choose(s.prior, s.options.Delta) })
-		s.set.Choose(s.prior, s.options.Delta)
-		s.hull.OfCells(s.model.Grid, s.set.Cells)
-		stage("hull", func() { s.hull.OfCells(s.model.Grid, s.set.Cells) })
+		e := s.emission
+		stage("set", func() { e.set.Choose(s.prior, s.options.Delta) })
+		e.set.Choose(s.prior, s.options.Delta)
+		e.hull.OfCells(s.model.Grid, e.set.Cells)
+		stage("hull", func() { e.hull.OfCells(s.model.Grid, e.set.Cells) })
 		stage("surrogates", func() {
-			s.surrogates.Reset(s.model.Grid, s.set.Cells)
-			s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
+			e.surrogates.Reset(s.model.Grid, e.set.Cells)
+			e.nearest = e.surrogates.All(e.nearest, s.prior.Cells)
 		})
 		src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)
 		stage("stream", func() {
-			if _, err := s.streams.On(1, s.transcript.complete("bench", 1, 1, s.set.Cells,
+			if _, err := s.streams.On(1, s.transcript.complete("bench", 1, 1, e.set.Cells,
 				1)); err != nil {
 				b.Fatal(err)
 			}
@@ -151,24 +152,24 @@ func BenchmarkStage(b *testing.B) {
 		for _, name := range law.HullNames() {
 			m := mustMechanism(b, name)
 			stage("draw/"+name, func() {
-				m.Prepare(&s.hull, 1)
-				m.Sample(src, s.set.Cells[0])
+				m.Prepare(&e.hull, 1)
+				m.Sample(src, e.set.Cells[0])
 			})
 		}
-		s.mechanism.Prepare(&s.hull, 1)
-		z := s.mechanism.Sample(src, s.set.Cells[0])
-		s.surrogates.Reset(s.model.Grid, s.set.Cells)
-		s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
-		s.places = centres(s.places, s.model.Grid, s.set.Cells)
+		e.mechanism.Prepare(&e.hull, 1)
+		z := e.mechanism.Sample(src, e.set.Cells[0])
+		e.surrogates.Reset(s.model.Grid, e.set.Cells)
+		e.nearest = e.surrogates.All(e.nearest, s.prior.Cells)
+		e.places = centres(e.places, s.model.Grid, e.set.Cells)
 		stage("emission", func() {
-			s.places = centres(s.places, s.model.Grid, s.set.Cells)
-			s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
+			e.places = centres(e.places, s.model.Grid, e.set.Cells)
+			e.inference.Surrogate(e.mechanism, z, e.places, e.nearest)
 		})
 		var posterior mobility.Distribution
-		likelihood := slices.Clone(s.inference.Surrogate(s.mechanism, z, s.places, s.nearest))
+		likelihood := slices.Clone(e.inference.Surrogate(e.mechanism, z, e.places, e.nearest))
 		stage("posterior", func() {
-			copy(s.inference.likelihood, likelihood)
-			store(&posterior, s.prior, s.inference.likelihood, s.options.Prune)
+			copy(e.inference.likelihood, likelihood)
+			store(&posterior, s.prior, e.inference.likelihood, s.options.Prune)
 		})
 		store(&posterior, s.prior, slices.Clone(likelihood), s.options.Prune)
 		stage("estimate", func() { s.estimator.Estimate(s.model.Grid, &posterior) })

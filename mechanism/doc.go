@@ -26,9 +26,10 @@
 //
 // # Where to read what
 //
-// Algorithm 1 is in three files. step.go has the step from the prediction to the charge, in the
-// order in which things happen; rules.go decides whether there is a release at all; inference.go
-// turns the release into the posterior that is kept. What the step calls is in packages of its own:
+// Algorithm 1 is in four files. step.go has the step from the prediction to the charge, in the
+// order in which things happen; rules.go decides whether there is a release at all; emission.go has
+// the law of the release, by which Step draws and everybody infers; inference.go turns the release
+// into the posterior that is kept. What the step calls is in packages of its own:
 //
 //   - mobility predicts.
 //   - locationset chooses the set and finds surrogates.

@@ -37,7 +37,7 @@ func TestMetricHoldsForPositions(t *testing.T) {
 				t.Fatalf("%s: %+v", name, m)
 			}
 			for range 300 {
-				a := s.set.Cells[r.IntN(len(s.set.Cells))]
+				a := s.emission.set.Cells[r.IntN(len(s.emission.set.Cells))]
 				p := s.model.Grid.Centre(a).Add(grid.Point{
 					X: (r.Float64() - .5) * .34,
 					Y: (r.Float64() - .5) * .34,
@@ -47,12 +47,12 @@ func TestMetricHoldsForPositions(t *testing.T) {
 					X: far * math.Cos(angle),
 					Y: far * math.Sin(angle),
 				}))
-				if s.set.Cells[testcase.Surrogate(s.model.Grid, s.set.Cells, b)] != b {
+				if set := s.emission.Set(); set[testcase.Surrogate(s.model.Grid, set, b)] != b {
 					continue // outside the set, where no more than e^ε is said
 				}
 				e := make([]float64, 1)
 				x, y := s.model.Grid.Centre(a), s.model.Grid.Centre(b)
-				s.mechanism.Exponents(e, x, []convex.Vec{convex.Vec(y)})
+				s.emission.mechanism.Exponents(e, x, []convex.Vec{convex.Vec(y)})
 				bound := m.Within200M
 				if far == 1 {
 					bound = m.Within1KM
@@ -117,7 +117,7 @@ func TestNearShare(t *testing.T) {
 		if most < .02 || most > 1 {
 			t.Errorf("%s: poor cases, the greatest share is %v", name, most)
 		}
-		if a := testing.AllocsPerRun(10, func() { asked.nearShare() }); a > 0 {
+		if a := testing.AllocsPerRun(10, func() { asked.emission.NearShare() }); a > 0 {
 			t.Errorf("%s: %v allocations", name, a)
 		}
 	}
@@ -134,16 +134,16 @@ func nearShareByPairs(s *Sanitizer) float64 {
 			}
 			mass := s.prior.At(x) + s.prior.At(y)
 			all += mass
-			if s.codebook != nil {
-				if s.codebook.Vote(x) != s.codebook.Vote(y) {
+			if s.emission.codebook != nil {
+				if s.emission.codebook.Vote(x) != s.emission.codebook.Vote(y) {
 					sum += mass
 				}
 				continue
 			}
-			a := g.Centre(s.set.Cells[testcase.Surrogate(g, s.set.Cells, x)])
-			b := g.Centre(s.set.Cells[testcase.Surrogate(g, s.set.Cells, y)])
+			a := g.Centre(s.emission.set.Cells[testcase.Surrogate(g, s.emission.set.Cells, x)])
+			b := g.Centre(s.emission.set.Cells[testcase.Surrogate(g, s.emission.set.Cells, y)])
 			e := make([]float64, 1)
-			s.mechanism.Exponents(e, a, []convex.Vec{convex.Vec(b)})
+			s.emission.mechanism.Exponents(e, a, []convex.Vec{convex.Vec(b)})
 			sum -= mass * e[0] / s.options.Epsilon
 		}
 	}

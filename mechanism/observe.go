@@ -67,14 +67,18 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 		return ErrUnseen
 	}
 	s.foresee(state, seen)
-	s.arrange()
+	s.emission.Prepare(s.prior)
 	z := seen.Release
-	if s.codebook != nil {
-		z = s.codebook.Place(s.codebook.Nearest(z))
+	if q := s.emission.codebook; q != nil {
+		z = q.Place(q.Nearest(z))
 	}
 	s.book(state, seen.Step, z)
 	return nil
 }
+
+// Emission returns the law of the release that Observe or Step took last, as it follows from the
+// rounded prior of that step. It stays valid until the next call of either.
+func (s *Sanitizer) Emission() *Emission { return s.emission }
 
 // foresee fills s.prior for an observer.
 func (s *Sanitizer) foresee(state *State, seen Seen) {

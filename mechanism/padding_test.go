@@ -44,10 +44,11 @@ func TestPaddingNeverLooksAtTheCell(t *testing.T) {
 	for cell := range grid.Cell(model.Grid.Cells()) {
 		mustStep(t, s, new(State), Input{User: "u", Cell: cell, Release: true})
 		if first == nil {
-			first = slices.Clone(s.set.Cells)
+			first = slices.Clone(s.emission.set.Cells)
 		}
-		if !slices.Equal(s.set.Cells, first) || len(first) < 30 {
-			t.Fatalf("cell %d: %d cells, not the %d of another", cell, len(s.set.Cells), len(first))
+		if !slices.Equal(s.emission.set.Cells, first) || len(first) < 30 {
+			t.Fatalf("cell %d: %d cells, not the %d of another",
+				cell, len(s.emission.Set()), len(first))
 		}
 	}
 }

@@ -251,7 +251,7 @@ func TestPersonalStepsArePrivateExactly(t *testing.T) {
 			Personal: user,
 		})
 		set := &testcase.ExactSet{
-			Grid: road.Grid, Cells: slices.Clone(s.set.Cells), Epsilon: 1,
+			Grid: road.Grid, Cells: slices.Clone(s.emission.set.Cells), Epsilon: 1,
 			Parts: law.DefaultSubdivision,
 		}
 		var hull law.SensitivityHull

@@ -284,10 +284,10 @@ func TestReleasesOfOneStepDrawIndependently(t *testing.T) {
 		if out.Kind != Released || seen[out.Release] {
 			t.Fatalf("a release of the same step: %+v", out)
 		}
-		if slices.Equal(set, s.set.Cells) {
+		if slices.Equal(set, s.emission.set.Cells) {
 			same++
 		}
-		seen[out.Release], set = true, slices.Clone(s.set.Cells)
+		seen[out.Release], set = true, slices.Clone(s.emission.set.Cells)
 	}
 	if same < 10 || state.EpsilonSpent != 23 {
 		t.Errorf("%d releases from the set before, ε %g spent", same, state.EpsilonSpent)

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -36,17 +33,7 @@ type Sanitizer struct {
 	// the sanitizer.
 	prior      *mobility.Distribution
 	withheld   mobility.Distribution // posterior of a step in a gap
-	set        locationset.Set
-	surrogates locationset.Surrogates
-	nearest    []int32
-	neighbours law.Neighbours
-	beside     []int32 // surrogates of neighbours
-	hull       law.SensitivityHull
-	mechanism  law.Mechanism  // nil under Codebook
-	codebook   *law.Quantizer // nil under the other mechanisms
-	emission   []float64      // likelihoods under Codebook
-	places     []convex.Vec
-	inference  Inference
+	emission   *Emission
 	estimator  Estimator
 	transcript transcript
 
@@ -74,26 +61,19 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 	if err != nil {
 		return nil, err
 	}
-	if err := o.law().CheckGrid(o.Epsilon, m.Grid); err != nil {
+	emission, err := NewEmission(m.Grid, o)
+	if err != nil {
 		return nil, err
 	}
 	s := &Sanitizer{
 		model: m, modelID: modelID, popularID: modelID, gridID: gridID,
 		stepMS: int64(m.Step / time.Millisecond), options: o, streams: streams,
 		byLaw: o.LearnedGaps(m), longest: o.LongestGap(m),
-		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution),
+		predictor: mobility.NewPredictor(m), prior: new(mobility.Distribution), emission: emission,
 		estimator: Estimator{Place: o.Estimate},
 		cost:      ledger.CostOf(o.Epsilon),
 		window:    ledger.LimitOf(o.Budget.Epsilon),
 		lifetime:  ledger.LimitOf(o.Budget.Lifetime),
-	}
-	if o.Mechanism == law.Codebook {
-		s.codebook, err = law.NewNearQuantizer(m.Grid, o.Epsilon, o.Near)
-	} else {
-		s.mechanism, err = o.NewMechanism()
-	}
-	if err != nil {
-		return nil, err
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil

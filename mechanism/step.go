@@ -3,11 +3,8 @@ package mechanism
 import (
 	"fmt"
 	"math"
-	"slices"
 
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -107,7 +104,7 @@ func (s *Sanitizer) bridge(state *State, gap uint64) {
 	if s.byLaw && s.predictor.PredictGap(s.prior, from, at, gap, prune) {
 		return
 	}
-	if s.codebook != nil && s.options.Hides() {
+	if s.emission.codebook != nil && s.options.Hides() {
 		for ; gap > 1; gap-- {
 			s.predictor.PredictPruned(s.prior, from, at, 1, prune)
 			s.keep(&s.withheld, s.prior, nil)
@@ -133,8 +130,8 @@ func (s *Sanitizer) withhold(state *State, in Input, kind Kind) Outcome {
 // release draws and charges a release of the prior's step, unless it would tell nothing. Where the
 // key has no noise for the step's day nothing has changed.
 func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
-	s.arrange()
-	if s.codebook != nil && len(s.codebook.Points()) == 1 {
+	s.emission.Prepare(s.prior)
+	if !s.emission.Tells() {
 		return s.withhold(state, in, Predicted), nil
 	}
 	z, drift, err := s.draw(in, state.Releases+1)
@@ -146,88 +143,37 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	out := s.predicted(state, in, Released)
 	out.Changed = true
 	out.Epsilon = s.options.Epsilon
-	out.Metric = s.metric()
+	out.Metric = s.emission.Metric()
 	if in.Near {
-		out.Metric.NearShare = s.nearShare()
+		out.Metric.NearShare = s.emission.NearShare()
 	}
-	out.SetSize = len(s.set.Cells)
+	out.SetSize = len(s.emission.Set())
 	out.Drift = drift
 	return out, nil
 }
 
-// draw draws the release of a number, after arrange. This is the one place that uses the true cell:
-// to look up its surrogate, which the transcript and the draw are given, and to say whether they
-// differ; or under Codebook to look up its vote, or with a near factor for the draw itself.
+// draw draws the release of a number, after Emission.Prepare. This is the one place that uses the
+// true cell: to look up its surrogate, which the transcript and the draw are given, and to say
+// whether they differ; or under Codebook to look up its vote, or with a near factor for the draw
+// itself.
 func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
-	day := dayOf(in.Step, s.stepMS)
-	if s.codebook != nil {
-		part := s.codebook.Part(in.Cell)
-		facts := s.transcript.completeVote(in.User, in.Step, number, s.codebook, part)
+	day, e := dayOf(in.Step, s.stepMS), s.emission
+	if e.codebook != nil {
+		part := e.codebook.Part(in.Cell)
+		facts := s.transcript.completeVote(in.User, in.Step, number, e.codebook, part)
 		source, err := s.streams.On(day, facts)
 		if err != nil {
 			return grid.Point{}, false, err
 		}
-		return s.codebook.Place(s.codebook.Draw(source, part)), false, nil
+		return e.codebook.Place(e.codebook.Draw(source, part)), false, nil
 	}
-	surrogate := s.set.Cells[s.surrogates.Nearest(in.Cell)]
-	facts := s.transcript.complete(in.User, in.Step, number, s.set.Cells, surrogate)
+	surrogate := e.Surrogate(in.Cell)
+	facts := s.transcript.complete(in.User, in.Step, number, e.Set(), surrogate)
 	source, err := s.streams.On(day, facts)
 	if err != nil {
 		return grid.Point{}, false, err
 	}
-	return s.mechanism.Sample(source, surrogate), surrogate != in.Cell, nil
-}
-
-// metric says what ε meant for a release, after arrange.
-func (s *Sanitizer) metric() law.Metric {
-	if s.codebook != nil {
-		return s.codebook.Metric()
-	}
-	return s.hull.Metric(s.options.Mechanism, s.options.Epsilon)
-}
-
-// nearShare computes law.Metric.NearShare of a release, after arrange. A cell outside the location
-// set counts as its surrogate. Cost: linear in the prior's cells.
-func (s *Sanitizer) nearShare() float64 {
-	n, prior := &s.neighbours, s.prior
-	if s.codebook != nil {
-		return s.codebook.NearShare(n, prior.Cells, prior.P)
-	}
-	n.Gather(s.model.Grid, prior.Cells, prior.P)
-	s.nearest = s.surrogates.All(s.nearest, prior.Cells)
-	s.places = centres(s.places, s.model.Grid, s.set.Cells)
-	sum, all := 0.0, uint64(0)
-	for d := range 4 {
-		from, to := n.Direction(d)
-		s.beside = s.surrogates.All(s.beside, n.Cells[from:to])
-		for i, member := range s.beside {
-			weight := n.Weight(from + i)
-			all += weight
-			if own := s.nearest[n.Of[from+i]]; own != member {
-				v := s.places[own].Sub(s.places[member])
-				sum += float64(float64(weight) * s.hull.Share(s.options.Mechanism, v))
-			}
-		}
-	}
-	if all == 0 {
-		return 0
-	}
-	return sum / float64(all)
-}
-
-// arrange chooses what determines the law of a release, all of it from the prior: set, hull,
-// surrogates, mechanism; under Codebook the code points, and a set for its size only.
-func (s *Sanitizer) arrange() {
-	g := s.model.Grid
-	if s.codebook != nil {
-		s.set.Choose(s.prior, s.options.Delta)
-		s.codebook.Prepare(s.prior.Cells, s.prior.P)
-		return
-	}
-	s.set.ChoosePadded(g, s.prior, s.options.Delta, s.options.padding())
-	s.hull.OfCells(g, s.set.Cells)
-	s.surrogates.Reset(g, s.set.Cells)
-	s.mechanism.Prepare(&s.hull, s.options.Epsilon)
+	return e.mechanism.Sample(source, surrogate), surrogate != in.Cell, nil
 }
 
 // dayOf returns the day on which a step begins. It follows from the step alone: no clock decides
@@ -241,44 +187,10 @@ func dayOf(step, stepMS int64) noise.Day {
 
 // book infers from a release, keeps it and charges it. Whoever knows the release can do it.
 func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
-	s.advance(state, step, s.likelihoods(z))
+	s.advance(state, step, s.emission.Likelihoods(z, s.prior.Cells))
 	state.HasRelease, state.ReleaseStep, state.Release = true, step, z
 	state.Releases++
 	s.charge(state)
-}
-
-// likelihoods returns the likelihood of every cell of the prior given the release z, up to a common
-// factor. Where no cell can emit z, which only the paper's inference knows, all are 0 and the prior
-// stays.
-func (s *Sanitizer) likelihoods(z grid.Point) []float64 {
-	if s.codebook != nil { // every cell emits as itself: there is one way of inference
-		j := s.codebook.Nearest(z)
-		s.emission = s.codebook.Likelihoods(s.emission, j, s.prior.Cells)
-		return s.emission
-	}
-	if s.options.Inference == InferencePaper {
-		s.places = centres(s.places, s.model.Grid, s.prior.Cells)
-		return s.inference.Paper(s.mechanism, z, s.places)
-	}
-	s.places = centres(s.places, s.model.Grid, s.set.Cells)
-	s.nearest = s.surrogates.All(s.nearest, s.prior.Cells)
-	return s.inference.Surrogate(s.mechanism, z, s.places, s.nearest)
-}
-
-// centres writes the centres of ascending cells into dst, the same numbers as Grid.Centre with one
-// division a row.
-func centres(dst []convex.Vec, g *grid.Grid, cells []grid.Cell) []convex.Vec {
-	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
-	width, side := grid.Cell(g.Width()), g.CellKM()
-	start, end, y := grid.Cell(0), int64(0), 0.0
-	for i, c := range cells {
-		if int64(c) >= end {
-			row := c / width
-			start, end, y = row*width, int64(row+1)*int64(width), (float64(row)+0.5)*side
-		}
-		dst[i] = convex.Vec{X: (float64(c-start) + 0.5) * side, Y: y}
-	}
-	return dst
 }
 
 // advance makes the prior, times a likelihood if there is one, the state's posterior of a step.
@@ -291,7 +203,7 @@ func (s *Sanitizer) advance(state *State, step int64, likelihood []float64) {
 }
 
 // short says whether masses are rounded to short ones.
-func (s *Sanitizer) short() bool { return s.codebook != nil && s.options.Prune >= 0 }
+func (s *Sanitizer) short() bool { return s.emission.codebook != nil && s.options.Prune >= 0 }
 
 // keep makes a distribution times a likelihood what is kept of it. dst is not from. See store and
 // storeShort.

@@ -157,7 +157,7 @@ func TestTwoSettingsOneKey(t *testing.T) {
 				MinCells: -1,
 			})
 			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
-			hulls = append(hulls, slices.Clone(s.hull.Body().Vertices()))
+			hulls = append(hulls, slices.Clone(s.emission.hull.Body().Vertices()))
 			return out
 		}
 		five, four, also := release(.01, 0), release(.05, 0), release(.06, 0)
@@ -194,7 +194,7 @@ func TestNeighboursDrawIndependently(t *testing.T) {
 		mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
 	}
 	a, b := copyState(&state), copyState(&state)
-	members := slices.Clone(s.set.Cells)
+	members := slices.Clone(s.emission.set.Cells)
 	p, q := members[0], members[len(members)-1]
 	x := mustStep(t, s, &a, Input{User: "u", Step: 20, Cell: p, Release: true})
 	y := mustStep(t, s, &b, Input{User: "u", Step: 20, Cell: q, Release: true})

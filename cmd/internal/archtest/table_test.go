@@ -494,7 +494,7 @@ var table = map[string]rule{
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
 			"consumer/wire", "mechanism", "mechanism/aggregate", "mechanism/convex",
 			"mechanism/grid",
-			"mechanism/law", "mechanism/locationset", "mechanism/mobility", "mechanism/noise",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo, sync},

@@ -95,12 +95,12 @@ type attack struct {
 	user      string
 	sanitizer *mechanism.Sanitizer
 	state     mechanism.State // the sanitizer's
-	evidence  *evidence
+	emission  *mechanism.Emission
 
 	// filter predicts by the adversary's model, and draws nothing.
 	filter        *mechanism.Sanitizer
 	with, without mechanism.State
-	own           bool // evidence follows from the adversary's own prior
+	own           bool // the law follows from the adversary's own prior
 	forgets       bool // between steps
 	knowsStart    bool
 }
@@ -174,7 +174,7 @@ func newAttack(c *course, q asked) (*attack, error) {
 	if x.sanitizer, err = mechanism.NewSanitizer(c.model, key, c.options); err != nil {
 		return nil, err
 	}
-	if x.evidence, err = newEvidence(c.model.Grid, c.options); err != nil {
+	if x.emission, err = mechanism.NewEmission(c.model.Grid, c.options); err != nil {
 		return nil, err
 	}
 	knows := c.model
@@ -274,7 +274,7 @@ func (x *attack) see(fix schemas.Raw, step int64, cell grid.Cell) error {
 	}
 	released := out.Kind == mechanism.Released
 	if released && !x.own {
-		x.evidence.prepare(out.Prior)
+		x.emission.Prepare(out.Prior)
 	}
 	for _, state := range []*mechanism.State{&x.with, &x.without} {
 		if err := x.foresee(state, fix.UserID, step, cell); err != nil {
@@ -286,9 +286,9 @@ func (x *attack) see(fix schemas.Raw, step int64, cell grid.Cell) error {
 	}
 	belief := &x.with.Posterior
 	if x.own {
-		x.evidence.prepare(belief)
+		x.emission.Prepare(belief)
 	}
-	mobility.Update(belief, belief, x.evidence.likelihoods(out.Release, belief.Cells))
+	mobility.Update(belief, belief, x.emission.Likelihoods(out.Release, belief.Cells))
 	belief.Round()
 	return nil
 }

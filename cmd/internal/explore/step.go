@@ -171,17 +171,17 @@ func (a *Anatomy) publish(
 func (a *Anatomy) draw(
 	c *course, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
 ) error {
-	e, err := newEvidence(c.model.Grid, c.options)
+	e, err := mechanism.NewEmission(c.model.Grid, c.options)
 	if err != nil {
 		return err
 	}
-	e.prepare(out.Prior)
-	if e.book != nil {
+	e.Prepare(out.Prior)
+	if e.Codebook() != nil {
 		a.codebook(e, v, out, posterior, cell)
 	} else {
 		a.set(e, v, cell)
 	}
-	likelihood := e.likelihoods(out.Release, out.Prior.Cells)
+	likelihood := e.Likelihoods(out.Release, out.Prior.Cells)
 	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max)
 	least, most := math.Inf(1), 0.
 	for _, l := range likelihood {
@@ -193,9 +193,10 @@ func (a *Anatomy) draw(
 
 // codebook tells of the code points of a prior.
 func (a *Anatomy) codebook(
-	e *evidence, v view, out *mechanism.Outcome, posterior *mobility.Distribution, cell grid.Cell,
+	e *mechanism.Emission, v view, out *mechanism.Outcome, posterior *mobility.Distribution,
+	cell grid.Cell,
 ) {
-	q := e.book
+	q := e.Codebook()
 	b := &Codebook{
 		Votes: &Votes{
 			v.column / v.block, v.row / v.block, v.blocksWide(), v.blocksHigh(), v.block,
@@ -214,7 +215,7 @@ func (a *Anatomy) codebook(
 	for i, vote := range q.Votes(nil, posterior.Cells) {
 		b.Points[vote].Posterior += posterior.P[i] / total
 	}
-	if e.options.Near == (law.Near{}) {
+	if e.Options().Near == (law.Near{}) {
 		other := float64(q.Other()) / math.Exp2(64)
 		all := 1 + float64(len(b.Points)-1)*other
 		b.OwnChance, b.OtherChance = number(1/all), number(other/all)
@@ -223,21 +224,21 @@ func (a *Anatomy) codebook(
 }
 
 // set tells of the location set, its hull and the surrogate.
-func (a *Anatomy) set(e *evidence, v view, cell grid.Cell) {
-	g := e.grid
-	own := e.set.Cells[e.surrogates.Nearest(cell)]
-	shown := &Set{Size: len(e.set.Cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
-	ones := make([]float64, len(e.set.Cells))
+func (a *Anatomy) set(e *mechanism.Emission, v view, cell grid.Cell) {
+	g, cells := e.Grid(), e.Set()
+	own := e.Surrogate(cell)
+	shown := &Set{Size: len(cells), Surrogate: placeOf(g.Centre(own)), Drift: own != cell}
+	ones := make([]float64, len(cells))
 	for i := range ones {
 		ones[i] = 1
 	}
-	shown.Cells = fieldOf(v, e.set.Cells, ones, sum)
+	shown.Cells = fieldOf(v, cells, ones, sum)
 	side := g.CellKM()
-	for _, v := range convex.HullOfCells(nil, e.set.Cells, g.Width()) {
+	for _, v := range convex.HullOfCells(nil, cells, g.Width()) {
 		shown.Hull = append(shown.Hull,
 			Place{(float64(v.X) + .5) * side, (float64(v.Y) + .5) * side})
 	}
-	for _, v := range e.hull.Body().Vertices() {
+	for _, v := range e.Hull().Body().Vertices() {
 		shown.Body = append(shown.Body, Place(v))
 	}
 	a.Set = shown

@@ -100,7 +100,7 @@ func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*be
 	if err != nil {
 		return nil, err
 	}
-	truth, err := newNoiseLaw(d.Grid, options)
+	truth, err := mechanism.NewEmission(d.Grid, options)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*be
 	next := standard(model, options)
 	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 		next.foresee(r.Step)
-		truth.prepare(&next.prior)
-		if len(truth.set.Cells) != r.Outcome.SetSize {
+		truth.Prepare(&next.prior)
+		if len(truth.Set()) != r.Outcome.SetSize {
 			return fmt.Errorf(
 				"experiment: an observer who knows M finds another location set than the sanitizer")
 		}
@@ -172,11 +172,11 @@ func filters(
 			) {
 				dst.CopyFrom(&everywhere)
 			}
-			f.own, err = newNoiseLaw(d.Grid, o)
+			f.own, err = mechanism.NewEmission(d.Grid, o)
 			f.fixed = true
 		case WeakWalk:
 			f = standard(m.RandomWalk(), o)
-			f.own, err = newNoiseLaw(d.Grid, o)
+			f.own, err = mechanism.NewEmission(d.Grid, o)
 		case StrongStart:
 			initial := f.start
 			f.start = func(dst *mobility.Distribution) {

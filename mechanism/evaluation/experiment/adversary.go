@@ -4,10 +4,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -49,51 +46,14 @@ func (a Adversary) look() int {
 	}[a]
 }
 
-// noiseLaw is how a release is made, by the prior of whoever knows it: set, hull, surrogates and
-// noise. Where that prior is M's it is the sanitizer's own.
-type noiseLaw struct {
-	grid       *grid.Grid
-	options    mechanism.Options
-	mechanism  law.Mechanism
-	set        locationset.Set
-	hull       law.SensitivityHull
-	surrogates locationset.Surrogates
-	inference  mechanism.Inference
-	places     []convex.Vec
-	nearest    []int32
-}
-
-func newNoiseLaw(g *grid.Grid, o mechanism.Options) (*noiseLaw, error) {
-	noise, err := o.NewMechanism()
-	return &noiseLaw{grid: g, options: o, mechanism: noise}, err
-}
-
-func (l *noiseLaw) prepare(prior *mobility.Distribution) {
-	l.set.Choose(prior, l.options.Delta)
-	l.hull.OfCells(l.grid, l.set.Cells)
-	l.surrogates.Reset(l.grid, l.set.Cells)
-	l.mechanism.Prepare(&l.hull, l.options.Epsilon)
-	l.places = l.places[:0]
-	for _, c := range l.set.Cells {
-		at := l.grid.Centre(c)
-		l.places = append(l.places, convex.Vec{X: at.X, Y: at.Y})
-	}
-}
-
-// likelihoods of the cells of a prior, given a release.
-func (l *noiseLaw) likelihoods(z grid.Point, cells []grid.Cell) []float64 {
-	l.nearest = l.surrogates.All(l.nearest, cells)
-	return l.inference.Surrogate(l.mechanism, z, l.places, l.nearest)
-}
-
 // filter is what an adversary believes. start and move are its idea of how people move; with true
 // laws it uses that by which releases are made, else the one that follows from its own prior, since
 // whoever does not know M does not know ΔX.
 type filter struct {
 	start     func(dst *mobility.Distribution)
 	move      func(dst, from *mobility.Distribution, at int64, steps int)
-	own       *noiseLaw // nil: the true one
-	fixed     bool      // the own law is that of every timestamp
+	own       *mechanism.Emission // nil: the true one
+	fixed     bool                // the own law is that of every timestamp
 	maxGap    int64
 	prior     mobility.Distribution
 	posterior mobility.Distribution
@@ -113,18 +73,18 @@ func (f *filter) foresee(step int64) {
 }
 
 // observe advances the filter to a timestamp; z nil: nothing was released.
-func (f *filter) observe(step int64, z *grid.Point, truth *noiseLaw) {
+func (f *filter) observe(step int64, z *grid.Point, truth *mechanism.Emission) {
 	f.foresee(step)
 	f.posterior.CopyFrom(&f.prior)
 	if z != nil {
 		l := truth
 		if f.own != nil {
-			if l = f.own; !f.fixed || len(l.set.Cells) == 0 {
-				l.prepare(&f.prior)
+			if l = f.own; !f.fixed || len(l.Set()) == 0 {
+				l.Prepare(&f.prior)
 			}
 		}
 		// What the adversary holds to be impossible tells it nothing.
-		if _, ok := mobility.Update(&f.posterior, &f.prior, l.likelihoods(*z, f.prior.Cells)); !ok {
+		if _, ok := mobility.Update(&f.posterior, &f.prior, l.Likelihoods(*z, f.prior.Cells)); !ok {
 			f.posterior.CopyFrom(&f.prior)
 		}
 	}

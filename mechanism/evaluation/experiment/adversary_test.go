@@ -49,7 +49,7 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth, err := newNoiseLaw(d.Grid, o)
+	truth, err := mechanism.NewEmission(d.Grid, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestFilters(t *testing.T) {
 	err = study.Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
-		truth.prepare(&next.prior)
+		truth.Prepare(&next.prior)
 		for _, f := range filters {
 			f.observe(trace.Steps[i], &out.Release, truth)
 		}
