@@ -1,14 +1,18 @@
 package main
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -72,7 +76,7 @@ func TestErase(t *testing.T) {
 // does not start unless that was accepted, and then not again.
 func TestEraseOtherKey(t *testing.T) {
 	s := newTownService(t)
-	write(t, s.dir, "other.key", noise.NewKey().Reveal())
+	write(t, s.dir, "other.key", similarKey(t, filepath.Join(s.dir, "noise.key")).Reveal())
 	other := s.edit(t, "noise.key", "other.key")
 	const words = "run refuses to start where the changelog keeps accounts of erased users"
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
@@ -96,6 +100,26 @@ func TestEraseOtherKey(t *testing.T) {
 		time.Sleep(3 * time.Second) // the marks that accept the loss follow, and no line tells
 		if code := service.stop(t); code != cli.ExitDone {
 			t.Fatalf("%s: exit %d: %s", config, code, service.log)
+		}
+	}
+}
+
+// similarKey returns a key that has the same byte in the settings' fingerprint as the key of a
+// file. One key in 256 has.
+func similarKey(t *testing.T, path string) noise.Key {
+	t.Helper()
+	own, err := files.ReadKey(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := func(key noise.Key) byte {
+		fingerprint := engine.Settings{Key: key}.KeyFingerprint()
+		return sha256.Sum256(fmt.Appendf(nil, "%q %q", "key_file", fmt.Sprintf("%x",
+			fingerprint)))[0]
+	}
+	for {
+		if key := noise.NewKey(); digest(key) == digest(own) {
+			return key
 		}
 	}
 }

@@ -234,10 +234,10 @@ func requireErased(t *testing.T, s *script, kept, ann string) {
 	}
 }
 
-// TestEraseNames: under settings that give other names, a task does not go on where an account is
-// kept that it would not find, unless that was accepted, once.
+// TestEraseNames: under a key that gives other names, or where the mark does not say which key it
+// was, a task does not go on where an account is kept that it would not find, unless that was
+// accepted, once.
 func TestEraseNames(t *testing.T) {
-	same := func(settings []byte) bool { return string(settings) == "S" }
 	for _, test := range []struct {
 		name, kept, found string
 		end               int64 // of the mark: at 3 there is nothing to process
@@ -247,8 +247,9 @@ func TestEraseNames(t *testing.T) {
 		{"an account", "v0 at 1", "old", 1, false, ErrKept},
 		{"an account, accepted", "v0 at 1", "old", 1, true, nil},
 		{"an account, accepted, nothing to do", "v0 at 1", "old", 3, true, nil},
+		{"an account of a key that is not known", "v0 at 1", "", 1, false, ErrKept},
 		{"no account", "at 1", "old", 1, false, nil},
-		{"the same names", "v0 at 1", "S", 1, false, nil},
+		{"the same names", "v0 at 1", "K", 1, false, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, purges := newScript(), 0
@@ -257,11 +258,11 @@ func TestEraseNames(t *testing.T) {
 				{Key: []byte(KeptKey + ":bob"), Value: []byte(test.kept)},
 				{
 					Key:   markKey,
-					Value: AppendMark(nil, Mark{Input: test.end, Settings: []byte(test.found)}),
+					Value: AppendMark(nil, Mark{Input: test.end, Names: []byte(test.found)}),
 				},
 			}
 			start := func(accept bool) error {
-				o := Options{Settings: []byte("S"), SameNames: same, AcceptLost: accept}
+				o := Options{Settings: []byte("S"), Names: []byte("K"), AcceptLost: accept}
 				return s.runWith(t, scriptInput{s}, o, func(d *Dependencies) {
 					d.Store, d.Eraser = erasingStore{scriptStore{s}, &purges}, scriptEraser{}
 				})
@@ -273,7 +274,7 @@ func TestEraseNames(t *testing.T) {
 			if test.want != nil {
 				return
 			}
-			if m := s.lastMark(t); string(m.Settings) != "S" {
+			if m := s.lastMark(t); string(m.Names) != "K" {
 				t.Errorf("the last mark is %+v", m)
 			}
 			if err := start(false); err != nil {

@@ -40,6 +40,9 @@ type Mark struct {
 	Settings []byte
 	// Source is the identity of the input topic, at most MarkBytes long; empty if it is not known.
 	Source []byte
+	// Names is a fingerprint of what names the values that an Eraser keeps, at most MarkBytes long;
+	// empty if it is not known.
+	Names []byte
 	// Amendments are what Settings have been amended by, in order, at most MaxAmendments.
 	Amendments []Amendment
 }
@@ -51,7 +54,7 @@ type Amendment struct {
 	Name []byte // opaque here; 1 to MarkBytes bytes
 }
 
-// MarkBytes is the greatest length of Mark.Settings, of Mark.Source, and of an amendment's name.
+// MarkBytes is the greatest length of Mark.Settings, Source and Names, and of an amendment's name.
 // MaxAmendments is how many amendments a mark holds. Every transaction writes a mark, so it has to
 // stay small.
 const (
@@ -64,18 +67,18 @@ const (
 //	1: Input
 //	2: flags 1 | Input | Origin | Since | Settings | Source
 //	3: version 2 | number of amendments 1 | for each of them: From | Name
+//	4: flags 1 | Input | Origin | Since | Settings | Source | Names | amendments as in version 3
 //
-// Offsets are eight bytes, big-endian. Settings, Source and Name each follow a byte with their
-// length. Version 1 is no longer written, and stays readable for ever. Version 3 is written only if
-// there are amendments, so that a partition without amendments can go back to a program that does
-// not know them.
+// Offsets are eight bytes, big-endian. Settings, Source, Names and Name each follow a byte with
+// their length. Version 4 alone is written. A mark of an earlier one does not say under which key
+// accounts are kept, so no key passes for that one.
 const (
 	markVersion1 = 1
 	markVersion2 = 2
 	markVersion3 = 3
+	markVersion4 = 4
 
-	markLen1  = 1 + 8
-	markFixed = 1 + 1 + 3*8
+	markLen1 = 1 + 8
 
 	markOpen, markLost = 1, 2 // the flags
 )
@@ -84,17 +87,13 @@ const (
 // a zero byte, which is reserved for keys such as MarkKey.
 func ValidKey(key []byte) bool { return len(key) > 0 && key[0] != 0 }
 
-// AppendMark appends the value of a mark, in version 2 or, with amendments, version 3. It panics if
-// a part of the mark is too long.
+// AppendMark appends the value of a mark. It panics if a part of the mark is too long.
 func AppendMark(dst []byte, m Mark) []byte {
-	if max(len(m.Settings), len(m.Source)) > MarkBytes || len(m.Amendments) > MaxAmendments {
-		panic(fmt.Sprintf("task: a mark's settings and source have %d and %d bytes, %d are the "+
-			"most; and %d amendments, of %d", len(m.Settings), len(m.Source), MarkBytes,
-			len(m.Amendments), MaxAmendments))
-	}
-	version := byte(markVersion2)
-	if len(m.Amendments) > 0 {
-		version = markVersion3
+	if max(len(m.Settings), len(m.Source), len(m.Names)) > MarkBytes ||
+		len(m.Amendments) > MaxAmendments {
+		panic(fmt.Sprintf("task: a mark's settings, source and names have %d, %d and %d bytes, %d "+
+			"are the most; and %d amendments, of %d", len(m.Settings), len(m.Source), len(m.Names),
+			MarkBytes, len(m.Amendments), MaxAmendments))
 	}
 	flags := byte(0)
 	if m.Open {
@@ -103,16 +102,14 @@ func AppendMark(dst []byte, m Mark) []byte {
 	if m.Lost {
 		flags |= markLost
 	}
-	dst = append(dst, version, flags)
+	dst = append(dst, markVersion4, flags)
 	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
-	for _, b := range [...][]byte{m.Settings, m.Source} {
+	for _, b := range [...][]byte{m.Settings, m.Source, m.Names} {
 		dst = append(append(dst, byte(len(b))), b...)
 	}
-	if version == markVersion3 {
-		dst = append(dst, byte(len(m.Amendments)))
-	}
+	dst = append(dst, byte(len(m.Amendments)))
 	for _, a := range m.Amendments {
 		if !ValidName(a.Name) {
 			panic(fmt.Sprintf("task: an amendment's name has %d bytes, it must have 1 to %d",
@@ -135,26 +132,29 @@ var (
 )
 
 // DecodeMark reads the value of a mark. The mark's slices are parts of value. A mark of version 1
-// is open, has no settings, and an unknown Origin and Since.
+// is open, has no settings, and an unknown Origin and Since. Names are those of version 4 only.
 func DecodeMark(value []byte) (Mark, error) {
 	if len(value) == markLen1 && value[0] == markVersion1 {
 		input := int64(binary.BigEndian.Uint64(value[1:]))
 		m := Mark{Input: input, Origin: none, Since: none, Open: true}
 		return m, m.check()
 	}
-	if len(value) == 0 || value[0] != markVersion2 && value[0] != markVersion3 {
+	if len(value) == 0 || value[0] < markVersion2 || value[0] > markVersion4 {
 		return Mark{}, errMarkVersion
 	}
-	r := reader{rest: value[1:]}
+	version, r := value[0], reader{rest: value[1:]}
 	flags := r.byte()
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
 		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
 		Settings: r.bytes(), Source: r.bytes(),
 	}
-	if value[0] == markVersion3 {
+	if version == markVersion4 {
+		m.Names = r.bytes()
+	}
+	if version >= markVersion3 {
 		n := int(r.byte())
-		r.bad = r.bad || n == 0 || n > MaxAmendments
+		r.bad = r.bad || n > MaxAmendments || n == 0 && version == markVersion3
 		for len(m.Amendments) < n && !r.bad {
 			m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
 		}
@@ -209,6 +209,7 @@ func (m Mark) check() error {
 // Clone returns the mark with memory of its own.
 func (m Mark) Clone() Mark {
 	m.Settings, m.Source = bytes.Clone(m.Settings), bytes.Clone(m.Source)
+	m.Names = bytes.Clone(m.Names)
 	m.Amendments = slices.Clone(m.Amendments)
 	for i := range m.Amendments {
 		m.Amendments[i].Name = bytes.Clone(m.Amendments[i].Name)
@@ -220,6 +221,7 @@ func (m Mark) Clone() Mark {
 func (m Mark) sameBut(o Mark) bool {
 	return m.Origin == o.Origin && m.Since == o.Since && m.Open == o.Open && m.Lost == o.Lost &&
 		bytes.Equal(m.Settings, o.Settings) && bytes.Equal(m.Source, o.Source) &&
+		bytes.Equal(m.Names, o.Names) &&
 		slices.EqualFunc(m.Amendments, o.Amendments, Amendment.equal)
 }
 

@@ -72,10 +72,10 @@ type Options struct {
 	// start does not need the option. If only the beginning of the changelog is gone, the task
 	// restores what is left.
 	AcceptLost bool
-	// SameNames reports whether a worker with these Settings gave the names of Eraser.Kept that
-	// this task gives; nil: every worker did. A task that would not find an account of an erased
-	// key ends with ErrKept, unless AcceptLost.
-	SameNames func(settings []byte) bool
+	// Names is a fingerprint of what names the values that an Eraser keeps, at most MarkBytes. The
+	// task writes it into its marks. A task whose Names are not those of the last mark ends with
+	// ErrKept if the changelog keeps accounts, unless AcceptLost. Empty: nothing is checked.
+	Names []byte
 	// CleanerTrims says that the broker's log cleaner moves the start of a compacted log past the
 	// records that it has removed, so that a changelog that starts after offset 0 shows no loss.
 	// Apache Kafka's cleaner leaves the start where it is; a stand-in for it may not.
@@ -132,8 +132,9 @@ func (o Options) Validate() error {
 		return errors.New("task: Start is neither Earliest nor Latest nor At")
 	case o.MaxRecords < 0, o.MaxBytes < 0, o.Retries < 0, o.Doubts < 0:
 		return errors.New("task: MaxRecords, MaxBytes, Retries and Doubts must not be negative")
-	case len(o.Settings) > MarkBytes, len(o.Source) > MarkBytes:
-		return fmt.Errorf("task: Settings and Source must not have more than %d bytes", MarkBytes)
+	case max(len(o.Settings), len(o.Source), len(o.Names)) > MarkBytes:
+		return fmt.Errorf("task: Settings, Source and Names must not have more than %d bytes",
+			MarkBytes)
 	case o.Begin < 0, o.End < 0:
 		return errors.New("task: Begin and End must not be negative")
 	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax, o.Grace) < 0:

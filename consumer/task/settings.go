@@ -17,7 +17,7 @@ import (
 // may be records beyond the committed offset that were made with those settings, and does not
 // start.
 type marks struct {
-	settings, source []byte // of this task: Options.Settings and Options.Source
+	settings, source, names []byte // of this task: Options.Settings, Source and Names
 
 	mark   Mark  // the last one; before the first, what it would have been
 	opened bool  // the last mark is open and was written by this task
@@ -65,6 +65,9 @@ func (k *marks) nextMark(next int64, open bool) Mark {
 	if len(k.source) > 0 {
 		m.Source = k.source
 	}
+	if len(k.names) > 0 {
+		m.Names = k.names
+	}
 	return m
 }
 
@@ -75,6 +78,11 @@ func (k *marks) closes(next int64) bool { return next >= k.seen }
 // other reports whether a mark is known to be of other settings than the task's.
 func (k *marks) other(m Mark) bool {
 	return len(m.Settings) > 0 && len(k.settings) > 0 && !bytes.Equal(m.Settings, k.settings)
+}
+
+// renames reports whether a mark is not known to be of a worker with the task's names.
+func (k *marks) renames(m Mark) bool {
+	return len(k.names) > 0 && !bytes.Equal(m.Names, k.names)
 }
 
 // accept returns an error if this task must not go on after the last mark.

@@ -66,7 +66,7 @@ func New(d Dependencies, o Options) (*Task, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	own := marks{settings: o.Settings, source: o.Source}
+	own := marks{settings: o.Settings, source: o.Source, names: o.Names}
 	return &Task{
 		d: d, o: o.withDefaults(), overlay: newOverlay(), spare: newOverlay(), marks: own,
 		erasure: erasure{by: d.Eraser, store: d.Store}, beside: inGoroutine,
@@ -136,7 +136,7 @@ func (t *Task) cycle(ctx, work context.Context) error {
 		return err
 	}
 	renamed := false
-	if r.OtherSettings {
+	if r.Marked {
 		if renamed, err = t.renamed(r.Mark); err != nil {
 			return err
 		}
@@ -161,22 +161,25 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	return t.consume(ctx, work)
 }
 
-// renamed reports whether accounts of erased keys are kept that this task does not find, because
-// its names for them are others than those of the last mark's worker. It is an error unless that
-// was accepted.
+// renamed reports whether accounts of erased keys are kept that this task may not find, because the
+// last mark's worker named them otherwise, or does not say how. It is an error unless that was
+// accepted.
 func (t *Task) renamed(m Mark) (bool, error) {
-	if t.o.SameNames == nil || t.o.SameNames(m.Settings) {
+	if !t.renames(m) {
 		return false, nil
 	}
 	owes, err := t.erasure.owes()
 	if err != nil || !owes || t.o.AcceptLost {
 		return owes, err
 	}
-	return true, WithRemedy(fmt.Errorf("%w (%.4x, now %.4x). Who comes back would start at Σε = 0."+
+	was := "of no known key"
+	if len(m.Names) > 0 {
+		was = fmt.Sprintf("%.4x", m.Names)
+	}
+	return true, WithRemedy(fmt.Errorf("%w (%s, now %.4x). Who comes back would start at Σε = 0."+
 		" Start with the key_file under which they were erased. Or set accept_lost_account: true "+
-		"for one start: if this is that key, nothing is lost; if not, what they have spent counts "+
-		"no more, and adds to what comes",
-		ErrKept, m.Settings, t.settings), Fatal)
+		"for one start: what they have spent then counts no more, and adds to what comes",
+		ErrKept, was, t.names), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.

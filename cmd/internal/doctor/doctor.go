@@ -386,10 +386,10 @@ func (d *examination) group(ctx context.Context, partitions int) {
 	d.add("group", OK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
 }
 
-// differences says in which settings a worker's differ from these, and what a key means among them.
-func (d *examination) differences(settings []byte) string {
-	text := d.o.Differences(settings)
-	if d.o.SameKey(settings) || d.o.AcceptLost {
+// differences says in which settings a mark's differ from these, and what a key means among them.
+func (d *examination) differences(m task.Mark) string {
+	text := d.o.Differences(m.Settings)
+	if bytes.Equal(m.Names, d.o.KeyFingerprint()) || d.o.AcceptLost {
 		return text
 	}
 	return text + ". Under another noise key run refuses to start where the changelog keeps " +
@@ -425,7 +425,7 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 			continue
 		}
 		other++
-		differ = d.differences(mark.Settings)
+		differ = d.differences(mark)
 		if mark.Open {
 			open++
 		}

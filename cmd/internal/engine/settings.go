@@ -234,7 +234,7 @@ func (s Settings) settings() []setting {
 			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
 		{"model", s.Model.ID()},
 		{"personal", personal},
-		{keySetting, text("%x", keyFingerprint(s.Key))},
+		{keySetting, text("%x", s.KeyFingerprint())},
 		mechanismSetting(r),
 		{"release.inference", r.Inference},
 		{"release.isotropy", r.Isotropy},
@@ -413,26 +413,14 @@ func (s Settings) PartitionerOf(fingerprint []byte) Partitioner {
 	return ""
 }
 
-// SameKey reports whether a fingerprint is of settings with the same noise key, or of a version of
-// geodither whose settings do not say. The fingerprint has one byte of it, so one of 256 other keys
-// passes for the same.
-func (s Settings) SameKey(fingerprint []byte) bool {
-	s, ok := s.ofLength(len(fingerprint))
-	if !ok {
-		return true
-	}
-	list := s.settings()
-	at := slices.IndexFunc(list, func(one setting) bool { return one.name == keySetting })
-	return list[at].digest() == fingerprint[settingsSize+at]
-}
-
 // keySetting is the noise key's name among the settings.
 const keySetting = "key_file"
 
-// keyFingerprint is a keyed hash of a fixed text under a subkey of its own: the same
-// for the same key, however many of its days were destroyed, and no help in finding it.
-func keyFingerprint(key noise.Key) []byte {
-	mac := key.MAC(noise.Fingerprint)
+// KeyFingerprint is a keyed hash of a fixed text under a subkey of its own, 16 bytes: the same
+// for the same key, however many of its days were destroyed, and no help in finding it. Marks have
+// it in the clear (task.Mark.Names), because the names of erased users follow from the key.
+func (s Settings) KeyFingerprint() []byte {
+	mac := s.Key.MAC(noise.Fingerprint)
 	mac.Write([]byte(keyLabel))
 	return mac.Sum(nil)[:settingsSize]
 }

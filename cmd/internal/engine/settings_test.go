@@ -137,17 +137,26 @@ func TestSettings(t *testing.T) {
 // fingerprint's text.
 func TestSettingsHideTheKey(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	fingerprint := hex.EncodeToString(keyFingerprint(o.Key))
+	fingerprint := hex.EncodeToString(o.KeyFingerprint())
 	secret := o.Key.Reveal()
 	for at := 0; at+8 <= len(secret); at += 2 {
 		if strings.Contains(fingerprint, secret[at:at+8]) {
 			t.Fatal("bytes of the key are in its fingerprint")
 		}
 	}
-	servicetest.RequireNoLeak(t, "the fingerprint", keyFingerprint(o.Key),
+	servicetest.RequireNoLeak(t, "the fingerprint", o.KeyFingerprint(),
 		servicetest.KeySecrets(o.Key, noise.DayAt(servicetest.StartMS)))
-	if bytes.Equal(keyFingerprint(o.Key), keyFingerprint(noise.KeyFromSeed(2))) {
+	other := o
+	other.Key = noise.KeyFromSeed(2)
+	if bytes.Equal(o.KeyFingerprint(), other.KeyFingerprint()) {
 		t.Error("two keys have one fingerprint")
+	}
+	advanced, err := o.Key.From(noise.DayAt(servicetest.StartMS))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Key = advanced; !bytes.Equal(o.KeyFingerprint(), other.KeyFingerprint()) {
+		t.Error("a key of which days were destroyed has another fingerprint")
 	}
 }
 
@@ -163,23 +172,6 @@ func TestSettingsOfBadOptions(t *testing.T) {
 		change(&o)
 		if o.Fingerprint() != nil {
 			t.Errorf("%s: there is a fingerprint", name)
-		}
-	}
-}
-
-// TestSameKey: a fingerprint of other settings tells whether the noise key was the same; one of
-// another version does not.
-func TestSameKey(t *testing.T) {
-	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
-	same, other := o, o
-	same.Release.Epsilon, other.Key = 7, noise.KeyFromSeed(2)
-	before, _ := same.Earlier()
-	for fingerprint, want := range map[string]bool{
-		string(same.Fingerprint()): true, string(before.Fingerprint()): true,
-		string(other.Fingerprint()): false, "": true, strings.Repeat("x", 16): true,
-	} {
-		if got := o.SameKey([]byte(fingerprint)); got != want {
-			t.Errorf("%x has the same key: %t", fingerprint, got)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *Service) newTask(
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,
 		AcceptLost:     o.AcceptLost,
-		SameNames:      o.SameKey,
+		Names:          o.KeyFingerprint(),
 		Observer: &observer{
 			log: log, counters: o.Counters, processor: processor, caller: caller(partition),
 			outages: s.outages, changes: s.changes, board: board,

@@ -127,8 +127,7 @@ var cases = map[string]struct {
 		release: plain,
 		says: []string{
 			"follows from the releases of this user up to then", "predicted record has none",
-			"Another noise key, or another number of partitions, loses the kept accounts, and " +
-				"nothing refuses such a start",
+			"\"geodither run\" refuses to start under another key while such an account is kept",
 			"guarantee holds against everybody", "odds between two days",
 			"theorem 12 (codebook)", "e^ε = 7.39",
 			"above Σε = 18 in any 24 hours. That alone would allow 9 releases",
