@@ -81,6 +81,33 @@ func (e *Estimator) Estimate(
 	return place, (math.Sqrt(e.quantile(d.P, largest, total)) + halfDiagonal) * cell
 }
 
+// Best is the best that a distribution says of a place, by two losses. Of a posterior without any
+// release it is the blind baseline: an estimate under another loss would flatter the comparison.
+type Best struct {
+	Mean   grid.Point // the place of least expected squared distance, in kilometres
+	Median grid.Point // the geometric median: the place of least expected distance
+}
+
+// Best returns the best places of a distribution over g's cells, which must not be empty and need
+// not be normalized, whatever Place is. Cost: see Estimate of the median.
+func (e *Estimator) Best(g *grid.Grid, d *mobility.Distribution) Best {
+	if len(d.Cells) == 0 {
+		panic("mechanism: an empty distribution has no mean")
+	}
+	cell := g.CellKM()
+	at := func(column, row float64) grid.Point {
+		return grid.Point{X: float64((column + 0.5) * cell), Y: float64((row + 0.5) * cell)}
+	}
+	column, row, _ := e.centre(grid.Cell(g.Width()), d)
+	mean := at(column, row)
+	return Best{Mean: mean, Median: at(e.median(d.P, column, row))}
+}
+
+// Distances returns how far the two places lie from another one, in kilometres.
+func (b Best) Distances(from grid.Point) (mean, median float64) {
+	return b.Mean.Distance(from), b.Median.Distance(from)
+}
+
 // centre returns the mean column and row and the total mass, and keeps every cell's column and row.
 func (e *Estimator) centre(width grid.Cell, d *mobility.Distribution) (column, row, total float64) {
 	n := len(d.Cells)

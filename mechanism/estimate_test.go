@@ -110,6 +110,9 @@ func TestMedianAgainstSearch(t *testing.T) {
 		}
 		median, _ := e.Estimate(g, d)
 		mean, _ := new(Estimator).Estimate(g, d)
+		if best := new(Estimator).Best(g, d); best != (Best{mean, median}) {
+			t.Fatalf("case %d: the best places are %v, want %v and %v", i, best, mean, median)
+		}
 		reached, least := expected(median), expected(mean)
 		for _, c := range d.Cells {
 			least = min(least, expected(g.Centre(c)))

@@ -57,12 +57,43 @@ func (d *Distances) per(total float64) float64 {
 	return total / float64(len(d.values))
 }
 
+// Losses are what distances to the truth sum up to, in metres.
+type Losses interface {
+	RMS() float64
+	Mean() float64
+	Median() float64
+}
+
+// BlindDistances summarizes distances of what somebody says who sees no release, each by the best
+// estimate for its loss: the root of the mean square is that of means, and the mean and the median
+// are those of geometric medians. The zero value is empty.
+type BlindDistances struct {
+	Distances // of geometric medians
+
+	squares float64 // of means
+}
+
+// Add adds the distances of one report's two places, in kilometres: see [mechanism.Best.Distances].
+func (d *BlindDistances) Add(meanKM, medianKM float64) {
+	d.squares += float64(meanKM * meanKM)
+	d.Distances.Add(medianKM)
+}
+
+// Merge adds all of other's distances, in their order.
+func (d *BlindDistances) Merge(other *BlindDistances) {
+	d.squares += other.squares
+	d.Distances.Merge(&other.Distances)
+}
+
+// RMS returns the root of the mean square in metres.
+func (d *BlindDistances) RMS() float64 { return 1000 * math.Sqrt(d.per(d.squares)) }
+
 // Score is how near releases and estimates came to the truth: the paper's metrics (section 6), with
 // the estimate and the blind baseline beside the release. The zero value is empty.
 type Score struct {
-	Release  Distances // of the released place
-	Estimate Distances // of the estimate
-	Blind    Distances // of the estimate without any release
+	Release  Distances      // of the released place
+	Estimate Distances      // of the estimate
+	Blind    BlindDistances // of the best estimates without any release
 
 	releases int64
 	setCells int64
@@ -82,7 +113,7 @@ func (s *Score) Add(r *Result) {
 	}
 	s.Estimate.Add(out.Estimate.Distance(r.Place))
 	if r.beside {
-		s.Blind.Add(r.Blind.Distance(r.Place))
+		s.Blind.Add(r.Blind.Distances(r.Place))
 	}
 }
 

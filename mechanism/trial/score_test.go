@@ -39,6 +39,21 @@ func TestDistancesByHand(t *testing.T) {
 	}
 }
 
+// TestBlindDistancesByHand: the root of the mean square is that of the one place, all else that of
+// the other, and sums of parts are those of the whole.
+func TestBlindDistancesByHand(t *testing.T) {
+	var whole, part BlindDistances
+	whole.Add(3, 2)
+	part.Add(4, 8)
+	whole.Merge(&part)
+	near(t, "RMS", whole.RMS(), 1000*math.Sqrt(12.5))
+	near(t, "mean", whole.Mean(), 5000)
+	near(t, "median", whole.Median(), 5000)
+	if whole.Len() != 2 {
+		t.Errorf("Len is %d, want 2", whole.Len())
+	}
+}
+
 func TestMedianKeepsOrder(t *testing.T) {
 	var d, once Distances
 	for _, km := range []float64{5, 1, 9} {

@@ -52,8 +52,8 @@ type Result struct {
 	Outcome mechanism.Outcome
 	// State is the filter's after the report.
 	State *mechanism.State
-	// Blind is the estimate of the blind filter, if [Runner.Beside] is set.
-	Blind grid.Point
+	// Blind is the best that the blind filter says, if [Runner.Beside] is set.
+	Blind mechanism.Best
 
 	beside bool
 }
@@ -66,14 +66,16 @@ type Runner struct {
 	// blind baseline, what somebody would say who sees no release at all.
 	Release bool
 	// Beside runs the blind filter beside the one that releases. It leaves no trace in the latter.
+	// Without Release there is one filter, which is blind itself.
 	Beside bool
 	// Near asks for the metric view's share between neighbouring cells with each release.
 	Near bool
-	// Alone, if set, is what the blind filter estimates, by steps since a track's first report: see
-	// [Alone]. It saves running the filter again where its estimates are the same for all tracks.
-	Alone []grid.Point
+	// Alone, if set, is what the blind filter says, by steps since a track's first report: see
+	// [Alone]. It saves running the filter again where it says the same of all tracks.
+	Alone []mechanism.Best
 
 	state, blind mechanism.State
+	estimator    mechanism.Estimator
 }
 
 // Run takes a track through the sanitizer and has visit called with each result. The first error,
@@ -102,6 +104,9 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 		if result.Outcome, err = r.Sanitizer.Step(&r.state, in); err != nil {
 			return err
 		}
+		if r.Beside && !r.Release {
+			result.Blind = r.best(&r.state)
+		}
 		if err := visit(&result); err != nil {
 			return err
 		}
@@ -110,24 +115,31 @@ func (r *Runner) Run(t Track, visit func(*Result) error) error {
 	return nil
 }
 
-// unseen returns the blind filter's estimate at a report of a track that began with a step.
-func (r *Runner) unseen(in mechanism.Input, first int64) (grid.Point, error) {
+// unseen returns what the blind filter beside says at a report of a track that began with a step.
+func (r *Runner) unseen(in mechanism.Input, first int64) (mechanism.Best, error) {
 	switch {
-	case !r.Beside:
-		return grid.Point{}, nil
+	case !r.Beside || !r.Release:
+		return mechanism.Best{}, nil
 	case r.Alone != nil:
 		return r.Alone[in.Step-first], nil
 	}
 	in.Release = false
-	out, err := r.Sanitizer.Step(&r.blind, in)
-	return out.Estimate, err
+	if _, err := r.Sanitizer.Step(&r.blind, in); err != nil {
+		return mechanism.Best{}, err
+	}
+	return r.best(&r.blind), nil
 }
 
-// Alone returns what a blind filter estimates in each of a number of successive steps. It is the
-// same for all tracks only where the model is: where it has one matrix and nobody has a model of
-// their own.
-func Alone(s *mechanism.Sanitizer, steps int64) ([]grid.Point, error) {
-	estimates := make([]grid.Point, 0, steps)
+// best returns the best that a filter's state says.
+func (r *Runner) best(state *mechanism.State) mechanism.Best {
+	return r.estimator.Best(r.Sanitizer.Model().Grid, &state.Posterior)
+}
+
+// Alone returns what a blind filter says in each of a number of successive steps. It is the same
+// for all tracks only where the model is: where it has one matrix and nobody has a model of their
+// own.
+func Alone(s *mechanism.Sanitizer, steps int64) ([]mechanism.Best, error) {
+	said := make([]mechanism.Best, 0, steps)
 	silent := func(yield func(Report) bool) {
 		for step := range steps {
 			if !yield(Report{Step: step}) {
@@ -135,11 +147,11 @@ func Alone(s *mechanism.Sanitizer, steps int64) ([]grid.Point, error) {
 			}
 		}
 	}
-	err := (&Runner{Sanitizer: s}).Run(Track{Reports: silent}, func(r *Result) error {
-		estimates = append(estimates, r.Outcome.Estimate)
+	err := (&Runner{Sanitizer: s, Beside: true}).Run(Track{Reports: silent}, func(r *Result) error {
+		said = append(said, r.Blind)
 		return nil
 	})
-	return estimates, err
+	return said, err
 }
 
 // restarted returns the state of a new user in the memory of another.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -136,7 +135,7 @@ func (s *scoreboard) measure(
 		what = "release " + cli.Metres(1000*release) + " off"
 	}
 	metrics.Estimate.Add(estimate)
-	metrics.Blind.Add(blind.Distance(truth))
+	metrics.Blind.Add(blind.Distances(truth))
 	s.latest = fmt.Sprintf("%s at %s: %s, estimate %s (± %s)", record.UserID,
 		time.UnixMilli(record.Timestamp).UTC().Format("15:04:05"), what, cli.Metres(1000*estimate),
 		cli.Metres(record.RadiusM))
@@ -236,30 +235,13 @@ func (s *scoreboard) count(r *Report) {
 func (s *scoreboard) distances(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var release, estimate, blind squares
+	var all trial.Score
 	for _, p := range s.partitions() {
-		m := &s.scores[p].metrics
-		release.add(&m.Release)
-		estimate.add(&m.Estimate)
-		blind.add(&m.Blind)
+		all.Merge(&s.scores[p].metrics)
 	}
-	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = release.rms(), estimate.rms(), blind.rms()
+	r.RMSEReleaseM, r.RMSEEstimateM, r.RMSEBlindM = all.Release.RMS(), all.Estimate.RMS(),
+		all.Blind.RMS()
 }
-
-// squares add up to the root of the mean square of several partitions' distances.
-type squares struct {
-	sum float64
-	n   int
-}
-
-func (s *squares) add(d *trial.Distances) {
-	s.sum += float64(square(d.RMS()) * float64(d.Len()))
-	s.n += d.Len()
-}
-
-func (s *squares) rms() float64 { return math.Sqrt(s.sum / float64(max(s.n, 1))) }
-
-func square(x float64) float64 { return x * x }
 
 // partitions are those with a record, in order.
 func (s *scoreboard) partitions() []int32 { return slices.Sorted(maps.Keys(s.scores)) }

@@ -4,18 +4,18 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
 
-// Blind is the estimate of someone who sees no release at all: the same filter,
+// Blind is the best estimate of someone who sees no release at all: the same filter,
 // predicting from the model alone. It costs no privacy, so a release that does
 // not beat it is worth nothing. It keeps a state per user in memory.
 type Blind struct {
-	models *models
-	states map[string]*mechanism.State
+	models    *models
+	states    map[string]*mechanism.State
+	estimator mechanism.Estimator
 }
 
 // NewBlind makes the baseline of one run over a set of traces: the filter of the
@@ -42,12 +42,12 @@ func (b *Blind) Follow(personals PersonalModels, later []*Version) {
 // blindOptions are those that belong to the filter. Nothing is ever released under
 // them, so that ε, δ and the key do not matter.
 func blindOptions(o mechanism.Options) mechanism.Options {
-	return mechanism.Options{Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap, Estimate: o.Estimate}
+	return mechanism.Options{Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap}
 }
 
 // Estimate is where the user would be thought to be at the time of a fix, in
 // kilometres of that version's map. The fix's coordinates are not looked at.
-func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
+func (b *Blind) Estimate(fix schemas.Raw) (mechanism.Best, error) {
 	state := b.states[fix.UserID]
 	if state == nil {
 		state = new(mechanism.State)
@@ -57,16 +57,18 @@ func (b *Blind) Estimate(fix schemas.Raw) (grid.Point, error) {
 }
 
 // Continue is Estimate on a state of the user's that the caller keeps; the first one is new.
-func (b *Blind) Continue(fix schemas.Raw, state *mechanism.State) (grid.Point, error) {
+func (b *Blind) Continue(fix schemas.Raw, state *mechanism.State) (mechanism.Best, error) {
 	use, err := b.models.choose(math.MaxInt64, fix.UserID, fix.Timestamp, state)
 	if err != nil {
-		return grid.Point{}, err
+		return mechanism.Best{}, err
 	}
 	if _, err := use.sanitizer.MigrateTo(state, use.personal); err != nil {
-		return grid.Point{}, err
+		return mechanism.Best{}, err
 	}
-	outcome, err := use.sanitizer.Step(state, mechanism.Input{
+	if _, err := use.sanitizer.Step(state, mechanism.Input{
 		User: fix.UserID, Step: use.step, Personal: use.personal,
-	})
-	return outcome.Estimate, err
+	}); err != nil {
+		return mechanism.Best{}, err
+	}
+	return b.estimator.Best(use.sanitizer.Model().Grid, &state.Posterior), nil
 }

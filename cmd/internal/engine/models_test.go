@@ -260,7 +260,7 @@ func TestFollow(t *testing.T) {
 		t.Error("a start that comes twice was accepted")
 	}
 	blind.Follow(nil, later)
-	var state mechanism.State
+	var state, unseen mechanism.State
 	for step := range int64(5) {
 		fix := fixOf("u", step, 0)
 		got, outcome, err := engine.Sanitize(fix, &state)
@@ -274,7 +274,13 @@ func TestFollow(t *testing.T) {
 		}
 		at, err := blind.Estimate(fix)
 		servicetest.OK(t, err)
-		lat, lon := want.Grid.ToDegrees(at)
+		again, err := blind.Continue(fix, &unseen)
+		servicetest.OK(t, err)
+		best := new(mechanism.Estimator).Best(want.Grid, &unseen.Posterior)
+		if at != best || again != best || best.Mean == best.Median {
+			t.Errorf("step %d: the baseline says %v and %v, want %v", step, at, again, best)
+		}
+		lat, lon := want.Grid.ToDegrees(at.Median)
 		if math.Abs(lat-53.4) > .1 || math.Abs(lon+2.95) > .15 {
 			t.Errorf("step %d: the baseline is at %v, %v of another map", step, lat, lon)
 		}

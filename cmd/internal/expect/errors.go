@@ -14,8 +14,8 @@ type Errors struct {
 	Median float64 `json:"median"`
 }
 
-// ErrorsOf sums up distances.
-func ErrorsOf(d *trial.Distances) Errors {
+// ErrorsOf sums up distances, of a trial's score.
+func ErrorsOf(d trial.Losses) Errors {
 	return Errors{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 

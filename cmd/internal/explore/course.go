@@ -254,7 +254,7 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 		or(published && out.Kind != mechanism.Predicted, out.Release.X),
 		or(published && out.Kind != mechanism.Predicted, out.Release.Y),
 		or(published, out.Estimate.X), or(published, out.Estimate.Y), or(published, out.RadiusKM),
-		or(known, s.Blind.X), or(known, s.Blind.Y),
+		or(known, s.Blind.Median.X), or(known, s.Blind.Median.Y),
 		number(after.EpsilonSpent), or(released, out.Metric.NearShare),
 	} {
 		*columns[i] = append(*columns[i], x)
@@ -393,7 +393,7 @@ func (a *tally) add(truth grid.Point, s *sanitize.Step) {
 		a.score.Release.Add(out.Release.Distance(truth))
 	}
 	a.score.Estimate.Add(out.Estimate.Distance(truth))
-	a.score.Blind.Add(s.Blind.Distance(truth))
+	a.score.Blind.Add(s.Blind.Distances(truth))
 }
 
 func (a *tally) summary(last *mechanism.State) Summary {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -33,8 +32,8 @@ type Step struct {
 	// Record is to be published if Outcome.Kind.Published says so.
 	Record  schemas.Sanitized
 	Outcome mechanism.Outcome
-	// Blind is the estimate without any release, on the map of the model.
-	Blind grid.Point
+	// Blind is the best estimate without any release, on the map of the model.
+	Blind mechanism.Best
 }
 
 // Next takes the next fix of the user. A fix that the service would refuse is no error.

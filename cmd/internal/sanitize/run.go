@@ -155,7 +155,7 @@ func (r *Run) add(j *job) error {
 	}
 	r.metrics.Estimate.Add(j.errors.estimate)
 	if !r.settings.Brief {
-		r.metrics.Blind.Add(j.errors.blind)
+		r.metrics.Blind.Add(j.errors.blindMean, j.errors.blindMedian)
 	}
 	return r.out.Write(j.record)
 }

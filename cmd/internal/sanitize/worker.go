@@ -7,7 +7,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -31,8 +30,8 @@ type job struct {
 }
 
 // errorsKM are distances to the truth in kilometres: of the release, of the estimate, and of the
-// estimate without any release.
-type errorsKM struct{ release, estimate, blind float64 }
+// best estimates without any release.
+type errorsKM struct{ release, estimate, blindMean, blindMedian float64 }
 
 // size is how much is kept of a user.
 type size struct{ bytes, cells int }
@@ -73,7 +72,7 @@ func (w *worker) do(ctx context.Context, j *job) {
 		return
 	}
 	var out mechanism.Outcome
-	var blind grid.Point
+	var blind mechanism.Best
 	if j.err = ctx.Err(); j.err == nil {
 		out, blind, j.err = w.one(u, j)
 	}
@@ -86,15 +85,15 @@ func (w *worker) do(ctx context.Context, j *job) {
 	j.setSize, j.metric = out.SetSize, out.Metric
 	if out.Kind.Published() {
 		truth := out.Grid.ToMap(j.Fix.Latitude, j.Fix.Longitude)
-		j.errors = errorsKM{
-			out.Release.Distance(truth), out.Estimate.Distance(truth), blind.Distance(truth),
-		}
+		j.errors.release = out.Release.Distance(truth)
+		j.errors.estimate = out.Estimate.Distance(truth)
+		j.errors.blindMean, j.errors.blindMedian = blind.Distances(truth)
 	}
 }
 
-// one takes a user's state on by a fix. It returns the outcome and the estimate without any
+// one takes a user's state on by a fix. It returns the outcome and the best estimates without any
 // release.
-func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind grid.Point, err error) {
+func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind mechanism.Best, err error) {
 	w.remember(&u.state)
 	began := time.Now()
 	j.record, out, err = w.engine.Sanitize(j.Fix, &u.state)

@@ -228,7 +228,7 @@ func (f *measurement) calibrate(
 	return point
 }
 
-func errorOf(d *trial.Distances) mobility.FitError {
+func errorOf(d trial.Losses) mobility.FitError {
 	return mobility.FitError{RMS: d.RMS(), Mean: d.Mean(), Median: d.Median()}
 }
 

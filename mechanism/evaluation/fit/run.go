@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
@@ -62,7 +61,7 @@ func (f *measurement) measure() error {
 
 // blindPlaces returns the estimates of a filter without any release, by steps since its start. It
 // returns nil where they are not the same for all tracks.
-func (f *measurement) blindPlaces() ([]grid.Point, error) {
+func (f *measurement) blindPlaces() ([]mechanism.Best, error) {
 	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
 		return nil, nil
 	}
@@ -91,7 +90,7 @@ func (f *measurement) sanitizer(
 // sanitizer at a time.
 type worker struct {
 	*measurement
-	blind []grid.Point
+	blind []mechanism.Best
 
 	predictor   *mobility.Predictor
 	popularity  []float64
