@@ -36,11 +36,12 @@ type CollectOptions struct {
 
 // Collector gathers records into windows. Its methods belong to one goroutine.
 //
-// Memory: for each user the posterior, twice (with releases and without), about 10 bytes a cell
-// that has probability, and with flows 8 more; for each vehicle of an open window 12 bytes a zone.
-// With several workers up to 262,144 records more, 250 bytes each. Time: a record costs the
-// service's own step, with flows about twice that; a vehicle costs once a window the prediction of
-// its prior through the window.
+// Memory: for each user the posterior that the service keeps, and two distributions that are not
+// rounded (with releases and without), about 5 bytes a cell that has probability each, and with
+// flows 8 more; for each vehicle of an open window 12 bytes a zone. With several workers up to
+// 262,144 records more, 250 bytes each. Time: a record costs the service's own step and a
+// prediction, with flows about twice that; a vehicle costs once a window the prediction of its
+// prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
@@ -83,7 +84,7 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 		foreign: map[string]foreign{}, users: map[string]*user{}, windows: map[int64]*Window{},
 		latest: -1 << 62, closed: -1 << 62,
 	}
-	k.hands = []*hand{newHand(follower, newBlindFilter())}
+	k.hands = []*hand{newHand(follower, newExactFilter())}
 	k.hands[0].flows = c.Flows
 	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
 	return k, nil
@@ -240,7 +241,7 @@ func (k *Collector) start() error {
 		if err != nil {
 			return err
 		}
-		h := newHand(follower, k.hands[0].blind.fork())
+		h := newHand(follower, k.hands[0].exact.fork())
 		h.flows, h.zones = k.options.Flows, k.zones
 		k.hands = append(k.hands, h)
 	}

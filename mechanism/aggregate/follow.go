@@ -45,6 +45,7 @@ type Track struct {
 	own      *mobility.Personal // of the last record; nil: none
 	last     int64              // step of the last record
 	origin   int64              // step in which the filter started at the initial distribution
+	starts   int                // how often it has started
 }
 
 // known says whether the user's posterior is the service's.
@@ -241,9 +242,9 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 			t.standing, t.state = followed, f.state.AppendBinary(t.state[:0])
 			switch w {
 			case starts:
-				t.origin = r.Step
+				t.origin, t.starts = r.Step, t.starts+1
 			case arrives:
-				t.origin = before.last
+				t.origin, t.starts = before.last, t.starts+1
 			case goesOn, turns:
 			}
 			return true, nil

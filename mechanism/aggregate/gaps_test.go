@@ -150,13 +150,13 @@ func TestBlindOverAGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for gap, byLaw := range map[int64]bool{1: false, 6: true, 9: false} {
-		b, u := newBlindFilter(), &user{name: "u"}
+		b, u := newExactFilter(), &user{name: "u"}
 		u.filter, u.origin, u.last = v, 5, 5
 		if err := b.bridge(u, v, nil, 5+gap); err != nil {
 			t.Fatal(err)
 		}
 		u.last = 5 + gap
-		got, err := b.at(u)
+		got, err := b.alone(u)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,10 +72,9 @@ type user struct {
 	release int32 // zone of the last release in the window that waits, -1 for none
 	ever    ever  // what has happened to the user at any time
 
-	alone     []byte // encoded: where the model alone has the user, as of aloneStep
-	aloneStep int64
-	aloneFrom int64  // the Track's origin at that time
-	turns     string // from one model to another since aloneFrom, and when
+	alone carried // where the model alone has the user
+	told  carried // where the model and the releases have the user
+	turns string  // from one model to another since alone started, and when
 
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
@@ -93,7 +92,7 @@ type ever struct{ lost, personal bool }
 // hand is what one goroutine takes users on with.
 type hand struct {
 	follower *Follower
-	blind    blindFilter
+	exact    exactFilter
 	tracers  map[*filter]*tracer
 	zones    *Zones // nil before the first record that is wanted
 	flows    bool
@@ -104,8 +103,8 @@ type hand struct {
 	posterior ByZone          // scratch
 }
 
-func newHand(follower *Follower, blind blindFilter) *hand {
-	return &hand{follower: follower, blind: blind, tracers: map[*filter]*tracer{}}
+func newHand(follower *Follower, exact exactFilter) *hand {
+	return &hand{follower: follower, exact: exact, tracers: map[*filter]*tracer{}}
 }
 
 // do does a task.
@@ -137,12 +136,12 @@ func (h *hand) do(t *task) {
 // follow takes the user's filter on to a record.
 func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
-		if err := h.blind.turn(u); err != nil {
+		if err := h.exact.turn(u); err != nil {
 			return err
 		}
 	}
 	if v != nil && u.known() && r.Step > u.last {
-		if err := h.blind.bridge(u, v, r.Personal, r.Step); err != nil {
+		if err := h.exact.bridge(u, v, r.Personal, r.Step); err != nil {
 			return err
 		}
 	}
@@ -154,8 +153,14 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 	if known {
 		h.counts.Followed++
 		u.ever.personal = u.ever.personal || r.Personal != nil
+		if r.Kind == mechanism.Released {
+			if err := h.exact.learn(u, h.follower.of(v).Emission(), r.Release); err != nil {
+				return err
+			}
+		}
 	} else {
 		u.ever.lost = true
+		u.told.encoded = nil
 	}
 	if !wanted {
 		return nil
@@ -186,20 +191,24 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 		u.marked = u.marked[:0]
 		return nil
 	}
-	if err := h.state.DecodeBinary(u.state); err != nil {
-		return fmt.Errorf("aggregate: %w", err)
-	}
 	if len(h.dense) != h.zones.Count() {
 		h.dense = make([]float64, h.zones.Count())
 	}
-	h.zones.Gather(&h.posterior, &h.state.Posterior, h.dense)
-	blind, err := h.blind.at(u)
+	told, err := h.exact.told(u)
+	if err != nil {
+		return err
+	}
+	h.zones.Gather(&h.posterior, told, h.dense)
+	blind, err := h.exact.alone(u)
 	if err != nil {
 		return err
 	}
 	h.add(w, u, blind)
 	if !h.flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
+	}
+	if err := h.state.DecodeBinary(u.state); err != nil {
+		return fmt.Errorf("aggregate: %w", err)
 	}
 	t, err := h.tracer(u.filter)
 	if err != nil {

@@ -80,7 +80,8 @@ func (w *Window) AddRelease(zone int32) {
 // The vehicle's likelihood of a zone is the posterior over what the model alone says there: by
 // Bayes' rule the probability of all its releases, given that it is there, whatever it did before
 // and by the model, up to a factor. That takes every release in, each under its own public law with
-// its own surrogates, and leaves the prior of the present open for the fleet to teach.
+// its own surrogates, and leaves the prior of the present open for the fleet to teach. So neither
+// may be rounded by chance: the posterior is not the one that the service keeps (exactFilter).
 func (w *Window) AddVehicle(
 	user string, posterior *ByZone, blind *mobility.Distribution, scratch []float64,
 ) {
