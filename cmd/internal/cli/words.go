@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -43,6 +44,36 @@ func ByteSize(n int64) string {
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 	}
 	return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+}
+
+// Duration prints a time as a person reads it: in one unit if it is a small whole number of it, such
+// as "24 hours" or "90 seconds", else rounded to its two largest units, such as "301 days 13 hours".
+func Duration(d time.Duration) string {
+	const day, small = 24 * time.Hour, 100
+	units := [...]struct {
+		length time.Duration
+		name   string
+	}{{day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
+	for _, unit := range units {
+		n := d / unit.length
+		if d%unit.length == 0 && n > 0 && (n < small || unit.length == day) &&
+			!(unit.length == day && n == 1) {
+			return Quantity(int64(n), unit.name)
+		}
+	}
+	for i, unit := range units[:len(units)-1] {
+		below := units[i+1]
+		rounded := d.Round(below.length)
+		if rounded < unit.length {
+			continue
+		}
+		text := Quantity(int64(rounded/unit.length), unit.name)
+		if rest := rounded % unit.length / below.length; rest > 0 {
+			text += " " + Quantity(int64(rest), below.name)
+		}
+		return text
+	}
+	return strconv.FormatFloat(d.Seconds(), 'g', 3, 64) + " seconds"
 }
 
 // Percent prints a share in percent, with a decimal where a whole number would be small.

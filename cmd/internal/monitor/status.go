@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
@@ -188,6 +189,8 @@ type PartitionStatus struct {
 	// LagSeconds is the age of the last processed record, by its Kafka timestamp, if there is a
 	// lag.
 	LagSeconds float64 `json:"lag_seconds,omitempty"`
+	// LagTime is LagSeconds as a person reads it, in days, hours and so on.
+	LagTime string `json:"lag_time,omitempty"`
 }
 
 // Status is what /status answers now.
@@ -213,6 +216,9 @@ func (s Source) Status() Status {
 	}
 	for _, p := range v.partitions {
 		one := PartitionStatus{Progress: p.progress(), LagSeconds: p.lagSeconds}
+		if p.lagSeconds > 0 {
+			one.LagTime = cli.Duration(time.Duration(p.lagSeconds * float64(time.Second)))
+		}
 		if p.read {
 			one.NextOffset, one.StableOffset, one.LagRecords = &p.next, &p.stable, &p.lag
 		}

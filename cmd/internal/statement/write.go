@@ -74,7 +74,7 @@ func (s *Sheet) texts() (renderer, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
 		"atLeast": atLeast, "code": code, "count": cli.Quantity, "degrees": degrees,
 		"factor": factor, "item": item, "km": metresOf, "metres": cli.Metres, "num": number,
-		"power": power, "quote": quote, "span": span, "sum": engine.Grouped, "time": stamp,
+		"power": power, "quote": quote, "span": cli.Duration, "sum": engine.Grouped, "time": stamp,
 		"whole": expect.Whole,
 	}).Parse(words)
 	r := renderer{t, s}
@@ -284,20 +284,4 @@ func power(x float64) string {
 		return factor(f)
 	}
 	return "about 10^" + strconv.FormatFloat(math.Ceil(x/math.Ln10), 'f', 0, 64)
-}
-
-// span writes a duration in the largest unit that it is a whole number of.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	for _, unit := range []struct {
-		length time.Duration
-		name   string
-	}{{day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		n := d / unit.length
-		if d%unit.length != 0 || n == 0 || unit.length == day && n == 1 {
-			continue
-		}
-		return cli.Quantity(int64(n), unit.name)
-	}
-	return d.String()
 }

@@ -10,7 +10,7 @@ interface Partition {
   next_offset?: number;
   stable_offset?: number;
   lag_records?: number;
-  lag_seconds?: number;
+  lag_time?: string;
 }
 
 interface Status {
@@ -125,6 +125,6 @@ export class StatusView {
         make("tbody", {}, ...parts.map((p, i) => make("tr", {}, make("th", { scope: "row" }, String(numbers[i])),
           cell(p.phase === "restoring" && p.of ? `restoring, ${whole(p.records ?? 0)} of ${whole(p.of)}` : p.phase),
           cell(number(p.next_offset)), cell(number(p.stable_offset)), cell(number(p.lag_records)),
-          cell(p.lag_seconds ? `${p.lag_seconds.toFixed(1)} s` : "–")))))));
+          cell(p.lag_time ?? "–")))))));
   }
 }
