@@ -15,6 +15,16 @@ FIGURES  ?= bin/figures
 NODES    ?= 1
 # Build tags of "make build", "image" and "run": TAGS=msk has the login of Amazon MSK's IAM.
 TAGS     ?=
+# What "make build" and "make image" write into the binary: the last tag and the commits since, or
+# the commit alone; and the commit. Away from the repository pass them, VERSION=v1.2.3 REVISION=0a1b.
+VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2> /dev/null)
+REVISION ?= $(shell git rev-parse HEAD 2> /dev/null)
+
+# The flags of each build: "make build", the image (deploy/Dockerfile) and a release
+# (.goreleaser.yaml) have the same, so that a commit has the same bytes wherever it is built.
+linked     = github.com/geodither/geodither/cmd/internal/cli.linked
+BUILDFLAGS = -trimpath -buildvcs=false -tags='$(TAGS)' \
+	-ldflags='-s -w -X $(linked)=$(VERSION) -X $(linked)Revision=$(REVISION)'
 
 # Built and run by the go command, so that everybody lints with the same version.
 GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -40,11 +50,11 @@ help: ## List the targets
 
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
-	@$(GO) build -trimpath -tags '$(TAGS)' -o bin/geodither ./cmd/geodither
+	@$(GO) build $(BUILDFLAGS) -o bin/geodither ./cmd/geodither
 
-image: build ## Build the image geodither, with the version that bin/geodither has
-	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$$(./bin/geodither version | cut -d ' ' -f 2)" \
-		--build-arg "REVISION=$$(git rev-parse HEAD)" --build-arg "TAGS=$(TAGS)" .
+image: ## Build the image geodither, with the version that bin/geodither has
+	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$(VERSION)" \
+		--build-arg "REVISION=$(REVISION)" --build-arg "TAGS=$(TAGS)" .
 
 reproducible: ## Build the binary of a release twice, in two folders, and fail if they differ
 	@GO='$(GO)' deploy/reproducible.sh

@@ -107,6 +107,55 @@ func linkedVersion(t *testing.T, dockerfile string) string {
 	return strings.ReplaceAll(flag, "$VERSION", plantedVersion)
 }
 
+// TestBuildFlags: "make build" names the commit, and the image and releases are built with the same
+// flags, so a commit has the same bytes wherever it is built. The dry run builds nothing.
+func TestBuildFlags(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("a copy without history has no version to name")
+	}
+	run := func(name string, args ...string) string {
+		out, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+		return string(out)
+	}
+	revision := strings.TrimSpace(run("git", "rev-parse", "HEAD"))
+	made := run("make", "-s", "-n", "-C", root, "build")
+	if !strings.Contains(made, "cli.linkedRevision="+revision) ||
+		!regexp.MustCompile(`cli\.linked=\S`).MatchString(made) {
+		t.Errorf("the version and the commit %s are not in\n%s", revision, made)
+	}
+	made = run("make", "-s", "-n", "-C", root, "build", "VERSION=V", "REVISION=R", "GO=go")
+	want := buildFlags(made)
+	if len(want) != 6 {
+		t.Fatalf("the test reads %q in\n%s", want, made)
+	}
+	image := strings.NewReplacer("$VERSION", "V", "$REVISION", "R", "\\\n", " ")
+	release := strings.NewReplacer("v{{ .Version }}", "V", "{{ .FullCommit }}", "R")
+	for file, names := range map[string]*strings.Replacer{
+		"deploy/Dockerfile": image, ".goreleaser.yaml": release,
+	} {
+		text, err := fs.ReadFile(repository(t), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := buildFlags(names.Replace(string(text))); !slices.Equal(got, want) {
+			t.Errorf("%s builds with %q, make with %q", file, got, want)
+		}
+	}
+}
+
+// buildFlags are the flags of the go command and of its linker in a text that decide about the
+// bytes of a build, sorted; tags are not among them.
+func buildFlags(text string) []string {
+	flag := regexp.MustCompile(`-trimpath|-buildvcs=\w+|-s -w|-X [\w./-]+=\w+|ldflags`)
+	found := flag.FindAllString(text, -1)
+	slices.Sort(found)
+	return found
+}
+
 // TestCommand holds the files to the command as it is.
 func TestCommand(t *testing.T) {
 	dockerfile, err := fs.ReadFile(repository(t), "deploy/Dockerfile")

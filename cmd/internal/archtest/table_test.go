@@ -324,7 +324,9 @@ var table = map[string]rule{
 	"cmd/internal/events": {},
 	// The only package that knows Prometheus.
 	"cmd/internal/monitor": {
-		ours:  []string{"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/topics", "consumer/wire"},
+		ours: []string{
+			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/topics", "consumer/wire",
+		},
 		third: []string{kafkaGo, prom},
 		tests: []string{"schemas", "schemas/mapping", yamlGo},
 	},

@@ -1,9 +1,12 @@
 package cli
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
-// linked and linkedRevision are the version and the commit of a binary that is built away from the
-// repository, as in an image. The linker sets them, by -ldflags
+// linked and linkedRevision are the version and the commit that "make build", "make image" and a
+// release have. The linker sets them, by -ldflags
 // '-X …/cmd/internal/cli.linked=v1.2.3 -X …/cmd/internal/cli.linkedRevision=0a1b'.
 var linked, linkedRevision string
 
@@ -16,11 +19,12 @@ type Build struct {
 	Go       string `json:"go"`                 // the compiler's version
 }
 
-// ThisBuild tells what this binary was built from: what the linker was given, or else what the go
-// command records. A release is a tag v1.2.3 in the repository; "go build" takes the version from
-// there, and names the commit between two releases.
+// ThisBuild returns what this binary was built from: what the linker was given, or else what the go
+// command records. A release is a tag v1.2.3 in the repository.
 func ThisBuild() Build {
-	b := Build{Version: linked, Revision: linkedRevision}
+	b := Build{
+		Version: linked, Revision: linkedRevision, Dirty: strings.HasSuffix(linked, "-dirty"),
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.Go = info.GoVersion
 		if b.Version == "" {

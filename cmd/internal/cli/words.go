@@ -46,8 +46,9 @@ func ByteSize(n int64) string {
 	return fmt.Sprintf("%.1f kB", float64(n)/1e3)
 }
 
-// Duration prints a time as a person reads it: in one unit if it is a small whole number of it, such
-// as "24 hours" or "90 seconds", else rounded to its two largest units, such as "301 days 13 hours".
+// Duration prints a time as a person reads it: in one unit if it is a small whole number of it,
+// such as "24 hours" or "90 seconds", else rounded to its two largest units, such as
+// "301 days 13 hours".
 func Duration(d time.Duration) string {
 	const day, small = 24 * time.Hour, 100
 	units := [...]struct {
@@ -55,9 +56,8 @@ func Duration(d time.Duration) string {
 		name   string
 	}{{day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
 	for _, unit := range units {
-		n := d / unit.length
-		if d%unit.length == 0 && n > 0 && (n < small || unit.length == day) &&
-			!(unit.length == day && n == 1) {
+		n, days := d/unit.length, unit.length == day
+		if d%unit.length == 0 && n > 0 && (days && n > 1 || !days && n < small) {
 			return Quantity(int64(n), unit.name)
 		}
 	}
