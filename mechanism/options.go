@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -106,6 +107,10 @@ type Options struct {
 	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Estimate string
 
+	// Hours are the times in which releases may be drawn; empty: always. The start of a step
+	// decides. A step outside of them is Predicted, whatever Between says. They look at time alone:
+	// every observer knows when a user can have no release, and they cost nothing.
+	Hours []hours.Span
 	// ReleaseInterval is the least number of steps from one release of a user to the next; 0 means
 	// 1.
 	ReleaseInterval int

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/ledger"
 )
 
@@ -103,7 +104,7 @@ func (o Options) validatePolicy() error {
 		oneOf("between", o.Between, BetweenPredict, BetweenSkip),
 		oneOf("same step", o.SameStep, SameStepRepeat, SameStepDrop, SameStepRelease),
 		oneOf("budget spent", o.Budget.Spent, SpentSuppress, SpentRepeat, SpentPredict),
-		o.Budget.validate(o.Epsilon),
+		validateHours(o.Hours), o.Budget.validate(o.Epsilon),
 	}
 	if o.ReleaseInterval < 1 || o.ReleaseInterval > MaxSteps {
 		errs = append(errs,
@@ -121,6 +122,13 @@ func (o Options) validatePolicy() error {
 				"release whatever is known"))
 	}
 	return errors.Join(errs...)
+}
+
+func validateHours(spans []hours.Span) error {
+	if _, err := hours.New(spans); err != nil {
+		return fmt.Errorf("hours: %w", err)
+	}
+	return nil
 }
 
 // validate reports limits that are no numbers or below one release.

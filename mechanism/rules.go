@@ -1,6 +1,10 @@
 package mechanism
 
-import "github.com/geodither/geodither/mechanism/ledger"
+import (
+	"math"
+
+	"github.com/geodither/geodither/mechanism/ledger"
+)
 
 // The rules of Sanitizer.Step. Each rule is a function of steps, of the state, which holds nothing
 // but past releases, and of the prior, which follows from the state. No rule is given the true
@@ -29,7 +33,7 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 // step's.
 func (s *Sanitizer) decide(state *State, in Input) (kind Kind, exhausted bool) {
 	switch {
-	case !in.Release:
+	case !in.Release || !s.open(in.Step):
 		return Predicted, false
 	case s.tooSoon(state, in.Step) || s.knownWellEnough():
 		if s.options.Between == BetweenSkip {
@@ -46,6 +50,13 @@ func (s *Sanitizer) decide(state *State, in Input) (kind Kind, exhausted bool) {
 		return Predicted, true
 	}
 	return Released, false
+}
+
+// open says whether a step starts within the hours. A step whose start is no time in milliseconds
+// counts as the nearest one that is.
+func (s *Sanitizer) open(step int64) bool {
+	most := math.MaxInt64 / s.stepMS
+	return s.hours.Open(min(max(step, -most), most) * s.stepMS)
 }
 
 // tooSoon says whether the last release is less than the interval ago. With an interval of 1 no

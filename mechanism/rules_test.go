@@ -3,10 +3,14 @@ package mechanism
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 func TestRules(t *testing.T) {
@@ -15,6 +19,12 @@ func TestRules(t *testing.T) {
 	ten := []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 	twice := []int64{0, 0, 1, 1, 0, 1, 2}
 	budget := Budget{Epsilon: 1, WindowSteps: 5}
+	// Step 0 is the first minute of 1970, a Thursday: steps 2 to 4 are within the hours.
+	open := []hours.Span{
+		{Days: 1 << time.Thursday, From: 2, To: 4, Zone: "UTC"},
+		{Days: 1 << time.Thursday, From: 64, To: 65, Zone: "Europe/London"}, // an hour ahead then
+		{Days: 1 << time.Friday, From: 0, To: 1440, Zone: "UTC"},
+	}
 	for name, c := range map[string]struct {
 		options Options
 		steps   []int64
@@ -82,6 +92,22 @@ func TestRules(t *testing.T) {
 			[]int64{0, 0, 1},
 			"SsS", 0,
 		},
+		"hours": {Options{Hours: open}, ten, "PPRRRPPPPPPP", 1.5},
+		"hours, skip": {
+			Options{Hours: open, ReleaseInterval: 2, Between: BetweenSkip},
+			ten, "PPRSRPPPPPPP", 1,
+		},
+		"hours, suppress": {
+			Options{Hours: open, Budget: Budget{Lifetime: .5}},
+			ten, "PPRXXPPPPPPP", .5,
+		},
+		"hours, repeat": {Options{Hours: open}, []int64{1, 1, 2, 2, 5, 5}, "PpR=Pp", .5},
+		"hours, release": {
+			Options{Hours: open, SameStep: SameStepRelease}, []int64{1, 1, 2, 2, 5, 5}, "PpRRPp", 1,
+		},
+		"hours, the next day": {
+			Options{Hours: open}, []int64{1439, 1440, 2879, 2880}, "PRRP", 1,
+		},
 		"never known well enough": {Options{AdaptiveRadiusKM: 1e-6}, ten, "RRRRRRRRRRRR", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +142,82 @@ func TestRules(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHours: under random hours and rules, over days when clocks change, no release has a step that
+// starts outside the hours. All outcomes and states are those of a service whose reports outside of
+// them ask for no release. Where every report leaves a record, the observer's state is the same.
+func TestHours(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	rng := rand.New(rand.NewPCG(5, 6))
+	zones := []string{"UTC", "Europe/London", "America/New_York", "Australia/Lord_Howe"}
+	changes := []string{"2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01", "2026-04-05"}
+	released, outside := 0, 0
+	for i := range 24 {
+		o := Options{
+			Mechanism: []string{law.Codebook, law.Lattice}[i%2], Epsilon: 1, Delta: .1,
+			ReleaseInterval: 1 + 5*rng.IntN(2),
+			Between:         []string{BetweenPredict, BetweenSkip}[rng.IntN(2)],
+		}
+		if rng.IntN(3) == 0 {
+			o.Budget = Budget{Epsilon: 3, WindowSteps: 1440, Spent: SpentPredict}
+		}
+		for range 1 + rng.IntN(2) {
+			o.Hours = append(o.Hours, hours.Span{
+				Days: hours.Days(1 + rng.IntN(127)), From: rng.IntN(720), To: 720 + rng.IntN(720),
+				Zone: zones[rng.IntN(len(zones))],
+			})
+		}
+		free := o
+		free.Hours = nil
+		limited, plain, observer := newSanitizer(t, model, o), newSanitizer(t, model, free),
+			newSanitizer(t, model, o)
+		open, err := hours.New(o.Hours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		day, err := time.Parse(time.DateOnly, changes[rng.IntN(len(changes))])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b, seen State
+		for step := day.Unix()/60 - 720; step < day.Unix()/60+2160; step += 1 + rng.Int64N(45) {
+			in := Input{User: "u", Step: step, Cell: grid.Cell(rng.IntN(1024)), Release: true}
+			got, err := limited.Step(&a, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Release = open.Open(step * 60_000)
+			want, err := plain.Step(&b, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != want || !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) {
+				t.Fatalf("%v: step %d is %+v, want %+v", o.Hours, step, got, want)
+			}
+			if got.Kind == Released && !in.Release || !in.Release && got.Kind != Predicted {
+				t.Fatalf("%v: step %d is %v", o.Hours, step, got.Kind)
+			}
+			if !in.Release {
+				outside++
+			} else if got.Kind == Released {
+				released++
+			}
+			if o.Between == BetweenSkip {
+				continue
+			}
+			if err := observer.Observe(&seen, Seen{
+				Step: step, Kind: got.Kind, Release: got.Release,
+			}); err != nil || !slices.Equal(seen.Posterior.P, a.Posterior.P) ||
+				!slices.Equal(seen.Posterior.Cells, a.Posterior.Cells) {
+				t.Fatalf("%v: the observer differs at step %d: %v", o.Hours, step, err)
+			}
+		}
+	}
+	if released < 100 || outside < 300 {
+		t.Errorf("%d releases, and %d reports outside the hours", released, outside)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -24,6 +25,7 @@ type Sanitizer struct {
 	gridID    ID
 	stepMS    int64
 	options   Options
+	hours     *hours.Hours
 	byLaw     bool   // the model's law of gaps counts
 	longest   uint64 // see Options.LongestGap
 	streams   noise.Streams
@@ -74,6 +76,9 @@ func NewSanitizer(m *mobility.Model, streams noise.Streams, o Options) (*Sanitiz
 		cost:      ledger.CostOf(o.Epsilon),
 		window:    ledger.LimitOf(o.Budget.Epsilon),
 		lifetime:  ledger.LimitOf(o.Budget.Lifetime),
+	}
+	if s.hours, err = hours.New(o.Hours); err != nil {
+		return nil, err
 	}
 	s.transcript.begin(o, gridID, modelID, s.stepMS)
 	return s, nil

@@ -22,6 +22,7 @@ import (
 //	in that step                       SameStep drop          Dropped     nothing     0  stays
 //	in that step, which has a release  SameStep repeat        Repeated    that one    0  stays
 //	Input.Release is false                                    Predicted   estimate    0  prior
+//	the step starts outside the hours                         Predicted   estimate    0  prior
 //	too soon after the last release,   Between predict        Predicted   estimate    0  prior
 //	  or the prior is narrow enough    Between skip           Skipped     nothing     0  prior
 //	a budget does not hold one more    Budget.Spent suppress  Suppressed  nothing     0  prior

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -39,7 +42,7 @@ model: model.avro
 key_file: noise.key
 state_dir: state
 cache_mib: 8
-release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
+release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
 publish: {timestamp: step, user: pseudonym, metric: true, release: false}
 input: {outside: clamp, late: drop}
 transaction: {max_interval: 20ms, timeout: 12s}
@@ -100,11 +103,12 @@ func TestLoadConfig(t *testing.T) {
 		"standbys": o.Standbys == 2,
 		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
 		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
-		"release": o.Release == mechanism.Options{
+		"release": reflect.DeepEqual(o.Release, mechanism.Options{
 			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
 			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
+			Hours:  []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
-		},
+		}),
 		"input": o.Input == engine.Input{Outside: "clamp", Late: "drop"},
 		"publish": o.Publish == engine.Publish{
 			Timestamp: "step", User: "pseudonym", Metric: true, OmitRelease: true,
@@ -192,6 +196,56 @@ func TestNearConfig(t *testing.T) {
 	}
 }
 
+// TestHoursConfig: what is wrong with release.hours is an error that names the entry and says what
+// to write, and the time zones' rules belong to the settings.
+func TestHoursConfig(t *testing.T) {
+	before, _, _ := strings.Cut(complete, "release:")
+	load := func(text string) (service.Options, error) {
+		_, path := configDir(t, before+"release: {mechanism: codebook, epsilon: 4, "+text+
+			"budget: none}\n")
+		o, _, err := config.Service(path)
+		return o, err
+	}
+	o, err := load(`hours: [{from: "22:00", to: 6:00, zone: UTC}, ` +
+		`{days: "sat, sun", from: 00:00, to: 24:00, zone: Asia/Kathmandu}], `)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []hours.Span{
+		{Days: 127, From: 1320, To: 360, Zone: "UTC"},
+		{Days: 0b1000001, From: 0, To: 1440, Zone: "Asia/Kathmandu"},
+	}; !slices.Equal(o.Release.Hours, want) {
+		t.Errorf("hours are %v, want %v", o.Release.Hours, want)
+	}
+	without := o.Settings
+	without.Release.Hours = nil
+	if got := without.Differences(o.Fingerprint()); got !=
+		"release.hours or the rules of its time zones" {
+		t.Errorf("the difference is %q", got)
+	}
+	entry := func(days, from, to, zone string) string {
+		return fmt.Sprintf("[{days: %s, from: %s, to: %s, zone: %s}]", days, from, to, zone)
+	}
+	for text, want := range map[string]string{
+		"[]":                                     "leave hours out to release at all times",
+		"[{from: 06:00, to: 18:00}]":             "hours: entry 1: it needs from, to and zone",
+		"[{form: 06:00}]":                        "form",
+		entry("mo-fri", "06:00", "18:00", "UTC"): "mo-fri",
+		entry("mon", "1080", "18:00", "UTC"):     "in quotes",
+		entry("mon", "06:00", "24:01", "UTC"):    "24:01",
+		entry("mon", "06:60", "18:00", "UTC"):    "06:60",
+		entry("mon", "24:00", "18:00", "UTC"):    "from is not between",
+		entry("mon", "06:00", "06:00", "UTC"):    "from 00:00 to 24:00",
+		entry("mon", "06:00", "18:00", "Local"):  `zone "Local" is not in`,
+		entry("mon", "06:00", "18:00", "CEST"):   "Europe/London",
+	} {
+		if _, err := load("hours: " + text + ", "); err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "panic") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestReleaseDefaults: a config with mechanism, ε and δ alone is that of the mechanism's
 // defaults, and flags that nobody has touched mean the same. Without a config the mechanism is
 // codebook, which takes no δ.
@@ -204,7 +258,7 @@ func TestReleaseDefaults(t *testing.T) {
 	}
 	if want := (mechanism.Options{
 		Mechanism: law.Lattice, Epsilon: 2, Delta: .02,
-	}); o.Release != want ||
+	}); !reflect.DeepEqual(o.Release, want) ||
 		o.Publish != (engine.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
@@ -237,7 +291,7 @@ func TestReleaseDefaults(t *testing.T) {
 		}
 		flagged, err := file.Release.Options(o.Model)
 		switch {
-		case c.words == "" && (err != nil || flagged != c.want):
+		case c.words == "" && (err != nil || !reflect.DeepEqual(flagged, c.want)):
 			t.Errorf("%q: %+v, %v", c.args, flagged, err)
 		case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words)):
 			t.Errorf("%q: %v, want %q", c.args, err, c.words)

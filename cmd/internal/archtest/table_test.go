@@ -66,6 +66,7 @@ var table = map[string]rule{
 		tests: []string{gonum},
 		pure:  true,
 	},
+	"mechanism/hours": {pure: true},
 	"mechanism/ledger": {
 		ours:  []string{"mechanism/internal/decode"},
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
@@ -93,7 +94,7 @@ var table = map[string]rule{
 	}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/internal/decode",
+			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/internal/decode",
 			"mechanism/internal/exp", "mechanism/law", "mechanism/ledger",
 			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},

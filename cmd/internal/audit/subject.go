@@ -51,8 +51,9 @@ func (s Settings) Facts() map[string]string {
 		"release.adaptive_radius": r.AdaptiveRadiusKM, "release.between": r.Between,
 		"release.same_step": r.SameStep, "release.budget.epsilon": r.Budget.Epsilon,
 		"release.budget.window": r.Budget.WindowSteps, "release.budget.lifetime": r.Budget.Lifetime,
-		"release.budget.spent": r.Budget.Spent, "publish.timestamp": publish.Timestamp,
-		"publish.user": publish.User, "publish.metric": publish.Metric,
+		"release.budget.spent": r.Budget.Spent, "release.hours": r.Hours,
+		"publish.timestamp": publish.Timestamp,
+		"publish.user":      publish.User, "publish.metric": publish.Metric,
 		"publish.release": !publish.OmitRelease, "input.outside": input.Outside,
 		"encoding.sanitized": s.encoding(),
 	} {

@@ -116,7 +116,7 @@ func Service(path string) (service.Options, File, error) {
 // must not silently keep its default. The errors are the user's and name the file.
 func Read(path string) (File, error) {
 	file, err := read(path)
-	if err == nil && file.Release != (Release{}) {
+	if err == nil && !reflect.DeepEqual(file.Release, Release{}) {
 		err = file.Release.Budget.required()
 	}
 	file.resolve(filepath.Dir(path))

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -24,6 +25,7 @@ type Release struct {
 
 	Near           Near          `yaml:"near"`
 	MinRadius      string        `yaml:"min_radius"` // a length
+	Hours          []Hours       `yaml:"hours"`
 	Interval       time.Duration `yaml:"interval"`
 	Between        string        `yaml:"between"`
 	AdaptiveRadius string        `yaml:"adaptive_radius"` // a length
@@ -49,6 +51,47 @@ func (c Near) options() (law.Near, error) {
 	}
 	km, err := cli.Kilometres("near.distance", c.Distance)
 	return law.Near{DistanceKM: km, Factor: c.Factor}, err
+}
+
+// Hours is an entry of the list "release.hours": a stretch of every week in which releases are
+// drawn.
+type Hours struct {
+	Days string `yaml:"days"` // empty: every day
+	From string `yaml:"from"`
+	To   string `yaml:"to"`
+	Zone string `yaml:"zone"`
+}
+
+// spans returns the mechanism's. An empty list is an error: it could mean never or always.
+func spans(entries []Hours) ([]hours.Span, error) {
+	if entries == nil {
+		return nil, nil
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("hours: the list is empty: leave hours out to release at all " +
+			"times, or write \"- {days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}\"")
+	}
+	all, errs := make([]hours.Span, len(entries)), make([]error, len(entries))
+	for i, c := range entries {
+		var err error
+		if all[i], err = c.span(); err != nil {
+			errs[i] = fmt.Errorf("hours: entry %d: %w", i+1, err)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+func (c Hours) span() (s hours.Span, err error) {
+	if c.From == "" || c.To == "" || c.Zone == "" {
+		return s, errors.New("it needs from, to and zone: \"{days: mon-fri, from: 06:00, " +
+			"to: 18:00, zone: Europe/London}\"")
+	}
+	var errs [3]error
+	s.Zone = c.Zone
+	s.Days, errs[0] = hours.ParseDays(c.Days)
+	s.From, errs[1] = hours.ParseClock(c.From)
+	s.To, errs[2] = hours.ParseClock(c.To)
+	return s, errors.Join(errs[:]...)
 }
 
 // onMap reports whether there is noise for a near factor on a map. What the options' own Validate
@@ -105,13 +148,14 @@ func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	if err := c.complete(); err != nil {
 		return o, err
 	}
-	var errs [6]error
+	var errs [7]error
 	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
 	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
 	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, step)
 	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, step)
 	errs[4] = c.Budget.agree()
 	o.Near, errs[5] = c.Near.options()
+	o.Hours, errs[6] = spans(c.Hours)
 	return o, errors.Join(errs[:]...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -85,13 +86,14 @@ const (
 
 // Earlier returns the settings that a service of before had under the same config: it wrote records
 // of version RecordsBefore, and a config without a mechanism meant law.Lattice. It returns false
-// where that service's records cannot be computed again: it had no publish.release, its codebook
-// was of an earlier law.CodebookVersion, and publish.metric told factors by math.Exp, whose last
-// bits depend on the architecture.
+// where that service's records cannot be computed again: it had neither publish.release nor
+// release.hours, its codebook was of an earlier law.CodebookVersion, and publish.metric told
+// factors by math.Exp, whose last bits depend on the architecture.
 func (s Settings) Earlier() (Settings, bool) {
 	s.Records = RecordsBefore
 	s.Release.Mechanism = cmp.Or(s.Release.Mechanism, law.Lattice)
-	return s, !s.Publish.OmitRelease && !s.Publish.Metric && s.Release.Mechanism != law.Codebook
+	return s, !s.Publish.OmitRelease && !s.Publish.Metric && len(s.Release.Hours) == 0 &&
+		s.Release.Mechanism != law.Codebook
 }
 
 // SameReleases reports whether a fingerprint is that of settings under which the same fixes give
@@ -191,6 +193,8 @@ func (s setting) words() string {
 		return "release.mechanism, release.near or the version of the codebook or of its states"
 	case encodingSetting:
 		return encodingSetting + " or how input reads records"
+	case hoursKey:
+		return hoursKey + " or the rules of its time zones"
 	}
 	return s.name
 }
@@ -264,11 +268,24 @@ func (s Settings) settings() []setting {
 		{"input.outside", s.Input.Outside},
 		{"input.late", s.Input.Late},
 		{"publish.release", text("%t", !s.Publish.OmitRelease)},
+		{hoursKey, hoursSetting(r.Hours)},
 	}
 	if before {
-		return list[:len(list)-1] // it had no publish.release
+		return list[:len(list)-2] // it had neither publish.release nor release.hours
 	}
 	return list
+}
+
+// hoursKey is the hours' name among the settings.
+const hoursKey = "release.hours"
+
+// hoursSetting is the hours among the settings, with the version of the zones' rules: under other
+// rules other steps may lie within the same hours.
+func hoursSetting(spans []hours.Span) string {
+	if len(spans) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("zones %s %v", hours.ZoneVersion, spans)
 }
 
 // mechanismSetting is the mechanism among the settings, which under law.Codebook has its version,

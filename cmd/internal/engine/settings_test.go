@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -71,6 +72,12 @@ func TestSettings(t *testing.T) {
 		},
 		"Release.Budget.WindowSteps": func(o *Settings) {
 			o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 61
+		},
+		"Release.Hours": func(o *Settings) {
+			o.Release.Hours = []hours.Span{{Days: 2, From: 360, To: 1080, Zone: "Europe/London"}}
+		},
+		"Release.Hours: another zone": func(o *Settings) {
+			o.Release.Hours = []hours.Span{{Days: 2, From: 360, To: 1080, Zone: "UTC"}}
 		},
 		"Release.Budget.Lifetime": func(o *Settings) { o.Release.Budget.Lifetime = 100 },
 		"Publish.Timestamp":       func(o *Settings) { o.Publish.Timestamp = TimestampStep },
