@@ -90,7 +90,7 @@ func TestEvaluateOwn(t *testing.T) {
 	mechanisms := map[string]bool{}
 	for _, row := range rows[1:] {
 		mechanisms[row[2]] = true
-		if row[0] != "town" || row[6] != "6" {
+		if row[0] != "town" || row[5] != "6" {
 			t.Fatalf("a row of other data: %q", row)
 		}
 	}
@@ -227,7 +227,7 @@ func TestBusErrors(t *testing.T) {
 // busError is the rms distance of estimates to the truth over eight seeds, km.
 func busError(t *testing.T, d *study.Data, o mechanism.Options) float64 {
 	t.Helper()
-	var tally study.Tally
+	var score trial.Score
 	for seed := range uint64(8) {
 		for i := range d.Traces {
 			model, err := d.WithoutFold(d.Traces[i].Fold)
@@ -239,7 +239,7 @@ func busError(t *testing.T, d *study.Data, o mechanism.Options) float64 {
 				t.Fatal(err)
 			}
 			err = study.Releasing(s, d.Traces[i].Track(d.Grid, nil), func(r *trial.Result) error {
-				tally.AddResult(r)
+				score.Add(r)
 				return nil
 			})
 			if err != nil {
@@ -247,5 +247,5 @@ func busError(t *testing.T, d *study.Data, o mechanism.Options) float64 {
 			}
 		}
 	}
-	return study.EstimateBand([]study.Tally{tally}).Value
+	return score.Estimate.RMS() / 1000
 }

@@ -175,8 +175,8 @@ var table = map[string]rule{
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
 	"mechanism/evaluation/experiment/study": {
 		ours: []string{
-			"mechanism", "mechanism/evaluation/report", "mechanism/grid", "mechanism/law",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/mobility/train",
+			"mechanism", "mechanism/evaluation/chart", "mechanism/evaluation/report",
+			"mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
 			"mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		third: []string{gonum},

@@ -3,9 +3,12 @@ package experiment
 import (
 	_ "embed"
 	"fmt"
+	"math"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -13,125 +16,79 @@ import (
 //go:embed adversaries.md
 var adversariesText string
 
-// beliefs are what the adversaries learn of one user, [adversary][window of time], from the
-// releases and without any.
-type beliefs struct {
-	With, Without [][]Learned
+// adversaries is what those learn who know more or less than M.
+var adversaries = study.Experiment{
+	Name: "adversaries", Title: "Adversaries", Text: adversariesText,
+	Plan: func(s *study.Study) (pieces []study.Piece) {
+		for _, d := range s.Data {
+			pieces = append(pieces, beliefs.Pieces(s, watchedAt(s, d))...)
+		}
+		return pieces
+	},
+	Show: showAdversaries,
 }
 
 // adversaryUsers is how many traces are given to adversaries at the most: five filters of each,
 // twice.
 const adversaryUsers = 40
 
-// adversaries is the experiment on one data set: what those learn who know more or less than M.
-type adversaries struct {
-	*study.Study
-	prose study.Prose
-	data  *study.Data
+// beliefs gives one run of PIM to all adversaries. The quantities of each are those of [learned],
+// first with the releases and then without any.
+var beliefs = &study.Walks{
+	Name: "adversaries", Work: 8,
+	Traces: func(s *study.Study, d *study.Data) []study.Trace {
+		return study.Spread(s.Traces(d), adversaryUsers)
+	},
+	Window: func(d *study.Data, timestamp int) int {
+		return min(windows-1, timestamp*windows/d.Timestamps)
+	},
+	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
+		with, err := filters(w)
+		if err != nil {
+			return nil, err
+		}
+		without, err := filters(w)
+		if err != nil {
+			return nil, err
+		}
+		truth, err := mechanism.NewEmission(w.Data.Grid, w.Options)
+		if err != nil {
+			return nil, err
+		}
+		return watch(w, truth, with, without), nil
+	},
 }
 
-// eachAdversaries returns the experiment on each data set.
-func eachAdversaries(s *study.Study) (list []*adversaries) {
-	prose := study.NewProse(adversariesText)
-	for _, d := range s.Data {
-		list = append(list, &adversaries{s, prose, d})
-	}
-	return list
-}
-
-func adversariesExperiment() study.Experiment {
-	return study.Experiment{
-		Name: "adversaries", Title: "Adversaries",
-		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
-			for _, x := range eachAdversaries(s) {
-				pieces = append(pieces, x.pieces()...)
-			}
-			return pieces, nil
-		},
-		Report: reportAdversaries,
+// watchedAt is the point at which adversaries watch.
+func watchedAt(s *study.Study, d *study.Data) study.Point {
+	return study.Point{
+		Case: study.Case{Data: d, Kind: study.Popular}, Variant: study.PIM, Setting: s.Fixed(),
 	}
 }
 
-// watched are the traces that adversaries see.
-func (x *adversaries) watched() []study.Trace {
-	traces := x.Traces(x.data)
-	n := min(len(traces), adversaryUsers)
-	if x.Options.Quick {
-		n = min(n, 6)
-	}
-	chosen := make([]study.Trace, 0, n)
-	for i := range n {
-		chosen = append(chosen, traces[i*len(traces)/n])
-	}
-	return chosen
-}
-
-func (x *adversaries) name(user int) string {
-	return fmt.Sprintf("adversaries/%s/trace %d", x.data.Name, user)
-}
-
-// pieces are one for each trace.
-func (x *adversaries) pieces() (pieces []study.Piece) {
-	o, traces := x.Options, x.watched()
-	inputs := fmt.Sprintf("%s traces %d seed %d ε %g δ %g",
-		x.data.ID, len(traces), o.Seed, o.Epsilon, o.Delta)
-	for i := range traces {
-		t := &traces[i]
-		pieces = append(pieces, study.Piece{
-			Name: x.name(i), Inputs: inputs, Work: 8 * int64(len(t.Steps)),
-			Run: func(tick study.Tick) (any, error) { return watch(x.data, t, o, tick) },
-		})
-	}
-	return pieces
-}
-
-// watch gives one run of PIM to all adversaries.
-func watch(d *study.Data, t *study.Trace, o study.Options, tick study.Tick) (*beliefs, error) {
-	model, err := d.WithoutFold(t.Fold)
-	if err != nil {
-		return nil, err
-	}
-	options := d.Release(study.PIM, o.Epsilon, o.Delta)
-	with, err := filters(d, model, t, options)
-	if err != nil {
-		return nil, err
-	}
-	without, err := filters(d, model, t, options)
-	if err != nil {
-		return nil, err
-	}
-	truth, err := mechanism.NewEmission(d.Grid, options)
-	if err != nil {
-		return nil, err
-	}
-	s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, 0), options)
-	if err != nil {
-		return nil, err
-	}
-	got := &beliefs{With: make([][]Learned, len(with)), Without: make([][]Learned, len(with))}
-	for a := range with {
-		got.With[a], got.Without[a] = make([]Learned, windows), make([]Learned, windows)
-	}
+// watch shows each release to the filters in with, and only the time of each to those in without.
+func watch(w *study.Walk, truth *mechanism.Emission, with, without []*filter) study.Probe {
 	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
-	next := standard(model, options)
-	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
+	next := standard(w.Model, w.Options)
+	g := w.Data.Grid
+	return func(to *study.Sums, r *trial.Result) error {
 		next.foresee(r.Step)
 		truth.Prepare(&next.prior)
 		if len(truth.Set()) != r.Outcome.SetSize {
 			return fmt.Errorf(
 				"experiment: an observer who knows M finds another location set than the sanitizer")
 		}
-		window := min(windows-1, r.Number*windows/d.Timestamps)
+		var values []float64
 		for a := range with {
 			with[a].observe(r.Step, &r.Outcome.Release, truth)
-			got.With[a][window].add(d.Grid, &with[a].posterior, r.Cell)
 			without[a].observe(r.Step, nil, nil)
-			got.Without[a][window].add(d.Grid, &without[a].posterior, r.Cell)
+			values = append(values, learned(g, &with[a].posterior, r.Cell)...)
+			values = append(values, learned(g, &without[a].posterior, r.Cell)...)
 		}
+		to.Add(1, values...)
 		next.posterior.CopyFrom(&r.State.Posterior)
-		return tick(8)
-	})
-	return got, err
+		return nil
+	}
 }
 
 // standard is the filter of the sanitizer.
@@ -156,10 +113,9 @@ func moving(p *mobility.Predictor, byLaw bool) func(
 	}
 }
 
-// filters are the adversaries, in the order of Adversaries.
-func filters(
-	d *study.Data, m *mobility.Model, t *study.Trace, o mechanism.Options,
-) (list []*filter, err error) {
+// filters are the adversaries of a walk, in the order of Adversaries.
+func filters(w *study.Walk) (list []*filter, err error) {
+	d, m, t, o := w.Data, w.Model, w.Trace, w.Options
 	for _, a := range Adversaries() {
 		f := standard(m, o)
 		switch a {
@@ -167,9 +123,7 @@ func filters(
 		case WeakUniform:
 			everywhere := mobility.Uniform(d.Grid)
 			f.start = func(dst *mobility.Distribution) { dst.CopyFrom(&everywhere) }
-			f.move = func(
-				dst, _ *mobility.Distribution, _ int64, _ int,
-			) {
+			f.move = func(dst, _ *mobility.Distribution, _ int64, _ int) {
 				dst.CopyFrom(&everywhere)
 			}
 			f.own, err = mechanism.NewEmission(d.Grid, o)
@@ -204,36 +158,127 @@ func filters(
 	return list, nil
 }
 
-// learnedIn returns the watched users' sums of an adversary in a window of time: from the releases,
-// or without them. Users whose trace ends before have none.
-func learnedIn(users []beliefs, adversary, from, to int, with bool) (list []Learned) {
-	for _, u := range users {
-		of := u.Without
-		if with {
-			of = u.With
-		}
-		var sum Learned
-		for _, l := range of[adversary][from:to] {
-			sum.N += l.N
-			sum.True += l.True
-			sum.Bits += l.Bits
-			sum.Distance += l.Distance
-		}
-		if sum.N > 0 {
-			list = append(list, sum)
-		}
+// learnedScores are what the beliefs of an adversary are judged by, from the releases or without
+// them.
+func learnedScores(adversary int, with bool) []score {
+	first := learnedQuantities * 2 * adversary
+	if !with {
+		first += learnedQuantities
 	}
-	return list
+	return []score{
+		{name: "true", axis: "probability of the true cell", quantity: first, log: true},
+		{name: "entropy", axis: "entropy, bits", quantity: first + 1},
+		{
+			name: "distance", axis: "best guess to truth (rms), km", quantity: first + 2,
+			root: true,
+		},
+	}
 }
 
-// beliefs reads what was measured of each trace.
-func (x *adversaries) beliefs(r *study.Results) (list []beliefs, err error) {
-	for i := range x.watched() {
-		var b beliefs
-		if err := r.Get(x.name(i), &b); err != nil {
-			return nil, err
+// What adversaries see.
+const seesReleases, seesNothing = "releases", "nothing"
+
+func showAdversaries(p *study.Page) {
+	p.Text("intro", study.Figures{"epsilon": p.Options.Epsilon, "delta": p.Options.Delta})
+	all := study.Long("adversaries", "data", "adversary", "sees", "from timestamp",
+		"to timestamp", "users", "metric")
+	for _, d := range p.Data {
+		got := p.Read(beliefs, watchedAt(p.Study, d))
+		for w := range windows {
+			addLearned(all, d, got.Between(w, w+1), firstOf(d, w)+1, firstOf(d, w+1))
 		}
-		list = append(list, b)
+		whole := study.Long("", all.Columns[:len(all.Columns)-1]...)
+		addLearned(whole, d, got.All(), 1, d.Timestamps)
+		p.Figure("adversaries-"+d.Name, p.Say("caption", study.Figures{"data": d.Title}),
+			overWindows(p, d, all.Where("data", d.Name)))
+		p.Table("adversaries-"+d.Name,
+			d.Title+": over whole traces, with 95 % confidence over users.",
+			whole.Pivot([]string{"adversary", "sees"}, "metric", axes(learnedScores(0, true))))
 	}
-	return list, nil
+	p.Add(all)
+}
+
+// addLearned adds what each adversary has learned in a window of time. Users whose trace ends
+// before have no part in it.
+func addLearned(t *report.Table, d *study.Data, s study.Sample, from, to int) {
+	for a, adversary := range Adversaries() {
+		for _, sees := range []string{seesReleases, seesNothing} {
+			for _, m := range learnedScores(a, sees == seesReleases) {
+				if len(s) > 0 {
+					t.Add(d.Name, adversary.Label(), sees, from, to, len(s), m.name, m.of(s))
+				}
+			}
+		}
+	}
+}
+
+// firstOf returns the first timestamp of a window, from 0.
+func firstOf(d *study.Data, window int) int {
+	return (window*d.Timestamps + windows - 1) / windows
+}
+
+// overWindows draws two panels for each metric, with the releases and without.
+func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
+	o := p.Options
+	f := &chart.Figure{
+		Title: fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g",
+			d.Title, o.Epsilon, o.Delta),
+		Note: p.Say("note", study.Figures{
+			"users": len(beliefs.Chosen(p.Study, d)), "shorter": d.Least < d.Timestamps,
+		}),
+		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
+	}
+	for _, m := range learnedScores(0, true) {
+		rows := t.Where("metric", m.name)
+		with := believed(d, m, rows.Where("sees", seesReleases))
+		without := believed(d, m, rows.Where("sees", seesNothing))
+		with.Title, without.Title = "with the releases", "without any release"
+		blind := rows.Where("sees", seesNothing).Where("adversary", Standard.Label()).
+			Lines("sees", timestamps, nil)
+		for _, line := range blind { // what M alone gives away
+			line.Name, line.Reference = study.Blind, true
+			with.Series = append(with.Series, line)
+		}
+		sameScale(m, with, without)
+		f.Panels = append(f.Panels, with, without)
+	}
+	return f
+}
+
+// believed draws a line for each adversary.
+func believed(d *study.Data, m score, t *report.Table) *chart.Lines {
+	panel := &chart.Lines{
+		X: timeAxis(d, d.Timestamps), Y: chart.Axis{Label: m.axis, Zero: true},
+		Series: t.Lines("adversary", timestamps, nil),
+	}
+	for i, adversary := range Adversaries() {
+		if i < len(panel.Series) {
+			panel.Series[i].Look, panel.Series[i].NoMarkers = adversary.look(), true
+		}
+	}
+	return panel
+}
+
+// sameScale gives panels the same y axis, which leaves out how far bands reach below all lines.
+func sameScale(m score, panels ...*chart.Lines) {
+	low, top := math.Inf(1), 0.
+	for _, panel := range panels {
+		for _, series := range panel.Series {
+			for i, y := range series.Y {
+				top = max(top, y)
+				if high := series.High[i]; high > top {
+					top = high
+				}
+				if y > 0 {
+					low = min(low, y)
+				}
+			}
+		}
+	}
+	for _, panel := range panels {
+		panel.Y.Max = 1.1 * top
+		if m.log {
+			panel.Y.Log, panel.Y.Zero, panel.Y.Min = true, false, low/1.5
+		}
+	}
 }

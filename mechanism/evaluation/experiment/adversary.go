@@ -92,21 +92,15 @@ func (f *filter) observe(step int64, z *grid.Point, truth *mechanism.Emission) {
 	f.posterior.Round()
 }
 
-// Learned adds up what an adversary believes of the truth over some timestamps.
-type Learned struct {
-	N    int64
-	True float64 // Σ of the probability of the true cell
-	Bits float64 // Σ of the entropy
-	// Σ distance², km², of the best guess: the mean, the place of least expected squared error
-	Distance float64
-}
+// learnedQuantities is how many quantities [learned] has.
+const learnedQuantities = 3
 
-func (l *Learned) add(g *grid.Grid, belief *mobility.Distribution, truth grid.Cell) {
-	l.N++
-	l.True += belief.At(truth)
-	l.Bits += entropy(belief)
+// learned is what a belief says of the truth: the probability of the true cell, the entropy in
+// bits, and the squared distance of the best guess, km². The best guess is the mean, the place of
+// least expected squared error.
+func learned(g *grid.Grid, belief *mobility.Distribution, truth grid.Cell) []float64 {
 	distance := belief.Mean(g).Distance(g.Centre(truth))
-	l.Distance += float64(distance * distance)
+	return []float64{belief.At(truth), entropy(belief), squared(distance)}
 }
 
 // entropy in bits. Beliefs are stored in float32 and need not sum to exactly 1.

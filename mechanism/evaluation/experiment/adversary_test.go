@@ -17,17 +17,16 @@ import (
 func TestLearnedByHand(t *testing.T) {
 	g := studytest.Grid(t) // cells of .5 km
 	belief := mobility.Distribution{Cells: []grid.Cell{0, 2, 4}, P: []float64{.5, .25, .25}}
-	var l Learned
-	l.add(g, &belief, 0)
 	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's
 	// centre.
-	if l.N != 1 || l.True != .5 || !studytest.Near(l.Bits, 1.5) ||
-		!studytest.Near(l.Distance, .75*.75) {
-		t.Errorf("%+v, want .5, 1.5 bits and .5625 km²", l)
+	got := learned(g, &belief, 0)
+	for i, want := range []float64{.5, 1.5, .75 * .75} {
+		if !studytest.Near(got[i], want) {
+			t.Errorf("%v, want .5, 1.5 bits and .5625 km²", got)
+		}
 	}
-	l.add(g, &belief, 1)
-	if l.True != .5 || l.N != 2 {
-		t.Errorf("the wrong cell counts: %+v", l)
+	if wrong := learned(g, &belief, 1); wrong[0] != 0 {
+		t.Errorf("the wrong cell counts: %v", wrong)
 	}
 	all := mobility.Uniform(g)
 	if got := entropy(&all); !studytest.Near(got, math.Log2(studytest.Side*studytest.Side)) {
@@ -45,7 +44,9 @@ func TestFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := d.Release(study.PIM, 2, .05)
-	filters, err := filters(d, model, trace, o)
+	filters, err := filters(&study.Walk{
+		Point: popular(d, study.PIM, 2, .05), Trace: trace, Model: model, Options: o,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,48 +99,34 @@ func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distributi
 	}
 }
 
-// TestAdversariesRank: with an ε at which releases tell something, whoever knows more gives the
-// true cell more: the releases help everybody, and who knows the start knows all of the first
-// timestamp.
+// TestAdversariesRank: with an ε at which releases tell something, an adversary who knows more
+// gives the true cell more: the releases help everybody, and the one who knows the start knows all
+// of the first timestamp.
 func TestAdversariesRank(t *testing.T) {
-	d := testData(t)
-	sums := map[bool][]Learned{true: make([]Learned, 5), false: make([]Learned, 5)}
-	for i := range d.Traces {
-		got, err := watch(d, &d.Traces[i], study.Options{Seed: 2, Epsilon: 5, Delta: .01},
-			func(int64) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		for a := range sums[true] {
-			for _, with := range []bool{true, false} {
-				l := learnedIn([]beliefs{*got}, a, 0, windows, with)[0]
-				sums[with][a].N += l.N
-				sums[with][a].True += l.True
-				sums[with][a].Bits += l.Bits
-			}
-		}
-		if first := learnedIn([]beliefs{*got}, 3, 0, 1, false)[0]; first.N != 1 ||
-			first.True != 1 || first.Bits != 0 {
-			t.Errorf("who knows the start believes %+v of it", first)
-		}
+	s := testStudy(t)
+	got := walked(t, s, beliefs, popular(s.Data[0], study.PIM, 5, .01))
+	of := func(a Adversary, with bool, m int, sample study.Sample) float64 {
+		return learnedScores(slices.Index(Adversaries(), a), with)[m].of(sample).Value
 	}
-	of := func(a Adversary, with bool) float64 {
-		l := sums[with][slices.Index(Adversaries(), a)]
-		return l.True / float64(l.N)
+	truth := func(a Adversary, with bool) float64 { return of(a, with, 0, got.All()) }
+	first := got.Between(0, 1)
+	if of(StrongStart, false, 0, first) != 1 || of(StrongStart, false, 1, first) != 0 {
+		t.Errorf("who knows the start believes %v of it", first)
 	}
 	for _, a := range Adversaries() {
-		if of(a, true) < 1.5*of(a, false) && a != StrongPersonal {
-			t.Errorf("%s: %.3f with the releases, %.3f without", a, of(a, true), of(a, false))
+		if truth(a, true) < 1.5*truth(a, false) && a != StrongPersonal {
+			t.Errorf("%s: %.3f with the releases, %.3f without", a, truth(a, true),
+				truth(a, false))
 		}
 	}
-	if !(of(WeakUniform, true) < of(Standard, true) &&
-		of(Standard, true) < of(StrongPersonal, true) &&
-		of(Standard, true) < of(StrongStart, true)) {
-		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f", of(WeakUniform, true),
-			of(Standard, true), of(StrongPersonal, true), of(StrongStart, true))
+	if !(truth(WeakUniform, true) < truth(Standard, true) &&
+		truth(Standard, true) < truth(StrongPersonal, true) &&
+		truth(Standard, true) < truth(StrongStart, true)) {
+		t.Errorf("uniform %.3f, standard %.3f, personal %.3f, start %.3f",
+			truth(WeakUniform, true), truth(Standard, true), truth(StrongPersonal, true),
+			truth(StrongStart, true))
 	}
-	if l := sums[false][0]; !studytest.Near(l.True/float64(l.N),
-		1./(studytest.Side*studytest.Side)) {
-		t.Errorf("who knows nothing gives the true cell %g", l.True/float64(l.N))
+	if p := truth(WeakUniform, false); !studytest.Near(p, 1./(studytest.Side*studytest.Side)) {
+		t.Errorf("who knows nothing gives the true cell %g", p)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 // Verdict is what the measurements say of a claim.
@@ -20,18 +21,35 @@ const (
 	Untested  Verdict = "not tested"
 )
 
-// comparison is one number that a claim says is above 0.
+// term is a weighted quantity of what was measured.
+type term struct {
+	weight float64
+	score  score
+	what   string // at which point, in words
+	sample study.Sample
+}
+
+// comparison is a number that a claim says is above 0: the mean, over timestamps, of a constant
+// plus its terms. Their samples have the same clusters in the same order, and as many timestamps of
+// each.
 type comparison struct {
-	where string // the data and the model
-	what  string
-	// over and by are the clusters' sums and weights, as in Ratio; the claim is that Σ over / Σ
-	// by > 0.
-	over, by []float64
+	where    string // the data and the model
+	what     string
+	constant float64
+	terms    []term
 }
 
 // band returns the number with its interval at a confidence.
-func (c *comparison) band(confidence float64) study.Band {
-	return study.Signed(c.over, c.by, confidence)
+func (c *comparison) band(confidence float64) report.Band {
+	var over, by []float64
+	for i, first := range c.terms[0].sample {
+		sum := float64(c.constant * first.N)
+		for _, t := range c.terms {
+			sum += float64(t.weight * t.sample[i].Of[t.score.quantity])
+		}
+		over, by = append(over, sum), append(by, first.N)
+	}
+	return study.Signed(over, by, confidence)
 }
 
 // verdict of a single comparison. Where there is no interval nothing is decided.
@@ -45,23 +63,15 @@ func (c *comparison) verdict(confidence float64) Verdict {
 	return Undecided
 }
 
-// linear makes a comparison of sums of tallies: Σ weights[j]·(Σ quantity of tallies[j]) +
-// constant·timestamps, for each user. The tallies are of the same users in one order and of the
-// same numbers of timestamps.
-func linear(
-	where, what string, constant float64, weights []float64, tallies [][]study.Tally,
-	quantity func(*study.Tally) float64,
-) comparison {
-	c := comparison{where: where, what: what}
-	for i := range tallies[0] {
-		n := float64(tallies[0][i].N)
-		over := float64(constant * n)
-		for j, w := range weights {
-			over += float64(w * quantity(&tallies[j][i]))
+// numbers are what was measured, of the first and the last term.
+func (c *comparison) numbers() string {
+	var words []string
+	for i, t := range c.terms {
+		if i == 0 || i == len(c.terms)-1 {
+			words = append(words, fmt.Sprintf("%s %s", t.what, t.score.of(t.sample)))
 		}
-		c.over, c.by = append(c.over, over), append(c.by, n)
 	}
-	return c
+	return strings.Join(words, ", ")
 }
 
 // claim is a sentence of the paper that can be tested.
@@ -85,103 +95,91 @@ type claim struct {
 // confidence (Bonferroni).
 func (c *claim) level() float64 { return 1 - (1-study.Level)/float64(max(1, len(c.comparisons))) }
 
-// score counts the comparisons of a where, of all for "".
-func (c *claim) score(where string) (hold, fail, open int) {
-	for i := range c.comparisons {
-		if at := &c.comparisons[i]; where == "" || at.where == where {
-			switch at.verdict(c.level()) {
-			case Holds:
-				hold++
-			case Fails:
-				fail++
-			default:
-				open++
-			}
-		}
+// count is how many comparisons hold, fail and decide nothing.
+type count struct{ hold, fail, open int }
+
+func (n *count) add(v Verdict) {
+	switch v {
+	case Holds:
+		n.hold++
+	case Fails:
+		n.fail++
+	default:
+		n.open++
 	}
-	return hold, fail, open
 }
 
-// verdict sums the comparisons of a where up, of all for "". It holds if none fails and at least
-// half of them hold, it fails if none holds and at least half fail, it depends if some hold and
-// some fail, and is undecided otherwise.
-func (c *claim) verdict(where string) Verdict {
-	if c.given != "" {
-		return c.given
-	}
-	if c.strict {
-		return c.together(where)
-	}
-	return summed(c.score(where))
-}
-
-// together is the verdict of a strict claim: over all, that of its wheres summed up, but that it
-// holds only if it does at each of them.
-func (c *claim) together(where string) Verdict {
-	hold, fail, open := c.score(where)
-	if where != "" {
-		switch {
-		case fail > 0:
-			return Fails
-		case open > 0:
-			return Undecided
-		}
-		return summed(hold, fail, open)
-	}
-	hold, fail, open = 0, 0, 0
-	for _, where := range c.wheres() {
-		switch c.together(where) {
-		case Holds:
-			hold++
-		case Fails:
-			fail++
-		default:
-			open++
-		}
-	}
-	if fail == 0 && open > 0 {
-		return Undecided
-	}
-	return summed(hold, fail, open)
-}
-
-func summed(hold, fail, open int) Verdict {
+// verdict sums comparisons up. They hold if none fails and at least half of them hold, they fail if
+// none holds and at least half fail, it depends if some hold and some fail, and is undecided
+// otherwise.
+func (n count) verdict() Verdict {
 	switch {
-	case hold+fail+open == 0:
+	case n == count{}:
 		return Untested
-	case hold > 0 && fail > 0:
+	case n.hold > 0 && n.fail > 0:
 		return Depends
-	case hold > 0 && hold >= open:
+	case n.hold > 0 && n.hold >= n.open:
 		return Holds
-	case fail > 0 && fail >= open:
+	case n.fail > 0 && n.fail >= n.open:
 		return Fails
 	}
 	return Undecided
 }
 
-// wheres are the data and models that the claim was tested on.
-func (c *claim) wheres() (list []string) {
-	seen := map[string]bool{}
-	for _, at := range c.comparisons {
-		if !seen[at.where] {
-			seen[at.where] = true
-			list = append(list, at.where)
-		}
-	}
-	return list
-}
-
-// counted says how many comparisons hold, fail and decide nothing.
-func (c *claim) counted(where string) string {
-	hold, fail, open := c.score(where)
+// String names what there is any of.
+func (n count) String() string {
 	var parts []string
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{hold, "hold"}, {fail, "fail"}, {open, "undecided"}} {
+	}{{n.hold, "hold"}, {n.fail, "fail"}, {n.open, "undecided"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// counted counts the comparisons of a where, of all for "".
+func (c *claim) counted(where string) (n count) {
+	for i := range c.comparisons {
+		if at := &c.comparisons[i]; where == "" || at.where == where {
+			n.add(at.verdict(c.level()))
+		}
+	}
+	return n
+}
+
+// verdict sums the comparisons of a where up, of all for "".
+func (c *claim) verdict(where string) Verdict {
+	n := c.counted(where)
+	switch {
+	case c.given != "":
+		return c.given
+	case !c.strict:
+		return n.verdict()
+	case where == "":
+		return c.everywhere()
+	case n.fail > 0:
+		return Fails
+	case n.open > 0:
+		return Undecided
+	}
+	return n.verdict()
+}
+
+// everywhere is the verdict of a strict claim: it holds only if it does at each where.
+func (c *claim) everywhere() Verdict {
+	var n count
+	seen := map[string]bool{}
+	for _, at := range c.comparisons {
+		if !seen[at.where] {
+			seen[at.where] = true
+			n.add(c.verdict(at.where))
+		}
+	}
+	if n.fail == 0 && n.open > 0 {
+		return Undecided
+	}
+	return n.verdict()
 }

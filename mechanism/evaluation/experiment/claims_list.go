@@ -3,9 +3,10 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"slices"
+	"strings"
 
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 // The paper's parameters that claims name.
@@ -25,30 +26,63 @@ const (
 	oneCell = 1.5
 )
 
-// The quantities that comparisons add up.
-func setOf(t *study.Tally) float64      { return t.Set }
-func driftOf(t *study.Tally) float64    { return t.Drift }
-func release2Of(t *study.Tally) float64 { return t.Release2 }
+// statement is a sentence of the paper as data: what is compared on each data set and model. Its
+// words are the paragraphs of its name in claims.md.
+type statement struct {
+	name   string
+	strict bool // see claim
+	// of returns the comparisons on a case; none if the sentence says nothing of it.
+	of func(prover, study.Case) []comparison
+	// numbers are what was measured on a case; nil: what the comparisons are made of.
+	numbers func(prover, study.Case) string
+}
 
-// claimSettings are settings that claims need for PIM beside the swept ones.
-func claimSettings(o study.Options) []study.Setting {
-	var list []study.Setting
-	for _, delta := range []float64{o.Delta, halfDelta, wideDelta} {
-		list = append(list, study.Setting{Epsilon: o.Epsilon, Delta: delta})
+func statements() []statement {
+	return []statement{
+		{name: "stable", strict: true, of: prover.stable},
+		{name: "above4", of: prover.above4},
+		{name: "single", of: prover.single},
+		{name: "driftFalls", of: prover.driftFalls},
+		{name: "driftRises", of: prover.driftRises},
+		{name: "closer", strict: true, of: prover.closer, numbers: prover.ratios},
+		{name: "littleGain", of: prover.littleGain},
+		{name: "personal", of: prover.personal, numbers: prover.atFixed},
+		{name: "optimal", of: prover.optimal},
+		{name: "growsWithK", of: prover.growsWithK},
+		{name: "growsWithFetched", of: prover.growsWithFetched},
 	}
-	return list
 }
 
-// prover makes claims out of results. An error stays, and ends the report.
-type prover struct {
-	*study.Study
-	prose   study.Prose
-	results *study.Results
-	err     error
+// prover reads what comparisons are made of.
+type prover struct{ *study.Page }
+
+// claim tests a statement on every case.
+func (p prover) claim(st statement) claim {
+	c := p.words(st.name)
+	c.strict = st.strict
+	for _, k := range p.Cases() {
+		list := st.of(p, k)
+		if len(list) == 0 {
+			continue
+		}
+		var words []string
+		for i := range list {
+			list[i].where = k.Title()
+			if text := list[i].numbers(); len(words) == 0 || words[len(words)-1] != text {
+				words = append(words, text)
+			}
+		}
+		c.comparisons = append(c.comparisons, list...)
+		c.numbers[k.Title()] = strings.Join(words, "; ")
+		if st.numbers != nil {
+			c.numbers[k.Title()] = st.numbers(p, k)
+		}
+	}
+	return c
 }
 
-// claim returns a claim in words, without its comparisons.
-func (p *prover) claim(name string) claim {
+// words returns a claim without its comparisons.
+func (p prover) words(name string) claim {
 	figures := study.Figures{
 		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta,
 		"half":  halfDelta,
@@ -56,115 +90,96 @@ func (p *prover) claim(name string) claim {
 		"nearOptimal": 100 * (nearOptimal - 1),
 	}
 	return claim{
-		sentence: p.prose.Say(name+".sentence", figures), rule: p.prose.Say(name+".rule", figures),
-		reason: p.prose.Say(name+".reason", figures), numbers: map[string]string{},
+		sentence: p.Say(name+".sentence", figures), rule: p.Say(name+".rule", figures),
+		reason: p.Say(name+".reason", figures), numbers: map[string]string{},
 	}
 }
 
-func (p *prover) tallies(c study.Case, v study.Variant, at study.Setting) []study.Tally {
-	got, err := parametersOf(p.Study, c).tallies(p.results, v, at)
-	if err != nil && p.err == nil {
-		p.err = err
-	}
-	if err != nil {
-		return make([]study.Tally, len(p.Traces(c.Data)))
-	}
-	return got
+// at is a term of the paper's metrics on whole traces.
+func (p prover) at(
+	weight float64, m score, c study.Case, v study.Variant, at study.Setting,
+) term {
+	point := study.Point{Case: c, Variant: v, Setting: at}
+	return term{weight, m, named(point), errorsAt(p.Page, point)}
 }
 
-func (p *prover) fixed() study.Setting {
-	return study.Setting{Epsilon: p.Options.Epsilon, Delta: p.Options.Delta}
+// named is how numbers name a point.
+func named(at study.Point) string {
+	return fmt.Sprintf("%s at ε %g δ %g:", at.Label(), at.Epsilon, at.Delta)
 }
 
-// claims are all of them.
-func (p *prover) claims() ([]claim, error) {
-	list := []claim{
-		p.stable(), p.above4(), p.single(), p.driftFalls(), p.driftRises(), p.closer(),
-		p.littleGain(), p.personal(), p.optimal(), p.growsWithK(), p.growsWithFetched(), p.quick(),
+// delta is the fixed ε with a δ.
+func (p prover) delta(delta float64) study.Setting {
+	return study.Setting{Epsilon: p.Options.Epsilon, Delta: delta}
+}
+
+// stable compares the halves of a trace, without its start: their means may differ by a factor.
+func (p prover) stable(c study.Case) (list []comparison) {
+	d := c.Data
+	if d.EveryFix || c.Kind != study.Popular {
+		return nil
 	}
-	return list, p.err
-}
-
-func (p *prover) stable() claim {
-	c := p.claim("stable")
-	c.strict = true
-	for _, x := range overTimes(p.Study) {
-		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
-		lines, err := x.timelines(p.results)
-		if err != nil {
-			p.err = err
-			return c
+	n := len(longestFollowed(d)[0].Steps)
+	if n < 4*settled {
+		return nil
+	}
+	for _, v := range []study.Variant{study.LM, study.PIM} {
+		runs := p.Read(timeline, study.Point{Case: c, Variant: v, Setting: p.Fixed()})
+		before := term{
+			1 / float64(n/2-settled), setScore, v.Label() + ": |ΔX|",
+			runs.Between(settled, n/2),
 		}
-		for _, l := range lines {
-			n := len(l.line.Set[0])
-			if l.blind || n < 4*settled || l.variant != study.LM && l.variant != study.PIM {
-				continue
-			}
-			halves := [][]study.Tally{l.line.tallies(settled, n/2), l.line.tallies(n/2, n)}
-			before, after := 1/float64(n/2-settled), 1/float64(n-n/2)
-			c.comparisons = append(c.comparisons,
-				linear(where, l.label+": not shrinking", 0, []float64{-before / alike, after},
-					halves, setOf),
-				linear(where, l.label+": not growing", 0,
-					[]float64{before * alike, -after}, halves, setOf))
-			c.numbers[where] += fmt.Sprintf("%s: %s, then %s; ", l.label,
-				study.Short(study.SetBand(halves[0]).Value),
-				study.Short(study.SetBand(halves[1]).Value))
-		}
+		after := term{1 / float64(n-n/2), setScore, "then", runs.Between(n/2, n)}
+		list = append(list,
+			comparison{
+				what:  v.Label() + ": not shrinking",
+				terms: []term{before.times(-1 / alike), after},
+			},
+			comparison{
+				what:  v.Label() + ": not growing",
+				terms: []term{before.times(alike), after.times(-1)},
+			})
 	}
-	return c
+	return list
 }
 
-func (p *prover) above4() claim {
-	at := p.fixed()
-	c := p.claim("above4")
-	for _, k := range p.Cases() {
-		t := p.tallies(k, study.PIM, at)
-		c.comparisons = append(c.comparisons,
-			linear(k.Title(), "|ΔX| - 4", -4, []float64{1}, [][]study.Tally{t}, setOf))
-		c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
-	}
-	return c
+func (t term) times(factor float64) term {
+	t.weight *= factor
+	return t
 }
 
-func (p *prover) single() claim {
-	at := study.Setting{Epsilon: p.Options.Epsilon, Delta: wideDelta}
-	c := p.claim("single")
-	for _, k := range p.Cases() {
-		if k.Kind == study.Personal {
-			t := p.tallies(k, study.PIM, at)
-			c.comparisons = append(c.comparisons,
-				linear(k.Title(), fmt.Sprintf("%g - |ΔX|", oneCell), oneCell, []float64{-1},
-					[][]study.Tally{t}, setOf))
-			c.numbers[k.Title()] = "mean |ΔX| " + study.SetBand(t).String()
-		}
-	}
-	return c
+func (p prover) above4(c study.Case) []comparison {
+	return []comparison{{
+		what: "|ΔX| - 4", constant: -4,
+		terms: []term{p.at(1, setScore, c, study.PIM, p.Fixed())},
+	}}
 }
 
-// trend compares a quantity's slope over the logarithm of a swept value with 0.
-func (p *prover) trend(c *claim, sign float64, values []float64, at func(float64) study.Setting) {
-	weights := slopes(values)
-	for i := range weights {
-		weights[i] *= sign
+func (p prover) single(c study.Case) []comparison {
+	if c.Kind != study.Personal {
+		return nil
 	}
+	return []comparison{{
+		what: fmt.Sprintf("%g - |ΔX|", oneCell), constant: oneCell,
+		terms: []term{p.at(-1, setScore, c, study.PIM, p.delta(wideDelta))},
+	}}
+}
+
+// trend compares the slope of the drift over the logarithm of a swept value with 0.
+func (p prover) trend(
+	c study.Case, sign float64, values []float64, at func(float64) study.Setting,
+) (list []comparison) {
 	if len(values) < 2 {
-		return
+		return nil
 	}
-	for _, k := range p.Cases() {
-		for _, v := range []study.Variant{study.LM, study.PIM} {
-			var tallies [][]study.Tally
-			for _, value := range values {
-				tallies = append(tallies, p.tallies(k, v, at(value)))
-			}
-			c.comparisons = append(c.comparisons,
-				linear(k.Title(), v.Label(), 0, weights, tallies, driftOf))
-			last := len(values) - 1
-			c.numbers[k.Title()] += fmt.Sprintf("%s: %s at %g, %s at %g; ", v.Label(),
-				study.Short(study.DriftBand(tallies[0]).Value), values[0],
-				study.Short(study.DriftBand(tallies[last]).Value), values[last])
+	for _, v := range []study.Variant{study.LM, study.PIM} {
+		of := comparison{what: v.Label()}
+		for i, slope := range slopes(values) {
+			of.terms = append(of.terms, p.at(sign*slope, driftScore, c, v, at(values[i])))
 		}
+		list = append(list, of)
 	}
+	return list
 }
 
 // slopes are the weights of the least squares' slope over the logarithms of ascending values.
@@ -184,223 +199,143 @@ func slopes(values []float64) []float64 {
 	return weights
 }
 
-func (p *prover) driftFalls() claim {
-	o := p.Options
-	c := p.claim("driftFalls")
-	p.trend(&c, -1, o.Epsilons, func(v float64) study.Setting {
-		return study.Setting{Epsilon: v, Delta: o.Delta}
+func (p prover) driftFalls(c study.Case) []comparison {
+	return p.trend(c, -1, p.Options.Epsilons, func(v float64) study.Setting {
+		return study.Setting{Epsilon: v, Delta: p.Options.Delta}
 	})
-	return c
 }
 
-func (p *prover) driftRises() claim {
-	o := p.Options
-	c := p.claim("driftRises")
-	p.trend(&c, 1, o.Deltas, func(v float64) study.Setting {
-		return study.Setting{Epsilon: o.Epsilon, Delta: v}
-	})
-	return c
+func (p prover) driftRises(c study.Case) []comparison {
+	return p.trend(c, 1, p.Options.Deltas, p.delta)
 }
 
-func (p *prover) closer() claim {
-	c := p.claim("closer")
-	c.strict = true
-	for _, k := range p.Cases() {
-		low, high := math.Inf(1), 0.0
-		better := 0
-		for _, at := range p.Settings() {
-			both := [][]study.Tally{p.tallies(k, study.LM, at), p.tallies(k, study.PIM, at)}
-			c.comparisons = append(c.comparisons, linear(k.Title(),
-				fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta), 0, []float64{1, -1}, both,
-				release2Of))
-			ratio := study.ReleaseBand(both[1]).Value / study.ReleaseBand(both[0]).Value
-			low, high = min(low, ratio), max(high, ratio)
-			if study.EstimateBand(both[1]).Value < study.EstimateBand(both[0]).Value {
-				better++
-			}
-		}
-		c.numbers[k.Title()] = fmt.Sprintf(
-			"PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings",
-			study.Short(low), study.Short(high), better, len(p.Settings()))
+func (p prover) closer(c study.Case) (list []comparison) {
+	for _, at := range p.Settings() {
+		list = append(list, comparison{
+			what: fmt.Sprintf("ε %g δ %g", at.Epsilon, at.Delta),
+			terms: []term{
+				p.at(1, releaseScore, c, study.LM, at), p.at(-1, releaseScore, c, study.PIM, at),
+			},
+		})
 	}
-	return c
+	return list
 }
 
-func (p *prover) littleGain() claim {
-	o := p.Options
-	c := p.claim("littleGain")
-	for _, k := range p.Cases() {
-		both := [][]study.Tally{
-			p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: halfDelta}),
-			p.tallies(k, study.PIM, study.Setting{Epsilon: o.Epsilon, Delta: wideDelta}),
+// ratios sum up how PIM's distances relate to LM's over all settings.
+func (p prover) ratios(c study.Case) string {
+	low, high := math.Inf(1), 0.
+	better := 0
+	for _, at := range p.Settings() {
+		lm := p.at(0, releaseScore, c, study.LM, at).sample
+		pim := p.at(0, releaseScore, c, study.PIM, at).sample
+		ratio := releaseScore.of(pim).Value / releaseScore.of(lm).Value
+		low, high = min(low, ratio), max(high, ratio)
+		if estimateScore.of(pim).Value < estimateScore.of(lm).Value {
+			better++
 		}
-		least := float64((1 - little) * (1 - little))
-		c.comparisons = append(c.comparisons,
-			linear(k.Title(), "squared distance", 0, []float64{-least, 1}, both, release2Of))
-		c.numbers[k.Title()] = fmt.Sprintf("%s km at %g, %s km at %g",
-			study.Short(study.ReleaseBand(both[0]).Value), halfDelta,
-			study.Short(study.ReleaseBand(both[1]).Value), wideDelta)
 	}
-	return c
+	return fmt.Sprintf(
+		"PIM's rms distance is %s to %s of LM's; its estimate is closer at %d of %d settings",
+		report.Short(low), report.Short(high), better, len(p.Settings()))
 }
 
-func (p *prover) personal() claim {
-	at := p.fixed()
-	c := p.claim("personal")
-	for _, k := range p.Cases() {
-		if k.Kind != study.Personal {
-			continue
-		}
-		for _, at := range p.Settings() {
-			both := [][]study.Tally{
-				p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at),
-				p.tallies(k, study.PIM, at),
-			}
-			name := fmt.Sprintf("ε %g δ %g: ", at.Epsilon, at.Delta)
-			c.comparisons = append(c.comparisons,
-				linear(k.Title(), name+"|ΔX|", 0, []float64{1, -1}, both, setOf),
-				linear(k.Title(), name+"distance", 0, []float64{1, -1}, both, release2Of))
-		}
-		popular := p.tallies(study.Case{Data: k.Data, Kind: study.Popular}, study.PIM, at)
-		own := p.tallies(k, study.PIM, at)
-		c.numbers[k.Title()] = fmt.Sprintf("at ε = %g, δ = %g: |ΔX| %s against %s, distance %s "+
-			"against %s km", at.Epsilon, at.Delta, study.Short(study.SetBand(own).Value),
-			study.Short(study.SetBand(popular).Value), study.Short(study.ReleaseBand(own).Value),
-			study.Short(study.ReleaseBand(popular).Value))
+func (p prover) littleGain(c study.Case) []comparison {
+	least := float64((1 - little) * (1 - little))
+	return []comparison{{
+		what: "squared distance",
+		terms: []term{
+			p.at(-least, releaseScore, c, study.PIM, p.delta(halfDelta)),
+			p.at(1, releaseScore, c, study.PIM, p.delta(wideDelta)),
+		},
+	}}
+}
+
+func (p prover) personal(c study.Case) (list []comparison) {
+	if c.Kind != study.Personal {
+		return nil
 	}
-	return c
+	for _, at := range p.Settings() {
+		list = append(list, p.gains(c, at)...)
+	}
+	return list
+}
+
+// gains compare a personal model with the popular one at a setting.
+func (p prover) gains(c study.Case, at study.Setting) (list []comparison) {
+	popular := study.Case{Data: c.Data, Kind: study.Popular}
+	for _, m := range []score{setScore, releaseScore} {
+		without, with := p.at(1, m, popular, study.PIM, at), p.at(-1, m, c, study.PIM, at)
+		without.what, with.what = "popular", "personal"
+		list = append(list, comparison{
+			what:  fmt.Sprintf("ε %g δ %g: %s", at.Epsilon, at.Delta, m.axis),
+			terms: []term{without, with},
+		})
+	}
+	return list
+}
+
+func (p prover) atFixed(c study.Case) string {
+	var words []string
+	for _, of := range p.gains(c, p.Fixed()) {
+		words = append(words, of.what+": "+of.numbers())
+	}
+	return strings.Join(words, "; ")
 }
 
 // optimal compares what one release of PIM's law leaves of the variance with what is left by the
 // best mechanism that was found. The clusters are priors.
-func (p *prover) optimal() claim {
-	c := p.claim("optimal")
-	for _, x := range eachMechanisms(p.Study) {
-		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
-		for _, epsilon := range p.Options.MechanismEpsilons {
-			list, err := x.once().results(p.results, epsilon)
-			if err != nil {
-				p.err = err
-				return c
-			}
-			best := bestLattice(list)
-			line := comparison{where: where, what: fmt.Sprintf("ε %g", epsilon)}
-			for _, o := range list {
-				line.over = append(line.over, float64(nearOptimal*o.Reached)-o.Lattice[best])
-				line.by = append(line.by, 1)
-			}
-			c.comparisons = append(c.comparisons, line)
-			c.numbers[where] += fmt.Sprintf("ε = %g: %s of the variance is left, %s is possible; ",
-				epsilon, study.Short(shares(list, func(o *once) float64 {
-					return o.Lattice[best]
-				}).Value),
-				study.Short(shares(list, func(o *once) float64 { return o.Reached }).Value))
-		}
+func (p prover) optimal(c study.Case) (list []comparison) {
+	if c.Kind != study.Popular {
+		return nil
 	}
-	return c
+	x := singles{p.Study, c.Data}
+	for _, epsilon := range p.Options.MechanismEpsilons {
+		sample, best := x.read(p.Page, epsilon)
+		what := fmt.Sprintf("ε %g", epsilon)
+		list = append(list, comparison{what: what, terms: []term{
+			{nearOptimal, score{quantity: reachedError}, what + ": possible", sample},
+			{-1, score{quantity: latticeError + best}, "left", sample},
+		}})
+	}
+	return list
 }
 
-// grows compares the slope over ln k of the share of found places with 0, for both mechanisms.
-func (p *prover) grows(
-	c *claim, in func(Query) (k float64, ok bool),
-	shareOf func([]Neighbours, int, Query, bool) study.Band,
-) {
-	for _, x := range knns(p.Study) {
-		queries := queriesOf(x.data.Places)
-		where := study.Case{Data: x.data, Kind: study.Popular}.Title()
-		var ks []float64
-		var at []int
-		for i, q := range queries {
-			if k, ok := in(q); ok {
-				ks, at = append(ks, k), append(at, i)
-			}
-		}
-		if len(ks) < 2 {
-			continue
-		}
-		weights := slopes(ks)
-		first, last := at[0], at[len(at)-1]
-		for _, by := range []struct{ what, name string }{
-			{study.LM.At(p.fixed()), study.LM.Label()},
-			{study.PIM.At(p.fixed()), study.PIM.Label()},
-			{"blind", "blind"},
-		} {
-			tallies, err := x.tallies(p.results, by.what)
-			if err != nil {
-				p.err = err
-				return
-			}
-			blind := by.what == "blind"
-			if !blind {
-				line := comparison{where: where, what: by.name}
-				line.over, line.by = growth(tallies, queries, at, weights)
-				c.comparisons = append(c.comparisons, line)
-			}
-			share := func(query int) string {
-				return study.Short(shareOf(tallies, query, queries[query], blind).Value)
-			}
-			c.numbers[where] += fmt.Sprintf("%s: %s at %g, %s at %g; ",
-				by.name, share(first), ks[0], share(last), ks[len(ks)-1])
+// grows compares the slope over ln k of the share of found places with 0.
+func (p prover) grows(c study.Case, in func(query) (k int, ok bool)) (list []comparison) {
+	if c.Kind != study.Popular {
+		return nil
+	}
+	var ks []float64
+	var at []int
+	queries := queriesOf(c.Data.Places)
+	for i, q := range queries {
+		if k, ok := in(q); ok {
+			ks, at = append(ks, float64(k)), append(at, i)
 		}
 	}
+	if len(ks) < 2 {
+		return nil
+	}
+	for _, v := range []study.Variant{study.LM, study.PIM} {
+		of := comparison{what: v.Label()}
+		sample := p.Read(neighbours, study.Point{Case: c, Variant: v, Setting: p.Fixed()}).All()
+		for j, slope := range slopes(ks) {
+			wanted := float64(queries[at[j]].k)
+			of.terms = append(of.terms, term{
+				slope / wanted,
+				score{quantity: at[j], per: wanted},
+				fmt.Sprintf("%s at %g:", v.Label(), ks[j]), sample,
+			})
+		}
+		list = append(list, of)
+	}
+	return list
 }
 
-// growth returns the slope of the share of found places over some of the queries, which have those
-// weights, and the number of steps it was counted in: one of each for a tally.
-func growth(
-	tallies []Neighbours, queries []Query, at []int, weights []float64,
-) (over, by []float64) {
-	for _, t := range tallies {
-		slope := 0.0
-		for j, i := range at {
-			slope += float64(weights[j] * t.Release[i] / float64(queries[i].K))
-		}
-		over, by = append(over, slope), append(by, float64(t.N))
-	}
-	return over, by
+func (p prover) growsWithK(c study.Case) []comparison {
+	return p.grows(c, func(q query) (int, bool) { return q.k, q.k == q.fetched })
 }
 
-func (p *prover) growsWithK() claim {
-	c := p.claim("growsWithK")
-	p.grows(&c, func(q Query) (float64, bool) { return float64(q.K), q.K == q.Fetched }, recall)
-	return c
-}
-
-func (p *prover) growsWithFetched() claim {
-	c := p.claim("growsWithFetched")
-	p.grows(&c, func(q Query) (float64, bool) { return float64(q.Fetched), q.K == fixedK }, recall)
-	return c
-}
-
-// quick is whether releases come within the paper's time.
-func (p *prover) quick() claim {
-	c := p.claim("quick")
-	c.given = Untested
-	if p.Options.Clock == nil {
-		return c
-	}
-	var verdicts []Verdict
-	for _, d := range p.Data {
-		var t timing
-		if err := p.results.Get(timingPiece(d), &t); err != nil {
-			p.err = err
-			return c
-		}
-		share := float64(t.Within) / float64(t.N)
-		verdict := Depends
-		if share > .9 {
-			verdict = Holds
-		} else if share < .5 {
-			verdict = Fails
-		}
-		verdicts = append(verdicts, verdict)
-		c.numbers[study.Case{Data: d, Kind: study.Popular}.Title()] = fmt.Sprintf(
-			"%d of %d releases; half of them within %s ms, the slowest within %s ms", t.Within, t.N,
-			study.Short(t.MedianMS), study.Short(t.SlowestMS))
-	}
-	c.given = Depends
-	if len(slices.Compact(slices.Sorted(slices.Values(verdicts)))) == 1 {
-		c.given = verdicts[0]
-	}
-	return c
+func (p prover) growsWithFetched(c study.Case) []comparison {
+	return p.grows(c, func(q query) (int, bool) { return q.fetched, q.k == fixedK })
 }

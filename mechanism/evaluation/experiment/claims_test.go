@@ -10,17 +10,18 @@ import (
 
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// around returns a comparison of nine users whose values lie evenly around a mean: its interval at
+// evenly returns a comparison of nine users whose values lie evenly around a mean: its interval at
 // 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
-func around(where string, mean, spread float64) comparison {
-	c := comparison{where: where}
+func evenly(where string, mean, spread float64) comparison {
+	var sample study.Sample
 	for i := range 9 {
-		c.over, c.by = append(c.over, mean+float64(i-4)*spread), append(c.by, 1)
+		sample = append(sample, study.Sums{N: 1, Of: []float64{mean + float64(i-4)*spread}})
 	}
-	return c
+	return comparison{where: where, terms: []term{{weight: 1, sample: sample}}}
 }
 
 // TestComparison by hand: Student's quantile of 8 degrees is 2.306, so nine values with a spread of
@@ -30,7 +31,7 @@ func TestComparison(t *testing.T) {
 		mean float64
 		want Verdict
 	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
-		of := around("", c.mean, 1)
+		of := evenly("", c.mean, 1)
 		if b := of.band(study.Level); math.Abs(b.High-b.Value-2.105) > .001 ||
 			math.Abs(b.Value-b.Low-2.105) > .001 {
 			t.Errorf("interval %v, want ± 2.105", b)
@@ -39,22 +40,22 @@ func TestComparison(t *testing.T) {
 			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
 		}
 	}
-	if one := (&comparison{
-		over: []float64{5}, by: []float64{1},
-	}); one.verdict(study.Level) != Undecided {
+	one := evenly("", 5, 1)
+	one.terms[0].sample = one.terms[0].sample[:1]
+	if one.verdict(study.Level) != Undecided {
 		t.Error("a single user decides")
 	}
-	if none := around("", 0, 0); none.verdict(study.Level) != Undecided {
+	if none := evenly("", 0, 0); none.verdict(study.Level) != Undecided {
 		t.Error("no difference at all decides")
 	}
-	if same := around("", 5, 0); same.verdict(study.Level) != Undecided {
+	if same := evenly("", 5, 0); same.verdict(study.Level) != Undecided {
 		t.Error("users of whom none differs decide")
 	}
 }
 
 func TestVerdicts(t *testing.T) {
-	yes, no, open := around("a", 100, 1), around("a", -100, 1), around("a", 0, 1)
-	elsewhere := around("b", -100, 1)
+	yes, no, open := evenly("a", 100, 1), evenly("a", -100, 1), evenly("a", 0, 1)
+	elsewhere := evenly("b", -100, 1)
 	for _, c := range []struct {
 		name string
 		list []comparison
@@ -81,8 +82,8 @@ func TestVerdicts(t *testing.T) {
 		{[]comparison{yes, open}, Undecided},
 		{[]comparison{yes, no}, Fails},
 		{[]comparison{yes, elsewhere}, Depends},
-		{[]comparison{yes, around("b", 0, 1)}, Undecided},
-		{[]comparison{no, around("b", 0, 1)}, Fails},
+		{[]comparison{yes, evenly("b", 0, 1)}, Undecided},
+		{[]comparison{no, evenly("b", 0, 1)}, Fails},
 		{[]comparison{no, elsewhere}, Fails},
 		{nil, Untested},
 	} {
@@ -91,27 +92,32 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	// The more comparisons, the wider their intervals: 2.2 is enough for one, and not for ten.
-	single := claim{comparisons: []comparison{around("a", 2.2, 1)}}
+	single := claim{comparisons: []comparison{evenly("a", 2.2, 1)}}
 	many := claim{}
 	for range 10 {
-		many.comparisons = append(many.comparisons, around("a", 2.2, 1))
+		many.comparisons = append(many.comparisons, evenly("a", 2.2, 1))
 	}
 	if single.verdict("") != Holds || many.verdict("") != Undecided {
 		t.Errorf("one comparison: %s, ten: %s", single.verdict(""), many.verdict(""))
 	}
 }
 
-// TestLinear: two users of 10 and 20 timestamps; 2·|ΔX| of the first tally less |ΔX| of the
-// second, less 3, by hand.
-func TestLinear(t *testing.T) {
-	first := []study.Tally{{N: 10, Set: 100}, {N: 20, Set: 100}}
-	second := []study.Tally{{N: 10, Set: 50}, {N: 20, Set: 10}}
-	c := linear("w", "x", -3, []float64{2, -1}, [][]study.Tally{first, second}, setOf)
-	if c.over[0] != 2*100-50-30 || c.over[1] != 2*100-10-60 || c.by[1] != 20 {
-		t.Errorf("%v over %v", c.over, c.by)
+// TestTerms: two users of 10 and 20 timestamps; 2·|ΔX| of the first sample less |ΔX| of the second,
+// less 3, by hand.
+func TestTerms(t *testing.T) {
+	users := func(first, second float64) study.Sample {
+		return study.Sample{{N: 10, Of: []float64{first}}, {N: 20, Of: []float64{second}}}
 	}
-	if got := c.band(study.Level).Value; !studytest.Near(got, 250./30) {
-		t.Errorf("%g, want %g", got, 250./30)
+	c := comparison{constant: -3, terms: []term{
+		{2, setScore, "first", users(100, 100)}, {-1, setScore, "then", users(50, 10)},
+	}}
+	if got, want := c.band(study.Level).Value, (2*100-50-30+2*100-10-60)/30.; !studytest.Near(
+		got, want) {
+		t.Errorf("%g, want %g", got, want)
+	}
+	if got := c.numbers(); !strings.HasPrefix(got, "first 6.67 (") ||
+		!strings.Contains(got, "), then 2 (") {
+		t.Errorf("numbers %q", got)
 	}
 }
 
@@ -154,19 +160,22 @@ func claimStudy(t *testing.T) *study.Study {
 // and the largest δ. What held must fail.
 func TestClaimsNotice(t *testing.T) {
 	s := claimStudy(t)
-	r, err := s.Measure([]study.Experiment{claimsExperiment()}, study.Run{Workers: 2})
+	r, err := s.Measure([]study.Experiment{claims}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	verdicts := func(r *study.Results) map[string]Verdict {
-		p := &prover{Study: s, prose: study.NewProse(claimsText), results: r}
-		list, err := p.claims()
+		section, err := claims.Section(s, r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]Verdict{}
-		for _, c := range list {
-			got[c.sentence] = c.verdict("")
+		for _, part := range section.Parts {
+			if table, ok := part.(*report.Table); ok && table.Name == "claims" {
+				for _, row := range table.Rows {
+					got[row[0].(string)] = Verdict(row[1].(string))
+				}
+			}
 		}
 		return got
 	}
@@ -207,13 +216,12 @@ func TestClaimsNotice(t *testing.T) {
 }
 
 func TestTiming(t *testing.T) {
-	got := timingOf(
-		[]time.Duration{
-			310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond,
-		},
-	)
-	if *got != (timing{N: 4, Within: 3, MedianMS: 5, SlowestMS: 500}) {
-		t.Errorf("%+v", *got)
+	v, got := timely([]time.Duration{
+		310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond,
+	})
+	const want = "3 of 4 releases; half of them within 5 ms, the slowest within 500 ms"
+	if v != Depends || got != want {
+		t.Errorf("%s: %s", v, got)
 	}
 	for d, want := range map[time.Duration]float64{
 		0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000,

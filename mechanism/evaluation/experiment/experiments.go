@@ -10,8 +10,7 @@ import (
 // All returns the experiments in the order of the report.
 func All() []study.Experiment {
 	return []study.Experiment{
-		overTimeExperiment(), parametersExperiment(), knnExperiment(), adversariesExperiment(),
-		fleetExperiment(), mechanismsExperiment(), claimsExperiment(),
+		overTime, parameters, knn, adversaries, whereFleet, mechanisms, claims,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -36,33 +37,22 @@ const (
 // is drawn beside the paper's mechanisms changes nothing here.
 var fleetVariant = study.Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate}
 
-// fleet is the experiment on one data set: where a whole fleet is, from all its releases.
+// whereFleet is where a whole fleet is, from all its releases.
+var whereFleet = study.Experiment{
+	Name: "fleet", Title: "Where the fleet is", Text: fleetText,
+	Plan: func(s *study.Study) (pieces []study.Piece) {
+		for _, d := range s.Data {
+			pieces = append(pieces, (&fleet{s, d}).pieces()...)
+		}
+		return pieces
+	},
+	Show: showFleet,
+}
+
+// fleet measures fleets on one data set.
 type fleet struct {
 	*study.Study
-	prose study.Prose
-	data  *study.Data
-}
-
-// fleets returns the experiment on each data set.
-func fleets(s *study.Study) (list []*fleet) {
-	prose := study.NewProse(fleetText)
-	for _, d := range s.Data {
-		list = append(list, &fleet{s, prose, d})
-	}
-	return list
-}
-
-func fleetExperiment() study.Experiment {
-	return study.Experiment{
-		Name: "fleet", Title: "Where the fleet is",
-		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
-			for _, x := range fleets(s) {
-				pieces = append(pieces, x.pieces()...)
-			}
-			return pieces, nil
-		},
-		Report: reportFleet,
-	}
+	data *study.Data
 }
 
 // stretch is a part of a user's traces that is taken for a vehicle of its own.
@@ -182,16 +172,87 @@ func (x *fleet) measure(kind string, epsilon float64, tick study.Tick) ([]densit
 }
 
 // scores returns what was measured, in order of kinds and ε.
-func (x *fleet) scores(r *study.Results) (all []density.Score, err error) {
+func (x *fleet) scores(p *study.Page) (all []density.Score) {
 	kinds, _ := x.kinds()
 	for _, kind := range kinds {
 		for _, epsilon := range x.Options.FleetEpsilons {
 			var scores []density.Score
-			if err := r.Get(x.name(kind, epsilon), &scores); err != nil {
-				return nil, err
-			}
+			p.Fail(p.Results.Get(x.name(kind, epsilon), &scores))
 			all = append(all, scores...)
 		}
 	}
-	return all, nil
+	return all
+}
+
+func showFleet(p *study.Page) {
+	p.Text("intro", study.Figures{"delta": p.Options.Delta, "steps": fleetSteps})
+	p.Text("kinds", study.Figures{"steps": fleetSteps})
+	all := &report.Table{
+		Name: "fleet", Long: true, Caption: "Every number of the section.",
+		Columns: []string{
+			"data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles", "fleets",
+			"estimator", "rank correlation", "fullest found", "coverage", "variation",
+		},
+	}
+	for _, d := range p.Data {
+		x := &fleet{p.Study, d}
+		scores := x.scores(p)
+		zones, _, err := zonesOf(d)
+		if p.Fail(err); err != nil {
+			return
+		}
+		for _, score := range scores {
+			all.Add(x.row(zones, score)...)
+		}
+		x.show(p, scores, zones)
+	}
+	p.Add(all)
+}
+
+// row is every number of a score. A single fleet has no band, and estimators without intervals have
+// no coverage.
+func (x *fleet) row(zones *aggregate.Zones, score density.Score) report.Row {
+	var coverage any
+	if score.Estimator == "posterior" || score.Estimator == "fitted" {
+		coverage = score.Coverage
+	}
+	variation := report.Exact(score.Variation)
+	if score.Fleets > 1 {
+		variation.Low, variation.High = score.VariationLow, score.VariationHigh
+	}
+	return report.Row{
+		x.data.Name, score.Fleet, score.Epsilon, x.Options.Delta, fleetSteps, zones.Count(),
+		score.Vehicles, score.Fleets, score.Estimator, score.Rank, score.TopFound, coverage,
+		variation,
+	}
+}
+
+func (x *fleet) show(p *study.Page, scores []density.Score, zones *aggregate.Zones) {
+	d, name, rows := x.data, "fleet-"+x.data.Name, fleetRows(scores)
+	p.Text("data", x.figures(zones))
+	p.Text("findings", findings(d, rows))
+	for _, m := range density.Measures() {
+		f := density.Figure(scores, m)
+		f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g",
+			d.Title, m.Axis, x.Options.Delta)
+		f.PanelWidth, f.PanelHeight = 3.5, 2.5
+		p.Figure(name+"-"+m.Name, p.Say("figure.caption", study.Figures{
+			"data": d.Title, "axis": m.Axis, "estimates": len(m.Judged()),
+		}), f)
+	}
+	p.Table(name+"-use", p.Say("use.caption", study.Figures{
+		"data": d.Title, "confidence": 100 * study.Level, "leastFleets": leastFleets,
+	}), useTable(rows))
+	p.Table(name, p.Say("table.caption", study.Figures{"data": d.Title}), scoreTable(rows))
+}
+
+// figures say what a data set's fleets are.
+func (x *fleet) figures(zones *aggregate.Zones) study.Figures {
+	d := x.data
+	return study.Figures{
+		"data": d.Title, "columns": zones.Columns(), "rows": zones.Rows(), "side": zones.SideKM(),
+		"mostZones": mostZones, "folds": d.Folds, "radius": gatheredSides * zones.SideKM(),
+		"everyFix": d.EveryFix, "step": d.Step, "steps": fleetSteps, "time": fleetSteps * d.Step,
+		"traces": len(x.traces()), "least": study.LeastFleet, "users": len(d.Traces),
+	}
 }

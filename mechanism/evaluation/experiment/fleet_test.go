@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -114,7 +115,7 @@ func TestFleetScores(t *testing.T) {
 		Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5,
 		Workers: 2,
 	}
-	for _, trace := range fleets(s)[0].traces() {
+	for _, trace := range (&fleet{s, d}).traces() {
 		unseen, err := d.WithoutFold(trace.fold)
 		if err != nil {
 			t.Fatal(err)
@@ -125,22 +126,22 @@ func TestFleetScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := fleetExperiment().Plan(s)
-	if err != nil || len(pieces) != 6 {
-		t.Fatalf("%d pieces, %v", len(pieces), err)
+	pieces := whereFleet.Plan(s)
+	if len(pieces) != 6 {
+		t.Fatalf("%d pieces", len(pieces))
 	}
 	for _, p := range pieces {
 		if p.Work != 25*fleetSteps {
 			t.Errorf("%s: work %d", p.Name, p.Work)
 		}
 	}
-	results, err := s.Measure([]study.Experiment{fleetExperiment()}, study.Run{Workers: 2})
+	results, err := s.Measure([]study.Experiment{whereFleet}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := fleets(s)[0].scores(results)
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%d scores differ from %d, or %v", len(got), len(want), err)
+	got := (&fleet{s, d}).scores(&study.Page{Study: s, Results: results})
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%d scores differ from %d", len(got), len(want))
 	}
 }
 
@@ -205,11 +206,7 @@ func TestFleetKeys(t *testing.T) {
 	keys := func(change func(*study.Options)) (list []string) {
 		s := fleetStudy(t, d)
 		change(&s.Options)
-		pieces, err := fleetExperiment().Plan(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range pieces {
+		for _, p := range whereFleet.Plan(s) {
 			list = append(list, p.Key("t"))
 		}
 		return list
@@ -239,9 +236,9 @@ func TestFleetKeys(t *testing.T) {
 // TestFleetOfCheckIns: simulated fleets alone, and the report says why.
 func TestFleetOfCheckIns(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{EveryFix: true}))
-	pieces, err := fleetExperiment().Plan(s)
-	if err != nil || len(pieces) != 4 {
-		t.Fatalf("%d pieces, %v", len(pieces), err)
+	pieces := whereFleet.Plan(s)
+	if len(pieces) != 4 {
+		t.Fatalf("%d pieces", len(pieces))
 	}
 	for _, p := range pieces {
 		if strings.Contains(p.Name, density.Traces) {
@@ -249,8 +246,8 @@ func TestFleetOfCheckIns(t *testing.T) {
 		}
 	}
 	zones, _, err := zonesOf(s.Data[0])
-	if err != nil || !strings.Contains(fleets(s)[0].describe(zones),
-		"There is no fleet of traces") {
+	text := study.NewProse(fleetText).Say("data", (&fleet{s, s.Data[0]}).figures(zones))
+	if err != nil || !strings.Contains(text, "There is no fleet of traces") {
 		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
 	}
 }
@@ -331,7 +328,7 @@ func TestFleetUse(t *testing.T) {
 		!math.IsNaN(one.High) {
 		t.Errorf("a single fleet has the gain %+v", one)
 	}
-	text := (&fleet{prose: study.NewProse(fleetText), data: &study.Data{}}).findings(rows)
+	text := study.NewProse(fleetText).Say("findings", findings(&study.Data{}, rows))
 	for _, want := range []string{
 		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = " +
 			"4: at 100 and 1000,",
@@ -344,33 +341,26 @@ func TestFleetUse(t *testing.T) {
 	}
 }
 
-// TestFleetBands: a single fleet has no band, in figures and tables; and a figure says how many
-// estimates it has.
+// TestFleetBands: a single fleet has no band.
 func TestFleetBands(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{}))
-	d := s.Data[0]
-	zones, _, err := zonesOf(d)
+	zones, _, err := zonesOf(s.Data[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	score := density.Score{
 		Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3,
-		VariationLow: .3, VariationHigh: .3,
+		VariationLow: .2, VariationHigh: .3,
 	}
-	if row := fleets(s)[0].row(zones, score); row[9] == "" || row[10] != "" || row[11] != "" {
-		t.Errorf("a single fleet: %q", row)
+	variation := func() report.Band {
+		row := (&fleet{s, s.Data[0]}).row(zones, score)
+		return row[len(row)-1].(report.Band)
 	}
-	score.Fleets, score.VariationLow = 2, .2
-	if row := fleets(s)[0].row(zones, score); row[10] != "0.2" || row[11] != "0.3" {
-		t.Errorf("two fleets: %q", row)
+	if b := variation(); b.Value != .3 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {
+		t.Errorf("a single fleet: %+v", b)
 	}
-	for _, m := range density.Measures() {
-		want := "of 4 estimates"
-		if m.Name == "coverage" {
-			want = "of 2 estimates"
-		}
-		if f := fleets(s)[0].figure([]density.Score{score}, m); !strings.Contains(f.Caption, want) {
-			t.Errorf("%s: %s", m.Name, f.Caption)
-		}
+	score.Fleets = 2
+	if b := variation(); b.Low != .2 || b.High != .3 {
+		t.Errorf("two fleets: %+v", b)
 	}
 }

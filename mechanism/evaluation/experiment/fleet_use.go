@@ -7,6 +7,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
 // fleetRow is what the estimators score for the fleets of one kind, ε and size.
@@ -24,13 +25,11 @@ func fleetRows(scores []density.Score) (rows []fleetRow) {
 // gain is which part of the model's own error a fit to the releases takes away, below 0 what it
 // adds to it: over all fleets of the size, with an interval that takes fleets for independent where
 // there are enough of them.
-func (r *fleetRow) gain() study.Band {
+func (r *fleetRow) gain() report.Band {
 	if r.blind.Variation == 0 {
-		return study.Band{Low: math.NaN(), High: math.NaN()}
+		return report.Exact(0)
 	}
-	of := study.Band{
-		Value: 1 - r.fitted.Variation/r.blind.Variation, Low: math.NaN(), High: math.NaN(),
-	}
+	of := report.Exact(1 - r.fitted.Variation/r.blind.Variation)
 	by := r.blind.Variations
 	if len(by) < leastFleets {
 		return of
@@ -115,4 +114,66 @@ func (u *fleetUse) gains() string {
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// useTable says at which sizes releases are of use.
+func useTable(rows []fleetRow) *report.Table {
+	t := &report.Table{Columns: []string{"fleet", "ε", "of use, by vehicles", "gain by vehicles"}}
+	for _, u := range uses(rows) {
+		t.Add(u.Kind, u.Epsilon, u.String(), u.gains())
+	}
+	return t
+}
+
+// scoreTable has all estimators of a row beside each other.
+func scoreTable(rows []fleetRow) *report.Table {
+	t := &report.Table{
+		Columns: []string{
+			"fleet", "ε", "vehicles × fleets", "variation: naive / blind / posterior / fitted",
+			"rank correlation: blind / posterior / fitted",
+			fmt.Sprintf("fullest %d found: naive / blind / posterior / fitted", fullest),
+			"coverage: posterior / fitted",
+		},
+	}
+	for _, r := range rows {
+		n, b, p, f := &r.naive, &r.blind, &r.posterior, &r.fitted
+		t.Add(b.Fleet, b.Epsilon, fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
+			beside(3, n.Variation, b.Variation, p.Variation, f.Variation),
+			beside(2, b.Rank, p.Rank, f.Rank),
+			beside(2, n.TopFound, b.TopFound, p.TopFound, f.TopFound),
+			beside(3, p.Coverage, f.Coverage))
+	}
+	return t
+}
+
+// beside writes numbers of so many decimals in one cell.
+func beside(decimals int, values ...float64) string {
+	var words []string
+	for _, v := range values {
+		words = append(words, fmt.Sprintf("%.*f", decimals, v))
+	}
+	return strings.Join(words, " / ")
+}
+
+// findings are what the rows of a data set say.
+func findings(d *study.Data, rows []fleetRow) study.Figures {
+	naive, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)
+	own, fit := []float64{1, 0}, []float64{1, 0}
+	for _, r := range rows {
+		if r.naive.Variation < r.blind.Variation {
+			naive++
+		}
+		if r.posterior.Variation < r.fitted.Variation {
+			mean++
+		}
+		least, most = min(least, r.gain().Value), max(most, r.gain().Value)
+		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
+		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
+	}
+	return study.Figures{
+		"data": d.Title, "useful": 100 * usefulGain, "confidence": 100 * study.Level,
+		"leastFleets": leastFleets,
+		"uses":        uses(rows), "best": -percent(most) + 0, "worst": -percent(least) + 0,
+		"fleets": len(rows), "meanNearer": mean, "naiveNearer": naive, "own": own, "fit": fit,
+	}
 }

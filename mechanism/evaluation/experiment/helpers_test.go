@@ -38,3 +38,24 @@ func testStudy(tb testing.TB) *study.Study {
 	}
 	return s
 }
+
+// walked returns what a measurement has of a point, measured here and now.
+func walked(tb testing.TB, s *study.Study, w *study.Walks, at study.Point) (all study.Windows) {
+	tb.Helper()
+	for _, piece := range w.Pieces(s, at) {
+		got, err := piece.Run(func(int64) error { return nil })
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, got.(study.Windows)...)
+	}
+	return all
+}
+
+// popular is a point of the popular model.
+func popular(d *study.Data, v study.Variant, epsilon, delta float64) study.Point {
+	return study.Point{
+		Case: study.Case{Data: d, Kind: study.Popular}, Variant: v,
+		Setting: study.Setting{Epsilon: epsilon, Delta: delta},
+	}
+}

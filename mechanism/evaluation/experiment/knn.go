@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -15,9 +16,58 @@ import (
 //go:embed knn.md
 var knnText string
 
-// Query is a pair of k, how many nearest places of the truth are wanted, and k', how many places
+// knn is nearest places asked from releases, under the popular model.
+var knn = study.Experiment{
+	Name: "knn", Title: "Nearest neighbours", Text: knnText,
+	Plan: func(s *study.Study) (pieces []study.Piece) {
+		for _, d := range s.Data {
+			for _, at := range askedFrom(s, d) {
+				pieces = append(pieces, neighbours.Pieces(s, at)...)
+			}
+		}
+		return pieces
+	},
+	Show: showKNN,
+}
+
+// neighbours measures for each query how many of the wanted places are among the fetched ones:
+// first those asked from the release, then those asked from the estimate.
+var neighbours = &study.Walks{
+	Name: "knn",
+	Runs: func(s *study.Study) int { return s.Options.Runs },
+	Inputs: func(_ *study.Study, at study.Point) string {
+		return "places " + at.Data.Places.ID
+	},
+	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
+		n := newNeighbourhood(w.Data)
+		return func(to *study.Sums, r *trial.Result) error {
+			to.Add(1, n.found(r.Cell, r.Outcome.Release, r.Outcome.Estimate)...)
+			return nil
+		}, nil
+	},
+}
+
+// askedFrom are the points of a data set: the paper's ε and δ, ten times that ε, and blind.
+func askedFrom(s *study.Study, d *study.Data) (points []study.Point) {
+	c := study.Case{Data: d, Kind: study.Popular}
+	for _, at := range knnSettings(s) {
+		points = append(points, s.Ways(c, at)...)
+	}
+	blind := study.Point{Case: c, Blind: true}
+	return append(slices.DeleteFunc(points, func(p study.Point) bool { return p.Blind }), blind)
+}
+
+func knnSettings(s *study.Study) []study.Setting {
+	list := []study.Setting{s.Fixed()}
+	if more := 10 * s.Options.Epsilon; law.ValidateEpsilon(more) == nil {
+		list = append(list, study.Setting{Epsilon: more, Delta: s.Options.Delta})
+	}
+	return list
+}
+
+// query is a pair of k, how many nearest places of the truth are wanted, and k', how many places
 // nearest to the release are fetched.
-type Query struct{ K, Fetched int }
+type query struct{ k, fetched int }
 
 // The paper's two rows of queries: k = k', and k = 5 with growing k'.
 var (
@@ -27,31 +77,23 @@ var (
 )
 
 // queriesOf returns those that a set of places can answer, each once: the ones with k = k' first.
-func queriesOf(p *study.Places) (list []Query) {
+func queriesOf(p *study.Places) (list []query) {
 	for _, k := range equalKs {
-		list = append(list, Query{k, k})
+		list = append(list, query{k, k})
 	}
 	for _, fetched := range fetchedMore {
-		if q := (Query{fixedK, fetched}); !slices.Contains(list, q) {
+		if q := (query{fixedK, fetched}); !slices.Contains(list, q) {
 			list = append(list, q)
 		}
 	}
-	return slices.DeleteFunc(list, func(q Query) bool { return q.Fetched > p.Len() })
-}
-
-// Neighbours adds up one user's |R∩R'|, for each query. R are the k places nearest to the truth,
-// R' the k' nearest to what is published.
-type Neighbours struct {
-	N        int64     // timestamps, of all runs
-	Release  []float64 // Σ|R∩R'| for the release
-	Estimate []float64 // and for the estimate
+	return slices.DeleteFunc(list, func(q query) bool { return q.fetched > p.Len() })
 }
 
 // neighbourhood answers the queries for the cells of a map.
 type neighbourhood struct {
 	places  *study.Places
-	queries []Query
-	most    Query // of each number the most
+	queries []query
+	most    query // of each number the most
 	grid    *grid.Grid
 	truths  map[grid.Cell][]int
 	fetched []int
@@ -64,7 +106,7 @@ func newNeighbourhood(d *study.Data) *neighbourhood {
 		rank: map[int]int{},
 	}
 	for _, q := range n.queries {
-		n.most.K, n.most.Fetched = max(n.most.K, q.K), max(n.most.Fetched, q.Fetched)
+		n.most.k, n.most.fetched = max(n.most.k, q.k), max(n.most.fetched, q.fetched)
 	}
 	return n
 }
@@ -73,189 +115,159 @@ func newNeighbourhood(d *study.Data) *neighbourhood {
 func (n *neighbourhood) truth(c grid.Cell) []int {
 	found, ok := n.truths[c]
 	if !ok {
-		found = n.places.Nearest(nil, n.grid.Centre(c), n.most.K)
+		found = n.places.Nearest(nil, n.grid.Centre(c), n.most.k)
 		n.truths[c] = found
 	}
 	return found
 }
 
-// count adds to hits |R∩R'| of each query.
-func (n *neighbourhood) count(hits []float64, truth []int, at grid.Point) {
-	n.fetched = n.places.Nearest(n.fetched[:0], at, n.most.Fetched)
-	clear(n.rank)
-	for i, place := range n.fetched {
-		n.rank[place] = i
-	}
-	for i, q := range n.queries {
-		for _, place := range truth[:min(q.K, len(truth))] {
-			if rank, ok := n.rank[place]; ok && rank < q.Fetched {
-				hits[i]++
+// found returns |R∩R'| of each query, for each of some points asked from. R are the k places
+// nearest to the true cell, R' the k' nearest to the point.
+func (n *neighbourhood) found(truth grid.Cell, from ...grid.Point) (hits []float64) {
+	wanted := n.truth(truth)
+	for _, at := range from {
+		n.fetched = n.places.Nearest(n.fetched[:0], at, n.most.fetched)
+		clear(n.rank)
+		for i, place := range n.fetched {
+			n.rank[place] = i
+		}
+		for _, q := range n.queries {
+			count := 0
+			for _, place := range wanted[:min(q.k, len(wanted))] {
+				if rank, ok := n.rank[place]; ok && rank < q.fetched {
+					count++
+				}
 			}
+			hits = append(hits, float64(count))
 		}
 	}
+	return hits
 }
 
-func (n *neighbourhood) add(t *Neighbours, cell grid.Cell, out mechanism.Outcome) {
-	if t.Release == nil {
-		t.Release, t.Estimate = make([]float64, len(n.queries)), make([]float64, len(n.queries))
-	}
-	t.N++
-	truth := n.truth(cell)
-	n.count(t.Release, truth, out.Release)
-	n.count(t.Estimate, truth, out.Estimate)
-}
-
-// knn is the experiment on one data set: nearest places asked from releases.
-type knn struct {
-	*study.Study
-	prose study.Prose
-	data  *study.Data
-}
-
-// knns returns the experiment on each data set.
-func knns(s *study.Study) (list []*knn) {
-	prose := study.NewProse(knnText)
-	for _, d := range s.Data {
-		list = append(list, &knn{s, prose, d})
-	}
-	return list
-}
-
-func knnExperiment() study.Experiment {
-	return study.Experiment{
-		Name: "knn", Title: "Nearest neighbours",
-		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
-			for _, x := range knns(s) {
-				pieces = append(pieces, x.pieces()...)
-			}
-			return pieces, nil
-		},
-		Report: reportKNN,
-	}
-}
-
-// settings are the paper's ε and δ, and ten times that ε.
-func (x *knn) settings() []study.Setting {
-	o := x.Options
-	list := []study.Setting{{Epsilon: o.Epsilon, Delta: o.Delta}}
-	if more := 10 * o.Epsilon; law.ValidateEpsilon(more) == nil {
-		list = append(list, study.Setting{Epsilon: more, Delta: o.Delta})
-	}
-	return list
-}
-
-func (x *knn) name(what string, fold int) string {
-	return fmt.Sprintf("knn/%s/%s/fold %d", x.data.Name, what, fold)
-}
-
-// pieces are, for each fold, the blind baseline and one for each variant and setting.
-func (x *knn) pieces() (pieces []study.Piece) {
-	d, o := x.data, x.Options
-	inputs := fmt.Sprintf("%s places %s users %d", d.ID, d.Places.ID, len(x.Traces(d)))
-	x.EachFold(d, func(of []study.Trace) {
-		timestamps, fold := study.Timestamps(of), of[0].Fold
-		pieces = append(pieces, study.Piece{
-			Name: x.name("blind", fold), Inputs: inputs, Work: timestamps,
-			Run: func(tick study.Tick) (any, error) {
-				return x.neighbours(
-					of,
-					asked{
-						variant: study.PIM, at: study.Setting{Epsilon: 1, Delta: .01}, runs: 1,
-						blind: true,
-					},
-					tick,
-				)
-			},
-		})
-		for _, v := range x.Variants() {
-			for _, at := range x.settings() {
-				pieces = append(pieces, study.Piece{
-					Name:   x.name(v.At(at), fold),
-					Inputs: fmt.Sprintf("%s seed %d runs %d", inputs, o.Seed, o.Runs),
-					Work:   timestamps * int64(o.Runs),
-					Run: func(tick study.Tick) (any, error) {
-						return x.neighbours(
-							of, asked{variant: v, at: at, runs: o.Runs, seed: o.Seed}, tick)
-					},
-				})
-			}
-		}
-	})
-	return pieces
-}
-
-// asked says from what places are asked for: the releases of a variant at a setting, or the blind
-// baseline.
-type asked struct {
-	variant study.Variant
-	at      study.Setting
-	runs    int
-	seed    uint64
-	blind   bool
-}
-
-// neighbours measures a fold's traces under the popular model.
-func (x *knn) neighbours(traces []study.Trace, from asked, tick study.Tick) ([]Neighbours, error) {
-	d := x.data
-	model, err := d.WithoutFold(traces[0].Fold)
-	if err != nil {
-		return nil, err
-	}
-	around := newNeighbourhood(d)
-	tallies := make([]Neighbours, len(traces))
-	for run := range from.runs {
-		options := d.Release(from.variant, from.at.Epsilon, from.at.Delta)
-		s, err := mechanism.NewSanitizer(model, study.Keyed(from.seed, run), options)
-		if err != nil {
-			return nil, err
-		}
-		runner := trial.Runner{Sanitizer: s, Release: !from.blind}
-		for i := range traces {
-			t := &traces[i]
-			tell := study.Strides(len(t.Steps), tick)
-			err := runner.Run(t.Track(d.Grid, nil), func(r *trial.Result) error {
-				around.add(&tallies[i], r.Cell, r.Outcome)
-				return tell(r.Number)
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
-	return tallies, nil
-}
-
-// tallies returns the users' tallies of what was measured: a variant at a setting, or "blind".
-func (x *knn) tallies(r *study.Results, what string) ([]Neighbours, error) {
-	return study.Gathered(x.Study, x.data, func(fold int) ([]Neighbours, error) {
-		var got []Neighbours
-		err := r.Get(x.name(what, fold), &got)
-		return got, err
-	})
-}
-
-// precision returns |R∩R'|/k' of a query, over users; recall returns |R∩R'|/k.
-func precision(tallies []Neighbours, query int, q Query, estimate bool) study.Band {
-	return hitBand(tallies, query, float64(q.Fetched), estimate)
-}
-
-func recall(tallies []Neighbours, query int, q Query, estimate bool) study.Band {
-	return hitBand(tallies, query, float64(q.K), estimate)
-}
-
-func hitBand(tallies []Neighbours, query int, of float64, estimate bool) study.Band {
-	over, by := make([]float64, len(tallies)), make([]float64, len(tallies))
-	for i, t := range tallies {
-		over[i], by[i] = t.hits(estimate)[query]/of, float64(t.N)
-	}
-	b := study.Ratio(over, by)
+// shareFound returns |R∩R'| / of, at most 1. quantity is the query's number, behind all
+// queries for the estimate.
+func shareFound(s study.Sample, quantity, of int) report.Band {
+	b := score{quantity: quantity, per: float64(of)}.of(s)
 	b.High = min(1, b.High)
 	return b
 }
 
-func (t *Neighbours) hits(estimate bool) []float64 {
-	if estimate {
-		return t.Estimate
+// The metrics, and what is asked from.
+const (
+	precision, recall = "precision", "recall"
+	fromRelease       = "release"
+	fromEstimate      = "estimate"
+)
+
+func showKNN(p *study.Page) {
+	p.Text("intro", study.Figures{"delta": p.Options.Delta, "epsilon": p.Options.Epsilon})
+	all := study.Long("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'",
+		"metric")
+	for _, d := range p.Data {
+		for _, at := range askedFrom(p.Study, d) {
+			addAnswers(all, at, p.Read(neighbours, at).All())
+		}
+		showAnswers(p, d, all.Where("data", d.Name))
 	}
-	return t.Release
+	p.Add(all)
+}
+
+// addAnswers adds a point's shares. Without releases there is only the model's estimate to ask
+// from.
+func addAnswers(t *report.Table, at study.Point, s study.Sample) {
+	queries := queriesOf(at.Data.Places)
+	label, epsilon, delta := at.Cells()
+	for i, from := range []any{fromRelease, fromEstimate} {
+		if at.Blind && from == fromRelease {
+			continue
+		}
+		if at.Blind {
+			from = nil
+		}
+		for k, q := range queries {
+			add := func(metric string, of int) {
+				t.Add(at.Data.Name, label, epsilon, delta, from, q.k, q.fetched, metric,
+					shareFound(s, k+i*len(queries), of))
+			}
+			add(precision, q.fetched)
+			add(recall, q.k)
+		}
+	}
+}
+
+func showAnswers(p *study.Page, d *study.Data, t *report.Table) {
+	p.Text("places", study.Figures{
+		"data": d.Title, "origin": d.Places.Origin, "k": fixedK,
+		"share": 100 * float64(fixedK) / float64(d.Places.Len()),
+	})
+	for _, g := range p.Groups() {
+		drawn := t.Where("mechanism", g.Labels()...)
+		showFound(p, d, g, fromRelease, drawn)
+		if p.Also(study.AlsoEstimate) {
+			showFound(p, d, g, fromEstimate, drawn)
+		}
+	}
+	recalls := t.Where("metric", recall)
+	few := recalls.Equal("k", "k'").Where("k", 1, fixedK, 50)
+	few.Rows = append(few.Rows, recalls.Where("k", fixedK).Where("k'", 100).Rows...)
+	p.Table("knn-"+d.Name,
+		d.Title+": share of the nearest places found, with 95 % confidence over users.",
+		few.Pivot([]string{"epsilon", "mechanism", "asked from"}, "k'", map[string]string{
+			"epsilon": "ε", "1": "k = k' = 1", "5": "k = k' = 5", "50": "k = k' = 50",
+			"100": "recall for k = 5, k' = 100",
+		}))
+}
+
+// question is one column of a figure.
+type question struct {
+	title, x, y string
+	rows        func(*report.Table) *report.Table
+}
+
+func questions() []question {
+	some := func(metric string) func(*report.Table) *report.Table {
+		return func(t *report.Table) *report.Table {
+			return t.Where("metric", metric).Where("k", fixedK)
+		}
+	}
+	nearest := fmt.Sprintf("the nearest %d wanted", fixedK)
+	return []question{
+		{
+			"as many answers as wanted", "k = k', places", "precision = recall, share",
+			func(t *report.Table) *report.Table {
+				return t.Where("metric", precision).Equal("k", "k'")
+			},
+		},
+		{nearest, "answers k', places", "precision, share of the answers", some(precision)},
+		{nearest, "answers k', places", "recall, share of the wanted", some(recall)},
+	}
+}
+
+// showFound draws what is found from releases or from estimates.
+func showFound(p *study.Page, d *study.Data, g study.Group, from string, t *report.Table) {
+	file := "knn-" + d.Name
+	if from == fromEstimate {
+		file += "-estimate"
+	}
+	title := fmt.Sprintf("%s: nearest places found from %ss", d.Title, from)
+	f := &chart.Figure{
+		Title: g.Titled(title, "; "), Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
+		Note: p.Say("note", study.Figures{
+			"places": d.Places.Len(), "users": len(p.Traces(d)), "runs": p.Options.Runs,
+			"delta": p.Options.Delta,
+		}),
+	}
+	for _, at := range knnSettings(p.Study) {
+		rows := t.Where("asked from", from, nil).Where("epsilon", at.Epsilon, nil)
+		for _, q := range questions() {
+			f.Panels = append(f.Panels, &chart.Lines{
+				Title:  fmt.Sprintf("ε = %g: %s", at.Epsilon, q.title),
+				X:      chart.Axis{Label: q.x, Log: true},
+				Y:      chart.Axis{Label: q.y, Zero: true},
+				Series: styled(q.rows(rows).Lines("mechanism", []string{"k'"}, nil)),
+			})
+		}
+	}
+	p.Figure(g.File(file), p.Say("caption",
+		study.Figures{"data": d.Title, "from": from + "s", "group": g.Title}), f)
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -20,25 +19,23 @@ func TestNeighboursByHand(t *testing.T) {
 	d := testData(t)
 	d.Places = study.NewPlaces("a line", points)
 	around := newNeighbourhood(d)
-	want := map[Query]float64{{1, 1}: 0, {2, 2}: 0, {5, 5}: 3, {10, 10}: 10, {5, 10}: 5}
+	want := map[query]float64{{1, 1}: 0, {2, 2}: 0, {5, 5}: 3, {10, 10}: 10, {5, 10}: 5}
 	if len(around.queries) != len(want) {
 		t.Fatalf("queries %v: those beyond the 12 places cannot be asked", around.queries)
 	}
-	var tally Neighbours
-	at := mechanism.Outcome{
-		Release: grid.Point{X: 4.2, Y: .25}, Estimate: grid.Point{X: 2.25, Y: .25},
-	}
-	around.add(&tally, 4, at) // the fifth cell of .5 km, centre 2.25
-	around.add(&tally, 4, at)
+	// the fifth cell of .5 km, centre 2.25
+	hits := around.found(4, grid.Point{X: 4.2, Y: .25}, grid.Point{X: 2.25, Y: .25})
 	for i, q := range around.queries {
-		if tally.N != 2 || tally.Release[i] != 2*want[q] || tally.Estimate[i] != 2*float64(q.K) {
+		if release, estimate := hits[i], hits[i+len(want)]; release != want[q] ||
+			estimate != float64(q.k) {
 			t.Errorf("%v: %g of the release and %g of the estimate, want %g and %d",
-				q, tally.Release[i]/2, tally.Estimate[i]/2, want[q], q.K)
+				q, release, estimate, want[q], q.k)
 		}
 	}
-	five := slices.Index(around.queries, Query{5, 10})
-	if p, r := precision([]Neighbours{tally}, five, Query{5, 10}, false),
-		recall([]Neighbours{tally}, five, Query{5, 10}, false); p.Value != .5 || r.Value != 1 {
+	five := slices.Index(around.queries, query{5, 10})
+	sample := study.Sample{{N: 1, Of: hits}}
+	if p, r := shareFound(sample, five, 10), shareFound(sample, five, 5); p.Value != .5 ||
+		r.Value != 1 {
 		t.Errorf("precision %v, recall %v, want .5 and 1", p, r)
 	}
 }
@@ -47,21 +44,11 @@ func TestNeighboursByHand(t *testing.T) {
 // and where it is larger than the map few are. A measurement that asked from the truth, or from
 // anywhere, would not tell the two apart.
 func TestNeighboursOfLoudAndQuiet(t *testing.T) {
-	d := testData(t)
-	d.Places = study.Synthetic(d.Grid)
+	s := testStudy(t)
 	share := func(epsilon float64) float64 {
-		got, err := (&knn{data: d}).neighbours(
-			d.Traces,
-			asked{
-				variant: study.PIM, at: study.Setting{Epsilon: epsilon, Delta: .01}, runs: 1,
-				seed: 1,
-			},
-			func(int64) error { return nil },
-		)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return recall(got, slices.Index(queriesOf(d.Places), Query{5, 5}), Query{5, 5}, false).Value
+		d := s.Data[0]
+		got := walked(t, s, neighbours, popular(d, study.PIM, epsilon, .01)).All()
+		return shareFound(got, slices.Index(queriesOf(d.Places), query{5, 5}), 5).Value
 	}
 	if quiet, loud := share(700), share(.1); quiet < .8 || loud > .1 {
 		t.Errorf("%.2f of the neighbours at ε = 700, %.2f at ε = .1", quiet, loud)

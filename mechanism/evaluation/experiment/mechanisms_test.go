@@ -1,13 +1,16 @@
 package experiment
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/evaluation/bound"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -22,7 +25,7 @@ import (
 // between them. 4,000 draws give it within 2 %.
 func TestOnceByHand(t *testing.T) {
 	s := testStudy(t)
-	x := eachMechanisms(s)[0].once()
+	x := &singles{s, s.Data[0]}
 	g := x.data.Grid
 	prior := &mobility.Distribution{Cells: []grid.Cell{14, 17}, P: []float64{.5, .5}}
 	places := []grid.Point{g.Centre(14), g.Centre(17)}
@@ -73,17 +76,19 @@ func TestMostProbable(t *testing.T) {
 // TestOnceOrder: under priors of real filters nothing is below the bound, the mechanism that was
 // found and the codebook are within 5 % of it, and the lattice is above both.
 func TestOnceOrder(t *testing.T) {
-	x := eachMechanisms(testStudy(t))[0].once()
+	s := testStudy(t)
+	x := &singles{s, s.Data[0]}
 	for i := range 4 {
 		for _, epsilon := range x.Options.MechanismEpsilons {
 			o, err := x.measure(epsilon, i)
 			if err != nil {
 				t.Fatal(err)
 			}
-			least := o.Lattice[bestLattice([]once{*o})]
-			if o.Reached < o.Bound || o.Codebook < o.Bound || o.Codebook > 1.05*o.Bound ||
-				o.Reached > 1.02*o.Bound || least < 1.01*o.Bound || o.Mass > 1 || o.Mass < .1 ||
-				o.Places > oncePlaces {
+			reached, codebook := o.Of[reachedError], o.Of[codebookError]
+			least, lattice := o.Of[boundError], slices.Min(o.Of[latticeError:])
+			if reached < least || codebook < least || codebook > 1.05*least ||
+				reached > 1.02*least || lattice < 1.01*least || o.Of[onceMass] > 1 ||
+				o.Of[onceMass] < .1 {
 				t.Errorf("prior %d, ε = %g: %+v", i, epsilon, *o)
 			}
 		}
@@ -94,8 +99,8 @@ func TestOnceOrder(t *testing.T) {
 // releases: of the codebook over its code points, of the lattice over places of the map and around.
 // A cell outside the location set counts as its surrogate.
 func TestNearFactor(t *testing.T) {
-	x := eachMechanisms(testStudy(t))[0]
-	g := x.data.Grid
+	d := testData(t)
+	g := d.Grid
 	prior := &mobility.Distribution{}
 	for c := range grid.Cell(g.Cells()) {
 		if g.Column(c) > 1 && g.Column(c) < 9 && g.Row(c) > 2 && g.Row(c) < 8 {
@@ -104,15 +109,15 @@ func TestNearFactor(t *testing.T) {
 		}
 	}
 	prior.Normalize()
-	for _, v := range nearContenders() {
-		tell, err := newTeller(g, x.data.Release(v, 3, .1))
+	for _, v := range []study.Variant{study.Codebook, study.Lattice} {
+		tell, err := newTeller(g, d.Release(v, 3, .1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		tell.prepare(prior)
 		apart := 0
 		for _, a := range prior.Cells {
-			for _, b := range beside(g, a) {
+			for _, b := range around(g, a) {
 				got, want := tell.logFactor(a, b), tell.search(t, prior, a, b)
 				if math.Abs(got-want) > 1e-9 || got > 3+1e-9 {
 					t.Errorf("%s: cells %d and %d: ln factor %g, found %g", v.Label(), a, b, got,
@@ -159,11 +164,11 @@ func (t *teller) search(tb testing.TB, prior *mobility.Distribution, a, b grid.C
 	return most
 }
 
-// TestBeside: cells at the map's corner, side and inside have two, three and four beside them.
-func TestBeside(t *testing.T) {
+// TestAround: cells at the map's corner, side and inside have two, three and four beside them.
+func TestAround(t *testing.T) {
 	g := studytest.Grid(t)
 	for cell, want := range map[grid.Cell]int{0: 2, 5: 3, studytest.Side: 3, 30: 4, 143: 2} {
-		list := beside(g, cell)
+		list := around(g, cell)
 		if len(list) != want {
 			t.Errorf("cell %d has %v beside it, want %d", cell, list, want)
 		}
@@ -175,38 +180,44 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestMechanismsBestDelta: a mechanism is shown at the δ of its least error.
+// TestMechanismsBestDelta: a mechanism is shown at the δ of its least error, and a codebook's near
+// factor is ε for the share of neighbours that vote differently.
 func TestMechanismsBestDelta(t *testing.T) {
 	s := testStudy(t)
-	r, err := s.Measure([]study.Experiment{mechanismsExperiment()}, study.Run{Workers: 2})
+	r, err := s.Measure([]study.Experiment{mechanisms}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := newContest(eachMechanisms(s)[0], r)
+	section, err := mechanisms.Section(s, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	best := map[study.Variant]int{}
-	for _, m := range c.list {
-		if m.best {
-			best[m.variant]++
+	tables := map[string]*report.Table{}
+	for _, part := range section.Parts {
+		if table, ok := part.(*report.Table); ok {
+			tables[table.Name] = table
 		}
-		for _, other := range c.list {
-			if m.best && other.variant == m.variant && other.at.Epsilon == m.at.Epsilon &&
-				other.estimate.Value < m.estimate.Value {
-				t.Errorf("%s at ε = %g: δ = %g is better than %g", m.variant.Label(),
-					m.at.Epsilon, other.at.Delta, m.at.Delta)
+	}
+	all, best := tables["mechanisms"], tables["mechanisms-wander"]
+	value := func(row report.Row) float64 { return row[len(row)-1].(report.Band).Value }
+	for _, epsilon := range s.Options.MechanismEpsilons {
+		at := all.Where("epsilon", epsilon)
+		for _, label := range []string{"lattice", "PIM", "LM, tight", "LM"} {
+			rows := at.Where("mechanism", label).Where("metric", estimateMetric).Rows
+			least := slices.MinFunc(rows, func(a, b report.Row) int {
+				return cmp.Compare(value(a), value(b))
+			})
+			shown := best.Where("ε", report.Short(epsilon)).Where("mechanism", label).Rows
+			if len(shown) != 1 || shown[0][2] != report.Short(least[3].(float64)) {
+				t.Errorf("%s at ε = %g is shown as %q, want δ = %v", label, epsilon, shown,
+					least[3])
 			}
 		}
-		if m.variant == study.Codebook &&
-			!studytest.Near(m.near.Value, m.at.Epsilon*m.apart.Value) {
-			t.Errorf("a codebook's near factor is %g at a share of %g", m.near.Value,
-				m.apart.Value)
-		}
-	}
-	for _, v := range contenders() {
-		if best[v] != len(s.Options.MechanismEpsilons) {
-			t.Errorf("%s has %d best settings", v.Label(), best[v])
+		codebook := at.Where("mechanism", "codebook")
+		near := value(codebook.Where("metric", nearMetric).Rows[0])
+		apart := value(codebook.Where("metric", apartMetric).Rows[0])
+		if !studytest.Near(near, epsilon*apart) {
+			t.Errorf("a codebook's near factor is %g at a share of %g", near, apart)
 		}
 	}
 }

@@ -4,223 +4,228 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"math"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/locationset"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 //go:embed overtime.md
 var overTimeText string
 
-// overTime is the experiment on one data set: many runs of a single trace.
-type overTime struct {
-	*study.Study
-	prose study.Prose
-	data  *study.Data
-	trace *study.Trace
+// overTime is many runs of a single trace, timestamp by timestamp.
+var overTime = study.Experiment{
+	Name: "over-time", Title: "Performance over time", Text: overTimeText,
+	Plan: func(s *study.Study) (pieces []study.Piece) {
+		for _, d := range followable(s) {
+			for _, at := range s.Ways(study.Case{Data: d, Kind: study.Popular}, s.Fixed()) {
+				pieces = append(pieces, timeline.Pieces(s, at)...)
+			}
+		}
+		return pieces
+	},
+	Show: showOverTime,
 }
 
-// overTimes returns the experiment on each data set with traces over time: check-ins have none.
-func overTimes(s *study.Study) (list []*overTime) {
-	prose := study.NewProse(overTimeText)
-	for _, d := range s.Data {
-		if !d.EveryFix {
-			list = append(list, &overTime{s, prose, d, longestFollowed(d)})
+// timeline measures each timestamp of one trace. The runs are the clusters.
+var timeline = &study.Walks{
+	Name: "over-time", Single: true,
+	Runs:   func(s *study.Study) int { return s.Options.TimeRuns },
+	Window: func(_ *study.Data, timestamp int) int { return timestamp },
+	Traces: func(_ *study.Study, d *study.Data) []study.Trace { return longestFollowed(d) },
+	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
+		if w.Blind {
+			return blindErrors([]float64{w.Delta}, metre), nil
 		}
-	}
-	return list
+		return releaseErrors(metre), nil
+	},
+	Inputs: func(_ *study.Study, at study.Point) string { return fmt.Sprintf("δ %g", at.Delta) },
+}
+
+// followable are the data sets with traces over time: check-ins have none.
+func followable(s *study.Study) []*study.Data {
+	return slices.DeleteFunc(slices.Clone(s.Data),
+		func(d *study.Data) bool { return d.EveryFix })
 }
 
 // longestFollowed returns the trace that is followed: of the longest ones with the fewest holes the
 // one that visits the most cells, so that there is something to follow.
-func longestFollowed(d *study.Data) *study.Trace {
-	best := &d.Traces[0]
-	for i := range d.Traces {
-		t := &d.Traces[i]
-		if cmp.Or(-cmp.Compare(len(t.Steps), len(best.Steps)), cmp.Compare(t.Holes(), best.Holes()),
-			-cmp.Compare(t.Distinct(), best.Distinct())) < 0 {
-			best = t
-		}
-	}
-	return best
+func longestFollowed(d *study.Data) []study.Trace {
+	return []study.Trace{slices.MinFunc(d.Traces, func(a, b study.Trace) int {
+		return cmp.Or(-cmp.Compare(len(a.Steps), len(b.Steps)),
+			cmp.Compare(a.Holes(), b.Holes()), -cmp.Compare(a.Distinct(), b.Distinct()))
+	})}
 }
 
-func overTimeExperiment() study.Experiment {
-	return study.Experiment{
-		Name: "over-time", Title: "Performance over time",
-		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
-			for _, x := range overTimes(s) {
-				pieces = append(pieces, x.pieces()...)
-			}
-			return pieces, nil
-		},
-		Report: reportOverTime,
-	}
-}
-
-func reportOverTime(s *study.Study, r *study.Results) (report.Section, error) {
-	prose := study.NewProse(overTimeText)
-	section := report.Section{
-		Title: "Performance over time", Parts: []report.Part{report.Text(prose.Say("intro", nil))},
-	}
-	list := overTimes(s)
+func showOverTime(p *study.Page) {
+	p.Text("intro", nil)
+	list := followable(p.Study)
 	if len(list) == 0 {
-		section.Parts = append(section.Parts, report.Text(prose.Say("none", nil)))
+		p.Text("none", nil)
 	}
-	for _, x := range list {
-		lines, err := x.timelines(r)
-		if err != nil {
-			return section, err
+	for _, d := range list {
+		x := &followed{
+			Page: p, data: d, trace: longestFollowed(d)[0], lines: map[string]study.Windows{},
 		}
-		section.Parts = append(section.Parts, x.parts(lines)...)
+		x.points = p.Ways(study.Case{Data: d, Kind: study.Popular}, p.Fixed())
+		for _, at := range x.points {
+			x.lines[at.Label()] = p.Read(timeline, at)
+		}
+		x.show()
 	}
-	return section, nil
 }
 
-func (x *overTime) name(what string) string {
-	return fmt.Sprintf("over-time/%s/%s", x.data.Name, what)
+// followed is the section on one data set.
+type followed struct {
+	*study.Page
+	data   *study.Data
+	trace  study.Trace
+	points []study.Point
+	lines  map[string]study.Windows // by the points' names
 }
 
-// pieces are the runs of each variant, and the one without releases.
-func (x *overTime) pieces() []study.Piece {
-	o := x.Options
-	at := study.Setting{Epsilon: o.Epsilon, Delta: o.Delta}
-	steps := len(x.trace.Steps)
-	pieces := []study.Piece{{
-		Name: x.name("blind"), Work: int64(steps),
-		Inputs: fmt.Sprintf("%s δ %g", x.data.ID, o.Delta),
-		Run:    func(tick study.Tick) (any, error) { return x.blind(tick) },
-	}}
-	for _, v := range x.Variants() {
-		pieces = append(pieces, study.Piece{
-			Name:   x.name(v.At(at)),
-			Inputs: fmt.Sprintf("%s seed %d runs %d", x.data.ID, o.Seed, o.TimeRuns),
-			Work:   int64(steps * o.TimeRuns),
-			Run:    func(tick study.Tick) (any, error) { return x.follow(v, tick) },
-		})
-	}
-	return pieces
-}
-
-// follow measures all runs of a variant.
-func (x *overTime) follow(v study.Variant, tick study.Tick) (*timeline, error) {
+func (x *followed) show() {
 	d, t, o := x.data, x.trace, x.Options
-	model, err := d.WithoutUser(t.User)
-	if err != nil {
-		return nil, err
+	x.Text("trace", study.Figures{
+		"data": d.Title, "timestamps": len(t.Steps), "step": d.Step, "holes": int(t.Holes()),
+		"cells": t.Distinct(), "cell": study.LengthOf(d.Grid), "epsilon": o.Epsilon,
+		"delta": o.Delta,
+		"runs":  o.TimeRuns, "spent": o.Epsilon * float64(len(t.Steps)), "open": d.Open,
+	})
+	name := "over-time-" + d.Name
+	x.Figure(name+"-map", x.Say("map.caption", study.Figures{"data": d.Title}), x.trajectory())
+	each := x.scores(1)
+	each.Name, each.Long = name+"-timestamps", true
+	each.Caption = d.Title + ": every timestamp, over the runs."
+	for _, g := range x.Groups() {
+		x.Figure(g.File(name),
+			x.Say("lines.caption", study.Figures{"data": d.Title, "group": g.Title}),
+			x.figure(g, each))
 	}
-	line := &timeline{}
-	for run := range o.TimeRuns {
-		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run),
-			d.Release(v, o.Epsilon, o.Delta))
-		if err != nil {
-			return nil, err
-		}
-		line.begin()
-		err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
-			line.add(r, r.Outcome.SetSize, r.Outcome.Drift)
-			if at := r.Outcome.Release; run == 0 {
-				line.Places = append(line.Places, grid.Point{X: metre(at.X), Y: metre(at.Y)})
+	x.Table(name, d.Title+" over the whole trace, with 95 % confidence over runs.",
+		x.scores(len(t.Steps)).Pivot([]string{"mechanism"}, "metric", axes(errorScores())))
+	x.Add(each)
+}
+
+// scores are those over windows of so many timestamps.
+func (x *followed) scores(width int) *report.Table {
+	t := study.Long("", "from timestamp", "to timestamp", "mechanism", "metric")
+	for _, at := range x.points {
+		windows := x.lines[at.Label()]
+		for from := 0; from+width <= windows.Len(); from += width {
+			sample := windows.Between(from, from+width)
+			for _, m := range errorScores() {
+				t.Add(from+1, from+width, at.Label(), m.name, m.of(sample))
 			}
-			return nil
+		}
+	}
+	return t
+}
+
+// figure draws a group's metrics over time.
+func (x *followed) figure(g study.Group, each *report.Table) *chart.Figure {
+	d, o, n := x.data, x.Options, len(x.trace.Steps)
+	width := max(1, n/windows)
+	title := fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", d.Title, o.Epsilon, o.Delta)
+	f := &chart.Figure{
+		Title: g.Titled(title, "; "), Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
+		Note: x.Say("lines.note",
+			study.Figures{"timestamps": n, "runs": o.TimeRuns, "window": width}),
+	}
+	wide := x.scores(width)
+	for _, m := range errorScores() {
+		t := wide
+		if m.name == setScore.name {
+			t = each
+		}
+		panel := &chart.Lines{
+			X: timeAxis(d, n),
+			Y: chart.Axis{Label: m.axis, Log: m.log && m.name != driftScore.name, Zero: true},
+			Series: styled(t.Where("metric", m.name).Where("mechanism", g.Labels()...).
+				Lines("mechanism", timestamps, nil)),
+		}
+		for i := range panel.Series {
+			panel.Series[i].NoMarkers = m.name == setScore.name
+		}
+		if m.name == driftScore.name {
+			panel.Series = append(panel.Series, driftGuide([]float64{1, float64(n)}, x.fixedDelta))
+		}
+		f.Panels = append(f.Panels, panel)
+	}
+	return f
+}
+
+func (x *followed) fixedDelta(float64) float64 { return x.Options.Delta }
+
+// trajectory is the map of the trace and of its releases.
+func (x *followed) trajectory() *chart.Figure {
+	d := x.data
+	var truth []grid.Point
+	for _, c := range x.trace.Cells {
+		truth = append(truth, d.Grid.Centre(c))
+	}
+	start := chart.Overlay{Name: "start of the trace", Points: truth[:1], Markers: true, Look: 3}
+	whole := chart.Overlay{
+		Name: "true place", Points: truth, Line: true, Markers: true, Reference: true,
+	}
+	f := &chart.Figure{
+		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
+		Panels: []chart.Panel{&chart.Map{
+			Title: "true trace, on the map", Grid: d.Grid, Overlays: []chart.Overlay{whole, start},
+		}},
+	}
+	var view [2]grid.Point
+	share := 0.
+	for i, v := range []study.Variant{study.LM, study.PIM} {
+		places := placesOf(x.lines[v.Label()])
+		if i == 0 { // LM's releases reach furthest
+			view, share = viewOf(d.Grid, places)
+		}
+		f.Panels = append(f.Panels, &chart.Map{
+			Title: v.Label() + ", one run", Grid: d.Grid, View: view,
+			Overlays: []chart.Overlay{
+				{Name: v.Label() + ", released", Points: places, Markers: true, Look: v.Look()},
+				{Name: "true place", Points: truth, Line: true, Reference: true},
+				start,
+			},
 		})
-		if err == nil {
-			err = tick(int64(len(t.Steps)))
+	}
+	f.Note = x.Say("map.note", study.Figures{
+		"epsilon": x.Options.Epsilon, "delta": x.Options.Delta, "share": 100 * share,
+	})
+	return f
+}
+
+// placesOf are the releases of the first run.
+func placesOf(runs study.Windows) (places []grid.Point) {
+	for _, s := range runs[0] {
+		places = append(places, grid.Point{X: s.Of[placeX], Y: s.Of[placeY]})
+	}
+	return places
+}
+
+// viewOf returns corners that hold the map and the inner nine tenths of the places on each axis,
+// and what share of the places they hold.
+func viewOf(g *grid.Grid, places []grid.Point) (view [2]grid.Point, share float64) {
+	side := g.CellKM()
+	axis := func(of func(grid.Point) float64, length float64) (low, high float64) {
+		var values []float64
+		for _, p := range places {
+			values = append(values, of(p))
 		}
-		if err != nil {
-			return nil, err
-		}
+		slices.Sort(values)
+		cut := len(values) / 20
+		return min(-.05*length, values[cut]), max(1.05*length, values[len(values)-1-cut])
 	}
-	return line, nil
-}
-
-// blind is one run without releases; there is no chance in it.
-func (x *overTime) blind(tick study.Tick) (*timeline, error) {
-	d, t, delta := x.data, x.trace, x.Options.Delta
-	model, err := d.WithoutUser(t.User)
-	if err != nil {
-		return nil, err
-	}
-	line := &timeline{}
-	line.begin()
-	visit := func(r *trial.Result, sets []locationset.Set) error {
-		_, in := slices.BinarySearch(sets[0].Cells, r.Cell)
-		line.add(r, len(sets[0].Cells), !in)
-		return nil
-	}
-	err = study.Blindly(model, d.Release(study.PIM, 1, delta), t.Track(d.Grid, nil),
-		[]float64{delta}, visit)
-	if err == nil {
-		err = tick(int64(len(t.Steps)))
-	}
-	return line, err
-}
-
-// timeline is what the runs of one trace give, [run][timestamp]. Distances are in kilometres,
-// rounded to a metre.
-type timeline struct {
-	Set      [][]int
-	Drift    [][]bool
-	Release  [][]float64
-	Estimate [][]float64
-	Places   []grid.Point // the releases of the first run
-}
-
-func metre(km float64) float64 { return math.Round(km*1000) / 1000 }
-
-func (l *timeline) begin() {
-	l.Set, l.Drift = append(l.Set, nil), append(l.Drift, nil)
-	l.Release, l.Estimate = append(l.Release, nil), append(l.Estimate, nil)
-}
-
-func (l *timeline) add(r *trial.Result, set int, drift bool) {
-	run := len(l.Set) - 1
-	l.Set[run] = append(l.Set[run], set)
-	l.Drift[run] = append(l.Drift[run], drift)
-	l.Release[run] = append(l.Release[run], metre(r.Outcome.Release.Distance(r.Place)))
-	l.Estimate[run] = append(l.Estimate[run], metre(r.Outcome.Estimate.Distance(r.Place)))
-}
-
-// tallies returns a tally for each run of the timestamps from one to another: the runs are the
-// clusters of their bands.
-func (l *timeline) tallies(from, to int) []study.Tally {
-	tallies := make([]study.Tally, len(l.Set))
-	for run := range tallies {
-		for i := from; i < to; i++ {
-			tallies[run].Add(l.Set[run][i], l.Drift[run][i], l.Release[run][i], l.Estimate[run][i])
+	view[0].X, view[1].X = axis(func(p grid.Point) float64 { return p.X }, float64(g.Width())*side)
+	view[0].Y, view[1].Y = axis(func(p grid.Point) float64 { return p.Y }, float64(g.Height())*side)
+	in := 0
+	for _, p := range places {
+		if p.X >= view[0].X && p.X <= view[1].X && p.Y >= view[0].Y && p.Y <= view[1].Y {
+			in++
 		}
 	}
-	return tallies
-}
-
-// named is a timeline with its variant; blind has none.
-type named struct {
-	label, what string
-	variant     study.Variant
-	look        int
-	blind       bool
-	line        timeline
-}
-
-// timelines reads what was measured, blind last.
-func (x *overTime) timelines(r *study.Results) (lines []named, err error) {
-	at := study.Setting{Epsilon: x.Options.Epsilon, Delta: x.Options.Delta}
-	for _, v := range x.Variants() {
-		n := named{label: v.Label(), variant: v, what: v.At(at), look: v.Look()}
-		if err := r.Get(x.name(n.what), &n.line); err != nil {
-			return nil, err
-		}
-		lines = append(lines, n)
-	}
-	blind := named{label: "blind", what: "blind", blind: true}
-	if err := r.Get(x.name("blind"), &blind.line); err != nil {
-		return nil, err
-	}
-	return append(lines, blind), nil
+	return view, float64(in) / float64(len(places))
 }

@@ -3,223 +3,118 @@ package experiment
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
-	"github.com/geodither/geodither/mechanism/locationset"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 //go:embed parameters.md
 var parametersText string
 
-// parameters is the experiment on one case: many traces over ε and δ.
-type parameters struct {
-	*study.Study
-	prose study.Prose
-	on    study.Case
-}
-
-// eachCase returns the experiment on each case.
-func eachCase(s *study.Study) (list []*parameters) {
-	prose := study.NewProse(parametersText)
-	for _, c := range s.Cases() {
-		list = append(list, &parameters{s, prose, c})
-	}
-	return list
-}
-
-// parametersOf returns the experiment on one case.
-func parametersOf(s *study.Study, c study.Case) *parameters {
-	return &parameters{Study: s, on: c}
-}
-
-func parametersExperiment() study.Experiment {
-	return study.Experiment{
-		Name: "parameters", Title: "Impact of parameters",
-		Plan: func(s *study.Study) (pieces []study.Piece, err error) {
-			for _, x := range eachCase(s) {
-				pieces = append(pieces, x.pieces()...)
-			}
-			return pieces, nil
-		},
-		Report: reportParameters,
-	}
-}
-
-func reportParameters(s *study.Study, r *study.Results) (report.Section, error) {
-	intro := study.NewProse(parametersText).Say("intro",
-		study.Figures{"epsilon": s.Options.Epsilon, "delta": s.Options.Delta})
-	section := report.Section{
-		Title: "Impact of parameters", Parts: []report.Part{report.Text(intro)},
-	}
-	long := &report.Table{
-		Name: "parameters", Long: true, Caption: "Every number of the section.",
-		Columns: []string{
-			"data", "model", "mechanism", "inference", "epsilon", "delta", "users", "timestamps",
-			"metric", "value", "low", "high",
-		},
-	}
-	for _, x := range eachCase(s) {
-		parts, err := x.parts(r)
-		if err != nil {
-			return section, err
-		}
-		rows, err := x.rows(r)
-		if err != nil {
-			return section, err
-		}
-		section.Parts = append(section.Parts, parts...)
-		long.Rows = append(long.Rows, rows...)
-	}
-	section.Parts = append(section.Parts, long)
-	return section, nil
-}
-
-func (x *parameters) name(what string, fold int) string {
-	return fmt.Sprintf("parameters/%s/%s/%s/fold %d", x.on.Data.Name, x.on.Kind, what, fold)
-}
-
-// pieces are, for each fold, one for each variant and setting, and one for the blind baseline.
-func (x *parameters) pieces() (pieces []study.Piece) {
-	x.EachFold(x.on.Data, func(of []study.Trace) { pieces = append(pieces, x.blindPiece(of)) })
-	for _, v := range x.Variants() {
-		for _, at := range x.Settings() {
-			pieces = append(pieces, x.variantPieces(v, at)...)
-		}
-	}
-	return pieces
-}
-
-// blindPiece is that of the blind baseline on a fold.
-func (x *parameters) blindPiece(of []study.Trace) study.Piece {
-	deltas := x.Deltas()
-	return study.Piece{
-		Name:   x.name("blind", of[0].Fold),
-		Inputs: fmt.Sprintf("%s deltas %v", x.inputs(), deltas), Work: study.Timestamps(of),
-		Run: func(tick study.Tick) (any, error) { return x.blind(of, deltas, tick) },
-	}
-}
-
-// inputs are what results on every fold depend on.
-func (x *parameters) inputs() string {
-	return fmt.Sprintf("%s users %d", x.on.Data.ID, len(x.Traces(x.on.Data)))
-}
-
-// variantPieces are a variant's at a setting, one for each fold.
-func (x *parameters) variantPieces(v study.Variant, at study.Setting) (pieces []study.Piece) {
-	o := x.Options
-	x.EachFold(x.on.Data, func(of []study.Trace) {
-		pieces = append(pieces, study.Piece{
-			Name:   x.name(v.At(at), of[0].Fold),
-			Inputs: fmt.Sprintf("%s seed %d runs %d", x.inputs(), o.Seed, o.Runs),
-			Work:   study.Timestamps(of) * int64(o.Runs),
-			Run:    func(tick study.Tick) (any, error) { return x.measure(of, v, at, tick) },
-		})
-	})
-	return pieces
-}
-
-// measure returns a tally for each trace of a fold.
-func (x *parameters) measure(
-	traces []study.Trace, v study.Variant, at study.Setting, tick study.Tick,
-) ([]study.Tally, error) {
-	d, o := x.on.Data, x.Options
-	model, err := d.WithoutFold(traces[0].Fold)
-	if err != nil {
-		return nil, err
-	}
-	tallies := make([]study.Tally, len(traces))
-	for run := range o.Runs {
-		s, err := mechanism.NewSanitizer(model, study.Keyed(o.Seed, run),
-			d.Release(v, at.Epsilon, at.Delta))
-		if err != nil {
-			return nil, err
-		}
-		for i := range traces {
-			t := &traces[i]
-			personal, err := d.Personal(x.on.Kind, model, t)
-			if err != nil {
-				return nil, err
-			}
-			tell := study.Strides(len(t.Steps), tick)
-			err = study.Releasing(s, t.Track(d.Grid, personal), func(r *trial.Result) error {
-				tallies[i].AddResult(r)
-				return tell(r.Number)
-			})
-			if err != nil {
-				return nil, err
+// parameters is many traces over ε and δ, on each case.
+var parameters = study.Experiment{
+	Name: "parameters", Title: "Impact of parameters", Text: parametersText,
+	Plan: func(s *study.Study) (pieces []study.Piece) {
+		for _, c := range s.Cases() {
+			for _, at := range s.Ways(c, s.Settings()...) {
+				pieces = append(pieces, traceErrors.Pieces(s, at)...)
 			}
 		}
-	}
-	return tallies, nil
+		return pieces
+	},
+	Show: showParameters,
 }
 
-// blind returns for each δ a tally for each trace: of sets and drift at that δ, and of the
-// distance of the model's own estimate, which stands for both release and estimate.
-func (x *parameters) blind(
-	traces []study.Trace, deltas []float64, tick study.Tick,
-) ([][]study.Tally, error) {
-	d := x.on.Data
-	model, err := d.WithoutFold(traces[0].Fold)
-	if err != nil {
-		return nil, err
-	}
-	tallies := make([][]study.Tally, len(deltas))
-	for k := range tallies {
-		tallies[k] = make([]study.Tally, len(traces))
-	}
-	for i := range traces {
-		t := &traces[i]
-		personal, err := d.Personal(x.on.Kind, model, t)
-		if err != nil {
-			return nil, err
-		}
-		visit := func(r *trial.Result, sets []locationset.Set) error {
-			distance := r.Outcome.Estimate.Distance(r.Place)
-			for k := range sets {
-				_, in := slices.BinarySearch(sets[k].Cells, r.Cell)
-				tallies[k][i].Add(len(sets[k].Cells), !in, distance, distance)
+func showParameters(p *study.Page) {
+	p.Text("intro", study.Figures{"epsilon": p.Options.Epsilon, "delta": p.Options.Delta})
+	all := study.Long("parameters", "data", "model", "mechanism", "epsilon", "delta", "users",
+		"timestamps", "metric")
+	for _, c := range p.Cases() {
+		for _, at := range p.Ways(c, p.Settings()...) {
+			sample := errorsAt(p, at)
+			label, epsilon, delta := at.Cells()
+			for _, m := range errorScores() {
+				all.Add(c.Data.Name, string(c.Kind), label, epsilon, delta, len(sample),
+					int(sample.N()), m.name, m.of(sample))
 			}
-			return nil
 		}
-		err = study.Blindly(model, d.Release(study.PIM, 1, .01),
-			t.Track(d.Grid, personal), deltas, visit)
-		if err == nil {
-			err = tick(int64(len(t.Steps)))
-		}
-		if err != nil {
-			return nil, err
-		}
+		showCase(p, c, all.Where("data", c.Data.Name).Where("model", string(c.Kind)))
 	}
-	return tallies, nil
+	p.Add(all)
 }
 
-// tallies returns the users' tallies of a variant at a setting, in the order of
-// [study.Study.Traces].
-func (x *parameters) tallies(
-	r *study.Results, v study.Variant, at study.Setting,
-) ([]study.Tally, error) {
-	return study.Gathered(x.Study, x.on.Data, func(fold int) ([]study.Tally, error) {
-		var got []study.Tally
-		err := r.Get(x.name(v.At(at), fold), &got)
-		return got, err
-	})
+// showCase shows the numbers of one case.
+func showCase(p *study.Page, c study.Case, t *report.Table) {
+	p.Text("case", caseFigures(p, c))
+	file := fmt.Sprintf("parameters-%s-%s", c.Data.Name, c.Kind)
+	for _, g := range p.Groups() {
+		p.Figure(g.File(file),
+			p.Say("caption", study.Figures{"case": c.Title(), "group": g.Title}),
+			sweeps(p, c, g, t.Where("mechanism", g.Labels()...)))
+	}
+	p.Table(file, c.Title()+", with 95 % confidence over users.",
+		t.Pivot([]string{"epsilon", "delta", "mechanism"}, "metric", axes(errorScores())))
 }
 
-// blindTallies returns those of the blind baseline at a δ.
-func (x *parameters) blindTallies(r *study.Results, delta float64) ([]study.Tally, error) {
-	k, ok := slices.BinarySearch(x.Deltas(), delta)
-	if !ok {
-		return nil, fmt.Errorf("experiment: δ = %g is not one of the study", delta)
-	}
-	return study.Gathered(x.Study, x.on.Data, func(fold int) ([]study.Tally, error) {
-		var got [][]study.Tally
-		if err := r.Get(x.name("blind", fold), &got); err != nil {
-			return nil, err
+// caseFigures says what was measured.
+func caseFigures(p *study.Page, c study.Case) study.Figures {
+	d, traces := c.Data, p.Traces(c.Data)
+	var timestamps, shortest, holes int64
+	for i, t := range traces {
+		n := int64(len(t.Steps))
+		timestamps += n
+		holes += t.Holes()
+		if i == 0 || n < shortest {
+			shortest = n
 		}
-		return got[k], nil
-	})
+	}
+	return study.Figures{
+		"case": c.Title(), "kind": string(c.Kind), "folds": d.Folds, "runs": p.Options.Runs,
+		"users": d.Users, "able": len(d.Traces), "taken": len(traces),
+		"least": d.Least, "most": d.Timestamps, "shortest": shortest, "timestamps": timestamps,
+		"everyFix": d.EveryFix, "step": d.Step, "maxGap": d.MaxGap,
+		"holes": 100 * float64(holes) / float64(holes+timestamps),
+	}
+}
+
+// sweeps draws a row of panels for each metric: over ε and over δ.
+func sweeps(p *study.Page, c study.Case, g study.Group, t *report.Table) *chart.Figure {
+	o := p.Options
+	f := &chart.Figure{
+		Title: g.Titled(c.Title()+", over ε (left) and δ (right)", ": "), Columns: 2,
+		PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
+		Note: p.Say("note",
+			study.Figures{"users": len(p.Traces(c.Data)), "runs": o.Runs}),
+	}
+	for _, m := range errorScores() {
+		if m.name == estimateScore.name && !p.Also(study.AlsoEstimate) {
+			continue
+		}
+		rows := t.Where("metric", m.name)
+		overEpsilon := swept(rows.Where("delta", o.Delta), m, "epsilon", o.Epsilons)
+		overEpsilon.X.Label = fmt.Sprintf("ε of a release (δ = %g)", o.Delta)
+		overDelta := swept(rows.Where("epsilon", o.Epsilon, nil), m, "delta", o.Deltas)
+		overDelta.X.Label = fmt.Sprintf("δ (ε = %g)", o.Epsilon)
+		if m.name == driftScore.name {
+			overEpsilon.Series = append(overEpsilon.Series,
+				driftGuide(o.Epsilons, func(float64) float64 { return o.Delta }))
+			overDelta.Series = append(overDelta.Series, driftGuide(o.Deltas, exact))
+		}
+		f.Panels = append(f.Panels, overEpsilon, overDelta)
+	}
+	return f
+}
+
+// swept draws a score over the values of one column.
+func swept(t *report.Table, m score, over string, values []float64) *chart.Lines {
+	at := []any{nil}
+	for _, v := range values {
+		at = append(at, v)
+	}
+	return &chart.Lines{
+		X:      chart.Axis{Log: true, At: values},
+		Y:      chart.Axis{Label: m.axis, Log: m.log, Zero: true},
+		Series: styled(t.Where(over, at...).Lines("mechanism", []string{over}, values)),
+	}
 }

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
@@ -36,9 +35,7 @@ func terms(s *study.Study) report.Section {
 		Name: "terms", Caption: "Words, and the units of what is measured.",
 		Columns: []string{"word", "meaning", "unit"},
 	}
-	add := func(word, unit string) {
-		table.Rows = append(table.Rows, []string{word, prose.Say(word, nil), unit})
-	}
+	add := func(word, unit string) { table.Add(word, prose.Say(word, nil), unit) }
 	for _, term := range []struct{ word, unit string }{
 		{"M", ""},
 		{"timestamp", "steps or check-ins"},
@@ -65,7 +62,7 @@ func terms(s *study.Study) report.Section {
 		}
 	}
 	reading := prose.Say("reading",
-		study.Figures{"confidence": 100 * study.Level, "enough": enough})
+		study.Figures{"confidence": 100 * study.Level, "enough": study.Enough})
 	return report.Section{
 		Title: "How to read it", Parts: []report.Part{report.Text(reading), table},
 	}
@@ -83,9 +80,9 @@ func Carry(s *study.Study, experiments []study.Experiment, r study.Run) (*report
 		Sections: []report.Section{terms(s)},
 	}
 	for _, e := range experiments {
-		section, err := e.Report(s, results)
+		section, err := e.Section(s, results)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name, err)
+			return nil, err
 		}
 		out.Sections = append(out.Sections, section)
 	}

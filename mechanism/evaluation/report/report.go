@@ -7,7 +7,6 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/base64"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"html/template"
@@ -37,16 +36,6 @@ type Part interface{ part() }
 
 // Text is a paragraph of plain text, without markup.
 type Text string
-
-// Table is a table of figures.
-type Table struct {
-	// Name is its file's, without an ending: lower-case letters, digits and hyphens.
-	Name, Caption string
-	Columns       []string
-	Rows          [][]string
-	// Long leaves the table out of the report: it is only in its file.
-	Long bool
-}
 
 // Figure is a chart.
 type Figure struct {
@@ -86,8 +75,9 @@ func (r *Report) Write(dir string, step func() error) error {
 		}
 		switch part := part.(type) {
 		case *Table:
-			if err := writeFile(
-				filepath.Join(dir, tables, part.Name+".csv"), part.csv(),
+			var file bytes.Buffer
+			if err := errors.Join(part.CSV(&file),
+				writeFile(filepath.Join(dir, tables, part.Name+".csv"), file.Bytes()),
 			); err != nil {
 				return err
 			}
@@ -146,15 +136,6 @@ func (r *Report) check() error {
 		seen[name] = true
 	}
 	return nil
-}
-
-func (t *Table) csv() []byte {
-	var buf bytes.Buffer
-	w := csv.NewWriter(&buf)
-	// A buffer takes everything.
-	_ = w.Write(t.Columns)
-	_ = w.WriteAll(t.Rows)
-	return buf.Bytes()
 }
 
 // write draws the figure into its two files and returns the SVG.
@@ -232,7 +213,7 @@ func (t *Table) markdown(b *bytes.Buffer) {
 	row(t.Columns)
 	b.WriteString(strings.Repeat("|---", len(t.Columns)) + "|\n")
 	for _, cells := range t.Rows {
-		row(cells)
+		row(cells.texts())
 	}
 }
 
@@ -253,6 +234,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		}
 		return "text"
 	},
+	"cell":   shown,
 	"folded": func(t *Table) bool { return len(t.Rows) > mostRows },
 }).Parse(pageHTML))
 

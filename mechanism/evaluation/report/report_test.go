@@ -20,11 +20,11 @@ func testReport() *Report {
 			Text("|ΔX| < 4 & *more*"),
 			&Table{
 				Name: "small", Caption: "Small", Columns: []string{"ε", "|ΔX|"},
-				Rows: [][]string{{"1", "2, 3"}, {"<b>", "4"}},
+				Rows: []Row{{"1", "2, 3"}, {"<b>", "4"}},
 			},
 			&Table{
 				Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"},
-				Rows: [][]string{{"row"}},
+				Rows: []Row{{"row"}},
 			},
 			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{
 				Title: "A line",
@@ -129,7 +129,7 @@ func TestFolded(t *testing.T) {
 	for rows, want := range map[int]bool{mostRows: false, mostRows + 1: true} {
 		table := &Table{
 			Name: "a", Caption: "Rows", Columns: []string{"x"},
-			Rows: slices.Repeat([][]string{{"1"}}, rows),
+			Rows: slices.Repeat([]Row{{"1"}}, rows),
 		}
 		page, err := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
 		if err != nil {
@@ -146,7 +146,7 @@ func TestFolded(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for name, parts := range map[string][]Part{
 		"an uneven table": {
-			&Table{Name: "a", Columns: []string{"x"}, Rows: [][]string{{"1", "2"}}},
+			&Table{Name: "a", Columns: []string{"x"}, Rows: []Row{{"1", "2"}}},
 		},
 		"a path as a name": {&Table{Name: "../a"}},
 		"no name":          {&Figure{Chart: &chart.Figure{}}},
@@ -190,7 +190,7 @@ func TestNothingIsCutOff(t *testing.T) {
 	report := testReport()
 	folded := &Table{Name: "folded", Caption: "Folded", Columns: []string{"x"}}
 	for range mostRows + 1 {
-		folded.Rows = append(folded.Rows, []string{"1"})
+		folded.Rows = append(folded.Rows, Row{"1"})
 	}
 	report.Sections[0].Parts = append(report.Sections[0].Parts, folded)
 	page, err := report.html(map[string][]byte{"lines": []byte("<svg/>")})

@@ -89,7 +89,7 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 	t := &report.Table{Name: name, Caption: caption, Columns: columns, Long: long}
 	for i := range outcomes {
 		o := &outcomes[i]
-		t.Rows = append(t.Rows, []string{
+		t.Rows = append(t.Rows, report.Strings(
 			o.Mechanism, Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()),
 			Number(o.CellM), Short(o.Step), Short(o.Interval), Number(o.Epsilon), Number(o.Delta),
 			fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM), fixed(o.BlindKM),
@@ -98,7 +98,7 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
 			strconv.Itoa(o.Users), strconv.FormatInt(o.Fixes, 10), strconv.Itoa(o.Runs),
 			strconv.FormatInt(o.Releases, 10),
-		})
+		))
 	}
 	return t
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
@@ -21,7 +20,8 @@ type Tick func(work int64) error
 
 // Piece is work whose result is a function of its name and inputs alone.
 type Piece struct {
-	// Name is unique within a study, and says what is measured.
+	// Name is unique within a study, and says what is measured. Experiments that share a piece
+	// share its result.
 	Name string
 	// Inputs are what else the result depends on: the data's id, the seed, options. A stored result
 	// is taken if name, inputs, program and revision are the same.
@@ -37,14 +37,6 @@ func (p *Piece) Key(tool string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "geodither piece %d %d\n%s\n%s\n%s",
 		revision, mechanism.Version, tool, p.Name, p.Inputs))
 	return hex.EncodeToString(sum[:12])
-}
-
-// Experiment is one question. Plan returns the pieces of work whose results Report needs;
-// experiments that share a piece, by its name, share its result.
-type Experiment struct {
-	Name, Title string
-	Plan        func(*Study) ([]Piece, error)
-	Report      func(*Study, *Results) (report.Section, error)
 }
 
 // Results are the results of a study's pieces, each in JSON by its piece's name.
@@ -88,11 +80,7 @@ func (s *Study) Measure(experiments []Experiment, r Run) (*Results, error) {
 	var pieces []Piece
 	known := map[string]bool{}
 	for _, e := range experiments {
-		plan, err := e.Plan(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name, err)
-		}
-		for _, p := range plan {
+		for _, p := range e.Plan(s) {
 			if !known[p.Name] {
 				known[p.Name] = true
 				pieces = append(pieces, p)

@@ -3,13 +3,13 @@
 //
 //	study.go    Study: data sets and options, and what every experiment sweeps
 //	data.go     Data: traces, folds of users, models without them; personal.go has users' own
-//	variant.go  ways to release, settings, and cases: data under a kind of model
-//	walk.go     a trace with and without releases, and a user's tally
-//	folds.go    traces by folds
+//	variant.go  the axes: ways to release, settings, data under a kind of model; their points
+//	walk.go     Walks: what is measured by walking traces at a point
+//	sums.go     what a walk adds up, and confidence intervals over users or runs
 //	engine.go   pieces of work, each a function of its inputs alone; store.go keeps results
-//	bands.go    means, ratios and their confidence intervals over users or runs
+//	page.go     Experiment: what it measures and how it is shown; a section being written
 //	places.go   points of interest
-//	prose.go    paragraphs with gaps for figures; text.go writes numbers
+//	prose.go    paragraphs with gaps for figures
 package study
 
 import (
@@ -224,15 +224,39 @@ func (s *Study) Cases() (cases []Case) {
 	return cases
 }
 
-// Traces are those of a case that are measured: up to MaxUsers of them, evenly spread over the
-// users.
-func (s *Study) Traces(d *Data) []Trace {
-	n := min(len(d.Traces), s.Options.MaxUsers)
+// Traces are those of a data set that are measured: up to MaxUsers of them, evenly spread.
+func (s *Study) Traces(d *Data) []Trace { return Spread(d.Traces, s.Options.MaxUsers) }
+
+// Spread returns at most so many traces, evenly spread over a list.
+func Spread(list []Trace, most int) []Trace {
+	n := min(len(list), most)
 	chosen := make([]Trace, 0, n)
 	for i := range n {
-		chosen = append(chosen, d.Traces[i*len(d.Traces)/n])
+		chosen = append(chosen, list[i*len(list)/n])
 	}
 	return chosen
+}
+
+// Fixed is the setting at which nothing is swept.
+func (s *Study) Fixed() Setting {
+	return Setting{Epsilon: s.Options.Epsilon, Delta: s.Options.Delta}
+}
+
+// Ways are the points of a case: each variant at each of some settings, and blind at each of their
+// δ.
+func (s *Study) Ways(c Case, settings ...Setting) (points []Point) {
+	var deltas []float64
+	for _, at := range settings {
+		for _, v := range s.Variants() {
+			points = append(points, Point{Case: c, Variant: v, Setting: at})
+		}
+		deltas = append(deltas, at.Delta)
+	}
+	slices.Sort(deltas)
+	for _, delta := range slices.Compact(deltas) {
+		points = append(points, Point{Case: c, Setting: Setting{Delta: delta}, Blind: true})
+	}
+	return points
 }
 
 // Settings are those that are swept, each once: the ε at the fixed δ, and the δ at the fixed ε.
@@ -254,23 +278,4 @@ func (s *Study) Deltas() []float64 {
 	list := append(slices.Clone(s.Options.Deltas), s.Options.Delta)
 	slices.Sort(list)
 	return slices.Compact(list)
-}
-
-// Fold returns the traces of a fold that are measured, with their places in [Study.Traces].
-func (s *Study) Fold(d *Data, fold int) (of []Trace, at []int) {
-	for i, t := range s.Traces(d) {
-		if t.Fold == fold {
-			of, at = append(of, t), append(at, i)
-		}
-	}
-	return of, at
-}
-
-// EachFold calls do with the traces of each fold that has some.
-func (s *Study) EachFold(d *Data, do func(of []Trace)) {
-	for fold := range d.Folds {
-		if of, _ := s.Fold(d, fold); len(of) > 0 {
-			do(of)
-		}
-	}
 }

@@ -3,10 +3,10 @@ package study
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -31,52 +31,152 @@ func Releasing(s *mechanism.Sanitizer, t trial.Track, visit func(*trial.Result) 
 	return (&trial.Runner{Sanitizer: s, Release: true}).Run(t, visit)
 }
 
-// Blindly runs a trace without releases. sets are, for each δ, the location set of the prior: what
-// ΔX would be if nothing were known but the model.
-func Blindly(
-	m *mobility.Model, o mechanism.Options, t trial.Track, deltas []float64,
-	visit func(r *trial.Result, sets []locationset.Set) error,
-) error {
-	s, err := mechanism.NewSanitizer(m, Keyed(0, 0), o)
-	if err != nil {
-		return err
+// Walks is a measurement: traces are walked at a point, with a release at each timestamp, or at a
+// blind point without any, and a probe adds up what it sees. All experiments that follow traces are
+// values of this type, and [Walks.walk] is the only loop.
+type Walks struct {
+	Name string // the first part of its pieces' names
+	// Probe returns what looks at the timestamps of one walk of a trace.
+	Probe func(*Study, *Walk) (Probe, error)
+	// Inputs are what results depend on besides data, users, seed and runs; nil: nothing.
+	Inputs func(*Study, Point) string
+	// Traces are those that are walked; nil: those of [Study.Traces].
+	Traces func(*Study, *Data) []Trace
+	// Runs is how often each trace is walked, with other noise; nil: once.
+	Runs func(*Study) int
+	// Window is the window of time in which a timestamp counts; nil: there is one for all.
+	Window func(d *Data, timestamp int) int
+	// Single is for experiments on one trace: each run is a cluster, and the model has seen
+	// everybody but this user. Otherwise each user is one, and the model has not seen the fold.
+	Single bool
+	// Work is about how much a timestamp costs, in steps of a filter; 0: one.
+	Work int64
+}
+
+// Walk is a trace at a point, and under what it is walked.
+type Walk struct {
+	Point
+	Trace   *Trace
+	Model   *mobility.Model
+	Options mechanism.Options
+}
+
+// Probe adds up what it sees at a timestamp.
+type Probe func(to *Sums, r *trial.Result) error
+
+// Chosen returns the traces that are walked.
+func (w *Walks) Chosen(s *Study, d *Data) []Trace {
+	if w.Traces != nil {
+		return w.Traces(s, d)
 	}
-	sets := make([]locationset.Set, len(deltas))
-	var prior mobility.Distribution
-	return (&trial.Runner{Sanitizer: s}).Run(t, func(r *trial.Result) error {
-		prior.CopyFrom(&r.State.Posterior)
-		prior.Normalize()
-		for k, delta := range deltas {
-			sets[k].Choose(&prior, delta)
+	return s.Traces(d)
+}
+
+func (w *Walks) runs(s *Study, at Point) int {
+	if w.Runs == nil || at.Blind {
+		return 1
+	}
+	return w.Runs(s)
+}
+
+func (w *Walks) piece(at Point, number int) string {
+	return fmt.Sprintf("%s/%s/%s/%s/trace %d", w.Name, at.Data.Name, at.Kind, at.what(), number)
+}
+
+// Pieces returns the work at a point: a piece for each trace.
+func (w *Walks) Pieces(s *Study, at Point) (pieces []Piece) {
+	traces := w.Chosen(s, at.Data)
+	inputs := fmt.Sprintf("%s users %d", at.Data.ID, len(traces))
+	if !at.Blind { // without a release there is no chance
+		inputs += fmt.Sprintf(" seed %d runs %d", s.Options.Seed, w.runs(s, at))
+	}
+	if w.Inputs != nil {
+		inputs += " " + w.Inputs(s, at)
+	}
+	for i := range traces {
+		steps := int64(len(traces[i].Steps))
+		pieces = append(pieces, Piece{
+			Name: w.piece(at, i), Inputs: inputs,
+			Work: steps * int64(w.runs(s, at)) * max(1, w.Work),
+			Run:  func(tick Tick) (any, error) { return w.walk(s, at, &traces[i], tick) },
+		})
+	}
+	return pieces
+}
+
+// Read returns what was measured at a point, the clusters in the order of the traces.
+func (w *Walks) Read(s *Study, r *Results, at Point) (all Windows, err error) {
+	for i := range w.Chosen(s, at.Data) {
+		var clusters Windows
+		if err := r.Get(w.piece(at, i), &clusters); err != nil {
+			return nil, err
 		}
-		return visit(r, sets)
-	})
-}
-
-// Tally adds up what one user's timestamps give. Distances are in kilometres.
-type Tally struct {
-	N                   int64   // timestamps, of all runs
-	Set                 float64 // Σ|ΔX|
-	Drift               float64 // how often the true cell lay outside ΔX
-	Release, Release2   float64 // Σ distance, Σ distance²
-	Estimate, Estimate2 float64
-}
-
-// Add adds a timestamp: |ΔX|, whether the true cell lay outside ΔX, and the two distances.
-func (t *Tally) Add(set int, drift bool, releaseKM, estimateKM float64) {
-	t.N++
-	t.Set += float64(set)
-	if drift {
-		t.Drift++
+		all = append(all, clusters...)
 	}
-	t.Release += releaseKM
-	t.Release2 += float64(releaseKM * releaseKM)
-	t.Estimate += estimateKM
-	t.Estimate2 += float64(estimateKM * estimateKM)
+	return all, nil
 }
 
-// AddResult adds a release at a timestamp.
-func (t *Tally) AddResult(r *trial.Result) {
-	out := &r.Outcome
-	t.Add(out.SetSize, out.Drift, out.Release.Distance(r.Place), out.Estimate.Distance(r.Place))
+// walk walks a trace, and returns a cluster for all runs or one for each of them.
+func (w *Walks) walk(s *Study, at Point, t *Trace, tick Tick) (clusters Windows, err error) {
+	walk := &Walk{Point: at, Trace: t, Options: at.release()}
+	if walk.Model, err = w.model(at.Data, t); err != nil {
+		return nil, err
+	}
+	personal, err := at.Data.Personal(at.Kind, walk.Model, t)
+	if err != nil {
+		return nil, err
+	}
+	for run := range w.runs(s, at) {
+		if run == 0 || w.Single {
+			clusters = append(clusters, nil)
+		}
+		visit, err := w.visitor(s, walk, &clusters[len(clusters)-1], tick)
+		if err != nil {
+			return nil, err
+		}
+		sanitizer, err := mechanism.NewSanitizer(
+			walk.Model, Keyed(s.Options.Seed, run), walk.Options)
+		if err != nil {
+			return nil, err
+		}
+		runner := trial.Runner{Sanitizer: sanitizer, Release: !at.Blind}
+		if err := runner.Run(t.Track(at.Data.Grid, personal), visit); err != nil {
+			return nil, err
+		}
+	}
+	return clusters, nil
+}
+
+// model returns the one under which a trace is walked.
+func (w *Walks) model(d *Data, t *Trace) (*mobility.Model, error) {
+	if w.Single {
+		return d.WithoutUser(t.User)
+	}
+	return d.WithoutFold(t.Fold)
+}
+
+// tickEvery is after how many timestamps progress is told.
+const tickEvery = 250
+
+// visitor returns what gives a run's timestamps to a probe, each with the sums of its window.
+func (w *Walks) visitor(
+	s *Study, walk *Walk, cluster *[]Sums, tick Tick,
+) (func(*trial.Result) error, error) {
+	probe, err := w.Probe(s, walk)
+	return func(r *trial.Result) error {
+		window := 0
+		if w.Window != nil {
+			window = w.Window(walk.Data, r.Number)
+		}
+		for len(*cluster) <= window {
+			*cluster = append(*cluster, Sums{})
+		}
+		if err := probe(&(*cluster)[window], r); err != nil {
+			return err
+		}
+		if (r.Number+1)%tickEvery == 0 {
+			return tick(tickEvery * max(1, w.Work))
+		}
+		return nil
+	}, err
 }

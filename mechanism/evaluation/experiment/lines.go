@@ -11,6 +11,9 @@ import (
 // eye.
 const windows = 25
 
+// timestamps are the columns between which a window of time lies.
+var timestamps = []string{"from timestamp", "to timestamp"}
+
 // timeAxis is the axis of the timestamps of a trace, the same in every panel.
 func timeAxis(d *study.Data, timestamps int) chart.Axis {
 	step := "steps of " + study.Seconds(d.Step)
@@ -22,6 +25,16 @@ func timeAxis(d *study.Data, timestamps int) chart.Axis {
 	}
 }
 
+// styled gives lines the look that their name has in every figure.
+func styled(lines []chart.Series) []chart.Series {
+	looks := study.Looks()
+	for i := range lines {
+		lines[i].Reference = lines[i].Name == study.Blind
+		lines[i].Look = looks[lines[i].Name]
+	}
+	return lines
+}
+
 // driftGuide is the drift that a right M has at most, on average.
 func driftGuide(x []float64, delta func(float64) float64) chart.Series {
 	guide := chart.Series{
@@ -31,10 +44,4 @@ func driftGuide(x []float64, delta func(float64) float64) chart.Series {
 		guide.Y = append(guide.Y, delta(v))
 	}
 	return guide
-}
-
-// add adds a point with its interval to a line.
-func add(series *chart.Series, x float64, band study.Band) {
-	series.X, series.Y = append(series.X, x), append(series.Y, band.Value)
-	series.Low, series.High = append(series.Low, band.Low), append(series.High, band.High)
 }

@@ -5,50 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
-	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/trial"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
-
-// TestTally computes the metrics of three timestamps by hand.
-func TestTally(t *testing.T) {
-	g := studytest.Grid(t) // cells of .5 km
-	at := func(column, row int) grid.Point {
-		return grid.Point{X: (float64(column) + .5) * .5, Y: (float64(row) + .5) * .5}
-	}
-	var tally Tally
-	for _, c := range []struct {
-		cell              grid.Cell
-		set               int
-		drift             bool
-		release, estimate grid.Point
-	}{
-		{0, 4, false, at(6, 8), at(0, 0)},                    // 3 and 4 km away: 5 km; and 0
-		{studytest.Side + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
-		{studytest.Side*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
-	} {
-		tally.AddResult(&trial.Result{
-			Report: trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
-			Outcome: mechanism.Outcome{
-				SetSize: c.set, Drift: c.drift, Release: c.release, Estimate: c.estimate,
-			},
-		})
-	}
-	all := []Tally{tally}
-	for name, c := range map[string]struct{ got, want float64 }{
-		"|ΔX|":              {SetBand(all).Value, 3},
-		"drift ratio":       {DriftBand(all).Value, 1. / 3},
-		"release rms":       {ReleaseBand(all).Value, math.Sqrt(34. / 3)},
-		"estimate rms":      {EstimateBand(all).Value, math.Sqrt(5. / 3)},
-		"release, summed":   {tally.Release, 8},
-		"estimates, summed": {tally.Estimate, 3},
-	} {
-		if !studytest.Near(c.got, c.want) {
-			t.Errorf("%s: %g, want %g", name, c.got, c.want)
-		}
-	}
-}
 
 // TestRatio: two clusters by hand. Sums 2 of 4 and 6 of 4: the ratio is 1, the residuals -2 and 2,
 // so the variance is 2·8/8² and the interval 1 ± t·.5 with t = tan(.475π) of one degree of
@@ -71,8 +30,8 @@ func TestRatio(t *testing.T) {
 		}
 		b := Ratio(over, by)
 		if !studytest.Near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) ||
-			b.String() != Short(b.Value) || b.Fields()[1] != "" {
-			t.Errorf("eight equal users have the band %+v, %q, %q", b, b.String(), b.Fields())
+			b.String() != report.Short(b.Value) {
+			t.Errorf("eight equal users have the band %+v, %q", b, b.String())
 		}
 		if root := b.Root(); !math.IsNaN(root.Low) || !math.IsNaN(root.High) {
 			t.Errorf("and the root %+v", root)
@@ -81,7 +40,7 @@ func TestRatio(t *testing.T) {
 	if b := Ratio(nil, nil); !math.IsNaN(b.Value) {
 		t.Errorf("nothing has the value %g", b.Value)
 	}
-	root := Band{4, 3, 5}.Root()
+	root := report.Band{Value: 4, Low: 3, High: 5}.Root()
 	if !studytest.Near(root.Value, 2) || !studytest.Near(root.Low, 2*math.Exp(-.125)) ||
 		!studytest.Near(root.High, 2*math.Exp(.125)) {
 		t.Errorf("the root's band is %+v", root)
@@ -120,5 +79,25 @@ func TestRatioCovers(t *testing.T) {
 	}
 	if naive > 1400 {
 		t.Errorf("%d intervals that ignore clusters hold the mean: the test cannot tell", naive)
+	}
+}
+
+// TestWindows: sums add up window by window, and a cluster without any timestamp in some windows is
+// not among their clusters.
+func TestWindows(t *testing.T) {
+	w := Windows{
+		{{1, []float64{2, 3}}, {2, []float64{4, 5}}, {1, []float64{8, 1}}},
+		{{1, []float64{10, 20}}},
+	}
+	if all := w.All(); len(all) != 2 || all[0].N != 4 || all[0].Of[0] != 14 || all[0].Of[1] != 9 ||
+		all.N() != 5 {
+		t.Errorf("all are %+v", all)
+	}
+	if late := w.Between(1, 3); len(late) != 1 || late[0].N != 3 || late[0].Of[1] != 6 {
+		t.Errorf("from the second window on there is %+v", late)
+	}
+	mean := w.All().Mean(func(s Sums) float64 { return s.Of[0] })
+	if !studytest.Near(mean.Value, 24./5) || w.Len() != 3 {
+		t.Errorf("mean %+v of %d windows", mean, w.Len())
 	}
 }

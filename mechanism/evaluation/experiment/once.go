@@ -30,41 +30,41 @@ const (
 	onceDraws = 4000
 )
 
-// once is one release from a prior: expected squared distances from the truth to the mean of the
-// posterior, as shares of the prior's variance.
-type once struct {
-	Places   int
-	Mass     float64 // of the filter's prior that these places hold
-	Bound    float64 // no ε-DP mechanism has less
-	Reached  float64 // what the best mechanism that was found has
-	Codebook float64
-	Lattice  []float64 // for each δ
-}
+// Quantities of single releases. Errors are shares of the prior's variance; behind reachedError
+// is that of the lattice for each δ.
+const (
+	onceMass     = iota // of the filter's prior that the places hold
+	boundError          // no ε-DP mechanism has less
+	reachedError        // what the best mechanism that was found has
+	codebookError
+	latticeError
+)
 
-// oneRelease measures single releases on one data set.
-type oneRelease struct {
+// singles measures single releases on one data set: expected squared distances from the truth to
+// the mean of the posterior. The clusters are priors.
+type singles struct {
 	*study.Study
 	data *study.Data
 }
 
-func (x *oneRelease) priors() int {
+func (x *singles) priors() int {
 	if x.Options.Quick {
 		return quickPriors
 	}
 	return oncePriors
 }
 
-func (x *oneRelease) name(epsilon float64, i int) string {
-	return fmt.Sprintf("mechanisms/%s/once/ε %g/prior %d", x.data.Name, epsilon, i)
+func (x *singles) piece(epsilon float64, i int) string {
+	return fmt.Sprintf("mechanisms/once/%s/ε %g/prior %d", x.data.Name, epsilon, i)
 }
 
 // pieces are one for each prior and ε.
-func (x *oneRelease) pieces() (pieces []study.Piece) {
+func (x *singles) pieces() (pieces []study.Piece) {
 	o := x.Options
 	for _, epsilon := range o.MechanismEpsilons {
 		for i := range x.priors() {
 			pieces = append(pieces, study.Piece{
-				Name: x.name(epsilon, i),
+				Name: x.piece(epsilon, i),
 				Inputs: fmt.Sprintf("%s users %d seed %d deltas %v priors %d", x.data.ID,
 					len(x.Traces(x.data)), o.Seed, o.MechanismDeltas, x.priors()),
 				Work: onceDraws / 10,
@@ -75,12 +75,31 @@ func (x *oneRelease) pieces() (pieces []study.Piece) {
 	return pieces
 }
 
+// read returns one release from each prior at an ε, and with which of the δ the lattice's mean
+// error is least.
+func (x *singles) read(p *study.Page, epsilon float64) (all study.Sample, bestDelta int) {
+	for i := range x.priors() {
+		var one study.Sums
+		p.Fail(p.Results.Get(x.piece(epsilon, i), &one))
+		if len(one.Of) > 0 {
+			all = append(all, one)
+		}
+	}
+	least := 0.
+	for k := range x.Options.MechanismDeltas {
+		if v := mean(latticeError+k, all).Value; k == 0 || v < least {
+			bestDelta, least = k, v
+		}
+	}
+	return all, bestDelta
+}
+
 // errMet ends a trace at the timestamp that it was run for.
 var errMet = errors.New("experiment: the timestamp is met")
 
 // prior returns the i-th prior: what the filter expects at a timestamp of a user, under the
 // codebook at ε. Users and timestamps are evenly spread.
-func (x *oneRelease) prior(epsilon float64, i int) (*mobility.Distribution, error) {
+func (x *singles) prior(epsilon float64, i int) (*mobility.Distribution, error) {
 	d, traces := x.data, x.Traces(x.data)
 	n := x.priors()
 	t := &traces[i*len(traces)/n]
@@ -131,7 +150,7 @@ func mostProbable(dst, prior *mobility.Distribution, n int) (mass float64) {
 
 // measure measures one release from the i-th prior. The codebook's error is exact and the
 // bound's certain; the lattice's is a mean over draws.
-func (x *oneRelease) measure(epsilon float64, i int) (*once, error) {
+func (x *singles) measure(epsilon float64, i int) (*study.Sums, error) {
 	whole, err := x.prior(epsilon, i)
 	if err != nil {
 		return nil, err
@@ -141,28 +160,27 @@ func (x *oneRelease) measure(epsilon float64, i int) (*once, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := centres(g, prior)
-	o := &once{
-		Places: len(places), Mass: mass, Bound: 1, Reached: 1, Codebook: 1,
-		Lattice: slices.Repeat([]float64{1}, len(x.Options.MechanismDeltas)),
+	if least.Variance == 0 { // one cell: no release tells anything
+		ones := slices.Repeat([]float64{1}, latticeError+len(x.Options.MechanismDeltas))
+		ones[onceMass] = mass
+		return &study.Sums{N: 1, Of: ones}, nil
 	}
-	if least.Variance == 0 {
-		return o, nil // one cell: no release tells anything
-	}
-	o.Bound, o.Reached = least.Bound/least.Variance, least.Reached/least.Variance
 	response, err := responseOf(g, prior, epsilon)
 	if err != nil {
 		return nil, err
 	}
-	o.Codebook = bound.Error(places, prior.P, response) / least.Variance
-	for k, delta := range x.Options.MechanismDeltas {
-		variance, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: delta}, i)
+	errs := []float64{least.Bound, least.Reached, bound.Error(centres(g, prior), prior.P, response)}
+	for _, delta := range x.Options.MechanismDeltas {
+		drawn, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: delta}, i)
 		if err != nil {
 			return nil, err
 		}
-		o.Lattice[k] = variance / least.Variance
+		errs = append(errs, drawn)
 	}
-	return o, nil
+	for k := range errs {
+		errs[k] /= least.Variance
+	}
+	return &study.Sums{N: 1, Of: append([]float64{mass}, errs...)}, nil
 }
 
 // bounded returns the most probable cells of a prior, their mass in it, and the bound for them. The
@@ -211,7 +229,7 @@ func responseOf(
 
 // drawn returns the mean variance of the posterior after a release of the lattice, km², over draws
 // of the true cell from the prior and of the release.
-func (x *oneRelease) drawn(
+func (x *singles) drawn(
 	prior *mobility.Distribution, at study.Setting, number int,
 ) (float64, error) {
 	g := x.data.Grid
@@ -264,36 +282,4 @@ func spread(g *grid.Grid, d *mobility.Distribution) (variance float64) {
 		variance += float64(d.P[i] * float64(distance*distance))
 	}
 	return variance
-}
-
-// results returns one release from each prior at an ε.
-func (x *oneRelease) results(r *study.Results, epsilon float64) ([]once, error) {
-	list := make([]once, x.priors())
-	for i := range list {
-		if err := r.Get(x.name(epsilon, i), &list[i]); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-// shares returns the mean over priors of a share of the variance.
-func shares(list []once, of func(*once) float64) study.Band {
-	var values, ones []float64
-	for i := range list {
-		values, ones = append(values, of(&list[i])), append(ones, 1)
-	}
-	return study.Ratio(values, ones)
-}
-
-// bestLattice returns the index of the δ with which the lattice's mean is least.
-func bestLattice(list []once) (best int) {
-	least := 0.
-	for k := range list[0].Lattice {
-		mean := shares(list, func(o *once) float64 { return o.Lattice[k] }).Value
-		if k == 0 || mean < least {
-			best, least = k, mean
-		}
-	}
-	return best
 }
