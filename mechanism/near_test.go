@@ -20,8 +20,8 @@ func nearOptions(epsilon, factor float64) Options {
 
 // TestNearStep releases every cell of the map with a near factor. What comes out is what the
 // codebook of the prior draws for that very cell with the stream that was asked for, and every cell
-// asks for another one: cells that vote alike have other laws. All take the same number of words
-// from one stream.
+// asks for another one: cells that vote alike have other laws. The requests of all cells have the
+// same length.
 func TestNearStep(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
@@ -40,6 +40,7 @@ func TestNearStep(t *testing.T) {
 	s.predict(&state, 30)
 	q.Prepare(s.prior.Cells, s.prior.P)
 	transcripts, releases := map[string]grid.Cell{}, map[grid.Point]int{}
+	lengths := map[int]bool{}
 	for cell := range grid.Cell(model.Grid.Cells()) {
 		next := copyState(&state)
 		out := mustStep(t, s, &next, Input{User: "u", Step: 30, Cell: cell, Release: true})
@@ -51,10 +52,14 @@ func TestNearStep(t *testing.T) {
 			t.Fatalf("cells %d and %d share their noise", cell, other)
 		}
 		transcripts[string(recorder.transcript)] = cell
+		lengths[len(recorder.transcript)] = true
 		releases[out.Release]++
 	}
 	if len(releases) < 3 {
 		t.Errorf("%d places were released", len(releases))
+	}
+	if len(lengths) != 1 || model.Grid.Cells() <= 128 { // a uvarint of 128 takes two bytes
+		t.Errorf("transcripts of %d cells have the lengths %v", model.Grid.Cells(), lengths)
 	}
 }
 

@@ -44,7 +44,11 @@ const Version = mechanismVersion
 // code points determine the votes of all cells, and what an answer means. Then set and cell are
 //
 //	points      number of code points, uvarint; of each column and row in steps, uvarints
-//	vote        uvarint; with a near factor, under which every cell has a law of its own, the cell
+//	vote        1 byte; with a near factor, under which every cell has a law of its own, the cell,
+//	            4 bytes
+//
+// So the length of a transcript is a function of public facts: the cell and the vote, which alone
+// are secret, have fixed lengths.
 //
 // The stream is that of the transcript under the key of the day on which the step begins. The day
 // is no field: step and its length determine it.

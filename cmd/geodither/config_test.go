@@ -188,6 +188,14 @@ func TestNearConfig(t *testing.T) {
 			t.Errorf("%s: %v, want %q", near, err, want)
 		}
 	}
+	_, path = configDir(t, text("near: {distance: 340m, factor: 2}, ")+"input: {outside: clamp}\n")
+	o, _, err = config.Service(path)
+	if err == nil {
+		err = o.Validate()
+	}
+	if err == nil || !strings.Contains(err.Error(), "release.near: its distance holds up to one") {
+		t.Errorf("fixes from anywhere: %v", err)
+	}
 	_, path = configDir(t, before+"release: {mechanism: lattice, epsilon: 4, delta: 0.1, "+
 		"near: {distance: 340m, factor: 2}, budget: none}\n")
 	if _, _, err := config.Service(path); err == nil ||

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/geodither/geodither/mechanism/internal/geodesic"
 )
 
 // boxes are where the projection is put to the test: both hemispheres, the equator, far north, wide
@@ -34,7 +36,7 @@ func TestDistortionBoundsTheError(t *testing.T) {
 		for range 3000 {
 			lat1, lon1 := side(box.South, box.North), side(box.West, box.East)
 			lat2, lon2 := side(box.South, box.North), side(box.West, box.East)
-			truth := vincenty(lat1, lon1, lat2, lon2)
+			truth := geodesic.Distance(lat1, lon1, lat2, lon2)
 			if truth < 0.1 {
 				continue
 			}
@@ -65,59 +67,94 @@ func TestPlantedSphere(t *testing.T) {
 	g := *mustNew(t, beijing, 340)
 	g.kmPerLat = 6371 * radians
 	g.kmPerLon = g.kmPerLat * math.Cos(39.91*radians)
-	truth := vincenty(beijing.South, beijing.West, beijing.South, beijing.East)
+	truth := geodesic.Distance(beijing.South, beijing.West, beijing.South, beijing.East)
 	if d := math.Abs(truth/g.ToMap(beijing.South, beijing.East).X - 1); d <= g.Distortion() {
 		t.Errorf("a spherical map is off by %.5f, within the bound %.5f", d, g.Distortion())
 	}
 }
 
-// TestVincenty checks the oracle against a published distance: Flinders Peak to Buninyong,
-// 54,972.271 m on the Australian ellipsoid GRS80 (Geoscience Australia), which differs from WGS 84
-// by less than a millimetre here.
-func TestVincenty(t *testing.T) {
-	got := vincenty(-(37 + 57/60. + 3.72030/3600), 144+25/60.+29.52440/3600,
-		-(37 + 39/60. + 10.15610/3600), 143+55/60.+35.38390/3600)
-	if math.Abs(got-54.972271) > 1e-6 {
-		t.Errorf("%.6f km, want 54.972271", got)
+// TestOnMap: two places within a distance on the ground, up to one cell beyond the map, never
+// exceed OnMap of it on the map; some come near. The same the other way, and distance·(1 + d) does
+// not suffice.
+func TestOnMap(t *testing.T) {
+	random := rand.New(rand.NewPCG(4, 1))
+	short := 0 // pairs further apart on the map than distance·(1 + d)
+	for _, box := range append(boxes,
+		Box{South: 47, West: 9, North: 55, East: 10},
+		Box{South: -55, West: 9, North: -47, East: 10},
+		Box{South: 60, West: 20, North: 70, East: 21},
+		Box{South: 84, West: 0, North: 85, East: 8},
+	) {
+		g := mustNew(t, box, 340)
+		width, height := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()
+		for _, km := range []float64{.01, .34, 1, 20} {
+			limit, worst := g.OnMap(km), 0.0
+			for range 800 {
+				at := Point{
+					X: random.Float64()*(width+2*g.CellKM()) - g.CellKM(),
+					Y: random.Float64()*(height+2*g.CellKM()) - g.CellKM(),
+				}
+				if random.IntN(2) == 0 { // at the north side or the south side
+					at.Y = []float64{-1, float64(g.Height() + 1)}[random.IntN(2)] *
+						g.CellKM()
+				}
+				angle := float64(random.IntN(16)) * math.Pi / 8
+				to := at.Add(Point{math.Cos(angle), math.Sin(angle)}.Scale(km))
+				// Shrink or stretch it to the distance.
+				for range 5 {
+					stretch := km / ground(g, at, to)
+					to = at.Add(to.Sub(at).Scale(stretch))
+				}
+				if g.pointBeyond(to) > g.CellKM() || ground(g, at, to) > km*(1+1e-10) {
+					continue
+				}
+				worst = max(worst, at.Distance(to))
+				if at.Distance(to) > km*(1+g.Distortion()) {
+					short++
+				}
+			}
+			if worst > limit {
+				t.Errorf("%v: places %g km apart on the ground are %.7f km on the map, more than "+
+					"%.7f", box, km, worst, limit)
+			}
+			if worst < .96*(limit-2e-6) {
+				t.Errorf("%v: %.7f km on the map is far from the limit %.7f", box, worst, limit)
+			}
+			if back := g.OnGround(limit); back > km+1e-6 || back < .99*km-3e-6 {
+				t.Errorf("%v: %g km became %.7f and then %.7f", box, km, limit, back)
+			}
+		}
+	}
+	if short == 0 {
+		t.Error("distance·(1 + d) was never exceeded")
 	}
 }
 
-// vincenty returns the length in kilometres of the geodesic between two places on WGS 84 (Vincenty
-// 1975, doi:10.1179/sre.1975.23.176.88, the inverse formula). It does not converge for nearly
-// antipodal places.
-func vincenty(lat1, lon1, lat2, lon2 float64) float64 {
-	f := 1 - math.Sqrt(1-eccentricity)
-	b := equatorKM * (1 - f)
-	u1, u2 := math.Atan((1-f)*math.Tan(lat1*radians)), math.Atan((1-f)*math.Tan(lat2*radians))
-	sin1, cos1 := math.Sincos(u1)
-	sin2, cos2 := math.Sincos(u2)
-	difference := (lon2 - lon1) * radians
-	lambda := difference
-	for range 100 {
-		sinL, cosL := math.Sincos(lambda)
-		sinS := math.Hypot(cos2*sinL, cos1*sin2-sin1*cos2*cosL)
-		if sinS == 0 {
-			return 0
-		}
-		cosS := sin1*sin2 + cos1*cos2*cosL
-		sigma := math.Atan2(sinS, cosS)
-		sinA := cos1 * cos2 * sinL / sinS
-		cosA2 := 1 - sinA*sinA
-		cosM := 0.0
-		if cosA2 != 0 {
-			cosM = cosS - 2*sin1*sin2/cosA2
-		}
-		c := f / 16 * cosA2 * (4 + f*(4-3*cosA2))
-		next := difference + (1-c)*f*sinA*(sigma+c*sinS*(cosM+c*cosS*(2*cosM*cosM-1)))
-		if math.Abs(next-lambda) < 1e-13 {
-			u := cosA2 * (equatorKM*equatorKM - b*b) / (b * b)
-			long := 1 + u/16384*(4096+u*(-768+u*(320-175*u)))
-			short := u / 1024 * (256 + u*(-128+u*(74-47*u)))
-			correction := short * sinS *
-				(cosM + short/4*(cosS*(2*cosM*cosM-1)-short/6*cosM*(4*sinS*sinS-3)*(4*cosM*cosM-3)))
-			return b * long * (sigma - correction)
-		}
-		lambda = next
+// ground returns the distance of two points of the map on the ground.
+func ground(g *Grid, p, q Point) float64 {
+	lat1, lon1 := g.ToDegrees(p)
+	lat2, lon2 := g.ToDegrees(q)
+	return geodesic.Distance(lat1, lon1, lat2, lon2)
+}
+
+func (g *Grid) pointBeyond(p Point) float64 { return g.Beyond(g.ToDegrees(p)) }
+
+// TestOnMapOfBoxes pins distances, and what has none.
+func TestOnMapOfBoxes(t *testing.T) {
+	high := mustNew(t, Box{South: 47, West: 9, North: 55, East: 10}, 340)
+	// 340 m on the ground need 373 m, as N(φ) cos φ is 8.8 % less at 55° than at 51°.
+	if got := high.OnMap(.34); math.Abs(got-.373) > .00005 {
+		t.Errorf("340 m on the ground are %.6f km on the map", got)
 	}
-	return math.NaN()
+	pole := mustNew(t, Box{South: 84.9, West: 9, North: 85, East: 10}, 340)
+	if got := pole.OnMap(1200); !math.IsInf(got, 1) || pole.OnGround(1200) != 0 {
+		t.Errorf("beyond a pole: %g km", got)
+	}
+	plain, err := Plain(9, 9, .34)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain.OnMap(.34) != .34 || plain.OnGround(.34) != .34 {
+		t.Error("a plain grid has a ground")
+	}
 }

@@ -348,20 +348,26 @@ func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float
 
 // AppendFacts appends what determines the law of a release for a cell that votes for own, and what
 // its index means, given grid and ε: the number of code points, their columns and rows in steps,
-// and own. All are uvarints. The code points determine the votes of all cells, and own is all that
-// the law takes from the cell: Part. No two different codebooks or parts have the same facts.
+// and own. The code points determine the votes of all cells, and own is all that the law takes from
+// the cell: Part. No two different codebooks or parts have the same facts.
+//
+// All are uvarints, but own takes one byte, below maxPoints, and with a near factor four bytes: it
+// is the one secret, so the length of the facts does not depend on it.
 func (q *Quantizer) AppendFacts(b []byte, own int) []byte {
 	b = binary.AppendUvarint(b, uint64(len(q.points)))
 	for _, c := range q.points {
 		b = binary.AppendUvarint(b, uint64(c.X))
 		b = binary.AppendUvarint(b, uint64(c.Y))
 	}
-	return binary.AppendUvarint(b, uint64(own))
+	if q.noise != nil {
+		return binary.LittleEndian.AppendUint32(b, uint32(own))
+	}
+	return append(b, uint8(own))
 }
 
 // Metric says in kilometres what ε means for a release: e^ε at any distance, as two neighbouring
 // cells can have different votes. It holds for any two positions of the map. With one code point
-// nothing is told. With a near factor places at a distance are told apart by less.
+// nothing is told. With a near factor places at a distance on the ground are told apart by less.
 func (q *Quantizer) Metric() Metric {
 	if len(q.points) == 1 {
 		return Metric{Within200M: 1, Within1KM: 1, Across: 1}

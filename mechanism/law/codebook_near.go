@@ -12,10 +12,11 @@ import (
 // NewNearQuantizer is NewQuantizer with a second bound, which the zero Near leaves out.
 //
 // Guarantee: for every codebook and every answer j, P(j|x1) ≤ near.Factor·P(j|x2) for any two
-// cells of the map that hold places at most near.DistanceKM apart, whether they are members of the
-// prior, lie at the edge of the map, or touch at a corner alone; and P(j|x1) ≤ e^ε·P(j|x2) for
-// any two cells. All of it holds in whole numbers, together with the number of words that a draw
-// takes (PROOFS.md, theorem 13).
+// cells of the map that hold places at most near.DistanceKM apart on the ground (WGS 84), whether
+// they are members of the prior, lie at the edge of the map, or touch at a corner alone. A cell at
+// the edge also holds the places up to one cell beyond the map that are nearest to it. Between any
+// two cells P(j|x1) ≤ e^ε·P(j|x2). All of it holds in whole numbers, together with the number of
+// words that a draw takes (PROOFS.md, theorem 13).
 //
 // It fails where Near.Validate does, and where no noise keeps the guarantee within MaxReach. Cost:
 // the search for the noise, some milliseconds.
@@ -27,7 +28,7 @@ func NewNearQuantizer(g *grid.Grid, epsilon float64, near Near) (*Quantizer, err
 	if err := near.Validate(epsilon); err != nil {
 		return nil, err
 	}
-	q.noise, err = newNearNoise(near, g.CellKM(), q.other)
+	q.noise, err = newNearNoise(near, g, q.other)
 	return q, err
 }
 

@@ -670,3 +670,37 @@ func BenchmarkCodebook(b *testing.B) {
 		stage("likelihoods", func() { likelihood = q.Likelihoods(likelihood, 0, d.Cells) })
 	}
 }
+
+// TestCodePlacesAreRounded takes the product of a code point's place from the place. Where a
+// processor multiplies and adds in one rounding, as on arm64 or with GOAMD64=v3, a place that was
+// not rounded would leave the product's rounding error, and Nearest would see another distance than
+// on other processors.
+func TestCodePlacesAreRounded(t *testing.T) {
+	t.Parallel()
+	side := 1.0 / 3
+	q := newQuantizer(t, testcase.Grid(t, 40, 40, side), 1)
+	shown := 0
+	for i := range int64(40) {
+		q.points = append(q.points[:0], convex.Lattice{X: i*CodeSteps + 7*i, Y: 11 * i})
+		z := grid.Point{X: roundedPlace(q.points[0].X, side), Y: roundedPlace(q.points[0].Y, side)}
+		if math.FMA(float64(2*q.points[0].X+CodeSteps)/(2*CodeSteps), side, -z.X) != 0 {
+			shown++
+		}
+		if d := placeFrom(q, z); d != (grid.Point{}) {
+			t.Errorf("code point %d: computed and subtracted at once: %v is left", i, d)
+		}
+	}
+	if shown < 10 {
+		t.Fatal("these numbers show no fusion")
+	}
+}
+
+// placeFrom and roundedPlace are not inlined, so that the compiler does not compute with constants.
+//
+//go:noinline
+func placeFrom(q *Quantizer, z grid.Point) grid.Point { return q.Place(0).Sub(z) }
+
+//go:noinline
+func roundedPlace(steps int64, side float64) float64 {
+	return float64(float64(2*steps+CodeSteps) / (2 * CodeSteps) * side)
+}

@@ -239,7 +239,7 @@ func (m *lattice) place(site, shift convex.Lattice) grid.Point {
 // onLattice returns the coordinate that lies so many steps from the middle of the first cell, n
 // steps to a cell of a side in kilometres.
 func onLattice(steps, n int64, sideKM float64) float64 {
-	return float64(2*steps+n) / float64(2*n) * sideKM
+	return float64(float64(2*steps+n) / float64(2*n) * sideKM)
 }
 
 // Snap returns the point of the lattice that is nearest to a place, both in kilometres. Of a

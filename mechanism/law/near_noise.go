@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/exp"
 )
 
 // NearVersion goes up whenever the codebook mechanism displaces votes by other noise for the same
-// ε, cells and Near. It stands where CodebookVersion does, of releases with a near factor only.
-const NearVersion = 1
+// ε, map and Near, or writes its facts otherwise. It stands where CodebookVersion does, of releases
+// with a near factor only. Version 1 took distances on the map for those on the ground, and the
+// length of its facts depended on the cell.
+const NearVersion = 2
 
 // Bounds of a near factor.
 const (
@@ -33,8 +36,8 @@ const (
 // Near asks the codebook mechanism for a second bound on what a release tells about near places.
 // The zero value asks for none.
 type Near struct {
-	// DistanceKM is how far apart near places are at most, kilometres. A distance below a cell's
-	// side means that side, since two places however near can lie in two cells that touch.
+	// DistanceKM is how far apart near places are at most on the ground, kilometres. Two places
+	// however near can lie in two cells that touch, so it is never less than OnGround.
 	DistanceKM float64
 	// Factor is by how much at most a release changes the odds between two near places: above 1,
 	// below e^ε, with at most MaxNearDecimals decimals.
@@ -72,6 +75,15 @@ func (n Near) Validate(epsilon float64) error {
 	return nil
 }
 
+// OnMap returns how far apart near places are at most on a map, kilometres: what the noise is made
+// for. It is grid.OnMap of the distance, or the side of a cell if that is more.
+func (n Near) OnMap(g *grid.Grid) float64 { return max(g.OnMap(n.DistanceKM), g.CellKM()) }
+
+// OnGround returns how far apart on the ground the places may be that the factor is promised for,
+// kilometres: DistanceKM, or more if cells are larger. The map distorts distances, so that is a
+// little less than the side of a cell then.
+func (n Near) OnGround(g *grid.Grid) float64 { return max(n.DistanceKM, g.OnGround(g.CellKM())) }
+
 func bigProduct(a, b uint64) *big.Int {
 	return new(big.Int).Mul(new(big.Int).SetUint64(a), new(big.Int).SetUint64(b))
 }
@@ -81,7 +93,7 @@ func bigProduct(a, b uint64) *big.Int {
 type offset struct{ x, y int }
 
 // offsetsWithin returns the offsets of all pairs of different cells that hold places at most so
-// many kilometres apart. ok is false where one exceeds most columns or rows.
+// many kilometres apart on the map. ok is false where one exceeds most columns or rows.
 //
 // Cells are half open: places in cells that are a columns and b rows apart differ by more than
 // a - 1 and b - 1 sides, where a and b are not 0. So a pair counts if
@@ -160,33 +172,33 @@ func kernels() []kernel {
 	return all
 }
 
-// newNearNoise returns the noise of least variance among some shapes that keeps the guarantee,
-// for cells of this side and with T = other. It fails if none of at most MaxReach does.
-func newNearNoise(near Near, side float64, other uint64) (*nearNoise, error) {
-	offsets, ok := offsetsWithin(near.DistanceKM, side, MaxReach)
+// newNearNoise returns the noise of least variance among some shapes that keeps the guarantee on a
+// map, with T = other. It fails if none of at most MaxReach does.
+func newNearNoise(near Near, g *grid.Grid, other uint64) (*nearNoise, error) {
+	offsets, ok := offsetsWithin(near.OnMap(g), g.CellKM(), MaxReach)
 	if !ok {
-		return nil, near.tooFar(side)
+		return nil, near.tooFar(g)
 	}
 	s := newNoiseSearch(near, offsets, other)
 	for _, k := range kernels() {
 		s.shape(k)
 	}
 	if s.best.total == 0 {
-		return nil, near.tooFar(side)
+		return nil, near.tooFar(g)
 	}
 	d := &s.best
 	d.near = near
 	d.sum()
 	most := 0x1p64 / float64(other)
-	d.within200M = d.factor(.2, side, most)
-	d.within1KM = d.factor(1, side, most)
+	d.within200M = d.factor(.2, g, most)
+	d.within1KM = d.factor(1, g, most)
 	return d, nil
 }
 
-func (n Near) tooFar(side float64) error {
-	return fmt.Errorf("no noise of at most %d cells of %g km keeps a near factor of %g for places "+
-		"%g km apart: raise the factor, shorten the distance, lower epsilon, or take larger cells",
-		MaxReach, side, n.Factor, n.DistanceKM)
+func (n Near) tooFar(g *grid.Grid) error {
+	return fmt.Errorf("no noise of at most %d cells of %g km keeps near factor %g for places "+
+		"%g km apart: raise the factor or cells, shorten the distance, or lower epsilon", MaxReach,
+		g.CellKM(), n.Factor, n.DistanceKM)
 }
 
 // sum fills in the sums.
@@ -210,12 +222,12 @@ func (d *nearNoise) at(x, y int) uint64 {
 	return d.weights[(y+d.reach)*(2*d.reach+1)+x+d.reach]
 }
 
-// factor returns a bound on the factor between any two places at most so many kilometres apart, for
-// every codebook: for each offset v the least f with f ≥ 1 + E·Σ max(0, g(s) - f·g(s-v))/Σ
-// g(s), as in the guarantee, or most = e^ε if that is less. It is a float64, and its last bits are
-// off.
-func (d *nearNoise) factor(km, side, most float64) float64 {
-	offsets, ok := offsetsWithin(km, side, 2*d.reach+1)
+// factor returns a bound on the factor between any two places at most so many kilometres apart on
+// the ground, for every codebook: for each offset v the least f with f ≥ 1 + E·Σ max(0, g(s) -
+// f·g(s-v))/Σ g(s), as in the guarantee, or most = e^ε if that is less. It is a float64, and its
+// last bits are off.
+func (d *nearNoise) factor(km float64, g *grid.Grid, most float64) float64 {
+	offsets, ok := offsetsWithin(g.OnMap(km), g.CellKM(), 2*d.reach+1)
 	if !ok {
 		return most
 	}

@@ -38,7 +38,7 @@ type rule struct {
 var table = map[string]rule{
 	"deploy":           {}, // the config that explains every key
 	"mechanism/convex": {pure: true},
-	"mechanism/grid":   {pure: true},
+	"mechanism/grid":   {tests: []string{"mechanism/internal/geodesic"}, pure: true},
 	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
 	"mechanism/mobility": {
 		ours:  []string{"mechanism/grid", "mechanism/internal/decode", "mechanism/parallel"},
@@ -80,14 +80,15 @@ var table = map[string]rule{
 			"mechanism/convex", "mechanism/grid", "mechanism/internal/exp", "mechanism/noise",
 		},
 		tests: []string{
-			"mechanism/internal/goodness", "mechanism/internal/testcase", "mechanism/locationset",
-			"mechanism/mobility",
+			"mechanism/internal/geodesic", "mechanism/internal/goodness",
+			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility",
 		},
 		pure: true,
 	},
 	"mechanism/internal/decode": {pure: true},
 	"mechanism/internal/exp":    {pure: true},
 	// Inputs for tests, oracles, and tests of distributions.
+	"mechanism/internal/geodesic": {pure: true},
 	"mechanism/internal/goodness": {third: []string{gonum}, pure: true},
 	"mechanism/internal/testcase": {ours: []string{
 		"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",

@@ -43,6 +43,9 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	}
 	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
 	d.budget()
+	if text := engine.NearAdvice(d.o.Release, d.o.Model.Grid); text != "" {
+		d.add("near", OK, "%s", text)
+	}
 	if d.o.Publish.OmitRelease {
 		d.add("publish", OK, "records have no release (publish.release: false), so \"geodither "+
 			"aggregate\" cannot read %s", d.o.Topics.Sanitized)

@@ -23,6 +23,9 @@ func (d *examination) models() {
 				", another map than the first version's: every user who comes to it begins anew"
 		}
 		d.add("models", level, "%s", detail)
+		if text := engine.NearAdvice(d.o.Release, g); text != "" && level != OK {
+			d.add("near", OK, "under %v: %s", v.ID, text)
+		}
 		d.personals(v.Where, material.Personals)
 	}
 }

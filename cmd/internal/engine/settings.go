@@ -139,6 +139,11 @@ func (s Settings) Validate() error {
 	add("encoding.sanitized", d.SanitizedEncoding.ValidatePublished())
 	add("publish", d.checkRecords())
 	add("release", s.Release.Validate())
+	if s.Release.Near != (law.Near{}) && d.Input.Outside == OutsideClamp {
+		add("release.near", errors.New("its distance holds up to one cell beyond the map, and "+
+			"input.outside: clamp takes fixes from anywhere: set dead_letter there, or leave near "+
+			"out"))
+	}
 	add("publish", s.Publish.Validate())
 	add("input", s.Input.Validate())
 	if m := s.Input.Mapping; m != nil && m.NeedsKeys() && s.Registry == nil {

@@ -207,15 +207,29 @@ func (s *Sheet) Lattice() bool { return s.Release.Mechanism == law.Lattice }
 // Near reports whether there is a second bound, for near places.
 func (s *Sheet) Near() bool { return s.Release.Near != (law.Near{}) }
 
-// NearM is the distance up to which places count as near under every model, metres. Under a model
-// of large cells places count as near up to a cell's side, which says nothing of another model.
+// NearM is the distance on the ground up to which places count as near under every model, metres.
+// Under a model of large cells places count as near up to about a cell's side, which says nothing
+// of another model.
 func (s *Sheet) NearM() float64 {
 	km := math.Inf(1)
 	for _, m := range s.Models {
-		km = min(km, max(s.Release.Near.DistanceKM, m.Grid.CellKM()))
+		km = min(km, s.Release.Near.OnGround(m.Grid))
 	}
-	return km * 1000
+	return inMillimetres(km)
 }
+
+// NearMapM is the distance on the map that the noise is made for, so that the factor holds up to
+// NearM on the ground: the largest of all models, metres.
+func (s *Sheet) NearMapM() float64 {
+	km := 0.0
+	for _, m := range s.Models {
+		km = max(km, s.Release.Near.OnMap(m.Grid))
+	}
+	return inMillimetres(km)
+}
+
+// inMillimetres returns kilometres, which are whole millimetres up to rounding, as metres.
+func inMillimetres(km float64) float64 { return math.Round(km*1e6) / 1e3 }
 
 // Odds is by how much at most a release changes the odds between two places.
 func (s *Sheet) Odds() float64 { return math.Exp(s.Release.Epsilon) }
