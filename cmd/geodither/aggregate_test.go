@@ -364,21 +364,12 @@ func TestAggregateRefuses(t *testing.T) {
 	}{
 		{[]string{"aggregate"}, cli.ExitUsage, []string{"--model", "-c"}},
 		{[]string{"aggregate", "--model", model}, cli.ExitUsage, []string{"--in", "-c"}},
-		{args(sanitized, "--topic", "t"), cli.ExitUsage, []string{
-			"--topic is gone", "topics.sanitized",
-		}},
 		{args(sanitized, "--window", "90s"), cli.ExitUsage, []string{
 			"whole multiple of the model's step",
 		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
 		{args(sanitized, "--level", "2"), cli.ExitUsage, []string{"confidence level"}},
-		{args(sanitized, "--resamples", "1"), cli.ExitUsage, []string{
-			"--resamples is gone", "40 resamples",
-		}},
-		{args(sanitized, "--budget", "1"), cli.ExitUsage, []string{
-			"--budget is gone", "release.budget.epsilon",
-		}},
 		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
@@ -444,9 +435,6 @@ func TestAggregateRefuses(t *testing.T) {
 		{[]string{"aggregate", "-c", write(t, t.TempDir(), "geodither.yml",
 			"models: schedule.yml\nrelease: {budget: none}\n")}, cli.ExitFailed, []string{
 			"models:", "schedule.yml",
-		}},
-		{args(sanitized, "--models", filepath.Join(dir, "schedule.yml")), cli.ExitUsage, []string{
-			"--models is gone", "set models in a config",
 		}},
 		{args(sanitized, "--from", "noon"), cli.ExitUsage, []string{
 			"--from", "write 2026-11-21T08:00:00Z",

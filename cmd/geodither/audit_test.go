@@ -202,7 +202,6 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--draws", "-1e6"), cli.ExitUsage, []string{"draws"}},
 		{auditArgs(model, "--draws", "1234.5"), cli.ExitUsage, []string{"1e6"}},
 		{auditArgs(model, "--draws", "NaN"), cli.ExitUsage, []string{"1e6"}},
-		{auditArgs(model, "--confidence", ".9"), cli.ExitUsage, []string{"--confidence is gone"}},
 		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
 		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
 		{auditArgs(model,
@@ -213,9 +212,6 @@ func TestAuditUsage(t *testing.T) {
 			cli.ExitUsage,
 			[]string{"settings.yml", "no unit"},
 		},
-		{auditArgs(model, "--min-radius", "3km"), cli.ExitUsage, []string{
-			"--min-radius is gone", "release.min_radius",
-		}},
 		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{
 			"no such file",

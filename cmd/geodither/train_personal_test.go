@@ -63,8 +63,6 @@ func TestTrainPersonal(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireMessage(t, call(t, args...), cli.ExitFailed, "not empty")
-	requireMessage(t, call(t, append(args[:len(args)-2:len(args)-2], "--personal-weight", "3")...),
-		cli.ExitUsage, "--personal-weight is gone: the popular model always weighs 20 transitions")
 }
 
 // TestTrainOptions: what the flags ask for is in the model's provenance and
@@ -106,9 +104,6 @@ func TestTrainOptions(t *testing.T) {
 		"--interpolate 0s":                        "longest time between two fixes",
 		"--interpolate 30s":                       "at least the step",
 		"--interpolate 5m --every-fix":            "nothing to interpolate",
-		"--max-gap 5m":                            "--interpolate takes the longest gap",
-		"--keep-shared":                           "never count",
-		"--kernel-radius 3":                       "--smoothing radius=",
 		"--smoothing radius=0":                    "no number that radius can be",
 		"--smoothing reach=3":                     "no part",
 		"--smoothing backoff=much":                "no number that backoff can be",

@@ -93,15 +93,6 @@ func TestTrainPrivatelyRefuses(t *testing.T) {
 			[]string{"--dp-epsilon", "1", "--personal", filepath.Join(t.TempDir(), "own")},
 			"exclude each other",
 		},
-		"a choice": {
-			[]string{"--dp-epsilon", "1", "--select"}, "geodither model fit MODEL",
-		},
-		"a measurement": {
-			[]string{"--dp-epsilon", "1", "--held-out", "2"}, "geodither model fit MODEL",
-		},
-		"the old flag": {
-			[]string{"--dp-epsilon", "1", "--dp-contribution", "10"}, "--smoothing cap=",
-		},
 		"nothing of anybody's": {
 			[]string{"--dp-epsilon", "1", "--smoothing", "cap=-1"}, "no number that cap can be",
 		},

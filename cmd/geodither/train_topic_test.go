@@ -188,10 +188,6 @@ func TestTrainTopicUsage(t *testing.T) {
 	requireMessage(t, trainOn(t, model,
 		"-c", topicConfig(t, broker, "raw", "avro", "max_ahead: -3h\n")),
 		cli.ExitUsage, "max_ahead must not be negative")
-	for _, gone := range []string{"topic", "brokers", "encoding", "max-ahead"} {
-		requireMessage(t, trainOn(t, model, "--"+gone, "x"), cli.ExitUsage,
-			"in a config, and name the config with -c FILE")
-	}
 	requireMessage(t, trainOn(t, model, "-c", config), cli.ExitFailed, "nowhere")
 	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2",
 		"--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))

@@ -136,7 +136,6 @@ func TestTuneRefuses(t *testing.T) {
 		"is no number": {"--box", "a,b,c,d"},
 		"--cell":       {"--cell", "5"},
 		"epsilon":      {"--epsilon", "-1"},
-		"is gone":      {"--steps", "100"},
 		"factor":       {"--factor-200m", "0.5"},
 		"begins anew":  {"--interval", "2h"},
 	} {

@@ -61,12 +61,7 @@ func TestWrongUsage(t *testing.T) {
 				"release: {mechanism: lattice, inference: guess, budget: none}")...),
 			[]string{`"guess"`, "surrogate, paper"},
 		},
-		{[]string{"demo", "--inference", "paper"}, []string{
-			"--inference is gone", "release.inference",
-		}},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
-		{[]string{"demo", "--speed", "3"}, []string{"--speed is gone"}},
-		{[]string{"demo", "--seed", "1"}, []string{"--seed is gone"}},
 		{[]string{"model", "inspect"}, []string{
 			"name one model file", "geodither model inspect model.avro",
 		}},
@@ -88,7 +83,6 @@ func TestWrongUsage(t *testing.T) {
 		{train("--step", "0s"), []string{"step"}},
 		{train("--step", "60"), []string{"--step"}},
 		{train("--step", "-1m"), []string{"step"}},
-		{train("--format", "gpx"), []string{"--format is gone", "content"}},
 		{train("--out", "-"), []string{"--out"}},
 		{[]string{
 			"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
@@ -127,17 +121,12 @@ func TestWrongUsage(t *testing.T) {
 			"release: {mechanism: lattice, inference: none, budget: none}")...), []string{
 			`"none"`, "settings.yml",
 		}},
-		{sanitize("--isotropy", "none"), []string{"--isotropy is gone"}},
 		{sanitize("--out", out+".xml"), []string{".xml", ".csv, .ndjson", ".geojson"}},
-		{sanitize("--strict"), []string{"--strict is gone", "counted"}},
 		{sanitize("--seed", "1", "--key-file", "k"), []string{
 			"--seed and --key-file exclude each other",
 		}},
 		{[]string{"produce", "--in", traces}, []string{"--topic", "-c"}},
 		{produce(), []string{"--in"}},
-		{produce("--in", traces, "--encoding", "json"), []string{
-			"--encoding is gone", "encoding.raw",
-		}},
 		{produce(append(withConfig(t, "encoding: {raw: xml}"), "--in", traces)...), []string{
 			"xml",
 		}},
@@ -262,18 +251,6 @@ func TestHelp(t *testing.T) {
 	if found < 13 {
 		t.Errorf("found %d commands only", found)
 	}
-}
-
-// TestRemovedFlagsAreGone: what is said to be gone is, and its command is not.
-func TestRemovedFlagsAreGone(t *testing.T) {
-	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
-		_, path, _ := strings.Cut(cmd.CommandPath(), " ")
-		for _, name := range cli.RemovedFlags(path) {
-			if cmd.Flags().Lookup(name) != nil {
-				t.Errorf("%s has --%s, which is said to be gone", path, name)
-			}
-		}
-	})
 }
 
 func visit(cmd *cobra.Command, each func(*cobra.Command)) {

@@ -60,6 +60,32 @@ func isFlag(flags *pflag.FlagSet, word string) bool {
 	return len(word) == 2 && word[0] == '-' && flags.ShorthandLookup(word[1:]) != nil
 }
 
+// explainFlag says how to write a duration or a number. Behind a misspelt command every flag is
+// unknown: then the command is the error.
+func explainFlag(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		write := ""
+		switch kind := wrong.GetFlag().Value.Type(); {
+		case strings.HasPrefix(kind, "duration"):
+			write = "a duration with its unit, such as 30s"
+		case strings.HasPrefix(kind, "float"):
+			write = "a number, such as 0.5"
+		case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"):
+			write = "a whole number, such as 10"
+		default:
+			return err
+		}
+		return fmt.Errorf("--%s %q: write %s", wrong.GetFlag().Name, wrong.GetValue(), write)
+	}
+	if _, ok := errors.AsType[*pflag.NotExistError](err); !ok {
+		return err
+	}
+	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
+		return NoArgs(cmd, words)
+	}
+	return err
+}
+
 // NoArgs refuses arguments. An argument of a command that only holds other commands is the name
 // of one that does not exist: the error names those that the user may have meant.
 func NoArgs(cmd *cobra.Command, args []string) error {

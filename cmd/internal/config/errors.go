@@ -69,21 +69,8 @@ func eachOf(err error) (texts []string) {
 	return []string{err.Error()}
 }
 
-// removedKeys has the keys that earlier releases had, with what became of them.
-var removedKeys = map[string]string{
-	"prune":       "cells are always forgotten below a posterior mass of 1e-7",
-	"subdivision": "the lattice always has 256 steps to a cell's side",
-	"max_gap":     "the model's law of gaps decides; without one, 60 steps",
-	"isotropy":    "pim always takes the transform in closed form",
-	"min_cells":   "location sets always have at least 3 cells",
-	"estimate":    "the published estimate is always the mean of the posterior",
-}
-
-// unknown says that a key does not exist, and where it went or which one may have been meant.
+// unknown says that a key does not exist, and which one may have been meant.
 func unknown(key string) string {
-	if why, ok := removedKeys[key]; ok {
-		return fmt.Sprintf("the key %q is gone: %s. Remove it", key, why)
-	}
 	message := fmt.Sprintf("unknown key %q: ", key)
 	near := nearKeys(key)
 	if len(near) == 0 {

@@ -170,7 +170,7 @@ func (c Release) complete() error {
 		return errors.New("set mechanism, which has no default. codebook hides which " +
 			"neighbourhood somebody is in, with the least error; lattice with a small delta, " +
 			"such as .01, tells near places of its location set apart less than far ones, with " +
-			"a larger error. What ran without the key ran with lattice")
+			"a larger error")
 	case !slices.Contains(law.Names(), c.Mechanism):
 		return nil // Validate says so, and what its ε and δ would be is not known
 	case c.Mechanism == law.Codebook && c.Delta != nil:
