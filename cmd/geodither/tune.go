@@ -22,35 +22,32 @@ func newTune(std cli.Streams) *cobra.Command {
 	var f tuneFlags
 	cmd := &cobra.Command{
 		Use:   "tune PATH... --box BOX --out FOLDER",
-		Short: "Choose mechanism, cells, step, interval and ε for your traces, and write a config",
-		Long: `Measure on traces what releases are worth and what they cost, over mechanisms, cells, steps,
-release intervals, ε and δ, and choose:
+		Short: "Choose a plan of a day's releases for your traces, and write a config",
+		Long: `Measure on traces what the releases of a day are worth and what they cost. For Σε = 5, 10, 20,
+40 and 80 a day it looks for the best plan: how many releases of which ε, how often, with which
+cells, and with or without a calendar in the model. It chooses a plan for
 
-  --target-radius 500m   the least ε a day with half of the estimates within 500 m
-  --target-epsilon 200   the least error with an ε of at most 200 in any 24 hours
+  --target-radius 500m   the least Σε a day with half of the estimates within 500 m
+  --target-epsilon 20    the least error with a Σε of at most 20 in any 24 hours
 
-Among settings within a tenth of that ε, or a twentieth of that error, it takes the one that
-reveals least about near places. It also names the best setting of each mechanism. A codebook
-has the least error, but tells two neighbouring cells apart by the full e^ε where a border runs
-between them. With lattice and a small δ near places of the location set are told apart less than
-far ones: --mechanism lattice --delta 0.01 chooses among such settings only.
-
-Errors are measured on users whom the model was not trained on, at each fix, also between
-releases. One fifth of the users is held out: the chosen setting is checked on them, and the
-two errors that are printed should agree. The same traces and options give the same figures on
-any number of cores. The search takes some minutes; after Ctrl-C it starts from the beginning.
+Each plan is measured over whole days, with their gaps, on users whom the model was not trained
+on, at each fix, also between releases. Beside it is the best estimate of the model alone. Each
+best plan is measured again, with other noise. One fifth of the users is held out: the chosen
+plan is checked on them, and the two errors that are printed should agree. The same traces and
+options give the same figures on any number of cores. The search takes some minutes; after Ctrl-C
+it starts from the beginning.
 
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
-is; its model, trained on all users without differential privacy; a new key; report.html with
-the frontier, which error costs how much; and each measurement as CSV. Figures are over all
-users, and come from the truth: the folder is for its owner only. What can be reached depends
-on the traces: without a target you get the frontier alone.
+is; its model, trained on all users without differential privacy; a new key; report.html; and
+each measurement as CSV. Figures are over all users, and come from the truth: the folder is for
+its owner only. Without a target you get the report alone.
 
-ε a day is the sum of the releases of 24 hours for a user who reports all day, in whole steps.
-The config limits it to that.`,
-		Example: `  geodither tune --data traces.csv --box 53.40,-2.99,53.47,-2.89 --target-radius 500m --out tuned
-  geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 30s,60s \
-    --target-epsilon 500 --out tuned`,
+Σε a day bounds what a user's releases of any 24 hours add up to. The config has it as its
+budget. With --mechanism lattice and a small δ, near places are told apart less than far ones,
+with a larger error.`,
+		Example: `  geodither tune --data traces.csv --box 53.40,-2.99,53.47,-2.89 --target-epsilon 20 --out tuned
+  geodither tune --data traces/ --box 39.85,116.27,39.97,116.50 --cell 340m,680m --step 60s \
+    --target-radius 1km --out tuned`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, std)
@@ -63,27 +60,19 @@ The config limits it to that.`,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
 	flags.DurationSliceVar(&o.Steps, "step", nil,
 		"`TIMES` of a step to try; default: by how often fixes come")
-	flags.DurationSliceVar(&o.Intervals, "interval", nil,
-		"`TIMES` between releases to try; default: 1 to 60 steps")
-	flags.Float64SliceVar(&o.Epsilons, "epsilon", []float64{.5, 1, 2, 4, 8, 16, 32},
-		"`NUMBERS` of ε of a release to try")
 	flags.Float64SliceVar(&o.Deltas, "delta", nil,
 		"`NUMBERS` of δ to try with lattice; default: 0.01, and 0.6 up to ε = 2 or 0.3 above")
 	flags.StringSliceVar(&o.Mechanisms, "mechanism", nil,
-		"`NAME` of the mechanism to try, codebook or lattice; default: both")
+		"`NAMES` of mechanisms to try, codebook or lattice; default: codebook")
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")
 	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,
 		"`EPSILON` that the releases of a day may add up to")
-	flags.Float64Var(&o.MostFactor200M, "factor-200m", 0,
-		"`FACTOR` by which the median release may at most tell places 200 m apart")
 	flags.BoolVar(&o.Quick, "quick", false, "measure on few steps: a first look")
 	o.Seed = 1 // fixed, so that the same traces give the same figures
 	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")
-	for name, text := range map[string]string{
-		"step": "", "interval": "", "epsilon": "0.5,1,2,4,8,16,32", "delta": "",
-	} {
-		flags.Lookup(name).DefValue = text // in the form that one writes
+	for _, name := range []string{"step", "delta"} {
+		flags.Lookup(name).DefValue = "" // in the form that one writes
 	}
 	cli.Required(cmd, "box", "out")
 	return cmd

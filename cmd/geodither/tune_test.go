@@ -23,8 +23,7 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
 	return append([]string{
 		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--epsilon", "1,4,16", "--delta", "0.01,0.3",
-		"--quick", "--out", filepath.Join(dir, "tuned"),
+		"--step", towntest.Step, "--quick", "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
 
@@ -32,12 +31,12 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 // broker's address, and asks what was promised.
 func TestTune(t *testing.T) {
 	dir := t.TempDir()
-	line := tuneTown(t, dir, "--target-epsilon", "3000")
+	line := tuneTown(t, dir, "--target-epsilon", "20")
 	r := succeed(t, line...)
 	folder := filepath.Join(dir, "tuned")
 	for _, name := range []string{
 		tuning.ConfigFile, tuning.ModelFile, tuning.KeyFile, "report.html", "report.md",
-		"figures/frontier.svg", "figures/frontier.png", "tables/scouted.csv",
+		"figures/plans.svg", "figures/plans.png", "tables/plans.csv", "tables/scouted.csv",
 	} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
@@ -60,8 +59,8 @@ func TestTune(t *testing.T) {
 			t.Errorf("a line of %d characters: %q", utf8.RuneCountInString(line), line)
 		}
 	}
-	if budget := o.Release.Budget; !(budget.Epsilon <= 3000) || budget.WindowSteps == 0 ||
-		o.Release.Epsilon*float64(budget.WindowSteps) < budget.Epsilon {
+	if budget := o.Release.Budget; budget.Epsilon != 20 || budget.WindowSteps == 0 ||
+		o.Release.Epsilon > budget.Epsilon {
 		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
 	}
 	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(
@@ -69,11 +68,10 @@ func TestTune(t *testing.T) {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
 	rows, err := csv.NewReader(
-		strings.NewReader(read(t, filepath.Join(folder, "tables", "scouted.csv")))).ReadAll()
-	if err != nil || len(rows) != 1+3*(1+2)*4 {
-		// intervals, of which two are too long for the traces, × (codebook, lattice with two δ)
-		// × (ε, and that of the target)
-		t.Errorf("%d rows of settings: %v", len(rows), err)
+		strings.NewReader(read(t, filepath.Join(folder, "tables", "plans.csv")))).ReadAll()
+	if err != nil || len(rows) != 1+5 || !strings.Contains(r.out,
+		"the model alone") {
+		t.Errorf("%d rows of plans: %v\n%s", len(rows), err, r.out)
 	}
 	// What is there is not overwritten.
 	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
@@ -103,7 +101,7 @@ func TestTuneSame(t *testing.T) {
 			dir, "")
 		runtime.GOMAXPROCS(before)
 		for _, name := range []string{
-			tuning.ConfigFile, "tables/scouted.csv", "tables/measured.csv", "report.md",
+			tuning.ConfigFile, "tables/scouted.csv", "tables/plans.csv", "report.md",
 		} {
 			out += read(t, filepath.Join(dir, "tuned", name))
 		}
@@ -121,7 +119,7 @@ func TestTuneRefuses(t *testing.T) {
 	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
 	if _, err := os.Stat(
 		filepath.Join(dir, "tuned", tuning.ConfigFile)); r.code != cli.ExitFailed ||
-		err == nil || !strings.Contains(r.err, "no setting meets the target") ||
+		err == nil || !strings.Contains(r.err, "no plan meets the target") ||
 		!strings.Contains(r.out, "The nearest is") {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
@@ -135,9 +133,7 @@ func TestTuneRefuses(t *testing.T) {
 		"multiples":    {"--step", "45s"},
 		"is no number": {"--box", "a,b,c,d"},
 		"--cell":       {"--cell", "5"},
-		"epsilon":      {"--epsilon", "-1"},
-		"factor":       {"--factor-200m", "0.5"},
-		"begins anew":  {"--interval", "2h"},
+		"positive":     {"--target-epsilon", "-1"},
 	} {
 		line := append(tuneTown(t, t.TempDir()), more...)
 		if words == "multiples" {

@@ -51,10 +51,9 @@ const (
 	KeyFile    = "noise.key"
 )
 
-// errNoChoice ends a search for a target that no setting reaches. The frontier is written all the
-// same.
+// errNoChoice ends a search for a target that no plan reaches. The report is written all the same.
 var errNoChoice = errors.New(
-	"no setting meets the target; the folder has the frontier and no config")
+	"no plan meets the target; the folder has the report and no config")
 
 // deliver prints what was found and writes the folder. The config is written last: where it is, all
 // else is.

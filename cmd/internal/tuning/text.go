@@ -3,7 +3,6 @@ package tuning
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,64 +12,39 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// printResult prints the frontier and the choice, for a terminal.
+// printResult prints the plans and the choice, for a terminal.
 func printResult(out io.Writer, r *tune.Result) {
 	say := func(text string) {
 		for _, line := range cli.Wrap(text, cli.Columns) {
 			fmt.Fprintln(out, line)
 		}
 	}
-	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured %d of them on more of "+
-		"their fixes; %s held out of the choice.",
-		len(r.Scouted), cli.Quantity(int64(r.Users), "user"), len(r.Measured),
-		cli.Quantity(int64(r.Held), "user")))
-	if len(r.Frontier) > 0 {
-		fmt.Fprintln(out)
-		say(`The best settings: whatever costs less has a larger error. "200 m" is the part of ε ` +
-			`a day that tells likely places 200 m apart from each other.`)
-		for _, mechanism := range r.Options.Mechanisms {
-			printFrontier(out, mechanism, thinned(slices.DeleteFunc(slices.Clone(r.Frontier),
-				func(o tune.Outcome) bool { return o.Mechanism != mechanism })))
-		}
-	}
+	say(fmt.Sprintf("Looked at %d settings on %s in turn, and measured the best of them on more "+
+		"of their days; %s held out of the choice.", len(r.Scouted),
+		cli.Quantity(int64(r.Users), "user"), cli.Quantity(int64(r.Held), "user")))
+	fmt.Fprintln(out)
+	say("The best plan for each Σε a day, with the errors while somebody reports:")
+	fmt.Fprintln(out)
+	printPlans(out, r.Plans)
 	for _, line := range r.Words() {
 		fmt.Fprintln(out)
 		say(line)
 	}
 }
 
-// printFrontier prints the best settings of one mechanism.
-func printFrontier(out io.Writer, mechanism string, rows []tune.Outcome) {
-	if len(rows) == 0 {
-		return
-	}
-	const columns = "%8s %7s  %-22s %8s %6s %5s %5s %5s %4s\n"
-	fmt.Fprintf(out, "\n%s:\n", mechanism)
-	fmt.Fprintf(out, columns, "ε a day", "200 m", "median error (95 %)", "blind", "cell",
-		"step", "every", "ε", "δ")
-	for i := range rows {
-		o := &rows[i]
-		delta := tune.Number(o.Delta)
-		if mechanism == law.Codebook {
-			delta = "-"
+// printPlans prints a row for the model alone, and one for each plan.
+func printPlans(out io.Writer, plans []tune.Outcome) {
+	const columns = "%6s  %-20s %8s %8s %5s  %s\n"
+	fmt.Fprintf(out, columns, "Σε", "releases", "median", "mean", "gain", "good for")
+	for i := range plans {
+		p := &plans[i]
+		if i == 0 {
+			fmt.Fprintf(out, columns, "0", "the model alone", tune.Length(p.BlindKM),
+				tune.Length(p.BlindMeanKM), "-", "nothing of one user")
 		}
-		fmt.Fprintf(out, columns,
-			tune.Number(o.EpsilonDay()), tune.Number(o.Day200M()), o.Band(),
-			tune.Length(o.BlindKM), tune.Length(o.CellM/1000), tune.Short(o.Step),
-			tune.Short(o.Interval), tune.Number(o.Epsilon), delta)
+		fmt.Fprintf(out, columns, tune.Number(p.DayEpsilon), p.Plan(), tune.Length(p.MedianKM),
+			tune.Length(p.MeanKM), fmt.Sprintf("%.0f %%", 100*p.Gain()), p.GoodFor())
 	}
-}
-
-// thinned returns fifteen of many rows, with the first and the last one.
-func thinned(rows []tune.Outcome) (some []tune.Outcome) {
-	const most = 15
-	if len(rows) <= most {
-		return rows
-	}
-	for i := range most {
-		some = append(some, rows[i*(len(rows)-1)/(most-1)])
-	}
-	return some
 }
 
 // yamlOf returns the config of the choice.
@@ -112,12 +86,12 @@ release:
   epsilon: %s
 %s  interval: %s
   budget:
-    epsilon: %s  # %d releases at this interval: not spent before the window ends
+    epsilon: %s  # %d releases a day
     window: %s
     spent: predict
 `,
 		ModelFile, KeyFile, p.Mechanism, decimal(p.Epsilon), delta,
-		tune.Short(p.Interval), decimal(p.EpsilonDay()), p.ReleasesDay(), tune.Short(window))
+		tune.Short(p.Interval), decimal(p.DayEpsilon), p.ReleasesDay(), tune.Short(window))
 	return b.String()
 }
 

@@ -1,7 +1,7 @@
 // Package tuning searches settings on traces and writes a folder that a service can run with.
 //
 //	tuning.go  what is asked for, and the order of things
-//	usual.go   cells, steps and intervals where nobody has chosen them
+//	usual.go   cells and steps where nobody has chosen them
 //	read.go    the traces
 //	folder.go  the folder, with config, model, key and report
 //	text.go    what is printed, and the config
@@ -34,7 +34,7 @@ type Options struct {
 func (o *Options) Complete() error {
 	exact := []string{law.Codebook, law.Lattice} // which a service takes for people
 	if len(o.Mechanisms) == 0 {
-		o.Mechanisms = exact
+		o.Mechanisms = exact[:1] // which has the least error
 	}
 	for _, name := range o.Mechanisms {
 		if !slices.Contains(exact, name) {
@@ -76,12 +76,11 @@ func Run(ctx context.Context, reader *traces.Reader, o Options, std cli.Streams)
 	if err := o.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	phase, number := "", 0
+	phase := ""
 	o.Progress = func(name string, done, total int64) error {
 		if name != phase {
 			phase = name
-			number++
-			bar.Phase(fmt.Sprintf("%d/%d %s", number, o.phases(), name), nil)
+			bar.Phase(name, nil)
 		}
 		bar.Count(done, total, "")
 		return ctx.Err()
@@ -96,15 +95,4 @@ func Run(ctx context.Context, reader *traces.Reader, o Options, std cli.Streams)
 		return err
 	}
 	return deliver(ctx, result, o.Folder, std)
-}
-
-// phases is how many phases a search has.
-func (o *Options) phases() int {
-	switch {
-	case o.TargetKM > 0:
-		return 5
-	case o.TargetEpsilonDay > 0:
-		return 4
-	}
-	return 2
 }

@@ -44,27 +44,22 @@ var usualSteps = []time.Duration{
 	10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// fill gives the options what was left open. The steps depend on how often fixes come.
+// fill gives the options what was left open. The step depends on how often fixes come, and is a
+// minute at least: a plan of a day's releases needs no finer one.
 func fill(o *tune.Options, fixes *tune.Fixes) {
 	if len(o.Steps) == 0 {
-		gap := fixes.MedianGap()
+		gap := max(time.Minute, fixes.MedianGap())
 		step := usualSteps[len(usualSteps)-1]
 		for _, usual := range slices.Backward(usualSteps) {
 			if usual >= gap {
 				step = usual
 			}
 		}
-		o.Steps = []time.Duration{step, 2 * step}
-	}
-	longest := slices.Max(o.Steps)
-	if len(o.Intervals) == 0 {
-		for _, n := range []time.Duration{1, 5, 10, 20, 60} {
-			o.Intervals = append(o.Intervals, n*longest)
-		}
+		o.Steps = []time.Duration{step}
 	}
 	// Moves that take longer than a step give transitions along the way.
 	o.Train = train.Options{
-		Interpolate: true, MaxGap: max(5*time.Minute, 2*longest),
+		Interpolate: true, MaxGap: max(5*time.Minute, 2*slices.Max(o.Steps)),
 		Source: "traces", Tool: cli.Tool(),
 	}
 }

@@ -1,16 +1,15 @@
-// Package tune searches for how to release: on traces it measures which errors settings lead to, on
-// users that the model was not trained on, beside what they cost in ε.
+// Package tune searches for how to release: on traces it measures which errors plans of a day's
+// releases lead to, on users that the model was not trained on, at each of some Σε a day.
 //
-//	setting.go  what is chosen: mechanism, cell, step, release interval, ε, δ; its cost a day
+//	setting.go  what is chosen: a plan, and the model's mechanism, cell, step and calendar
 //	fixes.go    the traces, kept thin enough for memory and dense enough for any of the steps
-//	split.go    who a choice is made on and who it is checked on; samples of their trips
+//	split.go    who a choice is made on and who it is checked on; their days, and samples of them
 //	measure.go  settings measured on a sample, on all cores
-//	summary.go  what a measurement comes to: the median error, its interval, the metric's factors
+//	summary.go  what a measurement comes to: errors, their interval, and what they gain
 //	options.go  what is tried, and what for
-//	search.go   scout, measure what is near the frontier, refine towards a target, promise, check
-//	aim.go      how a setting is moved towards a target
+//	search.go   scout, measure the best, look for a target, promise, check
 //	words.go    what to choose, in words
-//	report.go   tables and figures
+//	report.go   tables and the figure
 //
 // Everything that it returns are figures over all users. They come from the truth and are for
 // whoever has the traces.

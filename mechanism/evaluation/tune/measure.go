@@ -6,6 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -19,21 +20,21 @@ const (
 	ofEverybody = -2
 )
 
-// group is trips that are released under one model, by whom it leaves out.
+// group is days that are released under one model, by whom it leaves out.
 type group struct {
 	without int
-	trips   []trip
+	days    []userDay
 }
 
-// bins is how many bins a pass over the group's trips has.
+// bins is how many bins a pass over the group's days has.
 func (g *group) bins() (bins int64) {
-	for _, t := range g.trips {
-		bins += t.bins
+	for i := range g.days {
+		bins += g.days[i].bins
 	}
 	return bins
 }
 
-// work is how many bins a pass over the groups' trips has.
+// work is how many bins a pass over the groups' days has.
 func work(groups []group) (bins int64) {
 	for i := range groups {
 		bins += groups[i].bins()
@@ -41,14 +42,15 @@ func work(groups []group) (bins int64) {
 	return bins
 }
 
-// terrain is a map with a step: what models are made for.
+// terrain is a map with a step and a calendar: what models are made for.
 type terrain struct {
-	cellM float64
-	step  time.Duration
+	cellM    float64
+	step     time.Duration
+	calendar bool
 }
 
 // terrainOf returns the terrain of a setting.
-func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Step} }
+func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Step, s.Calendar} }
 
 // lab is where settings are measured. It keeps the models of one terrain at a time.
 type lab struct {
@@ -57,6 +59,7 @@ type lab struct {
 	at      terrain
 	trainer *train.Trainer // of everybody
 	models  map[int]*mobility.Model
+	best    terrain                       // whose models say most without any release; 0: not known
 	tell    func(done, total int64) error // of the phase at hand
 }
 
@@ -70,20 +73,29 @@ func (l *lab) enter(w terrain) error {
 	if err != nil {
 		return err
 	}
-	t, err := train.New(g, w.step, l.options.Train)
+	o := l.options.Train
+	if w.calendar {
+		o.Calendar = l.options.calendar()
+	}
+	t, err := train.New(g, w.step, o)
 	if err != nil {
 		return err
 	}
 	for i := range l.users {
 		u := &l.users[i]
-		for _, trip := range u.trips {
-			for _, at := range trip.fixes {
+		for _, d := range u.days {
+			for _, at := range d.fixes {
 				t.Add(train.Fix{User: u.name, TimeMS: at.timeMS, Lat: at.lat, Lon: at.lon})
 			}
 		}
 	}
 	l.trainer = t
 	return nil
+}
+
+// calendar has four parts of the day: night, morning, day and evening.
+func (o Options) calendar() mobility.Calendar {
+	return mobility.Calendar{UTCOffset: o.local(), Hours: []int{6, 10, 16, 20}}
 }
 
 // model returns the model of the terrain at hand that leaves some out. It is trained when it is
@@ -105,33 +117,42 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 	return m, err
 }
 
-// part is what one pass over a group's trips adds up to.
+// part is what one pass over a group's days adds up to.
 type part struct {
 	km               []float64 // from each fix to its estimate
 	weights          []int64   // how many fixes it stands for
 	users            []int32   // whose
+	days             int
 	releases, drifts int64
-	cells            int64 // Σ|ΔX|
-	near, far        []float64
+	cells            int64   // Σ|ΔX|
+	spent            float64 // Σε
 	beside           float64 // Σ law.Metric.NearShare
 }
 
 // measure returns an outcome for each setting, over all groups and some runs. Its bits do not
 // depend on the number of goroutines: each part has a place of its own, and noise that belongs to
-// the run, the user, the step and the setting.
+// the run, the user, the step and the setting. Blind is the best of the models at hand, that of
+// l.best among them: a plan is no better for a model that says less.
 func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcome, error) {
 	in := map[terrain][]int{}
 	var terrains []terrain
-	for i, s := range settings {
-		if in[terrainOf(s)] == nil {
-			terrains = append(terrains, terrainOf(s))
+	enlist := func(w terrain) {
+		if _, ok := in[w]; !ok {
+			in[w], terrains = nil, append(terrains, w)
 		}
+	}
+	for i, s := range settings {
+		enlist(terrainOf(s))
 		in[terrainOf(s)] = append(in[terrainOf(s)], i)
+	}
+	if l.best.step > 0 {
+		enlist(l.best)
 	}
 	outcomes := make([]Outcome, len(settings))
 	once := work(groups)
 	done, total := int64(0), once*int64(len(settings)*len(runs)+len(terrains))
-	for _, w := range terrains {
+	var blind Outcome
+	for i, w := range terrains {
 		if err := l.enter(w); err != nil {
 			return nil, err
 		}
@@ -140,82 +161,101 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 				return nil, err
 			}
 		}
-		if err := l.measureHere(outcomes, settings, in[w], groups, runs, done, total); err != nil {
+		unseen, err := l.measureHere(outcomes, settings, in[w], groups, runs, done, total)
+		if err != nil {
 			return nil, err
 		}
+		if i == 0 || unseen.MeanKM < blind.MeanKM {
+			blind = unseen
+		}
 		done += once * int64(len(in[w])*len(runs)+1)
+	}
+	l.best = terrainOf(blind.Setting)
+	for i := range outcomes {
+		outcomes[i].BlindKM, outcomes[i].BlindMeanKM = blind.MedianKM, blind.MeanKM
 	}
 	return outcomes, nil
 }
 
-// measureHere fills in the outcomes of the settings of the terrain at hand, by their numbers.
+// measureHere fills in the outcomes of the settings of the terrain at hand, by their numbers, and
+// returns that of the same filters without any release.
 func (l *lab) measureHere(
 	outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int,
 	done, total int64,
-) error {
+) (unseen Outcome, err error) {
 	per := len(groups) * len(runs)
 	parts := make([]part, len(numbers)*per)
-	blind := make([]part, len(groups)) // the same filters without any release
+	blind := make([]part, len(groups))
 	of := func(i int) *group {
 		if i >= len(parts) {
 			return &groups[i-len(parts)]
 		}
 		return &groups[i%len(groups)]
 	}
+	// Any release will do for a filter that has none.
+	silent := Setting{
+		Mechanism: law.Codebook, CellM: l.at.cellM, Step: l.at.step, Calendar: l.at.calendar,
+		DayEpsilon: 1, Interval: l.at.step, Epsilon: 1,
+	}
 	pool := parallel.Pool{
 		Workers:  l.options.Workers,
 		Size:     func(i int) int64 { return of(i).bins() },
 		Progress: func(part int64) error { return l.tell(done+part, total) },
 	}
-	err := pool.Each(len(parts)+len(blind), func(i int) error {
+	err = pool.Each(len(parts)+len(blind), func(i int) error {
 		if i >= len(parts) {
-			return l.pass(&blind[i-len(parts)], settings[numbers[0]], of(i), 0, false)
+			return l.pass(&blind[i-len(parts)], silent, of(i), 0, false)
 		}
 		return l.pass(&parts[i], settings[numbers[i/per]], of(i), runs[i%per/len(groups)], true)
 	})
 	if err != nil {
-		return err
+		return unseen, err
 	}
-	unseen := summarize(settings[numbers[0]], blind).MedianKM
-	return parallel.Pool{Workers: l.options.Workers}.Each(len(numbers), func(i int) error {
+	err = parallel.Pool{Workers: l.options.Workers}.Each(len(numbers), func(i int) error {
 		o := summarize(settings[numbers[i]], parts[i*per:(i+1)*per])
-		o.BlindKM, o.Runs, o.Fixes = unseen, len(runs), o.Fixes/int64(len(runs))
+		o.Runs, o.Fixes, o.Days = len(runs), o.Fixes/int64(len(runs)), o.Days/len(runs)
 		outcomes[numbers[i]] = o
 		return nil
 	})
+	return summarize(silent, blind), err
 }
 
-// pass takes a group's trips through the filter of a setting, as the service would: a release where
+// pass takes a group's days through the filter of a setting, as the service would: a release where
 // the setting has one, an estimate at each fix. Without release it is the blind baseline.
 func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
-	model := l.models[g.without]
-	sanitizer, err := mechanism.NewSanitizer(model, l.streams(run), s.options(l.options.Release))
+	model, options := l.models[g.without], s.options(l.options.Release)
+	if !release { // the place of least mean distance: another one would flatter all plans
+		options.Estimate = mechanism.EstimateMedian
+	}
+	sanitizer, err := mechanism.NewSanitizer(model, l.streams(run), options)
 	if err != nil {
 		return err
 	}
 	runner := trial.Runner{Sanitizer: sanitizer, Release: release, Near: true}
-	for _, t := range g.trips {
-		track := trial.Track{User: l.users[t.user].name, Reports: t.reports(model.Grid, s.Step)}
+	for i := range g.days {
+		d := &g.days[i]
+		track := trial.Track{User: l.users[d.user].name, Reports: d.reports(model.Grid, s.Step)}
 		err := runner.Run(track, func(r *trial.Result) error {
 			if r.Outcome.Kind == mechanism.Released {
 				p.release(r.Outcome)
 			}
 			p.km = append(p.km, r.Outcome.Estimate.Distance(r.Place))
-			p.weights = append(p.weights, t.fixes[r.Number].weight)
-			p.users = append(p.users, int32(t.user))
+			p.weights = append(p.weights, d.fixes[r.Number].weight)
+			p.users = append(p.users, int32(d.user))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
+		p.days++
 	}
 	return nil
 }
 
-// reports yields the trip's fixes as a sanitizer is given them.
-func (t *trip) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] {
+// reports yields the day's fixes as a sanitizer is given them.
+func (d *userDay) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] {
 	return func(yield func(trial.Report) bool) {
-		for _, at := range t.fixes {
+		for _, at := range d.fixes {
 			if !yield(trial.Report{
 				Step: mobility.StepOf(at.timeMS, step.Milliseconds()),
 				Cell: g.Locate(at.lat, at.lon), Place: g.ToMap(at.lat, at.lon),
@@ -232,7 +272,7 @@ func (p *part) release(out mechanism.Outcome) {
 	if out.Drift {
 		p.drifts++
 	}
-	p.near, p.far = append(p.near, out.Metric.Within200M), append(p.far, out.Metric.Within1KM)
+	p.spent += out.Epsilon
 	p.beside += out.Metric.NearShare
 }
 

@@ -13,48 +13,34 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// Options say what is tried, and what for. Box, Mechanisms, CellsM, Steps and Epsilons have no
-// default.
+// Axis is the Σε a day that plans are looked for at, whatever the target is.
+var Axis = []float64{5, 10, 20, 40, 80}
+
+// Options say what is tried, and what for. Box, Mechanisms, CellsM and Steps have no default.
 type Options struct {
 	Box        grid.Box
-	Mechanisms []string        // of law.Names, in the order in which they are told
+	Mechanisms []string        // of law.Names
 	CellsM     []float64       // sides of cells, metres
 	Steps      []time.Duration // multiples of the shortest, which is the fixes' bin
-	// Intervals between releases, at most LongestInterval. A step tries those that are multiples of
-	// it, and itself.
-	Intervals []time.Duration
-	Epsilons  []float64 // of a release
 	// Deltas are for every mechanism with a location set; empty: usualDeltas.
 	Deltas []float64
 	// Release is everything about releases that a Setting does not say, Train how models are
-	// trained.
+	// trained, but for the calendar: models with parts of the day and without are tried.
 	Release mechanism.Options
 	Train   train.Options
-	// TargetKM is a median error in kilometres: the search looks for the least ε a day that
-	// reaches it. TargetEpsilonDay is an ε a day: the search looks for the least error that it
+	// TargetKM is a median error in kilometres: the search looks for the least Σε a day that
+	// reaches it. TargetEpsilonDay is a Σε a day: the search looks for the least error that it
 	// buys. Without either nothing is chosen.
 	TargetKM, TargetEpsilonDay float64
-	// MostFactor200M leaves out settings whose median release tells two likely places 200 m apart
-	// by a larger factor; 0: none.
-	MostFactor200M float64
 	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is
-	// measured after it, in bins of the shortest step with a fix; default 1,500 and 8,000.
+	// measured after it, in bins of the shortest step with a fix; default 1,500 and 8,000. Both are
+	// whole days, and at least a few.
 	ScoutBins, Bins int64
 	Seed            uint64
 	Workers         int // goroutines, default one; no figure depends on it
 	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the
 	// search.
 	Progress func(phase string, done, total int64) error
-}
-
-func (o Options) withDefaults() Options {
-	if o.ScoutBins == 0 {
-		o.ScoutBins = 1500
-	}
-	if o.Bins == 0 {
-		o.Bins = 8000
-	}
-	return o
 }
 
 // Validate reports what cannot be used.
@@ -65,13 +51,13 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(len(o.Mechanisms)*len(o.CellsM)*len(o.Steps)*len(o.Epsilons) == 0,
-		"there must be a mechanism, a cell, a step and an ε at least to try")
+	wrong(len(o.Mechanisms)*len(o.CellsM)*len(o.Steps) == 0,
+		"there must be a mechanism, a cell and a step at least to try")
 	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
 	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
 		"a target must be positive")
-	wrong(o.MostFactor200M != 0 && !(o.MostFactor200M > 1),
-		"a factor between places is above 1, which is none at all")
+	wrong(o.TargetEpsilonDay > mechanism.MaxBudget, "the target of %g ε a day is above %g, the "+
+		"largest budget", o.TargetEpsilonDay, float64(mechanism.MaxBudget))
 	wrong(o.ScoutBins < 0 || o.Bins < 0, "samples cannot be negative")
 	for _, cell := range o.CellsM {
 		_, err := grid.New(o.Box, cell)
@@ -86,33 +72,32 @@ func (o Options) Validate() error {
 			step, shortest)
 		errs = append(errs, o.Train.Validate(step))
 	}
-	for _, interval := range o.Intervals {
-		if longest := o.LongestInterval(); interval <= 0 || interval > longest {
-			wrong(true, "a release every %v cannot be measured: a filter forgets somebody after "+
-				"%v without a fix, and begins anew", interval, longest)
-		}
-	}
-	for _, s := range o.candidates() {
-		if err := s.options(o.Release).Validate(); err != nil {
-			errs = append(errs, err)
-			break
-		}
+	if errs = append(errs, o.validateReleases()); o.TargetEpsilonDay > 0 {
+		wrong(len(o.candidates(o.TargetEpsilonDay, []time.Duration{day})) == 0,
+			"no release has an ε so small that a day of them costs %g", o.TargetEpsilonDay)
 	}
 	return errors.Join(errs...)
 }
 
-// LongestInterval is the time without a fix after which a filter of the longest step starts again.
-func (o Options) LongestInterval() time.Duration {
-	return time.Duration(mechanism.DefaultMaxGap) * slices.Max(o.Steps)
+// validateReleases returns the first error of a plan.
+func (o Options) validateReleases() error {
+	for _, s := range o.candidates(Axis[0], []time.Duration{day}) {
+		if err := s.options(o.Release).Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// candidates are all settings that are tried.
-func (o Options) candidates() (all []Setting) {
+// candidates are all settings that are tried at a Σε a day, for days that last so long.
+func (o Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
 	for _, cell := range o.CellsM {
 		for _, step := range o.Steps {
-			for _, interval := range o.intervals(step) {
-				all = append(all, o.releases(
-					Setting{CellM: cell, Step: step, Interval: interval})...)
+			s := Setting{CellM: cell, Step: step, DayEpsilon: dayEpsilon}
+			for _, plan := range s.plans(lengths) {
+				for _, plan.Calendar = range []bool{false, true} {
+					all = append(all, o.releases(plan)...)
+				}
 			}
 		}
 	}
@@ -120,13 +105,11 @@ func (o Options) candidates() (all []Setting) {
 	return slices.Compact(all)
 }
 
-// releases returns the setting with every mechanism, ε and δ that is tried.
+// releases returns a plan with every mechanism and δ that is tried.
 func (o Options) releases(s Setting) (all []Setting) {
 	for _, s.Mechanism = range o.Mechanisms {
-		for _, s.Epsilon = range append(slices.Clone(o.Epsilons), o.within(s)...) {
-			for _, s.Delta = range o.deltas(s) {
-				all = append(all, s)
-			}
+		for _, s.Delta = range o.deltas(s) {
+			all = append(all, s)
 		}
 	}
 	return all
@@ -154,27 +137,8 @@ func usualDeltas(epsilon float64) []float64 {
 	return []float64{small, forLargeEpsilon}
 }
 
-// intervals are the times between two releases that suit a step: the step, and multiples of it.
-func (o Options) intervals(step time.Duration) []time.Duration {
-	suit := []time.Duration{step}
-	for _, interval := range o.Intervals {
-		if interval > step && interval%step == 0 {
-			suit = append(suit, interval)
-		}
-	}
-	return suit
-}
-
-// within returns the ε of a release that just keeps the targeted ε a day, if it is one that can
-// be used.
-func (o Options) within(place Setting) []float64 {
-	if !(o.TargetEpsilonDay > 0) {
-		return nil
-	}
-	epsilon := decimals(o.TargetEpsilonDay/float64(place.ReleasesDay()), math.Floor)
-	if law.ValidateEpsilon(epsilon) != nil ||
-		place.with(epsilon).EpsilonDay() > o.TargetEpsilonDay {
-		return nil
-	}
-	return []float64{epsilon}
+// local is the map's time minus UTC by the sun, in whole hours.
+func (o Options) local() time.Duration {
+	const degrees = 15 // the earth turns by so many in an hour
+	return time.Duration(math.Round((o.Box.West+o.Box.East)/2/degrees)) * time.Hour
 }

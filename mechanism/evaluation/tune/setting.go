@@ -3,53 +3,107 @@ package tune
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
-// Setting is what is chosen.
+// day is the window of a plan's budget.
+const day = 24 * time.Hour
+
+// Setting is a plan of a day's releases, and the model that they are drawn under.
 type Setting struct {
-	Mechanism      string        // of law.Names
-	CellM          float64       // side of a cell, metres
-	Step           time.Duration // of the model
+	Mechanism string        // of law.Names
+	CellM     float64       // side of a cell, metres
+	Step      time.Duration // of the model
+	Calendar  bool          // the model has a matrix for each part of the day
+	// DayEpsilon is Σε a day: what a user's releases of any 24 hours may add up to.
+	DayEpsilon     float64
 	Interval       time.Duration // least time between two releases of a user, a multiple of Step
 	Epsilon, Delta float64       // of each release; without a location set Delta is 0
 }
 
-// ReleasesDay is the largest number of releases of one user in any 24 hours.
+// ReleasesDay is the largest number of releases of one user in any 24 hours: as many as the budget
+// pays for and the interval leaves room for.
 func (s Setting) ReleasesDay() int64 {
-	const day = 24 * time.Hour
-	return int64((day + s.Interval - 1) / s.Interval)
+	const rounding = 1e-9 // a quotient may be a little less than its whole number
+	return min(int64((day+s.Interval-1)/s.Interval), int64(s.DayEpsilon/s.Epsilon+rounding))
 }
 
-// EpsilonDay bounds what a user's releases of any 24 hours cost together: the sum of their ε, for
-// who reports all day long. Who reports less spends less.
-func (s Setting) EpsilonDay() float64 { return float64(s.ReleasesDay()) * s.Epsilon }
-
-// with returns the setting with another ε.
-func (s Setting) with(epsilon float64) Setting {
-	s.Epsilon = epsilon
-	return s
-}
-
-// place is the setting without its ε: what a target's ε is looked for in.
-func (s Setting) place() Setting { return s.with(0) }
-
-// options are the mechanism's: those given, with the setting's in them.
+// options are the mechanism's: those given, with the setting's in them. A spent budget leaves
+// predictions, which cost nothing.
 func (s Setting) options(o mechanism.Options) mechanism.Options {
 	o.Mechanism, o.Epsilon, o.Delta = s.Mechanism, s.Epsilon, s.Delta
 	o.ReleaseInterval = int(s.Interval / s.Step)
+	o.Budget = mechanism.Budget{
+		Epsilon: s.DayEpsilon, WindowSteps: int((day + s.Step - 1) / s.Step),
+		Spent: mechanism.SpentPredict,
+	}
 	return o
 }
 
 // cheaper orders settings by their cost, and those of equal cost by everything else, so that any
 // order of candidates comes to the same choice.
 func cheaper(a, b Setting) int {
-	return cmp.Or(cmp.Compare(a.EpsilonDay(), b.EpsilonDay()),
+	calendar := func(s Setting) int {
+		if s.Calendar {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.DayEpsilon, b.DayEpsilon),
 		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.CellM, b.CellM),
-		cmp.Compare(a.Step, b.Step), cmp.Compare(a.Interval, b.Interval),
-		cmp.Compare(a.Delta, b.Delta), cmp.Compare(a.Epsilon, b.Epsilon))
+		cmp.Compare(a.Step, b.Step), cmp.Compare(calendar(a), calendar(b)),
+		cmp.Compare(a.Interval, b.Interval), cmp.Compare(a.Delta, b.Delta),
+		cmp.Compare(a.Epsilon, b.Epsilon))
+}
+
+// plans returns the ways to spend a setting's DayEpsilon that are worth a try: releases of about 4,
+// 6 or 9 of ε, as small ones waste a budget (RESULTS.md, "When to release"), spread over each of
+// the times that a day may last. A shorter day has shorter intervals, and its budget ends with it.
+func (s Setting) plans(lengths []time.Duration) (all []Setting) {
+	for _, length := range lengths {
+		for _, about := range []float64{4, 6, 9} {
+			most := max(1, math.Floor(float64(length)/float64(s.Step)))
+			releases := min(max(1, math.Round(s.DayEpsilon/about)), most)
+			s.Epsilon = decimals(s.DayEpsilon/releases, math.Floor)
+			s.Interval = spread(length, int64(releases), s.Step)
+			if law.ValidateEpsilon(s.Epsilon) == nil && !slices.ContainsFunc(all, s.resembles) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// resembles says whether another plan has the same ε, at an interval within a fifth.
+func (s Setting) resembles(other Setting) bool {
+	const fifth = 1.2
+	short, long := min(s.Interval, other.Interval), max(s.Interval, other.Interval)
+	return s.Epsilon == other.Epsilon && float64(long) <= fifth*float64(short)
+}
+
+// spread returns the interval at which so many releases last for a time: whole steps, or tens of
+// steps where that makes little difference.
+func spread(length time.Duration, releases int64, step time.Duration) time.Duration {
+	const many = 50
+	interval := length / time.Duration(releases)
+	unit := step
+	if interval > many*step {
+		unit = 10 * step
+	}
+	return max(step, (interval+unit-1)/unit*unit)
+}
+
+// raised returns the plan with as many releases of a larger ε, by a factor at least.
+func (s Setting) raised(factor float64) Setting {
+	const millionths = 1e6 // a product of two decimals that is one again
+	releases := float64(s.ReleasesDay())
+	s.Epsilon = decimals(factor*s.Epsilon, math.Ceil)
+	s.DayEpsilon = math.Round(millionths*releases*s.Epsilon) / millionths
+	return s
 }
 
 // decimals returns x with two significant digits, up or down; an ε is a decimal number that people

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// trip is a stretch of a user's fixes that the filter follows from its beginning.
-type trip struct {
+// userDay is what one user reported on a day: the unit of a plan, whatever gaps it has.
+type userDay struct {
 	user  int // number among all users
 	fixes []fix
 	bins  int64 // with a fix
@@ -19,8 +20,8 @@ type trip struct {
 
 // user is one of those whose traces there are.
 type user struct {
-	name  string
-	trips []trip
+	name string
+	days []userDay
 	// fold is in which part of the users a choice is made on he is; -1: on him a choice is checked.
 	fold int
 }
@@ -33,14 +34,17 @@ const (
 	folds        = 3
 )
 
+// dayStarts is the local hour at which a day starts: most people are at rest.
+const dayStarts = 4 * time.Hour
+
 // errFewUsers says that nothing can be measured on others.
 var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: errors " +
 	"are measured on users that a model was not trained on, so that it takes two at least, and " +
 	"better thirty")
 
 // split divides the users at random: who is in which part belongs to a user's name and the seed,
-// not to the order of the traces.
-func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
+// not to the order of the traces. Days start early in the morning of a local time.
+func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
 	var users []user
 	for name := range f.users {
 		users = append(users, user{name: name})
@@ -65,59 +69,52 @@ func split(f *Fixes, restart time.Duration, seed uint64) ([]user, error) {
 		if i >= held {
 			u.fold = (i - held) % min(folds, len(users)-held)
 		}
-		u.trips = f.trips(i, u.name, restart)
+		u.days = f.days(i, u.name, (local - dayStarts).Milliseconds())
 	}
 	return users, nil
 }
 
-// trips cuts a user's fixes where a filter of any step would start again.
-func (f *Fixes) trips(number int, name string, restart time.Duration) (trips []trip) {
+// days cuts a user's fixes where a day ends, that is midnight of a time so far ahead of UTC.
+func (f *Fixes) days(number int, name string, aheadMS int64) (days []userDay) {
 	fixes := f.thinned(name)
+	of := func(at fix) int64 { return mobility.StepOf(at.timeMS+aheadMS, day.Milliseconds()) }
 	from := 0
 	for i := range fixes {
-		if i+1 == len(fixes) || fixes[i+1].timeMS-fixes[i].timeMS > restart.Milliseconds() {
-			trips = append(trips, trip{
+		if i+1 == len(fixes) || of(fixes[i+1]) != of(fixes[i]) {
+			days = append(days, userDay{
 				user: number, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1]),
 			})
 			from = i + 1
 		}
 	}
-	return trips
+	return days
 }
 
-// sample returns whole trips of the chosen users, chosen at random, with about so many bins
-// together. A user with many trips has many of them, as in the records that a service would
-// publish. Only a limit cuts a trip: a filter takes a while to locate a user, and pieces of trips
-// would show little else.
-func sample(users []user, chosen func(*user) bool, most, limit int64, seed uint64) (trips []trip) {
-	var all []trip
+// fewestDays is how many days a sample has at least, where there are so many: one of an unbroken
+// day in minutes has more bins than a first look asks for.
+const fewestDays = 8
+
+// sample returns days of the chosen users, chosen at random, with about so many bins together. A
+// user with many days has many of them, as in the records that a service would publish.
+func sample(users []user, chosen func(*user) bool, most int64, seed uint64) (days []userDay) {
+	var all []userDay
 	for i := range users {
 		if u := &users[i]; chosen(u) {
-			all = append(all, u.trips...)
+			all = append(all, u.days...)
 		}
 	}
 	random := rand.New(rand.NewPCG(seed, 0x74726970)) // any second word: it names the stream
 	random.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
-	for _, t := range all {
-		if most <= 0 {
+	for _, d := range all {
+		if most <= 0 && len(days) >= fewestDays {
 			break
 		}
-		trips = append(trips, t.cut(min(most, limit)))
-		most -= trips[len(trips)-1].bins
+		days = append(days, d)
+		most -= d.bins
 	}
-	slices.SortFunc(trips, func(a, b trip) int {
+	slices.SortFunc(days, func(a, b userDay) int {
 		return cmp.Or(cmp.Compare(a.user, b.user),
 			cmp.Compare(a.fixes[0].timeMS, b.fixes[0].timeMS))
 	})
-	return trips
-}
-
-// cut returns the beginning of a trip that is too long: bins hold one to three fixes, and the share
-// of them is near enough.
-func (t trip) cut(bins int64) trip {
-	if t.bins > bins {
-		t.fixes = t.fixes[:max(1, int64(len(t.fixes))*bins/t.bins)]
-		t.bins = bins
-	}
-	return t
+	return days
 }

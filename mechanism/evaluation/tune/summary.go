@@ -7,59 +7,48 @@ import (
 	"slices"
 )
 
-// Outcome is what a setting was measured to give, over all fixes of a sample of trips. Distances
+// Outcome is what a setting was measured to give, over all fixes of a sample of days. Distances
 // are in kilometres.
 type Outcome struct {
 	Setting
-	Users int   // in the sample
-	Fixes int64 // in it, those not kept among them
-	Runs  int   // over it, each with other noise
+	Users, Days int   // in the sample
+	Fixes       int64 // in it, those not kept among them
+	Runs        int   // over it, each with other noise
 	// MedianKM is the median distance from a fix to the estimate that is published for it; LowKM
 	// and HighKM are its 95 % interval over users.
 	MedianKM, LowKM, HighKM float64
 	MeanKM                  float64
-	BlindKM                 float64 // median, of the same filter without any release
-	Releases                int64   // of all runs
-	// Factor200M and Factor1KM are the median, over releases, of the factor by which one tells two
-	// places of its location set so far apart from each other; Worst200M and Worst1KM are the
-	// largest.
-	Factor200M, Factor1KM float64
-	Worst200M, Worst1KM   float64
-	Drift, SetMean        float64
+	// BlindKM and BlindMeanKM are the median and the mean of what the best model alone gives.
+	BlindKM, BlindMeanKM float64
+	Releases             int64 // of all runs
+	// SpentDay is the mean, over users' days, of what their releases added up to. Who reports for a
+	// part of the day may spend less than DayEpsilon.
+	SpentDay       float64
+	Drift, SetMean float64
 	// NearShare is the mean, over releases, of the share of ε that tells two neighbouring cells
 	// apart on average (law.Metric).
 	NearShare float64
 }
 
-// Day200M and Day1KM are the parts of EpsilonDay that tell places 200 m or 1 km apart from each
-// other, if all releases of a day are like the median one: the sum of the logarithms of its factor.
-// The factor of a single release is no measure, because another setting may release more often.
-func (o *Outcome) Day200M() float64 {
-	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor200M))
-}
-
-// DayBeside is the part of EpsilonDay that tells two neighbouring cells apart on average over such
-// pairs. It compares mechanisms: a codebook tells some pairs apart by all of ε, and others not.
-func (o *Outcome) DayBeside() float64 { return o.NearShare * o.EpsilonDay() }
-
-// Day1KM is the same as Day200M for 1 km.
-func (o *Outcome) Day1KM() float64 {
-	return float64(o.ReleasesDay()) * math.Log(max(1, o.Factor1KM))
+// Gain is the part of the blind error that the releases take away: of the mean or of the median,
+// whichever gains less. Below 0 they do harm.
+func (o *Outcome) Gain() float64 {
+	return 1 - max(o.MeanKM/o.BlindMeanKM, o.MedianKM/o.BlindKM)
 }
 
 // summarize adds parts up, in their order.
 func summarize(s Setting, parts []part) Outcome {
 	o := Outcome{Setting: s}
-	var near, far, km []float64
+	var km []float64
 	var weights []int64
 	var users []int32
 	var drifts, cells int64
-	beside := 0.0
+	spent, beside := 0.0, 0.0
 	for i := range parts {
 		p := &parts[i]
-		o.Releases += p.releases
+		o.Releases, o.Days = o.Releases+p.releases, o.Days+p.days
 		drifts, cells, beside = drifts+p.drifts, cells+p.cells, beside+p.beside
-		near, far = append(near, p.near...), append(far, p.far...)
+		spent += p.spent
 		km = append(km, p.km...)
 		weights, users = append(weights, p.weights...), append(users, p.users...)
 	}
@@ -71,21 +60,13 @@ func summarize(s Setting, parts []part) Outcome {
 		sum += float64(d * float64(weights[i]))
 		o.Fixes += weights[i]
 	}
-	o.MeanKM = sum / float64(o.Fixes)
+	o.MeanKM, o.SpentDay = sum/float64(o.Fixes), spent/float64(o.Days)
 	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, weights, users)
 	if o.Releases > 0 {
 		o.Drift, o.SetMean = float64(drifts)/float64(o.Releases), float64(cells)/float64(o.Releases)
 		o.NearShare = beside / float64(o.Releases)
-		o.Factor200M, o.Worst200M = middleAndMost(near)
-		o.Factor1KM, o.Worst1KM = middleAndMost(far)
 	}
 	return o
-}
-
-// middleAndMost returns the lower median and the maximum. It sorts its argument.
-func middleAndMost(values []float64) (middle, most float64) {
-	slices.Sort(values)
-	return values[(len(values)-1)/2], values[len(values)-1]
 }
 
 // Of the interval: samples of users, and what is cut off on each side.

@@ -10,18 +10,15 @@ func TestSummarize(t *testing.T) {
 	o := summarize(Setting{}, []part{
 		{
 			km: []float64{3, 1}, weights: []int64{2, 1}, users: []int32{4, 4}, releases: 2,
-			drifts: 1, cells: 10, near: []float64{2, 8}, far: []float64{3, 9},
-			beside: 1.5,
+			days: 2, drifts: 1, cells: 10, spent: 7, beside: 1.5,
 		},
 		{
 			km: []float64{2}, weights: []int64{1}, users: []int32{9}, releases: 2, cells: 30,
-			near: []float64{4, 6}, far: []float64{5, 7},
-			beside: .5,
+			days: 1, spent: 5, beside: .5,
 		},
 	})
 	if o.Fixes != 4 || o.Users != 2 || o.MedianKM != 2 || o.MeanKM != 2.25 || o.Releases != 4 ||
-		o.Drift != .25 || o.SetMean != 10 || o.NearShare != .5 ||
-		o.Factor200M != 4 || o.Worst200M != 8 || o.Factor1KM != 5 || o.Worst1KM != 9 {
+		o.Drift != .25 || o.SetMean != 10 || o.NearShare != .5 || o.Days != 3 || o.SpentDay != 4 {
 		t.Errorf("%+v", o)
 	}
 }

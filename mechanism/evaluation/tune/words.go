@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,160 +12,149 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 )
 
+// Of the blind error: the part that releases must take away to be worth their ε, and the part at
+// which one may speak of knowing where somebody is.
+const (
+	worthwhile = .25
+	half       = .5
+)
+
 // Words say what to choose, a paragraph each.
 func (r *Result) Words() (lines []string) {
 	o := &r.Options
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if len(r.LeftOut) > 0 {
-		var times []string
-		for _, interval := range r.LeftOut {
-			times = append(times, Short(interval))
-		}
-		say("A release every %s was not tried: most of the traces are shorter than two of these.",
-			strings.Join(times, " or "))
+	say("Half of what was reported lies in days of at most %s from the first report to the last, "+
+		"with reports in %s of it. Plans are made for such days: for users who report for longer "+
+		"the budget ends before their day does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
+	if text := r.halving(); text != "" {
+		lines = append(lines, text)
 	}
 	if blind := r.blind(); o.TargetKM > 0 && blind <= o.TargetKM {
 		say("The model alone reaches %s: the median error without any release is %s.",
 			Length(o.TargetKM), Length(blind))
 	}
 	if r.Promise == nil {
-		lines = append(lines, r.noChoice())
-		if len(o.Mechanisms) > 1 {
-			lines = append(lines, nearPlaces)
-		}
-		return lines
+		return append(lines, r.noChoice(), nearPlaces)
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
-		say("The cheapest setting found for a median error of %s: %s.",
-			Length(o.TargetKM), p.Words())
+		say("The cheapest plan found for a median error of %s: %s.", Length(o.TargetKM), p.Words())
 	} else {
-		say("The least error found for an ε of %s a day: %s.",
-			Number(o.TargetEpsilonDay), p.Words())
+		say("The best plan found for Σε = %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
 	}
-	say("It costs at most ε = %s in 24 hours, counted in whole steps: up to %d releases of ε = "+
-		"%s.", Number(p.EpsilonDay()), p.ReleasesDay(), Number(p.Epsilon))
-	if p.EpsilonDay() > mechanism.HighEpsilonDay {
-		say("Above ε = %d a day it hardly protects where somebody was over a day.",
+	if gain := p.Gain(); gain < worthwhile {
+		say("WARNING: this plan is hardly worth its ε. It takes %.0f %% off the error of the "+
+			"model alone. Publish where the fleet is as a whole (\"geodither aggregate\"), or "+
+			"allow more Σε a day.", math.Round(100*max(0, gain)))
+	}
+	if p.DayEpsilon > mechanism.HighEpsilonDay {
+		say("Above Σε = %d a day it hardly protects where somebody was over a day.",
 			mechanism.HighEpsilonDay)
 	}
-	anew := "This was measured anew, with other noise than the choice."
+	anew := "This was measured again, with other noise than the choice."
 	if r.Raised > 0 {
-		anew = fmt.Sprintf("This was measured anew, with other noise than the choice; for that ε "+
-			"had to be raised from %s.", Number(r.Raised))
+		anew = fmt.Sprintf("This was measured again, with other noise than the choice; for that "+
+			"the ε of a release had to be raised from %s.", Number(r.Raised))
 	}
-	say("Half of the estimates are to be expected within %s of the truth%s, the mean error is "+
-		"%s; without any release half are within %s. %s",
-		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), anew)
-	lines = append(lines, p.nearWords()...)
+	say("While they report, half of the estimates are to be expected within %s of the truth%s, "+
+		"and the mean error is %s. The model alone gives %s and %s. %s",
+		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM), anew)
+	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
 	} else {
-		say("Checked on %s that had no part in the choice: %s%s, without any release %s.",
+		say("Checked on %s that had no part in the choice: %s%s, the model alone %s.",
 			users(r.Others.Users), r.Others.Band(), r.Others.doubt(), Length(r.Others.BlindKM))
 	}
-	if text := r.compared(); text != "" {
-		lines = append(lines, text)
-	}
-	say("The model is learned without differential privacy from all of these traces: whoever has " +
-		"it learns about them, and ε does not cover that.")
+	say("The model is learned without differential privacy from all of these traces: its readers " +
+		"learn about them, and ε does not cover that.")
 	return lines
+}
+
+// blind is the median error of the best model alone.
+func (r *Result) blind() float64 { return r.Plans[0].BlindKM }
+
+// halving says what the largest Σε a day that still protects a day buys.
+func (r *Result) halving() string {
+	at := func(p Outcome) bool { return p.DayEpsilon == mechanism.HighEpsilonDay }
+	i := slices.IndexFunc(r.Plans, at)
+	if i < 0 {
+		return ""
+	}
+	p := &r.Plans[i]
+	if gain := p.Gain(); gain >= half {
+		return fmt.Sprintf("At Σε = %d a day, the most that still protects a day, the error is "+
+			"%.0f %% less than that of the model alone.", mechanism.HighEpsilonDay, 100*gain)
+	}
+	text := fmt.Sprintf("At Σε = %d a day nothing was found that halves the error of the model "+
+		"alone: the best plan takes %.0f %% off.", mechanism.HighEpsilonDay,
+		math.Round(100*max(0, p.Gain())))
+	enough := slices.IndexFunc(r.Plans[i:], func(p Outcome) bool { return p.Gain() >= half })
+	if enough < 0 {
+		return text
+	}
+	return text + fmt.Sprintf(" At Σε = %s a day the error is halved, and hardly any privacy "+
+		"over a day is left.", Number(r.Plans[i+enough].DayEpsilon))
+}
+
+// GoodFor says what records with such errors tell: of one user, or only of all.
+func (o *Outcome) GoodFor() string {
+	switch {
+	case o.Gain() < worthwhile:
+		return "the fleet, not one user"
+	case o.MedianKM < .3:
+		return "one user's street"
+	case o.MedianKM < 1:
+		return "one user's neighbourhood"
+	case o.MedianKM < 3:
+		return "one user's district"
+	}
+	return "one user's part of town"
 }
 
 // nearPlaces says when to take which mechanism.
 const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. " +
-	"It divides the map into regions: two places in one region are not told apart, and two " +
-	"places on the two sides of a border are, by the full factor e^ε, however near they are. " +
+	"Where the border of two code points runs between two neighbouring cells, a release may tell " +
+	"them apart by the full factor e^ε; elsewhere it does not tell them apart at all. " +
 	"release.near in a config bounds that by a smaller factor, with a larger error. " +
-	"With lattice and a small δ, such as .01, near places of the location set are told apart " +
-	"less than far ones, with a larger error; with δ of .3 or more and a large ε hardly so, and " +
-	"cells outside the set are told apart by up to e^ε."
+	"With --mechanism lattice and a small δ, such as .01, near places of the location set are " +
+	"told apart less than far ones, with a larger error."
 
 // nearWords say what a release means for places that are near each other.
-func (o *Outcome) nearWords() (lines []string) {
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+func (o *Outcome) nearWords() string {
+	text := fmt.Sprintf("No release tells two places of the map apart by more than e^ε = %s.",
+		Number(math.Exp(o.Epsilon)))
 	if o.Mechanism == law.Codebook {
-		say("A release tells no two places of the map apart by more than e^ε = %s. It may do so "+
-			"by all of that with two neighbouring cells, where the border of two code points' "+
-			"regions runs between them: so it does with %.0f %% of such pairs, weighted by where "+
-			"people are.", Number(math.Exp(o.Epsilon)), 100*o.NearShare)
-		return lines
+		return text + fmt.Sprintf(" It may do so by all of that with two neighbouring cells, "+
+			"where a border of the codebook runs between them: so it does with %.0f %% of such "+
+			"pairs, weighted by where people are.", 100*o.NearShare)
 	}
-	say("Of ε = %s a day, %s tells likely places 200 m apart from each other, and %s those 1 km "+
-		"apart. The median release tells two likely places 200 m apart by a factor of %s (the "+
-		"worst: %s), places 1 km apart by %s (%s), and none tells any two, likely or not, by more "+
-		"than e^ε = %s. In %.0f %% of releases the true cell is none of the likely ones, and the "+
-		"nearest of these stands for it.",
-		Number(o.EpsilonDay()), Number(o.Day200M()), Number(o.Day1KM()), Factor(o.Factor200M),
-		Factor(o.Worst200M), Factor(o.Factor1KM), Factor(o.Worst1KM), Number(math.Exp(o.Epsilon)),
-		100*o.Drift)
-	if o.Factor200M > telling {
-		say("So each release all but says where in the neighbourhood somebody is. To hide more, " +
-			"allow a larger error, or set a limit to that factor.")
-	}
-	return lines
-}
-
-// compared says what each mechanism reaches, where more than one was tried, and when to take which;
-// empty: only one was tried.
-func (r *Result) compared() string {
-	o := &r.Options
-	if len(o.Mechanisms) < 2 {
-		return ""
-	}
-	var parts []string
-	for _, mechanism := range o.Mechanisms {
-		i := slices.IndexFunc(r.Best, func(b Outcome) bool { return b.Mechanism == mechanism })
-		if i < 0 {
-			parts = append(parts, mechanism+" does not reach the target")
-			continue
-		}
-		best := &r.Best[i]
-		parts = append(parts, fmt.Sprintf("%s with %s at ε = %s a day, of which %s tells "+
-			"neighbouring cells apart on average, and places 200 m apart up to a factor of %s in "+
-			"a release (%s)", mechanism, Length(best.MedianKM), Number(best.EpsilonDay()),
-			Number(best.DayBeside()), Factor(best.Factor200M), best.Words()))
-	}
-	return "The best of each mechanism, as first measured: " + strings.Join(parts, "; ") + ". " +
-		nearPlaces
+	return text + fmt.Sprintf(" On average, %.0f %% of ε tells two neighbouring cells apart. In "+
+		"%.0f %% of releases the true cell is none of the likely ones, and the nearest of these "+
+		"stands for it.", 100*o.NearShare, 100*o.Drift)
 }
 
 // noChoice says why nothing is chosen, and what comes nearest.
 func (r *Result) noChoice() string {
 	o := &r.Options
-	limit := ""
-	if o.MostFactor200M > 0 {
-		limit = fmt.Sprintf(" while the median release tells places 200 m apart by a factor of "+
-			"at most %s", Number(o.MostFactor200M))
-	}
 	switch {
 	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
-		return "Name an error or an ε a day to have a setting chosen."
+		return "Name an error or a Σε a day to have a plan chosen."
 	case r.Missed != nil:
-		return fmt.Sprintf("What was chosen does not keep to the target%s when it is measured "+
-			"anew, with other noise: %s gives %s, and a factor of %s in 200 m.",
-			limit, r.Missed.Words(), r.Missed.Band(), Factor(r.Missed.Factor200M))
+		return fmt.Sprintf("What was chosen does not keep to the target when it is measured "+
+			"again, with other noise: %s gives %s.", r.Missed.Words(), r.Missed.Band())
 	case o.TargetEpsilonDay > 0:
-		return fmt.Sprintf("No setting that was tried costs at most ε = %s a day and is better "+
-			"than the model alone, whose median error is %s,%s.", Number(o.TargetEpsilonDay),
-			Length(r.blind()), limit)
-	case len(r.Frontier) == 0 && limit != "":
-		return fmt.Sprintf("No setting that was tried is better than the model alone%s. Allow a "+
-			"larger factor, or try a smaller ε.", limit)
-	case len(r.Frontier) == 0:
-		return "No setting that was tried is better than the model alone. Give other cells, " +
-			"steps or a larger ε."
+		return fmt.Sprintf("No plan can be made for Σε = %s a day.", Number(o.TargetEpsilonDay))
 	}
-	best := slices.MinFunc(r.Frontier,
-		func(a, b Outcome) int { return cmp.Compare(a.MedianKM, b.MedianKM) })
-	advice := "Smaller cells, shorter steps or a larger ε may reach it."
-	if limit != "" {
-		advice = "Allow a larger error or a larger factor, or try more ε between those tried."
-	}
-	return fmt.Sprintf("No setting that was tried reaches a median error of %s%s. The nearest is "+
-		"%s, at ε = %s a day: %s. %s",
-		Length(o.TargetKM), limit, Length(best.MedianKM), Number(best.EpsilonDay()), best.Words(),
-		advice)
+	best := slices.MinFunc(r.Measured, func(a, b Outcome) int {
+		if a.MedianKM < b.MedianKM {
+			return -1
+		}
+		return 1
+	})
+	return fmt.Sprintf("No plan that was tried reaches a median error of %s. The nearest is %s, "+
+		"at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
+		Length(o.TargetKM), Length(best.MedianKM), Number(best.DayEpsilon), best.Words())
 }
 
 // doubt is what to add to an interval over few users.
@@ -184,10 +172,22 @@ func users(n int) string {
 	return strconv.Itoa(n) + " users"
 }
 
+// Plan names a setting's releases: how many of which ε, and how often.
+func (s Setting) Plan() string {
+	if s.ReleasesDay() == 1 {
+		return "1 × " + Number(s.Epsilon)
+	}
+	return fmt.Sprintf("%d × %s, every %s", s.ReleasesDay(), Number(s.Epsilon), Short(s.Interval))
+}
+
 // Words name a setting.
 func (s Setting) Words() string {
-	text := fmt.Sprintf("mechanism %s, cells of %s, steps of %s, a release every %s, ε = %s",
-		s.Mechanism, Length(s.CellM/1000), Short(s.Step), Short(s.Interval), Number(s.Epsilon))
+	text := fmt.Sprintf("mechanism %s, a release of ε = %s every %s until %d a day are spent, "+
+		"cells of %s, steps of %s", s.Mechanism, Number(s.Epsilon), Short(s.Interval),
+		s.ReleasesDay(), Length(s.CellM/1000), Short(s.Step))
+	if s.Calendar {
+		text += ", a model with four parts of the day"
+	}
 	if s.Mechanism == law.Codebook {
 		return text
 	}
@@ -200,20 +200,6 @@ func (o *Outcome) Band() string {
 		return fmt.Sprintf("%.0f m (%.0f to %.0f)", 1000*o.MedianKM, 1000*o.LowKM, 1000*o.HighKM)
 	}
 	return fmt.Sprintf("%.2f km (%.2f to %.2f)", o.MedianKM, o.LowKM, o.HighKM)
-}
-
-// telling is a factor by which two places are as good as told apart.
-const telling = 10
-
-// mostFactor is a factor beyond which it makes no difference.
-const mostFactor = 1000
-
-// Factor is one in words.
-func Factor(x float64) string {
-	if x > mostFactor {
-		return "> 1000"
-	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
 // Number is one with three significant digits, without an exponent where it is short enough.
