@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // Emission is the law of a release: with which probability each cell of the map emits each release.
@@ -74,6 +75,16 @@ func (e *Emission) Prepare(prior *mobility.Distribution) {
 	e.hull.OfCells(e.grid, e.set.Cells)
 	e.surrogates.Reset(e.grid, e.set.Cells)
 	e.mechanism.Prepare(&e.hull, e.options.Epsilon)
+}
+
+// Draw draws a release for the cell x. drift says whether x was released as another cell, its
+// surrogate; under Codebook no cell is. Both x and drift are secret.
+func (e *Emission) Draw(source noise.Source, x grid.Cell) (z grid.Point, drift bool) {
+	if q := e.codebook; q != nil {
+		return q.Place(q.Draw(source, q.Part(x))), false
+	}
+	surrogate := e.Surrogate(x)
+	return e.mechanism.Sample(source, surrogate), surrogate != x
 }
 
 // Tells says whether a release would tell anything: a codebook of one code point would release it

@@ -153,28 +153,23 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	return out, nil
 }
 
-// draw draws the release of a number, after Emission.Prepare. This is the one place that uses the
-// true cell: to look up its surrogate, which the transcript and the draw are given, and to say
-// whether they differ; or under Codebook to look up its vote, or with a near factor for the draw
-// itself.
+// draw draws the release of a number, after Emission.Prepare. This and Emission.Draw are the places
+// that use the true cell: the transcript is given its surrogate, or under Codebook its vote, or
+// with a near factor the cell itself.
 func (s *Sanitizer) draw(in Input, number uint64) (z grid.Point, drift bool, err error) {
-	day, e := dayOf(in.Step, s.stepMS), s.emission
-	if e.codebook != nil {
-		part := e.codebook.Part(in.Cell)
-		facts := s.transcript.completeVote(in.User, in.Step, number, e.codebook, part)
-		source, err := s.streams.On(day, facts)
-		if err != nil {
-			return grid.Point{}, false, err
-		}
-		return e.codebook.Place(e.codebook.Draw(source, part)), false, nil
+	e := s.emission
+	var facts []byte
+	if q := e.codebook; q != nil {
+		facts = s.transcript.completeVote(in.User, in.Step, number, q, q.Part(in.Cell))
+	} else {
+		facts = s.transcript.complete(in.User, in.Step, number, e.Set(), e.Surrogate(in.Cell))
 	}
-	surrogate := e.Surrogate(in.Cell)
-	facts := s.transcript.complete(in.User, in.Step, number, e.Set(), surrogate)
-	source, err := s.streams.On(day, facts)
+	source, err := s.streams.On(dayOf(in.Step, s.stepMS), facts)
 	if err != nil {
 		return grid.Point{}, false, err
 	}
-	return e.mechanism.Sample(source, surrogate), surrogate != in.Cell, nil
+	z, drift = e.Draw(source, in.Cell)
+	return z, drift, nil
 }
 
 // dayOf returns the day on which a step begins. It follows from the step alone: no clock decides

@@ -85,8 +85,8 @@ func ExampleReader() {
 	}
 	fmt.Printf("%d of %d records followed\n", summary.Counts.Followed, summary.Counts.Records)
 	// Output:
-	// kilometre 1:  12 vehicles (6 to 20), by the model alone 125
-	// kilometre 2:  48 vehicles (28 to 70), by the model alone 149
-	// kilometre 3: 340 vehicles (319 to 362), by the model alone 125
+	// kilometre 1:  61 vehicles (7 to 156), by the model alone 125
+	// kilometre 2: 142 vehicles (27 to 329), by the model alone 149
+	// kilometre 3: 197 vehicles (31 to 400), by the model alone 125
 	// 2000 of 2000 records followed
 }

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -16,8 +17,11 @@ type Likelihood struct {
 // Fleet is the vehicles of one window.
 type Fleet struct {
 	// Prior is where the model alone puts a vehicle, over all zones; it sums to 1.
-	Prior    []float64
+	Prior []float64
+	// Vehicles are the likelihoods of vehicles. Counts has how many vehicles have each; nil: one.
+	// Vehicles that started together and have released the same have the same likelihood.
 	Vehicles []Likelihood
+	Counts   []float64
 	// Workers is the number of goroutines, one at least. No result depends on it.
 	Workers int
 }
@@ -58,8 +62,8 @@ type Fit struct {
 // judgements and b. Without κ the maximum is a sum of few spikes, as with any deconvolution:
 // strong noise has to be held to something. With κ = ∞ θ is b.
 //
-// weights, one a vehicle, nil for 1 each; start, nil for b, must be positive where b is. Cost:
-// twice the vehicles' zones an iteration.
+// weights, one a likelihood, nil for its number of vehicles; start, nil for b, must be positive
+// where b is. Cost: twice the likelihoods' zones an iteration.
 func (f *Fleet) Fit(kappa float64, weights, start []float64) Fit {
 	if math.IsInf(kappa, 1) {
 		return Fit{Prior: append([]float64(nil), f.Prior...)}
@@ -82,11 +86,7 @@ func (f *Fleet) fit(pseudo, weights, start []float64, gain float64) Fit {
 		start = f.Prior
 	}
 	theta := append([]float64(nil), start...)
-	seen := 0.0
-	for v := range f.Vehicles {
-		seen += weight(weights, v)
-	}
-	all := seen + sumOf(pseudo)
+	all := f.total(weights) + sumOf(pseudo)
 	if all == 0 {
 		return Fit{Prior: theta}
 	}
@@ -122,16 +122,68 @@ func (f *Fleet) Expected(theta []float64) (mean, variance []float64) {
 	return mean, variance
 }
 
-func weight(weights []float64, v int) float64 {
-	if weights == nil {
-		return 1
+// weight returns a likelihood's weight: the number of its vehicles, if there are no weights.
+func (f *Fleet) weight(weights []float64, v int) float64 {
+	switch {
+	case weights != nil:
+		return weights[v]
+	case f.Counts != nil:
+		return f.Counts[v]
 	}
-	return weights[v]
+	return 1
+}
+
+// total returns the sum of weights: the number of vehicles, if there are none.
+func (f *Fleet) total(weights []float64) (sum float64) {
+	for v := range f.Vehicles {
+		sum += f.weight(weights, v)
+	}
+	return sum
+}
+
+// Len returns the number of vehicles.
+func (f *Fleet) Len() int { return int(f.total(nil)) }
+
+// group makes vehicles with the same likelihood one, in the order of their first ones. A fit then
+// costs as much as there are different ones.
+func (f *Fleet) group() {
+	all := f.Vehicles
+	f.Vehicles, f.Counts = nil, nil
+	known := map[uint64][]int{} // by hash; different likelihoods may share one
+	for _, l := range all {
+		h, at := l.hash(), -1
+		for _, i := range known[h] {
+			if f.Vehicles[i].equal(&l) {
+				at = i
+			}
+		}
+		if at < 0 {
+			at = len(f.Vehicles)
+			known[h] = append(known[h], at)
+			f.Vehicles, f.Counts = append(f.Vehicles, l), append(f.Counts, 0)
+		}
+		f.Counts[at]++
+	}
+}
+
+// hash returns a number that equal likelihoods share: FNV-1a over zones and values.
+func (l *Likelihood) hash() uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i, z := range l.Zones {
+		h = (h ^ uint64(z)) * prime
+		h = (h ^ uint64(math.Float32bits(l.Values[i]))) * prime
+	}
+	return h
+}
+
+func (l *Likelihood) equal(other *Likelihood) bool {
+	return slices.Equal(l.Zones, other.Zones) && slices.Equal(l.Values, other.Values)
 }
 
 // judge returns the sum over vehicles of w times the probabilities of their zones under the prior
-// θ, and the weighted log likelihood. squares, if not nil, is set to the sum of the squared
-// probabilities. A vehicle that θ excludes altogether counts by the model's prior.
+// θ, and the weighted log likelihood. squares, if not nil, is set to the weighted sum of the
+// squared probabilities. A vehicle that θ excludes altogether counts by the model's prior.
 func (f *Fleet) judge(theta, weights, squares []float64) (sums []float64, logLikelihood float64) {
 	parts := min(chunks, len(f.Vehicles))
 	results := make([]judgement, parts)
@@ -165,7 +217,7 @@ func (f *Fleet) judgePart(theta, weights []float64, squared bool, from, to int) 
 		r.squares = make([]float64, len(theta))
 	}
 	for v := from; v < to; v++ {
-		w := weight(weights, v)
+		w := f.weight(weights, v)
 		if w == 0 {
 			continue
 		}
@@ -183,7 +235,7 @@ func (f *Fleet) judgePart(theta, weights []float64, squared bool, from, to int) 
 			p := float64(prior[z]*float64(vehicle.Values[i])) / evidence
 			r.sums[z] += float64(w * p)
 			if squared {
-				r.squares[z] += float64(p * p)
+				r.squares[z] += float64(w * float64(p*p))
 			}
 		}
 	}

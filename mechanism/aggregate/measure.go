@@ -18,12 +18,15 @@ func Variation(a, b []float64) float64 {
 	return distance / 2
 }
 
-// Coverage returns the share of zones whose interval holds the true number of vehicles, of those
-// where at least a twentieth of a vehicle is expected; 0 if there are none.
-func Coverage(estimate, low, high, truth []float64) float64 {
-	zones, inside := 0.0, 0.0
+// fewest is how many vehicles a zone has, in truth or by an estimate, for its interval to be
+// judged: an interval from 0 to 2 says nothing that anybody would doubt.
+const fewest = 3
+
+// Coverage returns how many zones have an interval that holds the true number of vehicles, and how
+// many count: those where the truth or the estimate is at least three vehicles.
+func Coverage(estimate, low, high, truth []float64) (inside, zones float64) {
 	for z, n := range truth {
-		if estimate[z] < .05 {
+		if max(n, estimate[z]) < fewest {
 			continue
 		}
 		zones++
@@ -31,10 +34,7 @@ func Coverage(estimate, low, high, truth []float64) float64 {
 			inside++
 		}
 	}
-	if zones == 0 {
-		return 0
-	}
-	return inside / zones
+	return inside, zones
 }
 
 func sumOf(values []float64) (sum float64) {

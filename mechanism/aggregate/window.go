@@ -38,14 +38,15 @@ type vehicle struct {
 // Vehicles returns the number of vehicles whose posterior is known.
 func (w *Window) Vehicles() int { return len(w.vehicles) }
 
-// Fleet returns the vehicles' likelihoods, in the order of their users' names, under the mean of
-// their priors. They belong to the window.
+// Fleet returns the different likelihoods of the vehicles, in the order of their users' names,
+// under the mean of their priors. They belong to the window.
 func (w *Window) Fleet() *Fleet {
 	slices.SortStableFunc(w.vehicles, func(a, b vehicle) int { return cmp.Compare(a.user, b.user) })
 	f := &Fleet{Prior: valuesOf(w.prior), Vehicles: make([]Likelihood, len(w.vehicles))}
 	for v := range w.vehicles {
 		f.Vehicles[v] = w.vehicles[v].Likelihood
 	}
+	f.group()
 	if n := float64(w.Vehicles()); n > 0 {
 		for z := range f.Prior {
 			f.Prior[z] /= n

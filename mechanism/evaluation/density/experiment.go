@@ -15,8 +15,6 @@ import (
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/noise"
-	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -45,9 +43,12 @@ type Options struct {
 	// Vehicles are the sizes of fleets; none means 10, 100, 1,000 and 10,000. The largest fleet is
 	// divided into the smaller ones.
 	Vehicles []int
-	// Steps is the number of steps in which a vehicle reports, with a release in each, before its
-	// place is estimated; 0 means 10.
+	// Steps is the number of steps in which a vehicle reports before its place is estimated; 0
+	// means 10. It releases in each, unless Release.ReleaseInterval is longer.
 	Steps int
+	// Draws is the number of simulated fleets of each size; 0 divides the vehicles of the largest
+	// size into the smaller ones, up to twenty.
+	Draws int
 	// Block is the number of cells along a zone's side; 0 means 2.
 	Block int
 	// GatheredKM is the radius around the place where half of a gathered fleet starts; 0 means 1.5.
@@ -115,7 +116,10 @@ type Score struct {
 	Variations    []float64 `json:"variations"`
 	Rank          float64   `json:"rank"`      // Spearman's correlation over zones
 	TopFound      float64   `json:"top_found"` // share of the fullest zones
-	// Coverage is that of 90 % intervals (aggregate.Coverage); 0 where there are no intervals.
+	// Error is the mean over zones of |estimate - truth|, in vehicles.
+	Error float64 `json:"error"`
+	// Coverage is that of 90 % intervals over the zones of all fleets (aggregate.Coverage); 0 where
+	// there are no intervals, or no zone has three vehicles.
 	Coverage float64 `json:"coverage"`
 }
 
@@ -149,7 +153,7 @@ func (o *Options) check() error {
 // sizes are those of the fleets of a kind, and how many vehicles it takes.
 func (o *Options) sizes(kind string) (sizes []int, largest int) {
 	if kind != Traces {
-		return o.Vehicles, slices.Max(o.Vehicles)
+		return o.Vehicles, max(o.Draws, 1) * slices.Max(o.Vehicles)
 	}
 	largest = len(o.Traces)
 	smaller := slices.DeleteFunc(slices.Clone(o.Vehicles), func(n int) bool { return n >= largest })
@@ -207,9 +211,10 @@ type experiment struct {
 func (x *experiment) score(
 	kind string, epsilon float64, size int, vehicles []vehicle,
 ) ([]Score, error) {
-	fleets, names := min(len(vehicles)/size, mostFleets), Estimators()
+	fleets, names := min(len(vehicles)/size, max(x.options.Draws, mostFleets)), Estimators()
 	scores := make([]Score, len(names))
 	distances := make([][]float64, len(names))
+	var held, judged [2]float64 // zones whose interval holds the truth, and all that count
 	dense := make([]float64, x.zones.Count())
 	for f := range fleets {
 		if err := x.report(x.done); err != nil { // a large fleet takes seconds
@@ -220,7 +225,7 @@ func (x *experiment) score(
 			v := &vehicles[f*size+i]
 			truth[v.truth]++
 			window.AddRelease(v.release)
-			window.AddVehicle(fmt.Sprintf("%07d", i), &v.posterior, x.blind[v.model], dense)
+			window.AddVehicle(fmt.Sprintf("%07d", i), v.posterior, x.blind[v.model], dense)
 		}
 		estimate := aggregate.EstimateOptions{Seed: x.options.Seed, Workers: x.options.Workers}
 		d := window.Estimate(estimate)
@@ -228,10 +233,19 @@ func (x *experiment) score(
 			distances[i] = append(distances[i], aggregate.Variation(estimate, truth))
 			scores[i].Rank += trial.RankCorrelation(estimate, truth) / float64(fleets)
 			scores[i].TopFound += TopFound(estimate, truth, x.options.Top) / float64(fleets)
+			scores[i].Error += away(estimate, truth) / float64(fleets)
 		}
-		posterior := aggregate.Coverage(d.Posterior, d.PosteriorLow, d.PosteriorHigh, truth)
-		scores[2].Coverage += posterior / float64(fleets)
-		scores[3].Coverage += aggregate.Coverage(d.Fitted, d.Low, d.High, truth) / float64(fleets)
+		for i, of := range [][3][]float64{
+			{d.Posterior, d.PosteriorLow, d.PosteriorHigh}, {d.Fitted, d.Low, d.High},
+		} {
+			in, all := aggregate.Coverage(of[0], of[1], of[2], truth)
+			held[i], judged[i] = held[i]+in, judged[i]+all
+		}
+	}
+	for i := range held {
+		if judged[i] > 0 {
+			scores[2+i].Coverage = held[i] / judged[i]
+		}
 	}
 	for i := range scores {
 		s := &scores[i]
@@ -272,6 +286,14 @@ func top(values []float64, k int) []int {
 	return order[:min(k, len(order))]
 }
 
+// away returns the mean over zones of |estimate - truth|.
+func away(estimate, truth []float64) (mean float64) {
+	for z, n := range truth {
+		mean += math.Abs(estimate[z]-n) / float64(len(truth))
+	}
+	return mean
+}
+
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -286,11 +308,12 @@ type path struct {
 	model *mobility.Model
 }
 
-// vehicle is one vehicle at the last step: the truth, its last release's zone, and its posterior.
+// vehicle is one vehicle at the last step: the truth, its last release's zone, and its posterior,
+// which is not rounded.
 type vehicle struct {
 	model          *mobility.Model
 	truth, release int32
-	posterior      aggregate.ByZone
+	posterior      *aggregate.ByZone
 }
 
 // paths returns the paths of the n vehicles of a kind of fleet.
@@ -359,42 +382,6 @@ func (x *experiment) gathering(random *rand.Rand) []grid.Cell {
 	return around
 }
 
-// batch is the number of vehicles that a worker takes at once.
-const batch = 32
-
-// release releases every path.
-func (x *experiment) release(paths []path, epsilon float64) ([]vehicle, error) {
-	vehicles := make([]vehicle, len(paths))
-	before := x.done
-	pool := parallel.Pool{
-		Workers:  x.options.Workers,
-		Size:     func(i int) int64 { return int64(min(batch, len(paths)-i*batch)) },
-		Progress: func(done int64) error { return x.report(before + done) },
-	}
-	err := pool.Do((len(paths)+batch-1)/batch, func(int) func(*parallel.Task) error {
-		r := x.newReleaser(epsilon)
-		return func(t *parallel.Task) error {
-			for v := t.Number * batch; v < min((t.Number+1)*batch, len(paths)); v++ {
-				if err := r.one(v, paths[v], &vehicles[v]); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range paths {
-		if x.blind[p.model] == nil {
-			x.blind[p.model] = new(mobility.Distribution)
-			mobility.NewPredictor(p.model).Predict(x.blind[p.model], &p.model.Initial, 0,
-				x.options.Steps-1)
-		}
-	}
-	return vehicles, nil
-}
-
 // report reports how many vehicles have released.
 func (x *experiment) report(done int64) error {
 	x.done = done
@@ -402,63 +389,6 @@ func (x *experiment) report(done int64) error {
 		return nil
 	}
 	return x.options.Progress(x.done, x.total)
-}
-
-// releaser releases the paths of one goroutine.
-type releaser struct {
-	x          *experiment
-	epsilon    float64
-	sanitizers map[*mobility.Model]*mechanism.Sanitizer
-	runner     trial.Runner
-	steps      []int64   // those in which vehicles report
-	dense      []float64 // scratch, a number a zone
-}
-
-func (x *experiment) newReleaser(epsilon float64) *releaser {
-	r := &releaser{
-		x: x, epsilon: epsilon, sanitizers: map[*mobility.Model]*mechanism.Sanitizer{},
-		runner: trial.Runner{Release: true}, dense: make([]float64, x.zones.Count()),
-	}
-	for step := range int64(x.options.Steps) {
-		r.steps = append(r.steps, step)
-	}
-	return r
-}
-
-// of returns the sanitizer of a model.
-func (r *releaser) of(m *mobility.Model) (*mechanism.Sanitizer, error) {
-	if s := r.sanitizers[m]; s != nil {
-		return s, nil
-	}
-	options := r.x.options.Release
-	options.Epsilon = r.epsilon
-	streams := noise.NewKeyed(noise.KeyFromSeed(r.x.options.Seed))
-	s, err := mechanism.NewSanitizer(m, streams, options)
-	r.sanitizers[m] = s
-	return s, err
-}
-
-// one releases one path. It uses the service's own state, which an observer has too
-// (mechanism.Sanitizer.Observe).
-func (r *releaser) one(v int, p path, to *vehicle) error {
-	s, err := r.of(p.model)
-	if err != nil {
-		return err
-	}
-	zones, last := r.x.zones, r.x.options.Steps-1
-	r.runner.Sanitizer = s
-	track := trial.Track{
-		User:    fmt.Sprintf("vehicle %d", v),
-		Reports: trial.Centres(p.model.Grid, r.steps, p.cells[:last+1]),
-	}
-	return r.runner.Run(track, func(now *trial.Result) error {
-		if now.Number == last {
-			to.model, to.truth = p.model, zones.Of(now.Cell)
-			to.release = zones.Of(p.model.Grid.CellAt(now.Outcome.Release))
-			zones.Gather(&to.posterior, &now.State.Posterior, r.dense)
-		}
-		return nil
-	})
 }
 
 // Stretches cuts tracks into stretches of so many successive steps. Each stretch serves as a

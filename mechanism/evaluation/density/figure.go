@@ -50,8 +50,8 @@ func Measures() []Measure {
 		{
 			Name: "coverage", Axis: "coverage of 90 % intervals",
 			Note: "Share of the zones whose interval of 90 % holds the true number of vehicles, " +
-				"of those where at least a twentieth of a vehicle is expected. Below what is " +
-				"stated, the intervals promise too much.",
+				"of those that have three vehicles or more in truth or by the estimate. Below " +
+				"what is stated, the intervals promise too much.",
 			Of:     func(s Score) float64 { return s.Coverage },
 			stated: aggregate.DefaultLevel, without: []string{"naive", "blind"},
 		},
