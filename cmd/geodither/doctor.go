@@ -199,21 +199,21 @@ func simulating(ctx context.Context, bar *cli.Progress) func(done, total int64) 
 // it is the user's decision.
 func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Progress) {
 	x, err := expect.Simulate(ctx, o.Model, o.Release,
-		expect.Options{Seed: 1, Progress: simulating(ctx, bar)})
+		expect.Options{Seed: expect.Seed, Progress: simulating(ctx, bar)})
 	if err != nil {
 		d.add("expectation", doctor.Failure, "%v", err)
 		return
 	}
 	s := x.Summary()
 	d.expected = &s
-	level := doctor.OK
-	if !s.WorthIt() {
-		level = doctor.Warning
+	level, advice := doctor.OK, s.LittleGain()
+	if advice != "" {
+		level, advice = doctor.Warning, "\n"+advice
 	}
 	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); "+
-		"Σε up to %s an hour, %s a day for each user",
+		"Σε up to %s an hour, %s a day for each user%s",
 		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour),
-		cli.Sum(s.EpsilonDay))
+		cli.Sum(s.EpsilonDay), advice)
 }
 
 func (d *checkup) count(level string) (n int) {

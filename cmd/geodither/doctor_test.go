@@ -60,7 +60,7 @@ func TestDoctorShowsProgress(t *testing.T) {
 	d := checkup{}
 	d.simulate(t.Context(), o, bar)
 	if d.expected == nil || !strings.Contains(out.String(),
-		"simulating [....................]   0 %  1 of 12000 steps") {
+		"simulating [....................]   0 %  1 of 86400 steps") {
 		t.Errorf("it shows %q", out)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -114,7 +114,7 @@ func (f *inspectFlags) simulate(
 	defer bar.Done()
 	bar.Phase("simulating", nil)
 	x, err := expect.Simulate(cmd.Context(), model, release, expect.Options{
-		Seed: 1, Progress: bar.Reporter(cmd.Context(), "steps"),
+		Seed: expect.Seed, Progress: bar.Reporter(cmd.Context(), "steps"),
 	})
 	if err != nil {
 		return fmt.Errorf("simulating: %w", err)

@@ -57,7 +57,7 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 					"key_file", file.KeyFile)
 			}
 			if text, warn := engine.BudgetAdvice(options.Release, options.Model.Step); warn {
-				options.Logger.Warn("release.budget is none or high", "advice", text)
+				options.Logger.Warn("release.budget is none, high or spent early", "advice", text)
 			}
 			if bothKeys(file.KeyFile) {
 				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)

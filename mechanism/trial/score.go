@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -147,6 +148,26 @@ func (s *Score) LocationSetMean() float64 { return Share(s.setCells, s.releases)
 
 // DriftRatio returns the share of releases whose true cell lay outside ΔX.
 func (s *Score) DriftRatio() float64 { return Share(s.drifts, s.releases) }
+
+// LeastGain is the share of the blind error that releases have to take off for a single vehicle's
+// records to be worth their ε. Less is hardly seen on a map.
+const LeastGain = .25
+
+// LittleGain returns a warning in plain words where an estimate's error is at least 1 - [LeastGain]
+// of the blind error, in the same unit, and "" where it is smaller or nothing was measured.
+func LittleGain(estimate, blind float64) string {
+	gain := 1 - estimate/blind
+	switch {
+	case blind <= 0 || gain >= LeastGain:
+		return ""
+	case gain < .005:
+		return "the records are no nearer to the truth than a guess without any: choose fewer " +
+			"and larger releases, or a larger budget"
+	}
+	return fmt.Sprintf("the records are only %.0f %% nearer to the truth than a guess without "+
+		"any: choose fewer and larger releases, a larger budget, or publish the fleet's counts "+
+		"alone", 100*gain)
+}
 
 // Share returns part / whole, and 0 of nothing.
 func Share(part, whole int64) float64 {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -102,5 +103,25 @@ func TestEmptyScore(t *testing.T) {
 	var m Score
 	if m.LocationSetMean() != 0 || m.DriftRatio() != 0 || m.Releases() != 0 {
 		t.Error("a score without a release must be 0")
+	}
+}
+
+// TestLittleGain: less than a quarter off the blind error is a warning that says how much it is.
+func TestLittleGain(t *testing.T) {
+	for _, c := range []struct {
+		estimate, blind float64
+		says            string
+	}{
+		{0, 0, ""},
+		{75, 100, ""},
+		{76, 100, "only 24 % nearer"},
+		{4377, 4700, "only 7 % nearer"},
+		{100, 100, "no nearer"},
+		{110, 100, "no nearer"},
+	} {
+		if text := LittleGain(c.estimate, c.blind); !strings.Contains(text, c.says) ||
+			(text == "") != (c.says == "") {
+			t.Errorf("%v against %v: %q, want %q", c.estimate, c.blind, text, c.says)
+		}
 	}
 }

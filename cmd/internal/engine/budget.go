@@ -53,6 +53,12 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	if !math.IsInf(most, 1) {
 		spend = fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
 	}
+	short := ""
+	if lasts, window := budgetLasts(o), o.Budget.WindowSteps; window > 0 && lasts < window {
+		short = fmt.Sprintf("; %.2g h of reports spend the budget of %.4g h, and releases end "+
+			"until it holds one more: choose a longer interval, a smaller epsilon or a larger "+
+			"budget", (time.Duration(lasts) * step).Hours(), (time.Duration(window) * step).Hours())
+	}
 	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
 	if unlimited {
 		spend += ", and release.budget is none: it grows for as long as a user reports"
@@ -62,7 +68,17 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			"choose a longer interval, a smaller epsilon or a smaller budget",
 			mechanism.HighEpsilonDay)
 	}
-	return spend, unlimited || most > mechanism.HighEpsilonDay
+	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
+}
+
+// budgetLasts returns in how many steps a user who reports in each of them spends the budget of a
+// window.
+func budgetLasts(o mechanism.Options) int {
+	if o.SameStep == mechanism.SameStepRelease || o.Epsilon <= 0 {
+		return 0
+	}
+	releases := math.Floor(o.Budget.Epsilon/o.Epsilon + 1e-9)
+	return int(min(releases*float64(max(o.ReleaseInterval, 1)), mechanism.MaxSteps))
 }
 
 // NearAdvice says for which distance on a map the noise of a near factor is made, and where a

@@ -33,7 +33,19 @@ func TestMostEpsilonDay(t *testing.T) {
 		"a budget": {
 			func(o *mechanism.Options) {
 				o.Budget = mechanism.Budget{Epsilon: 16, WindowSteps: 2880}
-			}, 16, "at most 16 for each user and day", false,
+			}, 16, "at most 16 for each user and day; 0.13 h of reports spend the budget", true,
+		},
+		"a budget that lasts four hours": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.ReleaseInterval = .5, 20
+				o.Budget = mechanism.Budget{Epsilon: 12, WindowSteps: 2880}
+			}, 12, "4 h of reports spend the budget of 24 h", true,
+		},
+		"a budget that lasts its window": {
+			func(o *mechanism.Options) {
+				o.Epsilon, o.ReleaseInterval = .5, 120
+				o.Budget = mechanism.Budget{Epsilon: 12, WindowSteps: 2880}
+			}, 12, "at most 12 for each user and day", false,
 		},
 		"the example's": {
 			func(o *mechanism.Options) {
@@ -44,11 +56,11 @@ func TestMostEpsilonDay(t *testing.T) {
 		"a budget of no whole number of releases": {
 			func(o *mechanism.Options) {
 				o.Epsilon, o.Budget = .3, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}
-			}, .9, "at most 0.9 ", false,
+			}, .9, "at most 0.9 ", true,
 		},
 		"tenths": {func(o *mechanism.Options) {
 			o.Epsilon, o.Budget = .1, mechanism.Budget{Epsilon: 1, WindowSteps: 2880}
-		}, 1, "at most 1 ", false},
+		}, 1, "at most 1 ", true},
 		"a window of seven hours, of which four touch a day": {
 			func(o *mechanism.Options) {
 				o.Budget = mechanism.Budget{Epsilon: 10, WindowSteps: 840}
@@ -56,7 +68,7 @@ func TestMostEpsilonDay(t *testing.T) {
 		},
 		"a window of a week": {func(o *mechanism.Options) {
 			o.Budget = mechanism.Budget{Epsilon: 15, WindowSteps: 7 * 2880}
-		}, 15, "at most 15 ", false},
+		}, 15, "at most 15 for each user and day; 0.12 h of reports spend", true},
 		"a lifetime": {
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 19} }, 19,
 			"at most 19 ", false,

@@ -111,6 +111,36 @@ func TestExpectRules(t *testing.T) {
 	}
 }
 
+// TestWindow: by default the whole window of the budget is simulated, at least a day, and the error
+// is told apart while the budget lasts and after it.
+func TestWindow(t *testing.T) {
+	release := mechanism.Options{Mechanism: law.Codebook, Epsilon: 20, ReleaseInterval: 2}
+	release.Budget = mechanism.Budget{
+		Epsilon: 1200, WindowSteps: 2000, Spent: mechanism.SpentPredict,
+	}
+	s := expected(t, release, Options{Tracks: 3, Seed: 7}).Summary()
+	if s.Steps != 2000 || math.Abs(s.LastsSeconds-120*60) > 20*60 {
+		t.Errorf("%d steps, and the budget lasts %v s", s.Steps, s.LastsSeconds)
+	}
+	lasting, spent, whole := s.EstimateLasting.Mean, s.EstimateSpent.Mean, s.Estimate.Mean
+	share := s.LastsSeconds / (2000 * 60)
+	if !(lasting < .7*spent) || math.Abs(lasting*share+spent*(1-share)-whole) > .02*whole {
+		t.Errorf("off by %v while the budget lasts, by %v after it, by %v in all", lasting, spent,
+			whole)
+	}
+	text := s.String()
+	for _, words := range []string{"while the budget lasts", "while it is spent", "all 24 hours"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("%q is missing in:\n%s", words, text)
+		}
+	}
+	release.Budget = mechanism.Budget{}
+	if s := expected(t, release, Options{Tracks: 1}).Summary(); s.Steps != 1440 ||
+		s.LastsSeconds != 0 || s.EstimateSpent != (Errors{}) || s.BudgetLine() != "" {
+		t.Errorf("without a budget: %+v", s)
+	}
+}
+
 // TestExpectEnds with the context.
 func TestExpectEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Summary is an expectation as it is printed. Distances are in metres.
@@ -22,10 +23,18 @@ type Summary struct {
 	Steps     int     `json:"steps"`
 	Seconds   float64 `json:"track_seconds"`
 	Seed      uint64  `json:"seed"`
+	// HoursOnly says that releases are drawn in release.hours alone, of a whole week.
+	HoursOnly bool `json:"hours_only,omitempty"`
 
 	Release  Errors `json:"release_m"`
 	Estimate Errors `json:"estimate_m"`
 	Blind    Errors `json:"blind_m"`
+	// EstimateLasting and EstimateSpent are Estimate while the budget holds one more release, and
+	// of records after that, 0 where there are none. The budget of a new user is spent for the
+	// first time after LastsSeconds, 0 where it outlasts the tracks.
+	EstimateLasting Errors  `json:"estimate_budget_lasting_m"`
+	EstimateSpent   Errors  `json:"estimate_budget_spent_m"`
+	LastsSeconds    float64 `json:"budget_lasts_seconds"`
 
 	Released        float64       `json:"released"` // share of the steps with a release
 	LocationSetMean float64       `json:"location_set_mean"`
@@ -42,11 +51,17 @@ func (x *Expectation) Summary() Summary {
 		all += n
 	}
 	m := &x.Score
+	lasts := time.Duration(0)
+	if steps := int64(x.Tracks) * int64(x.Steps); x.LastingSteps < steps {
+		lasts = time.Duration(x.LastingSteps) * x.Step / time.Duration(x.Tracks)
+	}
 	return Summary{
 		Mechanism: o.Mechanism, Epsilon: o.Epsilon, Delta: o.Delta,
 		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(),
-		Seed:    x.Seed,
+		Seed: x.Seed, HoursOnly: len(o.Hours) > 0,
 		Release: ErrorsOf(&m.Release), Estimate: ErrorsOf(&m.Estimate), Blind: ErrorsOf(&m.Blind),
+		EstimateLasting: ErrorsOf(&x.Lasting.Estimate),
+		EstimateSpent:   ErrorsOf(&x.Spent.Estimate), LastsSeconds: lasts.Seconds(),
 		Released:        float64(m.Releases()) / float64(max(all, 1)),
 		LocationSetMean: m.LocationSetMean(), DriftRatio: m.DriftRatio(),
 		EpsilonHour: x.EpsilonHour, EpsilonDay: x.EpsilonDay, Metric: x.Metric.Summary(o.Mechanism),
@@ -60,44 +75,64 @@ func (s Summary) String() string {
 	if s.Mechanism != law.Codebook {
 		delta = fmt.Sprintf(", δ = %g", s.Delta)
 	}
+	when := "all 24 hours"
+	if s.HoursOnly {
+		when = "with releases in release.hours alone"
+	}
 	fmt.Fprintf(&b, "expected error with %s, ε = %g a release%s, "+
-		"if people move as the model says and report in each step:\n",
-		s.Mechanism, s.Epsilon, delta)
+		"if people move as the model says and report in each step, %s:\n",
+		s.Mechanism, s.Epsilon, delta, when)
 	b.WriteString(ErrorsHead)
 	b.WriteString(s.Release.Line("release") + s.Estimate.Line("estimate") + s.Blind.Line("blind"))
 	fmt.Fprintf(&b,
 		"  (%d simulated tracks of %v, seed %d; blind is the estimate without any release)\n",
 		s.Tracks, time.Duration(s.Seconds*float64(time.Second)), s.Seed)
+	if text := s.BudgetLine(); text != "" {
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
 	fmt.Fprintf(&b,
 		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
 		cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
 	fmt.Fprintf(&b, "  %s\n", s.Metric)
-	if !s.WorthIt() {
-		b.WriteString("  that is hardly better than publishing nothing at all: " +
-			"choose a larger ε, or fewer and larger releases (interval)\n")
+	if text := s.LittleGain(); text != "" {
+		fmt.Fprintf(&b, "  %s\n", text)
 	}
 	return b.String()
 }
 
-// WorthIt reports whether the estimate is at least a twentieth better than the blind one.
-func (s Summary) WorthIt() bool { return s.Estimate.Mean < .95*s.Blind.Mean }
+// LittleGain is [trial.LittleGain] of the mean distances.
+func (s Summary) LittleGain() string { return trial.LittleGain(s.Estimate.Mean, s.Blind.Mean) }
+
+// BudgetLine says what the error is while the budget lasts and after it, and is empty where the
+// budget outlasts the tracks.
+func (s Summary) BudgetLine() string {
+	if s.LastsSeconds == 0 {
+		return ""
+	}
+	after := "nothing is published"
+	if s.EstimateSpent != (Errors{}) {
+		after = "the estimate is off by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
+	}
+	return fmt.Sprintf("while the budget lasts, about %v from the start, the estimate is off by "+
+		"%s on average; while it is spent, %s",
+		time.Duration(s.LastsSeconds*float64(time.Second)).Round(time.Minute),
+		cli.Metres(s.EstimateLasting.Mean), after)
+}
 
 // LogValue returns the essentials for a log; "model inspect" prints the rest.
 func (s Summary) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Float64("estimate_mean_m", Whole(s.Estimate.Mean)),
 		slog.Float64("blind_mean_m", Whole(s.Blind.Mean)),
+		slog.Float64("estimate_budget_lasting_mean_m", Whole(s.EstimateLasting.Mean)),
+		slog.Float64("estimate_budget_spent_mean_m", Whole(s.EstimateSpent.Mean)),
 		slog.Float64("epsilon_per_day", s.EpsilonDay), slog.Int("simulated_tracks", s.Tracks),
 	)
 }
 
 // Whole rounds a number of at least 0 to a whole one, for a log.
 func Whole(x float64) float64 { return float64(int64(x + .5)) }
-
-// runExpects are the options of the simulation at the start of a service. They are always the same,
-// so the numbers do not depend on the machine and its load.
-var runExpects = Options{Tracks: 20, Seed: 1}
 
 // Log computes what the settings of a service are worth, while the service runs, and logs it. The
 // returned function ends the simulation and waits for it: after it has returned, or once ctx has
@@ -109,16 +144,15 @@ func Log(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		x, err := Simulate(ctx, model, release, runExpects)
+		x, err := Simulate(ctx, model, release, Options{Seed: Seed})
 		if err != nil || ctx.Err() != nil {
 			return // the service reports the error itself, or is about to end
 		}
 		s := x.Summary()
 		log.Info("expected error if people move as the model says; blind is without any release",
 			"expected", s)
-		if !s.WorthIt() {
-			log.Warn("the expected estimate is hardly better than publishing nothing: "+
-				"choose a larger epsilon, or fewer and larger releases (release.interval)",
+		if text := s.LittleGain(); text != "" {
+			log.Warn("the expected estimate gains little over publishing nothing", "advice", text,
 				"estimate_mean_m", Whole(s.Estimate.Mean), "blind_mean_m", Whole(s.Blind.Mean))
 		}
 	}()

@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -142,6 +143,9 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 		}
 		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a "+
 			"record)\n", measured, others, measured+s.Predictions)
+	}
+	if text := trial.LittleGain(s.Estimate.Mean, s.Blind.Mean); text != "" {
+		fmt.Fprintln(out, "warning: "+text)
 	}
 	if s.SkippedLines > 0 {
 		fmt.Fprintln(out, skips)

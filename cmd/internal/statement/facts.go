@@ -151,7 +151,7 @@ func models(file *config.File) ([]Model, error) {
 // as "geodither doctor", and gives its numbers. Progress is of expect.Options.
 func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) error) error {
 	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
-		expect.Options{Seed: 1, Progress: progress})
+		expect.Options{Seed: expect.Seed, Progress: progress})
 	if err != nil {
 		return err
 	}
