@@ -12,14 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/datasets"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 type evaluateFlags struct {
-	data        datasets.Flags
+	data        dataFlags
 	experiments []string
 	also        []string
 	out         string
@@ -69,7 +68,7 @@ trace of one person, so the folder is for your eyes only, unless the data are op
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	flags := cmd.Flags()
-	f.data.Register(flags)
+	f.data.register(flags)
 	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"},
 		"`NAMES` with commas: "+experimentNames()+", or all")
 	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate},
@@ -109,7 +108,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	if err := options.Validate(); err != nil {
 		return cli.Usage(err)
 	}
-	sets, err := f.data.Sets()
+	sets, err := f.data.read()
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	defer bar.Done()
 	var data []*study.Data
 	for _, set := range sets {
-		d, err := set.Load(ctx, bar, std)
+		d, err := set.load(ctx, bar, std)
 		if err != nil {
 			return err
 		}
@@ -135,13 +134,13 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 
 // prepare makes the folder, before an hour of work. What is measured of others'
 // traces is for the caller alone, and stays out of any repository around it.
-func (f *evaluateFlags) prepare(sets []datasets.Set, std cli.Streams) error {
+func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 	if err := os.MkdirAll(f.out, 0o700); err != nil {
 		return files.Unwritten(f.out, err)
 	}
 	files.WarnOpenFolder(f.out, std.Err)
 	for _, set := range sets {
-		if !set.Public() {
+		if !set.public() {
 			return files.Hide(f.out, std.Err)
 		}
 	}

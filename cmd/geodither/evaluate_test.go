@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/datasets"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
@@ -115,7 +114,7 @@ func TestEvaluateSparesGitignore(t *testing.T) {
 		f := evaluateFlags{out: folder}
 		for range 2 {
 			var errs strings.Builder
-			if err := f.prepare([]datasets.Set{{}}, cli.Streams{Err: &errs}); err != nil {
+			if err := f.prepare([]dataSet{{}}, cli.Streams{Err: &errs}); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Contains(errs.String(), ".gitignore is left as it is"); got != told ||
@@ -162,13 +161,13 @@ func TestEvaluateRefuses(t *testing.T) {
 
 // TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
 func TestEvaluateInterrupted(t *testing.T) {
-	sets, err := (&datasets.Flags{}).Sets()
+	sets, err := (&dataFlags{}).read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var errs strings.Builder
 	std := cli.Streams{Err: &errs}
-	data, err := sets[0].Load(t.Context(), cli.NewProgress(&errs, nil), std)
+	data, err := sets[0].load(t.Context(), cli.NewProgress(&errs, nil), std)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,12 +194,12 @@ func TestEvaluateInterrupted(t *testing.T) {
 // TestBusErrors measures the estimates of the shipped buses over eight seeds, each bus under a
 // model of others, and prints with -v what RESULTS.md has. The limits are a fifth above that.
 func TestBusErrors(t *testing.T) {
-	sets, err := (&datasets.Flags{}).Sets()
+	sets, err := (&dataFlags{}).read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	std := cli.Streams{Err: &strings.Builder{}}
-	d, err := sets[0].Load(t.Context(), cli.NewProgress(std.Err, nil), std)
+	d, err := sets[0].load(t.Context(), cli.NewProgress(std.Err, nil), std)
 	if err != nil {
 		t.Fatal(err)
 	}

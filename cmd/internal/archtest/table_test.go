@@ -429,14 +429,6 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 	},
-	// What "geodither evaluate" measures on.
-	"cmd/internal/datasets": {
-		ours: []string{
-			"cmd/internal/cli", "cmd/internal/fleet", "cmd/internal/gather", "cmd/internal/traces",
-			"mechanism/evaluation/experiment/study", "mechanism/mobility/train",
-		},
-		third: []string{pflag},
-	},
 	"cmd/internal/modelfit": {
 		ours: []string{
 			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility",
@@ -566,7 +558,7 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
-			"cmd/internal/datasets", "cmd/internal/demo", "cmd/internal/devbroker",
+			"cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/feed", "cmd/internal/files", "cmd/internal/fleet",
@@ -574,19 +566,19 @@ var table = map[string]rule{
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
-			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/tuning",
-			"cmd/internal/verify", "consumer",
+			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
+			"cmd/internal/tuning", "cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
 			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "schemas", "schemas/registry",
+			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
 			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/mobility/train", "mechanism/trial",
+			"consumer/wire", "mechanism/grid", "mechanism/trial",
 			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},
 	},

@@ -97,17 +97,22 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 	return err
 }
 
-// WriteFile draws the figure to a file, as PNG or SVG by the name's ending. The file appears whole
-// or not at all. Only its owner may read it, because a figure may reveal something about the people
-// in the traces.
-func (f *Figure) WriteFile(path string) (err error) {
+// WriteFile draws the figure to a file, as PNG or SVG by the name's ending; see [Save].
+func (f *Figure) WriteFile(path string) error {
 	var buf bytes.Buffer
 	if err := f.Write(
 		&buf, Format(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")),
 	); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".chart-*")
+	return Save(path, buf.Bytes())
+}
+
+// Save writes a file that appears whole or not at all, and that only its owner may read. Figures,
+// reports and what they are made of are saved so, because they may reveal something about the
+// people in the traces.
+func Save(path string, data []byte) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".saving-*")
 	if err != nil {
 		return err
 	}
@@ -116,7 +121,7 @@ func (f *Figure) WriteFile(path string) (err error) {
 			_ = os.Remove(file.Name())
 		}
 	}()
-	_, err = file.Write(buf.Bytes())
+	_, err = file.Write(data)
 	if err = errors.Join(err, file.Chmod(0o600), file.Close()); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package experiment
 import (
 	_ "embed"
 	"fmt"
-	"math"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
@@ -226,7 +225,7 @@ func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
 		Note: p.Say("note", study.Figures{
 			"users": len(beliefs.Chosen(p.Study, d)), "shorter": d.Least < d.Timestamps,
 		}),
-		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
+		Columns: 2, PanelWidth: 5, PanelHeight: 2.5, SameY: true,
 	}
 	for _, m := range learnedScores(0, true) {
 		rows := t.Where("metric", m.name)
@@ -239,7 +238,6 @@ func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
 			line.Name, line.Reference = study.Blind, true
 			with.Series = append(with.Series, line)
 		}
-		sameScale(m, with, without)
 		f.Panels = append(f.Panels, with, without)
 	}
 	return f
@@ -248,7 +246,7 @@ func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
 // believed draws a line for each adversary.
 func believed(d *study.Data, m score, t *report.Table) *chart.Lines {
 	panel := &chart.Lines{
-		X: timeAxis(d, d.Timestamps), Y: chart.Axis{Label: m.axis, Zero: true},
+		X: timeAxis(d, d.Timestamps), Y: chart.Axis{Label: m.axis, Log: m.log, Zero: true},
 		Series: t.Lines("adversary", timestamps, nil),
 	}
 	for i, adversary := range Adversaries() {
@@ -257,28 +255,4 @@ func believed(d *study.Data, m score, t *report.Table) *chart.Lines {
 		}
 	}
 	return panel
-}
-
-// sameScale gives panels the same y axis, which leaves out how far bands reach below all lines.
-func sameScale(m score, panels ...*chart.Lines) {
-	low, top := math.Inf(1), 0.
-	for _, panel := range panels {
-		for _, series := range panel.Series {
-			for i, y := range series.Y {
-				top = max(top, y)
-				if high := series.High[i]; high > top {
-					top = high
-				}
-				if y > 0 {
-					low = min(low, y)
-				}
-			}
-		}
-	}
-	for _, panel := range panels {
-		panel.Y.Max = 1.1 * top
-		if m.log {
-			panel.Y.Log, panel.Y.Zero, panel.Y.Min = true, false, low/1.5
-		}
-	}
 }

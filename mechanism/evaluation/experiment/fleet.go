@@ -187,13 +187,8 @@ func (x *fleet) scores(p *study.Page) (all []density.Score) {
 func showFleet(p *study.Page) {
 	p.Text("intro", study.Figures{"delta": p.Options.Delta, "steps": fleetSteps})
 	p.Text("kinds", study.Figures{"steps": fleetSteps})
-	all := &report.Table{
-		Name: "fleet", Long: true, Caption: "Every number of the section.",
-		Columns: []string{
-			"data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles", "fleets",
-			"estimator", "rank correlation", "fullest found", "coverage", "variation",
-		},
-	}
+	all := study.Long("fleet", "data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles",
+		"fleets", "estimator", "metric")
 	for _, d := range p.Data {
 		x := &fleet{p.Study, d}
 		scores := x.scores(p)
@@ -202,32 +197,35 @@ func showFleet(p *study.Page) {
 			return
 		}
 		for _, score := range scores {
-			all.Add(x.row(zones, score)...)
+			x.addTo(all, zones, score)
 		}
-		x.show(p, scores, zones)
+		x.show(p, scores, zones, all.Where("data", d.Name))
 	}
 	p.Add(all)
 }
 
-// row is every number of a score. A single fleet has no band, and estimators without intervals have
-// no coverage.
-func (x *fleet) row(zones *aggregate.Zones, score density.Score) report.Row {
-	var coverage any
-	if score.Estimator == "posterior" || score.Estimator == "fitted" {
-		coverage = score.Coverage
+// addTo adds every number of a score. A single fleet has no band, and estimators without intervals
+// have no coverage.
+func (x *fleet) addTo(t *report.Table, zones *aggregate.Zones, score density.Score) {
+	add := func(metric string, value report.Band) {
+		t.Add(x.data.Name, score.Fleet, score.Epsilon, x.Options.Delta, fleetSteps, zones.Count(),
+			score.Vehicles, score.Fleets, score.Estimator, metric, value)
 	}
 	variation := report.Exact(score.Variation)
 	if score.Fleets > 1 {
 		variation.Low, variation.High = score.VariationLow, score.VariationHigh
 	}
-	return report.Row{
-		x.data.Name, score.Fleet, score.Epsilon, x.Options.Delta, fleetSteps, zones.Count(),
-		score.Vehicles, score.Fleets, score.Estimator, score.Rank, score.TopFound, coverage,
-		variation,
+	add("variation", variation)
+	add("rank correlation", report.Exact(score.Rank))
+	add("fullest found", report.Exact(score.TopFound))
+	if score.Estimator == "posterior" || score.Estimator == "fitted" {
+		add("coverage", report.Exact(score.Coverage))
 	}
 }
 
-func (x *fleet) show(p *study.Page, scores []density.Score, zones *aggregate.Zones) {
+func (x *fleet) show(
+	p *study.Page, scores []density.Score, zones *aggregate.Zones, t *report.Table,
+) {
 	d, name, rows := x.data, "fleet-"+x.data.Name, fleetRows(scores)
 	p.Text("data", x.figures(zones))
 	p.Text("findings", findings(d, rows))
@@ -243,7 +241,9 @@ func (x *fleet) show(p *study.Page, scores []density.Score, zones *aggregate.Zon
 	p.Table(name+"-use", p.Say("use.caption", study.Figures{
 		"data": d.Title, "confidence": 100 * study.Level, "leastFleets": leastFleets,
 	}), useTable(rows))
-	p.Table(name, p.Say("table.caption", study.Figures{"data": d.Title}), scoreTable(rows))
+	p.Table(name, p.Say("table.caption", study.Figures{"data": d.Title, "fullest": fullest}),
+		t.Pivot([]string{"fleet", "epsilon", "vehicles", "fleets", "metric"}, "estimator",
+			map[string]string{"epsilon": "ε"}))
 }
 
 // figures say what a data set's fleets are.

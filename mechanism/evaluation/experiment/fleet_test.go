@@ -190,7 +190,8 @@ func TestFleetResumes(t *testing.T) {
 	}
 	text := strings.Join(one, "\n")
 	for _, want := range []string{
-		"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km", "10 × 2", "25 × 1",
+		"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km",
+		"[expected 1 10 2 variation", "[traces 4 25 1 variation",
 		"fleet-steady-variation", "so that the 10 releases of a vehicle take 5 min",
 	} {
 		if !strings.Contains(text, want) {
@@ -353,8 +354,9 @@ func TestFleetBands(t *testing.T) {
 		VariationLow: .2, VariationHigh: .3,
 	}
 	variation := func() report.Band {
-		row := (&fleet{s, s.Data[0]}).row(zones, score)
-		return row[len(row)-1].(report.Band)
+		t := study.Long("", "data")
+		(&fleet{s, s.Data[0]}).addTo(t, zones, score)
+		return t.Rows[0][len(t.Rows[0])-1].(report.Band)
 	}
 	if b := variation(); b.Value != .3 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {
 		t.Errorf("a single fleet: %+v", b)

@@ -125,36 +125,6 @@ func useTable(rows []fleetRow) *report.Table {
 	return t
 }
 
-// scoreTable has all estimators of a row beside each other.
-func scoreTable(rows []fleetRow) *report.Table {
-	t := &report.Table{
-		Columns: []string{
-			"fleet", "ε", "vehicles × fleets", "variation: naive / blind / posterior / fitted",
-			"rank correlation: blind / posterior / fitted",
-			fmt.Sprintf("fullest %d found: naive / blind / posterior / fitted", fullest),
-			"coverage: posterior / fitted",
-		},
-	}
-	for _, r := range rows {
-		n, b, p, f := &r.naive, &r.blind, &r.posterior, &r.fitted
-		t.Add(b.Fleet, b.Epsilon, fmt.Sprintf("%d × %d", b.Vehicles, b.Fleets),
-			beside(3, n.Variation, b.Variation, p.Variation, f.Variation),
-			beside(2, b.Rank, p.Rank, f.Rank),
-			beside(2, n.TopFound, b.TopFound, p.TopFound, f.TopFound),
-			beside(3, p.Coverage, f.Coverage))
-	}
-	return t
-}
-
-// beside writes numbers of so many decimals in one cell.
-func beside(decimals int, values ...float64) string {
-	var words []string
-	for _, v := range values {
-		words = append(words, fmt.Sprintf("%.*f", decimals, v))
-	}
-	return strings.Join(words, " / ")
-}
-
 // findings are what the rows of a data set say.
 func findings(d *study.Data, rows []fleetRow) study.Figures {
 	naive, mean, least, most := 0, 0, math.Inf(1), math.Inf(-1)

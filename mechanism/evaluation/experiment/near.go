@@ -5,9 +5,6 @@ import (
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -24,11 +21,11 @@ var nearFactors = &study.Walks{
 	Name: "mechanisms/near",
 	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
 		g := w.Data.Grid
-		tell, err := newTeller(g, w.Options)
+		e, err := mechanism.NewEmission(g, w.Options)
 		return func(to *study.Sums, r *trial.Result) error {
-			tell.prepare(r.Outcome.Prior)
+			e.Prepare(r.Outcome.Prior)
 			for _, other := range around(g, r.Cell) {
-				factor := tell.logFactor(r.Cell, other)
+				factor := logFactor(e, r.Cell, other)
 				to.Add(1, factor, share(factor > 0))
 			}
 			return nil
@@ -52,55 +49,13 @@ func around(g *grid.Grid, c grid.Cell) (cells []grid.Cell) {
 	return cells
 }
 
-// teller says by how much a release that is made under a prior tells two cells apart. It is scratch
-// for one goroutine.
-type teller struct {
-	grid       *grid.Grid
-	options    mechanism.Options
-	codebook   *law.Quantizer // nil for a mechanism with a location set
-	mechanism  law.Mechanism
-	set        locationset.Set
-	hull       law.SensitivityHull
-	surrogates locationset.Surrogates
-}
-
-func newTeller(g *grid.Grid, o mechanism.Options) (t *teller, err error) {
-	t = &teller{grid: g, options: o}
-	if o.Mechanism == law.Codebook {
-		t.codebook, err = law.NewQuantizer(g, o.Epsilon)
-	} else {
-		t.mechanism, err = o.NewMechanism()
-	}
-	return t, err
-}
-
-func (t *teller) prepare(prior *mobility.Distribution) {
-	if t.codebook != nil {
-		t.codebook.Prepare(prior.Cells, prior.P)
-		return
-	}
-	t.set.Choose(prior, t.options.Delta)
-	t.hull.OfCells(t.grid, t.set.Cells)
-	t.surrogates.Reset(t.grid, t.set.Cells)
-	t.mechanism.Prepare(&t.hull, t.options.Epsilon)
-}
-
 // logFactor returns the greatest ln(P(z|a)/P(z|b)) over all releases z. A codebook has ε where the
-// cells vote differently. K-norm noise is by ε‖σ(a)-σ(b)‖_K more probable at the surrogate
-// σ(a).
-func (t *teller) logFactor(a, b grid.Cell) float64 {
-	if t.codebook != nil {
-		if t.codebook.Vote(a) == t.codebook.Vote(b) {
-			return 0
-		}
-		return t.options.Epsilon
+// cells vote differently. Noise is by ε‖σ(a)-σ(b)‖ more probable at the surrogate σ(a).
+func logFactor(e *mechanism.Emission, a, b grid.Cell) float64 {
+	g, o := e.Grid(), e.Options()
+	if q := e.Codebook(); q != nil {
+		return o.Epsilon * share(q.Vote(a) != q.Vote(b))
 	}
-	from := t.grid.Centre(t.set.Cells[t.surrogates.Nearest(a)])
-	to := t.grid.Centre(t.set.Cells[t.surrogates.Nearest(b)])
-	if from == to {
-		return 0
-	}
-	var exponent [1]float64
-	t.mechanism.Exponents(exponent[:], from, []convex.Vec{convex.Vec(to)})
-	return -exponent[0]
+	from, to := convex.Vec(g.Centre(e.Surrogate(a))), convex.Vec(g.Centre(e.Surrogate(b)))
+	return o.Epsilon * e.Hull().Share(o.Mechanism, from.Sub(to))
 }

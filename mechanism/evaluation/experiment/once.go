@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/evaluation/bound"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -233,31 +232,28 @@ func (x *singles) drawn(
 	prior *mobility.Distribution, at study.Setting, number int,
 ) (float64, error) {
 	g := x.data.Grid
-	tell, err := newTeller(g, x.data.Release(study.Lattice, at.Epsilon, at.Delta))
+	options := x.data.Release(study.Lattice, at.Epsilon, at.Delta)
+	e, err := mechanism.NewEmission(g, options)
 	if err != nil {
 		return 0, err
 	}
-	tell.prepare(prior)
+	e.Prepare(prior)
+	noise, err := options.NewMechanism()
+	if err != nil {
+		return 0, err
+	}
+	noise.Prepare(e.Hull(), at.Epsilon)
 	source, err := study.Keyed(x.Options.Seed, 0).On(0,
 		fmt.Appendf(nil, "one release of prior %d, %v", number, at))
 	if err != nil {
 		return 0, err
 	}
-	var places []convex.Vec
-	for _, c := range tell.set.Cells {
-		places = append(places, convex.Vec(g.Centre(c)))
-	}
-	var (
-		surrogates = tell.surrogates.All(nil, prior.Cells)
-		inference  mechanism.Inference
-		posterior  mobility.Distribution
-		sum        float64
-	)
+	var posterior mobility.Distribution
+	sum := 0.
 	for k := range onceDraws {
 		i := stratum(prior.P, (float64(k)+.5)/onceDraws)
-		z := tell.mechanism.Sample(source, tell.set.Cells[surrogates[i]])
-		mobility.Update(&posterior, prior,
-			inference.Surrogate(tell.mechanism, z, places, surrogates))
+		z := noise.Sample(source, e.Surrogate(prior.Cells[i]))
+		mobility.Update(&posterior, prior, e.Likelihoods(z, prior.Cells))
 		sum += spread(g, &posterior)
 	}
 	return sum / onceDraws, nil

@@ -77,7 +77,7 @@ func (r *Report) Write(dir string, step func() error) error {
 		case *Table:
 			var file bytes.Buffer
 			if err := errors.Join(part.CSV(&file),
-				writeFile(filepath.Join(dir, tables, part.Name+".csv"), file.Bytes()),
+				chart.Save(filepath.Join(dir, tables, part.Name+".csv"), file.Bytes()),
 			); err != nil {
 				return err
 			}
@@ -96,8 +96,8 @@ func (r *Report) Write(dir string, step func() error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeFile(filepath.Join(dir, "report.md"), r.markdown()),
-		writeFile(filepath.Join(dir, "report.html"), page))
+	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), r.markdown()),
+		chart.Save(filepath.Join(dir, "report.html"), page))
 }
 
 func (r *Report) parts() (all []Part) {
@@ -147,25 +147,8 @@ func (f *Figure) write(dir string) ([]byte, error) {
 		return nil, fmt.Errorf("figure %s: %w", f.Name, err)
 	}
 	base := filepath.Join(dir, figures, f.Name)
-	return svg.Bytes(), errors.Join(writeFile(base+".svg", svg.Bytes()),
-		writeFile(base+".png", png.Bytes()))
-}
-
-func writeFile(path string, data []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Chmod(0o600), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
+	return svg.Bytes(), errors.Join(chart.Save(base+".svg", svg.Bytes()),
+		chart.Save(base+".png", png.Bytes()))
 }
 
 // plain escapes text for Markdown.

@@ -24,7 +24,7 @@ func byForce(points []grid.Point, at grid.Point, k int) []int {
 	return order[:min(k, len(order))]
 }
 
-// TestNearestByForce: the tree finds what sorting all places finds, in that order: on places at
+// TestNearestByForce finds what sorting all places finds, in that order: on places at
 // random, and on a lattice with places on top of each other where nearly all distances are ties;
 // from inside, from far outside, and from a place itself.
 func TestNearestByForce(t *testing.T) {

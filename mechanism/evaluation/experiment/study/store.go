@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
 // Folder is a Store of files in a folder, one for each piece. They hold what the pieces have
@@ -20,24 +22,11 @@ func (f Folder) Load(key string) ([]byte, error) {
 }
 
 // Save implements Store. The file appears whole or not at all.
-func (f Folder) Save(key string, data []byte) (err error) {
+func (f Folder) Save(key string, data []byte) error {
 	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(string(f), ".piece-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), f.path(key))
+	return chart.Save(f.path(key), data)
 }
 
 func (f Folder) path(key string) string { return filepath.Join(string(f), key+".json") }

@@ -1,6 +1,4 @@
-// Package datasets reads the sets of traces that "geodither evaluate" compares: two published ones
-// whose maps are known, the shipped buses, and the user's own.
-package datasets
+package main
 
 import (
 	"context"
@@ -20,15 +18,16 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// Flags are flags that name data sets, and say what map and step each has.
-type Flags struct {
+// dataFlags name the sets of traces that "geodither evaluate" compares, and say what map and step
+// each has: two published ones whose maps are known, the shipped buses, and the user's own.
+type dataFlags struct {
 	paths                  []string // NAME=PATH
 	box, cell, step, every []string // VALUE or NAME=VALUE
 	timestamps             []string
 }
 
-// Register registers the flags.
-func (f *Flags) Register(flags *pflag.FlagSet) {
+// register registers the flags.
+func (f *dataFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.paths, "data", nil,
 		"`NAME=PATH` of a data set, a file or folder of traces; repeatable; default: the buses")
 	flags.StringArrayVar(&f.box, "box", nil,
@@ -43,8 +42,8 @@ func (f *Flags) Register(flags *pflag.FlagSet) {
 		"`NAME` of a data set of check-ins, where each fix is a timestamp")
 }
 
-// Set is a data set before it is read.
-type Set struct {
+// dataSet is a data set before it is read.
+type dataSet struct {
 	definition study.Definition
 	paths      []string
 	format     traces.Format // empty: seen from the content
@@ -55,9 +54,9 @@ type Set struct {
 // sampleName is the name of the shipped buses.
 const sampleName = "buses"
 
-// builtIn are the data sets whose maps and steps are known.
-func builtIn() []Set {
-	return []Set{
+// knownSets are the data sets whose maps and steps are known.
+func knownSets() []dataSet {
+	return []dataSet{
 		{
 			definition: study.Definition{
 				Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500,
@@ -80,9 +79,9 @@ func builtIn() []Set {
 	}
 }
 
-func sampleSet() Set {
+func sampleSet() dataSet {
 	b := fleet.SampleBox()
-	return Set{
+	return dataSet{
 		definition: study.Definition{
 			Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60,
 			MaxGap: 5 * time.Minute, Folds: 4, Open: true,
@@ -95,21 +94,21 @@ func sampleSet() Set {
 	}
 }
 
-var dataName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
+var dataSetName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 
-// Sets returns the data sets that the flags name, each with all that it needs.
-func (f *Flags) Sets() ([]Set, error) {
-	var sets []Set
+// read returns the data sets that the flags name, each with all that it needs.
+func (f *dataFlags) read() ([]dataSet, error) {
+	var sets []dataSet
 	for _, text := range f.paths {
 		name, path, ok := strings.Cut(text, "=")
-		if !ok || !dataName.MatchString(name) || path == "" {
+		if !ok || !dataSetName.MatchString(name) || path == "" {
 			return nil, cli.Usagef("--data %q: write NAME=PATH, with a name of lower-case "+
 				"letters, digits and hyphens", text)
 		}
-		at := slices.IndexFunc(sets, func(s Set) bool { return s.definition.Name == name })
+		at := slices.IndexFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
 		if at < 0 {
 			at = len(sets)
-			sets = append(sets, newSet(name))
+			sets = append(sets, newDataSet(name))
 		}
 		sets[at].paths = append(sets[at].paths, path)
 	}
@@ -124,19 +123,19 @@ func (f *Flags) Sets() ([]Set, error) {
 	return sets, f.strangers(sets)
 }
 
-func newSet(name string) Set {
-	for _, set := range builtIn() {
+func newDataSet(name string) dataSet {
+	for _, set := range knownSets() {
 		if set.definition.Name == name {
 			return set
 		}
 	}
-	return Set{definition: study.Definition{
+	return dataSet{definition: study.Definition{
 		Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5,
 	}}
 }
 
 // amend gives a set what the flags say of it, or of all.
-func (f *Flags) amend(set *Set) error {
+func (f *dataFlags) amend(set *dataSet) error {
 	name := set.definition.Name
 	for _, flag := range []struct {
 		name   string
@@ -189,9 +188,9 @@ func valueFor(values []string, name string) (value string, ok bool) {
 }
 
 // strangers refuses settings of a data set that is not there.
-func (f *Flags) strangers(sets []Set) error {
+func (f *dataFlags) strangers(sets []dataSet) error {
 	known := func(name string) bool {
-		return slices.ContainsFunc(sets, func(s Set) bool { return s.definition.Name == name })
+		return slices.ContainsFunc(sets, func(s dataSet) bool { return s.definition.Name == name })
 	}
 	for _, text := range slices.Concat(f.box, f.cell, f.step, f.timestamps) {
 		if name, _, named := strings.Cut(text, "="); named && !known(name) {
@@ -206,8 +205,10 @@ func (f *Flags) strangers(sets []Set) error {
 	return nil
 }
 
-// Load reads a set's traces.
-func (s *Set) Load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*study.Data, error) {
+// load reads a set's traces.
+func (s *dataSet) load(
+	ctx context.Context, bar *cli.Progress, std cli.Streams,
+) (*study.Data, error) {
 	into, err := s.model.Into("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
@@ -241,5 +242,5 @@ func (s *Set) Load(ctx context.Context, bar *cli.Progress, std cli.Streams) (*st
 	return data, nil
 }
 
-// Public reports that the traces are public, so that what is measured of them is too.
-func (s *Set) Public() bool { return s.definition.Open }
+// public reports that the traces are public, so that what is measured of them is too.
+func (s *dataSet) public() bool { return s.definition.Open }

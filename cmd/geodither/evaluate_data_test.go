@@ -1,4 +1,4 @@
-package datasets
+package main
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestCheckInPlaces(t *testing.T) {
 	}
 	dir, ids := t.TempDir(), map[string]bool{}
 	for _, files := range [][][]string{{lines}, {lines[:4], lines[4:]}, {lines[4:], lines[:4]}} {
-		f := Flags{timestamps: []string{"3"}}
+		f := dataFlags{timestamps: []string{"3"}}
 		for i, of := range files {
 			path := filepath.Join(dir, fmt.Sprintf("%d.txt", i))
 			if err := os.WriteFile(path, []byte(strings.Join(of, "\n")+"\n"), 0o600); err != nil {
@@ -33,12 +33,12 @@ func TestCheckInPlaces(t *testing.T) {
 			}
 			f.paths = append(f.paths, "gowalla="+path)
 		}
-		sets, err := f.Sets()
+		sets, err := f.read()
 		if err != nil {
 			t.Fatal(err)
 		}
 		sets[0].definition.Folds = 2
-		data, err := sets[0].Load(t.Context(), cli.NewProgress(io.Discard, nil),
+		data, err := sets[0].load(t.Context(), cli.NewProgress(io.Discard, nil),
 			cli.Streams{Err: io.Discard})
 		if err != nil {
 			t.Fatal(err)
