@@ -468,7 +468,7 @@ var table = map[string]rule{
 			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/law",
 			"mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
 		},
-		tests: []string{"cmd/internal/towntest"},
+		tests: []string{"cmd/internal/towntest", "mechanism/hours", "mechanism/mobility"},
 	},
 	"cmd/internal/statement": {
 		ours: []string{
