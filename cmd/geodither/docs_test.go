@@ -246,3 +246,55 @@ func releases(flags *pflag.FlagSet) error {
 	o, err := c.Options(&mobility.Model{Step: time.Minute})
 	return errors.Join(err, o.Validate())
 }
+
+// TestReadmeOnKafka runs the README's commands for an own Kafka, in their order: a newcomer gets
+// the announced number of lines, most of them releases, and one warning.
+func TestReadmeOnKafka(t *testing.T) {
+	text := read(t, filepath.Join(root, "README.md"))
+	_, text, _ = strings.Cut(text, "## Use it with your own Kafka\n")
+	text, after, _ := strings.Cut(text, "\nRaw records ")
+	if after == "" {
+		t.Fatal("the README has no such section")
+	}
+	broker := startBroker(t)
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Symlink(filepath.Join(top, "cmd"), "cmd"); err != nil {
+		t.Fatal(err)
+	}
+	var lines string
+	var service *background
+	for _, args := range commandLines(fenced(text)) {
+		switch args[0] {
+		case "broker": // one is there
+		case "config":
+			write(t, ".", "geodither.yml",
+				strings.Replace(succeed(t, args...).out, "localhost:9092", broker, 1))
+		case "produce":
+			succeed(t, append(args, "--brokers", broker)...)
+		case "doctor":
+			if out := succeed(t, args...).out; strings.Count(out, "\nwarning ") != 1 {
+				t.Errorf("not one warning:\n%s", out)
+			}
+		case "run":
+			service = start(t, nil, args...)
+		case "consume":
+			eventually(t, "all lines", func() bool {
+				lines = call(t, append(args, "--brokers", broker)...).out
+				return strings.Count(lines, "\n") == 1535
+			})
+		default:
+			succeed(t, args...)
+		}
+	}
+	if released := strings.Count(lines, `"released"`); released < 1000 ||
+		strings.Contains(lines, `"predicted"`) || !strings.Contains(text, "1,535 lines") {
+		t.Errorf("%d releases in what the README promises:\n%s", released, text)
+	}
+	if code := service.stop(t); code != cli.ExitDone {
+		t.Errorf("exit %d: %s", code, service.log)
+	}
+}

@@ -108,14 +108,11 @@ func lengths(days []userDay, bin time.Duration) []time.Duration {
 		}
 		return day
 	}
-	return []time.Duration{
-		day,
-		middle(func(d *userDay) time.Duration {
-			return time.Duration(d.fixes[len(d.fixes)-1].timeMS-d.fixes[0].timeMS) *
-				time.Millisecond
-		}),
-		middle(func(d *userDay) time.Duration { return time.Duration(d.bins) * bin }),
-	}
+	span := middle(func(d *userDay) time.Duration {
+		return time.Duration(d.fixes[len(d.fixes)-1].timeMS-d.fixes[0].timeMS) * time.Millisecond
+	})
+	active := middle(func(d *userDay) time.Duration { return time.Duration(d.bins) * bin })
+	return []time.Duration{day, span, min(active, span)}
 }
 
 // search is one in progress.
