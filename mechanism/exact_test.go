@@ -17,7 +17,7 @@ func checkExact(
 	tb testing.TB, r *rand.Rand, s *testcase.ExactSet, h *law.SensitivityHull,
 ) (*big.Rat, bool) {
 	tb.Helper()
-	m, err := law.New(law.Options{Subdivision: s.Parts})
+	m, err := law.New(law.Options{Name: law.Lattice, Subdivision: s.Parts})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func ExampleSanitizer() {
 	model := road(g, time.Minute, 0, 2, 4, 6, 8)
 	sanitizer, err := mechanism.NewSanitizer(model,
 		noise.NewKeyed(noise.KeyFromSeed(1)), // noise.NewKey makes a real one; keep it secret
-		mechanism.Options{Epsilon: 2, Delta: .01})
+		mechanism.Options{Epsilon: 2})
 	check(err)
 	rows, err := csv.NewReader(strings.NewReader(points)).ReadAll()
 	check(err)
@@ -58,11 +58,11 @@ func ExampleSanitizer() {
 		fmt.Printf("%s,%s,%.4f,%.4f ± %.0f m\n", row[0], row[1], lat, lon, 1000*out.RadiusKM)
 	}
 	// Output:
-	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9683 ± 1506 m
-	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9658 ± 1673 m
-	// bus 7,2026-11-02T08:01:00Z,53.4063,-2.9743 ± 1420 m
-	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9660 ± 1356 m
-	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9737 ± 1377 m
+	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9793 ± 2051 m
+	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9600 ± 2060 m
+	// bus 7,2026-11-02T08:01:00Z,53.4063,-2.9823 ± 577 m
+	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9569 ± 558 m
+	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9841 ± 572 m
 }
 
 func check(err error) {
@@ -99,7 +99,7 @@ func ExampleSanitizer_Step() {
 	g, _ := grid.Plain(3, 1, 1)
 	model := road(g, time.Minute, 1)
 	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)),
-		mechanism.Options{Epsilon: 1, Delta: .01})
+		mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -135,7 +135,7 @@ func ExampleBudget() {
 	g, _ := grid.Plain(3, 1, 10)
 	model := road(g, 8*time.Hour, 1)
 	options := mechanism.Options{
-		Epsilon: .5, Delta: .01,
+		Mechanism: law.Lattice, Epsilon: .5, Delta: .01,
 		Budget: mechanism.Budget{Epsilon: 1, WindowSteps: 3, Spent: mechanism.SpentRepeat},
 	}
 	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), options)

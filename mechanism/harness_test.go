@@ -2,6 +2,7 @@ package mechanism
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,11 @@ func newSanitizer(tb testing.TB, m *mobility.Model, o Options) *Sanitizer {
 	return sanitizerWith(tb, m, noise.NewKeyed(noise.KeyFromSeed(1)), o)
 }
 
+// sanitizerWith takes the lattice where a test names no mechanism: those are the tests of location
+// sets, surrogates and padding, and of rules that are the same under each mechanism.
 func sanitizerWith(tb testing.TB, m *mobility.Model, streams noise.Streams, o Options) *Sanitizer {
 	tb.Helper()
+	o.Mechanism = cmp.Or(o.Mechanism, law.Lattice)
 	s, err := NewSanitizer(m, streams, o)
 	if err != nil {
 		tb.Fatal(err)

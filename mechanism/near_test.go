@@ -162,9 +162,6 @@ func TestNearOptions(t *testing.T) {
 			Mechanism: law.Lattice, Epsilon: 4, Delta: .1,
 			Near: law.Near{DistanceKM: .34, Factor: 2},
 		},
-		"the default mechanism": {
-			Epsilon: 4, Delta: .1, Near: law.Near{DistanceKM: .34, Factor: 2},
-		},
 		"no factor":   {Mechanism: law.Codebook, Epsilon: 4, Near: law.Near{DistanceKM: .34}},
 		"too large":   nearOptions(1, 3),
 		"no distance": {Mechanism: law.Codebook, Epsilon: 4, Near: law.Near{Factor: 2}},

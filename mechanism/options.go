@@ -52,12 +52,12 @@ const (
 	MaxMinCells = 1_000_000
 )
 
-// Options configure a Sanitizer. Epsilon and Delta have no default: they are the user's decision.
-// Everything else has one, so Options{Epsilon: e, Delta: d} is complete. An empty Mechanism means
-// Lattice for good, so that programs which leave it out keep what they release. For most uses
-// Options{Mechanism: law.Codebook, Epsilon: e} is the better choice.
+// Options configure a Sanitizer. Epsilon has no default: it is the user's decision. Everything else
+// has one, so Options{Epsilon: e} is complete. The mechanism is then Codebook, as it is without a
+// mechanism in the commands. For the others Delta is the user's decision too.
 type Options struct {
-	// Mechanism is law.Lattice, Codebook, PIM, KNorm, Laplace or LaplaceTight; empty means Lattice.
+	// Mechanism is law.Codebook, Lattice, PIM, KNorm, Laplace or LaplaceTight; empty means
+	// Codebook.
 	// Under Codebook the location set has no influence on a release: Delta decides only what
 	// Outcome.SetSize counts, no cell drifts, and there is nothing to pad.
 	Mechanism string

@@ -2,11 +2,13 @@ package mechanism
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/internal/exp"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 func TestOptionsValidate(t *testing.T) {
@@ -95,5 +97,32 @@ func TestLatticeOptions(t *testing.T) {
 	others := Options{Mechanism: law.PIM, Epsilon: math.Ln2}
 	if err := others.Validate(); err != nil {
 		t.Errorf("the other mechanisms take any ε: %v", err)
+	}
+}
+
+// TestDefaultMechanism: options without a mechanism are those of the codebook, and release the same
+// bytes as with its name.
+func TestDefaultMechanism(t *testing.T) {
+	t.Parallel()
+	model := roadModel(t)
+	var seen [2][]Outcome
+	for i, name := range []string{"", law.Codebook} {
+		o := Options{Mechanism: name, Epsilon: 2}
+		s, err := NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), o)
+		if err != nil || s.Options().Mechanism != law.Codebook {
+			t.Fatalf("mechanism %q: %+v, %v", name, s, err)
+		}
+		var state State
+		for step, cell := range walk(model, 3, 20) {
+			out := mustStep(t, s, &state,
+				Input{User: "u", Step: int64(step), Cell: cell, Release: true})
+			seen[i] = append(seen[i], out)
+		}
+	}
+	if !slices.Equal(seen[0], seen[1]) {
+		t.Error("an empty mechanism releases something else than the codebook")
+	}
+	if _, err := law.New(law.Options{}); err == nil {
+		t.Error("law.New makes a mechanism without a name")
 	}
 }

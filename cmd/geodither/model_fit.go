@@ -7,10 +7,13 @@ import (
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/modelfit"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 func newModelFit(std cli.Streams) *cobra.Command {
-	o := modelfit.Options{Release: mechanism.Options{Estimate: mechanism.EstimateMean}}
+	o := modelfit.Options{Release: mechanism.Options{
+		Mechanism: law.Lattice, Estimate: mechanism.EstimateMean,
+	}}
 	var input cli.InputFlags
 	cmd := &cobra.Command{
 		Use:   "fit MODEL PATH...",

@@ -21,7 +21,7 @@ import (
 // is that of the service's own states.
 func TestCollectWindows(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 30, 12, nil)
 	windows, counts := collect(t, Models{model}, o,
 		CollectOptions{WindowSteps: 5, Block: 2}, records)
@@ -87,7 +87,7 @@ func TestCollectWindows(t *testing.T) {
 // too late has no part.
 func TestCollectOrder(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 2, 8, 20, nil)
 	byTime, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5, Open: 1}, records)
 	var grouped []Record
@@ -177,7 +177,8 @@ func TestCollectShuffled(t *testing.T) {
 // others are not.
 func TestFollowLoses(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
 	records, _ := drive(t, model, o, 3, 2, 10, nil)
 	missing := append(append([]Record(nil), records[:6]...), records[7:]...) // v0 at step 3
 	_, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, missing)
@@ -195,7 +196,8 @@ func TestFollowLoses(t *testing.T) {
 // TestFollowComesBack: a lost user is found again where the service's filter starts again.
 func TestFollowComesBack(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
 	s, states := newService(t, model, o), mechanism.State{}
 	var records []Record
 	for _, step := range []int64{0, 1, 2, 3, 20, 21, 22} {
@@ -218,7 +220,7 @@ func TestFollowComesBack(t *testing.T) {
 // TestFollowSettings: a reader with other settings than the service's is told so.
 func TestFollowSettings(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .3}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .3}
 	records, _ := drive(t, model, o, 4, 5, 10, nil)
 	for name, change := range map[string]func(*mechanism.Options){
 		"wrong ε": func(o *mechanism.Options) { o.Epsilon = 1 },
@@ -250,7 +252,8 @@ func TestFollowSettings(t *testing.T) {
 // with the law of the releases evaluated at every cell, surrogates included.
 func TestLikelihoodIsBayes(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .2, Prune: -1}
 	records, _ := drive(t, model, o, 5, 1, 3, nil)
 	windows, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 100}, records)
 	got := windows[0].vehicles[0]
@@ -309,7 +312,8 @@ func moved(model *mobility.Model, p []float64) []float64 {
 // against where they went.
 func TestFlows(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
 	const vehicles = 400
 	records, paths := drive(t, model, o, 6, vehicles, 10, nil)
 	windows, _ := collect(t, Models{model}, o,
@@ -363,7 +367,8 @@ func TestFlows(t *testing.T) {
 // from a filter for each zone.
 func TestTracerIsExact(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
 	records, _ := drive(t, model, o, 8, 1, 4, nil)
 	zones, err := NewZones(model.Grid, 2)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestCoverage: intervals of 90 % hold the number of vehicles in at least that share of the zones
@@ -16,7 +17,7 @@ import (
 // estimate without any doubt of its prior fails shows that the test can.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	inside, zones := map[string]float64{}, map[string]float64{}
 	const fleets = 16
 	for fleet := range uint64(fleets) {

@@ -49,7 +49,7 @@ func ExampleReader() {
 	}
 
 	// The service: 400 vehicles stand in the eastern cell and release once a minute, five times.
-	options := mechanism.Options{Epsilon: 1, Delta: .01}
+	options := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}
 	service, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), options)
 	if err != nil {
 		fmt.Println(err)

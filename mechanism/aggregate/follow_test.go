@@ -81,7 +81,7 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			o := mechanism.Options{Epsilon: 2, Delta: .05, MaxGap: 3}
+			o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
 			if test.interval > 0 {
 				o.ReleaseInterval, o.Between = test.interval, mechanism.BetweenSkip
 			}

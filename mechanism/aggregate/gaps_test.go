@@ -73,7 +73,8 @@ func TestFollowByLaw(t *testing.T) {
 func TestTracerOverAGap(t *testing.T) {
 	t.Parallel()
 	model := withGaps(t)
-	s := newService(t, model, mechanism.Options{Epsilon: 4, Delta: .05, Prune: -1})
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
+	s := newService(t, model, o)
 	zones, err := NewZones(model.Grid, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestTracerOverAGap(t *testing.T) {
 func TestBlindOverAGap(t *testing.T) {
 	t.Parallel()
 	model := withGaps(t)
-	v, err := newFilter(model, mechanism.Options{Epsilon: 2, Delta: .05})
+	v, err := newFilter(model, mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05})
 	if err != nil {
 		t.Fatal(err)
 	}

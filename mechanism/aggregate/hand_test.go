@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -76,7 +77,7 @@ func byUser(records []Record) []Record {
 // way, and with a user who has a record missing.
 func TestSameOnAnyWorkers(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 4, 40, 40, nil)
 	records = slices.Delete(records, 205, 206)
 	for name, test := range map[string]struct {
@@ -106,7 +107,7 @@ func TestSameOnAnyWorkers(t *testing.T) {
 // has one user after another. A record of each of the first two users waits for the other one's.
 func TestWorkersMeet(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 5, 3, 700, nil)
 	records = byUser(records)
 	want, _, err := collected(t, model, o, CollectOptions{WindowSteps: 50}, records, nil)
@@ -139,7 +140,7 @@ func TestWorkersMeet(t *testing.T) {
 // whatever the number of workers, and so it is beside an error that is known at once.
 func TestFirstErrorInOrder(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 6, 6, 600, nil)
 	records = byUser(records)
 	const first = 1500

@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -83,9 +84,12 @@ func TestFollowChange(t *testing.T) {
 	t.Parallel()
 	first, same, other := testcase.Town(t), restless(t, 8, 6), restless(t, 7, 9)
 	for name, o := range map[string]mechanism.Options{
-		"plain":   {Epsilon: 2, Delta: .05},
-		"between": {Epsilon: 2, Delta: .05, ReleaseInterval: 3},
-		"skip":    {Epsilon: 2, Delta: .05, ReleaseInterval: 4, Between: mechanism.BetweenSkip},
+		"plain":   {Mechanism: law.Lattice, Epsilon: 2, Delta: .05},
+		"between": {Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 3},
+		"skip": {
+			Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 4,
+			Between: mechanism.BetweenSkip,
+		},
 	} {
 		for _, later := range []*mobility.Model{same, other} {
 			for at := int64(5); at < 9; at++ { // at a release and between
@@ -125,7 +129,7 @@ func TestFollowChange(t *testing.T) {
 // another map, and not on the same one.
 func TestFollowFoundOnAnotherMap(t *testing.T) {
 	t.Parallel()
-	o := mechanism.Options{Epsilon: 2, Delta: .05}
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	for _, test := range []struct {
 		later *mobility.Model
 		want  int
@@ -159,7 +163,7 @@ func TestFollowFoundOnAnotherMap(t *testing.T) {
 func TestLikelihoodOverChange(t *testing.T) {
 	t.Parallel()
 	models, o := Models{testcase.Town(t), restless(t, 8, 6)},
-		mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+		mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .2, Prune: -1}
 	const steps, at = 9, 5
 	records, states := recordsOver(t, models, at, o, 20, steps)
 	windows, c := collect(t, models, o, CollectOptions{WindowSteps: 3, Flows: true}, records)
@@ -196,7 +200,7 @@ func TestLikelihoodOverChange(t *testing.T) {
 // missing is an error where its windows are wanted.
 func TestCollectForeign(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 1, 4, 20, nil)
 	add := func(c CollectOptions, name func(Record) string) ([]*Window, Counts, error) {
 		var windows []*Window
@@ -255,7 +259,7 @@ func TestCollectForeign(t *testing.T) {
 func TestCollectMaps(t *testing.T) {
 	t.Parallel()
 	models, o := Models{testcase.Town(t), restless(t, 7, 9)},
-		mechanism.Options{Epsilon: 2, Delta: .05}
+		mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := recordsOver(t, models, 12, o, 5, 20)
 	for _, test := range []struct {
 		from, before   int64 // steps

@@ -7,6 +7,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -15,7 +16,8 @@ import (
 // release; the one between them, who has none, is left alone.
 func TestLikelihoodUnderOwnModel(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 3, Delta: .2, Prune: -1}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .2, Prune: -1}
 	own, err := mobility.NewPersonal(model, mobility.PersonalCounts{
 		Weight:      5,
 		Transitions: []mobility.Count{{From: 20, To: 21, N: 30}, {From: 21, To: 20, N: 30}},

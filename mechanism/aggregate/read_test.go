@@ -53,7 +53,8 @@ func read(
 // releases come only after records that do not tell ε; and the estimates are a Collector's.
 func TestReaderLearns(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05, ReleaseInterval: 3}
+	model := testcase.Town(t)
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 3}
 	records, _ := drive(t, model, o, 3, 20, 12, nil)
 	windows, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, records)
 	all := make([]Published, len(records))
@@ -93,7 +94,7 @@ func TestReaderLearns(t *testing.T) {
 // counted apart.
 func TestReaderBounds(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 3, 4, 20, nil)
 	all := make([]Published, len(records))
 	for i, r := range records {
@@ -124,7 +125,7 @@ func TestReaderBounds(t *testing.T) {
 // TestReaderRefuses gives records of other settings, and settings that cannot be.
 func TestReaderRefuses(t *testing.T) {
 	t.Parallel()
-	model, o := testcase.Town(t), mechanism.Options{Epsilon: 2, Delta: .05}
+	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 3, 1, 2, nil)
 	first, second := published(model.Grid, o, records[0]), published(model.Grid, o, records[1])
 	options := ReadOptions{
@@ -185,7 +186,7 @@ func TestReaderChoosesOwnModel(t *testing.T) {
 		{Model: testcase.Town(t)}, {Model: restless(t, 8, 6), StartMS: start * 60_000},
 	}
 	services := make([]*mechanism.Sanitizer, len(versions))
-	o := mechanism.Options{Epsilon: 2, Delta: .05}
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	for i := range versions {
 		own, err := mobility.NewPersonal(versions[i].Model, mobility.PersonalCounts{
 			Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}},

@@ -23,10 +23,10 @@ const (
 	// Lattice is the law of PIM and KNorm on the points of a lattice, drawn exactly on whole
 	// numbers. Of all mechanisms only Lattice and Codebook have a guarantee that holds for the very
 	// numbers that are published. The guarantees of the others hold for the real numbers that the
-	// published ones stand for. The default.
+	// published ones stand for.
 	Lattice = "lattice"
 	// Codebook is randomized response over a vector quantizer of the prior, drawn exactly. It needs
-	// the prior itself and no location set, so it is not a Mechanism: see Quantizer.
+	// the prior itself and no location set, so it is not a Mechanism: see Quantizer. The default.
 	Codebook = "codebook"
 )
 
@@ -61,7 +61,7 @@ const (
 
 // Options choose a mechanism. The zero value is the default one.
 type Options struct {
-	// Name is one of Names; empty means Lattice.
+	// Name is one of Names; empty means Codebook, which New refuses.
 	Name string
 	// Isotropy is IsotropyClosedForm or IsotropySampled, for PIM only; empty means
 	// IsotropyClosedForm.
@@ -76,7 +76,7 @@ type Options struct {
 // WithDefaults returns o with empty fields filled in.
 func (o Options) WithDefaults() Options {
 	if o.Name == "" {
-		o.Name = Lattice
+		o.Name = Codebook
 	}
 	if o.Isotropy == "" {
 		o.Isotropy = IsotropyClosedForm
@@ -127,11 +127,12 @@ func New(o Options) (Mechanism, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	o = o.WithDefaults()
 	if o.Name == Codebook {
 		return nil, fmt.Errorf("the %s mechanism has no location set and no density: choose one "+
 			"of %s here", Codebook, strings.Join(HullNames(), ", "))
 	}
-	switch o = o.WithDefaults(); o.Name {
+	switch o.Name {
 	case PIM:
 		return &planarIsotropic{sampled: o.Isotropy == IsotropySampled}, nil
 	case KNorm:

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -40,9 +41,12 @@ func (b *Blind) Follow(personals PersonalModels, later []*Version) {
 }
 
 // blindOptions are those that belong to the filter. Nothing is ever released under
-// them, so that ε, δ and the key do not matter.
+// them, so that ε, δ and the key do not matter. Under the lattice the posterior is not rounded to
+// short masses.
 func blindOptions(o mechanism.Options) mechanism.Options {
-	return mechanism.Options{Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap}
+	return mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 1, Prune: o.Prune, MaxGap: o.MaxGap,
+	}
 }
 
 // Estimate is where the user would be thought to be at the time of a fix, in

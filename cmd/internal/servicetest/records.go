@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -26,7 +27,7 @@ const StartMS int64 = 1_700_000_040_000
 var Key = unmarked(noise.KeyFromSeed(1))
 
 // Release are the options of the tests' releases.
-var Release = mechanism.Options{Epsilon: 1, Delta: .01}
+var Release = mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}
 
 // unmarked is a seed's key as a key file has it: records under it are not marked as seeded.
 func unmarked(key noise.Key) noise.Key {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -87,7 +88,8 @@ func TestFitByHand(t *testing.T) {
 		func(from, to grid.Cell) float64 { return rows[from][to] })
 	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
 	fit := measure(t, m, tracks, Options{
-		Release: mechanism.Options{Epsilon: 1, Delta: .45, MinCells: -1}, Deltas: []float64{},
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .45, MinCells: -1},
+		Deltas:  []float64{},
 	})
 	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 || fit.Runs != 1 ||
 		len(fit.Calibration) != 1 {
@@ -126,7 +128,7 @@ func TestFitImpossible(t *testing.T) {
 		return 0
 	})
 	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)},
-		Options{Release: mechanism.Options{Epsilon: 1, Delta: .01}})
+		Options{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
 	about(t, "unforeseen", fit.Unforeseen, 1./3)
@@ -171,7 +173,8 @@ func TestFitOnTheModel(t *testing.T) {
 	m := walk(t, .15)
 	tracks := wander(m, 200, 60)
 	o := Options{
-		Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{.3}, Workers: 2,
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
+		Deltas:  []float64{.3}, Workers: 2,
 	}
 	for _, at := range measure(t, m, tracks, o).Calibration {
 		deviation := (at.High - at.Low) / 4 // of a normal law, from its 95 %
@@ -191,7 +194,10 @@ func TestFitOnTheModel(t *testing.T) {
 func TestFitFindsFaults(t *testing.T) {
 	tracks := wander(walk(t, .15), 60, 60)
 	still := wander(walk(t, 0), 60, 60)
-	o := Options{Release: mechanism.Options{Epsilon: 2, Delta: .1}, Deltas: []float64{}, Workers: 2}
+	o := Options{
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .1},
+		Deltas:  []float64{}, Workers: 2,
+	}
 	for _, c := range []struct {
 		name   string
 		model  *mobility.Model
@@ -214,7 +220,8 @@ func TestFitRepeats(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 7, 20)
 	o := Options{
-		Release: mechanism.Options{Epsilon: 1, Delta: .05}, Runs: 2, Seed: 3, MaxSteps: 100,
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .05},
+		Runs:    2, Seed: 3, MaxSteps: 100,
 	}
 	want := measure(t, m, tracks, o)
 	for workers := 2; workers <= 5; workers++ {
@@ -233,7 +240,10 @@ func TestFitRepeats(t *testing.T) {
 func TestFitStops(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 5, 10)
-	o := Options{Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}}
+	o := Options{
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
+		Deltas:  []float64{},
+	}
 	var last, all int64
 	o.Progress = func(done, total int64) error {
 		last, all = done, total
@@ -257,7 +267,7 @@ func TestFitStops(t *testing.T) {
 func TestFitRefuses(t *testing.T) {
 	m := walk(t, .1)
 	tracks := slices.Values(wander(m, 2, 10))
-	good := mechanism.Options{Epsilon: 1, Delta: .1}
+	good := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1}
 	if _, err := Measure(
 		m, tracks, Options{Release: good, MinSegment: 11},
 	); !errors.Is(err, ErrNoTracks) {
@@ -265,7 +275,7 @@ func TestFitRefuses(t *testing.T) {
 	}
 	for _, o := range []Options{
 		{},
-		{Release: mechanism.Options{Epsilon: 1, Delta: 1}},
+		{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: 1}},
 		{Release: good, Deltas: []float64{2}},
 		{Release: good, MaxSteps: -1},
 	} {
@@ -288,7 +298,7 @@ func TestFitPersonal(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{
-		Release: mechanism.Options{Epsilon: 1, Delta: .1},
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
 		Personal: func(user string) (*mobility.Personal, error) {
 			if user == "a" {
 				return own, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -64,7 +65,8 @@ func TestSelect(t *testing.T) {
 	start := train.Options{KernelRadius: 6, Backoff: 1000}.Defaults()
 	trainer := trained(t, m, tracks, start)
 	o := SelectOptions{
-		Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400, Workers: 2, Seed: 1,
+		Release:  mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .1},
+		MaxSteps: 400, Workers: 2, Seed: 1,
 	}
 	var told int
 	o.Tried = func(Candidate) { told++ }
@@ -102,7 +104,9 @@ func TestSelect(t *testing.T) {
 // TestSelectStops and refuses.
 func TestSelectStops(t *testing.T) {
 	m := oneWay(t)
-	o := SelectOptions{Release: mechanism.Options{Epsilon: 3, Delta: .1}, MaxSteps: 400}
+	o := SelectOptions{
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 3, Delta: .1}, MaxSteps: 400,
+	}
 	trainer := trained(t, m, wander(m, 18, 40), train.Options{})
 	stop := errors.New("stop")
 	o.Progress = func(done, total int64) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -49,7 +50,8 @@ func TestWeigh(t *testing.T) {
 	}
 	m := walk(t, .1)
 	o := Options{
-		Release: mechanism.Options{Epsilon: 1, Delta: .1}, Deltas: []float64{}, MinSegment: 5,
+		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
+		Deltas:  []float64{}, MinSegment: 5,
 		MaxSteps: 37,
 	}
 	tracks := wander(m, 9, 12)
