@@ -8,6 +8,16 @@ import (
 	"unicode/utf8"
 )
 
+// Some columns of sanitized records.
+const (
+	ellipseColumn = 5 // the first of three
+	kindColumn    = 8
+	epsilonColumn = 9
+	releaseColumn = 15 // the first of two
+	firstFactor   = 17 // of three
+	shareColumn   = 20
+)
+
 // Codec encodes and decodes records in one encoding. It keeps scratch space, so use one for each
 // goroutine.
 type Codec struct {
@@ -16,10 +26,8 @@ type Codec struct {
 	framed     Framed // nil: no registry
 	raw        *layout
 	sanitized  *layout
-	older      []older // earlier versions of sanitized, the latest one first
 	deadLetter *layout
 	row        [maxFields]value
-	former     [maxFields]value // a row of an earlier version
 }
 
 // NewCodec returns a codec of the encoding. It parses the schemas, which takes some hundred
@@ -42,14 +50,6 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 			return nil, err
 		}
 		*s.into = l
-	}
-	c.sanitized.retired = estimateLatitude
-	for _, schema := range []string{sanitizedSchema2, sanitizedSchema1} {
-		old, err := newOlder(schema, c.sanitized)
-		if err != nil {
-			return nil, err
-		}
-		c.older = append(c.older, old)
 	}
 	return c, nil
 }
@@ -154,14 +154,10 @@ func (c *Codec) AppendRaw(dst []byte, r Raw) ([]byte, error) {
 	return c.append(c.raw, dst, row)
 }
 
-// DecodeSanitized reads one sanitized record, of version 1, 2 or 3 and in whichever encoding it is:
-// its first bytes tell. Its only errors are *Rejection. It keeps a kind that this version does not
-// know.
+// DecodeSanitized reads one sanitized record, in whichever encoding it is: its first bytes tell.
+// Its only errors are *Rejection. It keeps a kind that this version does not know.
 func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	row, err := c.decode(c.sanitized, c.row[:], data)
-	if isUnknownSchema(err) {
-		row, err = c.decodeOlder(data)
-	}
 	if err != nil {
 		return Sanitized{}, err
 	}
@@ -189,36 +185,6 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 	return s, nil
 }
 
-// decodeOlder reads a record of an earlier version into a row of the present one.
-func (c *Codec) decodeOlder(data []byte) (row []value, err error) {
-	var rejection error
-	for i := range c.older {
-		o := &c.older[i]
-		old, err := c.decode(o.layout, c.former[:], data)
-		if err == nil {
-			return o.translate(c.row[:len(c.sanitized.columns)], old), nil
-		}
-		if i == 0 {
-			rejection = err
-		}
-		if !isUnknownSchema(err) && !lacksKind(err) {
-			break
-		}
-	}
-	return nil, rejection
-}
-
-func isUnknownSchema(err error) bool {
-	var r *Rejection
-	return errors.As(err, &r) && r.Reason == ReasonUnknownSchema
-}
-
-// lacksKind reports whether a JSON object may be a record of the first version.
-func lacksKind(err error) bool {
-	var r *Rejection
-	return errors.As(err, &r) && r.Reason == ReasonMissingField.At("kind")
-}
-
 // AppendSanitized appends the encoding of s to dst. An invalid user id, a number that is not
 // finite, half an ellipse or release, and a factor below 1 are errors, but not *Rejection: they
 // come from a bug in this program, and not from anybody's data.
@@ -228,30 +194,6 @@ func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 		return dst, err
 	}
 	return c.append(c.sanitized, dst, row)
-}
-
-// AppendVersion2 is AppendSanitized in version 2 of the record, to compute again what a service of
-// before wrote. It leaves out the ellipse, which version 2 does not have. A record without a
-// release is an error, unless it is a predicted one.
-func (c *Codec) AppendVersion2(dst []byte, s Sanitized) ([]byte, error) {
-	if s.Kind == KindPredicted { // version 2 repeats the estimate
-		s.ReleaseLatitude, s.ReleaseLongitude = Some(s.Latitude), Some(s.Longitude)
-	}
-	if !s.ReleaseLatitude.Known {
-		return dst, errors.New("encode sanitized record: version 2 needs its release")
-	}
-	row, err := c.sanitizedRow(s)
-	if err != nil {
-		return dst, err
-	}
-	o := &c.older[0]
-	old := c.former[:len(o.columns)]
-	for i, at := range o.from[:len(row)] {
-		if at >= 0 {
-			old[at] = row[i]
-		}
-	}
-	return c.append(o.layout, dst, old)
 }
 
 // sanitizedRow checks a record and returns it as a row, which is valid until the next call.

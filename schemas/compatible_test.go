@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFullTransitive holds the schema of sanitized records to every published one from version 3
-// on, in testdata/published: each reads what the other wrote. It fails for a change that needs a
+// TestFullTransitive holds the schema of sanitized records to every published one, in
+// testdata/published: each reads what the other wrote. It fails for a change that needs a
 // new topic. A version is published with the release of the program that writes it; then its copy
 // goes there, and stays.
 func TestFullTransitive(t *testing.T) {
@@ -93,9 +93,6 @@ func TestFullTransitiveFinds(t *testing.T) {
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%s: %v, want an error about %s", test.name, err, test.want)
 		}
-	}
-	if err := fullyCompatible(sanitizedSchema2, sanitizedSchema); err == nil {
-		t.Error("versions 2 and 3 pass, and latitude is another place in them")
 	}
 }
 

@@ -58,7 +58,7 @@ func (l *layout) decodeJSON(row []value, data []byte, unwrap bool) Reason {
 }
 
 // find returns the index of the column with the name of a key, which is still in quotes; -1 if
-// there is none. It refuses the name of a retired field.
+// there is none.
 func (l *layout) find(key []byte) (int, Reason) {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -72,9 +72,6 @@ func (l *layout) find(key []byte) (int, Reason) {
 		if l.columns[i].name == string(name) {
 			return i, ""
 		}
-	}
-	if l.retired != "" && l.retired == string(name) {
-		return -1, ReasonUnknownSchema
 	}
 	return -1, ""
 }

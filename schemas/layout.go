@@ -55,9 +55,6 @@ type layout struct {
 	primitives primitives
 	// before and after enclose a JSON object of the fields in JSONSchema.
 	before, after string
-	// retired is the name of a field that only other versions of the schema have. A JSON object
-	// with it is theirs. Empty: there is none.
-	retired string
 }
 
 // definition is the part of an .avsc file that matters here.

@@ -117,10 +117,6 @@ const (
 // Sanitized is one differentially private location of a user. It is public given the model, because
 // it is a function of the user's releases so far.
 //
-// This is version 3 of the record. Versions 1 and 2 had the release in latitude and longitude, the
-// estimate in estimate_latitude and estimate_longitude, no ellipse, and version 1 no kind: a Codec
-// reads them as what they say in the words of version 3.
-//
 // SigmaMajorM, SigmaMinorM and AzimuthDeg are the 1σ ellipse of the posterior; a record has all of
 // them or none. Likewise ReleaseLatitude and ReleaseLongitude.
 //

@@ -377,3 +377,44 @@ func TestNewCodecRefusesUnknownEncoding(t *testing.T) {
 		}
 	}
 }
+
+// TestHalves: half an ellipse and half a release are refused on both ways, as is an ellipse that is
+// none.
+func TestHalves(t *testing.T) {
+	for name, change := range map[string]func(*Sanitized){
+		"no major axis":    func(s *Sanitized) { s.SigmaMajorM = Nullable{} },
+		"no minor axis":    func(s *Sanitized) { s.SigmaMinorM = Nullable{} },
+		"no azimuth":       func(s *Sanitized) { s.AzimuthDeg = Nullable{} },
+		"minor above":      func(s *Sanitized) { s.SigmaMinorM = Some(s.SigmaMajorM.Number + 1) },
+		"negative":         func(s *Sanitized) { s.SigmaMinorM = Some(-1) },
+		"azimuth of 180":   func(s *Sanitized) { s.AzimuthDeg = Some(180) },
+		"negative azimuth": func(s *Sanitized) { s.AzimuthDeg = Some(-1) },
+		"a share above 1":  func(s *Sanitized) { s.NearShare = Some(1.01) },
+		"a share below 0":  func(s *Sanitized) { s.NearShare = Some(-.01) },
+		"no latitude":      func(s *Sanitized) { s.ReleaseLatitude = Nullable{} },
+		"no longitude":     func(s *Sanitized) { s.ReleaseLongitude = Nullable{} },
+	} {
+		bad := exampleSanitized()
+		change(&bad)
+		for _, c := range codecs() {
+			if _, err := c.AppendSanitized(nil, bad); err == nil {
+				t.Errorf("%s, %s: it was written", name, c.encoding)
+			}
+			data := must(c.append(c.sanitized, nil, rowOf(c, bad)))
+			if _, err := c.DecodeSanitized(data); reasonOf(t, err) != ReasonMalformed {
+				t.Errorf("%s, %s: it was read: %v", name, c.encoding, err)
+			}
+		}
+	}
+}
+
+// rowOf returns the row of a record that AppendSanitized refuses.
+func rowOf(c *Codec, s Sanitized) []value {
+	must(c.AppendSanitized(nil, exampleSanitized())) // leaves its row
+	row := c.row[:len(c.sanitized.columns)]
+	row[ellipseColumn], row[ellipseColumn+1] = s.SigmaMajorM.value(), s.SigmaMinorM.value()
+	row[ellipseColumn+2] = s.AzimuthDeg.value()
+	row[releaseColumn], row[releaseColumn+1] = s.ReleaseLatitude.value(), s.ReleaseLongitude.value()
+	row[shareColumn] = s.NearShare.value()
+	return row
+}

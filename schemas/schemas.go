@@ -14,20 +14,18 @@
 //
 // Decoding is strict. A codec accepts exactly one Avro encoding of a datum. It refuses bytes after
 // the datum, varints that are longer than necessary and foreign fingerprints, and a decoded record
-// encodes to the same bytes again. Sanitized records of versions 1 and 2 are the only exception:
-// they are read as records of version 3, which has other names for some fields (see [Sanitized]). A
-// refused record gives a [Rejection], which names a constant [Reason] and nothing of the payload.
+// encodes to the same bytes again. A refused record gives a [Rejection], which names a constant
+// [Reason] and nothing of the payload.
 //
-// Every schema of sanitized records from version 3 on is compatible with every other one, in both
-// directions (FULL_TRANSITIVE), so that readers and writers can be upgraded in any order. A test
-// holds sanitized.avsc to it: new fields are nullable, with null first and as the default.
+// Every schema of sanitized records is compatible with every other one, in both directions
+// (FULL_TRANSITIVE), so that readers and writers can be replaced in any order. A test holds
+// sanitized.avsc to it: new fields are nullable, with null first and as the default.
 //
 // [Raw] is secret and prints as [redacted].
 //
-// Files: record.go the types; codec.go, layout.go records and rows of fields; older.go earlier
-// versions of sanitized records; avro.go, json.go how fields are written; framing.go what stands
-// around them; reason.go why a record is
-// refused (REASONS.md explains the reasons).
+// Files: record.go the types; codec.go, layout.go records and rows of fields; avro.go, json.go how
+// fields are written; framing.go what stands around them; reason.go why a record is refused
+// (REASONS.md explains the reasons).
 package schemas
 
 import (
@@ -42,15 +40,6 @@ var rawSchema string
 
 //go:embed sanitized.avsc
 var sanitizedSchema string
-
-// Earlier versions, which stay readable for ever: 1 has no kinds and factors, and in both latitude
-// and longitude are the release's.
-var (
-	//go:embed sanitized_1.avsc
-	sanitizedSchema1 string
-	//go:embed sanitized_2.avsc
-	sanitizedSchema2 string
-)
 
 //go:embed dead_letter.avsc
 var deadLetterSchema string

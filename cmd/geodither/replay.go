@@ -34,7 +34,7 @@ the work, start the same command several times, each with its own --state-dir. A
 interruption, run it again: it goes on where it was.
 
 With the same key, model and config the records are those of the first release, byte for byte, and
-cost no ε. They cost none either where only the version of records or publish.release differs. If
+cost no ε. They cost none either where only publish.release differs. If
 anything else differs (a setting, raw records that retention has removed, fixes that the service
 has not released yet), this would be a second release of the same fixes. The command then refuses,
 says why and what it would cost, and goes on only with --spend-again. The records say so too:

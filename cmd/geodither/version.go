@@ -42,6 +42,6 @@ func versions() any {
 		Records   int `json:"records_version"`   // of sanitized records
 	}{
 		cli.ThisBuild(), mechanism.Version, law.CodebookVersion, mechanism.StateVersion,
-		engine.RecordsNow,
+		engine.RecordsVersion,
 	}
 }

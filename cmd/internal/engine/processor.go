@@ -28,7 +28,6 @@ type Processor struct {
 	publisher *publisher // the engine's
 	reader    *Reader
 	out       *schemas.Codec
-	encode    func([]byte, schemas.Sanitized) ([]byte, error) // of out, by the version of records
 	at        Partition
 	by        Partitioner
 	dropLate  bool     // late fixes leave no dead letter
@@ -75,14 +74,9 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 		return nil, err
 	}
 	out.UseIDs(s.SchemaIDs)
-	encode := out.AppendSanitized
-	if s.Records == RecordsBefore {
-		encode = out.AppendVersion2
-	}
 	return &Processor{
 		engine: engine, publisher: engine.publisher, reader: reader, out: out,
-		encode: encode, at: at, by: s.Partitioner,
-		dropLate: s.Input.Late == LateDrop,
+		at: at, by: s.Partitioner, dropLate: s.Input.Late == LateDrop,
 	}, nil
 }
 
@@ -238,7 +232,7 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 		return nil // as the options have it: the record is at no fault, so it is no dead letter
 	}
 	start := len(p.value)
-	p.value, err = p.encode(p.value, record)
+	p.value, err = p.out.AppendSanitized(p.value, record)
 	if err != nil {
 		return p.failure(rec, fmt.Errorf("encoding the sanitized record: %w", err))
 	}

@@ -41,10 +41,6 @@ type Settings struct {
 	// no part of the fingerprint: another registry gives others to the same records.
 	SchemaIDs schemas.IDs
 
-	// Records is the version of sanitized records: RecordsNow by default, or RecordsBefore to
-	// compute what a service of before wrote (see Earlier).
-	Records int
-
 	// MaxAhead is how far a fix's time may lie ahead of its Kafka record's timestamp;
 	// default DefaultMaxAhead. No clock is asked, so that a topic gives the same result
 	// whenever it is read.
@@ -66,7 +62,6 @@ func (s Settings) WithDefaults() Settings {
 	s.Input = s.Input.withDefaults()
 	s.RawEncoding = cmp.Or(s.RawEncoding, schemas.Avro)
 	s.SanitizedEncoding = cmp.Or(s.SanitizedEncoding, schemas.Avro)
-	s.Records = cmp.Or(s.Records, RecordsNow)
 	s.MaxAhead = cmp.Or(s.MaxAhead, DefaultMaxAhead)
 	s.Partitioner = cmp.Or(s.Partitioner, Murmur2)
 	return s
@@ -78,38 +73,20 @@ func (s Settings) Source() Source {
 	return Source{s.RawEncoding, s.Input.Mapping, s.Registry, s.Input.NullIsland, s.MaxAhead}
 }
 
-// Versions of sanitized records that an engine can write: see schemas.Sanitized.
-const (
-	RecordsBefore = 2
-	RecordsNow    = 3
-)
-
-// Earlier returns the settings that a service of before had under the same config: it wrote records
-// of version RecordsBefore, and a config without a mechanism meant law.Lattice. It returns false
-// where that service's records cannot be computed again: it had neither publish.release nor
-// release.hours, its codebook was of an earlier law.CodebookVersion, and publish.metric told
-// factors by math.Exp, whose last bits depend on the architecture.
-func (s Settings) Earlier() (Settings, bool) {
-	s.Records = RecordsBefore
-	s.Release.Mechanism = cmp.Or(s.Release.Mechanism, law.Lattice)
-	return s, !s.Publish.OmitRelease && !s.Publish.Metric && len(s.Release.Hours) == 0 &&
-		s.Release.Mechanism != law.Codebook
-}
+// RecordsVersion is the version of the sanitized records that an engine writes.
+const RecordsVersion = 3
 
 // SameReleases reports whether a fingerprint is that of settings under which the same fixes give
-// the same releases in the same order: it differs from s in nothing, in the version of records, or
-// in whether they have the release.
+// the same releases in the same order: it differs from s in nothing, or in whether records have the
+// release.
 func (s Settings) SameReleases(fingerprint []byte) bool {
-	s.Records = RecordsNow
 	for _, omit := range []bool{false, true} {
 		s.Publish.OmitRelease = omit
 		if own := s.Fingerprint(); len(own) > 0 && bytes.Equal(own, fingerprint) {
 			return true
 		}
 	}
-	s.Publish.OmitRelease, s.Records = false, RecordsBefore
-	own := s.Fingerprint()
-	return len(own) > 0 && bytes.Equal(own, fingerprint)
+	return false
 }
 
 // Validate reports everything that is missing or out of range, in one error, by the keys of
@@ -137,7 +114,6 @@ func (s Settings) Validate() error {
 	}
 	add("encoding.raw", d.RawEncoding.ValidateRaw())
 	add("encoding.sanitized", d.SanitizedEncoding.ValidatePublished())
-	add("publish", d.checkRecords())
 	add("release", s.Release.Validate())
 	if s.Release.Near != (law.Near{}) && d.Input.Outside == OutsideClamp {
 		add("release.near", errors.New("its distance holds up to one cell beyond the map, and "+
@@ -150,16 +126,6 @@ func (s Settings) Validate() error {
 		add("input", errors.New("key: avro needs a schema registry to read keys with"))
 	}
 	return errors.Join(errs...)
-}
-
-func (s Settings) checkRecords() error {
-	switch {
-	case s.Records != RecordsNow && s.Records != RecordsBefore:
-		return fmt.Errorf("there is no version %d of sanitized records", s.Records)
-	case s.Records == RecordsBefore && s.Publish.OmitRelease:
-		return errors.New("records of version 2 have the release")
-	}
-	return nil
 }
 
 var errNoNoise = errors.New("this key is one of pseudonyms only and has no noise: " +
@@ -180,9 +146,6 @@ const settingsSize = 16
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
 const settingsVersion = 4
-
-// settingsVersionBefore is that of services that wrote records of version RecordsBefore.
-const settingsVersionBefore = 3
 
 // keyLabel is what the key's fingerprint is the keyed hash of.
 const keyLabel = "geodither settings: fingerprint of the key 2"
@@ -234,12 +197,8 @@ func (s Settings) settings() []setting {
 	}
 	r := engine.options // with its defaults filled in
 	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
-	version, before := settingsVersion, s.Records == RecordsBefore
-	if before {
-		version = settingsVersionBefore
-	}
-	list := []setting{
-		{"geodither's version", text("%d %d %d", version, mechanism.Version,
+	return []setting{
+		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
 		{"model", s.Model.ID()},
 		{"personal", personal},
@@ -275,10 +234,6 @@ func (s Settings) settings() []setting {
 		{"publish.release", text("%t", !s.Publish.OmitRelease)},
 		{hoursKey, hoursSetting(r.Hours)},
 	}
-	if before {
-		return list[:len(list)-2] // it had neither publish.release nor release.hours
-	}
-	return list
 }
 
 // hoursKey is the hours' name among the settings.
@@ -342,10 +297,6 @@ func (s Settings) Differences(other []byte) string {
 		return ""
 	}
 	var names []string
-	if earlier, ok := s.ofLength(len(other)); ok && earlier.Records == RecordsBefore {
-		names = append(names, "sanitized records were of version 2 and are of version 3")
-		s, own = earlier, earlier.Fingerprint()
-	}
 	for i, one := range s.settings() {
 		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
 			names = append(names, one.words())
@@ -359,21 +310,6 @@ func (s Settings) Differences(other []byte) string {
 			"models and keys"
 	}
 	return strings.Join(names, ", ")
-}
-
-// ofLength returns s or Earlier, whichever has fingerprints of a length, and false if none has.
-func (s Settings) ofLength(n int) (Settings, bool) {
-	if s.Records == 0 {
-		s.Records = RecordsNow
-	}
-	before := s
-	before.Records, before.Publish.OmitRelease = RecordsBefore, false
-	for _, one := range []Settings{s, before} {
-		if list := one.settings(); len(list) > 0 && settingsSize+len(list) == n {
-			return one, true
-		}
-	}
-	return s, false
 }
 
 // GroupFingerprint is what an instance tells its group: the fingerprint, and behind it the
@@ -421,11 +357,10 @@ const partitionerSetting = "topics.partitioner"
 // version of geodither whose settings do not say. The fingerprint has one byte of it, which
 // is a different one for each of the three.
 func (s Settings) PartitionerOf(fingerprint []byte) Partitioner {
-	s, ok := s.ofLength(len(fingerprint))
-	if !ok {
+	list := s.settings()
+	if len(list) == 0 || len(fingerprint) != settingsSize+len(list) {
 		return ""
 	}
-	list := s.settings()
 	at := slices.IndexFunc(list, func(one setting) bool { return one.name == partitionerSetting })
 	for _, by := range []Partitioner{Murmur2, CRC32, AnyPartitioner} {
 		if (setting{partitionerSetting, string(by)}).digest() == fingerprint[settingsSize+at] {

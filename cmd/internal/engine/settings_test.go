@@ -85,7 +85,6 @@ func TestSettings(t *testing.T) {
 		"Partitioner":             func(o *Settings) { o.Partitioner = CRC32 },
 		"Partitioner: any":        func(o *Settings) { o.Partitioner = AnyPartitioner },
 		"Publish.Metric":          func(o *Settings) { o.Publish.Metric = true },
-		"Records":                 func(o *Settings) { o.Records = RecordsBefore },
 		"Publish.OmitRelease":     func(o *Settings) { o.Publish.OmitRelease = true },
 		"Input.Outside":           func(o *Settings) { o.Input.Outside = OutsideClamp },
 		"Input.Late":              func(o *Settings) { o.Input.Late = LateDrop },

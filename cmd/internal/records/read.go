@@ -214,22 +214,14 @@ func number(text string) (float64, bool) {
 // csvLayout says where the columns are in a file.
 type csvLayout struct {
 	at []int // of each of columns; -1: the file has it not
-	// former says that the records are of version 1 or 2, which had other names for places, and the
-	// estimate in the place of the release of a predicted record.
-	former bool
 }
 
 // layoutOf finds the columns by the header of a file. It returns the name of a missing one.
 func layoutOf(header []string) (l csvLayout, missing string) {
-	l.former = slices.Contains(header, schemas.FormerName("latitude"))
 	for _, c := range columns {
-		name := c.name
-		if l.former {
-			name = schemas.FormerName(name)
-		}
-		at := slices.Index(header, name)
+		at := slices.Index(header, c.name)
 		if at < 0 && !c.optional {
-			return l, name
+			return l, c.name
 		}
 		l.at = append(l.at, at)
 	}
@@ -245,9 +237,6 @@ func (l csvLayout) parse(row []string) (r schemas.Sanitized, bad string) {
 	}
 	if r.ReleaseLatitude.Known != r.ReleaseLongitude.Known {
 		return r, "release_longitude"
-	}
-	if l.former && r.Kind == schemas.KindPredicted {
-		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
 	}
 	return r, ""
 }

@@ -125,50 +125,6 @@ func TestFormatsAgree(t *testing.T) {
 	}
 }
 
-// Files of version 2 are read, in both formats: the estimate was elsewhere, and in the place of a
-// predicted record's release.
-func TestEarlierFiles(t *testing.T) {
-	const (
-		header = "user_id,timestamp,latitude,longitude,estimate_latitude,estimate_longitude," +
-			"radius_m,epsilon,delta,mechanism,model_id,step,release,kind,factor_200m,factor_1km," +
-			"factor_set\n"
-		released = "u,2023-11-14T22:13:20Z,53.9,-2.1,53.5,-2.875,512.5,1,0.01,lattice,m-1,7,3," +
-			"released,,,\n"
-		predicted = "u,2023-11-14T22:14:20Z,53.6,-2.9,53.6,-2.9,512.5,0,0.01,lattice,m-1,8,3," +
-			"predicted,,,\n"
-		lines = `{"user_id":"u","timestamp":1700000000000,"latitude":53.9,"longitude":-2.1,` +
-			`"estimate_latitude":53.5,"estimate_longitude":-2.875,"radius_m":512.5,"epsilon":1,` +
-			`"delta":0.01,"mechanism":"lattice","model_id":"m-1","step":7,"release":3,` +
-			`"kind":"released"}` + "\n" +
-			`{"user_id":"u","timestamp":1700000060000,"latitude":53.6,"longitude":-2.9,` +
-			`"estimate_latitude":53.6,"estimate_longitude":-2.9,"radius_m":512.5,"epsilon":0,` +
-			`"delta":0.01,"mechanism":"lattice","model_id":"m-1","step":8,"release":3,` +
-			`"kind":"predicted"}` + "\n"
-	)
-	first := schemas.Sanitized{
-		UserID: "u", Timestamp: 1_700_000_000_000, Latitude: 53.5, Longitude: -2.875,
-		RadiusM: 512.5, Kind: schemas.KindReleased, Epsilon: 1, Delta: .01, Mechanism: "lattice",
-		ModelID: "m-1", Step: 7, Release: 3,
-		ReleaseLatitude: schemas.Some(53.9), ReleaseLongitude: schemas.Some(-2.1),
-	}
-	second := first
-	second.Timestamp, second.Latitude, second.Longitude = first.Timestamp+60_000, 53.6, -2.9
-	second.Kind, second.Epsilon, second.Step = schemas.KindPredicted, 0, 8
-	second.ReleaseLatitude, second.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
-	for name, text := range map[string]string{
-		"v2.csv": header + released + predicted, "v2.ndjson": lines,
-	} {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, _ := all(t, File(path, nil, nil))
-		if want := []schemas.Sanitized{first, second}; !slices.Equal(got, want) {
-			t.Errorf("%s: read\n%+v, want\n%+v", name, got, want)
-		}
-	}
-}
-
 // What is not a whole record is refused by the name of the column.
 func TestWrongColumns(t *testing.T) {
 	var good strings.Builder

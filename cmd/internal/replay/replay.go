@@ -64,7 +64,7 @@ type Plan struct {
 	Publish int64 `json:"publish"`
 
 	// Identical: the records will be those of the first release and cost nothing. They are the
-	// same bytes, unless that one wrote records of version 2, or under another publish.release.
+	// same bytes, unless that one had another publish.release.
 	Identical bool `json:"identical"`
 	// Cost is what they cost otherwise, from where processing begins to the end of the
 	// range. Spent is what of it is spent already, by this run or an earlier one.

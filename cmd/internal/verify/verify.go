@@ -202,7 +202,7 @@ func (w *verification) progress(p int32, done, total int64) {
 // partition verifies one partition.
 func (w *verification) partition(ctx context.Context, p int32) (PartitionReport, error) {
 	c := &check{
-		verification: w, o: w.o, settings: w.o.Fingerprint(), p: p,
+		verification: w, settings: w.o.Fingerprint(), p: p,
 		report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}},
 	}
 	folder, err := rerun.NewFolder(w.o.TempDir, w.o.Logger)
@@ -219,10 +219,7 @@ func (w *verification) partition(ctx context.Context, p int32) (PartitionReport,
 // check is the work on one partition.
 type check struct {
 	*verification
-	// o are the verification's options, and settings their fingerprint: as they were before there
-	// were records of version 3, if such a service wrote the partition.
-	o        Options
-	settings []byte
+	settings []byte // the options' fingerprint
 	p        int32
 	report   PartitionReport
 
@@ -269,7 +266,6 @@ func (c *check) run(ctx context.Context) error {
 	if err := c.readChangelog(ctx); err != nil {
 		return err
 	}
-	c.chooseRecords()
 	after, _, err := c.committed(ctx)
 	if err != nil {
 		return err
@@ -314,17 +310,6 @@ func (c *check) run(ctx context.Context) error {
 		return err
 	}
 	return c.recompute(ctx, raw, sanitized, dead)
-}
-
-// chooseRecords takes the version of records that the partition has, by its last mark.
-func (c *check) chooseRecords() {
-	earlier, ok := c.o.Earlier()
-	if !ok {
-		return
-	}
-	if settings := earlier.Fingerprint(); bytes.Equal(c.changelog.Mark.Settings, settings) {
-		c.o.Settings, c.settings = earlier, settings
-	}
 }
 
 // committed waits for pending transactions, of a dead instance's too.
