@@ -38,7 +38,7 @@ func coarse(o mechanism.Options) mechanism.Options {
 // PlainRules returns the options with a release in every step.
 func PlainRules(o mechanism.Options) mechanism.Options {
 	o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = 0, 0, "", ""
-	o.Budget = mechanism.Budget{}
+	o.Budget, o.Hours = mechanism.Budget{}, nil
 	return o
 }
 
@@ -54,6 +54,7 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 		rules := coarse(given)
 		o.ReleaseInterval, o.AdaptiveRadiusKM = rules.ReleaseInterval, rules.AdaptiveRadiusKM
 		o.Between, o.SameStep, o.Budget = rules.Between, rules.SameStep, rules.Budget
+		o.Hours = rules.Hours
 	})
 	with(func(*mechanism.Options) {})
 	for _, between := range []string{mechanism.BetweenPredict, mechanism.BetweenSkip} {
