@@ -158,8 +158,8 @@ var table = map[string]rule{
 	"mechanism/evaluation/chart/charttest": {pure: true},
 	"mechanism/evaluation/density": {
 		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/evaluation/chart",
-			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
+			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/grid",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,

@@ -56,8 +56,6 @@ type Lines struct {
 	Title  string
 	X, Y   Axis
 	Series []Series
-	// Square gives a unit of x and of y the same length, as on a map.
-	Square bool
 }
 
 func (s *Series) check() error {
@@ -136,12 +134,7 @@ func (l *Lines) describe() (what string, names []string) {
 	return what, names
 }
 
-func (l *Lines) draw(p *plot.Plot, tile draw.Canvas) {
-	if l.Square {
-		tile = squared(p, tile)
-	}
-	p.Draw(tile)
-}
+func (l *Lines) draw(p *plot.Plot, tile draw.Canvas) { p.Draw(tile) }
 
 // squared crops a tile, at its sides or below, so that a unit has the same length on both axes.
 func squared(p *plot.Plot, tile draw.Canvas) draw.Canvas {

@@ -1,7 +1,6 @@
 package density
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"reflect"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -83,23 +81,6 @@ func TestExperiment(t *testing.T) {
 	o.Progress = func(int64, int64) error { return stop }
 	if _, err := Run(o); !errors.Is(err, stop) {
 		t.Errorf("the callback's error is lost: %v", err)
-	}
-	for _, m := range Measures() {
-		var image bytes.Buffer
-		f := Figure(scores, m)
-		err := f.Write(&image, chart.SVG)
-		named := bytes.Contains(image.Bytes(), []byte("vehicles"))
-		if err != nil || !named || len(f.Panels) != 2 || f.Columns != 1 {
-			t.Errorf("the figure of %s: %d panels in %d columns, %v",
-				m.Name, len(f.Panels), f.Columns, err)
-		}
-		for _, series := range f.Panels[0].(*chart.Lines).Series {
-			if last := len(series.Low) - 1; m.Name == "variation" && (math.IsNaN(series.Low[0]) ||
-				!math.IsNaN(series.Low[last]) || !math.IsNaN(series.High[last])) {
-				t.Errorf("%s: a band from %v to %v, want none of the single fleet",
-					series.Name, series.Low, series.High)
-			}
-		}
 	}
 }
 

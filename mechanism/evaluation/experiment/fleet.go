@@ -3,11 +3,13 @@ package experiment
 import (
 	_ "embed"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -215,11 +217,11 @@ func (x *fleet) addTo(t *report.Table, zones *aggregate.Zones, score density.Sco
 	if score.Fleets > 1 {
 		variation.Low, variation.High = score.VariationLow, score.VariationHigh
 	}
-	add("variation", variation)
-	add("rank correlation", report.Exact(score.Rank))
-	add("fullest found", report.Exact(score.TopFound))
+	add(variationMetric, variation)
+	add(rankMetric, report.Exact(score.Rank))
+	add(topMetric, report.Exact(score.TopFound))
 	if score.Estimator == "posterior" || score.Estimator == "fitted" {
-		add("coverage", report.Exact(score.Coverage))
+		add(coverageMetric, report.Exact(score.Coverage))
 	}
 }
 
@@ -229,14 +231,11 @@ func (x *fleet) show(
 	d, name, rows := x.data, "fleet-"+x.data.Name, fleetRows(scores)
 	p.Text("data", x.figures(zones))
 	p.Text("findings", findings(d, rows))
-	for _, m := range density.Measures() {
-		f := density.Figure(scores, m)
-		f.Title = fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g",
-			d.Title, m.Axis, x.Options.Delta)
-		f.PanelWidth, f.PanelHeight = 3.5, 2.5
-		p.Figure(name+"-"+m.Name, p.Say("figure.caption", study.Figures{
-			"data": d.Title, "axis": m.Axis, "estimates": len(m.Judged()),
-		}), f)
+	for _, m := range fleetMeasures {
+		p.Figure(name+"-"+m.file, p.Say("figure.caption", study.Figures{
+			"data": d.Title, "axis": m.axis,
+			"estimates": len(t.Where("metric", m.metric).Values("estimator")),
+		}), x.figure(p, m, t.Where("metric", m.metric)))
 	}
 	p.Table(name+"-use", p.Say("use.caption", study.Figures{
 		"data": d.Title, "confidence": 100 * study.Level, "leastFleets": leastFleets,
@@ -255,4 +254,65 @@ func (x *fleet) figures(zones *aggregate.Zones) study.Figures {
 		"everyFix": d.EveryFix, "step": d.Step, "steps": fleetSteps, "time": fleetSteps * d.Step,
 		"traces": len(x.traces()), "least": study.LeastFleet, "users": len(d.Traces),
 	}
+}
+
+// The metrics of an estimate of where a fleet is.
+const (
+	variationMetric = "variation"
+	topMetric       = "fullest found"
+	rankMetric      = "rank correlation"
+	coverageMetric  = "coverage"
+)
+
+// fleetMeasure is how a metric is drawn. Its note is the paragraph note.METRIC.
+type fleetMeasure struct {
+	metric, file, axis string
+	stated             float64 // what it should be, drawn as a reference; 0: nothing is drawn
+}
+
+var fleetMeasures = []fleetMeasure{
+	{metric: variationMetric, file: "variation", axis: "total variation distance"},
+	{metric: topMetric, file: "top", axis: "share of the fullest zones found"},
+	{metric: rankMetric, file: "rank", axis: "rank correlation"},
+	{
+		metric: coverageMetric, file: "coverage", axis: "coverage of 90 % intervals",
+		stated: aggregate.DefaultLevel,
+	},
+}
+
+// figure draws a metric of each estimator against the number of vehicles: a row of panels for each
+// kind of fleet, a column for each ε.
+func (x *fleet) figure(p *study.Page, m fleetMeasure, t *report.Table) *chart.Figure {
+	f := &chart.Figure{
+		Title: fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g",
+			x.data.Title, m.axis, x.Options.Delta),
+		Note:    p.Say("note."+m.metric, nil),
+		Columns: len(x.Options.FleetEpsilons), PanelWidth: 3.5, PanelHeight: 2.5,
+	}
+	// The same in all panels. No metric is above 1, and of them only correlations are below 0.
+	size, value := chart.Axis{Label: "vehicles", Log: true}, chart.Axis{Label: m.axis, Max: 1}
+	for _, line := range t.Lines("metric", []string{"vehicles"}, nil) {
+		size.Min, size.Max = slices.Min(line.X), slices.Max(line.X)
+		value.Min = min(0, math.Floor(5*slices.Min(line.Y))/5)
+	}
+	for _, kind := range t.Values("fleet") {
+		for _, epsilon := range x.Options.FleetEpsilons {
+			lines := t.Where("fleet", kind).Where("epsilon", epsilon).
+				Lines("estimator", []string{"vehicles"}, nil)
+			for i := range lines {
+				lines[i].Look = 1 + slices.Index(density.Estimators(), lines[i].Name)
+				lines[i].Reference = lines[i].Name == study.Blind
+			}
+			if m.stated > 0 {
+				lines = append(lines, chart.Series{
+					Name: "stated", Reference: true, X: []float64{size.Min, size.Max},
+					Y: []float64{m.stated, m.stated},
+				})
+			}
+			f.Panels = append(f.Panels, &chart.Lines{
+				Title: fmt.Sprintf("%s, ε = %g", kind, epsilon), X: size, Y: value, Series: lines,
+			})
+		}
+	}
+	return f
 }
