@@ -25,7 +25,9 @@ type aggregateFlags struct {
 
 	window   time.Duration
 	zone     string
+	zones    string // file
 	from, to string // times
+	at       string // time
 	level    float64
 	output   command.Output
 }
@@ -44,8 +46,8 @@ A vehicle counts once in a window, where it last reported. For each zone there a
 
   vehicles, low, high    the expected number under a prior that is fitted to the fleet, from the
                          public law of the noise (expectation maximization), with an interval
-                         of --level. The prior stays close to the model as long as the releases
-                         do not contradict it
+                         of --level. The prior stays the model's as long as the releases do not
+                         contradict it, and close to it where they do
   posterior, ...         the mean of the vehicles' posteriors, with an interval that holds if
                          vehicles move as the model says: better for small fleets
   naive                  how many last releases lie in the zone: mostly noise if ε is small
@@ -67,6 +69,10 @@ So are users who are alone under a public model that is not given, which looks t
 the company, a config that names the folder of personal models lets the command follow these
 users too, if the records have plain ids; flows leave them out.
 
+Zones of your own (--zones) are polygons with names, such as districts. Intervals of several zones
+do not add up to one of their sum, so draw the area that you ask for as one zone. Zones must not
+overlap.
+
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
@@ -75,6 +81,8 @@ a hundred vehicles and more are about a fleet.`,
     --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
+  geodither aggregate -c geodither.yml --window 1h --zones districts.geojson \
+    --map afternoon.png --at 2026-12-01T17:00:00Z --out districts.csv
   geodither consume --topic fleet.sanitized |
     geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -102,6 +110,9 @@ a hundred vehicles and more are about a fleet.`,
 		"length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "",
 		"`LENGTH` of a zone's side, such as 1km, rounded to whole cells; default: one cell")
+	flags.StringVar(&f.zones, "zones", "",
+		"GeoJSON `FILE` of polygons with the property name, instead of --zone: a cell belongs to "+
+			"the one that holds its middle, the rest of the map is elsewhere")
 	flags.StringVar(&f.from, "from", "",
 		"`TIME` at which the first window starts at the earliest; older records are followed only")
 	flags.StringVar(&f.to, "to", "",
@@ -115,7 +126,9 @@ a hundred vehicles and more are about a fleet.`,
 	flags.StringVar(&f.output.Flows, "flows", "",
 		"write the flows between zones from window to window to this `FILE`, as CSV")
 	flags.StringVar(&f.output.Map, "map", "",
-		"draw the window with most vehicles to this `FILE`, .png or .svg")
+		"draw the window with most vehicles, or that of --at, to this `FILE`, .png or .svg")
+	flags.StringVar(&f.at, "at", "",
+		"`TIME` of the window to draw and to show in the summary")
 	return cmd
 }
 
@@ -169,6 +182,12 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	if collect.ZoneKM, err = cli.Kilometres("zone", f.zone); err != nil {
 		return o, cli.Usage(err)
 	}
+	if err := f.areas(&o); err != nil {
+		return o, err
+	}
+	if o.Read.ShowMS, err = cli.ParseTime("at", f.at); err != nil {
+		return o, err
+	}
 	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {
 		return o, err
 	}
@@ -179,6 +198,25 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 		return o, cli.Usagef("--from is not before --to: there is no window between them")
 	}
 	return o, nil
+}
+
+// areas reads the zones of --zones, and refuses what cannot be used on the map of the first model.
+func (f *aggregateFlags) areas(o *command.Options) error {
+	if f.zones == "" {
+		return nil
+	}
+	if f.zone != "" {
+		return cli.Usagef("--zone and --zones exclude each other: give one of them")
+	}
+	areas, err := command.ReadZones(f.zones)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if _, err := aggregate.NewNamedZones(o.Read.Versions[0].Model.Grid, areas); err != nil {
+		return cli.Usagef("--zones %s: %v", f.zones, err)
+	}
+	o.Read.Collect.Areas, o.Output.Areas = areas, areas
+	return nil
 }
 
 // publicOf returns what the readers of a service's records know: all models that records may name,

@@ -19,6 +19,8 @@ type CollectOptions struct {
 	// side instead: the whole number of cells nearest to it.
 	Block  int
 	ZoneKM float64
+	// Areas, if there are any, are the zones instead of blocks, and the rest of the map one more.
+	Areas []Area
 	// Flows says to count flows between the zones of successive windows. Users under models of
 	// their own have no part in them.
 	Flows bool

@@ -32,7 +32,7 @@ func judgedInterval(mean, variance, level, most float64) (low, high float64) {
 	if !(mean > 0) || mean >= fewest {
 		return low, high
 	}
-	cdf := countCDF(mean, variance)
+	cdf := countCDF(mean, min(variance, mean)) // doubt of the prior is no reason for many
 	if many := 1 - cdf(fewest-1); many >= surprised {
 		high = max(high, min(countQuantile(cdf, 1-float64((1-level)*many), most), most))
 	}

@@ -86,7 +86,12 @@ func (k *Collector) divide(v *filter) error {
 		block = BlockOf(v.grid(), k.options.ZoneKM)
 	}
 	var err error
-	if k.zones, err = NewZones(v.grid(), block); err != nil {
+	if len(k.options.Areas) > 0 {
+		k.zones, err = NewNamedZones(v.grid(), k.options.Areas)
+	} else {
+		k.zones, err = NewZones(v.grid(), block)
+	}
+	if err != nil {
 		return err
 	}
 	for _, w := range k.windows {

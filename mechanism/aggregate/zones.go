@@ -24,13 +24,17 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Zones are blocks of a grid's cells, numbered row by row from the south-west like cells. Blocks at
-// the north and east edge may have fewer cells.
+// Zones are blocks of a grid's cells, numbered row by row from the south-west like cells, or areas
+// with names (NewNamedZones). Blocks at the north and east edge may have fewer cells.
 type Zones struct {
 	grid    *grid.Grid
 	block   int // cells along a side
 	columns int
 	rows    int
+
+	names []string // of areas; nil for blocks, as the next two
+	of    []int32  // each cell's area
+	cells []int    // how many cells each area has
 }
 
 // NewZones makes zones of block×block cells; 1 is the cells themselves.
@@ -55,9 +59,15 @@ func BlockOf(g *grid.Grid, km float64) int {
 func (z *Zones) Grid() *grid.Grid { return z.grid }
 
 // Count returns the number of zones.
-func (z *Zones) Count() int { return z.columns * z.rows }
+func (z *Zones) Count() int {
+	if z.names != nil {
+		return len(z.names)
+	}
+	return z.columns * z.rows
+}
 
-// Columns returns the number of zones from west to east, Rows from south to north.
+// Columns returns the number of blocks from west to east, Rows from south to north. Areas have no
+// columns, rows, corners or sides.
 func (z *Zones) Columns() int { return z.columns }
 
 // Rows returns the number of zones from south to north.
@@ -68,6 +78,9 @@ func (z *Zones) SideKM() float64 { return float64(z.block) * z.grid.CellKM() }
 
 // Of returns the zone of a cell.
 func (z *Zones) Of(c grid.Cell) int32 {
+	if z.names != nil {
+		return z.of[c]
+	}
 	width := grid.Cell(z.grid.Width())
 	row := c / width
 	return row/int32(z.block)*int32(z.columns) + (c-row*width)/int32(z.block)
@@ -89,13 +102,22 @@ func (z *Zones) PerKM2(vehicles []float64) []float64 {
 	values := make([]float64, z.grid.Cells())
 	for c := range values {
 		zone := z.Of(int32(c))
-		low, high := z.Corners(zone)
-		values[c] = vehicles[zone] / float64((high.X-low.X)*(high.Y-low.Y))
+		values[c] = vehicles[zone] / z.areaKM2(zone)
 		if math.IsNaN(values[c]) {
 			values[c] = 0
 		}
 	}
 	return values
+}
+
+// areaKM2 returns a zone's area in square kilometres.
+func (z *Zones) areaKM2(zone int32) float64 {
+	if z.names != nil {
+		side := z.grid.CellKM()
+		return float64(z.cells[zone]) * float64(side*side)
+	}
+	low, high := z.Corners(zone)
+	return float64((high.X - low.X) * (high.Y - low.Y))
 }
 
 // ByZone is a distribution over zones: P[i] is the probability of Zones[i]. Zones ascend.

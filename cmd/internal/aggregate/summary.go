@@ -30,7 +30,11 @@ func (r *run) words(s aggregate.Summary) string {
 	fmt.Fprintf(l, "%s of %s; windows of %v",
 		cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
 	if zones != nil {
-		fmt.Fprintf(l, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
+		if zones.Named() {
+			fmt.Fprintf(l, ", %d zones with names", zones.Count())
+		} else {
+			fmt.Fprintf(l, ", %d zones of %.2f km", zones.Count(), zones.SideKM())
+		}
 	}
 	fmt.Fprintln(l)
 	if r.seeded > 0 {
@@ -156,6 +160,11 @@ func (l *lines) windows(s aggregate.Summary) {
 // fullest names the zones with most vehicles in the window with most vehicles.
 func (l *lines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 	d := s.Most
+	if d.Vehicles == 0 {
+		l.add("beware", "no window with a vehicle holds the time of --at, so none is shown and no "+
+			"map is drawn: name a time of the records")
+		return
+	}
 	order := make([]int, len(d.Fitted))
 	for i := range order {
 		order[i] = i
@@ -167,7 +176,11 @@ func (l *lines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 	l.add("fullest", "from %s, %s:", utc(s.MostMS), cli.Quantity(int64(d.Vehicles), "vehicle"))
 	for _, z := range order[:min(shown, len(order))] {
 		lat, lon := middle(zones, int32(z))
-		l.add("", "%.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f",
-			lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
+		name := zones.Name(int32(z))
+		if name != "" {
+			name += "   "
+		}
+		l.add("", "%s%.5f, %.5f   %5.1f vehicles (%g to %g), by the model alone %.1f",
+			name, lat, lon, d.Fitted[z], d.Low[z], d.High[z], d.Blind[z])
 	}
 }

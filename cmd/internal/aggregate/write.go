@@ -35,6 +35,7 @@ type zoneRow struct {
 	PosteriorHigh float64 `json:"posterior_high"`
 	Naive         float64 `json:"naive"`
 	Model         float64 `json:"model"`
+	Name          string  `json:"name,omitempty"` // of --zones
 
 	startMS, endMS int64 // of the window, for parquetZone
 }
@@ -56,6 +57,7 @@ type parquetZone struct {
 	PosteriorHigh float64 `parquet:"posterior_high"`
 	Naive         float64 `parquet:"naive"`
 	Model         float64 `parquet:"model"`
+	Name          string  `parquet:"name"`
 	Geometry      []byte  `parquet:"geometry"`
 }
 
@@ -64,14 +66,15 @@ func (r zoneRow) parquet(outline []byte) parquetZone {
 		WindowStart: r.startMS, WindowEnd: r.endMS, Zone: int64(r.Zone),
 		Latitude: r.Latitude, Longitude: r.Longitude, Vehicles: r.Vehicles, Low: r.Low,
 		High: r.High, Share: r.Share, Posterior: r.Posterior, PosteriorLow: r.PosteriorLow,
-		PosteriorHigh: r.PosteriorHigh, Naive: r.Naive, Model: r.Model, Geometry: outline,
+		PosteriorHigh: r.PosteriorHigh, Naive: r.Naive, Model: r.Model, Name: r.Name,
+		Geometry: outline,
 	}
 }
 
 var zoneHeader = []string{
 	"window_start", "window_end", "zone", "latitude", "longitude",
 	"vehicles", "low", "high", "share",
-	"posterior", "posterior_low", "posterior_high", "naive", "model",
+	"posterior", "posterior_low", "posterior_high", "naive", "model", "name",
 }
 
 func (r zoneRow) fields() []string {
@@ -85,7 +88,7 @@ func (r zoneRow) fields() []string {
 	} {
 		text = append(text, records.Number(x))
 	}
-	return text
+	return append(text, r.Name)
 }
 
 var flowHeader = []string{
@@ -100,6 +103,8 @@ type Output struct {
 	Least float64
 	Flows string // file; empty: none
 	Map   string // file, .png or .svg; empty: none
+	// Areas are the zones of --zones, to write their outlines; nil: none.
+	Areas []aggregate.Area
 }
 
 // Validate reports what cannot be used.
@@ -193,6 +198,7 @@ func (o *output) window(
 			PosteriorHigh: d.PosteriorHigh[zone],
 			Naive:         d.Naive[zone],
 			Model:         rounded(d.Blind[zone]),
+			Name:          zones.Name(int32(zone)),
 			startMS:       w.StartMS, endMS: w.EndMS,
 		})
 		if err != nil {
@@ -221,8 +227,7 @@ func (o *output) window(
 
 // middle returns the middle of a zone.
 func middle(zones *aggregate.Zones, zone int32) (lat, lon float64) {
-	low, high := zones.Corners(zone)
-	return zones.Grid().ToDegrees(low.Add(high).Scale(.5))
+	return zones.Grid().ToDegrees(zones.Middle(zone))
 }
 
 func (o *output) zone(r zoneRow) error {
@@ -232,23 +237,41 @@ func (o *output) zone(r zoneRow) error {
 	case "geojson":
 		return o.features.Add(o.polygon(int32(r.Zone)), r)
 	case "parquet":
-		return o.table.Write(r.parquet(o.table.Polygon(o.ring(int32(r.Zone)))))
+		return o.table.Write(r.parquet(o.table.Polygon(o.polygons(int32(r.Zone))[0][0])))
 	}
 	return json.NewEncoder(o.density).Encode(r)
 }
 
 type polygon struct {
-	Type        string         `json:"type"`
-	Coordinates [][][2]float64 `json:"coordinates"` // longitude first, see RFC 7946
+	Type        string `json:"type"`
+	Coordinates any    `json:"coordinates"` // longitude first, see RFC 7946
 }
 
 func (o *output) polygon(zone int32) polygon {
-	return polygon{"Polygon", [][][2]float64{o.ring(zone)}}
+	all := o.polygons(zone)
+	if len(all) == 1 {
+		return polygon{"Polygon", all[0]}
+	}
+	return polygon{"MultiPolygon", all}
 }
 
-// ring returns the corners of a zone, counter-clockwise, and the first one again.
-func (o *output) ring(zone int32) (ring [][2]float64) {
-	low, high := o.zones.Corners(zone)
+// polygons returns the polygons of a zone. The rest of the map around zones with names has the
+// outline of the map. Parquet takes the outline of the first one alone.
+func (o *output) polygons(zone int32) [][][][2]float64 {
+	g := o.zones.Grid()
+	switch {
+	case !o.zones.Named():
+		return [][][][2]float64{{o.ring(o.zones.Corners(zone))}}
+	case int(zone) < len(o.options.Areas):
+		return o.options.Areas[zone].Polygons
+	}
+	return [][][][2]float64{{o.ring(grid.Point{}, grid.Point{
+		X: float64(g.Width()) * g.CellKM(), Y: float64(g.Height()) * g.CellKM(),
+	})}}
+}
+
+// ring returns the corners of a rectangle, counter-clockwise, and the first one again.
+func (o *output) ring(low, high grid.Point) (ring [][2]float64) {
 	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
 		lat, lon := o.zones.Grid().ToDegrees(p)
 		ring = append(ring, [2]float64{toMetre(lon), toMetre(lat)})
@@ -277,7 +300,7 @@ func (o *output) close(s aggregate.Summary) error {
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Close())
 	}
-	if err != nil || o.options.Map == "" || s.Windows == 0 {
+	if err != nil || o.options.Map == "" || s.Most.Vehicles == 0 {
 		return err
 	}
 	return o.draw(s)
@@ -294,10 +317,16 @@ func (o *output) draw(s aggregate.Summary) error {
 		}
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
+	g := o.zones.Grid()
+	south, west := g.ToDegrees(grid.Point{})
+	north, east := g.ToDegrees(grid.Point{
+		X: float64(g.Width()) * g.CellKM(), Y: float64(g.Height()) * g.CellKM(),
+	})
 	figure := &chart.Figure{
 		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
-		Note: "Vehicles to be expected. What does not differ between the two, " +
-			"the releases do not tell.",
+		Note: fmt.Sprintf("Vehicles to be expected. What does not differ between the two, "+
+			"the releases do not tell. The edges of the map: west %.5f, east %.5f, south %.5f, "+
+			"north %.5f.", west, east, south, north),
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
 	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))

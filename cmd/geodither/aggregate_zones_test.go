@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+)
+
+// TestAggregateZones: with zones of one's own every row has the name of a polygon or "elsewhere",
+// the vehicles of a window are all of the fleet, and what cannot be a zone is refused before
+// anything is read. The map and the summary show the window of --at.
+func TestAggregateZones(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, sanitizeArgs(traces, model, "--seed", "3", "--out", sanitized)...)
+	town, err := mobility.ReadModelFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := town.Grid
+	polygon := func(name string, west, south, east, north float64) string {
+		var corners []string
+		for _, p := range [][2]float64{
+			{west, south}, {east, south}, {east, north}, {west, north}, {west, south},
+		} {
+			lat, lon := g.ToDegrees(grid.Point{X: p[0] * g.CellKM(), Y: p[1] * g.CellKM()})
+			corners = append(corners, fmt.Sprintf("[%v,%v]", lon, lat))
+		}
+		return `{"type":"Feature","properties":{"name":"` + name + `"},"geometry":{"type":` +
+			`"Polygon","coordinates":[[` + strings.Join(corners, ",") + `]]}}`
+	}
+	zonesOf := func(name string, polygons ...string) string {
+		return write(t, dir, name, `{"type":"FeatureCollection","features":[`+
+			strings.Join(polygons, ",")+"]}")
+	}
+	args := []string{"aggregate", "--model", model, "--window", "10m", "--in", sanitized}
+	good := zonesOf("good.geojson", polygon("centre", 1, 1, 3, 3), polygon("west", 0, 0, 1, 3))
+	got := succeed(t, append(args, "--zones", good)...)
+	header, rows := zoneRows(t, got.out)
+	name, start := slices.Index(header, "name"), rows[0][0]
+	for i, row := range rows {
+		if want := []string{"centre", "west", "elsewhere"}[i%3]; row[name] != want {
+			t.Errorf("row %d is of the zone %q, want %q", i, row[name], want)
+		}
+	}
+	for window, sum := range sumOfColumn(t, got.out, "vehicles") {
+		if sum < 5.99 || sum > 6.01 {
+			t.Errorf("%g vehicles in the window from %s", sum, window)
+		}
+	}
+	picture := filepath.Join(dir, "map.svg")
+	shown := succeed(t, append(args, "--zones", good, "--map", picture, "--at", start)...)
+	if !strings.Contains(shown.err, "from "+start) || !strings.Contains(shown.err, "centre   ") {
+		t.Errorf("the summary does not show the window of --at, or no name:\n%s", shown.err)
+	}
+	other := filepath.Join(dir, "other.svg")
+	none := succeed(t, append(args, "--map", other, "--at", "2001-01-01T00:00:00Z")...)
+	_, err = os.Stat(other)
+	if !strings.Contains(none.err, "no map is drawn") || !os.IsNotExist(err) {
+		t.Errorf("a time without records:\n%s", none.err)
+	}
+	features := filepath.Join(dir, "density.geojson")
+	succeed(t, append(args, "--zones", good, "--out", features)...)
+	if text := read(t, features); !strings.Contains(text, `"name":"centre"`) {
+		t.Errorf("no name in the GeoJSON:\n%.300s", text)
+	}
+	for text, flags := range map[string][]string{
+		"overlap": {"--zones", zonesOf("overlap.geojson",
+			polygon("a", 0, 0, 2, 2), polygon("b", 1, 1, 3, 3))},
+		"holds no middle": {"--zones", zonesOf("small.geojson", polygon("a", .6, .6, .9, .9))},
+		"no GeoJSON":      {"--zones", traces},
+		"exclude":         {"--zones", good, "--zone", "1km"},
+	} {
+		requireMessage(t, call(t, append(args, flags...)...), cli.ExitUsage, text)
+	}
+}
