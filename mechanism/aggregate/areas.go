@@ -15,8 +15,8 @@ const Elsewhere = "elsewhere"
 type Area struct {
 	Name string
 	// Polygons are one or several. Each has rings, closed lines of places: its outline, and those
-	// of the holes in it. A place is longitude and latitude in degrees. It is inside if a line from it
-	// crosses the rings an odd number of times.
+	// of the holes in it. A place is longitude and latitude in degrees. It is inside if a line from
+	// it crosses the rings an odd number of times.
 	Polygons [][][][2]float64
 }
 

@@ -578,7 +578,7 @@ var table = map[string]rule{
 		tests: []string{
 			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/trial",
+			"consumer/wire", "mechanism/evaluation/density", "mechanism/grid", "mechanism/trial",
 			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},
 	},
