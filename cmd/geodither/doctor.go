@@ -143,12 +143,10 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 // key says where the key is from, who can read it, and which days it has.
 func (d *checkup) key(key noise.Key, path string) {
 	switch {
-	case bothKeys(path):
-		d.add("key", doctor.Warning, "%s", bothKeysText)
-	case os.Getenv(files.KeyVariable) != "":
-		d.add("key", doctor.OK, "from %s in the environment", files.KeyVariable)
 	case files.IsExposed(path):
 		d.add("key", doctor.Warning, "everybody on this machine can read %s: chmod 600", path)
+	case os.Getenv(files.KeyVariable) != "":
+		d.add("key", doctor.OK, "from %s in the environment", files.KeyVariable)
 	default:
 		d.add("key", doctor.OK, "%s can be read, and not by everybody", path)
 	}

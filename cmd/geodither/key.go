@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -84,10 +83,3 @@ key export --pseudonym" is enough, and is of no use for anything else.`,
 	cli.Required(cmd, "user")
 	return cmd
 }
-
-// bothKeys reports that the environment and the config both name a key, of which the
-// environment's is used.
-func bothKeys(path string) bool { return path != "" && os.Getenv(files.KeyVariable) != "" }
-
-const bothKeysText = "both " + files.KeyVariable +
-	" and key_file are set: the environment's key is used, and the file is not looked at"

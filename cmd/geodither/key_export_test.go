@@ -119,10 +119,7 @@ func TestDoctorOnKeys(t *testing.T) {
 			from(today - 2), path, "", doctor.OK, "key days",
 			"from " + (today - 2).String() + " on",
 		},
-		"future": {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
-		"both": {
-			noise.NewKey(), path, "x", doctor.Warning, "key", "both GEODITHER_KEY and key_file",
-		},
+		"future":      {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
 		"environment": {noise.NewKey(), "", "x", doctor.OK, "key", "in the environment"},
 		"seed 0":      {noise.KeyFromSeed(0), path, "", doctor.Failure, "key", "small seed"},
 		"seed 65536":  {noise.KeyFromSeed(65536), path, "", doctor.Failure, "key", "small seed"},
@@ -141,8 +138,8 @@ func TestDoctorOnKeys(t *testing.T) {
 	}
 }
 
-// TestRunRefusesSeeds: a service does not start under a key that anybody can find; and it says
-// which of two keys it takes.
+// TestRunRefusesSeeds: a service does not start under a key that anybody can find, nor where the
+// environment and the file hold two keys.
 func TestRunRefusesSeeds(t *testing.T) {
 	dir := t.TempDir()
 	townFiles(t, dir)
@@ -171,10 +168,20 @@ func TestRunRefusesSeeds(t *testing.T) {
 	write(t, dir, "noise.key", ahead.Reveal())
 	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(),
 		"every fix until then")
-	t.Setenv(files.KeyVariable, noise.KeyFromSeed(1<<40).Reveal())
+	secret := noise.NewKey().Reveal()
+	t.Setenv(files.KeyVariable, secret)
+	for _, command := range []string{"run", "statement"} {
+		r := call(t, command, "-c", config)
+		if requireWords(t, r.err, "GEODITHER_KEY holds another key than",
+			"unset the variable, or leave key_file out"); r.code == cli.ExitDone ||
+			strings.Contains(r.err, secret) {
+			t.Errorf("%s ends with %d: %s", command, r.code, r.err)
+		}
+	}
+	write(t, dir, "noise.key", secret+"\n")
 	service := start(t, nil, "run", "-c", config)
-	eventually(t, "a word about both keys", func() bool {
-		return strings.Contains(service.log.String(), "both GEODITHER_KEY and key_file are set")
+	eventually(t, "a start under one key in two places", func() bool {
+		return strings.Contains(service.log.String(), "connecting to Kafka")
 	})
 	service.stop(t)
 }

@@ -86,11 +86,11 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
-	f.options.Planning = bar.Counter("raw records")
+	f.options.Planning = bar.Counter("raw offsets")
 	var begun sync.Once
 	f.options.Progress = func(done, total int64) {
 		begun.Do(func() { bar.Phase("replaying", nil) }) // at a rate of its own
-		bar.Count(done, total, "raw records")
+		bar.Count(done, total, "raw offsets")
 	}
 	plan, err := replay.Run(cmd.Context(), options, f.options)
 	bar.Done()
@@ -107,7 +107,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 func (f *replayFlags) plan(cmd *cobra.Command, std cli.Streams, options service.Options) error {
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
-	f.options.Planning = bar.Counter("raw records")
+	f.options.Planning = bar.Counter("raw offsets")
 	plan, err := replay.NewPlan(cmd.Context(), options, f.options)
 	bar.Done()
 	if err != nil {

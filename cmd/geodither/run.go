@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -52,15 +51,12 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 				files.RefuseFuture(options.Key)); err != nil {
 				return cli.Usagef("config %s: key_file: %w", path, err)
 			}
-			if os.Getenv(files.KeyVariable) == "" && files.IsExposed(file.KeyFile) {
+			if files.IsExposed(file.KeyFile) {
 				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600",
 					"key_file", file.KeyFile)
 			}
 			if text, warn := engine.BudgetAdvice(options.Release, options.Model.Step); warn {
 				options.Logger.Warn("release.budget is none, high or spent early", "advice", text)
-			}
-			if bothKeys(file.KeyFile) {
-				options.Logger.Warn(bothKeysText, "key_file", file.KeyFile)
 			}
 			options.Board, options.Counters = monitor.NewBoard(), new(engine.Counters)
 			service, err := service.New(options)

@@ -423,6 +423,18 @@ var environments = []environment{
 		args:  runConfig,
 		words: []string{"out", "grant this client Write"},
 	},
+	{
+		name: "no permission to make a topic, nor the raw one, which is there",
+		wrong: func(w *environmentWorld) {
+			w.permitted(kmsg.ACLResourceTypeTopic, "raw", kmsg.ACLOperationCreate, kfake.ACL{
+				Resource: kmsg.ACLResourceTypeCluster, Name: "kafka-cluster",
+				Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationCreate,
+			})
+			w.edit("raw: raw,", "raw: raw, dead_letters: raw-dead,")
+		},
+		args:  []string{"topics", "create", "-c", "CONFIG"},
+		words: []string{"create topic raw-dead", "grant this client Create on the topic"},
+	},
 
 	// topics
 	{

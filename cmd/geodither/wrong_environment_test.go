@@ -363,9 +363,9 @@ func (w *environmentWorld) refusingLogin(mechanism, words string) {
 	})
 }
 
-// permitted starts a broker that permits everything but one operation on some resources.
+// permitted starts a broker that permits everything but one operation on some resources, and more.
 func (w *environmentWorld) permitted(except kmsg.ACLResourceType, name string,
-	operation kmsg.ACLOperation,
+	operation kmsg.ACLOperation, more ...kfake.ACL,
 ) *kfake.Cluster {
 	w.Helper()
 	var acls []kfake.ACL
@@ -382,6 +382,7 @@ func (w *environmentWorld) permitted(except kmsg.ACLResourceType, name string,
 		Resource: except, Name: name, Pattern: kmsg.ACLResourcePatternTypePrefixed,
 		Operation: operation,
 	})
+	acls = append(acls, more...)
 	return w.cluster(passwordLogin("PLAIN"), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.SeedTopics(2, "raw", "out"), kfake.User("PLAIN", "fleet", secretWord, acls...))
 }

@@ -58,6 +58,11 @@ func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic, 
 	if err != nil {
 		return err
 	}
+	for _, there := range meta.Topics {
+		if there.Name == t.Name && there.ErrorCode == 0 && !only {
+			return nil // to ask for it would need the right to make it
+		}
+	}
 	request := createtopics.RequestTopic{
 		Name: t.Name, NumPartitions: int32(t.Partitions), ReplicationFactor: int16(t.Replication),
 	}
@@ -91,6 +96,9 @@ func create(ctx context.Context, client *kafka.Client, o wire.Options, t Topic, 
 		e := wire.Refused(op, code)
 		if a.ErrorMessage != "" {
 			e.Err = fmt.Errorf("%w: %s", code, a.ErrorMessage)
+		}
+		if code == kafka.TopicAuthorizationFailed || code == kafka.ClusterAuthorizationFailed {
+			e.Hint = "grant this client Create on the topic"
 		}
 		return e
 	}

@@ -266,7 +266,7 @@ func (r *restoration) agrees() bool {
 	if r.last.found && r.last.mark.Input != r.at.Input {
 		return false
 	}
-	return r.committed == none || r.committed == r.at.Input
+	return CheckCommitted(r.committed, r.at.Input) == nil
 }
 
 // done writes the positions into the store and sums up.
@@ -565,10 +565,23 @@ func (r *restoration) disagreement() error {
 			"or, to start over with another account of ε for every user, which adds to the one so "+
 			"far, set another group and an empty topics.changelog", ErrDiverged, r.records)
 	}
+	return diverged(r.committed, r.at.Input)
+}
+
+// CheckCommitted returns an ErrDiverged if a group's committed offset is not that of the
+// changelog's last mark. A group without an offset, -1, agrees with any mark.
+func CheckCommitted(committed, input int64) error {
+	if committed == none || committed == input {
+		return nil
+	}
+	return diverged(committed, input)
+}
+
+func diverged(committed, input int64) error {
 	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets "+
 		"moved, or has the cluster lost data? To go on, set the group's offset to %[3]d. Another "+
 		"group with an empty topics.changelog would start every user's account of ε at 0, beside "+
-		"what is spent already", ErrDiverged, r.committed, r.at.Input)
+		"what is spent already", ErrDiverged, committed, input)
 }
 
 // tooSlow returns the error of a full replay that took so long that tombstones may be gone.

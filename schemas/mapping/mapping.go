@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 
 	"github.com/geodither/geodither/schemas"
@@ -31,6 +32,7 @@ type Fix struct {
 // goroutines may use it.
 type Mapping struct {
 	source  source
+	preset  Preset
 	format  Format
 	unwraps []path
 	eaches  []path
@@ -50,6 +52,9 @@ type Mapping struct {
 
 // Text is the same for two mappings that read every record alike, in every run of a program.
 func (m *Mapping) Text() string { return m.text }
+
+// Name is the preset, or the format of a mapping without one.
+func (m *Mapping) Name() string { return cmp.Or(string(m.preset), string(m.format)) }
 
 // Rules are the names of the rules by their numbers, for counters. Nothing of a record is in them.
 func (m *Mapping) Rules() []string {

@@ -20,7 +20,8 @@ func New(o Options) (*Mapping, error) {
 	}
 	o = o.over(source)
 	m := &Mapping{
-		source: source, format: o.Format, key: o.Key, check: o.KeyCheck, user: o.User.From,
+		source: source, preset: o.Preset, format: o.Format, key: o.Key, check: o.KeyCheck,
+		user: o.User.From,
 		unit: o.Timestamp.Unit, inText: *o.NumbersInStrings,
 		fromKafka: o.Timestamp.From == FromKafka,
 	}

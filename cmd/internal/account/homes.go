@@ -64,8 +64,9 @@ type Homes struct {
 // in which the configured partitioner puts the users. A user whose records move to
 // another partition has no state there: the account would start at 0, unseen.
 //
-// It reads a partition whole, but only one whose last mark is of another partitioner, or
-// does not say. So a start under unchanged settings reads no more than the marks.
+// It reads a partition whole, and keeps the ids of its users in memory, but only one whose last
+// mark is of another partitioner, or does not say. So a start under unchanged settings reads no
+// more than the marks.
 //
 // It answers with a *MovedError if users have states elsewhere. AnyPartitioner puts users
 // nowhere: whoever sets it vouches for it that all users stay where they are, so nothing can be
@@ -76,6 +77,7 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 	c := &homeCheck{client, call, settings, cluster}
 	by := c.settings.Partitioner
 	var found Homes
+	users := map[string]bool{} // with a state: is one away from its partition?
 	moved := &MovedError{Changelog: c.cluster.Topics.Changelog, By: by}
 	for n := range partitions {
 		mark, marked, err := topics.LastMark(ctx, c.client, c.cluster.Topics.Changelog, n)
@@ -93,12 +95,15 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 		if by == engine.AnyPartitioner || !c.settings.Source().UsersAreKeys() {
 			continue // nothing says where a user belongs
 		}
-		users, away, err := c.count(ctx, n, partitions)
-		if err != nil {
+		if err := c.count(ctx, n, partitions, users); err != nil {
 			return found, fmt.Errorf("partition %d of %s: %w", n, c.cluster.Topics.Changelog, err)
 		}
-		moved.Users += users
-		moved.Moved += away
+	}
+	moved.Users = len(users)
+	for _, away := range users {
+		if away {
+			moved.Moved++
+		}
 	}
 	if moved.Moved > 0 {
 		return found, moved
@@ -106,17 +111,17 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 	return found, nil
 }
 
-// count counts the users with a state in a partition, and those among them who belong
-// to another partition. It reads what is not committed yet too: an instance that was
-// killed may have left its first states behind, and they are committed when it is fenced.
-func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away int, err error) {
+// count adds the users with a state in a partition, and whether they belong to another partition.
+// It reads what is not committed yet too: an instance that was killed may have left its first
+// states behind, and they are committed when it is fenced.
+func (c *homeCheck) count(ctx context.Context, n, partitions int32, users map[string]bool) error {
 	reader, err := topics.Open(ctx, c.client, c.cluster.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
-	live := map[string]bool{} // the users with a state: is it away from their partition?
-	err = reader.Scan(ctx, reader.First, reader.End, func(r consumer.Record) error {
+	live := map[string]bool{} // the users with a state here: is it away from their partition?
+	err = reader.ScanCompacted(ctx, func(r consumer.Record) error {
 		switch {
 		case !task.ValidKey(r.Key):
 		case len(r.Value) == 0:
@@ -127,12 +132,10 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32) (users, away
 		}
 		return nil
 	})
-	for _, is := range live {
-		if is {
-			away++
-		}
+	for user, away := range live {
+		users[user] = users[user] || away
 	}
-	return len(live), away, err
+	return err
 }
 
 // AnyVouches is said where users have states under another partitioner than any.

@@ -101,8 +101,12 @@ func (e *LostError) Error() string {
 			"true for one start",
 			e.Outputs[0], e.Outputs[1])
 	}
-	return fmt.Sprintf("%v: %s %s, but %s. It was deleted, emptied or made again. %s%s",
-		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), task.WaysOut, isNew)
+	was := "It was deleted, emptied or made again"
+	if e.Missing {
+		was = topics.Renamed + ". Else the topic was deleted"
+	}
+	return fmt.Sprintf("%v: %s %s, but %s. %s. %s%s",
+		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), was, task.WaysOut, isNew)
 }
 
 // Unwrap returns task.ErrLost.

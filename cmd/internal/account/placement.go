@@ -15,6 +15,7 @@ type Placement struct {
 	users      map[string][]int32 // the partitions in which a user was seen
 	pairs      int
 	misplaced  map[engine.Partitioner]int // of the pairs
+	astray     map[engine.Partitioner]int // of the users, those with a misplaced pair
 	// of the pairs: misplaced for the one, in place for the other
 	strays map[[2]engine.Partitioner]int
 	twice  int // users in more than one partition
@@ -24,7 +25,8 @@ type Placement struct {
 func NewPlacement(partitions int) *Placement {
 	return &Placement{
 		partitions: partitions, users: map[string][]int32{},
-		misplaced: map[engine.Partitioner]int{}, strays: map[[2]engine.Partitioner]int{},
+		misplaced: map[engine.Partitioner]int{}, astray: map[engine.Partitioner]int{},
+		strays: map[[2]engine.Partitioner]int{},
 	}
 }
 
@@ -39,15 +41,19 @@ func (p *Placement) Add(key []byte, partition int32) {
 	if len(seen) == 1 {
 		p.twice++
 	}
-	in := func(by engine.Partitioner) bool {
+	home := func(by engine.Partitioner) int32 {
 		place, _ := by.Partition(key, p.partitions)
-		return place == partition
+		return place
 	}
+	in := func(by engine.Partitioner) bool { return home(by) == partition }
 	for _, by := range engine.Partitioners() {
 		if in(by) {
 			continue
 		}
 		p.misplaced[by]++
+		if len(seen) == 0 || len(seen) == 1 && seen[0] == home(by) {
+			p.astray[by]++ // it is the user's first misplaced pair
+		}
 		for _, other := range engine.Partitioners() {
 			if in(other) {
 				p.strays[[2]engine.Partitioner{by, other}]++
@@ -89,17 +95,14 @@ func (p *Placement) Likely() (by engine.Partitioner, ok bool) {
 // Partitions is how many the topic has.
 func (p *Placement) Partitions() int { return p.partitions }
 
-// Pairs is how many pairs of a user and a partition were seen.
-func (p *Placement) Pairs() int { return p.pairs }
-
 // Users is how many users were seen.
 func (p *Placement) Users() int { return len(p.users) }
 
 // Twice is how many users were seen in more than one partition.
 func (p *Placement) Twice() int { return p.twice }
 
-// Misplaced is how many pairs a partitioner would have put elsewhere.
-func (p *Placement) Misplaced(by engine.Partitioner) int { return p.misplaced[by] }
+// Misplaced is how many users a partitioner would have put elsewhere, in whole or in part.
+func (p *Placement) Misplaced(by engine.Partitioner) int { return p.astray[by] }
 
 // Advice says where the users lie and what to set, for users who mostly lie elsewhere
 // than the configured partitioner puts them. It names no user. Where users have states
@@ -107,7 +110,7 @@ func (p *Placement) Misplaced(by engine.Partitioner) int { return p.misplaced[by
 func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) string {
 	found := fmt.Sprintf("%d of %d users in the records of %s that were looked at "+
 		"are in another partition than topics.partitioner: %s puts them",
-		p.misplaced[by], p.pairs, topic, by)
+		p.astray[by], p.Users(), topic, by)
 	likely, ok := p.Likely()
 	if begun {
 		lie := ""

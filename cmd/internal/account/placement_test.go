@@ -43,10 +43,23 @@ func TestPlacement(t *testing.T) {
 		if mixed.Mostly(engine.Murmur2) {
 			t.Errorf("%d partitions: one wrong producer of ten stops the service", partitions)
 		}
+		if mixed.Users() != 60 || mixed.Misplaced(engine.Murmur2) != mixed.twice {
+			t.Errorf("%d partitions: %d of %d users are misplaced, want %d of 60", partitions,
+				mixed.Misplaced(engine.Murmur2), mixed.Users(), mixed.twice)
+		}
 		if mixed.twice != mixed.misplaced[engine.Murmur2] {
 			t.Errorf("%d partitions: %d users are in two, want %d",
 				partitions, mixed.twice, mixed.misplaced[engine.Murmur2])
 		}
+	}
+	// A user in every partition is one user.
+	everywhere := NewPlacement(4)
+	for n := range int32(4) {
+		everywhere.Add(servicetest.Users(1)[0], n)
+	}
+	if everywhere.Misplaced(engine.Murmur2) != 1 || !strings.HasPrefix(
+		everywhere.Advice(engine.Murmur2, "raw", false), "1 of 1 users ") {
+		t.Errorf("the advice is %q", everywhere.Advice(engine.Murmur2, "raw", false))
 	}
 	// However many records a few users have, they are few.
 	few := NewPlacement(4)

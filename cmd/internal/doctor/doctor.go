@@ -385,8 +385,41 @@ func (d *examination) group(ctx context.Context, partitions int) {
 		if found {
 			begun++
 		}
+		if err := d.moved(ctx, n); err != nil {
+			d.add("group", Failure, "partition %d: %v", n, err)
+			return
+		}
 	}
 	d.add("group", OK, "%s has begun %d of %d partitions", d.o.Group, begun, partitions)
+}
+
+// moved compares the group's offset with the last mark, as a task does at its start. An instance at
+// work moves both, and the two are not read at once, so a difference has to last.
+func (d *examination) moved(ctx context.Context, n int32) (moved error) {
+	const looks, apart = 5, 200 * time.Millisecond
+	before := int64(-1)
+	for range looks {
+		at, found, err := consumer.Committed(ctx, d.client, d.call, d.o.Group, d.o.Topics.Raw, n)
+		if err != nil || !found {
+			return nil //nolint:nilerr // group says what is wrong with it
+		}
+		mark, found, err := topics.LastMark(ctx, d.client, d.o.Topics.Changelog, n)
+		if err != nil || !found {
+			return nil //nolint:nilerr // lastSettings says what is wrong with it
+		}
+		if moved = task.CheckCommitted(at, mark.Input); before >= 0 && at != before {
+			return nil // an instance is at work
+		}
+		if before = at; moved == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(apart):
+		}
+	}
+	return moved
 }
 
 // differences says in which settings a mark's differ from these, and what a key means among them.

@@ -62,6 +62,17 @@ func TestDoctorOtherSettings(t *testing.T) {
 		!strings.Contains(atwork.Details(found, doctor.Warning), "other settings") {
 		t.Errorf("other settings after it: %+v", found)
 	}
+	const moved = "were the group's offsets moved"
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); strings.Contains(
+		bad, moved) {
+		t.Errorf("offsets that nobody moved: %s", bad)
+	}
+	mark := w.LastMarks(t, o.Topics.Changelog)[1]
+	w.MoveOffset(t, o.Group, 1, mark.Input-1)
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Failure); !strings.Contains(bad, moved) || !strings.Contains(bad, "partition 1") {
+		t.Errorf("moved offsets: %s", bad)
+	}
 	for _, f := range found {
 		if strings.Contains(f.Detail, "vehicle") {
 			t.Errorf("a finding names a user: %+v", f)

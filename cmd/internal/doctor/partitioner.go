@@ -38,7 +38,7 @@ func (d *examination) partitioner(placed *account.Placement, begun bool) {
 	case placed.Partitions() == 1:
 		d.add(check, OK, "%s has one partition, so no record can lie in a wrong one",
 			d.o.Topics.Raw)
-	case placed.Pairs() == 0:
+	case placed.Users() == 0:
 		d.add(check, OK, "%s; no record could be looked at yet", by)
 	case by == engine.AnyPartitioner && placed.Twice() > 0:
 		d.add(check, Warning, "topics.partitioner is any, and %d of %d users were found in more "+
@@ -57,7 +57,7 @@ func (d *examination) partitioner(placed *account.Placement, begun bool) {
 	case placed.Misplaced(by) > 0:
 		d.add(check, Warning, "%d of %d users found lie in another partition than %s puts them, "+
 			"and %s: these records would be refused (wrong_partition). Have every producer use %s",
-			placed.Misplaced(by), placed.Pairs(), by, placed.Explain(by), by)
+			placed.Misplaced(by), placed.Users(), by, placed.Explain(by), by)
 	default:
 		d.add(check, OK, "the %d users found lie where %s puts them", placed.Users(), by)
 	}

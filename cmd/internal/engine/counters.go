@@ -15,7 +15,7 @@ import (
 // explains. It names no user.
 //
 // Every fix read is in exactly one of Releases, Repeats, Predictions, Skipped,
-// Suppressed, Dropped, LateDropped, DeadLetters and Filtered. A record has one fix, unless
+// Suppressed, Dropped, LateDropped, DeadLetters and RecordsSkipped. A record has one fix, unless
 // Input.Mapping finds several.
 //
 // The numbers of drifts and of fixes outside the map are secret-side: they are
@@ -28,8 +28,8 @@ type Tally struct {
 	Late, LateDropped, Misplaced, Destroyed        int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
 	SetCells, Drifts, Exhausted                    int64
-	Filtered                                       int64                   // Filters is by rule
-	Filters                                        [mapping.MaxRules]int64 // see Input.Rules
+	RecordsSkipped                                 int64                   // by a rule
+	SkippedByRule                                  [mapping.MaxRules]int64 // see Input.Rules
 
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
@@ -123,8 +123,8 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.Dropped },
 	},
 	{
-		"filtered", "records that a rule of the section input skips", logged,
-		func(t *Tally) *int64 { return &t.Filtered },
+		"records_skipped", "records that a rule of the section input skips", logged,
+		func(t *Tally) *int64 { return &t.RecordsSkipped },
 	},
 	{
 		"transactions", "transactions committed", logged,
@@ -202,8 +202,8 @@ func (t *Tally) add(more *Tally) {
 	for _, c := range counters {
 		*c.of(t) += *c.of(more)
 	}
-	for i, n := range more.Filters {
-		t.Filters[i] += n
+	for i, n := range more.SkippedByRule {
+		t.SkippedByRule[i] += n
 	}
 	t.Epsilon += more.Epsilon
 	t.Lateness.merge(&more.Lateness)
@@ -214,18 +214,18 @@ func (t *Tally) add(more *Tally) {
 
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
 func (t Tally) Silent() int64 {
-	return t.Skipped + t.Suppressed + t.Dropped + t.LateDropped + t.Filtered
+	return t.Skipped + t.Suppressed + t.Dropped + t.LateDropped + t.RecordsSkipped
 }
 
 // Fixes is the number of fixes that were read, without those that a rule skips.
-func (t Tally) Fixes() int64 { return t.RecordsOut + t.DeadLetters + t.Silent() - t.Filtered }
+func (t Tally) Fixes() int64 { return t.RecordsOut + t.DeadLetters + t.Silent() - t.RecordsSkipped }
 
 // SkippedBy says in words how many records each rule has skipped since an earlier tally, as in
 // "_type is location 3, tombstone 1". The names are those of Input.Rules.
 func (t *Tally) SkippedBy(rules []string, before Tally) string {
 	var parts []string
 	for i, name := range rules {
-		if n := t.Filters[i] - before.Filters[i]; n > 0 {
+		if n := t.SkippedByRule[i] - before.SkippedByRule[i]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", name, n))
 		}
 	}

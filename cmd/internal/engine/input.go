@@ -77,6 +77,15 @@ func (i Input) reading() string {
 	return text
 }
 
+// Encoding is what raw records are to whoever asks: the preset or the format of the mapping, or
+// without one the encoding.
+func (i Input) Encoding(raw schemas.Encoding) string {
+	if i.Mapping == nil {
+		return string(raw)
+	}
+	return i.Mapping.Name()
+}
+
 // Rules are the names of the rules that skip fixes, by their numbers.
 func (i Input) Rules() []string {
 	if i.Mapping == nil {

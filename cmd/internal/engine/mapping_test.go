@@ -78,7 +78,8 @@ func TestMappedRecords(t *testing.T) {
 	}
 	tally := p.Tally()
 	rule := slices.Index(s.Input.Rules(), "position.valid is true")
-	if tally.Filtered != 3 || rule < 0 || tally.Filters[rule] != 3 || tally.RecordsIn != 7 ||
+	if tally.RecordsSkipped != 3 || rule < 0 || tally.SkippedByRule[rule] != 3 ||
+		tally.RecordsIn != 7 ||
 		tally.Fixes() != 4 || tally.Silent() != 3 {
 		t.Errorf("the tally is %+v", *tally)
 	}
@@ -253,7 +254,7 @@ func TestNullIslandSkip(t *testing.T) {
 	s.Input.NullIsland = NullIslandSkip
 	p := newTestProcessor(t, s, 0)
 	if got := servicetest.Process(t, p, rec, nil); len(got.Output)+len(got.Dead) > 0 ||
-		p.Tally().Filters[mapping.RuleNullIsland] != 1 {
+		p.Tally().SkippedByRule[mapping.RuleNullIsland] != 1 {
 		t.Error("it is not skipped")
 	}
 }

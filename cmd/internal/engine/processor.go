@@ -18,7 +18,7 @@ import (
 // and nothing of its content.
 //
 // Each fix that is read leads to one of three: a sanitized record, a dead
-// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late, filtered),
+// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
 // which the counters show. A record has one fix, or as many as Input.Mapping finds. A late
 // fix, and one outside the map, is a dead letter unless Input says otherwise. A fix of a day
 // whose noise key was destroyed is one too: it spends nothing and leaves the user's state as it
@@ -189,8 +189,8 @@ func (p *Processor) refusedBefore(rec task.Record) error {
 func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effects) error {
 	switch {
 	case found.Skipped != mapping.NoRule:
-		p.tally.Filtered++
-		p.tally.Filters[found.Skipped]++
+		p.tally.RecordsSkipped++
+		p.tally.SkippedByRule[found.Skipped]++
 		return nil
 	case found.Refused != nil:
 		return p.reject(rec, found.Number, found.Refused.Reason, fx)

@@ -17,7 +17,6 @@ var list = []event{
 	{"kafka_protocol", "connecting to Kafka"},
 	{"kafka_insecure", "brokers are not told from impostors"},
 	{"key_exposed", "everybody on this machine can read the noise key"},
-	{"key_twice", "both GEODITHER_KEY"},
 	{"budget_high", "release.budget is none, high"},
 	{"expected_error", "expected error if people move"},
 	{"expected_error_high", "the expected estimate gains little"},

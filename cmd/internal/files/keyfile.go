@@ -36,15 +36,16 @@ func WriteKey(path string, key noise.Key) error {
 // KeyVariable is the environment variable that may hold the noise key, in hex.
 const KeyVariable = "GEODITHER_KEY"
 
-// LoadKey reads the noise key from the environment if it is set there, else from the file. The key
-// itself is never part of an error.
+// LoadKey reads the noise key from the environment if it is set there, else from the file. Where
+// both have one they must have the same: which of two keys counts must not be decided in silence.
+// The key itself is never part of an error.
 func LoadKey(path string) (noise.Key, error) {
 	if hex := os.Getenv(KeyVariable); hex != "" {
 		key, err := noise.ParseKey(strings.TrimSpace(hex))
 		if err != nil {
 			return key, fmt.Errorf("%s in the environment: %w", KeyVariable, err)
 		}
-		return key, nil
+		return key, sameKey(key, path)
 	}
 	if path == "" {
 		return noise.Key{}, fmt.Errorf("name a file (make one with \"geodither key new "+
@@ -52,6 +53,26 @@ func LoadKey(path string) (noise.Key, error) {
 			KeyVariable)
 	}
 	return ReadKey(path)
+}
+
+// sameKey refuses a file that holds another key than the environment. One that does not exist holds
+// none.
+func sameKey(key noise.Key, path string) error {
+	if path == "" {
+		return nil
+	}
+	other, err := ReadKey(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s is set too, and whether it is the same key cannot be told: %w",
+			KeyVariable, err)
+	case !key.Equal(other):
+		return fmt.Errorf("%s holds another key than %s: unset the variable, or leave key_file out",
+			KeyVariable, path)
+	}
+	return nil
 }
 
 // ReadKey reads the noise key from a file.

@@ -21,7 +21,16 @@ func TestLoadKey(t *testing.T) {
 		words           []string
 	}{
 		{name: "file", path: file, want: good},
-		{name: "environment", env: other.Reveal() + "\n", path: file, want: other},
+		{name: "the same twice", env: good.Reveal() + "\n", path: file, want: good},
+		{
+			name: "two keys", env: other.Reveal(), path: file,
+			words: []string{KeyVariable, "holds another key than " + file},
+		},
+		{name: "a damaged file beside it", env: good.Reveal(), path: short, words: []string{short}},
+		{
+			name: "environment, no file", env: other.Reveal(), path: filepath.Join(dir, "gone"),
+			want: other,
+		},
 		{name: "environment alone", env: other.Reveal(), want: other},
 		{name: "neither", words: []string{"key new", KeyVariable}},
 		{name: "missing", path: filepath.Join(dir, "gone"), words: []string{"gone", "key new"}},

@@ -308,7 +308,7 @@ func lastValues(ctx context.Context, client *kafka.Client, o Options, p int32, k
 	}
 	found = stored{partition: p, offset: -1}
 	keptKey := string(engine.NewEraser(o.Key).Kept(key))
-	err = reader.Scan(ctx, reader.First, reader.End, func(r consumer.Record) error {
+	err = reader.ScanCompacted(ctx, func(r consumer.Record) error {
 		if string(r.Key) == string(key) {
 			found.offset, found.value = r.Offset, append(found.value[:0], r.Value...)
 		}

@@ -405,7 +405,8 @@ func TestStatus(t *testing.T) {
 	refused.Add(schemas.ReasonLate, nil)
 	s.Counters.Book(engine.Tally{
 		RecordsIn: 10, RecordsOut: 9, Releases: 9, DeadLetters: 1, Transactions: 1, Epsilon: 18,
-		Refusals: refused, Filtered: 7, Filters: [mapping.MaxRules]int64{1: 1, 2: 2, 3: 4},
+		Refusals: refused, RecordsSkipped: 7,
+		SkippedByRule: [mapping.MaxRules]int64{1: 1, 2: 2, 3: 4},
 	})
 	_, metrics := get(t, h, "/metrics")
 	for _, line := range []string{

@@ -37,7 +37,7 @@ func (s *sample) skipped() map[string]int64 {
 	by := map[string]int64{}
 	for i, rule := range s.Settings.rules {
 		if rule != "" {
-			by[rule] += s.tally.Filters[i]
+			by[rule] += s.tally.SkippedByRule[i]
 		}
 	}
 	return by
@@ -69,7 +69,7 @@ type Settings struct {
 	BudgetWindowSeconds float64 `json:"budget_window_seconds"` // 0: no limit
 	BudgetLifetime      float64 `json:"budget_lifetime"`       // for all time; 0: no limit
 	ModelID             string  `json:"model_id"`              // of the first version
-	EncodingRaw         string  `json:"encoding_raw"`
+	EncodingRaw         string  `json:"encoding_raw"`          // under input its preset or format
 	EncodingSanitized   string  `json:"encoding_sanitized"`
 	// rules are the names of the rules that skip fixes, by their numbers; an empty one is no rule.
 	rules []string
@@ -89,8 +89,9 @@ func NewSettings(s engine.Settings) Settings {
 		BudgetEpsilon: r.Budget.Epsilon, BudgetLifetime: r.Budget.Lifetime,
 		BudgetWindowSeconds: float64(r.Budget.WindowSteps) * s.Model.Step.Seconds(),
 		ModelID:             s.Model.ID(),
-		EncodingRaw:         string(s.RawEncoding), EncodingSanitized: string(s.SanitizedEncoding),
-		rules: s.Input.Rules(),
+		EncodingRaw:         s.Input.Encoding(s.RawEncoding),
+		EncodingSanitized:   string(s.SanitizedEncoding),
+		rules:               s.Input.Rules(),
 	}
 }
 

@@ -58,9 +58,9 @@ type Plan struct {
 	StateDir    string `json:"state_dir"`
 
 	Partitions []PartitionPlan `json:"partitions"`
-	// raw offsets to go through: all before a record count for it
+	// raw records to go through: all before a record count for it
 	Read int64 `json:"read"`
-	// of these, to publish the results of; at most so many fixes
+	// of these, to publish the results of; a mapping may find several fixes in a record
 	Publish int64 `json:"publish"`
 
 	// Identical: the records will be those of the first release and cost nothing. They are the
@@ -210,7 +210,9 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		if !part.empty() {
 			plan.Identical = plan.Identical && len(part.Differs) == 0
 			plan.Done = plan.Done && part.Committed >= part.To
-			plan.Read, plan.Publish = plan.Read+part.To-part.Origin, plan.Publish+part.To-part.From
+			if err := p.count(ctx, part, &plan); err != nil {
+				return plan, fmt.Errorf("partition %d: %w", n, err)
+			}
 		}
 		plan.Partitions = append(plan.Partitions, part)
 	}
@@ -227,6 +229,23 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		return plan, err
 	}
 	return plan, p.costs(ctx, &plan)
+}
+
+// count adds the records of a partition to the plan, in one pass over the raw topic. Offsets count
+// transaction markers and aborted records too. Records that retention has removed are not counted.
+func (p *planner) count(ctx context.Context, part PartitionPlan, plan *Plan) error {
+	raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
+		consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	return raw.Scan(ctx, max(raw.First, part.Origin), part.To, func(r consumer.Record) error {
+		plan.Read++
+		if r.Offset >= part.From {
+			plan.Publish++
+		}
+		return nil
+	})
 }
 
 var errUsed = errors.New("holds records already, and not of this replay")

@@ -63,6 +63,29 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	}
 }
 
+// TestReplayCountsRecords: transaction markers and aborted records are no raw records.
+func TestReplayCountsRecords(t *testing.T) {
+	w := servicetest.NewWorld(t, 8)
+	o := atwork.Options(w, "first")
+	line := servicetest.Line{Key: "vehicle-000", Value: "no fix", Timestamp: servicetest.StartMS}
+	for n := range int32(servicetest.Partitions) {
+		w.Write(t, true, "raw", n, line)
+		w.Write(t, false, "raw", n, line, line)
+		w.Fed++
+	}
+	w.Feed(t)
+	published := w.Answers(t, "first")
+	running := atwork.Start(t, o)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return published.Read(t) >= w.Fed }, running)
+	running.Stop(t)
+	plan, err := replay.NewPlan(t.Context(), o, replay.Options{Output: "again"})
+	if err != nil || plan.Read != w.Fed || plan.Publish != w.Fed {
+		t.Errorf("of %d records %d are read and %d published, %v", w.Fed, plan.Read, plan.Publish,
+			err)
+	}
+}
+
 // TestReplayRange: of a range by offset or by time, just the answers to its
 // records are published, and they are those of the first release.
 func TestReplayRange(t *testing.T) {

@@ -106,7 +106,7 @@ const skippedRecords = 100
 // skipped warns if every record was skipped by a rule: the rule may be wrong, and nothing else
 // shows it.
 func (r *reporter) skipped(now engine.Tally) {
-	n := now.Filtered - r.last.Filtered
+	n := now.RecordsSkipped - r.last.RecordsSkipped
 	if n < skippedRecords || r.since(now) > 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (r *reporter) skipped(now engine.Tally) {
 // since is how many fixes were read since the last report, without those that a rule skips.
 func (r *reporter) since(now engine.Tally) int64 {
 	return max(now.Fixes()-r.last.Fixes(), // a record may have several
-		now.RecordsIn-r.last.RecordsIn-(now.Filtered-r.last.Filtered))
+		now.RecordsIn-r.last.RecordsIn-(now.RecordsSkipped-r.last.RecordsSkipped))
 }
 
 // outside warns if many fixes lie outside the map. Those that are clamped get records

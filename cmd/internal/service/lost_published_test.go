@@ -76,6 +76,30 @@ func without(t *testing.T, dir string, partition int32) string {
 	return other
 }
 
+// TestRenamedGroup: a service whose group was renamed finds no changelog of the new name, hears
+// where the old one is, and goes on with it.
+func TestRenamedGroup(t *testing.T) {
+	w := servicetest.NewWorld(t, 12)
+	o := atwork.Options(w, "first")
+	atwork.Serve(t, w, o, 3)
+	before := w.LastMarks(t, o.Topics.Changelog)
+	renamed := o
+	renamed.Group, renamed.Topics.Changelog = "second", "second-changelog"
+	fails(t, renamed, "If the group was renamed, set topics.changelog: OLD")
+	renamed.Topics.Changelog = o.Topics.Changelog
+	w.Feed(t)
+	answers := w.Answers(t, "first")
+	running := atwork.Start(t, renamed)
+	servicetest.Await(t, "everything is answered",
+		func() bool { return answers.Read(t) >= w.Fed }, running)
+	running.Stop(t)
+	for n, mark := range w.LastMarks(t, o.Topics.Changelog) {
+		if mark.Origin != before[n].Origin || mark.Lost {
+			t.Errorf("partition %d begins again: %+v", n, mark)
+		}
+	}
+}
+
 // TestRebuildUnnamedPartition: without the group's offsets a partition that no folder has
 // is not taken for one that was never processed, unless its raw partition is empty.
 func TestRebuildUnnamedPartition(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -28,6 +29,19 @@ func mappedOptions(t *testing.T, w *servicetest.World, group string, m mapping.O
 	o.Input.Mapping, err = mapping.New(m)
 	servicetest.OK(t, err)
 	return o
+}
+
+// TestStatusNamesThePreset: under a preset raw records are not said to be Avro.
+func TestStatusNamesThePreset(t *testing.T) {
+	w := servicetest.NewWorld(t, 1)
+	o := mappedOptions(t, w, "first", mapping.Options{Preset: mapping.Traccar})
+	if got := monitor.NewSettings(o.Settings).EncodingRaw; got != "traccar" {
+		t.Errorf("under a preset it is %q", got)
+	}
+	o.Input.Mapping = nil
+	if got := monitor.NewSettings(o.Settings).EncodingRaw; got != "avro" {
+		t.Errorf("without one it is %q", got)
+	}
 }
 
 // fixOf is where a vehicle is at a step.
@@ -100,8 +114,8 @@ func TestTraccarTopic(t *testing.T) {
 	a.Read(t)
 	got := o.Counters.Snapshot()
 	rule := slices.Index(o.Input.Rules(), "position.valid is true")
-	if got.RecordsOut != fixes || got.DeadLetters != steps || got.Filtered != 2*fixes ||
-		got.Filters[rule] != 2*fixes || got.Aborts != 0 {
+	if got.RecordsOut != fixes || got.DeadLetters != steps || got.RecordsSkipped != 2*fixes ||
+		got.SkippedByRule[rule] != 2*fixes || got.Aborts != 0 {
 		t.Errorf("the counters are %+v", got)
 	}
 	if reasons := w.Reasons(t, a.Dead); len(reasons) != 1 ||
@@ -209,8 +223,8 @@ func TestEverythingIsSkipped(t *testing.T) {
 		!strings.Contains(log, "_type is location 200") {
 		t.Errorf("the log is\n%s", log)
 	}
-	if got := o.Counters.Snapshot(); got.Filtered != 200 ||
-		got.Filters == (engine.Tally{}).Filters {
+	if got := o.Counters.Snapshot(); got.RecordsSkipped != 200 ||
+		got.SkippedByRule == (engine.Tally{}).SkippedByRule {
 		t.Errorf("the counters are %+v", got)
 	}
 }

@@ -31,7 +31,8 @@ import (
 // World is a broker with a raw topic that outlives the services which read it.
 // Each service is named by its group, and so are its other topics.
 type World struct {
-	Addr   string // of the broker
+	Addr   string            // of the broker
+	Broker *devbroker.Broker // nil: it was there before
 	Client *kafka.Client
 	Model  *mobility.Model
 	Dir    string // for the folders of services
@@ -59,7 +60,9 @@ func NewWorld(tb testing.TB, vehicles int) *World {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = broker.Close() })
-	return NewWorldAt(tb, broker.Addr(), vehicles)
+	w := NewWorldAt(tb, broker.Addr(), vehicles)
+	w.Broker = broker
+	return w
 }
 
 // NewWorldAt is NewWorld at a broker that is there.

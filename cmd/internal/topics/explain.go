@@ -19,6 +19,10 @@ func LostTopic(err error, changelog string) error {
 	return &LostTopicError{changelog, missing}
 }
 
+// Renamed is what to do about a changelog that is missing because its default name follows from the
+// group's.
+const Renamed = "If the group was renamed, set topics.changelog: OLD, the changelog of the old name"
+
 // LostTopicError is a consumer.MissingTopicsError of a changelog.
 type LostTopicError struct {
 	Changelog string
@@ -35,7 +39,7 @@ func (e *LostTopicError) Error() string {
 		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
 	}
 	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
-		"lost: do not create it; see state rebuild-changelog", e.Changelog, and)
+		"lost: do not create it; see state rebuild-changelog. %s", e.Changelog, and, Renamed)
 }
 
 // Unwrap returns the consumer.MissingTopicsError.

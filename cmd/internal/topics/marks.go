@@ -27,18 +27,26 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 	if err != nil {
 		return mark, false, err
 	}
-	end := r.End
-	for step := int64(16); err == nil && end > r.First && !found; step *= 8 {
-		at := max(r.First, end-step)
-		err = r.Scan(ctx, at, end, func(r consumer.Record) error {
-			if string(r.Key) != task.MarkKey {
-				return nil
-			}
-			m, err := task.DecodeMark(r.Value)
-			mark, found = m.Clone(), true
-			return err
-		})
-		end = at
+	// While the records are read, the cleaner may remove a mark for the sake of a newer one behind
+	// the end, so the search goes on there.
+	for first := r.First; err == nil && !found && first < r.End; err = r.Refresh(ctx) {
+		last := r.End
+		for end, step := last, int64(16); err == nil && end > first && !found; step *= 8 {
+			at := max(first, end-step)
+			err = r.Scan(ctx, at, end, func(r consumer.Record) error {
+				if string(r.Key) != task.MarkKey {
+					return nil
+				}
+				m, err := task.DecodeMark(r.Value)
+				mark, found = m.Clone(), true
+				return err
+			})
+			end = at
+		}
+		if err != nil {
+			break
+		}
+		first = last
 	}
 	return mark, found, err
 }

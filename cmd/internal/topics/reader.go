@@ -114,13 +114,15 @@ const catchUpRecords = 10_000
 
 // ScanCompacted visits the partition of a compacted topic from its first record on. The end is
 // taken again after each pass: while one is under way, the cleaner may remove values for the
-// sake of newer ones behind it.
+// sake of newer ones behind it. The first pass is never the last: between Open and the pass any
+// time may lie.
 func (r *Reader) ScanCompacted(ctx context.Context, visit func(consumer.Record) error) error {
-	for at := r.First; at < r.End; {
+	first := true
+	for at := r.First; at < r.End; first = false {
 		if err := r.Scan(ctx, at, r.End, visit); err != nil {
 			return err
 		}
-		if r.End-at <= catchUpRecords {
+		if !first && r.End-at <= catchUpRecords {
 			return nil
 		}
 		at = r.End

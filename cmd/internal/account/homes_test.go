@@ -1,0 +1,61 @@
+package account
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+)
+
+// away returns a user whose records murmur2 does not put into partition 0.
+func away(t *testing.T) string {
+	t.Helper()
+	for _, user := range servicetest.Users(100) {
+		if at, _ := engine.Murmur2.Partition(user, servicetest.Partitions); at != 0 {
+			return string(user)
+		}
+	}
+	t.Fatal("every user is in partition 0")
+	return ""
+}
+
+// TestHomesAreCleaned: a user whose state the cleaner removes for the sake of a newer one behind
+// the end is counted.
+func TestHomesAreCleaned(t *testing.T) {
+	w, check := newCheck(t)
+	topic, user := check.Cluster.Topics.Changelog, away(t)
+	w.Put(t, topic, "first", []byte("-")) // the broker's log begins at its first record
+	w.Put(t, topic, user, []byte("state"))
+	c := &homeCheck{
+		client:   w.Cleaned(t, topic, user, []byte("newer state")),
+		settings: engine.Settings{Partitioner: engine.Murmur2}, cluster: check.Cluster,
+	}
+	users := map[string]bool{}
+	servicetest.OK(t, c.count(t.Context(), 0, servicetest.Partitions, users))
+	if !users[user] {
+		t.Errorf("the users away from home are %v", users)
+	}
+}
+
+// TestHomesCountUsers: a user with states in two partitions is one user.
+func TestHomesCountUsers(t *testing.T) {
+	w, check := newCheck(t)
+	topic, user := check.Cluster.Topics.Changelog, away(t)
+	mark := servicetest.Line{
+		Key: task.MarkKey, Value: string(task.AppendMark(nil, task.Mark{Input: 1})),
+		Timestamp: servicetest.StartMS,
+	}
+	state := servicetest.Line{Key: user, Value: "state", Timestamp: servicetest.StartMS}
+	for n := range int32(servicetest.Partitions) {
+		w.Write(t, true, topic, n, state, mark)
+	}
+	_, err := CheckHomes(t.Context(), w.Client, wire.Options{},
+		engine.Settings{Partitioner: engine.Murmur2}, check.Cluster, servicetest.Partitions)
+	var moved *MovedError
+	if !errors.As(err, &moved) || moved.Moved != 1 || moved.Users != 1 {
+		t.Errorf("the check answers %v", err)
+	}
+}
