@@ -79,7 +79,7 @@ func (s Span) compile() (span, error) {
 		return span{}, fmt.Errorf("from and to are both %s: for a whole day write from 00:00 to "+
 			"24:00", clock(s.From))
 	}
-	zone, err := loadZone(s.Zone)
+	zone, err := Zone(s.Zone)
 	if s.To < s.From {
 		s.To += day
 	}

@@ -143,7 +143,7 @@ func TestOpenByCalendar(t *testing.T) {
 	zones := map[string]*time.Location{}
 	for _, name := range zoneNames {
 		var err error
-		if zones[name], err = loadZone(name); err != nil {
+		if zones[name], err = Zone(name); err != nil {
 			t.Fatal(err)
 		}
 	}

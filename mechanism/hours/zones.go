@@ -20,8 +20,8 @@ const ZoneVersion = "2025c"
 //go:embed zoneinfo.zip
 var zoneinfo string
 
-// loadZone returns the rules of a zone.
-func loadZone(name string) (*time.Location, error) {
+// Zone returns the rules of a zone of the IANA time zone database.
+func Zone(name string) (*time.Location, error) {
 	archive, err := zip.NewReader(strings.NewReader(zoneinfo), int64(len(zoneinfo)))
 	if err != nil {
 		return nil, err

@@ -303,7 +303,9 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "schemas", "schemas/mapping",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism/law",
+			"mechanism/mobility",
+			"schemas", "schemas/mapping",
 			"schemas/registry",
 		},
 		third: []string{kafkaGo},
@@ -410,10 +412,11 @@ var table = map[string]rule{
 	},
 	"cmd/internal/expect": {
 		ours: []string{
-			"cmd/internal/cli", "cmd/internal/engine", "mechanism", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "mechanism/trial",
+			"cmd/internal/cli", "cmd/internal/engine", "mechanism", "mechanism/grid",
+			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"mechanism/parallel", "mechanism/trial",
 		},
-		tests: []string{"cmd/internal/towntest"},
+		tests: []string{"cmd/internal/fleet", "cmd/internal/towntest"},
 	},
 	"cmd/internal/towntest": {
 		ours: []string{
@@ -474,7 +477,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/attack", "cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/law",
+			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/hours",
+			"mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
 		},
 		tests: []string{

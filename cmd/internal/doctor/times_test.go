@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestDoctorTimes: how long topics keep records, whose clock their timestamps are from, and how
@@ -55,6 +56,26 @@ func TestDoctorTimes(t *testing.T) {
 	if said := atwork.Details(doctor.Examine(t.Context(), atwork.Options(w, "other"), nil),
 		doctor.OK); !strings.Contains(said, "has those that producers set") {
 		t.Errorf("CreateTime: %s", said)
+	}
+	budget := atwork.Options(w, "other")
+	budget.Release.Budget.Epsilon, budget.Release.Budget.WindowSteps = 5, 60
+	if said := atwork.Details(doctor.Examine(t.Context(), budget, nil),
+		doctor.Warning); !strings.Contains(said, "spends several days' budgets in one") {
+		t.Errorf("CreateTime under a budget: %s", said)
+	}
+	o.Release.Budget = budget.Release.Budget
+	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Warning); strings.Contains(said, "several days' budgets") {
+		t.Errorf("LogAppendTime under a budget: %s", said)
+	}
+	for sideM, want := range map[float64]bool{5000: false, 60: true} {
+		large := o
+		large.Release.Mechanism, large.Release.Delta = law.Codebook, 0
+		large.Model = servicetest.NeighbourModel(t, servicetest.Town, sideM, 4)
+		said := atwork.Details(doctor.Examine(t.Context(), large, nil), doctor.Warning)
+		if strings.Contains(said, "the true cell may have none of it") != want {
+			t.Errorf("%d cells: %s", large.Model.Grid.Cells(), said)
+		}
 	}
 	for _, c := range []struct {
 		timeout, interval time.Duration

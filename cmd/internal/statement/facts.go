@@ -24,6 +24,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -61,6 +62,8 @@ type Sheet struct {
 	Listen   string // address of metrics and health; empty: none
 	Measured []Measured
 	Expected *expect.Summary // nil: not simulated
+	Homes    []expect.Home   // what nights at home tell; empty: not simulated
+	Nights   []int           // the numbers of nights that Simulate tells of
 
 	audited map[string]string // what an audit of this config says that it has attacked
 }
@@ -98,6 +101,7 @@ func New(path string, now time.Time) (*Sheet, error) {
 		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
 		Config: filepath.Base(path), Group: file.Group, StateDir: filepath.Base(file.StateDir),
 		Topics:   namesOf(file.Cluster().WithDefaults().Topics),
+		Nights:   expect.Nights,
 		Warnings: warnings, Unproved: file.Release.ProofWarning() != "",
 		KeyCheck: file.Input.KeyCheck != mapping.KeyCheckOff, Listen: file.HTTP.Listen,
 	}
@@ -147,8 +151,9 @@ func models(file *config.File) ([]Model, error) {
 	return list, nil
 }
 
-// Simulate works out which error to expect, under the first version of the model. It takes as long
-// as "geodither doctor", and gives its numbers. Progress is of expect.Options.
+// Simulate works out which error to expect, as "geodither doctor" does, and what nights at home
+// tell, both under the first version of the model. It takes a minute or a few on large maps.
+// Progress is of expect.Options, first of the one and then of the other.
 func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) error) error {
 	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
 		expect.Options{Seed: expect.Seed, Progress: progress})
@@ -157,7 +162,9 @@ func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) e
 	}
 	summary := x.Summary()
 	s.Expected = &summary
-	return nil
+	s.Homes, err = expect.Homes(ctx, s.Models[0].Model, s.Release, s.Nights,
+		expect.Options{Seed: 1, Progress: progress})
+	return err
 }
 
 // takeRelease fills in the section release, with its defaults as the service has them.
@@ -253,6 +260,18 @@ func (s *Sheet) releases(limit float64) int64 {
 func (s *Sheet) Unlimited() bool {
 	return s.Release.Budget.WindowSteps == 0 && s.Release.Budget.Lifetime == 0
 }
+
+// Hours are those in which releases are drawn, in words.
+func (s *Sheet) Hours() string {
+	var all []string
+	for _, span := range s.Release.Hours {
+		all = append(all, span.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// ZoneVersion is the version of the time zones' rules.
+func (s *Sheet) ZoneVersion() string { return hours.ZoneVersion }
 
 // DayBound reports whether Σε of 24 hours has a bound.
 func (s *Sheet) DayBound() bool { return !math.IsInf(s.DayEpsilon, 1) }

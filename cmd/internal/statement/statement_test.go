@@ -131,7 +131,7 @@ var cases = map[string]struct {
 			"guarantee holds against everybody", "odds between two days",
 			"theorem 12 (codebook)", "e^ε = 7.39",
 			"above Σε = 18 in any 24 hours. That alone would allow 9 releases",
-			"24 hours of a user cost at most Σε = 18", "Σε may reach 5,842",
+			"24 hours of event time of a user cost at most Σε = 18", "Σε may reach 5,842",
 			"factor e^Σε, 65,659,970",
 			"the exact time of each fix", "the plain user id", "input.outside: dead_letter",
 			"trained without differential privacy", "no day was destroyed",
@@ -211,7 +211,9 @@ var cases = map[string]struct {
 	},
 	"sum above a hundred": { // what lint warns of and what the statement says is one text
 		release: "{mechanism: codebook, epsilon: 0.35, interval: 4m, budget: none}",
-		says:    []string{"hours of a user cost at most Σε = 126.35", "Σε is at most 126.35 for"},
+		says: []string{
+			"hours of event time of a user cost at most Σε = 126.35", "Σε is at most 126.35 for",
+		},
 	},
 	"no bound": {
 		release: "{mechanism: codebook, epsilon: 4, same_step: release, budget: none}",
@@ -436,6 +438,7 @@ func TestUnknown(t *testing.T) {
 func TestExpected(t *testing.T) {
 	s := newService(t, plain, "")
 	sheet := s.sheet()
+	sheet.Nights = []int{1}
 	steps := int64(0)
 	s.ok(sheet.Simulate(t.Context(), func(done, _ int64) error { steps = done; return nil }))
 	service, _, err := config.Service(s.config)
@@ -454,6 +457,7 @@ func TestExpected(t *testing.T) {
 	says := []string{
 		"off by " + cli.Metres(sheet.Expected.Estimate.Mean) + " on average",
 		"off by " + cli.Metres(sheet.Expected.Blind.Mean),
+		"after 1 night the estimate is off by " + cli.Metres(sheet.Homes[0].MedianM) + " (median)",
 	}
 	not := []string{"--simulate", "geodither doctor -c FILE\" says which error"}
 	s.wording("YAML", text, says, not)
