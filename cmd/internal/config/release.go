@@ -46,8 +46,8 @@ func (c Near) options() (law.Near, error) {
 	}
 	if c.Distance == "" || c.Factor == 0 {
 		return law.Near{}, errors.New("near needs both: \"near: {distance: 340m, factor: 2}\" " +
-			"allows a release to change the odds between places at most 340 m apart by a factor " +
-			"of 2 at most")
+			"allows a release to change the odds between places at most 340 m apart on the " +
+			"ground by a factor of 2 at most")
 	}
 	km, err := cli.Kilometres("near.distance", c.Distance)
 	return law.Near{DistanceKM: km, Factor: c.Factor}, err
