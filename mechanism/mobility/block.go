@@ -16,7 +16,6 @@ import (
 // block is a block of a model file with its content. Its memory is reused: see [blocks].
 type block struct {
 	place
-	version int32
 	deflate bool
 	count   int64 // of parts, as the block states
 	parts   []partOf
@@ -121,10 +120,7 @@ func (b *block) part(c *cursor, cells int) error {
 		b.parts = append(b.parts, p)
 		return nil
 	case p.kind == rowsKind:
-		if b.version > 1 {
-			p.class = c.int()
-		}
-		p.first = c.int()
+		p.class, p.first = c.int(), c.int()
 		lengths, columns, values := c.bytes(), c.bytes(), c.bytes()
 		if c.Bad {
 			break

@@ -14,13 +14,12 @@ import (
 //
 // The reader of goavro reserves as much as a block claims to hold, up to 2 GiB, inflates without a
 // limit, and builds a codec from any schema that the file brings. This reader takes a block as far
-// as it is there, inflates it up to a limit, and decodes it by the schemas that a model may have.
+// as it is there, inflates it up to a limit, and decodes it by the schema of a model.
 // [builder] bounds the number of blocks: each block holds a part, and each part must bring rows or
 // cells of the model.
 type container struct {
 	counted counter
 	in      *bufio.Reader
-	version int32 // of the format, by the schema in the file
 	marker  [16]byte
 	deflate bool
 	blocks  int
@@ -60,7 +59,7 @@ func newContainer(r io.Reader) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.version, err = versionOf(metadata["avro.schema"]); err != nil {
+	if err := checkSchema(metadata["avro.schema"]); err != nil {
 		return nil, err
 	}
 	switch name := metadata["avro.codec"]; string(name) {
@@ -77,21 +76,19 @@ func newContainer(r io.Reader) (*container, error) {
 	return c, nil
 }
 
-func versionOf(schema []byte) (int32, error) {
-	for _, version := range []int32{versionWithGaps, versionBefore, 1} {
-		codec, err := partCodec(version)
-		if err != nil {
-			return 0, err
-		}
-		if codec.Schema() == string(schema) {
-			return version, nil
-		}
-	}
-	if bytes.Contains(schema, []byte("geodither.model")) {
-		return 0, errors.New("mobility: the model file has a schema that this program does not " +
+// checkSchema refuses a file that is no model, and one of another version of the format.
+func checkSchema(schema []byte) error {
+	codec, err := partCodec()
+	switch {
+	case err != nil:
+		return err
+	case codec.Schema() == string(schema):
+		return nil
+	case bytes.Contains(schema, []byte("geodither.model")):
+		return errors.New("mobility: the model file has a schema that this program does not " +
 			"know; use the program that wrote it, or train again")
 	}
-	return 0, errForeign
+	return errForeign
 }
 
 // at returns how many bytes of the file have been used.
@@ -164,7 +161,7 @@ func (c *container) next(b *block) error {
 		return io.EOF
 	}
 	c.blocks++
-	b.place, b.deflate, b.version = place{number: c.blocks, from: c.at()}, c.deflate, c.version
+	b.place, b.deflate = place{number: c.blocks, from: c.at()}, c.deflate
 	count, err := binary.ReadVarint(c.in)
 	if err != nil {
 		return c.cutShort(err)

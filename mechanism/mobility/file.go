@@ -33,7 +33,7 @@ func (m *Model) Write(w io.Writer) error {
 			}
 		}
 	}
-	codec, err := partCodec(versionFor(m))
+	codec, err := partCodec()
 	if err != nil {
 		return err
 	}

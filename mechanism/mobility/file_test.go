@@ -113,68 +113,6 @@ func TestFileRoundTrip(t *testing.T) {
 	}
 }
 
-// TestFileOfVersion2 reads a file of before there were laws of gaps. Such a model has the same id
-// and is still written with the same bytes.
-func TestFileOfVersion2(t *testing.T) {
-	data, err := os.ReadFile("testdata/version2.avro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := ReadModel(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkSame(t, m, classModel(t, 5, 4))
-	if m.ID() != "e990666815c1f102" || !bytes.Equal(written(t, m), data) {
-		t.Errorf("model %s has another id or other bytes", m.ID())
-	}
-}
-
-// TestFileOfVersion1 reads what the first version wrote, and what that becomes.
-func TestFileOfVersion1(t *testing.T) {
-	const id = "60f94152a5e57338"
-	m, err := ReadModelFile("testdata/version1.avro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Provenance{
-		Source: "a simulated walk", Tool: "geodither before version 2",
-		Options: "kernel_radius=1 backoff=20 user_cap=30 max_gap=5m0s every_fix=false " +
-			"uniform=0.1 jumps=0.001",
-		Report: Report{
-			Users: 3, Fixes: 180, Transitions: 88, CellsSeen: 23, RowsSeen: 21,
-			MatrixEntries: 179 - 24,
-		},
-	}
-	want.Report.MatrixEntries = int64(m.Transitions())
-	if m.ID() != id || m.contentHash() != id || m.Grid.Width() != 7 || m.Grid.Height() != 5 ||
-		m.Step != time.Minute || m.Provenance != want {
-		t.Errorf("model %s of %d × %d cells, step %s, %+v", m.ID(), m.Grid.Width(), m.Grid.Height(),
-			m.Step, m.Provenance)
-	}
-	if columns, values := m.MatrixAt(0).Row(0); !slices.Equal(columns, []grid.Cell{0, 1, 7}) ||
-		values[0] != 0.5751295336522162 {
-		t.Errorf("row 0: %v %v", columns, values)
-	}
-	again, err := ReadModel(bytes.NewReader(written(t, m)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkSame(t, again, m)
-	if again.Provenance != want {
-		t.Errorf("provenance %+v", again.Provenance)
-	}
-	data, err := os.ReadFile("testdata/version1.avro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := range data {
-		if _, err := ReadModel(bytes.NewReader(data[:n])); err == nil {
-			t.Fatalf("the first %d of %d bytes are a model", n, len(data))
-		}
-	}
-}
-
 // rows and header are names that goavro gives a part.
 const (
 	rowsPart    = "geodither.model.Rows"
@@ -398,7 +336,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		}
 		return changed(func(parts []fields) []fields {
 			content := inner(parts[0], headerPart)
-			content["version"], content["gaps"] = versionWithGaps, goavro.Union(gapsPart, list)
+			content["gaps"] = goavro.Union(gapsPart, list)
 			reseal(t, parts)
 			return parts
 		})
@@ -481,29 +419,9 @@ func reseal(t testing.TB, parts []fields) {
 	t.Helper()
 	header := inner(parts[0], headerPart)
 	var err error
-	if header["seal"], err = seal(header, versionOfParts(parts)); err != nil {
+	if header["seal"], err = seal(header); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// versionOfParts returns the version whose schema has the fields of the header.
-func versionOfParts(parts []fields) int32 {
-	for _, p := range parts {
-		if header, ok := p["part"].(fields)[headerPart].(fields); ok {
-			if _, ok := header["gaps"]; ok {
-				return versionWithGaps
-			}
-		}
-	}
-	return versionBefore
-}
-
-// schemaOfParts returns the schema of that version.
-func schemaOfParts(parts []fields) string {
-	if versionOfParts(parts) == versionWithGaps {
-		return Schema
-	}
-	return schema2
 }
 
 func breakSeal(parts []fields) []fields {
@@ -537,7 +455,7 @@ func avroFile(t testing.TB, parts []fields, together bool) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
-		W: &buf, Schema: schemaOfParts(parts),
+		W: &buf, Schema: Schema,
 		CompressionName: goavro.CompressionDeflateLabel,
 	})
 	if err != nil {
@@ -566,11 +484,6 @@ func FuzzReadModel(f *testing.F) {
 		f.Add(written(f, m))
 		f.Add(plainFile(f, partsOf(f, m))) // without compression the fuzzer can reach the content
 	}
-	old, err := os.ReadFile("testdata/version1.avro")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(old)
 	f.Add([]byte("Obj\x01"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := ReadModel(bytes.NewReader(data))
@@ -616,7 +529,7 @@ func plainFile(t testing.TB, parts []fields) []byte {
 	t.Helper()
 	var buf bytes.Buffer
 	out, err := goavro.NewOCFWriter(goavro.OCFConfig{
-		W: &buf, Schema: schemaOfParts(parts),
+		W: &buf, Schema: Schema,
 		SyncMarker: [16]byte([]byte("sixteen letters!")),
 	})
 	if err != nil {

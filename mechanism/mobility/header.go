@@ -23,50 +23,17 @@ import (
 //go:embed model.avsc
 var Schema string
 
-// schema1 is the schema of version 1, which had no classes, no seal, and a report of six numbers.
-//
-//go:embed model_v1.avsc
-var schema1 string
-
-// schema2 is the schema of version 2, which has no law of gaps.
-//
-//go:embed model_v2.avsc
-var schema2 string
-
-// Versions of the format. A model without a law of gaps is written in the version that older
-// programs read too, with the bytes that they would write.
-const (
-	versionWithGaps = 3
-	versionBefore   = 2
-)
-
-// versionFor returns the version in which a model is written.
-func versionFor(m *Model) int32 {
-	if m.Gaps == nil {
-		return versionBefore
-	}
-	return versionWithGaps
-}
+// formatVersion is the version of the format; the schema in a file has it too.
+const formatVersion = 3
 
 // MaxEntries is the largest number of transitions that one matrix of a model file may have.
 const MaxEntries = 1 << 28
 
-// Codecs are made once. A goavro codec is safe for use by many goroutines.
-var (
-	codec  = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
-	codec2 = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(schema2) })
-	codec1 = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(schema1) })
-)
+// codec is made once. A goavro codec is safe for use by many goroutines.
+var codec = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
 
-func partCodec(version int32) (*goavro.Codec, error) {
-	made := codec
-	switch version {
-	case 1:
-		made = codec1
-	case versionBefore:
-		made = codec2
-	}
-	c, err := made()
+func partCodec() (*goavro.Codec, error) {
+	c, err := codec()
 	if err != nil {
 		return nil, fmt.Errorf("mobility: %w", err)
 	}
@@ -90,12 +57,15 @@ func headerOf(m *Model) (fields, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mobility: %w", err)
 	}
-	var privacy, fit any
+	var privacy, fit, gaps any
 	if p.Privacy != nil {
 		privacy = goavro.Union(privacyPart, fields{
 			"epsilon":      p.Privacy.Epsilon,
 			"contribution": p.Privacy.Contribution, "radius": p.Privacy.Radius,
 		})
+	}
+	if m.Gaps != nil {
+		gaps = goavro.Union(gapsPart, gapsField(m.Gaps))
 	}
 	if p.Fit != nil {
 		text, err := json.Marshal(p.Fit)
@@ -114,7 +84,7 @@ func headerOf(m *Model) (fields, error) {
 	}
 	box := g.Box()
 	content := fields{
-		"version": versionFor(m), "id": m.ID(), "seal": "", "plain": g.IsPlain(),
+		"version": int32(formatVersion), "id": m.ID(), "seal": "", "plain": g.IsPlain(),
 		"south": box.South, "west": box.West, "north": box.North, "east": box.East,
 		"cell_m": g.CellM(), "cell_km": g.CellKM(), "width": g.Width(), "height": g.Height(),
 		"step_ms": m.Step.Milliseconds(),
@@ -122,23 +92,20 @@ func headerOf(m *Model) (fields, error) {
 			"utc_offset_minutes": int32(m.Calendar.UTCOffset.Minutes()), "hours": hours,
 			"weekend": m.Calendar.Weekend,
 		},
-		"entries": entries,
+		"entries": entries, "gaps": gaps,
 		"provenance": fields{
 			"source": p.Source, "tool": p.Tool, "options": p.Options, "report": string(report),
 			"privacy": privacy, "fit": fit,
 		},
 	}
-	if m.Gaps != nil {
-		content["gaps"] = goavro.Union(gapsPart, gapsField(m.Gaps))
-	}
-	content["seal"], err = seal(content, versionFor(m))
+	content["seal"], err = seal(content)
 	return fields{"part": goavro.Union(headerPart, content)}, err
 }
 
 // seal returns the hash of a header without its seal: 16 hex digits. The model id does not cover
 // the provenance, so without the seal a damaged ε would go unnoticed.
-func seal(header fields, version int32) (string, error) {
-	c, err := partCodec(version)
+func seal(header fields) (string, error) {
+	c, err := partCodec()
 	if err != nil {
 		return "", err
 	}
@@ -167,7 +134,7 @@ func decodeHeader(at *block, content []byte) (*head, []byte, error) {
 	if (&decode.Reader{Rest: content}).Varint() != headerKind {
 		return nil, nil, at.damaged("its parts are not in order: it does not begin with a header")
 	}
-	c, err := partCodec(at.version)
+	c, err := partCodec()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,20 +145,19 @@ func decodeHeader(at *block, content []byte) (*head, []byte, error) {
 	content = content[min(len(content), maxHeaderBytes)-len(rest):]
 	h := value.(fields)["part"].(fields)[headerPart].(fields)
 	// goavro has checked the types against the schema.
-	if version := h["version"].(int32); version != at.version {
-		return nil, nil, fmt.Errorf("mobility: the model file has version %d and the schema of "+
-			"version %d; use the program that wrote it, or train again", version, at.version)
+	if version := h["version"].(int32); version != formatVersion {
+		return nil, nil, fmt.Errorf("mobility: the model file has version %d, and this program "+
+			"reads version %d; use the program that wrote it, or train again", version,
+			formatVersion)
 	}
-	if at.version > 1 {
-		if want, err := seal(h, at.version); err != nil || want != h["seal"].(string) {
-			return nil, nil, at.damaged("the header does not match its seal")
-		}
+	if want, err := seal(h); err != nil || want != h["seal"].(string) {
+		return nil, nil, at.damaged("the header does not match its seal")
 	}
-	head, err := headOf(h, at.version)
+	head, err := headOf(h)
 	return head, content, err
 }
 
-func headOf(h fields, version int32) (*head, error) {
+func headOf(h fields) (*head, error) {
 	g, err := gridOf(h)
 	if err != nil {
 		return nil, err
@@ -205,26 +171,18 @@ func headOf(h fields, version int32) (*head, error) {
 		model: &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond},
 		id:    h["id"].(string),
 	}
-	p := h["provenance"].(fields)
-	if version == 1 {
-		out.entries = []int64{h["entries"].(int64)}
-		out.model.Provenance = provenance1(p)
-	} else {
-		if out.model.Calendar, err = calendarOf(h["calendar"].(fields)); err != nil {
-			return nil, err
-		}
-		if out.entries, err = entriesOf(h["entries"].([]byte),
-			out.model.Calendar.Classes()); err != nil {
-			return nil, err
-		}
-		if out.model.Provenance, err = provenanceOf(p); err != nil {
-			return nil, err
-		}
+	if out.model.Calendar, err = calendarOf(h["calendar"].(fields)); err != nil {
+		return nil, err
 	}
-	if version >= versionWithGaps {
-		if out.model.Gaps, err = gapsOf(h["gaps"]); err != nil {
-			return nil, err
-		}
+	if out.entries, err = entriesOf(h["entries"].([]byte),
+		out.model.Calendar.Classes()); err != nil {
+		return nil, err
+	}
+	if out.model.Provenance, err = provenanceOf(h["provenance"].(fields)); err != nil {
+		return nil, err
+	}
+	if out.model.Gaps, err = gapsOf(h["gaps"]); err != nil {
+		return nil, err
 	}
 	total := int64(0)
 	for _, n := range out.entries {
@@ -367,16 +325,4 @@ func provenanceOf(h fields) (Provenance, error) {
 		}
 	}
 	return p, nil
-}
-
-func provenance1(h fields) Provenance {
-	number := func(name string) int64 { return h[name].(int64) }
-	return Provenance{
-		Source: h["source"].(string), Tool: h["tool"].(string), Options: h["options"].(string),
-		Report: Report{
-			Users: number("users"), Fixes: number("fixes"), OutsideBox: number("outside_box"),
-			Transitions: number("transitions"), CellsSeen: number("cells_seen"),
-			RowsSeen: number("rows_seen"),
-		},
-	}
 }

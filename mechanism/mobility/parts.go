@@ -54,7 +54,7 @@ func encodeHeader(m *Model) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := partCodec(versionFor(m))
+	codec, err := partCodec()
 	if err != nil {
 		return nil, err
 	}
