@@ -167,8 +167,8 @@ func latticeBits(t *testing.T) string {
 	return b.String()
 }
 
-// stateBits encodes the state after releases, a prediction, a repeat and a gap, in the first
-// version of the encoding, and without padding, which would change the sets.
+// stateBits encodes the state after releases, a prediction, a repeat and a gap, without padding,
+// which would change the sets.
 func stateBits(t *testing.T) string {
 	t.Helper()
 	model := denseModel(t, 6, 5)
@@ -193,7 +193,7 @@ func stateBits(t *testing.T) string {
 			mustStep(t, s, &state, in)
 		}
 		fmt.Fprintf(&b, "\nstate %s %s\n%x\n", s.options.Mechanism, s.options.Inference,
-			appendFirstVersion(nil, &state))
+			state.AppendBinary(nil))
 	}
 	return b.String()
 }

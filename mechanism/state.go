@@ -57,14 +57,11 @@ type State struct {
 	Short bool
 }
 
-// The first byte of an encoded state is its version. A state is written in the lowest version from
-// 2 on that can hold it, so a program that knows no version 3 reads all states but those of the
-// codebook mechanism.
+// The first byte of an encoded state is its version, which says how the posterior is written.
 const (
-	// firstStateVersion had the sum of ε as a float64 and nothing else of the ledger.
-	firstStateVersion = 1
-	wideStateVersion  = 2
-	// StateVersion is the newest version, in which the posterior has short masses.
+	// wideStateVersion has masses of four bytes each.
+	wideStateVersion = 2
+	// StateVersion has short masses.
 	StateVersion = 3
 )
 
@@ -106,12 +103,6 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //
 // About 80 bytes and 5 bytes a cell, in version 3 some 7 bits a cell, and up to 600 bytes more of a
 // user whose releases come at odd times.
-//
-// Version 1 had "spent", Σε as a float64, in the place of rho, and no ledger. It is decoded for
-// ever: Σε is rounded to a billionth, all of it counts as of the last release (of the last step
-// where that is not known), so that no window holds less than was spent; Rho is taken as if all
-// releases had cost the same, which is right unless the setting of ε had changed and else too
-// little.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
 		return append(dst, wideStateVersion, 0)
@@ -161,7 +152,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if data[0] < firstStateVersion || data[0] > StateVersion {
+	if data[0] < wideStateVersion || data[0] > StateVersion {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
 			"newer one", ErrState, data[0])
 	}
@@ -170,7 +161,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if !d.Bad && flags == 0 && len(d.Rest) == 0 {
 		return nil
 	}
-	s.decodeHead(&d, flags, data[0])
+	s.decodeHead(&d, flags)
 	if d.Bad {
 		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
 	}
@@ -193,7 +184,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	return nil
 }
 
-func (s *State) decodeHead(d *decoder, flags, version byte) {
+func (s *State) decodeHead(d *decoder, flags byte) {
 	s.Started = flags&flagStarted != 0
 	s.HasRelease = flags&flagRelease != 0
 	copy(s.Model[:], d.take(len(s.Model)))
@@ -202,40 +193,23 @@ func (s *State) decodeHead(d *decoder, flags, version byte) {
 	s.StepMS = int64(stepMS)
 	s.Step = d.Varint()
 	s.Releases = d.Uvarint()
-	total := d.float() // Σε²/2, in version 1 Σε
+	s.Rho = d.float()
 	s.Estimate.X, s.Estimate.Y, s.RadiusKM = d.float(), d.float(), d.float()
 	if s.HasRelease {
 		s.ReleaseStep = int64(uint64(s.Step) - d.Uvarint())
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
 	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
-		s.ReleaseStep > s.Step && s.HasRelease || !(total >= 0) || !(s.RadiusKM >= 0) ||
+		s.ReleaseStep > s.Step && s.HasRelease || !(s.Rho >= 0) || !(s.RadiusKM >= 0) ||
 		s.HasRelease && s.Releases == 0 {
 		d.Bad = true
 	}
-	switch {
-	case d.Bad:
+	if d.Bad {
 		return
-	case version == firstStateVersion:
-		s.firstLedger(total)
-	default:
-		s.Rho = total
-		rest, err := s.Ledger.DecodeBinary(d.Rest, s.StepMS)
-		d.Rest, d.Bad = rest, err != nil
 	}
+	rest, err := s.Ledger.DecodeBinary(d.Rest, s.StepMS)
+	d.Rest, d.Bad = rest, err != nil
 	s.EpsilonSpent = s.Ledger.Spent().Epsilon()
-}
-
-// firstLedger makes the ledger of a state of version 1.
-func (s *State) firstLedger(spent float64) {
-	last := s.Step
-	if s.HasRelease {
-		last = s.ReleaseStep
-	}
-	s.Ledger.StartWith(ledger.StepEnd(last, s.StepMS), spent)
-	if s.Releases > 0 {
-		s.Rho = min(float64(spent*spent)/2/float64(s.Releases), math.MaxFloat64)
-	}
 }
 
 // CopyFrom makes s equal to from, in memory of its own.

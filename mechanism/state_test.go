@@ -2,14 +2,9 @@ package mechanism
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -27,7 +22,10 @@ func sampleState() *State {
 		Posterior: mobility.Distribution{Cells: []grid.Cell{0, 3, 700}, P: []float64{.5, .25, .25}},
 	}
 	s.Posterior.Round()
-	s.Ledger.StartWith(ledger.StepEnd(28_999_000, s.StepMS), 2)
+	noRuns := slices.Concat([]byte{0}, sampleOlder)
+	if _, err := s.Ledger.DecodeBinary(noRuns, s.StepMS); err != nil {
+		panic(err)
+	}
 	for step := int64(29_000_106); step <= 29_000_120; step++ {
 		s.Ledger.Charge(ledger.StepEnd(step, s.StepMS), ledger.CostOf(1), math.MinInt64)
 	}
@@ -39,31 +37,6 @@ func shortState() *State {
 	s := sampleState()
 	s.Short = true
 	return s
-}
-
-// appendFirstVersion is AppendBinary as version 1 of the encoding had it.
-func appendFirstVersion(dst []byte, s *State) []byte {
-	if !s.Started {
-		return append(dst, 1, 0)
-	}
-	flags := byte(1)
-	if s.HasRelease {
-		flags = 3
-	}
-	dst = append(append(append(dst, 1, flags), s.Model[:]...), s.Grid[:]...)
-	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
-	dst = binary.AppendVarint(dst, s.Step)
-	dst = binary.AppendUvarint(dst, s.Releases)
-	for _, x := range []float64{s.EpsilonSpent, s.Estimate.X, s.Estimate.Y, s.RadiusKM} {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
-	}
-	if s.HasRelease {
-		dst = binary.AppendUvarint(dst, uint64(s.Step)-uint64(s.ReleaseStep))
-		for _, x := range []float64{s.Release.X, s.Release.Y} {
-			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(x))
-		}
-	}
-	return s.Posterior.AppendBinary(dst)
 }
 
 func equalStates(a, b *State) bool {
@@ -96,7 +69,7 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
-// head and tail of the sample state, in every version of the encoding.
+// head and tail of the sample state.
 var (
 	sampleHead = []byte{
 		1, 2, 3, 0, 0, 0, 0, 0, // model
@@ -119,7 +92,7 @@ var (
 	}
 )
 
-// TestStateFormat pins the bytes: stored states must stay readable.
+// TestStateFormat pins the bytes.
 func TestStateFormat(t *testing.T) {
 	t.Parallel()
 	want := slices.Concat(
@@ -145,110 +118,25 @@ func TestStateFormat(t *testing.T) {
 	}
 }
 
+// sampleOlder is what the sample's ledger holds before its runs.
+var sampleOlder = []byte{
+	0x80, 0xa8, 0xd6, 0xb9, 0x07, // ε 2
+	0xb2, 0xf5, 0xd3, 0x1b, // up to the end of step 28 999 000
+}
+
 // sampleMiddle is what lies between flags and posterior.
 var sampleMiddle = slices.Concat(
 	sampleHead,
 	[]byte{0, 0, 0, 0, 0, 0, 0x21, 0x40}, // Σε²/2
 	sampleEstimate,
+	[]byte{2}, // one run, in steps
+	sampleOlder,
 	[]byte{
-		2,                            // one run, in steps
-		0x80, 0xa8, 0xd6, 0xb9, 0x07, // ε 2 before
-		0xb2, 0xf5, 0xd3, 0x1b, // up to the end of step 28 999 000
 		0xd2, 0x08, // the first of the run is 1106 steps later
 		15, 1, // fifteen releases, one step apart
 		0x80, 0x94, 0xeb, 0xdc, 0x03, // ε 1 each
 	},
 )
-
-// TestOldStates reads states that programs of before have written, each with its version in front:
-// it comes back as the same bytes of version 2, and the sanitizer goes on from it, to a state of
-// the version that the mechanism writes now.
-func TestOldStates(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("testdata", "states.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	model := denseModel(t, 6, 5)
-	model.Initial = mobility.Distribution{Cells: []grid.Cell{7, 14, 22}, P: []float64{.25, .5, .25}}
-	read := 0
-	for line := range strings.Lines(string(text)) {
-		var version byte
-		var mechanism string
-		var data []byte
-		if _, err := fmt.Sscanf(line, "%d %s %x", &version, &mechanism, &data); err != nil {
-			continue // a comment
-		}
-		read++
-		var s State
-		if err := s.DecodeBinary(data); err != nil || data[0] != version || s.Short {
-			t.Fatalf("%s of version %d: %v", mechanism, version, err)
-		}
-		if again := s.AppendBinary(nil); version == 2 && !bytes.Equal(again, data) {
-			t.Errorf("%s: the bytes of version 2 became %x", mechanism, again)
-		}
-		sanitizer := newSanitizer(t, model, Options{Mechanism: mechanism, Epsilon: 2, Delta: .05})
-		spent := s.EpsilonSpent
-		out := mustStep(t, sanitizer, &s, Input{
-			User: "bits", Step: s.Step + 1, Cell: 14, Release: true,
-		})
-		if out.Kind != Released || s.EpsilonSpent != spent+2 ||
-			int(s.AppendBinary(nil)[0]) != StateVersionOf(mechanism) {
-			t.Errorf("%s of version %d went on to %+v, %+v", mechanism, version, out, s)
-		}
-	}
-	if read != 4 {
-		t.Errorf("%d states were read", read)
-	}
-}
-
-// TestFirstVersionIsReadForEver decodes the bytes of version 1, as programs have stored them, and
-// counts what they tell of as spent at the last release.
-func TestFirstVersionIsReadForEver(t *testing.T) {
-	t.Parallel()
-	first := slices.Concat([]byte{1, 3}, sampleHead, []byte{0, 0, 0, 0, 0, 0, 0x31, 0x40},
-		sampleEstimate, samplePosterior)
-	if got := appendFirstVersion(nil, sampleState()); !bytes.Equal(got, first) {
-		t.Fatalf("version 1 was %#v, not %#v", first, got)
-	}
-	var s State
-	if err := s.DecodeBinary(first); err != nil {
-		t.Fatal(err)
-	}
-	want := sampleState()
-	want.Ledger.StartWith(ledger.StepEnd(want.ReleaseStep, want.StepMS), 17)
-	if !equalStates(&s, want) || s.EpsilonSpent != 17 || s.Rho != 17*.5 {
-		t.Errorf("got %+v, want %+v", s, *want)
-	}
-	if last, ok := s.Ledger.Last(); !ok || last != 29_000_121*60_000 ||
-		s.Ledger.SpentSince(last-1).Epsilon() != 17 || s.Ledger.SpentSince(last) != 0 {
-		t.Errorf("the ledger: %+v", s.Ledger)
-	}
-	// After a change of model the last release was not kept: it can have been in the last step.
-	moved := sampleState()
-	moved.HasRelease = false
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil {
-		t.Fatal(err)
-	}
-	if last, ok := s.Ledger.Last(); !ok || last != 29_000_124*60_000 {
-		t.Errorf("without a last release: %+v", s.Ledger)
-	}
-	// Ten times .1 were a little less than 1 in version 1.
-	sum := 0.0
-	for range 10 {
-		sum += .1
-	}
-	moved.EpsilonSpent = sum
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil || sum == 1 ||
-		s.EpsilonSpent != 1 {
-		t.Errorf("%v became %v: %v", sum, s.EpsilonSpent, err)
-	}
-	moved.EpsilonSpent = 1e300
-	if err := s.DecodeBinary(appendFirstVersion(nil, moved)); err != nil ||
-		s.Ledger.Spent() != math.MaxUint64 || math.IsInf(s.Rho, 0) {
-		t.Errorf("a sum beyond all limits: %+v, %v", s.Ledger, err)
-	}
-}
 
 func TestStateRefusesDamage(t *testing.T) {
 	t.Parallel()
@@ -311,7 +199,6 @@ func FuzzStateDecode(f *testing.F) {
 	f.Add(shortState().AppendBinary(nil))
 	f.Add(new(State).AppendBinary(nil))
 	f.Add([]byte{1, 1})
-	f.Add(appendFirstVersion(nil, sampleState()))
 	model := roadModel(f)
 	s := newSanitizer(f, model, Options{Epsilon: 1, Delta: .1})
 	own := sampleState()

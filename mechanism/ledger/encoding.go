@@ -146,18 +146,3 @@ func later(d *decode.Reader, ms int64, units uint64, unit int64) int64 {
 	}
 	return int64(uint64(ms) + span)
 }
-
-// StartWith makes l the ledger of a user of whom only a sum is known: so much ε, all of it spent
-// by a moment.
-func (l *Ledger) StartWith(end int64, spent float64) {
-	l.Reset()
-	if amount := math.Round(spent * billionth); amount >= math.MaxUint64 {
-		l.older.amount = math.MaxUint64
-	} else {
-		l.older.amount = Billionths(amount)
-	}
-	if l.older.amount > 0 {
-		l.older.end = end
-	}
-	l.spent = l.older.amount
-}

@@ -255,7 +255,6 @@ func TestBillionths(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var l Ledger
 	f.Add(l.AppendBinary(nil, 60_000), int64(60_000))
-	l.StartWith(StepEnd(5, 60_000), 2.5)
 	for step := range int64(100) {
 		l.Charge(StepEnd(10+step*step, 60_000), CostOf(1), WindowStart(step, 60, 60_000))
 	}

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -18,7 +20,7 @@ func TestEraser(t *testing.T) {
 		Started: true, Step: 5, StepMS: 60_000, Releases: 3, Rho: 1.5,
 		Posterior: mobility.Distribution{Cells: []grid.Cell{7}, P: []float64{1}},
 	}
-	s.Ledger.StartWith(600_000, 3)
+	s.Ledger.Charge(600_000, ledger.CostOf(3), math.MinInt64)
 	state := s.AppendBinary(nil)
 	user := []byte("zoe")
 	erase := func(offset int64, reset bool, state, kept []byte) []byte {
