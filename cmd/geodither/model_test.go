@@ -107,7 +107,6 @@ func TestModelPictures(t *testing.T) {
 	for args, says := range map[string]string{
 		"--map x.gif":        ".png or .svg",
 		"--at 2024-05-01":    "--at belongs to --from",
-		"--flows " + flows:   "--map FILE draws the flows",
 		"--from 49":          "0 to 48",
 		"--from 51.5,7.5":    "outside the model's map",
 		"--from 3 --at noon": "--at must be a time",
