@@ -17,7 +17,7 @@ import (
 )
 
 // TestEvaluateSample holds the report of the shipped buses to a golden one: what is said, with a
-// summary of the fleets, and every number of the parameters, to four digits. Whoever changes a
+// summary of the fleets, and every number of the parameters, to four digits. A changed
 // default of training changes its numbers too.
 func TestEvaluateSample(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "buses")
@@ -66,7 +66,7 @@ func golden(t *testing.T, path, got string) {
 	want := strings.Split(read(t, path), "\n")
 	for i, line := range strings.Split(got, "\n") {
 		if i >= len(want) || line != want[i] {
-			t.Errorf("%s:%d: %q (UPDATE_GOLDEN=1 writes it anew)", path, i+1, line)
+			t.Errorf("%s:%d: %q (UPDATE_GOLDEN=1 writes it)", path, i+1, line)
 			return
 		}
 	}

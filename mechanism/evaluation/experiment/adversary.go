@@ -48,7 +48,7 @@ func (a Adversary) look() int {
 
 // filter is what an adversary believes. start and move are its idea of how people move; with true
 // laws it uses that by which releases are made, else the one that follows from its own prior, since
-// whoever does not know M does not know ΔX.
+// an adversary who does not know M does not know ΔX.
 type filter struct {
 	start     func(dst *mobility.Distribution)
 	move      func(dst, from *mobility.Distribution, at int64, steps int)

@@ -14,10 +14,10 @@ const (
 	wideDelta = .1
 	// halfDelta stands for the paper's 10^-1.5.
 	halfDelta = .03
-	// settled is after how many timestamps |ΔX| is called stable, alike how much its mean may
-	// change from there to the end.
+	// settled is after how many timestamps |ΔX| should be stable, and steady the factor by which
+	// its mean may change from there to the end.
 	settled = 10
-	alike   = 1.25
+	steady  = 1.25
 	// little is by how much an error may fall and the gain still be called little.
 	little = .1
 	// nearOptimal is how far above the best mechanism an error may be and still be called optimal.
@@ -85,9 +85,9 @@ func (p prover) claim(st statement) claim {
 func (p prover) words(name string) claim {
 	figures := study.Figures{
 		"epsilon": p.Options.Epsilon, "delta": p.Options.Delta, "wide": wideDelta,
-		"half":  halfDelta,
-		"alike": alike, "after": settled + 1, "oneCell": oneCell, "k": fixedK, "promised": promised,
-		"nearOptimal": 100 * (nearOptimal - 1),
+		"half":   halfDelta,
+		"stable": steady, "after": settled + 1, "oneCell": oneCell, "k": fixedK,
+		"promised": promised, "nearOptimal": 100 * (nearOptimal - 1),
 	}
 	return claim{
 		sentence: p.Say(name+".sentence", figures), rule: p.Say(name+".rule", figures),
@@ -133,11 +133,11 @@ func (p prover) stable(c study.Case) (list []comparison) {
 		list = append(list,
 			comparison{
 				what:  v.Label() + ": not shrinking",
-				terms: []term{before.times(-1 / alike), after},
+				terms: []term{before.times(-1 / steady), after},
 			},
 			comparison{
 				what:  v.Label() + ": not growing",
-				terms: []term{before.times(alike), after.times(-1)},
+				terms: []term{before.times(steady), after.times(-1)},
 			})
 	}
 	return list

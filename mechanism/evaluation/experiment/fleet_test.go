@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -145,50 +144,14 @@ func TestFleetScores(t *testing.T) {
 	}
 }
 
-// TestFleetResumes: the report is the same on any number of goroutines, and if the work was
-// interrupted.
-func TestFleetResumes(t *testing.T) {
-	chosen, err := Choose([]string{"fleet"})
+// TestFleetReport: what the section says of fleets of traces and of simulated ones.
+func TestFleetReport(t *testing.T) {
+	got, err := Carry(fleetStudy(t, steadyData(t, train.Options{})),
+		[]study.Experiment{whereFleet}, study.Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := steadyData(t, train.Options{})
-	report := func(r study.Run) ([]string, error) {
-		got, err := Carry(fleetStudy(t, d), chosen, r)
-		if err != nil {
-			return nil, err
-		}
-		return words(got), nil
-	}
-	one, err := report(study.Run{Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if many, err := report(study.Run{Workers: 4}); err != nil || !same(one, many) {
-		t.Errorf("four workers report something else, or %v", err)
-	}
-	store, stop := study.Folder(t.TempDir()), errors.New("stop")
-	_, err = report(study.Run{Workers: 1, Store: store, Progress: func(p study.Progress) error {
-		if p.Finished == 2 {
-			return stop
-		}
-		return nil
-	}})
-	if !errors.Is(err, stop) || files(t, string(store)) != 2 {
-		t.Fatalf("%d pieces are kept, error %v", files(t, string(store)), err)
-	}
-	kept := 0
-	again, err := report(study.Run{
-		Workers: 2, Store: store,
-		Progress: func(p study.Progress) error {
-			kept = p.Kept
-			return nil
-		},
-	})
-	if err != nil || kept != 2 || !same(one, again) {
-		t.Errorf("%d pieces are taken; a resumed study reports something else, or %v", kept, err)
-	}
-	text := strings.Join(one, "\n")
+	text := strings.Join(words(got), "\n")
 	for _, want := range []string{
 		"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km",
 		"[expected 1 10 2 variation", "[traces 4 25 1 variation",

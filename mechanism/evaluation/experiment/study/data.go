@@ -64,7 +64,7 @@ type Data struct {
 	Traces []Trace
 	// Users is how many users the data have, also those that do not take part.
 	Users int
-	// ID is a hash of all that the results can depend on, but for Places.
+	// ID is a hash of all that the results can depend on, except for Places.
 	ID string
 	// Places are the points of interest whose neighbours are looked for, set before the data are
 	// used; nil: synthetic ones.
@@ -190,8 +190,8 @@ type lazyModel struct {
 	err   error
 }
 
-// WithoutFold returns the model trained on everybody but a fold's users: whoever is measured under
-// it has not been seen by it.
+// WithoutFold returns the model trained on everybody but a fold's users, so that it has not seen
+// the users that are measured under it.
 func (d *Data) WithoutFold(fold int) (*mobility.Model, error) {
 	held := map[string]bool{}
 	for _, t := range d.Traces {

@@ -25,7 +25,7 @@ import (
 // Options say how much is measured. The zero value of each field means its default.
 type Options struct {
 	// Seed makes a study repeatable: the same seed, data, options and program give the same report,
-	// but for Clock's times.
+	// except for Clock's times.
 	Seed uint64
 	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
 	Quick bool

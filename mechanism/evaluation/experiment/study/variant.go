@@ -92,7 +92,7 @@ type Kind string
 
 // The kinds.
 const (
-	// Popular is the others' traces: whoever is measured has not been seen.
+	// Popular is other users' traces: the model has not seen the user who is measured.
 	Popular Kind = "popular"
 	// Personal is all of the user's own traces, the measured one among them, over the popular
 	// model: as the paper has it. The model has seen what it is measured on, so its figures are
