@@ -262,7 +262,8 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "schemas",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/noise",
+			"schemas",
 		},
 	},
 	"cmd/internal/verify": {
@@ -322,7 +323,7 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/law",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 		},
 	},
 	"cmd/internal/events": {},
@@ -396,7 +397,7 @@ var table = map[string]rule{
 			"consumer/wire",
 		},
 		third: []string{kafkaGo, sync},
-		tests: []string{"cmd/internal/devbroker"},
+		tests: []string{"cmd/internal/devbroker", "cmd/internal/servicetest", "producer"},
 	},
 	"cmd/internal/demo": {
 		ours: []string{
@@ -460,7 +461,7 @@ var table = map[string]rule{
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility",
-			"schemas", "schemas/mapping", "schemas/registry",
+			"schemas", "schemas/mapping", "schemas/registry", "mechanism/hours",
 		},
 		third: []string{cobra, kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
@@ -518,7 +519,7 @@ var table = map[string]rule{
 			"cmd/internal/devbroker", "cmd/internal/kafkaconn", "cmd/internal/topics",
 			"consumer", "consumer/admin", "consumer/task", "consumer/wire", "mechanism",
 			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer",
-			"producer/partition", "schemas",
+			"producer/partition", "schemas", "mechanism/law",
 		},
 		third: []string{franz, kafkaGo},
 	},
@@ -526,9 +527,9 @@ var table = map[string]rule{
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas",
-			"schemas/mapping", "schemas/registry",
+			"schemas/mapping", "schemas/registry", "mechanism/hours",
 		},
-		tests: []string{"cmd/internal/servicetest", franz},
+		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz},
 	},
 	"cmd/internal/rerun": {
 		ours: []string{
@@ -582,7 +583,8 @@ var table = map[string]rule{
 		tests: []string{
 			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/evaluation/density", "mechanism/grid", "mechanism/trial",
+			"consumer/wire", "mechanism/evaluation/density", "mechanism/grid", "mechanism/hours",
+			"mechanism/trial",
 			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},
 	},

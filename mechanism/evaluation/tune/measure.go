@@ -93,11 +93,6 @@ func (l *lab) enter(w terrain) error {
 	return nil
 }
 
-// calendar has four parts of the day: night, morning, day and evening.
-func (o Options) calendar() mobility.Calendar {
-	return mobility.Calendar{UTCOffset: o.local(), Hours: []int{6, 10, 16, 20}}
-}
-
 // model returns the model of the terrain at hand that leaves some out. It is trained when it is
 // first asked for, by one goroutine.
 func (l *lab) model(without int) (*mobility.Model, error) {

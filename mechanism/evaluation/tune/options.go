@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -41,6 +42,16 @@ type Options struct {
 	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the
 	// search.
 	Progress func(phase string, done, total int64) error
+}
+
+func (o Options) withDefaults() Options {
+	if o.ScoutBins == 0 {
+		o.ScoutBins = 1500
+	}
+	if o.Bins == 0 {
+		o.Bins = 8000
+	}
+	return o
 }
 
 // Validate reports what cannot be used.
@@ -141,4 +152,9 @@ func usualDeltas(epsilon float64) []float64 {
 func (o Options) local() time.Duration {
 	const degrees = 15 // the earth turns by so many in an hour
 	return time.Duration(math.Round((o.Box.West+o.Box.East)/2/degrees)) * time.Hour
+}
+
+// calendar has four parts of the day: night, morning, day and evening.
+func (o Options) calendar() mobility.Calendar {
+	return mobility.Calendar{UTCOffset: o.local(), Hours: []int{6, 10, 16, 20}}
 }

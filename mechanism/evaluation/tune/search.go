@@ -82,16 +82,6 @@ func Search(f *Fixes, o Options) (*Result, error) {
 	return &s.Result, nil
 }
 
-func (o Options) withDefaults() Options {
-	if o.ScoutBins == 0 {
-		o.ScoutBins = 1500
-	}
-	if o.Bins == 0 {
-		o.Bins = 8000
-	}
-	return o
-}
-
 // lengths returns the times that the releases of a day may be spread over: 24 hours; the time from
 // a day's first report to its last; and the time in which somebody does report, gaps left out. Of
 // the latter two they are such that half of all bins lie in days that are no longer.
