@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
@@ -454,54 +453,6 @@ func TestFlushEvery(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("it is never flushed")
-}
-
-// TestLogOfEarlierVersion: a store of a version that had a log is read with what only the log has,
-// and the log is not read again once later values are in tables.
-func TestLogOfEarlierVersion(t *testing.T) {
-	fs := newCrashable(t)
-	s := open(t, fs, Options{})
-	h := newHealth(s.failed)
-	if err := s.closeDB(); err != nil {
-		t.Fatal(err)
-	}
-	o := pebbleOptions(s.o, h)
-	o.DisableWAL = false
-	var err error
-	if s.db, err = pebble.Open("data/geodither/store", o); err != nil {
-		t.Fatal(err)
-	}
-	apply(t, s.Partition(0), Positions{Input: 1}, "ann", "old", "bob", "old")
-	if err := s.db.LogData(nil, pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
-	fs = fs.CrashClone(vfs.CrashCloneCfg{})
-	s.unflushed.Store(false)
-	shut(t, s)
-	want := "old"
-	for round := range 9 {
-		s := open(t, fs, Options{})
-		if got := get(t, s.Partition(0), "ann") + get(t, s.Partition(0), "bob"); got != want+"old" {
-			t.Errorf("round %d: %q, want %qold", round, got, want)
-		}
-		want = fmt.Sprint(round)
-		apply(t, s.Partition(0), Positions{Input: int64(round)}, "ann", want)
-		if err := s.flush(); err != nil {
-			t.Fatal(err)
-		}
-		after := fs.CrashClone(vfs.CrashCloneCfg{})
-		shut(t, s)
-		fs = after
-	}
-	shut(t, open(t, fs, Options{})) // removals of logs may not have been synced before the crash
-	names, err := fs.List("data/geodither/store")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
-	if len(names) > 1 {
-		t.Errorf("there are the logs %v", names)
-	}
 }
 
 // TestDiskFull: writes fail with a clear error, everything goes on failing, and

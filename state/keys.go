@@ -41,12 +41,9 @@ func reserved(key []byte) bool {
 }
 
 const (
-	// Version 1 was written by programs that passed over requests to erase and what remains of
-	// erased users while they followed the changelog, so such a partition may lack accounts.
-	positionsVersion1 = 1
-	positionsVersion  = 2
-	positionsLen      = 1 + 3*8
-	identityVersion   = 1
+	positionsVersion = 2
+	positionsLen     = 1 + 3*8
+	identityVersion  = 1
 )
 
 // appendPrefix appends a partition's prefix. It is the partition's number, big-endian, so that a
@@ -74,17 +71,14 @@ func appendPositions(dst []byte, p Positions) []byte {
 var errPositions = errors.New("the positions of a partition cannot be read")
 
 func decodePositions(value []byte) (p Positions, err error) {
-	if len(value) != positionsLen || value[0] != positionsVersion && value[0] != positionsVersion1 {
+	if len(value) != positionsLen || value[0] != positionsVersion {
 		return p, errPositions
 	}
 	p.Input = int64(binary.BigEndian.Uint64(value[1:]))
 	p.Changelog = int64(binary.BigEndian.Uint64(value[9:]))
 	p.AppliedMS = int64(binary.BigEndian.Uint64(value[17:]))
-	if p.Input < -1 || p.Changelog < -1 {
+	if p.Input < -1 || p.Changelog < 0 {
 		return Positions{}, errPositions
-	}
-	if value[0] == positionsVersion1 {
-		p.Changelog = -1
 	}
 	return p, nil
 }

@@ -8,9 +8,8 @@ import (
 )
 
 // Positions say which prefix of the input and of the changelog a partition's values are: the input
-// offset (-1 if it is not known yet), the changelog offset from which a restoration goes on (-1 if
-// an earlier version wrote the partition and all of it has to be restored), and a time in Unix
-// milliseconds at which the values were the changelog's last. The type is an alias of
+// offset (-1 if it is not known yet), the changelog offset from which a restoration goes on, and a
+// time in Unix milliseconds at which the values were the changelog's last. The type is an alias of
 // an unnamed type, so that users of the store need not import this package.
 type Positions = struct{ Input, Changelog, AppliedMS int64 }
 

@@ -10,8 +10,7 @@ import (
 )
 
 // formatMajorVersion is the format of the database. It is set explicitly, so that a newer Pebble
-// does not silently write a format that an older geodither cannot read. In this version a log has
-// sync chunks, which tell its end from damage.
+// does not silently write another format.
 const formatMajorVersion = pebble.FormatTableFormatV6
 
 // memTables is how many memtables may exist before writes wait: one that is being written and one
@@ -39,7 +38,6 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 		// Bounds of tables are users' keys, and the manifest lists them. So that a removed key
 		// leaves it (Purge), it is rewritten whenever it has twice as many tables as there are.
 		MaxManifestFileSize: 1,
-		Cleaner:             removing{},
 		Logger:              pebbleLog{h, own.Logger},
 	}
 	// Probabilities hardly compress. Without compression an update costs a tenth less
@@ -66,17 +64,6 @@ func pebbleOptions(own Options, h *health) *pebble.Options {
 	o.EventListener = &listener
 	return o
 }
-
-// removing deletes obsolete files, as Pebble's DeleteCleaner does, whose methods lie nearer. To
-// Pebble it looks like a cleaner that still needs the files' content. So Pebble does not use the
-// file of a log again, which an earlier version wrote: what is not overwritten there would stay on
-// the disk, also of users who were erased.
-type removing struct {
-	pebble.DeleteCleaner
-	unrecycled
-}
-
-type unrecycled struct{ pebble.ArchiveCleaner }
 
 // pebbleLog is Pebble's logger.
 type pebbleLog struct {

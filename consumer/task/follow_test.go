@@ -55,11 +55,6 @@ func TestFollow(t *testing.T) {
 			want:   map[string]string{"ann": "1", "bob": "2"},
 			at:     Positions{Input: 2, Changelog: 4, AppliedMS: now},
 		},
-		"an earlier version wrote the copy": {
-			changelog: []Message{ann, mark(1)}, wipes: 1, want: one,
-			copied: &Positions{Input: 1, Changelog: none, AppliedMS: now},
-			at:     Positions{Input: 1, Changelog: 2, AppliedMS: now},
-		},
 		"the copy is old, and the changelog has lost its beginning": {
 			changelog: []Message{ann, mark(1), bob, mark(2)}, cut: 1,
 			doubt:  "older than tombstones",

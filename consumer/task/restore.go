@@ -112,7 +112,7 @@ func (r *restoration) compareOrigins() error {
 		return storeError("read its mark", err)
 	}
 	if len(value) == 0 {
-		return nil // an earlier version wrote the store
+		return nil // no mark, so no states were given up
 	}
 	own, err := DecodeMark(value)
 	if err != nil {
@@ -150,8 +150,6 @@ func (r *restoration) whole(found bool) string {
 // outside returns why the changelog cannot be read on from the store's position; "" if it can.
 func (r *restoration) outside() string {
 	switch {
-	case r.store.Changelog == none:
-		return "an earlier version wrote the store"
 	case r.store.Changelog < r.first:
 		return "the changelog no longer holds the store's position"
 	case r.store.Changelog > r.end:

@@ -104,21 +104,6 @@ func TestReconcile(t *testing.T) {
 			set:   func(s *script) { s.changelog = []Message{old, mark(1)} },
 		},
 		{
-			name: "an earlier version wrote the store", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 1, Changelog: none}
-			},
-		},
-		{
-			name: "an earlier version wrote the store, and the changelog is lost", is: ErrLost,
-			remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.committed = 1
-				s.found, s.positions = true, Positions{Input: 1, Changelog: none}
-			},
-		},
-		{
 			name: "the group has an offset, and nothing else is there", is: ErrLost, remedy: Fatal,
 			fences: 3, wipes: 0,
 			set: func(s *script) { s.committed = 2 },

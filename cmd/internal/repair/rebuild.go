@@ -260,8 +260,8 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
 			p.Folder, p.Input)
 	case len(p.value) == 0:
-		return p, fmt.Errorf("the store in %s was written by an earlier version of geodither, "+
-			"which did not keep the mark that has to be written back", p.Folder)
+		return p, fmt.Errorf("the store in %s has no mark, which has to be written back with the "+
+			"states: name another folder", p.Folder)
 	case p.mark.Input != p.Input:
 		return p, fmt.Errorf("the store in %s does not add up: its states are those at raw "+
 			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)

@@ -139,7 +139,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 		mark func(task.Mark) []byte
 		want string
 	}{
-		"none": {func(task.Mark) []byte { return nil }, "an earlier version"},
+		"none": {func(task.Mark) []byte { return nil }, "has no mark"},
 		"another": {
 			func(m task.Mark) []byte { m.Input++; return task.AppendMark(nil, m) },
 			"does not add up",

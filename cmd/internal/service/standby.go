@@ -28,7 +28,7 @@ func copies(store *state.Store, now time.Time) []group.Copy {
 	for _, n := range numbers {
 		at, there, err := store.Partition(n).Positions()
 		old := now.Sub(time.UnixMilli(at.AppliedMS)) > task.DefaultMaxStoreAge
-		if err != nil || !there || old || at.Changelog < 0 {
+		if err != nil || !there || old {
 			continue
 		}
 		found = append(found, aged{group.Copy{Partition: n, Offset: at.Changelog}, at.AppliedMS})
