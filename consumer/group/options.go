@@ -24,7 +24,7 @@ type Options struct {
 	Settings []byte
 	// Standbys is how many members keep a copy of a partition's state beside its owner
 	// (num.standby.replicas in Kafka Streams), at most MaxStandbys. The greatest number that a
-	// member names counts. Members that name none, or that are of an older version, get none.
+	// member names counts. Members that name none get none.
 	Standbys int
 	// Copies returns what the member has of partitions' states, those to name first in front: the
 	// coordinator has no room for very many. A partition whose owner is gone goes to the member

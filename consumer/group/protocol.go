@@ -205,9 +205,6 @@ type userData struct {
 //	version 1 | number of partitions 4 |
 //	array of (member string | instance string | partitions array of 4) |
 //	settings string | about standbys
-//
-// The last two were added later. Older readers leave the rest unread, so the version has stayed the
-// same, and old and new members can share a group.
 func appendUserData(b []byte, u userData) []byte {
 	be := binary.BigEndian
 	start := len(b)
@@ -218,9 +215,7 @@ func appendUserData(b []byte, u userData) []byte {
 		b = appendString(appendString(b, s.member), s.instance)
 		b = appendInts(b, s.partitions)
 	}
-	if len(u.settings) > 0 || len(u.more) > 0 {
-		b = append(appendString(b, string(u.settings)), u.more...)
-	}
+	b = append(appendString(b, string(u.settings)), u.more...)
 	be.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
@@ -239,9 +234,6 @@ func readUserData(b []byte) userData {
 	}
 	if r.Short {
 		return userData{partitions: -1}
-	}
-	if len(r.Rest) == 0 {
-		return u
 	}
 	if settings := r.String(); !r.Short {
 		u.more = r.Rest

@@ -34,7 +34,7 @@ func (e *SettingsError) Error() string {
 // Guarantee: inForce returns the settings whose members have the most partitions by their own
 // accounts, where of two claims to a partition the newer one counts. Among equals it prefers the
 // settings of the most members; then the leader's, who was usually there first; then the smaller
-// bytes. It returns nil if no member names any: older versions do not, and fit all. Members with
+// bytes. It returns nil if no member names any; such members fit all. Members with
 // the chosen settings, or with none, get partitions.
 func inForce(members []joinedMember, said []said, leader string) []byte {
 	claims := make([]candidate, len(members))

@@ -154,33 +154,3 @@ func TestStaticMemberChangesItsSettings(t *testing.T) {
 		t.Errorf("the group's settings are %q, %v", found, err)
 	}
 }
-
-// TestOlderMembersReadTheUserData: what follows the shares, and what follows the settings, is left
-// unread by a member of an older version, which took the user data for its first parts.
-func TestOlderMembersReadTheUserData(t *testing.T) {
-	u := userData{partitions: 2, shares: []share{{"a", "b", []int32{1}}}}
-	without := appendUserData(nil, u)
-	u.settings = []byte("settings")
-	with := appendUserData(nil, u)
-	u.more = []byte("more")
-	more := appendUserData(nil, u)
-	if !slices.Equal(with[4:len(without)], without[4:]) ||
-		!slices.Equal(more[4:len(with)], with[4:]) {
-		t.Errorf("a part has changed what stands before it: %x, %x, %x", without, with, more)
-	}
-	for name, test := range map[string]struct {
-		written        []byte
-		settings, more string
-	}{
-		"a member's of the first version":   {without[4:], "", ""},
-		"a member's without standbys":       {with[4:], "settings", ""},
-		"settings that are cut short":       {with[4 : len(with)-1], "", ""},
-		"one with something about standbys": {more[4:], "settings", "more"},
-	} {
-		got := readUserData(test.written)
-		if got.partitions != 2 || len(got.shares) != 1 || string(got.settings) != test.settings ||
-			string(got.more) != test.more {
-			t.Errorf("%s is read as %+v", name, got)
-		}
-	}
-}

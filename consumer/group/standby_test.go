@@ -246,7 +246,7 @@ func TestCopiesAreBounded(t *testing.T) {
 }
 
 // TestStandbysOfAGroup: members learn of whom they are standbys, and inherit when a process dies.
-// A member of an older version, which names no number, is nobody's standby.
+// A member that names no number is nobody's standby.
 func TestStandbysOfAGroup(t *testing.T) {
 	h := newHarness(t, 6)
 	var mu sync.Mutex

@@ -20,14 +20,11 @@ type Mark struct {
 	// Input is the input offset that the transaction commits.
 	Input int64
 	// Origin is the input offset at which processing of the partition began. SkipLost moves it to
-	// where processing goes on. -1 if it is not known, because the partition began with marks of
-	// version 1.
+	// where processing goes on. -1 if it is not known.
 	Origin int64
 	// Since is the input offset from which on the task has used Settings, at least Origin; -1 if it
 	// is not known. Records from Origin to Since were processed with other settings. There may be
-	// no such records: a worker that saw only aborted records leaves a mark too, and earlier
-	// versions of this package put the first Since after the aborted records at the input's
-	// beginning.
+	// no such records: a worker that saw only aborted records leaves a mark too.
 	Since int64
 	// Lost says that SkipLost has moved Origin. Results from Origin on depend on records that are
 	// gone, because users had states before.
@@ -62,23 +59,15 @@ const (
 	MaxAmendments = 64
 )
 
-// Versions of a mark, the first byte of its value:
+// The value of a mark:
 //
-//	1: Input
-//	2: flags 1 | Input | Origin | Since | Settings | Source
-//	3: version 2 | number of amendments 1 | for each of them: From | Name
-//	4: flags 1 | Input | Origin | Since | Settings | Source | Names | amendments as in version 3
+//	version 1 | flags 1 | Input | Origin | Since | Settings | Source | Names |
+//	number of amendments 1 | for each of them: From | Name
 //
 // Offsets are eight bytes, big-endian. Settings, Source, Names and Name each follow a byte with
-// their length. Version 4 alone is written. A mark of an earlier one does not say under which key
-// accounts are kept, so no key passes for that one.
+// their length.
 const (
-	markVersion1 = 1
-	markVersion2 = 2
-	markVersion3 = 3
-	markVersion4 = 4
-
-	markLen1 = 1 + 8
+	markVersion = 4
 
 	markOpen, markLost = 1, 2 // the flags
 )
@@ -102,7 +91,7 @@ func AppendMark(dst []byte, m Mark) []byte {
 	if m.Lost {
 		flags |= markLost
 	}
-	dst = append(dst, markVersion4, flags)
+	dst = append(dst, markVersion, flags)
 	for _, offset := range [...]int64{m.Input, m.Origin, m.Since} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(offset))
 	}
@@ -131,33 +120,22 @@ var (
 		"it was not written by geodither")
 )
 
-// DecodeMark reads the value of a mark. The mark's slices are parts of value. A mark of version 1
-// is open, has no settings, and an unknown Origin and Since. Names are those of version 4 only.
+// DecodeMark reads the value of a mark. The mark's slices are parts of value.
 func DecodeMark(value []byte) (Mark, error) {
-	if len(value) == markLen1 && value[0] == markVersion1 {
-		input := int64(binary.BigEndian.Uint64(value[1:]))
-		m := Mark{Input: input, Origin: none, Since: none, Open: true}
-		return m, m.check()
-	}
-	if len(value) == 0 || value[0] < markVersion2 || value[0] > markVersion4 {
+	if len(value) == 0 || value[0] != markVersion {
 		return Mark{}, errMarkVersion
 	}
-	version, r := value[0], reader{rest: value[1:]}
+	r := reader{rest: value[1:]}
 	flags := r.byte()
 	m := Mark{
 		Open: flags&markOpen != 0, Lost: flags&markLost != 0,
 		Input: r.offset(), Origin: r.offset(), Since: r.offset(),
-		Settings: r.bytes(), Source: r.bytes(),
+		Settings: r.bytes(), Source: r.bytes(), Names: r.bytes(),
 	}
-	if version == markVersion4 {
-		m.Names = r.bytes()
-	}
-	if version >= markVersion3 {
-		n := int(r.byte())
-		r.bad = r.bad || n > MaxAmendments || n == 0 && version == markVersion3
-		for len(m.Amendments) < n && !r.bad {
-			m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
-		}
+	n := int(r.byte())
+	r.bad = r.bad || n > MaxAmendments
+	for len(m.Amendments) < n && !r.bad {
+		m.Amendments = append(m.Amendments, Amendment{From: r.offset(), Name: r.bytes()})
 	}
 	if r.bad || len(r.rest) > 0 || flags > markOpen|markLost {
 		return Mark{}, errMarkDamaged

@@ -13,25 +13,12 @@ var fullMark = Mark{
 	Source: []byte("source"), Names: []byte("key"),
 }
 
-// before4 is what earlier versions of a mark have of it.
-func before4(m Mark) Mark {
-	m.Names = nil
-	return m
-}
-
 // TestMarkBytes pins the layout: marks outlive the program.
 func TestMarkBytes(t *testing.T) {
 	for _, test := range []struct {
 		hex  string
 		want Mark
 	}{
-		{"01" + "0000000000000007", Mark{Input: 7, Origin: -1, Since: -1, Open: true}},
-		{
-			"02" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
-				hex.EncodeToString([]byte("settings")) + "06" +
-				hex.EncodeToString([]byte("source")),
-			before4(fullMark),
-		},
 		{
 			"04" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
 				hex.EncodeToString([]byte("settings")) + "06" +
@@ -45,8 +32,8 @@ func TestMarkBytes(t *testing.T) {
 			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
 		},
 		{
-			"02" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
-				"00",
+			"04" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
+				"00" + "00" + "00",
 			Mark{Origin: -1, Since: -1},
 		},
 	} {
@@ -58,7 +45,7 @@ func TestMarkBytes(t *testing.T) {
 		if err != nil || got.Input != test.want.Input || !got.sameBut(test.want) {
 			t.Errorf("%s decodes to %+v, %v, want %+v", test.hex, got, err, test.want)
 		}
-		if value[0] == markVersion4 && !bytes.Equal(AppendMark(nil, test.want), value) {
+		if !bytes.Equal(AppendMark(nil, test.want), value) {
 			t.Errorf("%+v encodes to %x, want %s", test.want, AppendMark(nil, test.want), test.hex)
 		}
 	}
@@ -72,15 +59,14 @@ func TestBadMarks(t *testing.T) {
 	good := AppendMark(nil, fullMark)
 	bad := map[string][]byte{
 		"nothing": nil, "version 0": {0}, "version 5": append([]byte{5}, good[1:]...),
-		"version 1 and more":             append([]byte{1}, good[1:]...),
-		"a negative offset of version 1": {1, 255, 0, 0, 0, 0, 0, 0, 0},
-		"another flag":                   append([]byte{4, 4}, good[2:]...),
-		"a byte more":                    append(bytes.Clone(good), 0),
-		"settings too long":              AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
-		"input < since":                  AppendMark(nil, Mark{Input: 4, Since: 5}),
-		"since < origin":                 AppendMark(nil, Mark{Input: 9, Since: 2, Origin: 3}),
-		"negative input":                 AppendMark(nil, Mark{Input: -1, Origin: -1, Since: -1}),
-		"origin < -1":                    AppendMark(nil, Mark{Origin: math.MinInt64}),
+		"version 1":         append([]byte{1}, good[1:]...),
+		"another flag":      append([]byte{4, 4}, good[2:]...),
+		"a byte more":       append(bytes.Clone(good), 0),
+		"settings too long": AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
+		"input < since":     AppendMark(nil, Mark{Input: 4, Since: 5}),
+		"since < origin":    AppendMark(nil, Mark{Input: 9, Since: 2, Origin: 3}),
+		"negative input":    AppendMark(nil, Mark{Input: -1, Origin: -1, Since: -1}),
+		"origin < -1":       AppendMark(nil, Mark{Origin: math.MinInt64}),
 	}
 	bad["settings too long"][settingsAt]++
 	for n := range good {
@@ -106,9 +92,7 @@ func FuzzDecodeMark(f *testing.F) {
 	f.Add(AppendMark(nil, Mark{}))
 	f.Add(AppendMark(nil, fullMark))
 	f.Add(AppendMark(nil, amendedMark))
-	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 9})
-	f.Add(amendedMark3)
-	f.Add([]byte{2, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeMark(data)
 		if err != nil {
@@ -117,7 +101,7 @@ func FuzzDecodeMark(f *testing.F) {
 		if m.check() != nil || max(len(m.Settings), len(m.Source), len(m.Names)) > MarkBytes {
 			t.Errorf("%x decodes to %+v", data, m)
 		}
-		if again := AppendMark(nil, m); data[0] == markVersion4 && !bytes.Equal(again, data) {
+		if again := AppendMark(nil, m); !bytes.Equal(again, data) {
 			t.Errorf("%x decodes to %+v, which encodes to %x", data, m, again)
 		}
 	})
@@ -129,31 +113,20 @@ var amendedMark = Mark{
 	Amendments: []Amendment{{From: 4, Name: []byte("one")}, {From: 4, Name: []byte("two")}},
 }
 
-// amendedMark3 is amendedMark in version 3.
-var amendedMark3 = amended("03", "")
-
-func amended(version, names string) []byte {
-	value, err := hex.DecodeString(version + "01" + "0000000000000009" + "0000000000000000" +
-		"0000000000000000" + "01" + "73" + "00" + names +
-		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
 // TestAmendedMarkBytes pins amendments, and what is refused of them.
 func TestAmendedMarkBytes(t *testing.T) {
-	value := amended("04", "00")
+	value, err := hex.DecodeString("04" + "01" + "0000000000000009" + "0000000000000000" +
+		"0000000000000000" + "01" + "73" + "00" + "00" +
+		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := AppendMark(nil, amendedMark); !bytes.Equal(got, value) {
 		t.Errorf("encodes to %x, want %x", got, value)
 	}
 	got, err := DecodeMark(value)
 	if err != nil || got.Input != 9 || !got.sameBut(amendedMark) {
 		t.Errorf("decodes to %+v, %v", got, err)
-	}
-	if got, err := DecodeMark(amendedMark3); err != nil || !got.sameBut(amendedMark) {
-		t.Errorf("version 3 decodes to %+v, %v", got, err)
 	}
 	one := []Amendment{{From: 4, Name: []byte("one")}}
 	if got.sameBut(Mark{Input: 9, Open: true, Settings: []byte("s"), Amendments: one}) {
@@ -168,7 +141,6 @@ func TestAmendedMarkBytes(t *testing.T) {
 		t.Errorf("a full mark decodes to %d amendments, %v", len(m.Amendments), err)
 	}
 	bad := map[string][]byte{
-		"version 3 without one":  bytes.Clone(amendedMark3[:settingsAt+3]),
 		"one announced too many": bytes.Clone(value),
 		"a byte more":            append(bytes.Clone(value), 0),
 		"from beyond the input":  AppendMark(nil, Mark{Input: 3, Amendments: one}),
@@ -180,7 +152,6 @@ func TestAmendedMarkBytes(t *testing.T) {
 			4, 0),
 		"too many": append(AppendMark(nil, full), make([]byte, 74)...),
 	}
-	bad["version 3 without one"] = append(bad["version 3 without one"], 0)
 	bad["one announced too many"][settingsAt+4]++
 	bad["too many"][settingsAt+3]++
 	for what, value := range bad {

@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,12 +12,10 @@ import (
 	"time"
 )
 
-// mark is one of version 1, which has to stay readable.
+// mark is one of which nothing but its input is known.
 func mark(next int64) Message {
-	return Message{
-		Key:   []byte(MarkKey),
-		Value: binary.BigEndian.AppendUint64([]byte{1}, uint64(next)),
-	}
+	value := AppendMark(nil, Mark{Input: next, Origin: none, Since: none, Open: true})
+	return Message{Key: []byte(MarkKey), Value: value}
 }
 
 // keeper is a store that keeps copies.

@@ -35,11 +35,12 @@ func TestAccept(t *testing.T) {
 		other   bool
 	}{
 		{
-			name: "version 1", mark: []Message{mark(1)}, options: Options{Settings: s1, Source: t1},
-			last: Mark{Input: 3, Origin: -1, Since: 1, Settings: s1, Source: t1},
+			name: "no settings known", mark: []Message{mark(1)},
+			options: Options{Settings: s1, Source: t1},
+			last:    Mark{Input: 3, Origin: -1, Since: 1, Settings: s1, Source: t1},
 		},
 		{
-			name: "version 1, no settings", mark: []Message{mark(1)},
+			name: "no settings known, and none here", mark: []Message{mark(1)},
 			last: Mark{Input: 3, Origin: -1, Since: -1},
 		},
 		{

@@ -125,12 +125,6 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 		return false, fmt.Errorf("%s has states and no mark of geodither's: is it another topic?",
 			e.o.Topics.Changelog)
 	}
-	if len(l.mark.Settings) == 0 {
-		return false, errors.New("nobody knows under which noise key this partition was written " +
-			"last: its last mark is of an earlier version. The account would be kept under a " +
-			"name that only this config's key finds. Start the service once, let it process a " +
-			"record of each partition, and repeat the command")
-	}
 	if !e.o.SameReleases(l.mark.Settings) {
 		// With another key, the account would be kept under a name that the service never finds.
 		return false, fmt.Errorf("the service wrote this partition last under other settings than "+

@@ -94,8 +94,11 @@ func TestResetStays(t *testing.T) {
 
 // TestUnknownKey: under another key than the service's, nobody would find the account.
 func TestUnknownKey(t *testing.T) {
-	_, err := eraserAt(7).nothingShown(t.Context(), 0, &looking{marks: 1})
-	if err == nil || !strings.Contains(err.Error(), "noise key") {
-		t.Errorf("a mark without settings: %v", err)
+	for _, settings := range [][]byte{nil, []byte("another key's")} {
+		at := &looking{marks: 1, mark: task.Mark{Settings: settings}}
+		_, err := eraserAt(7).nothingShown(t.Context(), 0, at)
+		if err == nil || !strings.Contains(err.Error(), "under other settings than this config's") {
+			t.Errorf("a mark of the settings %q: %v", settings, err)
+		}
 	}
 }

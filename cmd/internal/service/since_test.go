@@ -49,8 +49,8 @@ func TestAbortedFirst(t *testing.T) {
 	servicetest.RequireSame(t, first.Dead, again.Dead)
 }
 
-// TestMarksBehindAbortedRecords: changelogs hold marks of earlier versions that say since
-// 12 where nothing before 12 can be read. The raw topic proves that no settings changed.
+// TestMarksBehindAbortedRecords: a mark may say since 12 where nothing before 12 can be read. The
+// raw topic proves that no settings changed.
 // Where it has a record there, or has lost one, it proves nothing.
 func TestMarksBehindAbortedRecords(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)

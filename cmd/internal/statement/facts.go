@@ -362,8 +362,8 @@ func (s *Sheet) fits(m Measured) error {
 		math.Abs(m.Attack.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
 		return errors.New("the audit is of another release.near than the config's")
 	case len(m.Service.Settings) == 0:
-		return errors.New("an older geodither made the report, and it does not say which " +
-			"settings were attacked")
+		return errors.New("the report does not say which settings were attacked: make it " +
+			"again with \"geodither audit -c FILE --json\"")
 	}
 	return s.sameSettings(m.Service.Settings)
 }

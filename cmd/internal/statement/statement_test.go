@@ -659,7 +659,7 @@ func TestMeasured(t *testing.T) {
 		"of model 0123":       func(r *attack.Report) { r.ModelID = "0123" },
 		"of another release.": func(r *attack.Report) { r.Attack.Near = &audit.AttackResult{} },
 		"is no report":        func(r *attack.Report) { r.Report = nil },
-		"an older geodither":  func(r *attack.Report) { r.Service.Settings = nil },
+		"does not say which":  func(r *attack.Report) { r.Service.Settings = nil },
 		`inference "paper", and the config's is "surrogate"`: released(
 			func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper }),
 		`min_radius "0.75", and the config's is "0"`: released(
