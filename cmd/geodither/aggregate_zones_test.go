@@ -61,6 +61,9 @@ func TestAggregateZones(t *testing.T) {
 	if !strings.Contains(shown.err, "from "+start) || !strings.Contains(shown.err, "centre   ") {
 		t.Errorf("the summary does not show the window of --at, or no name:\n%s", shown.err)
 	}
+	if svg := read(t, picture); !strings.Contains(svg, "longitude, °") {
+		t.Error("the map has no degrees on its edges")
+	}
 	other := filepath.Join(dir, "other.svg")
 	none := succeed(t, append(args, "--map", other, "--at", "2001-01-01T00:00:00Z")...)
 	_, err = os.Stat(other)

@@ -149,7 +149,7 @@ func newOutput(options Output, stdout io.Writer) (*output, error) {
 	}
 	o.rows, o.features = csv.NewWriter(o.density), records.NewCollection(o.density)
 	if o.format == "parquet" {
-		o.table = records.NewParquet[parquetZone](o.density, "Polygon")
+		o.table = records.NewParquet[parquetZone](o.density)
 	}
 	if options.Flows != "" {
 		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
@@ -237,7 +237,7 @@ func (o *output) zone(r zoneRow) error {
 	case "geojson":
 		return o.features.Add(o.polygon(int32(r.Zone)), r)
 	case "parquet":
-		return o.table.Write(r.parquet(o.table.Polygon(o.polygons(int32(r.Zone))[0][0])))
+		return o.table.Write(r.parquet(o.table.Polygons(o.polygons(int32(r.Zone)))))
 	}
 	return json.NewEncoder(o.density).Encode(r)
 }
@@ -256,7 +256,7 @@ func (o *output) polygon(zone int32) polygon {
 }
 
 // polygons returns the polygons of a zone. The rest of the map around zones with names has the
-// outline of the map. Parquet takes the outline of the first one alone.
+// outline of the map.
 func (o *output) polygons(zone int32) [][][][2]float64 {
 	g := o.zones.Grid()
 	switch {
@@ -317,16 +317,10 @@ func (o *output) draw(s aggregate.Summary) error {
 		}
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
-	g := o.zones.Grid()
-	south, west := g.ToDegrees(grid.Point{})
-	north, east := g.ToDegrees(grid.Point{
-		X: float64(g.Width()) * g.CellKM(), Y: float64(g.Height()) * g.CellKM(),
-	})
 	figure := &chart.Figure{
 		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
-		Note: fmt.Sprintf("Vehicles to be expected. What does not differ between the two, "+
-			"the releases do not tell. The edges of the map: west %.5f, east %.5f, south %.5f, "+
-			"north %.5f.", west, east, south, north),
+		Note: "Vehicles to be expected. What does not differ between the two, the releases do " +
+			"not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
 	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))
@@ -335,7 +329,7 @@ func (o *output) draw(s aggregate.Summary) error {
 // panel is a map of an estimate.
 func (o *output) panel(title string, vehicles []float64) *chart.Map {
 	return &chart.Map{
-		Title: title, Grid: o.zones.Grid(), Values: o.zones.PerKM2(vehicles),
+		Title: title, Grid: o.zones.Grid(), Degrees: true, Values: o.zones.PerKM2(vehicles),
 		Scale: chart.Axis{Label: "vehicles per km²", Zero: true},
 	}
 }

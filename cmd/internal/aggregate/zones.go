@@ -23,6 +23,9 @@ type feature struct {
 }
 
 // ReadZones reads zones from a GeoJSON file: a feature collection of polygons with names.
+//
+// github.com/paulmach/orb/geojson would read more than that, but its features also have BSON, which
+// puts a MongoDB driver's package into the binary.
 func ReadZones(path string) ([]aggregate.Area, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

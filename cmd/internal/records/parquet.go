@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -18,22 +19,21 @@ import (
 //
 //	Geometry []byte `parquet:"geometry"`
 //
-// that [Parquet.Point] or [Parquet.Polygon] makes. It writes from the beginning to the end, so a
+// that [Parquet.Point] or [Parquet.Polygons] makes. It writes from the beginning to the end, so a
 // pipe can take it, and keeps the rows of one row group in memory: some 10 MB. The file can be read
 // once Close has written its footer.
 type Parquet[T any] struct {
-	rows     *parquet.GenericWriter[T]
-	geometry string // "Point" or "Polygon"
-	box      *[4]float64
+	rows  *parquet.GenericWriter[T]
+	types []string // of the shapes so far, each once
+	box   *[4]float64
 }
 
 // rowGroup is how many rows are written together. Readers skip whole row groups by the least and
 // the greatest value of their columns.
 const rowGroup = 50_000
 
-// NewParquet returns a writer of rows whose geometry is a "Point" or a "Polygon" each. It writes
-// nothing yet.
-func NewParquet[T any](out io.Writer, geometry string) *Parquet[T] {
+// NewParquet returns a writer of rows. It writes nothing yet.
+func NewParquet[T any](out io.Writer) *Parquet[T] {
 	build := cli.ThisBuild()
 	// Readers parse the version, and brackets are not of its grammar: (devel) would be "unknown".
 	version := strings.Trim(build.Version, "()")
@@ -41,7 +41,7 @@ func NewParquet[T any](out io.Writer, geometry string) *Parquet[T] {
 		rows: parquet.NewGenericWriter[T](out, parquet.Compression(&parquet.Snappy),
 			parquet.MaxRowsPerRowGroup(rowGroup),
 			parquet.CreatedBy("geodither", version, build.Revision)),
-		geometry: geometry,
+		types: []string{},
 	}
 }
 
@@ -56,7 +56,7 @@ func (p *Parquet[T]) Close() error {
 	metadata, err := json.Marshal(geoMetadata{
 		Version: "1.1.0", PrimaryColumn: "geometry",
 		Columns: map[string]geoColumn{"geometry": {
-			Encoding: "WKB", GeometryTypes: []string{p.geometry}, Box: p.box,
+			Encoding: "WKB", GeometryTypes: p.types, Box: p.box,
 		}},
 	})
 	if err != nil {
@@ -86,22 +86,44 @@ const (
 	wkbLittleEndian = 1
 	wkbPoint        = 1
 	wkbPolygon      = 3
+	wkbMultiPolygon = 6
 )
 
 // Point returns a point in well-known binary, longitude first.
 func (p *Parquet[T]) Point(longitude, latitude float64) []byte {
+	p.has("Point")
 	return p.corner(head(wkbPoint), longitude, latitude)
 }
 
-// Polygon returns a polygon without holes, whose ring ends where it begins.
-func (p *Parquet[T]) Polygon(ring [][2]float64) []byte {
-	shape := binary.LittleEndian.AppendUint32(head(wkbPolygon), 1) // rings
-	shape = binary.LittleEndian.AppendUint32(shape, uint32(len(ring)))
-	for _, corner := range ring {
-		shape = p.corner(shape, corner[0], corner[1])
+// Polygons returns a polygon, or several as one shape. Each has rings that end where they begin:
+// its outline, and those of its holes.
+func (p *Parquet[T]) Polygons(polygons [][][][2]float64) (shape []byte) {
+	if len(polygons) == 1 {
+		p.has("Polygon")
+	} else {
+		p.has("MultiPolygon")
+		shape = count(head(wkbMultiPolygon), len(polygons))
+	}
+	for _, rings := range polygons {
+		shape = count(append(shape, head(wkbPolygon)...), len(rings))
+		for _, ring := range rings {
+			shape = count(shape, len(ring))
+			for _, corner := range ring {
+				shape = p.corner(shape, corner[0], corner[1])
+			}
+		}
 	}
 	return shape
 }
+
+// has notes that the file has shapes of a type.
+func (p *Parquet[T]) has(kind string) {
+	if !slices.Contains(p.types, kind) {
+		p.types = append(p.types, kind)
+	}
+}
+
+func count(shape []byte, n int) []byte { return binary.LittleEndian.AppendUint32(shape, uint32(n)) }
 
 func head(kind uint32) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{wkbLittleEndian}, kind)

@@ -179,15 +179,40 @@ func pointOf(t *testing.T, shape []byte) (lon, lat float64) {
 		math.Float64frombits(binary.LittleEndian.Uint64(shape[13:]))
 }
 
-// TestParquetPolygon: a zone's outline in well-known binary.
-func TestParquetPolygon(t *testing.T) {
-	p := NewParquet[parquetRow](io.Discard, "Polygon")
+// TestParquetPolygons: a zone's outline in well-known binary, with its holes, and all outlines of a
+// zone of several.
+func TestParquetPolygons(t *testing.T) {
+	var file bytes.Buffer
+	p := NewParquet[parquetRow](&file)
 	ring := [][2]float64{{1, 2}, {3, 2}, {3, 4}, {1, 2}}
-	shape := p.Polygon(ring)
-	want := []byte{1, 3, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0}
-	if len(shape) != len(want)+len(ring)*16 || !bytes.HasPrefix(shape, want) ||
-		*p.box != [4]float64{1, 2, 3, 4} {
-		t.Errorf("%x, box %v", shape, p.box)
+	hole := [][2]float64{{2, 2}, {2, 3}, {3, 3}, {2, 2}}
+	other := [][2]float64{{5, 6}, {7, 6}, {7, 8}, {5, 6}}
+	places := func(ring [][2]float64) (shape []byte) {
+		shape = []byte{byte(len(ring)), 0, 0, 0}
+		for _, at := range ring {
+			for _, x := range at {
+				shape = binary.LittleEndian.AppendUint64(shape, math.Float64bits(x))
+			}
+		}
+		return shape
+	}
+	one := slices.Concat([]byte{1, 3, 0, 0, 0, 2, 0, 0, 0}, places(ring), places(hole))
+	two := slices.Concat([]byte{1, 6, 0, 0, 0, 2, 0, 0, 0}, one,
+		[]byte{1, 3, 0, 0, 0, 1, 0, 0, 0}, places(other))
+	holed := [][][2]float64{ring, hole}
+	if got := p.Polygons([][][][2]float64{holed}); !bytes.Equal(got, one) {
+		t.Errorf("%x, want %x", got, one)
+	}
+	if got := p.Polygons([][][][2]float64{holed, {other}}); !bytes.Equal(got, two) {
+		t.Errorf("%x, want %x", got, two)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`["Polygon","MultiPolygon"]`, `[1,2,7,8]`} {
+		if !strings.Contains(file.String(), text) {
+			t.Errorf("the file has no %s", text)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ func NewWriter(format string, out io.Writer) (Writer, error) {
 	case "geojson":
 		return geoJSONWriter{NewCollection(out)}, nil
 	case "parquet":
-		return parquetWriter{NewParquet[parquetRow](out, "Point")}, nil
+		return parquetWriter{NewParquet[parquetRow](out)}, nil
 	}
 	return nil, CheckFormat(format)
 }

@@ -311,6 +311,7 @@ func TestTicks(t *testing.T) {
 			math.Log10(.003), math.Log10(.1),
 			"0 0.005 0.01 0.02 0.05 0.1",
 		},
+		{degreeTicks{start: 53.4, perKM: .009}, 0, 7, "53.4 53.41 53.42 53.43 53.44 53.45 53.46"},
 	} {
 		var got []string
 		for _, tick := range c.ticker.Ticks(c.low, c.high) {
@@ -320,6 +321,24 @@ func TestTicks(t *testing.T) {
 		}
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%T from %g to %g: %s, want %s", c.ticker, c.low, c.high, text, c.want)
+		}
+	}
+}
+
+// TestDegreesOf: a map's axes have the degrees of its edges, also at the antimeridian.
+func TestDegreesOf(t *testing.T) {
+	for _, east := range []float64{-2.79, 180} {
+		g, err := grid.New(grid.Box{South: 53.4, West: east - .2, North: 53.5, East: east}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		longitude, latitude := degreesOf(g)
+		at := g.ToMap(53.5, east)
+		north, south := latitude.start+latitude.perKM*at.Y, latitude.start
+		if got := longitude.start + longitude.perKM*at.X; math.Abs(got-east) > 1e-9 ||
+			math.Abs(north-53.5) > 1e-9 || math.Abs(south-53.4) > 1e-9 {
+			t.Errorf("up to %g east, from %g to %g north, want %g, 53.4, 53.5", got, south, north,
+				east)
 		}
 	}
 }

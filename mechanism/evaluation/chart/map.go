@@ -17,11 +17,13 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Map is a panel with a grid's values as colours, north up, kilometres east and north of the grid's
-// south-west corner on its axes, and a colour bar.
+// Map is a panel with a grid's values as colours, north up, and a colour bar. On its axes are
+// kilometres east and north of the grid's south-west corner, or degrees.
 type Map struct {
 	Title string
 	Grid  *grid.Grid
+	// Degrees has longitude and latitude on the axes.
+	Degrees bool
 	// Values has a value for each cell, row by row from the south-west; NaN leaves a cell grey.
 	// Without any values the map is empty, for overlays.
 	Values []float64
@@ -136,6 +138,10 @@ func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
 		p.Add(&seriesPlotter{series: s, look: looks})
 	}
 	p.X.Label.Text, p.Y.Label.Text = "east, km", "north, km"
+	if m.Degrees {
+		p.X.Label.Text, p.Y.Label.Text = "longitude, °", "latitude, °"
+		p.X.Tick.Marker, p.Y.Tick.Marker = degreesOf(m.Grid)
+	}
 	low, high := m.shown()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low.X, high.X, low.Y, high.Y
 	return p, entries, nil

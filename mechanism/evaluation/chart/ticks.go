@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // logTicks is for an axis of decimal logarithms. It labels powers of ten and, on an axis with
@@ -92,6 +94,26 @@ func (linearTicks) Ticks(low, high float64) (ticks []plot.Tick) {
 			t.Label = number(t.Value)
 		}
 		ticks = append(ticks, t)
+	}
+	return ticks
+}
+
+// degreeTicks labels round degrees on an axis of a map in kilometres. Degrees grow evenly on it.
+type degreeTicks struct{ start, perKM float64 }
+
+// degreesOf returns the ticks of a grid's longitudes and latitudes.
+func degreesOf(g *grid.Grid) (longitude, latitude degreeTicks) {
+	south, west := g.ToDegrees(grid.Point{})
+	km := g.CellKM() / 2 // no grid crosses the antimeridian, but its last cells may reach over it
+	north, east := g.ToDegrees(grid.Point{X: km, Y: km})
+	return degreeTicks{west, (east - west) / km}, degreeTicks{south, (north - south) / km}
+}
+
+// Ticks implements plot.Ticker.
+func (d degreeTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := linearTicks{}.Ticks(d.start+float64(low*d.perKM), d.start+float64(high*d.perKM))
+	for i, t := range ticks {
+		ticks[i].Value = (t.Value - d.start) / d.perKM
 	}
 	return ticks
 }
