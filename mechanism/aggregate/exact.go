@@ -176,7 +176,7 @@ func (b *exactFilter) turn(u *user) error {
 // chain.
 func (b *exactFilter) bridge(u *user, v *filter, own *mobility.Personal, step int64) error {
 	gap := uint64(step) - uint64(u.last)
-	if !v.byLaw || gap < 2 || gap > v.longest || !u.filter.sameMap(v) {
+	if !v.bridges(gap) || !u.filter.sameMap(v) {
 		return nil
 	}
 	alone, err := b.alone(u)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -29,6 +28,10 @@ const ancestors = 4
 // there. The mean of the samples is the probability given all releases until now, those after the
 // mark included.
 //
+// The posteriors are those of exactFilter, for the same reason: a cell that gained its mass by the
+// rounding of the stored ones would pass the gain on to its ancestors, for all vehicles that share
+// the rounding.
+//
 // The draws look at nothing but posteriors and are a function of the user's name and the step, so
 // results repeat.
 type tracer struct {
@@ -36,7 +39,6 @@ type tracer struct {
 	zones     *Zones
 	back      []backwards // one for each matrix
 	predictor *mobility.Predictor
-	prune     float64
 	steps     [2]mobility.Distribution
 	position  []int32 // of each cell in the support before, plus one
 	weights   []float64
@@ -46,6 +48,12 @@ type tracer struct {
 	sums      []float64
 }
 
+// moment is where a user is, by a filter, in a step.
+type moment struct {
+	step  int64
+	where *mobility.Distribution
+}
+
 // backwards is a matrix by columns.
 type backwards struct {
 	start  []int64
@@ -53,14 +61,14 @@ type backwards struct {
 	values []float64
 }
 
-func newTracer(model *mobility.Model, zones *Zones, prune float64) (*tracer, error) {
+func newTracer(model *mobility.Model, zones *Zones) (*tracer, error) {
 	if zones.Count() > maxFlowZones {
 		return nil, errors.New("aggregate: flows are counted between at most 4096 zones: " +
 			"choose larger ones")
 	}
 	t := &tracer{
 		model: model, zones: zones, predictor: mobility.NewPredictor(model),
-		prune: max(prune, 0), position: make([]int32, model.Grid.Cells()),
+		position: make([]int32, model.Grid.Cells()),
 	}
 	for _, m := range model.Matrices {
 		t.back = append(t.back, transposed(m))
@@ -103,19 +111,19 @@ func (t *tracer) mark(dst []uint16, posterior *mobility.Distribution) []uint16 {
 	return dst
 }
 
-// advance carries the ancestors of one state's posterior on to a later state of the same filter.
-func (t *tracer) advance(from []uint16, user string, before, after *mechanism.State) []uint16 {
-	if after.Step == before.Step {
-		return t.keep(from, &before.Posterior, &after.Posterior)
+// advance carries the ancestors of one moment on to a later one of the same filter.
+func (t *tracer) advance(from []uint16, user string, before, after moment) []uint16 {
+	if after.step == before.step {
+		return t.keep(from, before.where, after.where)
 	}
-	random := rand.NewPCG(hashOf(user), uint64(after.Step))
-	current, known := &before.Posterior, append(t.buffers[0][:0], from...)
+	random := rand.NewPCG(hashOf(user), uint64(after.step))
+	current, known := before.where, append(t.buffers[0][:0], from...)
 	next := t.buffers[1]
-	for step := before.Step; step < after.Step; step++ {
-		target := &after.Posterior
-		if step+1 < after.Step {
+	for step := before.step; step < after.step; step++ {
+		target := after.where
+		if step+1 < after.step {
 			target = &t.steps[step&1]
-			t.predictor.PredictPruned(target, current, step, 1, t.prune)
+			t.predictor.Predict(target, current, step, 1)
 		}
 		next = t.step(next[:0], known, current, target.Cells, t.class(step), random)
 		current, known, next = target, next, known
@@ -130,14 +138,14 @@ func (t *tracer) advance(from []uint16, user string, before, after *mechanism.St
 // Whoever started anew may come from anywhere. The draw among the parts of the law is Chao's
 // (1982, doi 10.1093/biomet/69.3.653) for a sample of one: each part replaces what was drawn with
 // the share that it has of all parts so far.
-func (t *tracer) bridge(from []uint16, user string, before, after *mechanism.State) []uint16 {
-	random := rand.NewPCG(hashOf(user), uint64(after.Step))
-	gap := after.Step - before.Step
+func (t *tracer) bridge(from []uint16, user string, before, after moment) []uint16 {
+	random := rand.NewPCG(hashOf(user), uint64(after.step))
+	gap := after.step - before.step
 	w := &t.model.Gaps[mobility.GapIndex(uint64(gap))]
-	targets := after.Posterior.Cells
+	targets := after.where.Cells
 	t.taken = append(t.taken[:0], make([]uint16, len(targets)*ancestors)...)
 	t.totals = append(t.totals[:0], make([]float64, len(targets))...)
-	current, known := &before.Posterior, append(t.buffers[0][:0], from...)
+	current, known := before.where, append(t.buffers[0][:0], from...)
 	next := t.buffers[1]
 	done := 0
 	add := func(moves int, weight float64) {
@@ -145,8 +153,8 @@ func (t *tracer) bridge(from []uint16, user string, before, after *mechanism.Sta
 			return
 		}
 		for ; done < moves; done++ {
-			step, target := before.Step+int64(done), &t.steps[done&1]
-			t.predictor.PredictPruned(target, current, step, 1, t.prune)
+			step, target := before.step+int64(done), &t.steps[done&1]
+			t.predictor.Predict(target, current, step, 1)
 			next = t.step(next[:0], known, current, target.Cells, t.class(step), random)
 			current, known, next = target, next, known
 		}
@@ -161,7 +169,7 @@ func (t *tracer) bridge(from []uint16, user string, before, after *mechanism.Sta
 	if w.Anew > 0 {
 		t.sums = t.sums[:0]
 		total := 0.0
-		for _, p := range before.Posterior.P {
+		for _, p := range before.where.P {
 			total += p
 			t.sums = append(t.sums, total)
 		}
@@ -226,7 +234,7 @@ func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets 
 		for range ancestors {
 			u := float64(random.Uint64()>>11) / (1 << 53) * total
 			j := sort.Search(len(rows)-1, func(j int) bool { return t.weights[j] > u })
-			at := max(t.position[rows[j]]-1, 0) // below 0 only where pruning has cut the cell off
+			at := max(t.position[rows[j]]-1, 0) // below 0 only where rounding cut the cell off
 			dst = append(dst, known[int(at)*ancestors+int(random.Uint64()%ancestors)])
 		}
 	}
@@ -236,7 +244,7 @@ func (t *tracer) step(dst, known []uint16, from *mobility.Distribution, targets 
 	return dst
 }
 
-// keep drops the ancestors of cells that a second release of a step has pruned.
+// keep drops the ancestors of cells that a second release of a step has ruled out.
 func (t *tracer) keep(from []uint16, before, after *mobility.Distribution) []uint16 {
 	kept, i := from[:0], 0
 	for _, c := range after.Cells {

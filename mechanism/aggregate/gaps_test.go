@@ -79,7 +79,7 @@ func TestTracerOverAGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := newTracer(model, zones, -1)
+	tr, err := newTracer(model, zones)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +120,14 @@ func TestTracerOverAGap(t *testing.T) {
 			joint[z*n+int(zones.Of(c))] += w.Anew * mass * model.Initial.P[i]
 		}
 	}
-	type tracing func(from []uint16, user string, before, after *mechanism.State) []uint16
+	type tracing func(from []uint16, user string, before, after moment) []uint16
 	ancestors := func(trace tracing) []float64 {
 		const draws = 2000
 		mean := make([]float64, n*n)
 		for draw := range draws {
 			flows := map[pair]*flow{}
-			marks := trace(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), &before, &after)
+			marks := trace(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), momentOf(&before),
+				momentOf(&after))
 			tr.add(flows, marks, &after.Posterior)
 			for k, f := range flows {
 				mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws

@@ -1,8 +1,6 @@
 package aggregate
 
 import (
-	"fmt"
-
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -98,9 +96,9 @@ type hand struct {
 	flows    bool
 	counts   Counts // of its records
 
-	state     mechanism.State // scratch
-	dense     []float64       // scratch, a number a zone
-	posterior ByZone          // scratch
+	before    mobility.Distribution // scratch
+	dense     []float64             // scratch, a number a zone
+	posterior ByZone                // scratch
 }
 
 func newHand(follower *Follower, exact exactFilter) *hand {
@@ -115,6 +113,10 @@ func (h *hand) do(t *task) {
 		}
 	}
 	u := t.user
+	from := u.last
+	if t.err = h.remember(u); t.err != nil {
+		return
+	}
 	if t.err = h.follow(u, t.filter, t.record, t.wanted); t.err != nil {
 		return
 	}
@@ -122,7 +124,7 @@ func (h *hand) do(t *task) {
 		u.marked = u.marked[:0]
 		return
 	}
-	if t.err = h.trace(u); t.err != nil {
+	if t.err = h.trace(u, from); t.err != nil {
 		return
 	}
 	if t.first {
@@ -207,20 +209,17 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 	if !h.flows || u.own != nil {
 		return nil // ancestors are drawn by the public model's rows
 	}
-	if err := h.state.DecodeBinary(u.state); err != nil {
-		return fmt.Errorf("aggregate: %w", err)
-	}
 	t, err := h.tracer(u.filter)
 	if err != nil {
 		return err
 	}
 	if len(u.marked) > 0 && u.markWindow == number-1 {
 		w.mu.Lock()
-		t.add(w.flows, u.marked, &h.state.Posterior)
+		t.add(w.flows, u.marked, told)
 		w.Flowing++
 		w.mu.Unlock()
 	}
-	u.marked, u.markWindow = t.mark(u.marked, &h.state.Posterior), number
+	u.marked, u.markWindow = t.mark(u.marked, told), number
 	return nil
 }
 
@@ -231,8 +230,20 @@ func (h *hand) add(w *Window, u *user, blind *mobility.Distribution) {
 	w.AddVehicle(u.name, &h.posterior, blind, h.dense)
 }
 
-// trace takes the user's ancestors along with the filter's last step.
-func (h *hand) trace(u *user) error {
+// remember keeps where a user with ancestors is before the next record.
+func (h *hand) remember(u *user) error {
+	if len(u.marked) == 0 {
+		return nil
+	}
+	told, err := h.exact.told(u)
+	if err == nil {
+		h.before.CopyFrom(told)
+	}
+	return err
+}
+
+// trace takes the user's ancestors from what was remembered in a step on to the last record.
+func (h *hand) trace(u *user, from int64) error {
 	if len(u.marked) == 0 {
 		return nil
 	}
@@ -240,12 +251,16 @@ func (h *hand) trace(u *user) error {
 		u.marked = u.marked[:0]
 		return nil
 	}
+	told, err := h.exact.told(u)
+	if err != nil {
+		return err
+	}
 	t, err := h.tracer(u.filter)
 	if err != nil {
 		return err
 	}
-	before, after := &h.follower.before, &h.follower.state
-	if after.Step > before.Step+1 && u.filter.byLaw {
+	before, after := moment{from, &h.before}, moment{u.last, told}
+	if u.filter.bridges(uint64(u.last) - uint64(from)) {
 		u.marked = t.bridge(u.marked, u.name, before, after)
 		return nil
 	}
@@ -258,7 +273,7 @@ func (h *hand) tracer(v *filter) (*tracer, error) {
 	t := h.tracers[v]
 	if t == nil {
 		var err error
-		if t, err = newTracer(v.model, h.zones, h.follower.options.Prune); err != nil {
+		if t, err = newTracer(v.model, h.zones); err != nil {
 			return nil, err
 		}
 		h.tracers[v] = t

@@ -94,3 +94,5 @@ func newService(tb testing.TB, model *mobility.Model, o mechanism.Options) *mech
 	}
 	return s
 }
+
+func momentOf(s *mechanism.State) moment { return moment{s.Step, &s.Posterior} }

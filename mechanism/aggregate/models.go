@@ -41,6 +41,9 @@ type filter struct {
 	seen        bool   // a record names it
 }
 
+// bridges says whether the model's law of gaps tells where a user is after a gap of so many steps.
+func (v *filter) bridges(gap uint64) bool { return v.byLaw && gap >= 2 && gap <= v.longest }
+
 func newFilter(model *mobility.Model, o mechanism.Options) (*filter, error) {
 	s, err := observer(model, o)
 	if err != nil {
