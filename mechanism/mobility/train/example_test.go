@@ -41,7 +41,7 @@ func Example() {
 	fmt.Println(report.Transitions, "transitions of", report.Users, "users, error", err)
 
 	key := noise.KeyFromSeed(1) // keep a real one secret: noise.NewKey()
-	options := mechanism.Options{Epsilon: 3, Delta: 0.01}
+	options := mechanism.Options{Epsilon: 3}
 	sanitizer := must(mechanism.NewSanitizer(model, noise.NewKeyed(key), options))
 	states := map[string]*mechanism.State{"bus 7": {}, "bus 12": {}}
 	for _, f := range fixes {
@@ -56,13 +56,13 @@ func Example() {
 	}
 	// Output:
 	// 5 transitions of 2 users, error <nil>
-	// bus 7  53.4084 -2.9725 ± 1.4 km
-	// bus 7  53.4086 -2.9748 ± 1.2 km
-	// bus 7  53.4065 -2.9746 ± 1.3 km
-	// bus 7  53.4064 -2.9716 ± 1.3 km
-	// bus 12 53.4072 -2.9774 ± 1.2 km
-	// bus 12 53.4052 -2.9781 ± 1.2 km
-	// bus 12 53.4042 -2.9807 ± 1.1 km
+	// bus 7  53.4053 -2.9794 ± 1.0 km
+	// bus 7  53.4093 -2.9743 ± 1.3 km
+	// bus 7  53.4102 -2.9742 ± 1.1 km
+	// bus 7  53.4129 -2.9706 ± 1.1 km
+	// bus 12 53.4088 -2.9787 ± 0.9 km
+	// bus 12 53.4069 -2.9748 ± 1.1 km
+	// bus 12 53.4089 -2.9790 ± 1.1 km
 }
 
 // must panics on an error, so that the example stays short.
