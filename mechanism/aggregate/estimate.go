@@ -93,7 +93,7 @@ const (
 	leastWeight = 10
 	// distrust is how much less than the fleet the model may deserve to weigh: the interval reaches
 	// out to the fit with that weight.
-	distrust = 10
+	distrust = 30
 )
 
 // Estimate computes the four estimates of a window. Cost: some hundred passes over the zones of the

@@ -7,14 +7,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/density"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 //go:embed fleet.md
@@ -35,9 +33,9 @@ const (
 	fullest = 10
 )
 
-// fleetVariant is how fleets release: as the service does whose records an analyst reads. What else
-// is drawn beside the paper's mechanisms changes nothing here.
-var fleetVariant = study.Variant{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate}
+// fleetVariant is how fleets release: by the service's default. What else is drawn beside the
+// paper's mechanisms changes nothing here.
+var fleetVariant = study.Codebook
 
 // whereFleet is where a whole fleet is, from all its releases.
 var whereFleet = study.Experiment{
@@ -187,7 +185,7 @@ func (x *fleet) scores(p *study.Page) (all []density.Score) {
 }
 
 func showFleet(p *study.Page) {
-	p.Text("intro", study.Figures{"delta": p.Options.Delta, "steps": fleetSteps})
+	p.Text("intro", study.Figures{"steps": fleetSteps})
 	p.Text("kinds", study.Figures{"steps": fleetSteps})
 	all := study.Long("fleet", "data", "fleet", "epsilon", "delta", "steps", "zones", "vehicles",
 		"fleets", "estimator", "metric")
@@ -284,8 +282,8 @@ var fleetMeasures = []fleetMeasure{
 // kind of fleet, a column for each ε.
 func (x *fleet) figure(p *study.Page, m fleetMeasure, t *report.Table) *chart.Figure {
 	f := &chart.Figure{
-		Title: fmt.Sprintf("%s: where the fleet is, from its releases: %s; δ = %g",
-			x.data.Title, m.axis, x.Options.Delta),
+		Title: fmt.Sprintf("%s: where the fleet is, from its releases: %s",
+			x.data.Title, m.axis),
 		Note:    p.Say("note."+m.metric, nil),
 		Columns: len(x.Options.FleetEpsilons), PanelWidth: 3.5, PanelHeight: 2.5,
 	}
