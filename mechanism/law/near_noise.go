@@ -93,7 +93,8 @@ func bigProduct(a, b uint64) *big.Int {
 type offset struct{ x, y int }
 
 // offsetsWithin returns the offsets of all pairs of different cells that hold places at most so
-// many kilometres apart on the map. ok is false where one exceeds most columns or rows.
+// many kilometres apart on the map. ok is false where one exceeds most columns or rows, and for
+// places at any distance, which +Inf is: Grid.OnMap returns it close to a pole.
 //
 // Cells are half open: places in cells that are a columns and b rows apart differ by more than
 // a - 1 and b - 1 sides, where a and b are not 0. So a pair counts if
@@ -103,6 +104,9 @@ type offset struct{ x, y int }
 // which is always so for the eight neighbours. Both lengths are the numbers that their shortest
 // decimals stand for, so a distance of two sides is two sides.
 func offsetsWithin(km, side float64, most int) (all []offset, ok bool) {
+	if math.IsInf(km, 1) {
+		return nil, false
+	}
 	ratio := new(big.Rat).Quo(decimal(km), decimal(side))
 	ratio.Mul(ratio, ratio)
 	for x := 1; ; x++ {

@@ -193,6 +193,13 @@ func TestNearRefuses(t *testing.T) {
 			t.Error(name)
 		}
 	}
+	onGround, err := grid.New(groundMaps[0].box, groundMaps[0].cellM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewNearQuantizer(onGround, 4, Near{10_000, 2}); err == nil {
+		t.Error("places so far apart that a way between them can touch a pole")
+	}
 	if _, err := NewNearQuantizer(g, 1, Near{.34, 2.718}); err != nil {
 		t.Error(err)
 	}
