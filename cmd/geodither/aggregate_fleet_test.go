@@ -162,8 +162,9 @@ var fleetDesign = []struct {
 
 // TestFleetDesign: over a design of simulated fleets that move by the model, twenty of each kind,
 // the fit errs at most 5 % more than the better of the mean of posteriors and the model, and
-// intervals of 90 % hold the truth in enough of the zones that have three vehicles. Fleets of 20
-// vehicles have few such zones, so their coverage is not judged.
+// intervals of 90 % hold the truth in enough of the zones that have three vehicles. They hold it in
+// too many where releases tell most: they also reach out to a fit that distrusts the model. Fleets
+// of 20 vehicles have few such zones, so their coverage is not judged.
 //
 // GEODITHER_FLEET_DESIGN=1 measures the whole design, in some minutes: RESULTS.md has its table.
 // GEODITHER_FLEET_MODEL names another model. The design's steps are half minutes under both.
@@ -198,14 +199,16 @@ func TestFleetDesign(t *testing.T) {
 			t.Fatal(err)
 		}
 		naive, blind, posterior, fit := scores[0], scores[1], scores[2], scores[3]
-		t.Logf("| %s | %g | %d / %d | %d | %.2f / %.2f / %.2f / %.2f | %.3f |", c.mechanism,
-			c.epsilon, c.interval, c.steps, c.vehicles, fit.Error, posterior.Error, blind.Error,
-			naive.Error, fit.Coverage)
+		minutes := func(n int) float64 { return (time.Duration(n) * fleet.SampleStep).Minutes() }
+		t.Logf("| %s | %g | %g min, %g min | %d | %.2f / %.2f / %.2f / %.2f | %.3f / %.3f | %.3f |",
+			c.mechanism, c.epsilon, minutes(c.interval), minutes(c.steps), c.vehicles, fit.Error,
+			posterior.Error, blind.Error, naive.Error, fit.Variation, blind.Variation,
+			fit.Coverage)
 		if best := min(posterior.Error, blind.Error); fit.Error > 1.05*best {
 			t.Errorf("%+v: an error of %.3f, the better of the others has %.3f",
 				c, fit.Error, best)
 		}
-		if c.vehicles > 20 && (fit.Coverage < .85 || fit.Coverage > .98) {
+		if c.vehicles > 20 && (fit.Coverage < .85 || fit.Coverage > .99) {
 			t.Errorf("%+v: %.3f of the zones are covered", c, fit.Coverage)
 		}
 	}
