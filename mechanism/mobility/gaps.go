@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // GapMoves are how many times a user may have moved in a gap, ascending, where it was less often
@@ -151,6 +153,24 @@ func (p *Predictor) PredictGap(
 	}
 	dst.Prune(threshold)
 	return true
+}
+
+// Sample draws what a gap of two or more steps, within the law, was: so many moves of the chain, or
+// a start from the initial distribution. It takes one number from src.
+func (l GapLaw) Sample(src Source, gap uint64) (moves int64, anew bool) {
+	row := l[GapIndex(gap)].all()
+	parts := make([]grid.Cell, GapParts)
+	for i := range parts {
+		parts[i] = grid.Cell(i)
+	}
+	switch part := int(sample(parts, row[:], src)); part {
+	case GapAnew:
+		return 0, true
+	case GapChain:
+		return int64(gap), false
+	default:
+		return int64(GapMoves[part]), false
+	}
 }
 
 // Initial sets dst to the initial distribution of the user in use, or of the popular model.

@@ -135,20 +135,20 @@ func (r *Runner) best(state *mechanism.State) mechanism.Best {
 	return r.estimator.Best(r.Sanitizer.Model().Grid, &state.Posterior)
 }
 
-// Alone returns what a blind filter says in each of a number of successive steps. It is the same
-// for all tracks only where the model is: where it has one matrix and nobody has a model of their
-// own.
-func Alone(s *mechanism.Sanitizer, steps int64) ([]mechanism.Best, error) {
-	said := make([]mechanism.Best, 0, steps)
+// Alone returns what a blind filter says at reports in these steps, which ascend, by steps since
+// the first one. It is the same for tracks that begin in other steps only where the model is: where
+// it has one matrix. Nobody has a model of their own.
+func Alone(s *mechanism.Sanitizer, steps []int64) ([]mechanism.Best, error) {
+	said := make([]mechanism.Best, steps[len(steps)-1]-steps[0]+1)
 	silent := func(yield func(Report) bool) {
-		for step := range steps {
+		for _, step := range steps {
 			if !yield(Report{Step: step}) {
 				return
 			}
 		}
 	}
 	err := (&Runner{Sanitizer: s, Beside: true}).Run(Track{Reports: silent}, func(r *Result) error {
-		said = append(said, r.Blind)
+		said[r.Step-steps[0]] = r.Blind
 		return nil
 	})
 	return said, err

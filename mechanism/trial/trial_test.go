@@ -57,6 +57,14 @@ func sanitizer(t *testing.T, m *mobility.Model) *mechanism.Sanitizer {
 	return s
 }
 
+// firstSteps returns the steps from 0.
+func firstSteps(number int64) (steps []int64) {
+	for step := range number {
+		steps = append(steps, step)
+	}
+	return steps
+}
+
 // walked returns a simulated track.
 func walked(m *mobility.Model, seed uint64, reports int) (steps []int64, cells []grid.Cell) {
 	walker := NewWalker(m, rand.New(rand.NewPCG(seed, 0)))
@@ -71,7 +79,7 @@ func walked(m *mobility.Model, seed uint64, reports int) (steps []int64, cells [
 // and the blind filter beside changes none of them and says what one without releases says.
 func TestRun(t *testing.T) {
 	m := model(t)
-	alone, err := Alone(sanitizer(t, m), 20)
+	alone, err := Alone(sanitizer(t, m), firstSteps(20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -53,12 +54,7 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 	if !math.IsInf(most, 1) {
 		spend = fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
 	}
-	short := ""
-	if lasts, window := budgetLasts(o), o.Budget.WindowSteps; window > 0 && lasts < window {
-		short = fmt.Sprintf("; %.2g h of reports spend the budget of %.4g h, and releases end "+
-			"until it holds one more: choose a longer interval, a smaller epsilon or a larger "+
-			"budget", (time.Duration(lasts) * step).Hours(), (time.Duration(window) * step).Hours())
-	}
+	short := budgetShort(o, step)
 	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
 	if unlimited {
 		spend += ", and release.budget is none: it grows for as long as a user reports"
@@ -69,6 +65,23 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			mechanism.HighEpsilonDay)
 	}
 	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
+}
+
+// budgetShort says that users who report all the time, or in all of the hours, spend the budget
+// before its window ends; "" where they do not.
+func budgetShort(o mechanism.Options, step time.Duration) string {
+	window := time.Duration(o.Budget.WindowSteps) * step
+	lasts, needed, within := time.Duration(budgetLasts(o))*step, window, ""
+	if plan, err := hours.New(o.Hours); err == nil && plan != nil && window > 0 {
+		needed, _ = plan.Most(window)
+		within = fmt.Sprintf(", of which %.4g h lie within release.hours", needed.Hours())
+	}
+	if lasts >= needed {
+		return ""
+	}
+	return fmt.Sprintf("; %.2g h of reports spend the budget of %.4g h%s, and releases end until "+
+		"it holds one more: choose a longer interval, a smaller epsilon or a larger budget",
+		lasts.Hours(), window.Hours(), within)
 }
 
 // budgetLasts returns in how many steps a user who reports in each of them spends the budget of a

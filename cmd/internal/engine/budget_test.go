@@ -8,11 +8,13 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestMostEpsilonDay: the bound is what the tightest of interval, budget and lifetime leaves.
 func TestMostEpsilonDay(t *testing.T) {
+	workday := hours.Span{Days: 0b0111110, From: 6 * 60, To: 18 * 60, Zone: "UTC"}
 	for name, c := range map[string]struct {
 		change func(o *mechanism.Options)
 		want   float64
@@ -46,6 +48,18 @@ func TestMostEpsilonDay(t *testing.T) {
 				o.Epsilon, o.ReleaseInterval = .5, 120
 				o.Budget = mechanism.Budget{Epsilon: 12, WindowSteps: 2880}
 			}, 12, "at most 12 for each user and day", false,
+		},
+		"a budget that lasts the hours of a day": {
+			func(o *mechanism.Options) {
+				o.ReleaseInterval, o.Hours = 120, []hours.Span{workday}
+				o.Budget = mechanism.Budget{Epsilon: 12, WindowSteps: 2880}
+			}, 12, "at most 12 for each user and day", false,
+		},
+		"a budget that ends before the hours of a day": {
+			func(o *mechanism.Options) {
+				o.ReleaseInterval, o.Hours = 120, []hours.Span{workday}
+				o.Budget = mechanism.Budget{Epsilon: 11, WindowSteps: 2880}
+			}, 11, "11 h of reports spend the budget of 24 h, of which 12 h lie within", true,
 		},
 		"the example's": {
 			func(o *mechanism.Options) {

@@ -16,66 +16,19 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Seed is what every command simulates with: all of them announce the same figures.
-const Seed = 1
-
-// Options configure a simulation. The zero value simulates the whole window of the budget.
-type Options struct {
-	Tracks int // default: as many as take a few seconds, from leastTracks to mostTracks
-	Steps  int // of each track; default: see windowSteps
-	Seed   uint64
-	// Progress, if set, receives the number of steps that are done in all tracks. Its error ends
-	// the simulation.
-	Progress func(done, total int64) error
-}
-
-// Bounds of the defaults. A step costs about cellWork for each cell of the map and 1 for each
-// transition of the model, about 3 ns; mostWork is some 5 s on one core. They count work instead of
-// time, so that every command has the same tracks on every machine. Fewer tracks than leastTracks
-// would say little.
-const (
-	leastTracks = 4
-	mostTracks  = 60
-	mostDays    = 31
-	cellWork    = 20
-	mostWork    = 1_500_000_000
-)
-
-func (e Options) withDefaults(m *mobility.Model, release mechanism.Options) Options {
-	if e.Steps == 0 {
-		e.Steps = windowSteps(release, m.Step)
-	}
-	if e.Tracks == 0 {
-		work := cellWork*m.Grid.Cells() + len(m.Matrices[0].Columns)
-		e.Tracks = min(max(mostWork/(work*e.Steps), leastTracks), mostTracks)
-	}
-	if e.Progress == nil {
-		e.Progress = func(int64, int64) error { return nil }
-	}
-	return e
-}
-
-// windowSteps is how many steps show all that a budget does: its window, or a day if that is
-// longer or there is no window, a week where releases have hours, and no more than mostDays.
-func windowSteps(release mechanism.Options, step time.Duration) int {
-	const day = 24 * time.Hour
-	shown := day
-	if len(release.Hours) > 0 {
-		shown *= 7
-	}
-	steps := max(int((shown+step-1)/step), release.Budget.WindowSteps)
-	return min(steps, max(1, int(mostDays*day/step)))
-}
-
 // Expectation is what releases under a model and options are worth, and what they cost, if people
-// move as the model says, start at a place of its initial distribution, and report in each step.
-// It uses nobody's data.
+// move as the model says, start at a place of its initial distribution, and report in each step
+// of release.hours, or around the clock without them. It uses nobody's data.
 type Expectation struct {
-	Options       mechanism.Options // with their defaults filled in
-	Seed          uint64
-	Tracks, Steps int // of each track
-	Step          time.Duration
-	Score         trial.Score // distances to the simulated truth, at each step that has a record
+	Options mechanism.Options // with their defaults filled in
+	Seed    uint64
+	Tracks  int
+	Steps   int // from the first to the last of a track, with those outside release.hours
+	Reports int // of each track
+	Step    time.Duration
+	// Part of the budget's window is simulated, with that part of its budget; 1: all of it.
+	Part  float64
+	Score trial.Score // distances to the simulated truth, at each step that has a record
 	// Lasting is the part of Score while the budget holds one more release, and Spent the rest.
 	Lasting, Spent trial.Score
 	// LastingSteps of all tracks lie before their budget is spent for the first time.
@@ -88,10 +41,11 @@ type Expectation struct {
 	EpsilonHour, EpsilonDay float64
 }
 
-// Simulate releases simulated tracks over the whole window of the budget, reporting in each step of
-// all 24 hours. Every command that announces an error asks it, with the same options, so that all
-// announce the same. It takes a few seconds by default, and depends only on its arguments. It
-// returns the context's error if the context ends.
+// Simulate releases simulated tracks over the whole window of the budget. A vehicle reports in each
+// step of its shift, which is release.hours, and around the clock without them. Every command that
+// announces an error asks Simulate, with the same options, so that all announce the same. It takes
+// a few seconds by default, and depends only on its arguments. It returns the context's error if
+// the context ends.
 func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Options,
 	e Options,
 ) (*Expectation, error) {
@@ -99,16 +53,19 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 	if err != nil {
 		return nil, err
 	}
-	for number := range s.tracks {
+	for number := 0; number < s.tracks; number++ {
 		s.x.Tracks++
 		s.exhausted, s.everExhausted = false, false
 		track := trial.Track{User: fmt.Sprintf("simulated-%d", number+1), Reports: s.reports}
 		err := s.runner.Run(track, func(r *trial.Result) error {
 			s.book(r)
-			return errors.Join(ctx.Err(), s.progress(s.all, int64(s.tracks)*int64(s.steps)))
+			return errors.Join(ctx.Err(), s.progress(s.all, int64(s.tracks)*int64(len(s.steps))))
 		})
 		if err != nil {
 			return nil, err
+		}
+		if number == 0 && s.byWork {
+			s.tracks = s.tracksFor(mostWork)
 		}
 	}
 	s.price()
@@ -117,11 +74,12 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 
 // simulation is one run of Simulate.
 type simulation struct {
-	model         *mobility.Model
-	runner        trial.Runner
-	rng           *rand.Rand
-	tracks, steps int
-	all           int64 // steps of all tracks
+	model  *mobility.Model
+	runner trial.Runner
+	rng    *rand.Rand
+	plan
+	all  int64   // reports of all tracks
+	work float64 // of them, in predicted transitions
 	// lastingSpent is what all tracks spent in steps in which the budget held a release, which were
 	// lastingAll.
 	lastingSpent float64
@@ -129,21 +87,30 @@ type simulation struct {
 	// exhausted says that the budget of the track at hand holds no release any more, and
 	// everExhausted that it was so before.
 	exhausted, everExhausted bool
-	progress                 func(done, total int64) error
 	x                        Expectation
 }
 
 func newSimulation(model *mobility.Model, release mechanism.Options,
 	e Options,
 ) (*simulation, error) {
-	released, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)),
+	asked, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)),
 		release)
 	if err != nil {
 		return nil, err
 	}
-	e = e.withDefaults(model, released.Options())
-	// All tracks begin in the same step, so that whoever sees no release says the same of all.
-	alone, err := trial.Alone(released, int64(e.Steps))
+	p, err := newPlan(model, asked.Options(), e)
+	if err != nil {
+		return nil, err
+	}
+	released := asked
+	if p.part < 1 {
+		if released, err = mechanism.NewSanitizer(model,
+			noise.NewKeyed(noise.KeyFromSeed(e.Seed)), p.release); err != nil {
+			return nil, err
+		}
+	}
+	// All tracks report in the same steps, so that whoever sees no release says the same of all.
+	alone, err := trial.Alone(released, p.steps)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +120,11 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 			Sanitizer: released, Release: true, Beside: true, Near: true, Alone: alone,
 		},
 		// an arbitrary second word, which names the stream
-		rng:    rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
-		tracks: e.Tracks, steps: e.Steps, progress: e.Progress,
+		rng:  rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
+		plan: p,
 		x: Expectation{
-			Options: released.Options(), Seed: e.Seed, Steps: e.Steps, Step: model.Step,
-			Kinds: map[mechanism.Kind]int64{},
+			Options: asked.Options(), Seed: e.Seed, Steps: p.span, Reports: len(p.steps),
+			Step: model.Step, Part: p.part, Kinds: map[mechanism.Kind]int64{},
 		},
 	}, nil
 }
@@ -165,17 +132,44 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 // reports yields the reports of the next track, each from anywhere within its cell.
 func (s *simulation) reports(yield func(trial.Report) bool) {
 	walker := trial.NewWalker(s.model, s.rng)
-	for step := range int64(s.steps) {
+	for i, step := range s.steps {
 		if !yield(trial.Report{Step: step, Cell: walker.Cell, Place: walker.Place()}) {
 			return
 		}
-		walker.Move(step)
+		if i+1 < len(s.steps) {
+			s.move(&walker, step, s.steps[i+1]-step)
+		}
+	}
+}
+
+// move moves a walker over a gap as the filter takes gaps: by the model's law of gaps where that
+// counts, to anywhere where the gap is too long, and else a step at a time.
+func (s *simulation) move(w *trial.Walker, step, gap int64) {
+	o := &s.x.Options
+	switch {
+	case uint64(gap) > o.LongestGap(s.model):
+		w.Cell = s.model.SampleInitial(s.rng)
+		return
+	case gap > 1 && o.LearnedGaps(s.model):
+		moves, anew := s.model.Gaps.Sample(s.rng, uint64(gap))
+		if anew {
+			w.Cell = s.model.SampleInitial(s.rng)
+			return
+		}
+		gap = moves
+	}
+	for end := step + gap; step < end; step++ {
+		w.Move(step)
 	}
 }
 
 // book counts the result of a report.
 func (s *simulation) book(r *trial.Result) {
 	s.all++
+	s.work += reportWork
+	if prior := r.Outcome.Prior; prior != nil {
+		s.work += float64(prior.Len()) * rowLength(s.model)
+	}
 	s.x.Kinds[r.Outcome.Kind]++
 	s.x.Score.Add(r)
 	switch {
@@ -207,8 +201,9 @@ func (s *simulation) price() {
 	perStep := s.lastingSpent / float64(max(s.lastingAll, 1))
 	budget := s.x.Options.Budget
 	in := func(d time.Duration) float64 {
-		steps := float64(d) / float64(s.model.Step)
-		cost := perStep * steps
+		open, _ := s.hours.Most(d)
+		steps, reported := float64(d)/float64(s.model.Step), float64(open)/float64(s.model.Step)
+		cost := perStep * reported
 		if budget.WindowSteps > 0 {
 			cost = min(cost, budget.Epsilon*math.Ceil(steps/float64(budget.WindowSteps)))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -129,7 +130,9 @@ func TestWindow(t *testing.T) {
 			whole)
 	}
 	text := s.String()
-	for _, words := range []string{"while the budget lasts", "while it is spent", "all 24 hours"} {
+	for _, words := range []string{
+		"while the budget lasts", "while it is spent", "around the clock assumed",
+	} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
@@ -138,6 +141,46 @@ func TestWindow(t *testing.T) {
 	if s := expected(t, release, Options{Tracks: 1}).Summary(); s.Steps != 1440 ||
 		s.LastsSeconds != 0 || s.EstimateSpent != (Errors{}) || s.BudgetLine() != "" {
 		t.Errorf("without a budget: %+v", s)
+	}
+}
+
+// TestShift: with hours the tracks report in them alone, a week from Monday on, and a budget that
+// lasts for them is not spent; without them the output says what it assumes.
+func TestShift(t *testing.T) {
+	release := mechanism.Options{Mechanism: law.Codebook, Epsilon: 1, ReleaseInterval: 60}
+	release.Budget = mechanism.Budget{Epsilon: 8, WindowSteps: 1440, Spent: mechanism.SpentPredict}
+	around := expected(t, release, Options{Tracks: 2, Seed: 7}).Summary()
+	if around.LastsSeconds == 0 || !strings.Contains(around.String(), "around the clock assumed") {
+		t.Errorf("without hours the budget lasts %v s:\n%s", around.LastsSeconds, around)
+	}
+	// Monday to Friday
+	release.Hours = []hours.Span{{Days: 0b0111110, From: 9 * 60, To: 17 * 60, Zone: "UTC"}}
+	x := expected(t, release, Options{Tracks: 2, Seed: 7})
+	s := x.Summary()
+	if x.Steps != 7*1440 || x.Reports != 5*8*60 || x.Score.Estimate.Len() != 2*5*8*60 ||
+		x.Score.Releases() != 2*5*8 || s.LastsSeconds != 0 || s.EpsilonDay != 8 {
+		t.Errorf("%d steps, %d reports, %d releases, the budget lasts %v s, ε %v a day", x.Steps,
+			x.Reports, x.Score.Releases(), s.LastsSeconds, s.EpsilonDay)
+	}
+	if text := s.String(); !strings.Contains(text, "within release.hours alone assumed") {
+		t.Errorf("the hours are not named:\n%s", text)
+	}
+}
+
+// TestLongWindow: of a window of months a part is simulated, with that part of its budget.
+func TestLongWindow(t *testing.T) {
+	release := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 60}
+	release.Budget = mechanism.Budget{Epsilon: 620, WindowSteps: 62 * 1440}
+	x := expected(t, release, Options{Tracks: 1, Seed: 7})
+	s := x.Summary()
+	if x.Steps != 31*1440 || x.Part != .5 || x.Options.Budget.Epsilon != 620 ||
+		math.Abs(s.LastsSeconds-310*3600) > 7200 || s.EstimateSpent != (Errors{}) {
+		t.Errorf("%d steps, part %v, the budget lasts %v s", x.Steps, x.Part, s.LastsSeconds)
+	}
+	for _, words := range []string{"simulated for 744 h", "of the records that are published"} {
+		if !strings.Contains(s.String(), words) {
+			t.Errorf("%q is missing in:\n%s", words, s)
+		}
 	}
 }
 

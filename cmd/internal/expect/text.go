@@ -23,15 +23,18 @@ type Summary struct {
 	Steps     int     `json:"steps"`
 	Seconds   float64 `json:"track_seconds"`
 	Seed      uint64  `json:"seed"`
-	// HoursOnly says that releases are drawn in release.hours alone, of a whole week.
+	// HoursOnly says that the tracks report in release.hours alone; else they do around the clock.
 	HoursOnly bool `json:"hours_only,omitempty"`
+	// WindowPart of the budget's window is simulated, with that part of its budget; 1: all of it.
+	WindowPart float64 `json:"window_part"`
 
 	Release  Errors `json:"release_m"`
 	Estimate Errors `json:"estimate_m"`
 	Blind    Errors `json:"blind_m"`
 	// EstimateLasting and EstimateSpent are Estimate while the budget holds one more release, and
-	// of records after that, 0 where there are none. The budget of a new user is spent for the
-	// first time after LastsSeconds, 0 where it outlasts the tracks.
+	// of the records that are published after that, 0 where there are none. The budget of a new
+	// user is spent for the first time after LastsSeconds with reports, 0 where it outlasts the
+	// tracks.
 	EstimateLasting Errors  `json:"estimate_budget_lasting_m"`
 	EstimateSpent   Errors  `json:"estimate_budget_spent_m"`
 	LastsSeconds    float64 `json:"budget_lasts_seconds"`
@@ -52,13 +55,14 @@ func (x *Expectation) Summary() Summary {
 	}
 	m := &x.Score
 	lasts := time.Duration(0)
-	if steps := int64(x.Tracks) * int64(x.Steps); x.LastingSteps < steps {
-		lasts = time.Duration(x.LastingSteps) * x.Step / time.Duration(x.Tracks)
+	if x.LastingSteps < all {
+		steps := float64(x.LastingSteps) / float64(x.Tracks) / x.Part
+		lasts = time.Duration(steps * float64(x.Step))
 	}
 	return Summary{
 		Mechanism: o.Mechanism, Epsilon: o.Epsilon, Delta: o.Delta,
 		Tracks: x.Tracks, Steps: x.Steps, Seconds: (time.Duration(x.Steps) * x.Step).Seconds(),
-		Seed: x.Seed, HoursOnly: len(o.Hours) > 0,
+		Seed: x.Seed, HoursOnly: len(o.Hours) > 0, WindowPart: x.Part,
 		Release: ErrorsOf(&m.Release), Estimate: ErrorsOf(&m.Estimate), Blind: ErrorsOf(&m.Blind),
 		EstimateLasting: ErrorsOf(&x.Lasting.Estimate),
 		EstimateSpent:   ErrorsOf(&x.Spent.Estimate), LastsSeconds: lasts.Seconds(),
@@ -75,13 +79,9 @@ func (s Summary) String() string {
 	if s.Mechanism != law.Codebook {
 		delta = fmt.Sprintf(", δ = %g", s.Delta)
 	}
-	when := "all 24 hours"
-	if s.HoursOnly {
-		when = "with releases in release.hours alone"
-	}
 	fmt.Fprintf(&b, "expected error with %s, ε = %g a release%s, "+
-		"if people move as the model says and report in each step, %s:\n",
-		s.Mechanism, s.Epsilon, delta, when)
+		"if people move as the model says and report in each step (%s):\n",
+		s.Mechanism, s.Epsilon, delta, s.When())
 	b.WriteString(ErrorsHead)
 	b.WriteString(s.Release.Line("release") + s.Estimate.Line("estimate") + s.Blind.Line("blind"))
 	fmt.Fprintf(&b,
@@ -104,18 +104,31 @@ func (s Summary) String() string {
 // LittleGain is [trial.LittleGain] of the mean distances.
 func (s Summary) LittleGain() string { return trial.LittleGain(s.Estimate.Mean, s.Blind.Mean) }
 
+// When says at which times the tracks report.
+func (s Summary) When() string {
+	text := "reports around the clock assumed"
+	if s.HoursOnly {
+		text = "reports within release.hours alone assumed"
+	}
+	if s.WindowPart < 1 {
+		text += fmt.Sprintf("; simulated for %.4g h, with that part of the budget's longer "+
+			"window", s.Seconds/time.Hour.Seconds())
+	}
+	return text
+}
+
 // BudgetLine says what the error is while the budget lasts and after it, and is empty where the
 // budget outlasts the tracks.
 func (s Summary) BudgetLine() string {
 	if s.LastsSeconds == 0 {
 		return ""
 	}
-	after := "nothing is published"
+	after := "nothing is published, and the errors are those of the records that are published"
 	if s.EstimateSpent != (Errors{}) {
 		after = "the estimate is off by " + cli.Metres(s.EstimateSpent.Mean) + " on average"
 	}
-	return fmt.Sprintf("while the budget lasts, about %v from the start, the estimate is off by "+
-		"%s on average; while it is spent, %s",
+	return fmt.Sprintf("while the budget lasts, about %v of reports from the start, the estimate "+
+		"is off by %s on average; while it is spent, %s",
 		time.Duration(s.LastsSeconds*float64(time.Second)).Round(time.Minute),
 		cli.Metres(s.EstimateLasting.Mean), after)
 }

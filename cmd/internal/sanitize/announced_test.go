@@ -25,8 +25,9 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// wholeDay returns vehicles that move as a model says and report in each step of a day.
-func wholeDay(m *mobility.Model, vehicles int) (fixes []schemas.Raw) {
+// wholeDay returns vehicles that move as a model says and report in each step of a day that starts
+// within the hours.
+func wholeDay(m *mobility.Model, vehicles int, shift *hours.Hours) (fixes []schemas.Raw) {
 	rng := rand.New(rand.NewPCG(26, 1))
 	const start = 1_700_006_400_000 // a midnight
 	steps := int64(24 * time.Hour / m.Step)
@@ -35,9 +36,11 @@ func wholeDay(m *mobility.Model, vehicles int) (fixes []schemas.Raw) {
 		for i := range steps {
 			at := start + i*m.Step.Milliseconds()
 			lat, lon := m.Grid.ToDegrees(walker.Place())
-			fixes = append(fixes, schemas.Raw{
-				UserID: fmt.Sprint(v), Timestamp: at, Latitude: lat, Longitude: lon,
-			})
+			if shift.Open(at) {
+				fixes = append(fixes, schemas.Raw{
+					UserID: fmt.Sprint(v), Timestamp: at, Latitude: lat, Longitude: lon,
+				})
+			}
 			walker.Move(m.StepAt(at))
 		}
 	}
@@ -52,7 +55,6 @@ func TestAnnouncedIsMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := towntest.CSV(wholeDay(model, 12))
 	for name, c := range map[string]struct {
 		interval int
 		budget   float64
@@ -76,6 +78,11 @@ func TestAnnouncedIsMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		shift, err := hours.New(c.hours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet := towntest.CSV(wholeDay(model, 12, shift))
 		said, got := x.Summary(), measured(t, model, o, fleet)
 		t.Logf("%s: announced / measured is %.3f", name, said.Estimate.Mean/got.Estimate.Mean)
 		if by := said.Estimate.Mean / got.Estimate.Mean; math.Abs(by-1) > .1 {

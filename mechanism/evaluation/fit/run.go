@@ -74,7 +74,11 @@ func (f *measurement) blindPlaces() ([]mechanism.Best, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trial.Alone(s, longest+1)
+	steps := make([]int64, longest+1)
+	for i := range steps {
+		steps[i] = int64(i)
+	}
+	return trial.Alone(s, steps)
 }
 
 // sanitizer returns one for a δ.
