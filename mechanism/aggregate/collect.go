@@ -38,12 +38,14 @@ type CollectOptions struct {
 
 // Collector gathers records into windows. Its methods belong to one goroutine.
 //
-// Memory: for each user the posterior that the service keeps, and two distributions that are not
-// rounded (with releases and without), about 5 bytes a cell that has probability each, and with
-// flows 8 more; for each vehicle of an open window 12 bytes a zone. With several workers up to
-// 262,144 records more, 250 bytes each. Time: a record costs the service's own step and a
-// prediction, with flows about twice that; a vehicle costs once a window the prediction of its
-// prior through the window.
+// Memory: for each user the posterior that the service keeps, about 5 bytes a cell that has
+// probability, and with flows 8 more; two distributions that are not pruned, with releases and
+// without, about 10 bytes together for each cell within the user's reach, soon the whole map; and
+// half a kilobyte. The length of a user's history adds nothing. For each vehicle of an open window
+// 12 bytes a zone. With several workers up to 262,144 records more, 250 bytes each.
+//
+// Time: a record costs the service's own step and a prediction, with flows about twice that; a
+// vehicle costs once a window the prediction of its prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted

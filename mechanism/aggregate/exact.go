@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync"
 
@@ -52,7 +53,17 @@ func (c *blindCache) add(key blindKey, d *mobility.Distribution) {
 type blindKey struct {
 	from, step int64
 	filter     *filter
-	turns      string
+	turns      turnsHash
+}
+
+// turnsHash stands for all the turns that a user's distributions have taken since they started: the
+// first half of SHA-256 over the hash before and the new turn. It is zero before the first turn. A
+// list of the turns themselves would grow with each gap.
+type turnsHash [16]byte
+
+func (h *turnsHash) add(turn string) {
+	all := sha256.Sum256(append(h[:], turn...))
+	copy(h[:], all[:])
 }
 
 // maxBlind bounds how many distributions are kept.
@@ -98,7 +109,7 @@ func (c *carried) set(t *Track, d *mobility.Distribution) {
 // but one.
 func (b *exactFilter) alone(u *user) (*mobility.Distribution, error) {
 	if !u.alone.goesOn(&u.Track) {
-		u.turns = ""
+		u.turns = turnsHash{}
 	}
 	key := blindKey{u.origin, u.last, u.filter, u.turns}
 	d := b.known.of(key)
@@ -158,6 +169,20 @@ func (b *exactFilter) carry(d *mobility.Distribution, u *user, c *carried) error
 	return nil
 }
 
+// leave takes the distributions of a user who is followed on towards the next record, as the
+// service's filter goes on if it does not start again.
+func (b *exactFilter) leave(u *user, v *filter, r Record) error {
+	if u.changeTo(v, r.Personal) == sameMap {
+		if err := b.turn(u); err != nil {
+			return err
+		}
+	}
+	if r.Step <= u.last {
+		return nil // Follow has an error for an earlier one
+	}
+	return b.bridge(u, v, r.Personal, r.Step)
+}
+
 // turn takes the user's distributions up to the last record, from where they go on under another
 // model of the same map. Steps of reports without a record count under the new model.
 func (b *exactFilter) turn(u *user) error {
@@ -167,7 +192,7 @@ func (b *exactFilter) turn(u *user) error {
 	if _, err := b.told(u); err != nil {
 		return err
 	}
-	u.turns += fmt.Sprintf("%s %s %d ", u.filter.model.ID(), idOf(u.own), u.last)
+	u.turns.add(fmt.Sprintf("%s %s %d", u.filter.model.ID(), idOf(u.own), u.last))
 	return nil
 }
 
@@ -196,8 +221,28 @@ func (b *exactFilter) bridge(u *user, v *filter, own *mobility.Personal, step in
 	}
 	over(&u.alone, alone)
 	over(&u.told, told)
-	u.turns += fmt.Sprintf("%d to %d ", u.last, step)
+	u.turns.add(fmt.Sprintf("%d to %d", u.last, step))
 	return nil
+}
+
+// arrive starts the distributions of a user whose filter has arrived: it started in the step of the
+// record before, and went on to the last one by the law of gaps. Without a law, carry does what the
+// chain does.
+func (b *exactFilter) arrive(u *user) {
+	gap := uint64(u.last) - uint64(u.origin)
+	if !u.filter.bridges(gap) {
+		return
+	}
+	b.initial(&b.now, u)
+	b.now.Round()
+	predictor := b.predictor(u.filter)
+	predictor.Use(u.own)
+	predictor.PredictGap(&b.after, &b.now, u.origin, gap, 0)
+	b.after.Round()
+	u.alone.set(&u.Track, &b.after)
+	u.told.set(&u.Track, &b.after)
+	u.turns = turnsHash{}
+	u.turns.add(fmt.Sprintf("%d to %d", u.origin, u.last))
 }
 
 // predictor returns the predictor of a model.

@@ -172,8 +172,107 @@ func TestBlindOverAGap(t *testing.T) {
 				t.Fatalf("gap %d, cell %d: %g, want %g", gap, c, got.At(c), want.P[i])
 			}
 		}
-		if (u.turns != "") != byLaw {
-			t.Errorf("gap %d: by law %t", gap, u.turns != "")
+		if turned := u.turns != (turnsHash{}); turned != byLaw {
+			t.Errorf("gap %d: by law %t", gap, turned)
 		}
+	}
+}
+
+// TestArrivesOverAGap: a user's filter that arrives on a map, from another one or after an erasure,
+// starts in the step of the record before. Over the gap it goes by the law of gaps, and without a
+// law by the chain. The prior and the posterior of a window are the service's.
+func TestArrivesOverAGap(t *testing.T) {
+	t.Parallel()
+	models := Models{withGaps(t), restless(t, 8, 6), restless(t, 7, 9)}
+	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, Prune: -1, MaxGap: 8}
+	for _, test := range []struct {
+		reports  string
+		arrived  int   // model
+		origin   int64 // step in which it started
+		arrival  int64 // step of the first record after
+		last     int64
+		byTheLaw bool
+	}{
+		{"5C 6C 12A", 0, 6, 12, 12, true},
+		{"5C 6C 12A 13A", 0, 6, 12, 13, true},
+		{"5A 6A !12A", 0, 6, 12, 12, true},
+		{"5B 6B !12A 14A", 0, 6, 12, 14, true},
+		{"5A 6A !12B", 1, 6, 12, 12, false},
+	} {
+		records := recordsOf(t, models, o, test.reports)
+		windows, counts := collect(t, models, o,
+			CollectOptions{WindowSteps: 10, FromMS: 600_000}, records)
+		if len(windows) != 1 || counts.Followed != int64(len(records)) {
+			t.Fatalf("%s: %d windows, %+v", test.reports, len(windows), counts)
+		}
+		model := models[test.arrived]
+		p := mobility.NewPredictor(model)
+		blind, next := &mobility.Distribution{}, &mobility.Distribution{}
+		over := func(from *mobility.Distribution, at, to int64) {
+			if byLaw := p.PredictGap(next, from, at, uint64(to-at), 0); !byLaw {
+				p.Predict(next, from, at, int(to-at))
+			} else if !test.byTheLaw {
+				t.Fatalf("%s: there is a law", test.reports)
+			}
+			blind, next = next, blind
+		}
+		over(&model.Initial, test.origin, test.arrival)
+		if test.last > test.arrival {
+			over(blind, test.arrival, test.last)
+		}
+		f, err := NewFollower(models, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var track Track
+		for _, r := range records {
+			if _, err := f.Follow(&track, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prior, posterior := make([]float64, 48), make([]float64, 48)
+		for i, c := range blind.Cells {
+			prior[c] = blind.P[i]
+		}
+		for i, c := range f.state.Posterior.Cells {
+			posterior[c] = f.state.Posterior.P[i]
+		}
+		if d := Variation(windows[0].Fleet().Prior, prior); d > 1e-5 {
+			t.Errorf("%s: the model alone is %g from the law", test.reports, d)
+		}
+		if d := Variation(valuesOf(windows[0].posterior), posterior); d > 1e-5 {
+			t.Errorf("%s: the posterior is %g from the service's", test.reports, d)
+		}
+	}
+}
+
+// TestTurnsTakeNoRoom: what is kept of a user's turns does not grow with their number. It still
+// tells one history from another.
+func TestTurnsTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	v, err := newFilter(withGaps(t),
+		mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridged := func(first int64) user {
+		b, u := newExactFilter(), &user{name: "u"}
+		u.filter, u.origin, u.last = v, 5, 5
+		known := map[any]bool{}
+		for gap := first; u.last < 200; gap = 6 {
+			if err := b.bridge(u, v, nil, u.last+gap); err != nil {
+				t.Fatal(err)
+			}
+			u.last += gap
+			if known[u.turns] || len(u.turns) > 16 {
+				t.Fatalf("step %d: %d bytes, known %t", u.last, len(u.turns), known[u.turns])
+			}
+			known[u.turns] = true
+		}
+		return *u
+	}
+	one, same, other := bridged(3), bridged(3), bridged(4)
+	if one.turns != same.turns || one.turns == other.turns {
+		t.Error("other histories have the same turns, or the same ones others")
 	}
 }

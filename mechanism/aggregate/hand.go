@@ -70,9 +70,9 @@ type user struct {
 	release int32 // zone of the last release in the window that waits, -1 for none
 	ever    ever  // what has happened to the user at any time
 
-	alone carried // where the model alone has the user
-	told  carried // where the model and the releases have the user
-	turns string  // from one model to another since alone started, and when
+	alone carried   // where the model alone has the user
+	told  carried   // where the model and the releases have the user
+	turns turnsHash // of both, one for each change of the model and each gap by a law
 
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
@@ -137,16 +137,12 @@ func (h *hand) do(t *task) {
 
 // follow takes the user's filter on to a record.
 func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
-	if v != nil && u.known() && u.changeTo(v, r.Personal) == sameMap {
-		if err := h.exact.turn(u); err != nil {
+	if v != nil && u.known() {
+		if err := h.exact.leave(u, v, r); err != nil {
 			return err
 		}
 	}
-	if v != nil && u.known() && r.Step > u.last {
-		if err := h.exact.bridge(u, v, r.Personal, r.Step); err != nil {
-			return err
-		}
-	}
+	starts := u.starts
 	known, err := h.follower.Follow(&u.Track, r)
 	if err != nil {
 		return err
@@ -154,6 +150,9 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 	h.counts.Records++
 	if known {
 		h.counts.Followed++
+		if u.starts != starts {
+			h.exact.arrive(u)
+		}
 		u.ever.personal = u.ever.personal || r.Personal != nil
 		if r.Kind == mechanism.Released {
 			if err := h.exact.learn(u, h.follower.of(v).Emission(), r.Release); err != nil {
