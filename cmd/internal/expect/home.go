@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -30,52 +31,61 @@ type Home struct {
 // Nights are the numbers of nights after which Homes looks at the adversary.
 var Nights = []int{1, 7, 30, 90}
 
-// The habit, in hours of the local time, and the time before and after it that is simulated too.
+// The habit, in hours of the local time, and the time before and after it in which the adversary
+// looks at releases too.
 const (
 	bedHour, riseHour = 21, 6
 	besideHours       = 1
-	homeUsers         = 24
+)
+
+// homeUsers are simulated where homeWork allows it, and at least fewestHomeUsers of as many nights
+// as mostHomeWork allows. A release costs releaseWork for each cell of the map, a prediction 1 for
+// each transition, and a leap leapShare for each pair of cells: about 1 ns.
+const (
+	homeUsers, fewestHomeUsers = 16, 4
+	homeWork, mostHomeWork     = 12e9, 30e9
+	releaseWork                = 40
+	leapShare                  = .5
+	reportEvery                = 10 * time.Minute // where a report had no release
 )
 
 // Homes simulates users with a habit, whom the adversary knows to have it, and says how well the
 // releases give their homes away. A user's home is a cell of the model's initial distribution. The
-// user is there every night from 21 to 6 h, comes and leaves by the model's moves, and reports in
-// each step from 20 to 7 h. At other times the user does not report, so that the budget is unspent
-// in the evening. The clock is that of the first zone of the hours, else that of the model's
-// calendar, and the first night that of a Monday in January.
+// user is there every night from 21 to 6 h, walks by the model from 6 to 20 h, and is on a way of
+// the model that ends at home in the hour before 21 h. The user reports around the clock, so the
+// filter knows its way in the evening: whenever interval and hours allow a release, and where there
+// was none, ten minutes later. The first report is at any time of an interval that starts at 20 h.
+// The clock is that of the first zone of the hours, else that of the model's calendar, and the
+// first night that of a Monday in January.
 //
 // The adversary knows habit, model and options, and starts at the initial distribution. It
 // multiplies the likelihoods of the home given each release of the night, and of the hour before
 // and after it, in which the user may have moved by the model. Its estimate is the place of least
 // expected distance.
 //
-// Only Tracks, which is 24 by default, Seed and Progress of e count; progress is in nights. The
-// result depends on the arguments alone. A night of a user takes 80 ms of one processor on a map of
-// a thousand cells with steps of 30 s; all processors are used.
+// Between these reports the filter advances as if the user reported in each step, and not as after
+// a gap, which would start it again. The rounding of the masses of each such step is left out.
+//
+// Only Tracks, Seed and Progress of e count; progress is in nights. By default there are 16 tracks,
+// or fewer, and fewer nights, where that would take long: some 10 s of one processor on the maps of
+// a thousand cells, and half a minute at most. The result depends on the arguments alone. All
+// processors are used.
 func Homes(ctx context.Context, model *mobility.Model, release mechanism.Options, nights []int,
 	e Options,
 ) ([]Home, error) {
-	users := e.Tracks
-	if users == 0 {
-		users = homeUsers
-	}
-	zone := time.FixedZone("", int(model.Calendar.UTCOffset/time.Second))
-	if len(release.Hours) > 0 {
-		var err error
-		if zone, err = hours.Zone(release.Hours[0].Zone); err != nil {
-			return nil, err
-		}
+	h, err := newHabit(model, release, nights, e)
+	if err != nil {
+		return nil, err
 	}
 	var done atomic.Int64
-	all := int64(users) * int64(nights[len(nights)-1])
-	guesses := make([][]guess, users)
-	pool := parallel.Pool{Workers: runtime.GOMAXPROCS(0)}
-	err := pool.Each(users, func(user int) error {
-		s, err := newSleeper(model, release, zone, e.Seed, user)
+	all := int64(h.users) * int64(h.nights())
+	guesses := make([][]guess, h.users)
+	err = h.pool.Each(h.users, func(user int) error {
+		s, err := h.newSleeper(user)
 		if err != nil {
 			return err
 		}
-		guesses[user], err = s.live(nights, func() error {
+		guesses[user], err = s.live(func() error {
 			n := done.Add(1)
 			if e.Progress != nil && user == 0 {
 				return errors.Join(ctx.Err(), e.Progress(n, all))
@@ -87,7 +97,131 @@ func Homes(ctx context.Context, model *mobility.Model, release mechanism.Options
 	if err != nil {
 		return nil, err
 	}
-	return homesOf(guesses, nights), nil
+	return homesOf(guesses, h.after), nil
+}
+
+// habit is what all simulated users share.
+type habit struct {
+	model   *mobility.Model
+	release mechanism.Options // with their defaults filled in
+	after   []int             // numbers of nights after which to guess
+	seed    uint64
+	users   int
+	zone    *time.Location
+	hours   *hours.Hours
+	pool    parallel.Pool
+	leap    *leap
+}
+
+func newHabit(model *mobility.Model, release mechanism.Options, nights []int, e Options,
+) (*habit, error) {
+	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(e.Seed)),
+		release)
+	if err != nil {
+		return nil, err
+	}
+	h := &habit{
+		model: model, release: sanitizer.Options(), after: nights, seed: e.Seed, users: e.Tracks,
+		zone: time.FixedZone("", int(model.Calendar.UTCOffset/time.Second)),
+		pool: parallel.Pool{Workers: runtime.GOMAXPROCS(0)},
+	}
+	if len(release.Hours) > 0 {
+		if h.zone, err = hours.Zone(release.Hours[0].Zone); err != nil {
+			return nil, err
+		}
+	}
+	if h.hours, err = hours.New(release.Hours); err != nil {
+		return nil, err
+	}
+	h.plan()
+	return h, nil
+}
+
+// nights is how many nights are simulated.
+func (h *habit) nights() int { return h.after[len(h.after)-1] }
+
+// interval is the least number of steps from one release to the next.
+func (h *habit) interval() int64 { return int64(max(h.release.ReleaseInterval, 1)) }
+
+// plan chooses the number of users and whether a leap saves work.
+func (h *habit) plan() {
+	steps, interval := float64(24*time.Hour/h.model.Step), float64(h.interval())
+	cells, entries := float64(h.model.Grid.Cells()), float64(len(h.model.Matrices[0].Columns))
+	releases, left := max(1, steps/interval), homeWork
+	users := h.users
+	if users == 0 {
+		users = homeUsers
+	}
+	days := float64(users * h.nights())
+	draw := releases * releaseWork * cells
+	daily, leaping := draw+float64(steps*entries), draw+float64(releases*leapShare*cells*cells)
+	ahead := leapShare * cells * cells * cells * math.Log2(interval)
+	if h.model.Calendar.Classes() == 1 && interval > 1 && ahead+float64(days*leaping) < days*daily {
+		h.leap = newLeap(h.model, h.interval()-1, max(h.release.Prune, 0), h.pool)
+		daily = leaping
+		left -= ahead
+	}
+	if h.users != 0 {
+		return
+	}
+	for len(h.after) > 1 && daily*float64(fewestHomeUsers*h.nights()) > mostHomeWork {
+		h.after = h.after[:len(h.after)-1]
+	}
+	h.users = min(max(int(left/(daily*float64(h.nights()))), fewestHomeUsers), homeUsers)
+}
+
+// leap is the law of many steps: the distribution that follows each cell. It is made by doubling,
+// so on the maps for which it is made it costs far less than as many predictions.
+type leap struct {
+	steps int64
+	after []mobility.Distribution // by cell
+}
+
+// newLeap makes the law of some steps, at least one, with the pruning of each prediction.
+func newLeap(m *mobility.Model, steps int64, prune float64, pool parallel.Pool) *leap {
+	l := &leap{after: make([]mobility.Distribution, m.Grid.Cells())}
+	for c := range l.after {
+		l.after[c] = mobility.Distribution{Cells: []grid.Cell{grid.Cell(c)}, P: []float64{1}}
+	}
+	for bit := bits.Len64(uint64(steps)); bit > 0; bit-- {
+		next := &leap{2 * l.steps, make([]mobility.Distribution, len(l.after))}
+		odd := steps >> (bit - 1) & 1
+		next.steps += odd
+		const block = 64
+		_ = pool.Each((len(l.after)+block-1)/block, func(i int) error {
+			predictor, masses := mobility.NewPredictor(m), make([]float64, len(l.after))
+			for c := i * block; c < min((i+1)*block, len(l.after)); c++ {
+				to := &next.after[c]
+				to.CopyFrom(&l.after[c])
+				l.predict(to, masses, prune)
+				predictor.PredictPruned(to, to, 0, int(odd), prune)
+			}
+			return nil
+		})
+		l = next
+	}
+	return l
+}
+
+// predict moves d by all steps of the leap, pruned and normalized. The masses are scratch of as
+// many numbers as there are cells.
+func (l *leap) predict(d *mobility.Distribution, masses []float64, prune float64) {
+	clear(masses)
+	for i, c := range d.Cells {
+		w, row := d.P[i], &l.after[c]
+		p := row.P[:len(row.Cells)]
+		for j, to := range row.Cells {
+			masses[to] += float64(w * p[j])
+		}
+	}
+	d.Reset()
+	for c, mass := range masses {
+		if mass > 0 {
+			d.Cells, d.P = append(d.Cells, grid.Cell(c)), append(d.P, mass)
+		}
+	}
+	d.Prune(prune)
+	d.Normalize()
 }
 
 func homesOf(guesses [][]guess, nights []int) (homes []Home) {
@@ -116,14 +250,15 @@ type guess struct {
 
 // sleeper is a simulated user, and what the adversary has found out.
 type sleeper struct {
-	model     *mobility.Model
-	zone      *time.Location
+	*habit
 	rng       *rand.Rand
 	sanitizer *mechanism.Sanitizer
 	emission  *mechanism.Emission
+	predictor *mobility.Predictor
 	state     mechanism.State
 	user      string
 	home      grid.Cell
+	next      int64       // step of the next report
 	cells     []grid.Cell // all of the map
 	belief    []float64   // ln of each cell's probability to be the home, up to a constant
 	releases  int
@@ -131,93 +266,139 @@ type sleeper struct {
 	back, now []float64
 }
 
-func newSleeper(model *mobility.Model, release mechanism.Options, zone *time.Location,
-	seed uint64, number int,
-) (*sleeper, error) {
-	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(seed)),
-		release)
+func (h *habit) newSleeper(number int) (*sleeper, error) {
+	sanitizer, err := mechanism.NewSanitizer(h.model, noise.NewKeyed(noise.KeyFromSeed(h.seed)),
+		h.release)
 	if err != nil {
 		return nil, err
 	}
-	emission, err := mechanism.NewEmission(model.Grid, release)
+	emission, err := mechanism.NewEmission(h.model.Grid, h.release)
 	if err != nil {
 		return nil, err
 	}
-	n := model.Grid.Cells()
+	n := h.model.Grid.Cells()
 	s := &sleeper{
-		model: model, zone: zone, sanitizer: sanitizer, emission: emission,
+		habit: h, sanitizer: sanitizer, emission: emission,
+		predictor: mobility.NewPredictor(h.model),
 		// an arbitrary word, which keeps the stream apart from those of other simulations
-		rng:  rand.New(rand.NewPCG(seed, 0x686f6d6573<<20+uint64(number))),
+		rng:  rand.New(rand.NewPCG(h.seed, 0x686f6d6573<<20+uint64(number))),
 		user: fmt.Sprintf("simulated-%d", number+1), cells: make([]grid.Cell, n),
 		belief: make([]float64, n), back: make([]float64, n), now: make([]float64, n),
 	}
-	s.home = model.SampleInitial(s.rng)
+	s.home = h.model.SampleInitial(s.rng)
+	s.next = s.at(0, bedHour-besideHours) + s.rng.Int64N(s.interval())
 	for c := range s.cells {
 		s.cells[c], s.belief[c] = grid.Cell(c), math.Inf(-1)
 	}
-	for i, c := range model.Initial.Cells {
-		s.belief[c] = math.Log(model.Initial.P[i])
+	for i, c := range h.model.Initial.Cells {
+		s.belief[c] = math.Log(h.model.Initial.P[i])
 	}
 	return s, nil
 }
 
-// live simulates nights, each of which ends with a call of after, and returns the adversary's
+// at is the step in which an hour of a day begins. Day 0 is the one of the first night.
+func (h *habit) at(day, hour int) int64 {
+	return h.model.StepAt(time.Date(2026, 1, 5+day, hour, 0, 0, 0, h.zone).UnixMilli())
+}
+
+// live simulates nights, each of which ends with a call of ended, and returns the adversary's
 // guesses after some of them.
-func (s *sleeper) live(nights []int, after func() error) (guesses []guess, err error) {
-	for night := range nights[len(nights)-1] {
-		if err := s.sleep(night); err != nil {
+func (s *sleeper) live(ended func() error) (guesses []guess, err error) {
+	for night := range s.nights() {
+		if err := s.spend(night); err != nil {
 			return nil, err
 		}
-		if slices.Contains(nights, night+1) {
+		if slices.Contains(s.after, night+1) {
 			guesses = append(guesses, s.guess())
 		}
-		if err := after(); err != nil {
+		if err := ended(); err != nil {
 			return nil, err
 		}
 	}
 	return guesses, nil
 }
 
-// sleep simulates a night. The way home is one of the model's from home, backwards.
-func (s *sleeper) sleep(night int) error {
-	at := func(day, hour int) int64 {
-		return s.model.StepAt(time.Date(2026, 1, 5+night+day, hour, 0, 0, 0, s.zone).UnixMilli())
-	}
-	bed, rise := at(0, bedHour), at(1, riseHour)
-	first, last := at(0, bedHour-besideHours), at(1, riseHour+besideHours)
-	path := make([]grid.Cell, last-first+1)
-	for i := range path {
-		path[i] = s.home
-	}
-	for t := bed - 1; t >= first; t-- {
-		path[t-first] = s.model.SampleNext(s.rng, path[t+1-first], t)
-	}
-	for t := rise; t < last; t++ {
-		path[t+1-first] = s.model.SampleNext(s.rng, path[t-first], t)
-	}
+// spend simulates a night and the day that follows it.
+func (s *sleeper) spend(night int) error {
+	bed, rise := s.at(night, bedHour), s.at(night+1, riseHour)
+	first, last := s.at(night, bedHour-besideHours), s.at(night+1, riseHour+besideHours)
+	path := s.path(night)
 	s.beside = map[int64][]float64{}
-	for t := first; t <= last; t++ {
-		out, err := s.sanitizer.Step(&s.state, mechanism.Input{
-			User: s.user, Step: t, Cell: path[t-first], Release: true, Prior: true,
-		})
-		if err != nil {
+	for s.next < first+int64(len(path)) {
+		step := s.next
+		if !s.hours.Open(step * s.model.Step.Milliseconds()) {
+			s.next++
+			continue
+		}
+		likelihoods, err := s.report(step, path[step-first])
+		switch {
+		case err != nil:
 			return err
-		}
-		if out.Kind != mechanism.Released {
+		case likelihoods == nil:
+			s.next += max(1, int64(reportEvery/s.model.Step))
 			continue
 		}
-		s.releases++
-		s.emission.Prepare(out.Prior)
-		likelihoods := s.emission.Likelihoods(out.Release, s.cells)
-		if t < bed || t > rise {
-			s.beside[t] = slices.Clone(likelihoods)
-			continue
+		s.next += s.interval()
+		switch {
+		case bed <= step && step <= rise:
+			s.releases++
+			s.learn(likelihoods)
+		case step <= last:
+			s.releases++
+			s.beside[step] = slices.Clone(likelihoods)
 		}
-		s.learn(likelihoods)
 	}
 	s.goBack(first, bed, 1)
 	s.goBack(last, rise, -1)
 	return nil
+}
+
+// path returns the cells of the steps from an hour before a night to an hour before the next one.
+// The way home is one of the model's from home, backwards.
+func (s *sleeper) path(night int) []grid.Cell {
+	first := s.at(night, bedHour-besideHours)
+	bed, rise := s.at(night, bedHour)-first, s.at(night+1, riseHour)-first
+	path := make([]grid.Cell, s.at(night+1, bedHour-besideHours)-first)
+	for i := range path {
+		path[i] = s.home
+	}
+	for i := bed - 1; i >= 0; i-- {
+		path[i] = s.model.SampleNext(s.rng, path[i+1], first+i)
+	}
+	for i := rise; i+1 < int64(len(path)); i++ {
+		path[i+1] = s.model.SampleNext(s.rng, path[i], first+i)
+	}
+	return path
+}
+
+// report reports a cell and returns the likelihood of each cell given the release, nil if there is
+// none. It is valid until the next call.
+func (s *sleeper) report(step int64, cell grid.Cell) ([]float64, error) {
+	if s.state.Started {
+		s.predict(step - 1)
+	}
+	out, err := s.sanitizer.Step(&s.state, mechanism.Input{
+		User: s.user, Step: step, Cell: cell, Release: true, Prior: true,
+	})
+	if err != nil || out.Kind != mechanism.Released {
+		return nil, err
+	}
+	s.emission.Prepare(out.Prior)
+	return s.emission.Likelihoods(out.Release, s.cells), nil
+}
+
+// predict takes the filter to a step. It is the chain's prediction, as if the user reported in each
+// step without a release.
+func (s *sleeper) predict(step int64) {
+	prune, posterior := max(s.release.Prune, 0), &s.state.Posterior
+	for s.leap != nil && step-s.state.Step >= s.leap.steps {
+		s.leap.predict(posterior, s.now, prune)
+		s.state.Step += s.leap.steps
+	}
+	if gap := int(step - s.state.Step); gap > 0 {
+		s.predictor.PredictPruned(posterior, posterior, s.state.Step, gap, prune)
+		s.state.Step = step
+	}
 }
 
 // learn multiplies the belief by likelihoods of the home.

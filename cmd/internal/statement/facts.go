@@ -152,7 +152,7 @@ func models(file *config.File) ([]Model, error) {
 }
 
 // Simulate works out which error to expect, as "geodither doctor" does, and what nights at home
-// tell, both under the first version of the model. It takes a minute or a few on large maps.
+// tell, both under the first version of the model. It takes some 20 s of one processor.
 // Progress is of expect.Options, first of the one and then of the other.
 func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) error) error {
 	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
