@@ -50,7 +50,7 @@ help: ## List the targets
 
 build: ## Build bin/geodither
 	@echo "building bin/geodither (a minute or more the first time)"
-	@$(GO) build $(BUILDFLAGS) -o bin/geodither ./cmd/geodither
+	@CGO_ENABLED=0 $(GO) build $(BUILDFLAGS) -o bin/geodither ./cmd/geodither
 
 image: ## Build the image geodither, with the version that bin/geodither has
 	docker build -f deploy/Dockerfile -t geodither --build-arg "VERSION=$(VERSION)" \

@@ -129,7 +129,7 @@ func TestBuildFlags(t *testing.T) {
 	}
 	made = run("make", "-s", "-n", "-C", root, "build", "VERSION=V", "REVISION=R", "GO=go")
 	want := buildFlags(made)
-	if len(want) != 6 {
+	if len(want) != 7 {
 		t.Fatalf("the test reads %q in\n%s", want, made)
 	}
 	image := strings.NewReplacer("$VERSION", "V", "$REVISION", "R", "\\\n", " ")
@@ -147,10 +147,11 @@ func TestBuildFlags(t *testing.T) {
 	}
 }
 
-// buildFlags are the flags of the go command and of its linker in a text that decide about the
+// buildFlags are the settings of the go command and of its linker in a text that decide about the
 // bytes of a build, sorted; tags are not among them.
 func buildFlags(text string) []string {
-	flag := regexp.MustCompile(`-trimpath|-buildvcs=\w+|-s -w|-X [\w./-]+=\w+|ldflags`)
+	flag := regexp.MustCompile(
+		`CGO_ENABLED=0|-trimpath|-buildvcs=\w+|-s -w|-X [\w./-]+=\w+|ldflags`)
 	found := flag.FindAllString(text, -1)
 	slices.Sort(found)
 	return found
