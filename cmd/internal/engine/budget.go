@@ -22,13 +22,18 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 // which begins and ends at any millisecond: one release for each interval from the first one on, at
 // most what the budget leaves in the windows that cover the stretch, and at most the lifetime's
 // budget. It is infinite if a step may have any number of releases and no budget limits their sum.
-// An adaptive radius can only make it less.
+// An adaptive radius can only make it less. Hours leave one release for each of their stretches
+// that the time touches, and one for each interval of what is open.
 func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 	most := math.Inf(1)
 	if o.SameStep != mechanism.SameStepRelease {
 		// The fixes of two steps may be almost a step nearer to each other than the steps are.
 		interval := time.Duration(max(o.ReleaseInterval, 1)) * step
-		most = o.Epsilon * float64(1+(length+step-time.Millisecond)/interval)
+		// Hours that are no plan are left to Validate.
+		plan, _ := hours.New(o.Hours)
+		// The last millisecond counts, the end of an open stretch does not.
+		open, pieces := plan.Most(length + step)
+		most = o.Epsilon * float64(time.Duration(pieces)+max(0, open-time.Millisecond)/interval)
 	}
 	// A limit holds a whole number of releases; of half of one nothing is spent.
 	spend := func(limit float64) float64 {

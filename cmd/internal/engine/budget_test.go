@@ -32,6 +32,17 @@ func TestMostEpsilonDay(t *testing.T) {
 		"an interval that does not divide a day": {
 			func(o *mechanism.Options) { o.ReleaseInterval = 840 }, 4, "at most 4 ", true,
 		},
+		"hours of two working days, which a day touches": {
+			func(o *mechanism.Options) {
+				o.ReleaseInterval = 360
+				o.Hours = []hours.Span{{Days: 62, From: 360, To: 1080, Zone: "UTC"}}
+			}, 6, "at most 6 for each user and day", true,
+		},
+		"a minute a day": {
+			func(o *mechanism.Options) {
+				o.Hours = []hours.Span{{Days: 127, From: 360, To: 361, Zone: "Europe/London"}}
+			}, 5, "at most 5 for each user and day", true,
+		},
 		"a budget": {
 			func(o *mechanism.Options) {
 				o.Budget = mechanism.Budget{Epsilon: 16, WindowSteps: 2880}
