@@ -68,7 +68,7 @@ type Density struct {
 	PosteriorLow, PosteriorHigh []float64
 	// Low and High are an interval around Fitted: the same under the fitted prior, wider by how
 	// much that prior owes to chance and to the weight of the model. A fit that trusts the model
-	// ten times less than the fleet counts as one standard error away. Where a fleet has gathered
+	// 30 times less than the fleet counts as one standard error away. Where a fleet has gathered
 	// against the model's expectation they hold the number less often than the level says.
 	//
 	// A zone with an estimate below three vehicles, and three or more with a probability of .01 at
