@@ -49,7 +49,10 @@ A vehicle counts once in a window, where it last reported. For each zone there a
                          of --level. The prior stays the model's as long as the releases do not
                          contradict it, and close to it where they do
   posterior, ...         the mean of the vehicles' posteriors, with an interval that holds if
-                         vehicles move as the model says: better for small fleets
+                         vehicles move as the model says. For such fleets the number is nearly
+                         that of vehicles. Where many vehicles are where the model does not
+                         expect them, vehicles is a little nearer to the truth, and its interval
+                         holds the truth more often
   naive                  how many last releases lie in the zone: mostly noise if ε is small
   model                  what the model says without releases. Where an estimate is no
                          different, the releases have added nothing

@@ -20,10 +20,10 @@ var coverages = []struct {
 	fitted, deviation   float64
 	posterior, deviates float64
 }{
-	{law.Lattice, false, .954, .074, .948, .079},
-	{law.Lattice, true, .766, .127, .656, .133},
-	{law.Codebook, false, .967, .064, .942, .083},
-	{law.Codebook, true, .913, .085, .785, .109},
+	{law.Lattice, false, .958, .071, .948, .079},
+	{law.Lattice, true, .809, .123, .656, .133},
+	{law.Codebook, false, .971, .059, .942, .083},
+	{law.Codebook, true, .928, .078, .785, .109},
 }
 
 // TestCoverage: intervals of 90 % are neither too short nor too long: 48 of the 400 fleets have
