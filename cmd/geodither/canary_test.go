@@ -324,7 +324,7 @@ func TestCanaryEvaluate(t *testing.T) {
 	report := read(t, filepath.Join(dir, "report.md"))
 	for _, words := range []string{
 		"in 5 different cells",
-		"shows one person's trace: it is for whoever may see the data, and not to be passed on",
+		"shows one person's trace: do not pass it on to people who may not see the data",
 	} {
 		if !strings.Contains(report, words) {
 			t.Errorf("the report does not say %q", words)

@@ -30,6 +30,8 @@ func TestFactsAreAll(t *testing.T) {
 				field.SetBool(true)
 			case reflect.Int:
 				field.SetInt(7)
+			case reflect.Slice:
+				field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 			default:
 				field.SetFloat(.125)
 			}

@@ -118,9 +118,11 @@ type Score struct {
 	TopFound      float64   `json:"top_found"` // share of the fullest zones
 	// Error is the mean over zones of |estimate - truth|, in vehicles.
 	Error float64 `json:"error"`
-	// Coverage is that of 90 % intervals over the zones of all fleets (aggregate.Coverage); 0 where
-	// there are no intervals, or no zone has three vehicles.
+	// Coverage is that of 90 % intervals over the zones of all fleets that can be judged
+	// (aggregate.Coverage). Judged is the number of these zones: 0 where there are no intervals, or
+	// no zone has three vehicles. Then there is no coverage either.
 	Coverage float64 `json:"coverage"`
+	Judged   float64 `json:"judged"`
 }
 
 // mostFleets is the largest number of fleets of one size that are scored.
@@ -244,7 +246,7 @@ func (x *experiment) score(
 	}
 	for i := range held {
 		if judged[i] > 0 {
-			scores[2+i].Coverage = held[i] / judged[i]
+			scores[2+i].Coverage, scores[2+i].Judged = held[i]/judged[i], judged[i]
 		}
 	}
 	for i := range scores {

@@ -205,7 +205,7 @@ func showFleet(p *study.Page) {
 }
 
 // addTo adds every number of a score. A single fleet has no band, and estimators without intervals
-// have no coverage.
+// have no coverage. Nor have fleets without a zone that can be judged.
 func (x *fleet) addTo(t *report.Table, zones *aggregate.Zones, score density.Score) {
 	add := func(metric string, value report.Band) {
 		t.Add(x.data.Name, score.Fleet, score.Epsilon, x.Options.Delta, fleetSteps, zones.Count(),
@@ -218,7 +218,7 @@ func (x *fleet) addTo(t *report.Table, zones *aggregate.Zones, score density.Sco
 	add(variationMetric, variation)
 	add(rankMetric, report.Exact(score.Rank))
 	add(topMetric, report.Exact(score.TopFound))
-	if score.Estimator == "posterior" || score.Estimator == "fitted" {
+	if score.Judged > 0 {
 		add(coverageMetric, report.Exact(score.Coverage))
 	}
 }

@@ -137,6 +137,9 @@ func findings(d *study.Data, rows []fleetRow) study.Figures {
 			mean++
 		}
 		least, most = min(least, r.gain().Value), max(most, r.gain().Value)
+		if r.fitted.Judged == 0 {
+			continue
+		}
 		own[0], own[1] = min(own[0], r.posterior.Coverage), max(own[1], r.posterior.Coverage)
 		fit[0], fit[1] = min(fit[0], r.fitted.Coverage), max(fit[1], r.fitted.Coverage)
 	}
