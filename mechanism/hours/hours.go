@@ -20,6 +20,12 @@ const (
 	everyDay  = Days(1<<weekDays - 1)
 )
 
+// Days is a set of days of the week: bit d is time.Weekday d.
+type Days uint8
+
+// Has says whether a day is in the set.
+func (d Days) Has(day time.Weekday) bool { return d>>day&1 != 0 }
+
 // Span is a stretch of local time that recurs every week.
 //
 // The wall clock decides, minute by minute. In the hour that a clock shows twice in autumn both
@@ -85,6 +91,8 @@ func (s Span) compile() (span, error) {
 	}
 	return span{s.Days, s.From, s.To, zone}, err
 }
+
+func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
 // Open says whether a moment, in milliseconds since 1970, lies in one of the stretches. It does not
 // allocate and costs one look at a zone's rules for each entry, some 100 ns.

@@ -7,12 +7,6 @@ import (
 	"time"
 )
 
-// Days is a set of days of the week: bit d is time.Weekday d.
-type Days uint8
-
-// Has says whether a day is in the set.
-func (d Days) Has(day time.Weekday) bool { return d>>day&1 != 0 }
-
 // weekNames are the days in the order of a working week.
 var weekNames = [weekDays]string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
@@ -90,8 +84,6 @@ func ParseClock(text string) (minutes int, err error) {
 	}
 	return minutes, nil
 }
-
-func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
 // String returns the span in words, such as "mon-fri 06:00-18:00 Europe/London". Equal spans have
 // the same text.
