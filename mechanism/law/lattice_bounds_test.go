@@ -107,7 +107,7 @@ func TestLatticeBounds(t *testing.T) {
 		{1, 1 << 20, .001, MaxSubdivision, true},
 	} {
 		g := testcase.Grid(t, c.width, c.height, 1e-5)
-		err := Options{Subdivision: c.parts}.CheckGrid(c.epsilon, g)
+		err := Options{Name: Lattice, Subdivision: c.parts}.CheckGrid(c.epsilon, g)
 		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -13,7 +13,7 @@ import (
 
 func newLattice(tb testing.TB, parts int) *lattice {
 	tb.Helper()
-	m, err := New(Options{Subdivision: parts})
+	m, err := New(Options{Name: Lattice, Subdivision: parts})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -8,19 +8,20 @@ import (
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(HullNames(), "") {
+	for _, name := range HullNames() {
 		for _, isotropy := range []string{IsotropyClosedForm, IsotropySampled, ""} {
 			m, err := New(Options{Name: name, Isotropy: isotropy})
-			if err != nil || m.Name() != name && (name != "" || m.Name() != Lattice) {
+			if err != nil || m.Name() != name {
 				t.Errorf("%q, %q: %v, %v", name, isotropy, m, err)
 			}
 		}
 	}
 	for fault, o := range map[string]Options{
+		"no mechanism":               {},
 		"an unknown mechanism":       {Name: "x"},
 		"an unknown way of isotropy": {Name: PIM, Isotropy: "x"},
-		"a negative subdivision":     {Subdivision: -1},
-		"a subdivision too fine":     {Subdivision: MaxSubdivision + 1},
+		"a negative subdivision":     {Name: Lattice, Subdivision: -1},
+		"a subdivision too fine":     {Name: Lattice, Subdivision: MaxSubdivision + 1},
 	} {
 		if _, err := New(o); err == nil {
 			t.Error(fault)

@@ -135,8 +135,8 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/compare": {
 		ours: []string{
-			"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/mobility",
-			"mechanism/evaluation/fit",
+			"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/law",
+			"mechanism/mobility", "mechanism/evaluation/fit",
 		},
 		pure: true,
 	},

@@ -15,15 +15,18 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Options say how two models are compared. The zero value of each field means its default.
 type Options struct {
-	Release mechanism.Options // of the simulation; ε 1 and δ .01 where they are 0
-	Tracks  int               // simulated; default 60, negative: no simulation
-	Steps   int               // of each; default 60
+	// Release is how the simulation releases; ε 1 and δ .01 where they are 0, and the lattice where
+	// there is no mechanism. Under the codebook no release drifts, so drift compares nothing there.
+	Release mechanism.Options
+	Tracks  int // simulated; default 60, negative: no simulation
+	Steps   int // of each; default 60
 	// how many cells are named in which the models differ most; default 10
 	Cells   int
 	Seed    uint64
@@ -36,6 +39,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Release.Epsilon = cmp.Or(o.Release.Epsilon, 1)
 	o.Release.Delta = cmp.Or(o.Release.Delta, .01)
+	o.Release.Mechanism = cmp.Or(o.Release.Mechanism, law.Lattice)
 	o.Tracks = cmp.Or(o.Tracks, 60)
 	o.Steps = cmp.Or(o.Steps, 60)
 	o.Cells = cmp.Or(o.Cells, 10)
