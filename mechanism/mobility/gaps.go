@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-
-	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // GapMoves are how many times a user may have moved in a gap, ascending, where it was less often
@@ -158,19 +156,14 @@ func (p *Predictor) PredictGap(
 // Sample draws what a gap of two or more steps, within the law, was: so many moves of the chain, or
 // a start from the initial distribution. It takes one number from src.
 func (l GapLaw) Sample(src Source, gap uint64) (moves int64, anew bool) {
-	row := l[GapIndex(gap)].all()
-	parts := make([]grid.Cell, GapParts)
-	for i := range parts {
-		parts[i] = grid.Cell(i)
+	w := &l[GapIndex(gap)]
+	u := float64(src.Uint64()>>11) / (1 << 53)
+	for i, p := range w.Moves {
+		if u -= p; u < 0 {
+			return int64(GapMoves[i]), false
+		}
 	}
-	switch part := int(sample(parts, row[:], src)); part {
-	case GapAnew:
-		return 0, true
-	case GapChain:
-		return int64(gap), false
-	default:
-		return int64(GapMoves[part]), false
-	}
+	return int64(gap), u >= w.Chain
 }
 
 // Initial sets dst to the initial distribution of the user in use, or of the popular model.

@@ -1,6 +1,7 @@
 package mobility
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -76,6 +77,30 @@ func TestPredictGap(t *testing.T) {
 		}
 		checkClose(t, &got, want)
 		checkClean(t, p)
+	}
+}
+
+// TestGapSample: what is drawn has the law's weights, those of the chain as moves in each step.
+func TestGapSample(t *testing.T) {
+	law := GapLaw{{}, {}, {}}
+	law[2].Moves[2], law[2].Chain, law[2].Anew = .5, .2, .3
+	const draws, gap = 20_000, 7
+	counts, starts := map[int64]int{}, 0
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range draws {
+		if moves, anew := law.Sample(rng, gap); anew {
+			starts++
+		} else {
+			counts[moves]++
+		}
+	}
+	for name, c := range map[string][2]float64{
+		"two moves": {float64(counts[2]), .5}, "the chain": {float64(counts[gap]), .2},
+		"a start": {float64(starts), .3},
+	} {
+		if share := c[0] / draws; math.Abs(share-c[1]) > .015 {
+			t.Errorf("%s: %.3f of the draws, want %g", name, share, c[1])
+		}
 	}
 }
 

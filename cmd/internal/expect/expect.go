@@ -65,7 +65,7 @@ func Simulate(ctx context.Context, model *mobility.Model, release mechanism.Opti
 			return nil, err
 		}
 		if number == 0 && s.byWork {
-			s.tracks = s.tracksFor(mostWork)
+			s.tracks = tracksFor(s.work)
 		}
 	}
 	s.price()

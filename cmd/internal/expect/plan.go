@@ -128,9 +128,9 @@ func (p *plan) reported(step time.Duration) (steps []int64) {
 	return steps
 }
 
-// tracksFor returns how many tracks take an amount of work, from the first one's.
-func (s *simulation) tracksFor(work float64) int {
-	return int(min(max(work/s.work, leastTracks), mostTracks))
+// tracksFor returns how many tracks take mostWork, from the work of one.
+func tracksFor(one float64) int {
+	return int(min(max(mostWork/one, leastTracks), mostTracks))
 }
 
 // rowLength is the mean number of cells that a cell has transitions to.
