@@ -10,12 +10,13 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Of the blind error: the part that releases must take away to be worth their ε, and the part at
 // which one may speak of knowing where somebody is.
 const (
-	worthwhile = .25
+	worthwhile = trial.LeastGain
 	half       = .5
 )
 
@@ -42,10 +43,8 @@ func (r *Result) Words() (lines []string) {
 	} else {
 		say("The best plan found for Σε = %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
 	}
-	if gain := p.Gain(); gain < worthwhile {
-		say("WARNING: this plan is hardly worth its ε. It takes %.0f %% off the error of the "+
-			"model alone. Publish where the fleet is as a whole (\"geodither aggregate\"), or "+
-			"allow more Σε a day.", math.Round(100*max(0, gain)))
+	if text := trial.LittleGain(1-p.Gain(), 1); text != "" {
+		say("WARNING: this plan is hardly worth its ε: %s.", text)
 	}
 	if p.DayEpsilon > mechanism.HighEpsilonDay {
 		say("Above Σε = %d a day it hardly protects where somebody was over a day.",
