@@ -243,13 +243,14 @@ func TestEraseNames(t *testing.T) {
 		end               int64 // of the mark: at 3 there is nothing to process
 		accept            bool
 		want              error
+		says              string
 	}{
-		{"an account", "v0 at 1", "old", 1, false, ErrKept},
-		{"an account, accepted", "v0 at 1", "old", 1, true, nil},
-		{"an account, accepted, nothing to do", "v0 at 1", "old", 3, true, nil},
-		{"an account of a key that is not known", "v0 at 1", "", 1, false, ErrKept},
-		{"no account", "at 1", "old", 1, false, nil},
-		{"the same names", "v0 at 1", "K", 1, false, nil},
+		{"an account", "v0 at 1", "old", 1, false, ErrKept, "it was 6f6c64, now 4b"},
+		{"an account, accepted", "v0 at 1", "old", 1, true, nil, ""},
+		{"an account, accepted, nothing to do", "v0 at 1", "old", 3, true, nil, ""},
+		{"a key that is not known", "v0 at 1", "", 1, false, ErrKept, "the mark names none: 1."},
+		{"no account", "at 1", "old", 1, false, nil, ""},
+		{"the same names", "v0 at 1", "K", 1, false, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, purges := newScript(), 0
@@ -272,6 +273,10 @@ func TestEraseNames(t *testing.T) {
 				t.Fatalf("it ends with %v, want %v", err, test.want)
 			}
 			if test.want != nil {
+				if says := strings.Contains(err.Error(), test.says); !says ||
+					len(strings.Fields(err.Error())) >= 30 {
+					t.Errorf("%q, want %q in less than 30 words", err, test.says)
+				}
 				return
 			}
 			if m := s.lastMark(t); string(m.Names) != "K" {

@@ -133,10 +133,9 @@ var (
 	// ErrSettings: the last mark is open and of other settings.
 	ErrSettings = errors.New("the worker before this one has ended under other settings without " +
 		"a clean stop")
-	// ErrKept: accounts of erased keys are kept, and the last worker named them otherwise than this
-	// task does.
-	ErrKept = errors.New("the changelog keeps accounts of erased users, which only the noise key " +
-		"of their erasure finds, and the worker before this one had another noise key")
+	// ErrKept: accounts of erased keys are kept, and the last worker is not known to have named
+	// them as this task does.
+	ErrKept = errors.New("erased users' accounts need the noise key of their erasure")
 	// ErrSource: the mark was written for another input topic.
 	ErrSource = errors.New("the input topic was deleted and made anew")
 	// ErrAmended: the mark has amendments, and the task has no Amender.

@@ -172,14 +172,12 @@ func (t *Task) renamed(m Mark) (bool, error) {
 	if err != nil || !owes || t.o.AcceptLost {
 		return owes, err
 	}
-	was := "of no known key"
+	why := "the mark names none"
 	if len(m.Names) > 0 {
-		was = fmt.Sprintf("%.4x", m.Names)
+		why = fmt.Sprintf("it was %.4x, now %.4x", m.Names, t.names)
 	}
-	return true, WithRemedy(fmt.Errorf("%w (%s, now %.4x). Who comes back would start at Σε = 0."+
-		" Start with the key_file under which they were erased. Or set accept_lost_account: true "+
-		"for one start: what they have spent then counts no more, and adds to what comes",
-		ErrKept, was, t.names), Fatal)
+	return true, WithRemedy(fmt.Errorf("%w; %s: 1. set that key_file; or 2. start them at 0: "+
+		"accept_lost_account: true, once", ErrKept, why), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.
