@@ -133,8 +133,8 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 		return json.NewEncoder(out).Encode(plan)
 	}
 	if plan.Done {
-		fmt.Fprintf(out, "done: the answers to %d raw records are in %s and %s\n",
-			plan.Publish, plan.Output, plan.DeadLetters)
+		fmt.Fprintf(out, "done: the answers to the raw records are in %s and %s\n",
+			plan.Output, plan.DeadLetters)
 		if !plan.Identical {
 			printCost(out, "spent", plan.Spent)
 		}

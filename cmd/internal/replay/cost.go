@@ -185,12 +185,7 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 		return fmt.Errorf("the cost of the replay: %w", err)
 	}
 	defer func() { err = errors.Join(err, costs.close()) }()
-	progress := planning{at: make([]int64, len(plan.Partitions)), tell: p.r.Planning}
-	for _, part := range plan.Partitions {
-		if part.costs() {
-			progress.total += part.To - part.Origin
-		}
-	}
+	progress := newPlanning(plan, p.r.Planning, PartitionPlan.costs)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(runtime.GOMAXPROCS(0), 4)) // each has a store open
 	for i, part := range plan.Partitions {
@@ -224,6 +219,18 @@ type planning struct {
 
 	mu sync.Mutex
 	at []int64
+}
+
+// newPlanning returns that of the partitions of a plan which count.
+func newPlanning(plan *Plan, tell func(done, total int64), counts func(PartitionPlan) bool,
+) *planning {
+	p := &planning{tell: tell, at: make([]int64, len(plan.Partitions))}
+	for _, part := range plan.Partitions {
+		if counts(part) {
+			p.total += part.To - part.Origin
+		}
+	}
+	return p
 }
 
 func (p *planning) set(i int, at int64) {

@@ -122,9 +122,8 @@ func TestReplayCost(t *testing.T) {
 				t.Errorf("announced %+v and %+v, at the end %+v; the records say %+v",
 					announced.Cost, plan.Cost, plan.Spent, want)
 			}
-			if done != total || total != plan.Read {
-				t.Errorf("planning has come to %d of %d, the plan has %d records", done, total,
-					plan.Read)
+			if done != total || total != w.Fed {
+				t.Errorf("planning has come to %d of %d, %d records are fed", done, total, w.Fed)
 			}
 			for _, text := range []string{
 				"the replay is a second release", "the second release is done",

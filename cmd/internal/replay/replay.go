@@ -58,10 +58,11 @@ type Plan struct {
 	StateDir    string `json:"state_dir"`
 
 	Partitions []PartitionPlan `json:"partitions"`
-	// raw records to go through: all before a record count for it
-	Read int64 `json:"read"`
+	// raw records to go through, which NewPlan alone counts, and only if there is something left to
+	// do: all before a record count for it
+	Read int64 `json:"read,omitempty"`
 	// of these, to publish the results of; a mapping may find several fixes in a record
-	Publish int64 `json:"publish"`
+	Publish int64 `json:"publish,omitempty"`
 
 	// Identical: the records will be those of the first release and cost nothing. They are the
 	// same bytes, unless that one had another publish.release.
@@ -158,14 +159,19 @@ type planner struct {
 }
 
 // NewPlan works out what a replay would do, and what it would cost: for a second release
-// that is one pass of the mechanism over the raw records. It writes nothing to Kafka and
-// creates no topic. Its error is the one that Run would end with, up to its Refusal.
+// that is one pass of the mechanism over the raw records. Another pass counts them. It
+// writes nothing to Kafka and creates no topic. Its error is the one that Run would end with, up to
+// its Refusal.
 func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err != nil || plan.Done {
 		return plan, err
 	}
-	replayed, _ := r.options(o.WithDefaults())
+	p := &planner{first: o.WithDefaults(), client: o.Client(), r: r}
+	if err := p.count(ctx, &plan); err != nil {
+		return plan, err
+	}
+	replayed, _ := r.options(p.first)
 	_, err = service.New(replayed)
 	return plan, err
 }
@@ -197,6 +203,7 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	if err != nil {
 		return plan, err
 	}
+	empty := true
 	if p.source, err = topics.ID(ctx, p.client, p.first.Topics.Raw); err != nil {
 		return plan, err
 	}
@@ -208,15 +215,13 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		}
 		plan.Begun = plan.Begun || begun
 		if !part.empty() {
+			empty = false
 			plan.Identical = plan.Identical && len(part.Differs) == 0
 			plan.Done = plan.Done && part.Committed >= part.To
-			if err := p.count(ctx, part, &plan); err != nil {
-				return plan, fmt.Errorf("partition %d: %w", n, err)
-			}
 		}
 		plan.Partitions = append(plan.Partitions, part)
 	}
-	if plan.Publish == 0 {
+	if empty {
 		return plan, errors.New("the range holds nothing in any partition: is --from behind " +
 			"--to, or has the service not come so far?")
 	}
@@ -231,22 +236,40 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	return plan, p.costs(ctx, &plan)
 }
 
-// count adds the records of a partition to the plan, in one pass over the raw topic. Offsets count
-// transaction markers and aborted records too. Records that retention has removed are not counted.
-func (p *planner) count(ctx context.Context, part PartitionPlan, plan *Plan) error {
-	raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
-		consumer.FetcherOptions{})
-	if err != nil {
-		return err
-	}
-	return raw.Scan(ctx, max(raw.First, part.Origin), part.To, func(r consumer.Record) error {
-		plan.Read++
-		if r.Offset >= part.From {
-			plan.Publish++
+// count counts the records of a plan, in one pass over the raw topic. Offsets count transaction
+// markers and aborted records too. Records that retention has removed are not counted.
+func (p *planner) count(ctx context.Context, plan *Plan) error {
+	progress := newPlanning(plan, p.r.Planning,
+		func(part PartitionPlan) bool { return !part.empty() })
+	for i, part := range plan.Partitions {
+		if part.empty() {
+			continue
 		}
-		return nil
-	})
+		raw, err := topics.Open(ctx, p.client, p.first.Topics.Raw, part.Partition,
+			consumer.FetcherOptions{})
+		if err == nil {
+			from := max(raw.First, part.Origin)
+			err = raw.Scan(ctx, from, part.To, func(r consumer.Record) error {
+				plan.Read++
+				if r.Offset >= part.From {
+					plan.Publish++
+				}
+				if plan.Read%countEvery == 0 {
+					progress.set(i, r.Offset-part.Origin)
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("partition %d: count records: %w", part.Partition, err)
+		}
+		progress.set(i, part.To-part.Origin)
+	}
+	return nil
 }
+
+// countEvery is after how many records the progress of counting is told.
+const countEvery = 1024
 
 var errUsed = errors.New("holds records already, and not of this replay")
 
