@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"maps"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -24,7 +26,6 @@ type MovedError struct {
 	By        engine.Partitioner // the configured one
 	Before    engine.Partitioner // the one in force so far; empty: not known
 	Moved     int                // users with a state in another partition
-	Users     int                // users with a state in the partitions that were looked at
 }
 
 // Error says how many users would move, and what can be done.
@@ -33,13 +34,13 @@ func (e *MovedError) Error() string {
 	if e.Before != "" {
 		before = "topics.partitioner: " + string(e.Before)
 	}
-	return fmt.Sprintf("%v: %d of %d users in %s have their state and account of ε in another "+
+	return fmt.Sprintf("%v: %d users in %s have their state and account of ε in another "+
 		"partition than topics.partitioner: %s puts them, so each of these accounts would start "+
 		"at 0. Put back %s, and have the producers use that partitioner. Or feed a new raw topic, "+
 		"with a group, a sanitized topic and a changelog of its own: there each account starts at "+
 		"0 and adds to what is spent already. Or set accept_lost_account: true for one start: "+
 		"what the moved users have spent so far then counts no more, and adds to what is spent "+
-		"from there on", ErrMoved, e.Moved, e.Users, e.Changelog, e.By, before)
+		"from there on", ErrMoved, e.Moved, e.Changelog, e.By, before)
 }
 
 // Unwrap returns ErrMoved.
@@ -64,9 +65,9 @@ type Homes struct {
 // in which the configured partitioner puts the users. A user whose records move to
 // another partition has no state there: the account would start at 0, unseen.
 //
-// It reads a partition whole, and keeps the ids of its users in memory, but only one whose last
-// mark is of another partitioner, or does not say. So a start under unchanged settings reads no
-// more than the marks.
+// It reads a partition whole, but only one whose last mark is of another partitioner, or does not
+// say. In memory it keeps 64 bits for each user who is away from home. So a start under
+// unchanged settings reads no more than the marks.
 //
 // It answers with a *MovedError if users have states elsewhere. AnyPartitioner puts users
 // nowhere: whoever sets it vouches for it that all users stay where they are, so nothing can be
@@ -77,7 +78,7 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 	c := &homeCheck{client, call, settings, cluster}
 	by := c.settings.Partitioner
 	var found Homes
-	users := map[string]bool{} // with a state: is one away from its partition?
+	users := away{}
 	moved := &MovedError{Changelog: c.cluster.Topics.Changelog, By: by}
 	for n := range partitions {
 		mark, marked, err := topics.LastMark(ctx, c.client, c.cluster.Topics.Changelog, n)
@@ -99,42 +100,44 @@ func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 			return found, fmt.Errorf("partition %d of %s: %w", n, c.cluster.Topics.Changelog, err)
 		}
 	}
-	moved.Users = len(users)
-	for _, away := range users {
-		if away {
-			moved.Moved++
-		}
-	}
-	if moved.Moved > 0 {
+	if moved.Moved = len(users); moved.Moved > 0 {
 		return found, moved
 	}
 	return found, nil
 }
 
-// count adds the users with a state in a partition, and whether they belong to another partition.
-// It reads what is not committed yet too: an instance that was killed may have left its first
-// states behind, and they are committed when it is fenced.
-func (c *homeCheck) count(ctx context.Context, n, partitions int32, users map[string]bool) error {
+// away are hashes of the users who have a state in another partition than theirs: ids take many
+// times the memory, and only their number is of interest.
+type away map[uint64]struct{}
+
+// awaySeed keeps users from choosing ids of the same hash.
+var awaySeed = maphash.MakeSeed()
+
+// count adds the users who have a state in a partition and belong to another. It reads what is not
+// committed yet too: an instance that was killed may have left its first states behind, and they
+// are committed when it is fenced.
+func (c *homeCheck) count(ctx context.Context, n, partitions int32, users away) error {
 	reader, err := topics.Open(ctx, c.client, c.cluster.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
 	if err != nil {
 		return err
 	}
-	live := map[string]bool{} // the users with a state here: is it away from their partition?
+	live := away{} // a state may be forgotten here and kept in another partition
 	err = reader.ScanCompacted(ctx, func(r consumer.Record) error {
+		if !task.ValidKey(r.Key) {
+			return nil
+		}
+		home, ok := c.settings.Partitioner.Partition(r.Key, int(partitions))
 		switch {
-		case !task.ValidKey(r.Key):
+		case !ok || home == n:
 		case len(r.Value) == 0:
-			delete(live, string(r.Key))
+			delete(live, maphash.Bytes(awaySeed, r.Key))
 		default:
-			home, ok := c.settings.Partitioner.Partition(r.Key, int(partitions))
-			live[string(r.Key)] = ok && home != n
+			live[maphash.Bytes(awaySeed, r.Key)] = struct{}{}
 		}
 		return nil
 	})
-	for user, away := range live {
-		users[user] = users[user] || away
-	}
+	maps.Copy(users, live)
 	return err
 }
 

@@ -169,7 +169,7 @@ func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
 		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts "+
 			"of ε of users who move to another partition start at 0 and add to what was "+
 			"spent before",
-			"moved_users", moved.Moved, "users", moved.Users)
+			"moved_users", moved.Moved)
 		return found, nil
 	}
 	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {

@@ -36,10 +36,10 @@ func (e *LostTopicError) Error() string {
 	})
 	and := ""
 	if len(others) > 0 {
-		and = fmt.Sprintf(" (nor %s: is this the right cluster?)", strings.Join(others, ", "))
+		and = fmt.Sprintf(" (nor %s)", strings.Join(others, ", "))
 	}
-	return fmt.Sprintf("there is no changelog %s%s: if the service has ever run, the changelog is "+
-		"lost: do not create it; see state rebuild-changelog. %s", e.Changelog, and, Renamed)
+	return fmt.Sprintf("there is no changelog %s%s. %s. Else do not create it; see state "+
+		"rebuild-changelog", e.Changelog, and, Renamed)
 }
 
 // Unwrap returns the consumer.MissingTopicsError.

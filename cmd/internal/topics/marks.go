@@ -29,7 +29,7 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 	}
 	// While the records are read, the cleaner may remove a mark for the sake of a newer one behind
 	// the end, so the search goes on there.
-	for first := r.First; err == nil && !found && first < r.End; err = r.Refresh(ctx) {
+	for first := r.First; first < r.End; {
 		last := r.End
 		for end, step := last, int64(16); err == nil && end > first && !found; step *= 8 {
 			at := max(first, end-step)
@@ -43,12 +43,15 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 			})
 			end = at
 		}
-		if err != nil {
-			break
+		if err != nil || found {
+			return mark, found, err
 		}
 		first = last
+		if err := r.Refresh(ctx); err != nil {
+			return mark, false, err
+		}
 	}
-	return mark, found, err
+	return mark, false, nil
 }
 
 // Change says what the raw topic tells of settings that may have changed during a first

@@ -102,7 +102,16 @@ var errFound = errors.New("there is a record")
 // Any reports whether there is a record from an offset up to another. The cost is one fetch where
 // there is one, and else a pass over the aborted records.
 func (r *Reader) Any(ctx context.Context, from, end int64) (bool, error) {
-	err := r.Scan(ctx, from, end, func(consumer.Record) error { return errFound })
+	return found(r.Scan(ctx, from, end, func(consumer.Record) error { return errFound }))
+}
+
+// AnyCompacted is Any for the whole partition of a compacted topic, as ScanCompacted reads it.
+func (r *Reader) AnyCompacted(ctx context.Context) (bool, error) {
+	return found(r.ScanCompacted(ctx, func(consumer.Record) error { return errFound }))
+}
+
+// found tells errFound from other errors.
+func found(err error) (bool, error) {
 	if errors.Is(err, errFound) {
 		return true, nil
 	}
