@@ -73,11 +73,12 @@ func TestKilledServiceRepeatsNothing(t *testing.T) {
 // is the embedded one, or the real one that GEODITHER_BROKERS names (host:port,...);
 // topics and groups have names of their own in it.
 type crashWorld struct {
-	dir    string
-	addr   string
-	prefix string
-	client *kafka.Client
-	model  *mobility.Model
+	dir     string
+	addr    string
+	prefix  string
+	client  *kafka.Client
+	model   *mobility.Model
+	release string // the section of every service's config
 }
 
 func newCrashWorld(t *testing.T) *crashWorld {
@@ -101,7 +102,8 @@ func newCrashWorld(t *testing.T) *crashWorld {
 	}
 	w := &crashWorld{
 		dir: t.TempDir(), addr: addr, prefix: prefix,
-		client: kafkaconn.NewClient(strings.Split(addr, ",")),
+		client:  kafkaconn.NewClient(strings.Split(addr, ",")),
+		release: "{mechanism: codebook, epsilon: 1, budget: none}",
 	}
 	if w.model, err = fleet.SampleModel(fixes); err != nil {
 		t.Fatal(err)
@@ -173,10 +175,10 @@ topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, 
 model: model.avro
 key_file: noise.key
 state_dir: %[4]q
-release: {mechanism: codebook, epsilon: 1, budget: none}
+release: %[5]s
 transaction: {max_interval: 2ms, timeout: 10s}
 session_timeout: 2s
-`, w.addr, w.prefix+name, w.prefix, stateDir)
+`, w.addr, w.prefix+name, w.prefix, stateDir, w.release)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,18 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/replay"
+	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/schemas"
 )
 
 // replay starts the command in a process of its own, which can be killed.
@@ -49,6 +54,67 @@ func TestReplayKilled(t *testing.T) {
 	if r := succeed(t, "replay", "-c", s.config,
 		"--output-topic", output); !strings.Contains(r.out, "done") {
 		t.Errorf("once more: %s", r.out)
+	}
+}
+
+// TestReleaseHours: a service and sanitize release within the hours alone, and predict outside of
+// them; what the service has published verifies and is replayed byte for byte; and aggregate
+// follows all users of both.
+func TestReleaseHours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	s := &townService{crashWorld: newCrashWorld(t)}
+	const from, to = 1_699_999_740_000, 1_699_999_860_000 // 22:09 and 22:11 UTC
+	s.release = `{mechanism: codebook, epsilon: 1, budget: none, ` +
+		`hours: [{days: tue, from: "23:09", to: "23:11", zone: Europe/Berlin}]}`
+	s.fed = s.feed(t, 20, 10)
+	s.serve(t, "town", s.fed, nil)
+	s.config = filepath.Join(s.dir, "town.yml")
+
+	if r := succeed(t, "state", "verify", "-c", s.config); !strings.Contains(r.out, "verified") {
+		t.Errorf("state verify says %s", r.out)
+	}
+	succeed(t, "replay", "-c", s.config, "--output-topic", s.prefix+"again.sanitized")
+	requireSame(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", false))
+
+	traces, published := filepath.Join(s.dir, "raw.csv"), filepath.Join(s.dir, "town.ndjson")
+	var fixes []schemas.Raw
+	for fix, err := range fleet.New(s.model, 20, 7).Fixes(t.Context(), 10,
+		time.UnixMilli(1_700_000_000_000)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixes = append(fixes, fix)
+	}
+	write(t, s.dir, "raw.csv", towntest.CSV(fixes))
+	succeed(t, "sanitize", "-c", s.config, "--in", traces, "--out", published)
+	for name, lines := range map[string]string{
+		"run": succeed(t, "consume", "--brokers", s.addr, "--topic", s.prefix+"town.sanitized",
+			"--format", "json").out,
+		"sanitize": read(t, published),
+	} {
+		kinds := map[bool]map[string]int{true: {}, false: {}}
+		for _, r := range decoded(t, lines) {
+			at := r.Step * s.model.Step.Milliseconds()
+			kinds[from <= at && at < to][r.Kind]++
+			if (r.Epsilon > 0) != (r.Kind == schemas.KindReleased) {
+				t.Errorf("%s: a %s record has cost %g", name, r.Kind, r.Epsilon)
+			}
+		}
+		if fmt.Sprint(kinds) != "map[false:map[predicted:120] true:map[released:80]]" {
+			t.Errorf("%s: within the hours %v, outside of them %v", name, kinds[true], kinds[false])
+		}
+		r := succeed(t, "aggregate", "-c", s.config, "--window", "10m", "--in",
+			write(t, s.dir, name+".ndjson", lines))
+		if !strings.Contains(r.err, "followed    all") {
+			t.Errorf("%s: not every record is followed:\n%s", name, r.err)
+		}
+		for window, sum := range sumOfColumn(t, r.out, "vehicles") {
+			if math.Abs(sum-20) > .01 {
+				t.Errorf("%s: %g vehicles in the window from %s", name, sum, window)
+			}
+		}
 	}
 }
 
