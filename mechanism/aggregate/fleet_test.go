@@ -215,6 +215,18 @@ func TestCountInterval(t *testing.T) {
 			}
 		}
 	}
+	// The lowest quantile of a narrow count may be the whole number above its mean.
+	for mean := .05; mean < 6; mean += .05 {
+		for _, share := range []float64{.001, .01, .1, .5, 1, 3} {
+			for _, level := range []float64{.1, .5, .9} {
+				low, high := CountInterval(mean, share*mean, level, 10)
+				if low > mean || mean > high {
+					t.Errorf("mean %g, variance %g, level %g: %g to %g", mean, share*mean, level,
+						low, high)
+				}
+			}
+		}
+	}
 	if low, high := CountInterval(0, 0, .9, 10); low != 0 || high != 0 {
 		t.Errorf("nobody: [%g, %g]", low, high)
 	}

@@ -10,14 +10,17 @@ import (
 // quantile of a count with a mean and a variance: of the binomial distribution that has both where
 // the variance is below the mean (the usual approximation to a sum of independent events of unequal
 // probability), the Poisson distribution where they are equal, and the negative binomial above.
-// most bounds it.
+// most bounds it. The interval always holds the mean, up to most: where a skewed distribution leaves
+// it outside, the nearer end moves to the next whole number beyond it.
 func CountInterval(mean, variance, level, most float64) (low, high float64) {
 	if !(mean > 0) {
 		return 0, 0
 	}
 	cdf := countCDF(mean, variance)
 	tail := (1 - level) / 2
-	return min(countQuantile(cdf, tail, most), most), min(countQuantile(cdf, 1-tail, most), most)
+	low = min(countQuantile(cdf, tail, most), math.Floor(mean))
+	high = max(countQuantile(cdf, 1-tail, most), math.Ceil(mean))
+	return min(low, most), min(high, most)
 }
 
 // surprised is the least probability that a zone has fewest vehicles that judgedInterval looks at.
