@@ -206,6 +206,30 @@ func TestHardlyWorth(t *testing.T) {
 	}
 }
 
+// TestCheckIsWorse: the words name the median, and say where held-out users fare worse.
+func TestCheckIsWorse(t *testing.T) {
+	for median, want := range map[float64]string{
+		1.28: "a median error of 1.28 km (0.00 to 0.00), the model alone 2.00 km. The check is " +
+			"28 % worse: expect that for other users. Such records are good for: one user's district.",
+		1:   "the model alone 2.00 km. Such records are good for: one user's district.",
+		1.6: "60 % worse: expect that for other users. Such records are good for: the fleet, not",
+	} {
+		p := Outcome{
+			Setting:  Setting{Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: day},
+			MedianKM: 1, MeanKM: 1, BlindKM: 2, BlindMeanKM: 2, Users: 20,
+		}
+		others := p
+		others.MedianKM = median
+		r := Result{
+			Options: Options{TargetEpsilonDay: 20}, Plans: []Outcome{p}, Promise: &p,
+			Others: &others, Lengths: []time.Duration{day, day, day},
+		}
+		if words := strings.Join(r.Words(), " "); !strings.Contains(words, want) {
+			t.Errorf("%g km: %q lacks %q", median, words, want)
+		}
+	}
+}
+
 // TestCalendarIsTried: where people are elsewhere at night, the plan has a model that knows it, and
 // blind is what that model says, for plans without it too.
 func TestCalendarIsTried(t *testing.T) {

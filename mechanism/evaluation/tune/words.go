@@ -55,19 +55,30 @@ func (r *Result) Words() (lines []string) {
 		anew = fmt.Sprintf("This was measured again, with other noise than the choice; for that "+
 			"the ε of a release had to be raised from %s.", Number(r.Raised))
 	}
-	say("While they report, half of the estimates are to be expected within %s of the truth%s, "+
-		"and the mean error is %s. The model alone gives %s and %s. %s",
+	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
+		"alone has a median of %s and a mean of %s. %s",
 		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM), anew)
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
 	} else {
-		say("Checked on %s that had no part in the choice: %s%s, the model alone %s.",
-			users(r.Others.Users), r.Others.Band(), r.Others.doubt(), Length(r.Others.BlindKM))
+		say("Checked on %s that had no part in the choice: a median error of %s%s, the model "+
+			"alone %s.%s Such records are good for: %s.", users(r.Others.Users), r.Others.Band(),
+			r.Others.doubt(), Length(r.Others.BlindKM), r.worse(), r.Others.GoodFor())
 	}
 	say("The model is learned without differential privacy from all of these traces: its readers " +
 		"learn about them, and ε does not cover that.")
 	return lines
+}
+
+// worse says by how much the median error of the held-out users is above that of the choice, where
+// it is more than a rounding.
+func (r *Result) worse() string {
+	more := math.Round(100 * (r.Others.MedianKM/r.Promise.MedianKM - 1))
+	if !(more >= 1) {
+		return ""
+	}
+	return fmt.Sprintf(" The check is %.0f %% worse: expect that for other users.", more)
 }
 
 // blind is the median error of the best model alone.
