@@ -74,7 +74,7 @@ users too, if the records have plain ids; flows leave them out.
 
 Zones of your own (--zones) are polygons with names, such as districts. Intervals of several zones
 do not add up to one of their sum, so draw the area that you ask for as one zone. Zones must not
-overlap.
+overlap. Those off the map are left out, with a warning.
 
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,
@@ -215,10 +215,16 @@ func (f *aggregateFlags) areas(o *command.Options) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if _, err := aggregate.NewNamedZones(o.Read.Versions[0].Model.Grid, areas); err != nil {
+	g := o.Read.Versions[0].Model.Grid
+	on, off := command.OnMap(g, areas)
+	if len(on) == 0 && off > 0 {
+		return cli.Usagef("--zones %s: no polygon lies on the map: check that they have longitude "+
+			"before latitude", f.zones)
+	}
+	if _, err := aggregate.NewNamedZones(g, on); err != nil {
 		return cli.Usagef("--zones %s: %v", f.zones, err)
 	}
-	o.Read.Collect.Areas, o.Output.Areas = areas, areas
+	o.Read.Collect.Areas, o.Output.Areas, o.Output.OffMap = on, on, off
 	return nil
 }
 

@@ -70,6 +70,15 @@ func TestAggregateZones(t *testing.T) {
 	if !strings.Contains(none.err, "no map is drawn") || !os.IsNotExist(err) {
 		t.Errorf("a time without records:\n%s", none.err)
 	}
+	if !slices.Equal(header[2:4], []string{"zone", "name"}) {
+		t.Errorf("the columns are %v", header)
+	}
+	partly := succeed(t, append(args, "--zones", zonesOf("partly.geojson", polygon("far", 90, 90, 95,
+		95), polygon("centre", 1, 1, 3, 3), polygon("west", 0, 0, 1, 3)))...)
+	if partly.out != got.out || !strings.Contains(partly.err, "1 polygon of --zones off the map") ||
+		strings.Contains(got.err, "off the map") {
+		t.Errorf("a polygon off the map: %s", partly.err)
+	}
 	features := filepath.Join(dir, "density.geojson")
 	succeed(t, append(args, "--zones", good, "--out", features)...)
 	if text := read(t, features); !strings.Contains(text, `"name":"centre"`) {
@@ -80,7 +89,9 @@ func TestAggregateZones(t *testing.T) {
 			polygon("a", 0, 0, 2, 2), polygon("b", 1, 1, 3, 3))},
 		"holds no middle": {"--zones", zonesOf("small.geojson", polygon("a", .6, .6, .9, .9))},
 		"no GeoJSON":      {"--zones", traces},
-		"exclude":         {"--zones", good, "--zone", "1km"},
+		"no polygon lies on the map": {"--zones", zonesOf("off.geojson",
+			polygon("far", 90, 90, 95, 95))},
+		"exclude": {"--zones", good, "--zone", "1km"},
 	} {
 		requireMessage(t, call(t, append(args, flags...)...), cli.ExitUsage, text)
 	}

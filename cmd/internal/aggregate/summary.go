@@ -40,6 +40,9 @@ func (r *run) words(s aggregate.Summary) string {
 	if r.seeded > 0 {
 		l.add("seeded", "%s", records.SeededWords(r.seeded))
 	}
+	if n := r.options.Output.OffMap; n > 0 {
+		l.add("WARNING", "%s of --zones off the map left out", cli.Quantity(int64(n), "polygon"))
+	}
 	l.leftOut(s)
 	l.followed(s)
 	if cause := r.input.split.cause(); cause != "" {

@@ -24,6 +24,7 @@ type zoneRow struct {
 	WindowStart   string  `json:"window_start"`
 	WindowEnd     string  `json:"window_end"`
 	Zone          int     `json:"zone"`
+	Name          string  `json:"name,omitempty"` // of --zones
 	Latitude      float64 `json:"latitude"` // of its middle
 	Longitude     float64 `json:"longitude"`
 	Vehicles      float64 `json:"vehicles"`
@@ -35,7 +36,6 @@ type zoneRow struct {
 	PosteriorHigh float64 `json:"posterior_high"`
 	Naive         float64 `json:"naive"`
 	Model         float64 `json:"model"`
-	Name          string  `json:"name,omitempty"` // of --zones
 
 	startMS, endMS int64 // of the window, for parquetZone
 }
@@ -46,6 +46,7 @@ type parquetZone struct {
 	WindowStart   int64   `parquet:"window_start,timestamp(millisecond:utc)"`
 	WindowEnd     int64   `parquet:"window_end,timestamp(millisecond:utc)"`
 	Zone          int64   `parquet:"zone"`
+	Name          string  `parquet:"name"`
 	Latitude      float64 `parquet:"latitude"`
 	Longitude     float64 `parquet:"longitude"`
 	Vehicles      float64 `parquet:"vehicles"`
@@ -57,7 +58,6 @@ type parquetZone struct {
 	PosteriorHigh float64 `parquet:"posterior_high"`
 	Naive         float64 `parquet:"naive"`
 	Model         float64 `parquet:"model"`
-	Name          string  `parquet:"name"`
 	Geometry      []byte  `parquet:"geometry"`
 }
 
@@ -72,15 +72,15 @@ func (r zoneRow) parquet(outline []byte) parquetZone {
 }
 
 var zoneHeader = []string{
-	"window_start", "window_end", "zone", "latitude", "longitude",
+	"window_start", "window_end", "zone", "name", "latitude", "longitude",
 	"vehicles", "low", "high", "share",
-	"posterior", "posterior_low", "posterior_high", "naive", "model", "name",
+	"posterior", "posterior_low", "posterior_high", "naive", "model",
 }
 
 func (r zoneRow) fields() []string {
 	text := []string{
 		r.WindowStart, r.WindowEnd,
-		strconv.Itoa(r.Zone), records.Degrees(r.Latitude), records.Degrees(r.Longitude),
+		strconv.Itoa(r.Zone), r.Name, records.Degrees(r.Latitude), records.Degrees(r.Longitude),
 	}
 	for _, x := range []float64{
 		r.Vehicles, r.Low, r.High, r.Share,
@@ -88,7 +88,7 @@ func (r zoneRow) fields() []string {
 	} {
 		text = append(text, records.Number(x))
 	}
-	return append(text, r.Name)
+	return text
 }
 
 var flowHeader = []string{
@@ -103,8 +103,10 @@ type Output struct {
 	Least float64
 	Flows string // file; empty: none
 	Map   string // file, .png or .svg; empty: none
-	// Areas are the zones of --zones, to write their outlines; nil: none.
-	Areas []aggregate.Area
+	// Areas are the zones of --zones, to write their outlines; nil: none. OffMap others lie off the
+	// map and are left out.
+	Areas  []aggregate.Area
+	OffMap int
 }
 
 // Validate reports what cannot be used.

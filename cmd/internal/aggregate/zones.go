@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // feature is a GeoJSON feature as far as zones need it (RFC 7946): a polygon or several, and the
@@ -20,6 +21,26 @@ type feature struct {
 		Type        string          `json:"type"`
 		Coordinates json.RawMessage `json:"coordinates"`
 	} `json:"geometry"`
+}
+
+// OnMap returns the areas that lie on a map at least in part, as far as their corners tell, and how
+// many do not.
+func OnMap(g *grid.Grid, areas []aggregate.Area) (on []aggregate.Area, off int) {
+	for _, a := range areas {
+		low, high := [2]float64{180, 90}, [2]float64{-180, -90} // longitude first
+		for _, ring := range slices.Concat(a.Polygons...) {
+			for _, corner := range ring {
+				for i, degrees := range corner {
+					low[i], high[i] = min(low[i], degrees), max(high[i], degrees)
+				}
+			}
+		}
+		if b := g.Box(); low[0] < b.East && high[0] > b.West && low[1] < b.North &&
+			high[1] > b.South {
+			on = append(on, a)
+		}
+	}
+	return on, len(areas) - len(on)
 }
 
 // ReadZones reads zones from a GeoJSON file: a feature collection of polygons with names.
