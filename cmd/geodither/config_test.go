@@ -239,7 +239,7 @@ func TestHoursConfig(t *testing.T) {
 		"[{from: 06:00, to: 18:00}]":             "hours: entry 1: it needs from, to and zone",
 		"[{form: 06:00}]":                        "form",
 		entry("mo-fri", "06:00", "18:00", "UTC"): "mo-fri",
-		entry("mon", "1080", "18:00", "UTC"):     "in quotes",
+		entry("mon", "1080", "18:00", "UTC"):     "such as 06:00",
 		entry("mon", "06:00", "24:01", "UTC"):    "24:01",
 		entry("mon", "06:60", "18:00", "UTC"):    "06:60",
 		entry("mon", "24:00", "18:00", "UTC"):    "from is not between",

@@ -39,7 +39,8 @@ instances, and whether the changelog holds the account of ε of everything that 
 nothing has failed, the command then simulates what error to expect from the releases, which takes a
 while. It changes nothing.
 
-The exit code is 1 if something would stop the service or keep it from publishing.`,
+Each line begins with ok, warning, failure, or unchecked: what brokers do not tell. The exit code is
+1 if something would stop the service or keep it from publishing.`,
 		Example: `  geodither doctor -c geodither.yml
   geodither doctor -c geodither.yml --json`,
 		Args: cli.NoArgs,
@@ -64,8 +65,9 @@ The exit code is 1 if something would stop the service or keep it from publishin
 				return err
 			}
 			if n := d.count(doctor.Failure); n > 0 {
-				return fmt.Errorf("%d of %d checks failed: the service would not work with "+
-					"this config", n, len(d.findings))
+				return fmt.Errorf("%d of %d checks failed, %d could not be made: the service "+
+					"would not work with this config", n, len(d.findings),
+					d.count(doctor.Unchecked))
 			}
 			return nil
 		},
@@ -104,8 +106,8 @@ func (d *checkup) tell(f doctor.Finding) {
 		return
 	}
 	d.bar.Done()
-	_, err := fmt.Fprintf(d.out, "%-7s  %-11s  %s\n", f.Level, f.Check,
-		strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 22)))
+	_, err := fmt.Fprintf(d.out, "%-9s  %-11s  %s\n", f.Level, f.Check,
+		strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 24)))
 	d.failure = errors.Join(d.failure, err)
 }
 
@@ -211,7 +213,7 @@ func (d *checkup) simulate(ctx context.Context, o service.Options, bar *cli.Prog
 	d.add("expectation", level, "estimate off by %s on average, %s without any release (blind); "+
 		"Σε up to %s an hour, %s a day for each user%s",
 		cli.Metres(s.Estimate.Mean), cli.Metres(s.Blind.Mean), cli.Sum(s.EpsilonHour),
-		cli.Sum(s.EpsilonDay), advice)
+		engine.Grouped(s.EpsilonDay), advice)
 }
 
 func (d *checkup) count(level string) (n int) {
@@ -227,14 +229,21 @@ func (d *checkup) count(level string) (n int) {
 func (d *checkup) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(out).Encode(struct {
-			OK       bool             `json:"ok"`
-			Findings []doctor.Finding `json:"findings"`
-			Expected *expect.Summary  `json:"expected,omitempty"`
-		}{d.count(doctor.Failure) == 0, d.findings, d.expected})
+			OK        bool             `json:"ok"`
+			Warnings  int              `json:"warnings"`
+			Unchecked int              `json:"unchecked"`
+			Findings  []doctor.Finding `json:"findings"`
+			Expected  *expect.Summary  `json:"expected,omitempty"`
+		}{
+			d.count(doctor.Failure) == 0, d.count(doctor.Warning), d.count(doctor.Unchecked),
+			d.findings, d.expected,
+		})
 	}
 	if d.expected == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "\n%s", d.expected)
+	_, err := fmt.Fprintf(out, "\nno check failed; %s, %d unchecked\n\n%s",
+		cli.Quantity(int64(d.count(doctor.Warning)), "warning"), d.count(doctor.Unchecked),
+		d.expected.Figures())
 	return err
 }

@@ -22,9 +22,10 @@ import (
 
 // doctorReport is the object that doctor --json prints.
 type doctorReport struct {
-	OK       bool
-	Findings []doctor.Finding
-	Expected *expect.Summary
+	OK        bool
+	Unchecked int
+	Findings  []doctor.Finding
+	Expected  *expect.Summary
 }
 
 // examine runs the doctor, and returns its report by check and level.
@@ -113,7 +114,14 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 	})
 	service.stop(t)
 	report, found := examine(t, config)
-	if !report.OK || !strings.Contains(found["raw records ok"], "can be used") ||
+	worthless := strings.Replace(text(""), "epsilon: 2", "epsilon: 0.01", 1)
+	if out := succeed(t, "doctor", "-c", write(t, dir, "worthless.yml", worthless)).out; strings.Count(
+		out, "nearer to the truth than a guess") != 1 || !strings.Contains(out, "\nunchecked  readers ") ||
+		!strings.Contains(out, "\nno check failed; ") {
+		t.Errorf("doctor of a config that gains little prints\n%s", out)
+	}
+	if !report.OK || report.Unchecked < 1 ||
+		!strings.Contains(found["raw records ok"], "can be used") ||
 		!strings.Contains(found["group ok"], "g has begun") || found["changelog ok"] == "" {
 		t.Errorf("after a run: %+v", report)
 	}
@@ -177,7 +185,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 		}
 		out := succeed(t, "doctor", "-c", config).out
 		for _, word := range []string{
-			"ok       broker", "warning  key", "chmod 600", "expected error with lattice, ε = 2",
+			"ok         broker", "warning    key", "chmod 600", "expected error with lattice, ε = 2",
 		} {
 			if !strings.Contains(out, word) {
 				t.Errorf("no %q in\n%s", word, out)

@@ -101,10 +101,8 @@ func TestRunSaysWhatToExpect(t *testing.T) {
 		})
 		b.stop(t)
 		want := fmt.Sprintf(`"expected":{"estimate_mean_m":%g,"blind_mean_m":%g,`+
-			`"estimate_budget_lasting_mean_m":%g,"estimate_budget_spent_mean_m":0,`+
 			`"epsilon_per_day":%g,"simulated_tracks":%d}`,
-			expect.Whole(s.Estimate.Mean), expect.Whole(s.Blind.Mean),
-			expect.Whole(s.Estimate.Mean), s.EpsilonDay, s.Tracks)
+			expect.Whole(s.Estimate.Mean), expect.Whole(s.Blind.Mean), s.EpsilonDay, s.Tracks)
 		if log := b.log.String(); !strings.Contains(log, want) ||
 			strings.Contains(log, warning) == worth {
 			t.Errorf("ε = %s: want %s, and a warning: %t; the log says\n%s",

@@ -140,7 +140,7 @@ func (f *sanitizeFlags) run(
 	}
 	summary := run.Summary(reader.Skips())
 	summary.Print(std.Err, reader.Skips())
-	warnOfADay(settings, std.Err)
+	warnOfADay(settings, f.settings.Path != "", std.Err)
 	return f.writeReport(summary)
 }
 
@@ -198,9 +198,15 @@ func (f *sanitizeFlags) key(seeded bool, log io.Writer) (noise.Key, error) {
 
 // warnOfADay warns as "geodither run" does, where the settings let a day cost much. It says nothing
 // of no budget alone, because files end.
-func warnOfADay(s sanitize.Settings, log io.Writer) {
+func warnOfADay(s sanitize.Settings, configured bool, log io.Writer) {
 	if engine.MostEpsilonDay(s.Release, s.Model.Step) > mechanism.HighEpsilonDay {
 		text, _ := engine.BudgetAdvice(s.Release, s.Model.Step)
+		if !configured { // no key of a config means anything to the user
+			text = fmt.Sprintf("Σε is at most %s for each user and day; above %d a day it hardly "+
+				"protects where somebody was over a day: choose a longer --interval or a smaller "+
+				"--epsilon", engine.Grouped(engine.MostEpsilonDay(s.Release, s.Model.Step)),
+				mechanism.HighEpsilonDay)
+		}
 		fmt.Fprintf(log, "WARNING: %s.\n", text)
 	}
 }

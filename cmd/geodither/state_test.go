@@ -171,7 +171,7 @@ func TestConsumeDeadLetters(t *testing.T) {
 		"topic,partition,offset,reason,timestamp\n", s.prefix+"raw,")
 	requireMessage(t, call(t, append(args, "geojson")...), cli.ExitUsage, "json or csv")
 	args[len(args)-2] = "--format=json"
-	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "is this a")
+	requireMessage(t, call(t, args[:len(args)-1]...), cli.ExitFailed, "read it with --dead-letters")
 }
 
 func requireWords(t *testing.T, text string, words ...string) {

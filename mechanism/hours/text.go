@@ -79,8 +79,8 @@ func ParseClock(text string) (minutes int, err error) {
 	minutes = int(60*h + m)
 	if !ok || errHour != nil || errMinute != nil || len(hour) > 2 || len(minute) != 2 || m > 59 ||
 		minutes > day {
-		return 0, fmt.Errorf("%q is no time of the day: write hours and minutes in quotes, such "+
-			"as \"06:00\" or \"24:00\"", text)
+		return 0, fmt.Errorf("%q is no time of the day: write hours and minutes, such as "+
+			"06:00 or 24:00", text)
 	}
 	return minutes, nil
 }

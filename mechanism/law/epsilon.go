@@ -33,6 +33,9 @@ func ValidateEpsilon(epsilon float64) error {
 		return errors.New("epsilon is not set or 0. It must be above 0 and has no default: " +
 			"choose it from the error you can accept (for one release 1 is strong, 10 is weak; " +
 			"releases add up)")
+	case epsilon < 0:
+		return fmt.Errorf("epsilon %g must be above 0: for one release 1 is strong, 10 is weak",
+			epsilon)
 	case epsilon > MaxEpsilon:
 		return fmt.Errorf("epsilon %g is above %g, where a release protects nothing and "+
 			"likelihoods underflow: choose a smaller one", epsilon, MaxEpsilon)

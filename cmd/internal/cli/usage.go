@@ -43,8 +43,12 @@ func flagsAsValues(flags *pflag.FlagSet) (err error) {
 		}
 		for _, value := range values {
 			if err == nil && isFlag(flags, value) {
-				err = fmt.Errorf("--%s has no value: the flag %s follows it; write --%s VALUE",
-					f.Name, value, f.Name)
+				kind, _ := pflag.UnquoteUsage(f)
+				if kind == "string" { // the usage names none
+					kind = "VALUE"
+				}
+				err = fmt.Errorf("--%s has no value: the flag %s follows it; write --%s %s",
+					f.Name, value, f.Name, kind)
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func TestWrongValue(t *testing.T) {
 // A flag without its value does not take the next flag for it, and no file of that name is made.
 func TestFlagAsValue(t *testing.T) {
 	for args, want := range map[string]string{
-		"--report --seed 3":       "the flag --seed follows it; write --report VALUE",
+		"--report --seed 3":       "the flag --seed follows it; write --report FILE",
 		"--report --seed=3":       "--report has no value: the flag --seed=3 follows it",
 		"--report -c x":           "--report has no value: the flag -c follows it",
 		"-c --report x":           "--config has no value: the flag --report follows it",
@@ -50,7 +50,7 @@ func TestFlagAsValue(t *testing.T) {
 			Use: "geodither", SilenceUsage: true, SilenceErrors: true, Args: NoArgs,
 			RunE: func(*cobra.Command, []string) error { begun = true; return nil },
 		}
-		root.Flags().String("report", "", "")
+		root.Flags().String("report", "", "`FILE` to write")
 		root.Flags().StringP("config", "c", "", "")
 		root.Flags().StringArray("in", nil, "")
 		root.Flags().Uint64("seed", 0, "")

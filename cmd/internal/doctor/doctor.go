@@ -61,8 +61,9 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	d.rights(ctx) // first, since it says why others fail
 	d.transactions(ctx)
 	d.topics(ctx)
-	d.add("readers", OK, "who reads %s cannot be seen: each needs isolation.level=read_committed, "+
-		"or it also sees records of transactions that were aborted, which are published again",
+	d.add("readers", Unchecked, "doctor cannot see the readers of %s. Each must set "+
+		"isolation.level=read_committed; otherwise it reads the records of aborted transactions, "+
+		"and reads them again when they are published",
 		o.Topics.Sanitized)
 	return d.found
 }

@@ -15,6 +15,8 @@ const (
 	OK      = "ok"
 	Warning = "warning" // the service would run, perhaps not as it is meant to
 	Failure = "failure" // the service would stop, wait until it is mended, or publish nothing
+	// Unchecked is what brokers do not tell. It is no failure.
+	Unchecked = "unchecked"
 )
 
 // Finding is what one check has found. It names no user and no place.

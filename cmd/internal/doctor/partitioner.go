@@ -39,7 +39,7 @@ func (d *examination) partitioner(placed *account.Placement, begun bool) {
 		d.add(check, OK, "%s has one partition, so no record can lie in a wrong one",
 			d.o.Topics.Raw)
 	case placed.Users() == 0:
-		d.add(check, OK, "%s; no record could be looked at yet", by)
+		d.add(check, Unchecked, "%s; no record could be looked at yet", by)
 	case by == engine.AnyPartitioner && placed.Twice() > 0:
 		d.add(check, Warning, "topics.partitioner is any, and %d of %d users were found in more "+
 			"than one partition: each partition gives a user a budget of its own. Have every "+

@@ -33,7 +33,7 @@ func (d *examination) rights(ctx context.Context) {
 	}
 	switch {
 	case len(unknown) > 0:
-		d.add(check, OK, "could not check this client's rights to %s",
+		d.add(check, Unchecked, "doctor could not check this client's rights to %s",
 			strings.Join(unknown, ", nor to "))
 	case !denied:
 		d.add(check, OK, "this client has every right that run needs")

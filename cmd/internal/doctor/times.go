@@ -80,7 +80,7 @@ func (d *examination) transactions(ctx context.Context) {
 			"otherwise, which could not be checked: %s", timeout, usualMaxTimeout, maxTimeout,
 			unknown)
 	default:
-		d.add(check, OK, "transaction.timeout is %v; %s could not be checked: %s", timeout,
+		d.add(check, Unchecked, "transaction.timeout is %v; %s could not be checked: %s", timeout,
 			maxTimeout, unknown)
 	}
 	features, err := admin.Features(ctx, d.client, d.call)

@@ -65,9 +65,12 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 		spend += ", and release.budget is none: it grows for as long as a user reports"
 	}
 	if most > mechanism.HighEpsilonDay {
+		budget := "lower release.budget"
+		if unlimited {
+			budget = "set release.budget"
+		}
 		spend += fmt.Sprintf("; above %d a day it hardly protects where somebody was over a day: "+
-			"choose a longer interval, a smaller epsilon or a smaller budget",
-			mechanism.HighEpsilonDay)
+			"choose a longer interval or a smaller epsilon, or %s", mechanism.HighEpsilonDay, budget)
 	}
 	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
 }
@@ -79,14 +82,14 @@ func budgetShort(o mechanism.Options, step time.Duration) string {
 	lasts, needed, within := time.Duration(budgetLasts(o))*step, window, ""
 	if plan, err := hours.New(o.Hours); err == nil && plan != nil && window > 0 {
 		needed, _ = plan.Most(window)
-		within = fmt.Sprintf(", of which %.4g h lie within release.hours", needed.Hours())
+		within = fmt.Sprintf(" (of which %.4g h lie within release.hours)", needed.Hours())
 	}
 	if lasts >= needed {
 		return ""
 	}
-	return fmt.Sprintf("; %.2g h of reports spend the budget of %.4g h%s, and releases end until "+
-		"it holds one more: choose a longer interval, a smaller epsilon or a larger budget",
-		lasts.Hours(), window.Hours(), within)
+	return fmt.Sprintf("; users who report for longer than %.2g h in %.4g h%s spend their budget "+
+		"and get no release after that; if yours do, choose a longer interval, a smaller epsilon "+
+		"or a larger budget", lasts.Hours(), window.Hours(), within)
 }
 
 // budgetLasts returns in how many steps a user who reports in each of them spends the budget of a

@@ -23,7 +23,8 @@ func TestMostEpsilonDay(t *testing.T) {
 	}{
 		"every step": {
 			func(*mechanism.Options) {}, 2881,
-			"at most 2,881 for each user and day, and release.budget is none", true,
+			"hardly protects where somebody was over a day: choose a longer interval or a smaller " +
+				"epsilon, or set release.budget", true,
 		},
 		"an interval alone": {
 			func(o *mechanism.Options) { o.ReleaseInterval = 360 }, 9,
@@ -46,13 +47,13 @@ func TestMostEpsilonDay(t *testing.T) {
 		"a budget": {
 			func(o *mechanism.Options) {
 				o.Budget = mechanism.Budget{Epsilon: 16, WindowSteps: 2880}
-			}, 16, "at most 16 for each user and day; 0.13 h of reports spend the budget", true,
+			}, 16, "16 for each user and day; users who report for longer than 0.13 h in 24 h", true,
 		},
 		"a budget that lasts four hours": {
 			func(o *mechanism.Options) {
 				o.Epsilon, o.ReleaseInterval = .5, 20
 				o.Budget = mechanism.Budget{Epsilon: 12, WindowSteps: 2880}
-			}, 12, "4 h of reports spend the budget of 24 h", true,
+			}, 12, "; users who report for longer than 4 h in 24 h spend", true,
 		},
 		"a budget that lasts its window": {
 			func(o *mechanism.Options) {
@@ -70,7 +71,7 @@ func TestMostEpsilonDay(t *testing.T) {
 			func(o *mechanism.Options) {
 				o.ReleaseInterval, o.Hours = 120, []hours.Span{workday}
 				o.Budget = mechanism.Budget{Epsilon: 11, WindowSteps: 2880}
-			}, 11, "11 h of reports spend the budget of 24 h, of which 12 h lie within", true,
+			}, 11, "longer than 11 h in 24 h (of which 12 h lie within release.hours) spend", true,
 		},
 		"the example's": {
 			func(o *mechanism.Options) {
@@ -93,20 +94,20 @@ func TestMostEpsilonDay(t *testing.T) {
 		},
 		"a window of a week": {func(o *mechanism.Options) {
 			o.Budget = mechanism.Budget{Epsilon: 15, WindowSteps: 7 * 2880}
-		}, 15, "at most 15 for each user and day; 0.12 h of reports spend", true},
+		}, 15, "at most 15 for each user and day; users who report for longer than 0.12 h in", true},
 		"a lifetime": {
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 19} }, 19,
 			"at most 19 ", false,
 		},
 		"afresh in each report": {
 			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
-			math.Inf(1), "no bound", true,
+			math.Inf(1), "or set release.budget", true,
 		},
 		"afresh within a budget": {
 			func(o *mechanism.Options) {
 				o.SameStep, o.Budget = mechanism.SameStepRelease,
 					mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
-			}, 25, "above 20 a day", true,
+			}, 25, "or lower release.budget", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

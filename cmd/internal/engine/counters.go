@@ -197,6 +197,18 @@ func (t *Tally) LogAttrs() []any {
 	return attrs
 }
 
+// Counted is LogAttrs without what is 0 or empty, after the reasons of refusals. It suits a run
+// that ended before it began, whose error must not drown in zeros.
+func (t *Tally) Counted() (attrs []any) {
+	all := append([]any{"reasons", t.Refusals.String()}, t.LogAttrs()...)
+	for i := 0; i < len(all); i += 2 {
+		if value := all[i+1]; value != "" && value != "none" && value != int64(0) {
+			attrs = append(attrs, all[i], value)
+		}
+	}
+	return attrs
+}
+
 // add adds another tally.
 func (t *Tally) add(more *Tally) {
 	for _, c := range counters {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 )
@@ -51,5 +52,17 @@ func TestCounterNames(t *testing.T) {
 	}
 	if numbers != len(counters) || got.Epsilon != 1 {
 		t.Errorf("%d numbers and %d names; ε adds up to %g", numbers, len(counters), got.Epsilon)
+	}
+}
+
+// TestCounted: the last line of a run that read nothing has no zeros.
+func TestCounted(t *testing.T) {
+	if got := new(Tally).Counted(); len(got) != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+	some := Tally{RecordsIn: 3, RecordsOut: 3}
+	if got, want := fmt.Sprint(some.Counted()...), fmt.Sprint(
+		"records_in", int64(3), "records_out", int64(3)); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

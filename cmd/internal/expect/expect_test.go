@@ -273,9 +273,9 @@ func TestHourOfNeighbours(t *testing.T) {
 		t.Errorf("shares %v", s.NearShare)
 	}
 	for name, words := range map[string]string{
-		law.Codebook: "pairs of neighbouring cells it tells 25 % apart; " +
-			"summed over an hour an ε of 30 (30)",
-		law.Lattice: "of two neighbouring cells at most 25 % of the ε on average",
+		law.Codebook: "neighbouring cells a release tells 25 % of the pairs apart; in an hour " +
+			"that adds up to an ε of 30 (30)",
+		law.Lattice: "neighbouring cells a release uses at most 25 % of its ε on average",
 	} {
 		if text := v.Summary(name).String(); !strings.Contains(text, words) {
 			t.Errorf("%s: %q lacks %q", name, text, words)
@@ -300,7 +300,7 @@ func TestCodebookHasNoLocationSet(t *testing.T) {
 	text := x.Summary().String()
 	for _, words := range []string{
 		"expected error with codebook", "cells are possible on average",
-		"different code points", "vote alike",
+		"vote for the same code point",
 	} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing in:\n%s", words, text)

@@ -116,22 +116,24 @@ func factorsOf(all []float64) Factors {
 // String prints the median, and the largest in brackets.
 func (f Factors) String() string { return fmt.Sprintf("%.3g (%.3g)", f.Median, f.Largest) }
 
-// String returns sentences for a person.
+// String returns two lines for a person. Each figure is of the median release, with the worst
+// release's in brackets.
 func (m MetricSummary) String() string {
-	if m.blurred() {
-		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
-			"in the median (and worst) release: %v within 200 m, %v within 1 km, %v at any "+
-			"distance%s", m.Within200M, m.Within1KM, m.Farthest, m.neighbours())
+	where, limits := "the map", ""
+	switch {
+	case m.blurred():
+		limits = fmt.Sprintf("%v within 200 m, %v within 1 km, %v at any distance", m.Within200M,
+			m.Within1KM, m.Farthest)
+	case m.mechanism == law.Codebook:
+		limits = fmt.Sprintf("%v at any distance, or none at all where both places vote for the "+
+			"same code point", m.Farthest)
+	default:
+		where = "its location set"
+		limits = fmt.Sprintf("%v within 200 m, %v within 1 km, %v across the set; up to e^ε for "+
+			"places outside it", m.Within200M, m.Within1KM, m.Farthest)
 	}
-	if m.mechanism == law.Codebook {
-		return fmt.Sprintf("a release tells two places of the map apart by a factor of at most, "+
-			"in the median (and worst) release: %v where they vote for different code points, "+
-			"however near; places that vote alike not at all%s", m.Farthest, m.neighbours())
-	}
-	return fmt.Sprintf("a release tells two places of its location set apart by a factor of "+
-		"at most, in the median (and worst) release: %v within 200 m, %v within 1 km, %v "+
-		"across it; places outside by e^ε at most, however near%s",
-		m.Within200M, m.Within1KM, m.Farthest, m.neighbours())
+	return fmt.Sprintf("one release changes the odds between two places of %s at most by this "+
+		"factor, median (worst): %s", where, limits) + m.neighbours()
 }
 
 // blurred says that releases were made with a near factor: without one a codebook has one factor
@@ -140,25 +142,22 @@ func (m MetricSummary) blurred() bool {
 	return m.mechanism == law.Codebook && m.Within200M.Largest < m.Farthest.Largest
 }
 
-// neighbours says what neighbouring cells get.
+// neighbours is the line of neighbouring cells, "" without one.
 func (m MetricSummary) neighbours() string {
 	if m.NearShare.Largest == 0 {
 		return ""
 	}
-	text, atMost := fmt.Sprintf("; of two neighbouring cells at most %.0f %% of the ε on average",
-		100*m.NearShare.Median), "at most "
+	share, atMost := 100*m.NearShare.Median, "at most "
+	text := fmt.Sprintf("uses at most %.0f %% of its ε on average", share)
 	if m.blurred() {
-		atMost = ""
-		text = fmt.Sprintf("; of two neighbouring cells by %.0f %% of the ε on average",
-			100*m.NearShare.Median)
+		atMost, text = "", fmt.Sprintf("uses %.0f %% of its ε on average", share)
 	} else if m.mechanism == law.Codebook {
-		atMost = ""
-		text = fmt.Sprintf("; of all pairs of neighbouring cells it tells %.0f %% apart",
-			100*m.NearShare.Median)
+		atMost, text = "", fmt.Sprintf("tells %.0f %% of the pairs apart", share)
 	}
+	text = "\n  between two neighbouring cells a release " + text
 	if m.NearEpsilonHour.Largest > 0 {
-		text += fmt.Sprintf("; summed over an hour an ε of %s%v between two neighbours on "+
-			"average, and up to all of Σε between some", atMost, m.NearEpsilonHour)
+		text += fmt.Sprintf("; in an hour that adds up to an ε of %s%v on average, and for some "+
+			"pairs to all of Σε", atMost, m.NearEpsilonHour)
 	}
 	return text
 }

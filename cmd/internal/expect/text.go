@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -72,8 +73,16 @@ func (x *Expectation) Summary() Summary {
 	}
 }
 
-// String returns a few lines for a person.
+// String returns a few lines for a person, with LittleGain as the last one.
 func (s Summary) String() string {
+	if text := s.LittleGain(); text != "" {
+		return s.Figures() + "  " + text + "\n"
+	}
+	return s.Figures()
+}
+
+// Figures is String without LittleGain.
+func (s Summary) Figures() string {
 	var b strings.Builder
 	delta := ""
 	if s.Mechanism != law.Codebook {
@@ -92,12 +101,10 @@ func (s Summary) String() string {
 	}
 	fmt.Fprintf(&b,
 		"  a release in %s %% of the steps costs a user about Σε = %s an hour, %s a day\n",
-		cli.Percent(s.Released), cli.Sum(s.EpsilonHour), cli.Sum(s.EpsilonDay))
+		cli.Percent(s.Released), cli.Sum(s.EpsilonHour),
+		engine.Grouped(s.EpsilonDay))
 	fmt.Fprintf(&b, "  %s\n", SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio))
 	fmt.Fprintf(&b, "  %s\n", s.Metric)
-	if text := s.LittleGain(); text != "" {
-		fmt.Fprintf(&b, "  %s\n", text)
-	}
 	return b.String()
 }
 
@@ -133,15 +140,23 @@ func (s Summary) BudgetLine() string {
 		cli.Metres(s.EstimateLasting.Mean), after)
 }
 
-// LogValue returns the essentials for a log; "model inspect" prints the rest.
+// LogValue returns the essentials for a log; "model inspect" prints the rest. Errors while the
+// budget lasts and after it are there only if the simulated tracks spend it.
 func (s Summary) LogValue() slog.Value {
-	return slog.GroupValue(
+	attrs := []slog.Attr{
 		slog.Float64("estimate_mean_m", Whole(s.Estimate.Mean)),
 		slog.Float64("blind_mean_m", Whole(s.Blind.Mean)),
-		slog.Float64("estimate_budget_lasting_mean_m", Whole(s.EstimateLasting.Mean)),
-		slog.Float64("estimate_budget_spent_mean_m", Whole(s.EstimateSpent.Mean)),
-		slog.Float64("epsilon_per_day", s.EpsilonDay), slog.Int("simulated_tracks", s.Tracks),
-	)
+	}
+	if s.LastsSeconds > 0 {
+		attrs = append(attrs,
+			slog.Float64("estimate_budget_lasting_mean_m", Whole(s.EstimateLasting.Mean)))
+	}
+	if s.EstimateSpent != (Errors{}) {
+		attrs = append(attrs,
+			slog.Float64("estimate_budget_spent_mean_m", Whole(s.EstimateSpent.Mean)))
+	}
+	return slog.GroupValue(append(attrs, slog.Float64("epsilon_per_day", s.EpsilonDay),
+		slog.Int("simulated_tracks", s.Tracks))...)
 }
 
 // Whole rounds a number of at least 0 to a whole one, for a log.

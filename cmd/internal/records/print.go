@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -43,6 +44,9 @@ func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printe
 	return Printer{close: end, print: func(value []byte) error {
 		record, err := codec.DecodeSanitized(value)
 		if err != nil {
+			if _, other := codec.DecodeDeadLetter(value); other == nil {
+				return errors.New("this is a topic of dead letters: read it with --dead-letters")
+			}
 			return fmt.Errorf(
 				"%w; is this a sanitized topic?", err)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -128,7 +127,7 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	}
 	if s.Releases > 0 {
 		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
-			cli.Sum(s.EpsilonMax), cli.Sum(s.EpsilonPerUser), s.Metric)
+			engine.Grouped(s.EpsilonMax), engine.Grouped(s.EpsilonPerUser), s.Metric)
 		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
 			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
 	}

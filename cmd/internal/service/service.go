@@ -162,7 +162,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.stop()
 	beside.Wait()
 	total := s.options.Counters.Snapshot()
-	s.log.With("reasons", total.Refusals.String()).Info("stopped", total.LogAttrs()...)
+	s.log.Info("stopped", total.Counted()...)
 	return err
 }
 
