@@ -73,8 +73,9 @@ func TestAggregateZones(t *testing.T) {
 	if !slices.Equal(header[2:4], []string{"zone", "name"}) {
 		t.Errorf("the columns are %v", header)
 	}
-	partly := succeed(t, append(args, "--zones", zonesOf("partly.geojson", polygon("far", 90, 90, 95,
-		95), polygon("centre", 1, 1, 3, 3), polygon("west", 0, 0, 1, 3)))...)
+	partly := succeed(t, append(args, "--zones", zonesOf("partly.geojson",
+		polygon("far", 90, 90, 95, 95), polygon("centre", 1, 1, 3, 3),
+		polygon("west", 0, 0, 1, 3)))...)
 	if partly.out != got.out || !strings.Contains(partly.err, "1 polygon of --zones off the map") ||
 		strings.Contains(got.err, "off the map") {
 		t.Errorf("a polygon off the map: %s", partly.err)

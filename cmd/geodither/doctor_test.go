@@ -115,8 +115,9 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 	service.stop(t)
 	report, found := examine(t, config)
 	worthless := strings.Replace(text(""), "epsilon: 2", "epsilon: 0.01", 1)
-	if out := succeed(t, "doctor", "-c", write(t, dir, "worthless.yml", worthless)).out; strings.Count(
-		out, "nearer to the truth than a guess") != 1 || !strings.Contains(out, "\nunchecked  readers ") ||
+	out := succeed(t, "doctor", "-c", write(t, dir, "worthless.yml", worthless)).out
+	if strings.Count(out, "nearer to the truth than a guess") != 1 ||
+		!strings.Contains(out, "\nunchecked  readers ") ||
 		!strings.Contains(out, "\nno check failed; ") {
 		t.Errorf("doctor of a config that gains little prints\n%s", out)
 	}
@@ -185,7 +186,8 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 		}
 		out := succeed(t, "doctor", "-c", config).out
 		for _, word := range []string{
-			"ok         broker", "warning    key", "chmod 600", "expected error with lattice, ε = 2",
+			"ok         broker", "warning    key", "chmod 600",
+			"expected error with lattice, ε = 2",
 		} {
 			if !strings.Contains(out, word) {
 				t.Errorf("no %q in\n%s", word, out)

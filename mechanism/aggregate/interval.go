@@ -10,8 +10,8 @@ import (
 // quantile of a count with a mean and a variance: of the binomial distribution that has both where
 // the variance is below the mean (the usual approximation to a sum of independent events of unequal
 // probability), the Poisson distribution where they are equal, and the negative binomial above.
-// most bounds it. The interval always holds the mean, up to most: where a skewed distribution leaves
-// it outside, the nearer end moves to the next whole number beyond it.
+// most bounds it. The interval always holds the mean, up to most: where a skewed distribution
+// leaves it outside, the nearer end moves to the next whole number beyond it.
 func CountInterval(mean, variance, level, most float64) (low, high float64) {
 	if !(mean > 0) {
 		return 0, 0

@@ -25,7 +25,7 @@ type zoneRow struct {
 	WindowEnd     string  `json:"window_end"`
 	Zone          int     `json:"zone"`
 	Name          string  `json:"name,omitempty"` // of --zones
-	Latitude      float64 `json:"latitude"` // of its middle
+	Latitude      float64 `json:"latitude"`       // of its middle
 	Longitude     float64 `json:"longitude"`
 	Vehicles      float64 `json:"vehicles"`
 	Low           float64 `json:"low"`

@@ -70,7 +70,8 @@ func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bo
 			budget = "set release.budget"
 		}
 		spend += fmt.Sprintf("; above %d a day it hardly protects where somebody was over a day: "+
-			"choose a longer interval or a smaller epsilon, or %s", mechanism.HighEpsilonDay, budget)
+			"choose a longer interval or a smaller epsilon, or %s",
+			mechanism.HighEpsilonDay, budget)
 	}
 	return spend + short, unlimited || most > mechanism.HighEpsilonDay || short != ""
 }

@@ -210,7 +210,7 @@ func TestHardlyWorth(t *testing.T) {
 func TestCheckIsWorse(t *testing.T) {
 	for median, want := range map[float64]string{
 		1.28: "a median error of 1.28 km (0.00 to 0.00), the model alone 2.00 km. The check is " +
-			"28 % worse: expect that for other users. Such records are good for: one user's district.",
+			"28 % worse: expect that for other users. Such records are good for: one user's dis",
 		1:   "the model alone 2.00 km. Such records are good for: one user's district.",
 		1.6: "60 % worse: expect that for other users. Such records are good for: the fleet, not",
 	} {
