@@ -55,13 +55,13 @@ func flagsAsValues(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// isFlag reports whether a word would be one of the flags, such as --seed, --seed=3 or -c.
+// isFlag reports whether a word would be read as a flag: --seed, --seed=3, a misspelt --sed, -c, or
+// -cFILE. A file of such a name is written ./--seed.
 func isFlag(flags *pflag.FlagSet, word string) bool {
-	if name, ok := strings.CutPrefix(word, "--"); ok {
-		name, _, _ = strings.Cut(name, "=")
-		return flags.Lookup(name) != nil
+	if strings.HasPrefix(word, "--") {
+		return true
 	}
-	return len(word) == 2 && word[0] == '-' && flags.ShorthandLookup(word[1:]) != nil
+	return len(word) > 1 && word[0] == '-' && flags.ShorthandLookup(word[1:2]) != nil
 }
 
 // explainFlag says how to write a duration or a number. Behind a misspelt command every flag is

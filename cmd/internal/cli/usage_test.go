@@ -41,9 +41,10 @@ func TestFlagAsValue(t *testing.T) {
 		"--report -c x":           "--report has no value: the flag -c follows it",
 		"-c --report x":           "--config has no value: the flag --report follows it",
 		"--in a --in --seed":      "--in has no value: the flag --seed follows it",
+		"--report --sed":          "--report has no value: the flag --sed follows it",
+		"--report -cg.yml":        "--report has no value: the flag -cg.yml follows it",
 		"--report -1":             "",
-		"--report - --in=--other": "",
-		"--report --seeds":        "",
+		"--report - --in=./--own": "",
 	} {
 		begun := false
 		root := &cobra.Command{
