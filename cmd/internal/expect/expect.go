@@ -109,7 +109,7 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 			return nil, err
 		}
 	}
-	// All tracks report in the same steps, so that whoever sees no release says the same of all.
+	// All tracks report in the same steps, so the blind estimates are the same for all.
 	alone, err := trial.Alone(released, p.steps)
 	if err != nil {
 		return nil, err
