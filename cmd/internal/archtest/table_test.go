@@ -510,8 +510,8 @@ var table = map[string]rule{
 			"cmd/internal/service", "cmd/internal/topics",
 			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
 			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition",
-			"schemas", "schemas/registry", franz, kafkaGo,
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "producer",
+			"producer/partition", "schemas", "schemas/registry", franz, kafkaGo,
 		},
 	},
 	"cmd/internal/servicetest": {

@@ -17,6 +17,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
@@ -126,7 +127,10 @@ func (w *world) options(name string) service.Options {
 			Brokers: w.brokers, Group: w.prefix + name, Topics: w.topics(name),
 		},
 		Settings: engine.Settings{
-			Model: w.model, Key: testKey, Release: mechanism.Options{Epsilon: 1, Delta: .01},
+			Model: w.model, Key: testKey,
+			Release: mechanism.Options{
+				Mechanism: law.Lattice, Epsilon: 1, Delta: .01,
+			},
 		},
 		StateDir:   filepath.Join(w.dir, name),
 		MaxRecords: 50, MaxInterval: 20 * time.Millisecond, SessionTimeout: 6 * time.Second,
