@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
@@ -28,6 +29,20 @@ func TestConfigLint(t *testing.T) {
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in:\n%s", want, r.out)
+		}
+	}
+	slow := townModel(t)
+	slow.Step = 5 * time.Minute
+	if err := slow.WriteFile(filepath.Join(filepath.Dir(path), "model.avro")); err != nil {
+		t.Fatal(err)
+	}
+	for hours, warns := range map[string]bool{
+		`from: "06:01", to: "06:05"`: true, `from: "06:01", to: "06:06"`: false,
+	} {
+		r := succeed(t, "config", "lint", "-c", write(t, filepath.Dir(path), "narrow.yml",
+			strings.Replace(complete, "from: 06:00, to: 18:00", hours, 1)))
+		if strings.Contains(r.out, "release.hours: entry 1 holds no step's start") != warns {
+			t.Errorf("with hours %s lint says\n%s", hours, r.out)
 		}
 	}
 	elsewhere := write(t, t.TempDir(), "geodither.yml", "accept_settings: true\n"+complete)

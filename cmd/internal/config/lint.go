@@ -11,6 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
@@ -63,11 +64,28 @@ func (l *linter) check() {
 	step := time.Second
 	if options.Model != nil {
 		step = options.Model.Step
+		l.hours(options.Release.Hours, step)
 	}
 	if text, warn := engine.BudgetAdvice(options.Release, step); warn && len(l.faults) == 0 {
 		l.warn("release.budget: %s", text)
 	}
 	l.settings()
+}
+
+// hours warns of entries that no step starts in. Many years have all cases of clocks that change.
+func (l *linter) hours(spans []hours.Span, step time.Duration) {
+	first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	last := first.AddDate(38, 0, 0)
+	for i, span := range spans {
+		plan, err := hours.New([]hours.Span{span})
+		if err == nil && !slices.ContainsFunc(plan.Between(first.UnixMilli(), last.UnixMilli()),
+			func(open hours.Interval) bool {
+				return open.To-1-(open.To-1)%step.Milliseconds() >= open.From
+			}) {
+			l.warn("release.hours: entry %d holds no step's start, so it never has a release: the "+
+				"model has a step each %v: widen the entry", i+1, step)
+		}
+	}
 }
 
 // settings warns of what was meant for one start, or for a trial.
