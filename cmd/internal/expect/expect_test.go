@@ -246,7 +246,7 @@ func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	v.Add("u", 0, 1, law.Metric{Within200M: 3, Within1KM: 3, Across: 3, WidthKM: 4})
 	text = v.Summary(law.Codebook).String()
 	if strings.Contains(text, "location set") || strings.Contains(text, "outside") ||
-		!strings.Contains(text, "different code points") || !strings.Contains(text, "vote alike") {
+		!strings.Contains(text, "none at all where both places vote for the same code point") {
 		t.Errorf("%q does not say what holds for the codebook", text)
 	}
 }

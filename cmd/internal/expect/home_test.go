@@ -2,18 +2,14 @@ package expect
 
 import (
 	"errors"
-	"math"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // TestHomes: on the sample's model, nights give a home away, and hours that keep late of the night
@@ -24,7 +20,7 @@ func TestHomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := fleet.SampleModel(fixes)
+	model, err := fleet.SampleModelOf(fixes, 500)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +33,7 @@ func TestHomes(t *testing.T) {
 		return limited
 	}
 	homes := func(o mechanism.Options) []Home {
-		homes, err := Homes(t.Context(), model, o, []int{1, 3}, Options{Tracks: 4, Seed: 3})
+		homes, err := Homes(t.Context(), model, o, []int{1, 3}, Options{Tracks: 12, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,27 +59,5 @@ func TestHomes(t *testing.T) {
 		Tracks: 1, Progress: func(int64, int64) error { return stop },
 	}); !errors.Is(err, stop) {
 		t.Errorf("stopped, it says %v", err)
-	}
-}
-
-// TestLeap: many steps at once are as many predictions of the chain.
-func TestLeap(t *testing.T) {
-	t.Parallel()
-	model := town(t)
-	predictor := mobility.NewPredictor(model)
-	for _, steps := range []int64{1, 2, 13, 59} {
-		l := newLeap(model, steps, 0, parallel.Pool{Workers: 2})
-		got := mobility.Distribution{Cells: []grid.Cell{3, 7}, P: []float64{.25, .75}}
-		var want mobility.Distribution
-		predictor.Predict(&want, &got, 0, int(steps))
-		l.predict(&got, make([]float64, model.Grid.Cells()), 0)
-		if l.steps != steps || got.Len() != want.Len() {
-			t.Fatalf("%d steps, %d cells, want %d", l.steps, got.Len(), want.Len())
-		}
-		for i, c := range want.Cells {
-			if p := want.P[i]; got.Cells[i] != c || math.Abs(got.P[i]-p) > 1e-12+1e-9*p {
-				t.Errorf("%d steps: cell %d has %v, want %v", steps, c, got.P[i], p)
-			}
-		}
 	}
 }
