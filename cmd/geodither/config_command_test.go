@@ -90,7 +90,7 @@ func TestConfigLint(t *testing.T) {
 		{"state_dir: state", "state_dir: ''", "state_dir"},
 		{"timestamp: step", "timestamp: day", "publish"},
 		{"outside: clamp", "outside: keep", "input"},
-		{"{max_interval: 20ms", "{max_interval: -1s", "transaction.max_interval"},
+		{"{max_records: 100", "{max_records: -1", "transaction.max_records"},
 		{"session_timeout: 7s", "session_timeout: -7s", "session_timeout"},
 		{"level: debug", "level: loud", "log.level"},
 		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},

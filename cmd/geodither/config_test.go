@@ -45,7 +45,7 @@ cache_mib: 8
 release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
 publish: {timestamp: step, user: pseudonym, metric: true, release: false}
 input: {outside: clamp, late: drop}
-transaction: {max_interval: 20ms, timeout: 12s}
+transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
 max_ahead: 2h
 standby_replicas: 2
@@ -98,7 +98,7 @@ func TestLoadConfig(t *testing.T) {
 		"model":    o.Model != nil && o.Model.Step == time.Minute,
 		"key":      o.Key.Equal(noise.KeyFromSeed(3 << 40)),
 		"state":    o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
-		"transaction": o.MaxInterval == 20*time.Millisecond &&
+		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond &&
 			o.TransactionTimeout == 12*time.Second,
 		"standbys": o.Standbys == 2,
 		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,

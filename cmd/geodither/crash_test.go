@@ -176,7 +176,7 @@ model: model.avro
 key_file: noise.key
 state_dir: %[4]q
 release: %[5]s
-transaction: {max_interval: 2ms, timeout: 10s}
+transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+name, w.prefix, stateDir, w.release)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

@@ -81,8 +81,8 @@ func TestEraseOtherKey(t *testing.T) {
 	const words = "run refuses to start where the changelog keeps accounts of erased users"
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
 	r := call(t, "run", "-c", other)
-	requireWords(t, r.err, "keeps accounts of erased users",
-		"Start with the key_file under which they were erased", "accept_lost_account: true")
+	requireWords(t, r.err, "erased users' accounts need the noise key of their erasure",
+		"1. set that key_file", "accept_lost_account: true")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}

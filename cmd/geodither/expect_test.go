@@ -27,7 +27,7 @@ func TestModelInspectExpects(t *testing.T) {
 	text := succeed(t, append(args, path)...).out
 	for _, word := range []string{
 		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
-		"simulated tracks of 24h0m0s, seed 1", "ε = 360 an hour, 8640 a day", "|ΔX|",
+		"simulated tracks of 24h0m0s, seed 1", "ε = 360 an hour, 8,640 a day", "|ΔX|",
 		"within 200 m",
 	} {
 		if !strings.Contains(text, word) {

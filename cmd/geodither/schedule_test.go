@@ -305,7 +305,7 @@ models: schedule.yml
 key_file: noise.key
 state_dir: swap-state
 release: {mechanism: lattice, epsilon: 1, delta: 0.01, budget: none}
-transaction: {max_interval: 2ms, timeout: 10s}
+transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
 session_timeout: 2s
 `, w.addr, w.prefix+"swap", w.prefix)
 	config := write(t, w.dir, "swap.yml", text)

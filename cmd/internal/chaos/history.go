@@ -20,8 +20,7 @@ import (
 // pass is one reading of a history: so many instances of a group of their own, with topics of their
 // own.
 type pass struct {
-	number, instances int
-	maxInterval       time.Duration // age at which a transaction is committed
+	number, instances, maxRecords int
 }
 
 // group is the name of the group, and of its topics before their dots.
@@ -35,7 +34,7 @@ func (p pass) topics() outputs {
 func passes(instances []int) []pass {
 	var all []pass
 	for n, count := range instances {
-		all = append(all, pass{n + 1, count, time.Duration(n+1) * 30 * time.Millisecond})
+		all = append(all, pass{n + 1, count, 500 * (n + 1)})
 	}
 	return all
 }
@@ -120,8 +119,8 @@ type readPass struct {
 
 // text is a line of the report.
 func (p *readPass) text() string {
-	return fmt.Sprintf("%d instances with transactions of %v, in %v: %d sanitized records "+
-		"+ %d dead letters, digest %s", p.instances, p.maxInterval, p.took, p.sanitized, p.dead,
+	return fmt.Sprintf("%d instances with transactions of %d records, in %v: %d sanitized records "+
+		"+ %d dead letters, digest %s", p.instances, p.maxRecords, p.took, p.sanitized, p.dead,
 		p.sum())
 }
 
@@ -230,7 +229,7 @@ func configFor(h *harness, p pass, name string) (*instance, error) {
 	i := &instance{name: name, binary: h.binary}
 	var err error
 	i.config, i.stateDir, err = h.writeConfig(name, p.group(), p.topics(),
-		fmt.Sprintf("transaction: {max_interval: %v}\n", p.maxInterval))
+		fmt.Sprintf("transaction: {max_records: %d}\n", p.maxRecords))
 	return i, err
 }
 

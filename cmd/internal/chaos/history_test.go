@@ -106,7 +106,7 @@ func TestHistoryConfig(t *testing.T) {
 		}
 		for _, own := range []any{
 			file.Group, file.Topics.Sanitized, file.Topics.Changelog, file.Topics.DeadLetters,
-			file.Transaction.MaxInterval, o.StateDir,
+			file.Transaction.MaxRecords, o.StateDir,
 		} {
 			if used[own] {
 				t.Errorf("two passes share %v", own)

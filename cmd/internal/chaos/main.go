@@ -287,9 +287,8 @@ func passValues(passes []readPass) []any {
 	all := []any{}
 	for _, p := range passes {
 		all = append(all, map[string]any{
-			"instances": p.instances, "max_interval_ms": p.maxInterval.Milliseconds(),
-			"sanitized": p.sanitized, "dead_letters": p.dead, "digest": p.sum(),
-			"took_s": p.took.Seconds(),
+			"instances": p.instances, "max_records": p.maxRecords, "sanitized": p.sanitized,
+			"dead_letters": p.dead, "digest": p.sum(), "took_s": p.took.Seconds(),
 		})
 	}
 	return all

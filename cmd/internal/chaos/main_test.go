@@ -164,8 +164,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	passed := readPass{
-		pass: pass{1, 3, 30 * time.Millisecond}, read: read{sanitized: 7, dead: 2},
-		took: 4 * time.Second,
+		pass: pass{1, 3, 500}, read: read{sanitized: 7, dead: 2}, took: 4 * time.Second,
 	}
 	for name, c := range map[string]struct {
 		report  report
@@ -175,7 +174,7 @@ func TestJSON(t *testing.T) {
 		"a history": {
 			report{Settings: settings{History: "1,3"}, passes: []readPass{passed}},
 			map[string]any{"violations": []any{}, "passes": []any{map[string]any{
-				"instances": 3., "max_interval_ms": 30., "sanitized": 7., "dead_letters": 2.,
+				"instances": 3., "max_records": 500., "sanitized": 7., "dead_letters": 2.,
 				"digest": passed.sum(), "took_s": 4.,
 			}}},
 			[]string{"state_equal", "reader_equal", "lost", "gap_ms", "faults", "soaked"},

@@ -240,7 +240,7 @@ func createTopics(
 // config writes the configuration of an instance. It returns the file and the state folder. An
 // instance without an id is no static member, and one without an address shows no metrics.
 func (h *harness) config(name, id, listen string) (path, state string, err error) {
-	more := fmt.Sprintf(`transaction: {max_interval: 10ms, timeout: %v}
+	more := fmt.Sprintf(`transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
 standby_replicas: %d
 `, transactionTimeout, sessionTimeout, h.Standbys)

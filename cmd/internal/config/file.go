@@ -60,6 +60,7 @@ type File struct {
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
 	Transaction struct {
+		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
 		Timeout     time.Duration `yaml:"timeout"`
 	} `yaml:"transaction"`
@@ -247,8 +248,9 @@ func (c *File) withoutFiles() service.Options {
 		},
 		InstanceID: c.Member, Standbys: c.Standby,
 		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
-		MaxInterval: c.Transaction.MaxInterval, SessionTimeout: c.SessionTimeout,
-		SkipLost: c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
+		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
+		SessionTimeout: c.SessionTimeout,
+		SkipLost:       c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
 		AutoRegister: c.Registry.AutoRegister,
 	}
 }

@@ -82,7 +82,8 @@ func (c *File) fill(o service.Options) {
 	c.Publish.Release = &release
 	c.Input.Outside, c.Input.Late = o.Input.Outside, o.Input.Late
 	c.Input.NullIsland = o.Input.NullIsland
-	c.Transaction.MaxInterval, c.Transaction.Timeout = o.MaxInterval, o.TransactionTimeout
+	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
+	c.Transaction.Timeout = o.TransactionTimeout
 	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, o.MaxAhead
 	c.Log.Level, c.Log.Format = cmp.Or(c.Log.Level, "info"), cmp.Or(c.Log.Format, "text")
 }

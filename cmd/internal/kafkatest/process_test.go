@@ -66,13 +66,13 @@ topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 key_file: noise.key
 state_dir: %s
 release: {mechanism: lattice, epsilon: %v, delta: %v, budget: none}
-transaction: {max_interval: %v, timeout: %v}
+transaction: {max_records: %d, max_interval: %v, timeout: %v}
 session_timeout: %v
 %s
 `,
 		strings.Join(o.Brokers, ","), o.Group, o.Topics.Raw, o.Topics.Sanitized, o.Topics.Changelog,
 		o.Topics.DeadLetters, w.models, instance+"-state",
-		o.Release.Epsilon, o.Release.Delta, o.MaxInterval, o.TransactionTimeout,
+		o.Release.Epsilon, o.Release.Delta, o.MaxRecords, o.MaxInterval, o.TransactionTimeout,
 		o.SessionTimeout, more), 0o600))
 	return path
 }

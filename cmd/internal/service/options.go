@@ -117,6 +117,7 @@ func (o Options) Validate() error {
 	need(o.SanitizedEncoding != schemas.AvroRegistry || o.Registry != nil,
 		"encoding.sanitized: avro_registry needs a schema registry: set registry.url")
 	need(o.StateDir != "", "state_dir: name a folder for this instance's state")
+	need(o.MaxRecords >= 0, "transaction.max_records: must not be negative")
 	need(o.MaxInterval == 0 || o.MaxInterval >= time.Millisecond,
 		"transaction.max_interval: must be at least 1ms")
 	need(o.SessionTimeout == 0 || o.SessionTimeout >= 10*time.Millisecond,

@@ -67,6 +67,7 @@ func TestOptionsValidate(t *testing.T) {
 			func(o *Options) { o.SanitizedEncoding = "xml" },
 			`encoding.sanitized: unknown encoding "xml"`,
 		},
+		"max records": {func(o *Options) { o.MaxRecords = -1 }, "transaction.max_records: "},
 		"max interval": {
 			func(o *Options) { o.MaxInterval = -time.Second }, "transaction.max_interval: ",
 		},
