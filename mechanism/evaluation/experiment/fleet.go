@@ -230,10 +230,14 @@ func (x *fleet) show(
 	p.Text("data", x.figures(zones))
 	p.Text("findings", findings(d, rows))
 	for _, m := range fleetMeasures {
+		of := t.Where("metric", m.metric)
+		estimates := len(of.Values("estimator"))
+		if estimates == 0 { // small fleets have no zone whose coverage can be judged
+			continue
+		}
 		p.Figure(name+"-"+m.file, p.Say("figure.caption", study.Figures{
-			"data": d.Title, "axis": m.axis,
-			"estimates": len(t.Where("metric", m.metric).Values("estimator")),
-		}), x.figure(p, m, t.Where("metric", m.metric)))
+			"data": d.Title, "axis": m.axis, "estimates": estimates,
+		}), x.figure(p, m, of))
 	}
 	p.Table(name+"-use", p.Say("use.caption", study.Figures{
 		"data": d.Title, "confidence": 100 * study.Level, "leastFleets": leastFleets,
