@@ -83,7 +83,7 @@ one for an environment, which is one of
 				if len(args) == 1 {
 					var ok bool
 					if text, ok = deploy.ExampleFor(args[0]); !ok {
-						return cli.Usagef("there is no example for %q, but for %s", args[0],
+						return cli.Usagef("there is no example %q: choose one of %s", args[0],
 							strings.Join(deploy.Environments(), ", "))
 					}
 				}

@@ -152,7 +152,7 @@ func TestConfigExamples(t *testing.T) {
 		}
 	}
 	requireMessage(t, call(t, "config", "example", "kafka"), cli.ExitUsage,
-		`there is no example for "kafka", but for confluent, local, msk, redpanda, sample, scram`)
+		`there is no example "kafka": choose one of confluent, local, msk, redpanda, sample, scram`)
 	requireMessage(t, call(t, "config", "example", "msk", "scram"), cli.ExitUsage,
 		"one environment")
 }

@@ -155,7 +155,7 @@ func (p *Predictor) PredictGap(
 
 // Sample draws what a gap of two or more steps, within the law, was: so many moves of the chain, or
 // a start from the initial distribution. It takes one number from src.
-func (l GapLaw) Sample(src Source, gap uint64) (moves int64, anew bool) {
+func (l GapLaw) Sample(src Source, gap uint64) (moves int64, restarts bool) {
 	w := &l[GapIndex(gap)]
 	u := float64(src.Uint64()>>11) / (1 << 53)
 	for i, p := range w.Moves {

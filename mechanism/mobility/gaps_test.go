@@ -88,7 +88,7 @@ func TestGapSample(t *testing.T) {
 	counts, starts := map[int64]int{}, 0
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range draws {
-		if moves, anew := law.Sample(rng, gap); anew {
+		if moves, restarts := law.Sample(rng, gap); restarts {
 			starts++
 		} else {
 			counts[moves]++

@@ -77,8 +77,8 @@ func (i Input) reading() string {
 	return text
 }
 
-// Encoding is what raw records are to whoever asks: the preset or the format of the mapping, or
-// without one the encoding.
+// Encoding names the form of raw records, for status and logs: the preset or the format of the
+// mapping, or without a mapping the encoding.
 func (i Input) Encoding(raw schemas.Encoding) string {
 	if i.Mapping == nil {
 		return string(raw)

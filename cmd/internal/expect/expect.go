@@ -151,8 +151,8 @@ func (s *simulation) move(w *trial.Walker, step, gap int64) {
 		w.Cell = s.model.SampleInitial(s.rng)
 		return
 	case gap > 1 && o.LearnedGaps(s.model):
-		moves, anew := s.model.Gaps.Sample(s.rng, uint64(gap))
-		if anew {
+		moves, restarts := s.model.Gaps.Sample(s.rng, uint64(gap))
+		if restarts {
 			w.Cell = s.model.SampleInitial(s.rng)
 			return
 		}

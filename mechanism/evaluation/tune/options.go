@@ -26,7 +26,7 @@ type Options struct {
 	// Deltas are for every mechanism with a location set; empty: usualDeltas.
 	Deltas []float64
 	// Release is everything about releases that a Setting does not say, Train how models are
-	// trained, but for the calendar: models with parts of the day and without are tried.
+	// trained. The search sets the calendar: it tries models with parts of the day and without.
 	Release mechanism.Options
 	Train   train.Options
 	// TargetKM is a median error in kilometres: the search looks for the least Σε a day that

@@ -315,7 +315,7 @@ func (s *search) keep(chosen int, groups []group) error {
 	const tries, more = 8, 1.08
 	const asGood = 1.05 // measured once more it may lie a little above
 	o := &s.options
-	anew := func(setting Setting, from int) (Outcome, error) {
+	again := func(setting Setting, from int) (Outcome, error) {
 		outcomes, err := s.measure([]Setting{setting}, groups, runs(from, groups, enough*o.Bins)...)
 		if err != nil {
 			return Outcome{}, err
@@ -330,14 +330,14 @@ func (s *search) keep(chosen int, groups []group) error {
 			break
 		}
 		var err error
-		if tried, err = anew(larger, fresh); err != nil {
+		if tried, err = again(larger, fresh); err != nil {
 			return err
 		}
 	}
 	if tried.Epsilon != before {
 		s.Raised = before
 		var err error
-		if tried, err = anew(tried.Setting, last); err != nil {
+		if tried, err = again(tried.Setting, last); err != nil {
 			return err
 		}
 	}

@@ -50,14 +50,14 @@ func (r *Result) Words() (lines []string) {
 		say("Above Σε = %d a day it hardly protects where somebody was over a day.",
 			mechanism.HighEpsilonDay)
 	}
-	anew := "This was measured again, with other noise than the choice."
+	measured := "This was measured again, with other noise than the choice."
 	if r.Raised > 0 {
-		anew = fmt.Sprintf("This was measured again, with other noise than the choice; for that "+
+		measured = fmt.Sprintf("This was measured again, with other noise than the choice; for that "+
 			"the ε of a release had to be raised from %s.", Number(r.Raised))
 	}
 	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
 		"alone has a median of %s and a mean of %s. %s",
-		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM), anew)
+		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM), measured)
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
