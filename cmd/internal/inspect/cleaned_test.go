@@ -4,19 +4,13 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // TestInspectWhileCleaned: a state that the cleaner removes for the sake of a newer one behind the
 // end is not missed.
 func TestInspectWhileCleaned(t *testing.T) {
-	w := servicetest.NewWorld(t, 1)
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
-	w.Put(t, "log", "first", []byte("-")) // the broker's log begins at its first record
+	w := servicetest.NewCompacted(t)
 	w.Put(t, "log", "ann", []byte("old"))
 	var o Options
 	o.Key, o.Topics.Changelog = noise.KeyFromSeed(1), "log"

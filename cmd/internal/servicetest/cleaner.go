@@ -9,8 +9,22 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 )
+
+// NewCompacted returns a world with a compacted topic of one partition, "log". It has a record,
+// because the broker lets a compacted log begin at its first record that is left.
+func NewCompacted(tb testing.TB) *World {
+	tb.Helper()
+	w := NewWorld(tb, 1)
+	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
+	w.Put(tb, "log", "first", []byte("-"))
+	return w
+}
 
 // Cleaned returns a client before whose first fetch a value of a topic's first partition is
 // replaced and the cleaner removes the old one: a reader has taken the partition's bounds by then.

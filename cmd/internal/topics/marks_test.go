@@ -11,18 +11,13 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/consumer/wire"
 )
 
 // TestLastMarkIsCleaned: a mark that the cleaner removes for the sake of a newer one behind the end
 // does not leave a partition without one.
 func TestLastMarkIsCleaned(t *testing.T) {
-	w := servicetest.NewWorld(t, 1)
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
-	w.Put(t, "log", "first", []byte("-")) // the broker's log begins at its first record
+	w := servicetest.NewCompacted(t)
 	w.Put(t, "log", task.MarkKey, task.AppendMark(nil, task.Mark{Input: 1}))
 	client := w.Cleaned(t, "log", task.MarkKey, task.AppendMark(nil, task.Mark{Input: 2}))
 	mark, found, err := topics.LastMark(t.Context(), client, "log", 0)
@@ -49,9 +44,7 @@ func (b *boundsAsked) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Re
 
 // TestLastMarkAsksOnce: once a mark is found, the partition's bounds are not asked for again.
 func TestLastMarkAsksOnce(t *testing.T) {
-	w := servicetest.NewWorld(t, 1)
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
+	w := servicetest.NewCompacted(t)
 	w.Put(t, "log", task.MarkKey, task.AppendMark(nil, task.Mark{Input: 1}))
 	client, asked := *w.Client, &boundsAsked{RoundTripper: w.Client.Transport}
 	client.Transport = asked
@@ -67,10 +60,7 @@ func TestLastMarkAsksOnce(t *testing.T) {
 // TestAnyCompactedIsCleaned: a partition whose only record the cleaner removes for the sake of a
 // newer one behind the end is not called empty.
 func TestAnyCompactedIsCleaned(t *testing.T) {
-	w := servicetest.NewWorld(t, 1)
-	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
-	w.Put(t, "log", "first", []byte("-")) // the broker's log begins at its first record
+	w := servicetest.NewCompacted(t)
 	w.Put(t, "log", "user", []byte("state"))
 	client := w.Cleaned(t, "log", "user", []byte("newer state"))
 	r, err := topics.Open(t.Context(), client, "log", 0, consumer.FetcherOptions{})
