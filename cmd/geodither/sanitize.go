@@ -199,13 +199,12 @@ func (f *sanitizeFlags) key(seeded bool, log io.Writer) (noise.Key, error) {
 // warnOfADay warns as "geodither run" does, where the settings let a day cost much. It says nothing
 // of no budget alone, because files end.
 func warnOfADay(s sanitize.Settings, configured bool, log io.Writer) {
-	if engine.MostEpsilonDay(s.Release, s.Model.Step) > mechanism.HighEpsilonDay {
+	if most := engine.MostEpsilonDay(s.Release, s.Model.Step); most > mechanism.HighEpsilonDay {
 		text, _ := engine.BudgetAdvice(s.Release, s.Model.Step)
 		if !configured { // no key of a config means anything to the user
 			text = fmt.Sprintf("Σε is at most %s for each user and day; above %d a day it hardly "+
 				"protects where somebody was over a day: choose a longer --interval or a smaller "+
-				"--epsilon", engine.Grouped(engine.MostEpsilonDay(s.Release, s.Model.Step)),
-				mechanism.HighEpsilonDay)
+				"--epsilon", engine.Grouped(most), mechanism.HighEpsilonDay)
 		}
 		fmt.Fprintf(log, "WARNING: %s.\n", text)
 	}

@@ -75,10 +75,6 @@ func newTrace(t *testing.T, m *mobility.Model, o mechanism.Options, steps int, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	emission, err := mechanism.NewEmission(m.Grid, o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := make([]grid.Cell, m.Grid.Cells())
 	for c := range all {
 		all[c] = grid.Cell(c)
@@ -90,14 +86,13 @@ func newTrace(t *testing.T, m *mobility.Model, o mechanism.Options, steps int, s
 	for i := range of.path {
 		of.path[i] = cell
 		out, err := sanitizer.Step(&state, mechanism.Input{
-			User: "u", Step: int64(i), Cell: cell, Release: true, Prior: true,
+			User: "u", Step: int64(i), Cell: cell, Release: true,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out.Kind == mechanism.Released {
-			emission.Prepare(out.Prior)
-			of.seen[i] = slices.Clone(emission.Likelihoods(out.Release, all))
+			of.seen[i] = slices.Clone(sanitizer.Emission().Likelihoods(out.Release, all))
 		}
 		cell = m.SampleNext(rng, cell, int64(i))
 	}

@@ -87,7 +87,7 @@ func Homes(ctx context.Context, model *mobility.Model, release mechanism.Options
 		}
 		guesses[user], err = s.live(func() error {
 			n := done.Add(1)
-			if e.Progress != nil && user == 0 {
+			if e.Progress != nil && user == 0 { // one goroutine alone tells it
 				return errors.Join(ctx.Err(), e.Progress(n, all))
 			}
 			return ctx.Err()
@@ -158,17 +158,16 @@ func (h *habit) plan() {
 
 func homesOf(guesses [][]guess, nights []int) (homes []Home) {
 	for i, n := range nights {
-		h, errors := Home{Nights: n}, make([]float64, 0, len(guesses))
+		h, away := Home{Nights: n}, make([]float64, 0, len(guesses))
 		for _, of := range guesses {
-			errors = append(errors, 1000*of[i].errorKM)
+			away = append(away, 1000*of[i].errorKM)
 			h.Posterior += of[i].posterior
 			h.Releases += float64(of[i].releases)
 		}
 		h.Posterior /= float64(len(guesses))
 		h.Releases /= float64(len(guesses))
-		slices.Sort(errors)
-		middle := len(errors) / 2
-		h.MedianM = (errors[middle] + errors[(len(errors)-1)/2]) / 2
+		slices.Sort(away)
+		h.MedianM = (away[len(away)/2] + away[(len(away)-1)/2]) / 2
 		homes = append(homes, h)
 	}
 	return homes
@@ -185,7 +184,6 @@ type sleeper struct {
 	*habit
 	rng       *rand.Rand
 	sanitizer *mechanism.Sanitizer
-	emission  *mechanism.Emission
 	state     mechanism.State
 	user      string
 	home      grid.Cell
@@ -203,13 +201,9 @@ func (h *habit) newSleeper(number int) (*sleeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	emission, err := mechanism.NewEmission(h.model.Grid, h.release)
-	if err != nil {
-		return nil, err
-	}
 	n := h.model.Grid.Cells()
 	s := &sleeper{
-		habit: h, sanitizer: sanitizer, emission: emission,
+		habit: h, sanitizer: sanitizer,
 		// an arbitrary word, which keeps the stream apart from those of other simulations
 		rng:  rand.New(rand.NewPCG(h.seed, 0x686f6d6573<<20+uint64(number))),
 		user: fmt.Sprintf("simulated-%d", number+1), cells: make([]grid.Cell, n),
@@ -311,13 +305,12 @@ func (s *sleeper) report(step int64, cell grid.Cell) ([]float64, error) {
 		}
 	}
 	out, err := s.sanitizer.Step(&s.state, mechanism.Input{
-		User: s.user, Step: step, Cell: cell, Release: true, Prior: true,
+		User: s.user, Step: step, Cell: cell, Release: true,
 	})
 	if err != nil || out.Kind != mechanism.Released {
 		return nil, err
 	}
-	s.emission.Prepare(out.Prior)
-	return s.emission.Likelihoods(out.Release, s.cells), nil
+	return s.sanitizer.Emission().Likelihoods(out.Release, s.cells), nil
 }
 
 // learn multiplies the belief by likelihoods of the home.

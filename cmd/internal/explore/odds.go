@@ -95,12 +95,12 @@ type attack struct {
 	user      string
 	sanitizer *mechanism.Sanitizer
 	state     mechanism.State // the sanitizer's
-	emission  *mechanism.Emission
+	// emission is the law that follows from the adversary's own prior; nil: the sanitizer's.
+	emission *mechanism.Emission
 
 	// filter predicts by the adversary's model, and draws nothing.
 	filter        *mechanism.Sanitizer
 	with, without mechanism.State
-	own           bool // the law follows from the adversary's own prior
 	forgets       bool // between steps
 	knowsStart    bool
 }
@@ -174,16 +174,16 @@ func newAttack(c *course, q asked) (*attack, error) {
 	if x.sanitizer, err = mechanism.NewSanitizer(c.model, key, c.options); err != nil {
 		return nil, err
 	}
-	if x.emission, err = mechanism.NewEmission(c.model.Grid, c.options); err != nil {
-		return nil, err
-	}
 	knows := c.model
 	switch q.adversary {
 	case standard:
 	case strongStart:
 		x.knowsStart = true
 	case weakWalk, weakUniform:
-		knows, x.own, x.forgets = c.model.RandomWalk(), true, q.adversary == weakUniform
+		knows, x.forgets = c.model.RandomWalk(), q.adversary == weakUniform
+		if x.emission, err = mechanism.NewEmission(c.model.Grid, c.options); err != nil {
+			return nil, err
+		}
 	default:
 		return nil, errOther(fmt.Sprintf("adversary is none of %q", adversaries()))
 	}
@@ -264,7 +264,7 @@ var errOdds = errors.New("explore: the watched sanitizer differs from the course
 // see takes a report that was published, from the sanitizer to the adversary.
 func (x *attack) see(fix schemas.Raw, step int64, cell grid.Cell) error {
 	out, err := x.sanitizer.Step(&x.state, mechanism.Input{
-		User: x.user, Step: step, Cell: cell, Release: true, Prior: true,
+		User: x.user, Step: step, Cell: cell, Release: true,
 	})
 	if err != nil {
 		return err
@@ -272,23 +272,20 @@ func (x *attack) see(fix schemas.Raw, step int64, cell grid.Cell) error {
 	if !out.Kind.Published() {
 		return errOdds
 	}
-	released := out.Kind == mechanism.Released
-	if released && !x.own {
-		x.emission.Prepare(out.Prior)
-	}
 	for _, state := range []*mechanism.State{&x.with, &x.without} {
 		if err := x.foresee(state, fix.UserID, step, cell); err != nil {
 			return err
 		}
 	}
-	if !released {
+	if out.Kind != mechanism.Released {
 		return nil
 	}
-	belief := &x.with.Posterior
-	if x.own {
-		x.emission.Prepare(belief)
+	belief, emission := &x.with.Posterior, x.sanitizer.Emission()
+	if x.emission != nil {
+		emission = x.emission
+		emission.Prepare(belief)
 	}
-	mobility.Update(belief, belief, x.emission.Likelihoods(out.Release, belief.Cells))
+	mobility.Update(belief, belief, emission.Likelihoods(out.Release, belief.Cells))
 	belief.Round()
 	return nil
 }
