@@ -19,9 +19,9 @@ func nearOptions(epsilon, factor float64) Options {
 }
 
 // TestNearStep releases every cell of the map with a near factor. What comes out is what the
-// codebook of the prior draws for that very cell with the stream that was asked for. Every cell asks
-// for another stream: cells with the same vote have different laws. The requests of all cells have
-// the same length.
+// codebook of the prior draws for that very cell with the stream that was asked for. Every cell
+// asks for another stream: cells with the same vote have different laws. The requests of all cells
+// have the same length.
 func TestNearStep(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)

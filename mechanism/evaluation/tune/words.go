@@ -52,8 +52,8 @@ func (r *Result) Words() (lines []string) {
 	}
 	measured := "This was measured again, with other noise than the choice."
 	if r.Raised > 0 {
-		measured = fmt.Sprintf("This was measured again, with other noise than the choice; for that "+
-			"the ε of a release had to be raised from %s.", Number(r.Raised))
+		measured = fmt.Sprintf("This was measured again, with other noise than the choice; for "+
+			"that the ε of a release had to be raised from %s.", Number(r.Raised))
 	}
 	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
 		"alone has a median of %s and a mean of %s. %s",
