@@ -62,9 +62,8 @@ const (
 // expected distance.
 //
 // The user reports without a release in each step between. Each such step has to be made: the
-// rounding of its masses narrows priors, which tells the adversary clearly more. On Geolife's model
-// and the sample's, after 30 nights of 16 users, the home's own cell had a mean posterior of .30,
-// and of .20 where predictions stood in for these steps.
+// rounding of its masses narrows priors, which tells the adversary more than one prediction over
+// the gap would.
 //
 // Only Tracks, Seed and Progress of e count; progress is in nights. By default there are 16 tracks,
 // or fewer, and fewer nights, where that would take long: some 40 s of one processor on maps of a
