@@ -68,10 +68,12 @@ func newPlan(m *mobility.Model, release mechanism.Options, e Options) (p plan, e
 		return plan{}, err
 	}
 	if p.span == 0 {
-		p.span = windowSteps(release, m.Step)
-		p.steps = p.reported(m.Step)
-		work := leastTracks * float64(len(p.steps)) * (reportWork +
+		whole := windowSteps(release, m.Step)
+		p.span = min(whole, int(mostDays*day/m.Step)) // a window may have years
+		reports := float64(len(p.reported(m.Step))) * float64(whole) / float64(p.span)
+		work := leastTracks * reports * (reportWork +
 			float64(min(m.Grid.Cells(), wideCells))*rowLength(m))
+		p.span = whole
 		p.shorten(m.Step, mostWork/work)
 	}
 	if p.steps = p.reported(m.Step); len(p.steps) == 0 {
