@@ -17,7 +17,7 @@ func newStatement(std cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "statement -c FILE",
-		Short: "State what a service guarantees and what not, for whoever has to approve of it",
+		Short: "State what a service guarantees and what not, for those who approve it",
 		Long: `State in plain words and numbers what a service guarantees to the people whose fixes it releases,
 and what it does not: the privacy unit, ε and the budget, the mechanism and its proof, what is not
 protected, the key, retention and erasure. Everything follows from the config, the model and this

@@ -45,9 +45,8 @@ type Sheet struct {
 	StateDir string
 	Warnings []string // of "config lint"
 
-	Release  mechanism.Options // with the defaults that the statement needs filled in
-	Step     time.Duration
-	Unproved bool // no proof covers what is published
+	Release mechanism.Options // with the defaults that the statement needs filled in
+	Step    time.Duration
 	// DayEpsilon is the most that a user's releases can cost in 24 hours; +Inf: there is no bound.
 	DayEpsilon float64
 
@@ -97,12 +96,15 @@ func New(path string, now time.Time) (*Sheet, error) {
 	if err != nil {
 		return nil, err
 	}
+	if why := file.Release.ProofWarning(); why != "" { // there is no guarantee to state
+		return nil, config.Error(path, errors.New(why))
+	}
 	s := &Sheet{
 		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
 		Config: filepath.Base(path), Group: file.Group, StateDir: filepath.Base(file.StateDir),
 		Topics:   namesOf(file.Cluster().WithDefaults().Topics),
 		Nights:   expect.Nights,
-		Warnings: warnings, Unproved: file.Release.ProofWarning() != "",
+		Warnings: warnings,
 		KeyCheck: file.Input.KeyCheck != mapping.KeyCheckOff, Listen: file.HTTP.Listen,
 	}
 	settings := engine.Settings{

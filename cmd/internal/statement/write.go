@@ -1,6 +1,6 @@
 // Package statement does the work of "geodither statement". It collects what a config, its model
-// and this program guarantee, and says it to whoever has to approve of it: in YAML, in the fields
-// of OpenDP's deployments registry, or in Markdown, under the headings of a data protection impact
+// and this program guarantee, for the people who have to approve of it: in YAML, in the fields of
+// OpenDP's deployments registry, or in Markdown, under the headings of a data protection impact
 // assessment. Both are made of the same facts and of the same texts, so that they agree.
 //
 // A Sheet has the facts. words.md has the texts, each with its conditions, and statement.yml and
@@ -72,7 +72,7 @@ func (s *Sheet) write(out io.Writer, layout string) error {
 // texts reads the texts of words.md for a sheet.
 func (s *Sheet) texts() (renderer, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
-		"atLeast": atLeast, "code": code, "count": cli.Quantity, "degrees": degrees,
+		"atLeast": atLeast, "audited": audited, "code": code, "count": cli.Quantity, "degrees": degrees,
 		"factor": factor, "item": item, "km": metresOf, "metres": cli.Metres, "num": number,
 		"power": power, "quote": quote, "span": cli.Duration, "sum": engine.Grouped, "time": stamp,
 		"whole": expect.Whole,
@@ -82,7 +82,7 @@ func (s *Sheet) texts() (renderer, error) {
 		return r, err
 	}
 	t.Funcs(template.FuncMap{
-		"ask": r.ask, "asks": r.asks, "audited": r.audited, "comment": r.comment,
+		"ask": r.ask, "asks": r.asks, "comment": r.comment,
 		"firstSentence": r.firstSentence,
 		"prose":         r.prose, "rest": r.rest, "scalar": r.scalar,
 	})
@@ -175,7 +175,7 @@ func prefixed(text, margin string) string {
 	return strings.Join(lines, "\n")
 }
 
-// reflow breaks a text into lines anew. Paragraphs have blank lines between them, and a line that
+// reflow breaks a text into lines. Paragraphs have blank lines between them, and a line that
 // begins with "- " begins an item, whose further lines are indented.
 func reflow(text string, width int) string {
 	var paragraphs, lines []string
@@ -221,12 +221,8 @@ func wrapped(text string, width int) string {
 func item(text string) string { return wrapped("- "+text, width) }
 
 // audited says in a sentence or two what an audit has found.
-func (r renderer) audited(m Measured) string {
-	stated := factor(math.Exp(m.Epsilon))
-	verdict, limit := "found nothing against the guarantee", "of "+stated+" that ε allows"
-	if r.sheet.Unproved {
-		verdict, limit = "found nothing", "beside e^ε = "+stated+", which no proof covers"
-	}
+func audited(m Measured) string {
+	verdict := "found nothing against the guarantee"
 	if !m.Passed {
 		verdict = "did not pass: " + cli.Quantity(int64(len(m.Findings)), "finding") +
 			", such as: " + m.Findings[0]
@@ -236,10 +232,10 @@ func (r renderer) audited(m Measured) string {
 		when = "on " + stamp(*m.Time)
 	}
 	text := fmt.Sprintf("An audit %s, of model %s on %s, %s. With confidence %s the odds of a "+
-		"place were multiplied by at least %s (true ε at least %s), %s; for the records "+
-		"of the service, ε at least %s.", when, m.ModelID, m.Data(), verdict,
+		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows; for "+
+		"the records of the service, ε at least %s.", when, m.ModelID, m.Data(), verdict,
 		number(m.Confidence), atLeast(math.Exp(m.Attack.Bound)), atLeast(m.Attack.Bound),
-		limit, atLeast(m.Service.Bound))
+		factor(math.Exp(m.Epsilon)), atLeast(m.Service.Bound))
 	if near := m.Attack.Near; near != nil {
 		text += fmt.Sprintf(" For near places a factor of at least %s was found, of %s that is "+
 			"promised.", atLeast(math.Exp(near.Bound)), factor(math.Exp(m.Attack.NearLimit)))
