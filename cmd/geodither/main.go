@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,9 +41,7 @@ Start with:  geodither demo`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	// Long lines of flags are wrapped: they are read at this width.
-	wrapped := strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100")
-	root.SetUsageTemplate(wrapped)
+	cli.WrapUsage(root)
 	root.AddCommand(
 		newDemo(std), newExplore(std), newRun(std), newDoctor(std), newSanitize(std),
 		newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),

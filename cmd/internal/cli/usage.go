@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +33,35 @@ func Required(cmd *cobra.Command, names ...string) {
 			panic(err) // the flag does not exist: a fault of this program
 		}
 	}
+}
+
+// usageWidth is the width at which the lines of flags are wrapped.
+const usageWidth = 100
+
+// WrapUsage has the usage of a command, and of those below it, wrap its long lines of flags. It works
+// on cobra's own text: a template of ours would link text/template, and with it every method of
+// every type, a sixth of the binary.
+func WrapUsage(root *cobra.Command) {
+	plain := root.UsageFunc()
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		out := cmd.OutOrStderr()
+		var text bytes.Buffer
+		cmd.SetOut(&text)
+		err := plain(cmd)
+		cmd.SetOut(out)
+		if err != nil {
+			return err
+		}
+		wrapped := text.String()
+		for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+			if long := flags.FlagUsages(); long != "" {
+				wrapped = strings.Replace(wrapped, strings.TrimRight(long, " \n"),
+					strings.TrimRight(flags.FlagUsagesWrapped(usageWidth), " \n"), 1)
+			}
+		}
+		_, err = io.WriteString(out, wrapped)
+		return err
+	})
 }
 
 // flagsAsValues refuses a flag that was taken for the value of the one before it, as in
