@@ -222,6 +222,8 @@ const (
 	SecondRelease = "second release"
 	// Seeded: the noise came from a seed. Anybody who guesses the seed can remove the noise.
 	Seeded = "seeded, not private"
+	// Unproved: no proof covers the mechanism, which is for experiments.
+	Unproved = "experiment, not proved"
 )
 
 const noteSeparator = "; "

@@ -71,7 +71,7 @@ func TestAggregateFiles(t *testing.T) {
 		"flags":    {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
 		"interval": {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
 		"laplace": {
-			[]string{"--mechanism", "laplace-tight"}, nil, "inference: paper, budget: none", none,
+			[]string{"--mechanism", "laplace-tight"}, nil, "budget: none", none,
 		},
 		"skip": {nil, nil, "interval: 2m, between: skip, budget: none", none},
 		"budget": {

@@ -24,8 +24,7 @@ func TestConfigLint(t *testing.T) {
 	_, path := configDir(t, complete)
 	r := succeed(t, "config", "lint", "-c", path)
 	for _, want := range []string{
-		"warning  release.unproved lets through mechanism laplace",
-		"warning  release.budget", "no errors, 2 warnings",
+		"warning  release.budget", "no errors, 1 warning",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in:\n%s", want, r.out)
@@ -50,7 +49,7 @@ func TestConfigLint(t *testing.T) {
 	for _, want := range []string{
 		"warning  model: not checked, because model.avro is not here",
 		"warning  key_file: not checked, because noise.key is not here",
-		"warning  accept_settings is true", "no errors, 5 warnings",
+		"warning  accept_settings is true", "no errors, 4 warnings",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in:\n%s", want, r.out)
@@ -84,7 +83,7 @@ func TestConfigLint(t *testing.T) {
 		{"partitions: 6", "partitions: -6", "partitions"},
 		{"epsilon: 0.5", "epsilon: -1", "release: epsilon"},
 		{"budget: {epsilon: 6", "budget: {epsilon: 0.1", "release: budget"},
-		{"unproved: true, ", "", "no proof covers it"},
+		{"mechanism: lattice", "mechanism: pim", "no proof covers"},
 		{"model: model.avro", "model: geodither.yml", "model"},
 		{"key_file: noise.key", "key_file: model.avro", "64 hexadecimal digits"},
 		{"state_dir: state", "state_dir: ''", "state_dir"},
@@ -96,7 +95,7 @@ func TestConfigLint(t *testing.T) {
 		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},
 		{"log: {", "http: {listen: 8080}\nlog: {", "http: listen: write HOST:PORT"},
 		{
-			"mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, " +
+			"mechanism: lattice, epsilon: 0.5, delta: 0.02, " +
 				"min_radius: 750m",
 			"mechanism: codebook, epsilon: 2, near: {distance: 90km, factor: 2}",
 			"shorten the distance",
@@ -264,7 +263,7 @@ func TestConfigSchema(t *testing.T) {
 		"group: fleet":         "gruop: fleet",
 		"  raw: fleet.raw":     "  row: fleet.raw",
 		"level: debug":         "level: loud",
-		"mechanism: laplace":   "mechanism: gauss",
+		"mechanism: lattice":   "mechanism: gauss",
 		"outside: clamp":       "outside: keep",
 		"partitions: 6":        "partitions: six",
 		"session_timeout: 7s":  "session_timeout: 7",

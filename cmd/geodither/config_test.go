@@ -42,7 +42,7 @@ model: model.avro
 key_file: noise.key
 state_dir: state
 cache_mib: 8
-release: {mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
+release: {mechanism: lattice, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
 publish: {timestamp: step, user: pseudonym, metric: true, release: false}
 input: {outside: clamp, late: drop}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
@@ -104,7 +104,7 @@ func TestLoadConfig(t *testing.T) {
 		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
 		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": reflect.DeepEqual(o.Release, mechanism.Options{
-			Mechanism: "laplace", Inference: "paper", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
+			Mechanism: "lattice", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
 			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
 			Hours:  []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
 			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
@@ -360,7 +360,11 @@ func TestWrongConfig(t *testing.T) {
 		{"no settings", "log: {level: debug, format: json}", "log: 1", []string{
 			"`1`", "settings below",
 		}},
-		{"mechanism", "mechanism: laplace", "mechanism: gauss", []string{
+		{"an experiment's mechanism", "mechanism: lattice", "mechanism: pim", []string{
+			"release: mechanism pim is for experiments", "may reveal more than ε",
+			`write "mechanism: codebook" or lattice`,
+		}},
+		{"mechanism", "mechanism: lattice", "mechanism: gauss", []string{
 			`"gauss"`, "laplace-tight",
 		}},
 		{"interval between steps", "interval: 10m", "interval: 90s", []string{
@@ -380,28 +384,19 @@ func TestWrongConfig(t *testing.T) {
 		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{
 			"adaptive_radius", "positive",
 		}},
-		{"unproved mechanism", "unproved: true, ", "", []string{
-			"release: mechanism laplace: no proof covers it", "unproved: true",
-			`write "mechanism: codebook" or lattice`,
-		}},
 		{
-			"unproved inference", "mechanism: laplace, inference: paper, unproved: true",
-			"mechanism: lattice, inference: paper",
-			[]string{"release: inference paper: no proof covers it", "leave inference out"},
-		},
-		{
-			"no mechanism", "mechanism: laplace, ", "",
+			"no mechanism", "mechanism: lattice, ", "",
 			[]string{
 				"release: set mechanism", "codebook hides which neighbourhood",
 				"lattice with a small delta",
 			},
 		},
 		{
-			"delta of a codebook", "mechanism: laplace, inference: paper", "mechanism: codebook",
+			"delta of a codebook", "mechanism: lattice", "mechanism: codebook",
 			[]string{"release: delta", "codebook has no such set", "mechanism lattice"},
 		},
 		{
-			"codebook without epsilon", "mechanism: laplace, inference: paper, unproved: true, " +
+			"codebook without epsilon", "mechanism: lattice, " +
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, ",
 			[]string{"epsilon is not set", "no default"},
 		},
@@ -409,22 +404,16 @@ func TestWrongConfig(t *testing.T) {
 			"release: epsilon", "must be above 0", "releases add up",
 		}},
 		{
-			"misspelt mechanism", "mechanism: laplace", "mechanism: codebok",
+			"misspelt mechanism", "mechanism: lattice", "mechanism: codebok",
 			[]string{
 				`mechanism "codebok" is unknown: for people: codebook, lattice; `,
 				"for comparison: pim",
 			},
 		},
 		{
-			"radius of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
+			"radius of a codebook", "mechanism: lattice, " +
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, epsilon: 0.5, ",
 			[]string{"min radius", "codebook", "leave min radius out, or choose mechanism lattice"},
-		},
-		{
-			"inference of a codebook", "mechanism: laplace, inference: paper, unproved: true, " +
-				"epsilon: 0.5, delta: 0.02, ",
-			"mechanism: codebook, inference: paper, epsilon: 0.5, ",
-			[]string{`inference "paper"`, "codebook", "leave inference out"},
 		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
 		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},
@@ -434,13 +423,12 @@ func TestWrongConfig(t *testing.T) {
 		{"budget without window", "window: 2h, ", "", []string{"window"}},
 		{"spent", "spent: predict", "spent: cry", []string{`"cry"`, "suppress"}},
 		{
-			"too exact", "mechanism: laplace, inference: paper, unproved: true, epsilon: 0.5",
+			"too exact", "mechanism: lattice, epsilon: 0.5",
 			"mechanism: lattice, epsilon: 0.1234567891",
 			[]string{"epsilon", "decimals"},
 		},
 		{"timestamp", "timestamp: step", "timestamp: day", []string{`timestamp "day"`, "exact"}},
 		{"user", "user: pseudonym", "user: hidden", []string{`user "hidden"`, "plain"}},
-		{"inference", "inference: paper", "inference: guess", []string{`"guess"`, "surrogate"}},
 		{"encoding", "raw: json", "raw: xml", []string{"xml", "avro"}},
 		{"duration without unit", "session_timeout: 7s", "session_timeout: 7", []string{
 			"line 20", "`7`", "a duration with its unit",
@@ -649,7 +637,7 @@ func TestEachErrorHasALine(t *testing.T) {
 	}{
 		"values": {
 			[]string{
-				"group: fleet\n", "group: ''\n", "mechanism: laplace", "mechanism: gauss",
+				"group: fleet\n", "group: ''\n", "mechanism: lattice", "mechanism: gauss",
 				"epsilon: 0.5", "epsilon: -1", "max_ahead: 2h", "max_ahead: -2h",
 			},
 			[]string{"group: ", "max_ahead: ", "release: mechanism", "release: epsilon -1"},

@@ -131,9 +131,6 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	m := options.Model
 	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v",
 		m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
-	if text := file.Release.ProofAdvice(); text != "" {
-		d.add("proof", doctor.Warning, "%s", text)
-	}
 	d.starts(options.Later)
 	d.key(options.Key, file.KeyFile)
 	d.findings = append(d.findings, doctor.Examine(ctx, options, d.tell)...)

@@ -212,31 +212,6 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestDoctorWarnsWithoutProof: whoever let a setting without a proof through is told so again, and
-// what to do; the same of a permission that nothing needs. A sound config has no such finding.
-func TestDoctorWarnsWithoutProof(t *testing.T) {
-	for settings, words := range map[string][]string{
-		"unproved: true, delta: .01, mechanism: pim": {
-			"mechanism pim", "no proof covers", "codebook\" or lattice, and remove unproved",
-		},
-		"unproved: true, delta: .01, mechanism: lattice, inference: paper": {
-			"inference paper", "may reveal more than ε", "leave inference out",
-		},
-		"unproved: true, mechanism: codebook": {"every setting of release has a proof: remove it"},
-		"delta: .01, mechanism: lattice":      nil,
-		"mechanism: codebook":                 nil,
-	} {
-		_, config := configDir(t, "brokers: ['127.0.0.1:1']\ngroup: g\n"+
-			"topics: {raw: raw, sanitized: out}\nmodel: model.avro\nkey_file: noise.key\n"+
-			"state_dir: state\nrelease: {"+settings+", epsilon: 1, budget: none}\n")
-		_, found := examine(t, config)
-		if warned := found["proof warning"] != ""; warned != (words != nil) {
-			t.Errorf("%s: warned %t: %v", settings, warned, found)
-		}
-		requireWords(t, found["proof warning"], words...)
-	}
-}
-
 // TestDoctorWarnsOfUncheckedBrokers: the doctor names a connection that takes any certificate, and
 // is silent about one that checks them.
 func TestDoctorWarnsOfUncheckedBrokers(t *testing.T) {

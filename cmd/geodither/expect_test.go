@@ -78,7 +78,7 @@ func TestModelInspectExpects(t *testing.T) {
 func TestRunSaysWhatToExpect(t *testing.T) {
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
 		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
-			"{mechanism: laplace",
+			"{mechanism: lattice",
 			"{mechanism: codebook, epsilon: "+epsilon+", budget: none} #").Replace(complete))
 		model, err := mobility.ReadModelFile(filepath.Join(dir, "model.avro"))
 		if err != nil {

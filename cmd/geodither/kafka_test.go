@@ -42,7 +42,7 @@ func TestProduceRunConsume(t *testing.T) {
 	for _, c := range []throughKafka{
 		{
 			name: "avro", encoding: "avro",
-			release: "mechanism: laplace-tight, delta: 0.02, unproved: true, budget: none",
+			release: "mechanism: lattice, delta: 0.02, budget: none",
 			keeps:   func(s sanitize.Summary) bool { return s.Repeats > 0 },
 		},
 		{
@@ -66,7 +66,7 @@ func TestProduceRunConsume(t *testing.T) {
 		},
 		{
 			name: "anonymous", encoding: "avro",
-			release: "mechanism: pim, delta: 0.02, unproved: true, adaptive_radius: 1.9km, " +
+			release: "mechanism: lattice, delta: 0.02, adaptive_radius: 1.9km, " +
 				"budget: none",
 			publish: "{timestamp: step, user: pseudonym, metric: true}",
 			keeps: func(s sanitize.Summary) bool {

@@ -53,7 +53,9 @@ is released under it, and model_id says so.
 Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
 is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
 lattice with a small --delta, such as 0.01, tells near places of its location set apart less
-than far ones, with a larger error.
+than far ones, with a larger error. The mechanisms of the paper (pim, knorm, laplace,
+laplace-tight) have no proof and are for experiments: this command takes them, with a warning
+and with "experiment, not proved" in each record, and "geodither run" refuses them.
 
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
 makes a run repeatable and stays as secret as the traces. A seed makes it repeatable too and

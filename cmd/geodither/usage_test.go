@@ -56,11 +56,6 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"demo", "--mechanism", "gauss"}, []string{
 			`"gauss"`, "pim, knorm, laplace, laplace-tight",
 		}},
-		{
-			append([]string{"demo"}, withConfig(t,
-				"release: {mechanism: lattice, inference: guess, budget: none}")...),
-			[]string{`"guess"`, "surrogate, paper"},
-		},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
 		{[]string{"model", "inspect"}, []string{
 			"name one model file", "geodither model inspect model.avro",
@@ -119,8 +114,8 @@ func TestWrongUsage(t *testing.T) {
 		{sanitize("--delta", "1", "--mechanism", "lattice"), []string{"delta"}},
 		{sanitize("--mechanism", "none"), []string{`"none"`, "laplace-tight"}},
 		{sanitize(withConfig(t,
-			"release: {mechanism: lattice, inference: none, budget: none}")...), []string{
-			`"none"`, "settings.yml",
+			"release: {mechanism: lattice, inference: paper, budget: none}")...), []string{
+			`unknown key "inference"`, "settings.yml",
 		}},
 		{sanitize("--out", out+".xml"), []string{".xml", ".csv, .ndjson", ".geojson"}},
 		{sanitize("--seed", "1", "--key-file", "k"), []string{

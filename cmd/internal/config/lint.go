@@ -88,12 +88,9 @@ func (l *linter) hours(spans []hours.Span, step time.Duration) {
 	}
 }
 
-// settings warns of what was meant for one start, or for a trial.
+// settings warns of what is seldom meant.
 func (l *linter) settings() {
 	c := &l.file
-	if text := c.Release.ProofAdvice(); text != "" {
-		l.warn("%s", text)
-	}
 	if c.Topics.Partitioner == string(engine.AnyPartitioner) {
 		l.warn("topics.partitioner is any: nothing notices a user in two partitions, who would " +
 			"have two budgets")

@@ -18,10 +18,8 @@ import (
 // Release is the section "release": when and how to release, with units in text.
 type Release struct {
 	Mechanism string   `yaml:"mechanism"` // empty: not set, which is an error
-	Inference string   `yaml:"inference"`
-	Unproved  bool     `yaml:"unproved"` // takes what has no proof
-	Epsilon   *float64 `yaml:"epsilon"`  // nil: not set, which is an error: ε has no default
-	Delta     *float64 `yaml:"delta"`    // nil: as with ε, but for codebook
+	Epsilon   *float64 `yaml:"epsilon"`   // nil: not set, which is an error: ε has no default
+	Delta     *float64 `yaml:"delta"`     // nil: not set, which only codebook takes
 
 	Near           Near          `yaml:"near"`
 	MinRadius      string        `yaml:"min_radius"` // a length
@@ -134,7 +132,7 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 
 func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	o := mechanism.Options{
-		Mechanism: c.Mechanism, Inference: c.Inference, Between: c.Between, SameStep: c.SameStep,
+		Mechanism: c.Mechanism, Between: c.Between, SameStep: c.SameStep,
 		Budget: mechanism.Budget{
 			Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: c.Budget.Spent,
 		},
@@ -191,64 +189,25 @@ func (c Release) complete() error {
 	return nil
 }
 
-// unproved names what the section chooses that a service takes only with "unproved: true", as key
-// and value, and says why; both empty: nothing. The guarantees of the lattice and of the codebook
-// are proved for the very bytes that are published. The other mechanisms compute in floating point,
-// whose low bits can give the place away, and the inference of the paper lets the location set
-// depend on the true place.
-func (c Release) unproved() (what, why string) {
-	const noProof = "no proof covers it, so the published values may reveal more than ε. It is " +
-		"for experiments"
-	switch {
-	case law.Options{Name: c.Mechanism}.Validate() != nil:
-		return "", "" // an unknown one: its own error says so
-	case !law.Options{Name: c.Mechanism}.Exact():
-		return "mechanism " + c.Mechanism, noProof
-	case c.Inference == mechanism.InferencePaper:
-		return "inference " + c.Inference, noProof
-	}
-	return "", ""
-}
-
-// proved refuses for a service what has no proof, unless the config says that this is meant.
+// proved refuses for a service what has no proof: the guarantees of the lattice and of the codebook
+// are proved for the very bytes that are published. The mechanisms of the paper compute in floating
+// point, whose low bits can give the place away.
 func (c Release) proved() error {
-	if what, why := c.unproved(); what != "" && !c.Unproved {
-		return fmt.Errorf("%s: %s. To protect people, %s; to have it all the same, write "+
-			"\"unproved: true\" beside it", what, why, c.remedy())
+	if warning := c.ProofWarning(); warning != "" {
+		return errors.New(warning + `. To protect people, write "mechanism: codebook" or lattice`)
 	}
 	return nil
 }
 
-// remedy says what to write in place of what has no proof.
-func (c Release) remedy() string {
-	if (law.Options{Name: c.Mechanism}).Exact() {
-		return "leave inference out"
-	}
-	return "write \"mechanism: codebook\" or lattice"
-}
-
-// ProofWarning says that the section chooses something without a proof; empty: it does not.
+// ProofWarning says that no proof covers the mechanism, so that only experiments on files take it;
+// empty: one does. An unknown mechanism is left to the options' own Validate.
 func (c Release) ProofWarning() string {
-	what, why := c.unproved()
-	if what == "" {
+	o := law.Options{Name: c.Mechanism}
+	if o.Validate() != nil || o.Exact() {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s. To protect people, %s", what, why, c.remedy())
-}
-
-// ProofAdvice says what it means that the section has "unproved: true", and what to do; empty: it
-// has not.
-func (c Release) ProofAdvice() string {
-	what, why := c.unproved()
-	switch {
-	case !c.Unproved:
-		return ""
-	case what == "":
-		return "release.unproved is true, but every setting of release has a proof: remove it, " +
-			"so that it lets no later change through"
-	}
-	return fmt.Sprintf("release.unproved lets through %s: %s. To protect people, %s, and remove "+
-		"unproved", what, why, c.remedy())
+	return fmt.Sprintf("mechanism %s is for experiments: no proof covers the published values, "+
+		"so they may reveal more than ε", c.Mechanism)
 }
 
 // Publish is the section "publish": what records tell besides the place.

@@ -32,7 +32,6 @@ var choices = map[string][]string{
 		string(schemas.JSONSchema),
 	},
 	"release.mechanism": law.Names(),
-	"release.inference": {mechanism.InferenceSurrogate, mechanism.InferencePaper},
 	"release.between":   {mechanism.BetweenPredict, mechanism.BetweenSkip},
 	"release.same_step": {
 		mechanism.SameStepRepeat, mechanism.SameStepDrop, mechanism.SameStepRelease,

@@ -11,7 +11,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/law"
 )
 
 // Show returns a config as the service understands it, in YAML: with the variables of the
@@ -69,9 +68,6 @@ func (c *File) fill(o service.Options) {
 		c.PersonalMiB = cmp.Or(c.PersonalMiB, personalCache>>20)
 	}
 	r := &c.Release
-	if r.Mechanism != law.Codebook {
-		r.Inference = cmp.Or(r.Inference, mechanism.InferenceSurrogate)
-	}
 	r.Between = cmp.Or(r.Between, mechanism.BetweenPredict)
 	r.SameStep = cmp.Or(r.SameStep, mechanism.SameStepRepeat)
 	if r.Budget.Epsilon > 0 || r.Budget.Lifetime > 0 {

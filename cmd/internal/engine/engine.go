@@ -54,13 +54,13 @@ func New(s Settings) (*Engine, error) {
 		mechanism: options.Mechanism, input: s.Input.withDefaults(), near: s.Publish.Metric,
 	}
 	if s.Key.Seeded() {
-		e.note(schemas.Seeded)
+		e.Note(schemas.Seeded)
 	}
 	return e, nil
 }
 
-// note adds a note about the releases to the mechanism that records name: schemas.Noted.
-func (e *Engine) note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
+// Note adds a note about the releases to the mechanism that records name: schemas.Noted.
+func (e *Engine) Note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
 
 // MeasureNear has outcomes hold law.Metric.NearShare also where records do not.
 func (e *Engine) MeasureNear() { e.near = true }

@@ -99,7 +99,7 @@ func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
 func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }
 
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
-func (p *Processor) Note(text string) { p.engine.note(text) }
+func (p *Processor) Note(text string) { p.engine.Note(text) }
 
 // LatestMS is the time of the latest fix that was processed, Unix milliseconds; 0: none.
 func (p *Processor) LatestMS() int64 { return p.latestMS }

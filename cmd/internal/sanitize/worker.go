@@ -54,6 +54,9 @@ func newWorker(s Settings) (*worker, error) {
 		return nil, err
 	}
 	releases.MeasureNear()
+	if name := releases.Options().Mechanism; !(law.Options{Name: name}).Exact() {
+		releases.Note(schemas.Unproved)
+	}
 	w := &worker{engine: releases, partial: s.Key.FirstDay() > 0}
 	if s.Brief {
 		return w, nil
