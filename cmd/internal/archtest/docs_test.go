@@ -190,3 +190,64 @@ func wideComments(t *testing.T, tree fs.FS) (wide []string) {
 var commentMarkers = map[string]string{
 	".yml": "#", ".yaml": "#", ".sh": "#", ".properties": "#", ".py": "#", ".sql": "--",
 }
+
+// TestWayOfARecord: the functions in the table of a record's way are in the files that it names.
+func TestWayOfARecord(t *testing.T) {
+	const document = "cmd/internal/service/DESIGN.md"
+	tree := repository(t)
+	text, err := fs.ReadFile(tree, document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, rows := strayFunctions(tree, path.Dir(document), string(text))
+	for _, b := range broken {
+		t.Errorf("%s: %s", document, b)
+	}
+	if rows < 20 {
+		t.Errorf("%s: %d rows name a function and its file: the test reads the table wrongly",
+			document, rows)
+	}
+	planted := "| `Task.consume`, `nowhere` | consumer/task/consume.go | x |"
+	if broken, _ := strayFunctions(tree, path.Dir(document), planted); len(broken) != 1 {
+		t.Errorf("a planted function is not found: %q", broken)
+	}
+}
+
+var (
+	wayRow    = regexp.MustCompile("(?m)^\\| [– ]*(`[A-Za-z.]+`[^|]*) \\| ([^|]+) \\|")
+	quoted    = regexp.MustCompile("`(?:([A-Za-z]+)\\.)?([A-Za-z]+)`")
+	fileNamed = regexp.MustCompile(`[a-z_/]*[a-z_]+\.go|\bmechanism\b|\bschemas\b`)
+)
+
+// strayFunctions returns the functions of such a table that none of the row's files declares, and the
+// number of rows. A file is named from the root, from cmd/internal or from the document's folder.
+func strayFunctions(tree fs.FS, folder, text string) (broken []string, rows int) {
+	for _, row := range wayRow.FindAllStringSubmatch(text, -1) {
+		rows++
+		var code strings.Builder
+		for _, name := range fileNamed.FindAllString(row[2], -1) {
+			for _, at := range []string{".", "cmd/internal", folder} {
+				pattern := path.Join(at, name)
+				if path.Ext(name) != ".go" {
+					pattern = path.Join(name, "*.go")
+				}
+				files, _ := fs.Glob(tree, pattern) // a pattern of this file is well formed
+				for _, file := range files {
+					data, _ := fs.ReadFile(tree, file) // nothing is found in what cannot be read
+					code.Write(data)
+				}
+			}
+		}
+		for _, call := range quoted.FindAllStringSubmatch(row[1], -1) {
+			receiver := `(\([^)]*\) )?`
+			if call[1] != "" {
+				receiver = `\((\w+ )?\*?` + call[1] + `(\[.*\])?\) `
+			}
+			declared := regexp.MustCompile(`(?m)^func ` + receiver + call[2] + `[(\[]`)
+			if !declared.MatchString(code.String()) {
+				broken = append(broken, fmt.Sprintf("%s is not in %s", call[0], row[2]))
+			}
+		}
+	}
+	return broken, rows
+}
