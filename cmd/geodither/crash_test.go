@@ -15,7 +15,6 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
-	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
@@ -130,7 +129,7 @@ func (w *crashWorld) feedFrom(t *testing.T, vehicles, steps int, begin time.Time
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := feed.New(t.Context(), w.client, w.prefix+"raw", 3, codec)
+	f, err := fleet.NewFeeder(t.Context(), w.client, w.prefix+"raw", 3, codec)
 	if err != nil {
 		t.Fatal(err)
 	}

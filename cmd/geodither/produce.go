@@ -10,7 +10,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/feed"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
@@ -91,7 +90,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if err != nil {
 		return err
 	}
-	feeder, err := feed.New(ctx, client, topic.Name, f.partitions, codec)
+	feeder, err := fleet.NewFeeder(ctx, client, topic.Name, f.partitions, codec)
 	if err != nil {
 		return err
 	}
@@ -119,29 +118,29 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 // reading, too.
 func (f *produceFlags) source(
 	ctx context.Context, args []string, stdin io.Reader,
-) (feed.Source, error) {
+) (fleet.Source, error) {
 	s, files := f.simulation, len(f.input.Paths)+len(args) > 0
 	switch {
 	case s.vehicles < 0 || s.steps < 0:
-		return feed.Source{}, cli.Usagef("--simulate and --steps must not be negative")
+		return fleet.Source{}, cli.Usagef("--simulate and --steps must not be negative")
 	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return feed.Source{}, cli.Usagef(
+		return fleet.Source{}, cli.Usagef(
 			"--model and --steps belong to --simulate VEHICLES, which is missing")
 	case s.vehicles == 0:
 		reader, err := f.input.Open(ctx, args, stdin)
 		if err != nil {
-			return feed.Source{}, err
+			return fleet.Source{}, err
 		}
-		return feed.Traces(reader), nil
+		return fleet.Traces(reader), nil
 	case files:
-		return feed.Source{}, cli.Usagef("--in and --simulate exclude each other")
+		return fleet.Source{}, cli.Usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return feed.Source{}, cli.Usagef(
+		return fleet.Source{}, cli.Usagef(
 			"--simulate needs a --model that says how the vehicles move")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {
-		return feed.Source{}, err
+		return fleet.Source{}, err
 	}
-	return feed.Fleet(fleet.New(model, s.vehicles, s.seed), s.steps), nil
+	return fleet.New(model, s.vehicles, s.seed).Source(s.steps), nil
 }

@@ -10,13 +10,12 @@
 // and "geodither state verify" recomputes everything from the raw topic.
 //
 // With --soak nothing is broken: instances restart in turn under a steady load, and the verdict is
-// on what grows (memory, files, goroutines, topics). With --history the whole topic is there from
-// the start, and different numbers of instances must make the same bytes of it.
+// on what grows (memory, files, goroutines, topics).
 //
 // The exit code is 0 if every promise held, 1 if one did not or the run failed, and 2 for wrong
 // usage. A failed run keeps its folder, and prints where it is and how to repeat the run.
 //
-//	settings.go   what a run is asked for: flags' values, topics, the users' budget
+//	settings.go   what a run is asked for: topics, the users' budget
 //	main.go       the command line and the printed report
 //	run.go        the course of a run, and the checks at its end
 //	faults.go     the schedule of faults, and how each is carried out
@@ -24,7 +23,5 @@
 //	feed.go       the raw topic's producers: the fleet, odd records, a second producer
 //	reader.go     the independent client, and the reader that watches
 //	ledger.go     what was published for each raw record, and what each user has spent
-//	plant.go      broken promises that the checks must find
 //	soak.go       --soak: samples in place of hard faults, and the rules by which a soak fails
-//	history.go    --history: a whole topic read several times, by other numbers of instances
 package main

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -69,14 +68,27 @@ func (f *feeder) feedFleet(ctx context.Context) error {
 	return nil
 }
 
-// oddEvery is the number of the fleet's fixes for each odd record.
-const oddEvery = 50
+// besideEvery is the number of the fleet's fixes for each odd record, and for each of the second
+// producer.
+const besideEvery = 50
 
 // feedOdd writes records that the fleet does not write: several sorts that the service refuses,
-// repeats within a step, and late ones. It ends when the fleet's context ends, and returns the
-// number of records.
+// repeats within a step, and late ones.
 func (f *feeder) feedOdd(ctx, fleet context.Context) (int, error) {
-	client, err := newClient(f.brokers, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	start := time.Now().Add(-6 * time.Hour)
+	by := kgo.StickyKeyPartitioner(nil)
+	return f.beside(ctx, fleet, by, func(c *schemas.Codec, n int) (*kgo.Record, error) {
+		return oddRecord(c, n, start)
+	})
+}
+
+// beside writes a record for every some of the fleet's fixes, until the fleet's context ends. It
+// returns the number of records.
+func (f *feeder) beside(
+	ctx, fleet context.Context, by kgo.Partitioner,
+	record func(codec *schemas.Codec, n int) (*kgo.Record, error),
+) (sent int, err error) {
+	client, err := newClient(f.brokers, kgo.RecordPartitioner(by))
 	if err != nil {
 		return 0, err
 	}
@@ -85,23 +97,20 @@ func (f *feeder) feedOdd(ctx, fleet context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	wait := time.Duration(float64(oddEvery) / f.rate() * float64(time.Second))
-	start := time.Now().Add(-6 * time.Hour)
-	sent := 0
-	for pause(fleet, wait) == nil {
-		r, err := oddRecord(codec, sent, start)
+	if err := fleetBegun(fleet, client, f.settings); err != nil {
+		return 0, nil // the fleet has ended, or the run
+	}
+	wait := time.Duration(besideEvery / f.rate() * float64(time.Second))
+	for ; pause(fleet, wait) == nil; sent++ {
+		r, err := record(codec, sent)
 		if err != nil {
 			return sent, err
 		}
 		if err := client.ProduceSync(ctx, r).FirstErr(); err != nil {
-			return sent, fmt.Errorf("an odd record: %w", err)
+			return sent, fmt.Errorf("a record beside the fleet's: %w", err)
 		}
-		sent++
 	}
-	if ctx.Err() != nil {
-		return sent, errors.New("interrupted")
-	}
-	return sent, nil
+	return sent, ctx.Err()
 }
 
 // oddRecord returns the n-th odd record. No two have the same user and time, because these
@@ -135,46 +144,22 @@ func oddRecord(codec *schemas.Codec, n int, start time.Time) (*kgo.Record, error
 	return &kgo.Record{Topic: rawTopic, Key: []byte(key), Value: value, Timestamp: time.Now()}, nil
 }
 
-// secondEvery is the number of the fleet's fixes for each record of the second producer.
-const secondEvery = 50
-
 // feedSecond reports some of the fleet's vehicles a second time. It writes the records to the
 // partitions that librdkafka's default partitioner chooses, which mostly are not the partitions
 // of the fleet's own fixes. If the service accepted them, each vehicle would have a budget in
-// both partitions. It starts after the fleet, ends with it, and returns the number of records.
+// both partitions.
 func (f *feeder) feedSecond(ctx, fleet context.Context) (int, error) {
-	client, err := newClient(f.brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	codec, err := schemas.NewCodec(schemas.Avro)
-	if err != nil {
-		return 0, err
-	}
-	if err := fleetBegun(fleet, client, f.settings); err != nil {
-		return 0, nil // the fleet has ended, or the run
-	}
-	wait := time.Duration(float64(secondEvery) / f.rate() * float64(time.Second))
-	began, first := time.Now(), time.Now().Add(-time.Duration(f.steps())*fleetStep)
-	sent := 0
-	for pause(fleet, wait) == nil {
+	first, began := time.Now().Add(-time.Duration(f.steps())*fleetStep), time.Time{}
+	by := kgo.ManualPartitioner()
+	return f.beside(ctx, fleet, by, func(c *schemas.Codec, n int) (*kgo.Record, error) {
+		if n == 0 {
+			began = time.Now()
+		}
 		// Event time advances as the fleet's does, which reports all its steps within Duration.
 		progress := min(time.Since(began).Seconds()/f.Duration.Seconds(), 1)
 		step := first.UnixMilli()/fleetStep.Milliseconds() + int64(progress*float64(f.steps()))
-		r, err := secondRecord(codec, f.settings, sent, step)
-		if err != nil {
-			return sent, err
-		}
-		if err := client.ProduceSync(ctx, r).FirstErr(); err != nil {
-			return sent, fmt.Errorf("a record of the second producer: %w", err)
-		}
-		sent++
-	}
-	if ctx.Err() != nil {
-		return sent, errors.New("interrupted")
-	}
-	return sent, nil
+		return secondRecord(c, f.settings, n, step)
+	})
 }
 
 // fleetBegun waits until the topic has as many records as there are vehicles.

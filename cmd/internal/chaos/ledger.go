@@ -8,22 +8,18 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/schemas"
 )
 
-// ledger compares the raw topic with what was published. Every raw record must have one answer:
-// a sanitized record in its partition, or a dead letter. The answers of a partition must have
-// the order of the raw records. All records of a fix that a read_uncommitted reader can find
-// must be the same, byte for byte.
-//
-// The ledger recomputes nothing: it identifies a fix by its user and time. It adds up what each
-// user has spent from the published records.
+// ledger compares the raw topic with what was published. It adds to a fleet.Ledger what only a run
+// with faults shows. All records of a fix that a read_uncommitted reader finds have the same bytes,
+// no fenced producer has written, misplaced fixes are refused, and no user has spent more than the
+// budget, added up from the published records.
 type ledger struct {
+	*fleet.Ledger
 	codec    *schemas.Codec
-	fixes    []map[uint64]int64 // of each partition, a fix's raw offset
-	raw      []map[int64]int    // of each partition, a raw offset's number of answers
-	releases []map[uint64]uint64
-	order    map[string][]int64 // by topic and partition, the raw offset last answered
+	releases []map[uint64]uint64 // of each partition, the hash of a fix's first record
 	epochs   map[string]map[int64]int16
 	costs    costs                // published, by user
 	places   kgo.TopicPartitioner // where another client library puts a raw record
@@ -31,11 +27,6 @@ type ledger struct {
 	// letter with reason wrong_partition.
 	away []map[int64]struct{}
 
-	Raw, Sanitized, Dead int
-	// raw records with the user and time of another: an error of the feed
-	FedTwice                       int
-	Lost, Duplicates, OutOfOrder   int
-	Strangers                      int // published for no raw record
 	Differing                      int // fixes with two different releases
 	Uncommitted                    int // records that only a read_uncommitted reader sees
 	Committed, Aborted             int // transactions, by the changelog's markers
@@ -52,25 +43,24 @@ type ledger struct {
 }
 
 func newLedger(partitions int) (*ledger, error) {
-	codec, err := schemas.NewCodec(schemas.Avro)
+	answered, err := fleet.NewLedger(rawTopic, partitions)
 	if err != nil {
 		return nil, err
 	}
+	codec, err := schemas.NewCodec(schemas.Avro)
 	l := &ledger{
-		codec: codec, order: map[string][]int64{}, epochs: map[string]map[int64]int16{},
-		costs: costs{},
+		Ledger: answered, codec: codec, epochs: map[string]map[int64]int16{}, costs: costs{},
+		places: kgo.StickyKeyPartitioner(nil).ForTopic(rawTopic), // a record with a key: murmur2
 	}
-	l.places = kgo.StickyKeyPartitioner(nil).ForTopic(rawTopic) // a record with a key: murmur2
 	for range partitions {
-		l.fixes = append(l.fixes, map[uint64]int64{})
-		l.raw = append(l.raw, map[int64]int{})
 		l.releases = append(l.releases, map[uint64]uint64{})
 		l.away = append(l.away, map[int64]struct{}{})
-		for _, topic := range []string{sanitizedTopic, deadTopic} {
-			l.order[topic] = append(l.order[topic], -1)
-		}
 	}
-	return l, nil
+	return l, err
+}
+
+func entry(r *kgo.Record) fleet.Entry {
+	return fleet.Entry{Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
 }
 
 // addRaw takes a record of the raw topic.
@@ -78,18 +68,10 @@ func (l *ledger) addRaw(r *kgo.Record) {
 	if r.Attrs.IsControl() {
 		return
 	}
-	l.Raw++
-	l.raw[r.Partition][r.Offset] = 0
+	l.Fed(entry(r))
 	fix, err := l.codec.DecodeRaw(r.Value)
-	if err != nil || fix.UserID != string(r.Key) {
-		return // it can only become a dead letter
-	}
-	id := hashFix(fix.UserID, fix.Timestamp)
-	if _, again := l.fixes[r.Partition][id]; again {
-		l.FedTwice++
-	}
-	l.fixes[r.Partition][id] = r.Offset
-	if l.places.Partition(r, len(l.raw)) != int(r.Partition) {
+	if err == nil && fix.UserID == string(r.Key) &&
+		l.places.Partition(r, len(l.away)) != int(r.Partition) {
 		l.Misplaced++
 		l.away[r.Partition][r.Offset] = struct{}{}
 	}
@@ -100,53 +82,20 @@ func (l *ledger) addCommitted(r *kgo.Record) {
 	if r.Attrs.IsControl() {
 		return
 	}
-	if r.Topic == deadTopic {
-		l.Dead++
-		letter, err := l.codec.DecodeDeadLetter(r.Value)
-		if err != nil || letter.Topic != rawTopic || letter.Partition != r.Partition {
-			l.Strangers++
-			return
+	if r.Topic == sanitizedTopic {
+		if release, ok := l.Released(entry(r)); ok {
+			l.costs.add(release)
 		}
-		if letter.Reason == schemas.ReasonWrongPartition {
-			l.MisplacedLetters++
-			if _, away := l.away[r.Partition][letter.Offset]; !away {
-				l.WronglyMisplaced++
-			}
-			delete(l.away[r.Partition], letter.Offset)
+		return
+	}
+	letter, ok := l.Refused(entry(r))
+	if ok && letter.Reason == schemas.ReasonWrongPartition {
+		l.MisplacedLetters++
+		if _, away := l.away[r.Partition][letter.Offset]; !away {
+			l.WronglyMisplaced++
 		}
-		l.answer(r.Topic, r.Partition, letter.Offset)
-		return
+		delete(l.away[r.Partition], letter.Offset)
 	}
-	l.Sanitized++
-	release, err := l.codec.DecodeSanitized(r.Value)
-	if err != nil || release.UserID != string(r.Key) {
-		l.Strangers++
-		return
-	}
-	l.costs.add(release)
-	offset, known := l.fixes[r.Partition][hashFix(release.UserID, release.Timestamp)]
-	if !known {
-		l.Strangers++
-		return
-	}
-	l.answer(r.Topic, r.Partition, offset)
-}
-
-// answer counts an answer to a raw record.
-func (l *ledger) answer(topic string, partition int32, offset int64) {
-	n, known := l.raw[partition][offset]
-	switch {
-	case !known:
-		l.Strangers++
-		return
-	case n > 0:
-		l.Duplicates++
-	}
-	l.raw[partition][offset] = n + 1
-	if offset < l.order[topic][partition] {
-		l.OutOfOrder++
-	}
-	l.order[topic][partition] = max(offset, l.order[topic][partition])
 }
 
 // addUncommitted takes a record of the sanitized topic, committed or not.
@@ -161,7 +110,7 @@ func (l *ledger) addUncommitted(r *kgo.Record) {
 		l.Strangers++
 		return
 	}
-	id, hash := hashFix(release.UserID, release.Timestamp), hashRecord(r)
+	id, hash := fleet.FixID(release.UserID, release.Timestamp), hashRecord(r)
 	if first, again := l.releases[r.Partition][id]; again && first != hash {
 		l.Differing++
 		return
@@ -199,13 +148,7 @@ func (l *ledger) fence(r *kgo.Record) {
 
 // count completes the counts after the last record.
 func (l *ledger) count() {
-	for _, offsets := range l.raw {
-		for _, answers := range offsets {
-			if answers == 0 {
-				l.Lost++
-			}
-		}
-	}
+	l.Count()
 	l.Uncommitted -= l.Sanitized
 	for _, offsets := range l.away {
 		l.Unrefused += len(offsets)
@@ -218,7 +161,7 @@ func (l *ledger) count() {
 func (l *ledger) read(ctx context.Context, brokers []string,
 	w *witness,
 ) (broken []string, err error) {
-	partitions := len(l.raw)
+	partitions := len(l.away)
 	now := map[string][][]seen{
 		sanitizedTopic: make([][]seen, partitions),
 		deadTopic:      make([][]seen, partitions),
@@ -278,26 +221,22 @@ func (l *ledger) compare(topic string, saw, now [][]seen) (violations []string) 
 }
 
 // violations are the broken promises.
-func (l *ledger) violations() (broken []string) {
-	say := func(n int, what string) {
-		if n > 0 {
-			broken = append(broken, fmt.Sprintf("%d %s", n, what))
+func (l *ledger) violations() []string {
+	broken := l.Violations(0)
+	for _, v := range []struct {
+		n    int
+		what string
+	}{
+		{l.Differing, "fixes with two different releases, read uncommitted"},
+		{l.Zombies, "records of fenced producers"},
+		{l.Exceeded, "budgets exceeded: users with more ε published in a window than the budget"},
+		{l.Unrefused, "misplaced records without a dead letter that says wrong_partition"},
+		{l.WronglyMisplaced, "dead letters that say wrong_partition of a record in its place"},
+		{l.OpenTransactions, "partitions with a transaction that nobody ends"},
+	} {
+		if v.n > 0 {
+			broken = append(broken, fmt.Sprintf("%d %s", v.n, v.what))
 		}
-	}
-	say(l.FedTwice, "fixes were fed twice")
-	say(l.Lost, "raw records lost: neither sanitized nor dead letters")
-	say(l.Duplicates, "raw records answered more than once")
-	say(l.OutOfOrder, "answers out of order")
-	say(l.Strangers, "published records that belong to no raw record")
-	say(l.Differing, "fixes with two different releases, read uncommitted")
-	say(l.Zombies, "records of fenced producers")
-	say(l.Exceeded, "budgets exceeded: users with more ε published in a window than the budget")
-	say(l.Unrefused, "misplaced records without a dead letter that says wrong_partition")
-	say(l.WronglyMisplaced, "dead letters that say wrong_partition of a record in its place")
-	say(l.OpenTransactions, "partitions with a transaction that nobody ends")
-	if l.Raw != l.Sanitized+l.Dead {
-		broken = append(broken, fmt.Sprintf("%d raw records, but %d sanitized and %d dead letters",
-			l.Raw, l.Sanitized, l.Dead))
 	}
 	return broken
 }

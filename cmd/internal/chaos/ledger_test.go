@@ -184,31 +184,6 @@ func TestLedgerFindsPlants(t *testing.T) {
 		"lost": {
 			func(w *world) { w.sanitized = w.sanitized[1:] }, "1 raw records lost",
 		},
-		"lost dead letter": {func(w *world) { w.dead = nil }, "1 raw records lost"},
-		"duplicate": {
-			func(w *world) { w.sanitized = append(w.sanitized, w.sanitized[3]) },
-			"1 raw records answered more than once",
-		},
-		"duplicate dead letter": {
-			func(w *world) { w.dead = append(w.dead, w.dead[0]) },
-			"1 raw records answered more than once",
-		},
-		"both answers": {
-			func(w *world) { w.dead = append(w.dead, w.letter(3)) },
-			"1 raw records answered more than once",
-		},
-		"order": {
-			func(w *world) { w.sanitized[0], w.sanitized[1] = w.sanitized[1], w.sanitized[0] },
-			"1 answers out of order",
-		},
-		"stranger": {
-			func(w *world) { w.sanitized = append(w.sanitized, w.release(9, 53)) },
-			"1 published records that belong to no raw record",
-		},
-		"garbage": {
-			func(w *world) { w.sanitized[3] = &kgo.Record{Topic: sanitizedTopic} },
-			"1 published records that belong to no raw record",
-		},
 		"differing": {
 			func(w *world) { w.all = append(w.all, w.release(3, 54)) },
 			"1 fixes with two different releases",
@@ -216,14 +191,6 @@ func TestLedgerFindsPlants(t *testing.T) {
 		"zombie": {
 			func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) },
 			"1 records of fenced producers",
-		},
-		"fed twice": {
-			func(w *world) { w.raw[4].Value, w.raw[4].Key = w.raw[3].Value, w.raw[3].Key },
-			"1 fixes were fed twice",
-		},
-		"count": {
-			func(w *world) { w.sanitized = w.sanitized[1:] },
-			"5 raw records, but 3 sanitized and 1 dead letters",
 		},
 		"budget": {
 			func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded",

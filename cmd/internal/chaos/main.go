@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,27 +31,15 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 		fmt.Fprintf(log, "chaos: %v\n", err)
 		return 2
 	}
-	meanwhile := breakAndFeed
+	between := meanwhile(breakAndFeed)
 	if s.Soak {
-		meanwhile = soak
+		between = soak
 	}
-	course := func(ctx context.Context, h *harness, r *report) error {
-		return breakAndCheck(ctx, h, r, meanwhile)
-	}
-	if s.History != "" {
-		course = readHistory
-	}
-	report, dir, err := chaos(ctx, s, log, course)
+	report, dir, err := chaos(ctx, s, log, between)
 	if err != nil {
 		report.Violations = append(report.Violations, err.Error())
 	}
 	fmt.Fprint(out, report.text())
-	if s.json != "" {
-		if err := report.writeJSON(s.json); err != nil {
-			fmt.Fprintf(log, "chaos: %v\n", err)
-			return 1
-		}
-	}
 	if len(report.Violations) == 0 && !s.keep {
 		os.RemoveAll(dir)
 		return 0
@@ -85,15 +72,9 @@ func parse(args []string, log io.Writer) (settings, error) {
 	minutes := flags.Int("minutes", 120, "how long a soak lasts")
 	rate := flags.Float64("rate", 200, "number of the fleet's fixes a second in a soak")
 	flags.DurationVar(&s.Every, "every", 10*time.Minute, "time between two restarts of a soak")
-	flags.StringVar(&s.out, "out", "bin/soak", "folder for the samples of a soak, and their figure")
-	flags.StringVar(&s.History, "history", "", "no faults: feed --records first, and let so many "+
-		"instances read them, one number after the other, such as 1,3: their bytes must be equal")
+	flags.StringVar(&s.out, "out", "bin/soak", "folder for the samples of a soak")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
 	flags.IntVar(&s.Standbys, "standbys", 1, "standby_replicas of each instance")
-	flags.StringVar(&s.Plant, "plant", "",
-		"break a promise before the checks, which must then fail: "+strings.Join(plantNames(),
-			", "))
-	flags.StringVar(&s.json, "json", "", "also write the report to this file, as JSON")
 	flags.BoolVar(&s.keep, "keep", false, "keep the logs and topics of a good run too")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -102,9 +83,7 @@ func parse(args []string, log io.Writer) (settings, error) {
 		s.Seed = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))).
 			Uint64N(1e9) + 1
 	}
-	if s.History != "" {
-		s.Faults = 0
-	}
+	s.given = strings.Join(args, " ")
 	if s.Soak {
 		s.Faults, s.Duration = 0, time.Duration(*minutes)*time.Minute
 		s.Records = int(*rate * s.Duration.Seconds())
@@ -114,6 +93,11 @@ func parse(args []string, log io.Writer) (settings, error) {
 			time.Duration(s.Records)*time.Millisecond)
 	}
 	return s, s.validate(flags)
+}
+
+// again returns the command line that repeats the run.
+func (s settings) again() string {
+	return strings.TrimSpace(fmt.Sprintf("%s --seed %d", s.given, s.Seed))
 }
 
 func (s settings) validate(flags *flag.FlagSet) error {
@@ -128,10 +112,6 @@ func (s settings) validate(flags *flag.FlagSet) error {
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
 			"takes over")
-	case s.Soak && s.History != "":
-		return errors.New("--soak and --history exclude each other")
-	case s.Plant != "" && s.History != "":
-		return errors.New("--plant belongs to a run with faults")
 	case s.Soak && s.Every < time.Minute:
 		return errors.New("--every must be a minute or more, so that a trend can be seen")
 	case s.Soak && s.Instances < 3 && s.Every < 2*time.Minute: // each restart is the same one's
@@ -139,12 +119,6 @@ func (s settings) validate(flags *flag.FlagSet) error {
 			"or no life of one that restarts lasts long enough to be judged")
 	case s.Soak && s.Records < s.Vehicles:
 		return errors.New("--minutes and --rate must be positive, with a fix of each vehicle")
-	case s.History != "":
-		_, err := parseCounts(s.History)
-		return err
-	case s.Plant != "" && plants[s.Plant] == nil:
-		return fmt.Errorf("--plant %s is unknown: choose one of %s", s.Plant,
-			strings.Join(plantNames(), ", "))
 	}
 	return nil
 }
@@ -170,13 +144,7 @@ func (b *lines) add(name, format string, args ...any) {
 func (r *report) text() string {
 	var b lines
 	b.add("seed", "%d", r.Settings.Seed)
-	if r.Settings.History != "" {
-		for _, pass := range r.passes {
-			b.add("pass", "%s", pass.text())
-		}
-	} else {
-		r.addRun(&b)
-	}
+	r.addRun(&b)
 	b.add("logged errors", "%d", r.LoggedErrors)
 	b.add("time", "%v", r.Took)
 	if len(r.Violations) == 0 {
@@ -217,7 +185,7 @@ func (r *report) addRun(b *lines) {
 		b.add("read uncommitted", "%d more records, %d fixes with two different releases",
 			l.Uncommitted, l.Differing)
 		b.add("fenced producers", "%d records", l.Zombies)
-		if r.verified() {
+		if r.Verified {
 			b.add("state verify", "%s", equal(r.StateEqual))
 		}
 	}
@@ -235,72 +203,4 @@ func equal(yes bool) string {
 		return "equal"
 	}
 	return "DIFFERS"
-}
-
-// writeJSON writes the report for programs.
-func (r *report) writeJSON(path string) error {
-	data, err := json.MarshalIndent(r.values(), "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
-}
-
-// values are those of the JSON report. What was not checked is left out.
-func (r *report) values() map[string]any {
-	all := map[string]any{
-		"seed": r.Settings.Seed, "again": r.Settings.again(),
-		"logged_errors": r.LoggedErrors, "took_s": r.Took.Seconds(),
-		"violations": append([]string{}, r.Violations...),
-	}
-	if r.Settings.History != "" {
-		all["passes"] = passValues(r.passes)
-	} else {
-		all["hard_faults"], all["faults"] = r.hardFaults(), r.Faults
-	}
-	if l := r.ledger; l != nil {
-		maps.Copy(all, map[string]any{
-			"raw": l.Raw, "sanitized": l.Sanitized, "dead_letters": l.Dead,
-			"transactions_committed": l.Committed, "transactions_aborted": l.Aborted,
-			"lost": l.Lost, "duplicates": l.Duplicates, "out_of_order": l.OutOfOrder,
-			"strangers": l.Strangers,
-			"misplaced": l.Misplaced, "misplaced_dead_letters": l.MisplacedLetters,
-			"users": l.Users, "budgets_exceeded": l.Exceeded, "budget": budgetEpsilon,
-			"most_spent": l.MostSpent, "reader_equal": l.ReaderDiffer == 0,
-			"uncommitted": l.Uncommitted, "differing": l.Differing, "fenced_records": l.Zombies,
-			"gap_ms": r.Gap.Milliseconds(), "delay_ms": r.Delay.Milliseconds(),
-		})
-	}
-	if r.verified() {
-		all["state_equal"], all["state_verify"] = r.StateEqual, r.Verified
-	}
-	if len(r.soaked) > 0 {
-		all["soaked"] = soakValues(r.soaked)
-	}
-	return all
-}
-
-// verified says whether "geodither state verify" has come to a verdict.
-func (r *report) verified() bool { return r.StateEqual || r.Verified != nil }
-
-func passValues(passes []readPass) []any {
-	all := []any{}
-	for _, p := range passes {
-		all = append(all, map[string]any{
-			"instances": p.instances, "max_records": p.maxRecords, "sanitized": p.sanitized,
-			"dead_letters": p.dead, "digest": p.sum(), "took_s": p.took.Seconds(),
-		})
-	}
-	return all
-}
-
-func soakValues(findings []finding) []any {
-	var all []any
-	for _, f := range findings {
-		all = append(all, map[string]any{
-			"quantity": f.quantity.name, "verdict": f.verdict(), "text": f.text(),
-			"lives": f.lives, "too_short": f.tooShort,
-		})
-	}
-	return all
 }

@@ -146,13 +146,6 @@ func hashRecord(r *kgo.Record) uint64 {
 	return h.Sum64()
 }
 
-func hashFix(user string, timestampMS int64) uint64 {
-	var h maphash.Hash
-	h.SetSeed(hashes)
-	fmt.Fprintf(&h, "%d %s", timestampMS, user)
-	return h.Sum64()
-}
-
 // witness reads what the service publishes, read_committed, while the faults happen. It keeps
 // all records in the order in which it saw them.
 type witness struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,14 +29,13 @@ type report struct {
 	Delay        time.Duration
 	Late         string // the record with the longest delay
 	LoggedErrors int
-	StateEqual   bool            // "geodither state verify" found nothing
-	Verified     json.RawMessage // the report of "geodither state verify"
+	Verified     bool // "geodither state verify" has come to a verdict
+	StateEqual   bool // and found nothing
 	Took         time.Duration
 	Violations   []string
 
 	ledger *ledger
-	soaked []finding  // of a soak
-	passes []readPass // of a history
+	soaked []finding // of a soak
 }
 
 // harness is one run.
@@ -55,11 +52,10 @@ type harness struct {
 	fed       fed
 }
 
-// chaos runs a course. It returns a report, which is worth reading even beside an error, and
-// the folder with all logs and topics.
+// chaos makes a run. It returns a report, which is worth reading even beside an error, and the
+// folder with all logs and topics.
 func chaos(
-	ctx context.Context, s settings, log io.Writer,
-	course func(context.Context, *harness, *report) error,
+	ctx context.Context, s settings, log io.Writer, meanwhile meanwhile,
 ) (report, string, error) {
 	h := &harness{settings: s, began: time.Now()}
 	r := report{Settings: s}
@@ -73,16 +69,17 @@ func chaos(
 	}
 	defer timeline.Close()
 	h.log = io.MultiWriter(log, timeline)
-	err = course(ctx, h, &r)
+	err = h.breakAndCheck(ctx, &r, meanwhile)
 	r.Took = time.Since(h.began).Round(time.Second)
 	return r, h.dir, err
 }
 
-// breakAndCheck is the course of a run with faults, and that of a soak: what happens between the
-// start of the service and the checks is what they differ in.
-func breakAndCheck(
-	ctx context.Context, h *harness, r *report,
-	meanwhile func(context.Context, *harness, *report, *witness) error,
+// meanwhile is what happens between the start of the service and the checks: that is what runs with
+// faults and soaks differ in.
+type meanwhile func(context.Context, *harness, *report, *witness) error
+
+func (h *harness) breakAndCheck(
+	ctx context.Context, r *report, meanwhile meanwhile,
 ) (err error) {
 	if err := h.prepare(ctx); err != nil {
 		return err
@@ -157,8 +154,7 @@ func (h *harness) start(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	to := outputs{sanitizedTopic, deadTopic, changelogTopic}
-	if err := createTopics(ctx, client, h.Partitions, to); err != nil {
+	if err := createTopics(ctx, client, h.Partitions); err != nil {
 		return err
 	}
 	for n := range h.Instances {
@@ -194,17 +190,12 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// outputs are the topics that a group writes to.
-type outputs struct{ sanitized, dead, changelog string }
-
-// createTopics creates the raw topic and those of groups, with the cluster's replication. In the
-// raw topic the broker sets the timestamps. The service copies them to what it publishes, so a
-// reader knows how long a record took. A changelog has small segments, so that Kafka compacts it
-// during the run. Compaction keeps the marker of a transaction, some 80 bytes, for
-// delete.retention.ms, a day by default: a soak would see nothing else grow.
-func createTopics(
-	ctx context.Context, client *kgo.Client, partitions int, groups ...outputs,
-) error {
+// createTopics creates the topics, with the cluster's replication. In the raw topic the broker sets
+// the timestamps. The service copies them to what it publishes, so a reader knows how long a record
+// took. The changelog has small segments, so that Kafka compacts it during the run. Compaction
+// keeps the marker of a transaction, some 80 bytes, for delete.retention.ms, a day by default: a
+// soak would see nothing else grow.
+func createTopics(ctx context.Context, client *kgo.Client, partitions int) error {
 	request := kmsg.NewPtrCreateTopicsRequest()
 	request.TimeoutMillis = 20_000
 	add := func(name string, configs ...string) {
@@ -218,13 +209,11 @@ func createTopics(
 		request.Topics = append(request.Topics, topic)
 	}
 	add(rawTopic, "message.timestamp.type", "LogAppendTime")
-	for _, to := range groups {
-		add(to.sanitized, "message.timestamp.after.max.ms", "9223372036854775807")
-		add(to.dead, "message.timestamp.after.max.ms", "9223372036854775807")
-		add(to.changelog, "message.timestamp.after.max.ms", "9223372036854775807", "cleanup.policy",
-			"compact", "segment.bytes", "1048576", "min.cleanable.dirty.ratio", "0.1",
-			"delete.retention.ms", "60000")
-	}
+	const anyTime, ever = "message.timestamp.after.max.ms", "9223372036854775807"
+	add(sanitizedTopic, anyTime, ever)
+	add(deadTopic, anyTime, ever)
+	add(changelogTopic, anyTime, ever, "cleanup.policy", "compact", "segment.bytes", "1048576",
+		"min.cleanable.dirty.ratio", "0.1", "delete.retention.ms", "60000")
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
@@ -240,28 +229,9 @@ func createTopics(
 // config writes the configuration of an instance. It returns the file and the state folder. An
 // instance without an id is no static member, and one without an address shows no metrics.
 func (h *harness) config(name, id, listen string) (path, state string, err error) {
-	more := fmt.Sprintf(`transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
-session_timeout: %v
-standby_replicas: %d
-`, transactionTimeout, sessionTimeout, h.Standbys)
-	if id != "" {
-		more += "instance_id: " + id + "\n"
-	}
-	if listen != "" {
-		more += "http: {listen: \"" + listen + "\"}\n"
-	}
-	to := outputs{sanitizedTopic, deadTopic, changelogTopic}
-	return h.writeConfig(name, "chaos", to, more)
-}
-
-// writeConfig writes the configuration of an instance of a group, with more lines. It returns the
-// file and the state folder.
-func (h *harness) writeConfig(
-	name, group string, to outputs, more string,
-) (path, state string, err error) {
 	state = filepath.Join(h.dir, name+"-state")
 	text := fmt.Sprintf(`brokers: [%s]
-group: %s
+group: chaos
 topics: {raw: %s, sanitized: %s, changelog: %s, dead_letters: %s}
 model: model.avro
 key_file: noise.key
@@ -270,8 +240,17 @@ release:
   mechanism: codebook
   epsilon: 1
   budget: {epsilon: %v, window: %v, spent: predict}
-`, strings.Join(h.brokers, ", "), group, rawTopic, to.sanitized, to.changelog, to.dead, state,
-		budgetEpsilon, budgetWindow) + more
+transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
+session_timeout: %v
+standby_replicas: %d
+`, strings.Join(h.brokers, ", "), rawTopic, sanitizedTopic, changelogTopic, deadTopic, state,
+		budgetEpsilon, budgetWindow, transactionTimeout, sessionTimeout, h.Standbys)
+	if id != "" {
+		text += "instance_id: " + id + "\n"
+	}
+	if listen != "" {
+		text += "http: {listen: \"" + listen + "\"}\n"
+	}
 	path = filepath.Join(h.dir, name+".yml")
 	return path, state, os.WriteFile(path, []byte(text), 0o600)
 }
@@ -363,15 +342,6 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 	if l.OpenTransactions, err = h.settle(ctx); err != nil {
 		return err
 	}
-	if h.Plant != "" {
-		h.note("planting: %s", h.Plant)
-		at := stage{
-			brokers: h.brokers, partitions: h.Partitions, began: h.began, witness: w, fed: &h.fed,
-		}
-		if err := plants[h.Plant](ctx, at); err != nil {
-			return fmt.Errorf("plant %s: %w", h.Plant, err)
-		}
-	}
 	h.note("reading all topics")
 	broken, err := l.read(ctx, h.brokers, w)
 	r.Violations = append(r.Violations, broken...)
@@ -448,22 +418,17 @@ func (h *harness) verify(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, h.binary, "state", "verify", "-c", config, "--json")
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	failed := cmd.Run()
-	if json.Valid(out.Bytes()) {
-		r.Verified = slices.Clone(out.Bytes())
+	said, err := exec.CommandContext(ctx, h.binary, "state", "verify", "-c", config).CombinedOutput()
+	exit, ended := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		r.Verified, r.StateEqual = true, true
+	case ended && exit.ExitCode() == 1:
+		r.Verified = true
+		r.Violations = append(r.Violations,
+			fmt.Sprintf("geodither state verify: %s", bytes.TrimSpace(said)))
+	default:
+		return fmt.Errorf("geodither state verify: %w\n%s", err, bytes.TrimSpace(said))
 	}
-	var exit *exec.ExitError
-	if errors.As(failed, &exit) && exit.ExitCode() == 1 {
-		r.Violations = append(r.Violations, fmt.Sprintf("geodither state verify: %s",
-			bytes.TrimSpace(said.Bytes())))
-		return nil
-	}
-	if failed != nil {
-		return fmt.Errorf("geodither state verify: %w\n%s", failed, bytes.TrimSpace(said.Bytes()))
-	}
-	r.StateEqual = true
 	return nil
 }

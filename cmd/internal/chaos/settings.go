@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // settings are the command line.
 type settings struct {
@@ -17,15 +14,12 @@ type settings struct {
 	Static     int
 	Standbys   int
 	Nodes      int
-	Plant      string
 	// Soak is a steady load without hard faults, in which one instance restarts Every so often.
 	Soak  bool
 	Every time.Duration
 	out   string // folder for the samples of a soak
-	// History has the numbers of instances that read a whole topic, one after the other.
-	History string
-	json    string
-	keep    bool
+	keep  bool
+	given string // the command line
 }
 
 // Timeouts of the service. They are short because a schedule has to outlast them.
@@ -50,27 +44,6 @@ const (
 	budgetSteps   = 60
 	budgetWindow  = budgetSteps * fleetStep
 )
-
-// again returns the command line that repeats the run.
-func (s settings) again() string {
-	text := fmt.Sprintf("--seed %d --records %d --faults %d --duration %v --instances %d "+
-		"--partitions %d --vehicles %d --static %d --standbys %d --nodes %d", s.Seed, s.Records,
-		s.Faults, s.Duration, s.Instances, s.Partitions, s.Vehicles, s.Static, s.Standbys, s.Nodes)
-	if s.History != "" {
-		text = fmt.Sprintf("--history %s --seed %d --records %d --partitions %d --vehicles %d "+
-			"--nodes %d", s.History, s.Seed, s.Records, s.Partitions, s.Vehicles, s.Nodes)
-	}
-	if s.Soak {
-		text = fmt.Sprintf("--soak --minutes %d --every %v --rate %v --seed %d --instances %d "+
-			"--partitions %d --vehicles %d --static %d --standbys %d --nodes %d --out %s",
-			int(s.Duration.Minutes()), s.Every, s.rate(), s.Seed, s.Instances, s.Partitions,
-			s.Vehicles, s.Static, s.Standbys, s.Nodes, s.out)
-	}
-	if s.Plant != "" {
-		text += " --plant " + s.Plant
-	}
-	return text
-}
 
 // rate is the number of fixes a second with which the feed lasts until the faults end.
 func (s settings) rate() float64 { return float64(s.Records) / s.Duration.Seconds() }

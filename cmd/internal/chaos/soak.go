@@ -21,8 +21,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
 // soak feeds the raw topic while instances restart in turn, samples meanwhile, and judges the
@@ -231,7 +229,7 @@ func metricsOf(text io.Reader) (map[string]float64, error) {
 	return values, lines.Err()
 }
 
-// write writes the samples and a figure of them into a folder.
+// write writes the samples into a folder.
 func (p *sampler) write(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -245,10 +243,7 @@ func (p *sampler) write(folder string) error {
 		header = append(header, q.name)
 	}
 	err = csv.NewWriter(file).WriteAll(append([][]string{header}, p.rows...))
-	title := fmt.Sprintf("%v at %.0f records a second, a restart every %v", p.Duration, p.rate(),
-		p.Every)
-	return errors.Join(err, file.Close(),
-		figure(p.all, title).WriteFile(filepath.Join(folder, "soak.svg")))
+	return errors.Join(err, file.Close())
 }
 
 // A soak looks for what grows under a steady load. The rules:
@@ -500,33 +495,4 @@ func (f *finding) text() string {
 	return fmt.Sprintf("%s: %+.3g on %.3g within %v, %.3g allowed (%s, nearest of %d lives; %d "+
 		"more are too short)", f.verdict(), f.rise, f.level, f.lasts.Round(time.Second), f.allowed,
 		f.life.who, f.lives, f.tooShort)
-}
-
-// figure draws all series, a panel for each quantity.
-func figure(all map[lifeOf]series, title string) *chart.Figure {
-	f := &chart.Figure{Title: title, Columns: 3, PanelWidth: 4.2, PanelHeight: 2.6}
-	for _, q := range quantities {
-		panel := &chart.Lines{
-			Title: q.label, X: chart.Axis{Label: "minutes"}, Y: chart.Axis{Zero: true},
-		}
-		lines := map[string]*chart.Series{}
-		var names []string
-		for _, life := range livesOf(all, q.name) {
-			line := lines[life.who]
-			if line == nil {
-				line = &chart.Series{Name: life.who, NoMarkers: true}
-				lines[life.who], names = line, append(names, life.who)
-			} else { // a restart breaks the line
-				line.X, line.Y = append(line.X, line.X[len(line.X)-1]), append(line.Y, math.NaN())
-			}
-			for i, at := range all[life].at {
-				line.X, line.Y = append(line.X, at/60), append(line.Y, all[life].values[i])
-			}
-		}
-		for _, name := range names {
-			panel.Series = append(panel.Series, *lines[name])
-		}
-		f.Panels = append(f.Panels, panel)
-	}
-	return f
 }

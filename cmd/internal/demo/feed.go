@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/feed"
-	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 )
 
 // sampleFeed writes the demo's fixes to the raw topic, at their pace times a factor, with a few
 // records among them that no pipeline may choke on.
 type sampleFeed struct {
-	feeder *feed.Feeder
+	feeder *fleet.Feeder
 	items  []feedItem
 	speed  float64
 	sent   atomic.Int64 // records acknowledged
@@ -28,37 +27,6 @@ type feedItem struct {
 type feedResult struct {
 	sent int64
 	err  error
-}
-
-// answers counts the records and dead letters that came back.
-func (s *scoreboard) answers() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out + int64(len(s.dead))
-}
-
-func (d *demo) newFeed(ctx context.Context) (*sampleFeed, error) {
-	codec, err := schemas.NewCodec(schemas.Avro)
-	if err != nil {
-		return nil, err
-	}
-	feeder, err := feed.New(ctx, d.client, topicNames.Raw, 0, codec)
-	if err != nil {
-		return nil, err
-	}
-	feed := &sampleFeed{feeder: feeder, speed: d.options.Speed}
-	for i, fix := range d.fixes {
-		value, err := codec.AppendRaw(nil, fix)
-		if err != nil {
-			return nil, err
-		}
-		item := feedItem{key: []byte(fix.UserID), value: value, timeMS: fix.Timestamp}
-		feed.items = append(feed.items, item)
-		if i == len(d.fixes)/4 || i == len(d.fixes)/2 || i == 3*len(d.fixes)/4 {
-			feed.items = append(feed.items, spoil(item, i))
-		}
-	}
-	return feed, nil
 }
 
 // spoil makes a record that must become a dead letter: one that is cut short, or one under another

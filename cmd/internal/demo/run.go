@@ -26,6 +26,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
@@ -257,6 +258,30 @@ func (d *demo) run(ctx context.Context, service *service.Service) (Report, error
 	return d.verified(feed.sent.Load(), took)
 }
 
+func (d *demo) newFeed(ctx context.Context) (*sampleFeed, error) {
+	codec, err := schemas.NewCodec(schemas.Avro)
+	if err != nil {
+		return nil, err
+	}
+	feeder, err := fleet.NewFeeder(ctx, d.client, topicNames.Raw, 0, codec)
+	if err != nil {
+		return nil, err
+	}
+	feed := &sampleFeed{feeder: feeder, speed: d.options.Speed}
+	for i, fix := range d.fixes {
+		value, err := codec.AppendRaw(nil, fix)
+		if err != nil {
+			return nil, err
+		}
+		item := feedItem{key: []byte(fix.UserID), value: value, timeMS: fix.Timestamp}
+		feed.items = append(feed.items, item)
+		if i == len(d.fixes)/4 || i == len(d.fixes)/2 || i == 3*len(d.fixes)/4 {
+			feed.items = append(feed.items, spoil(item, i))
+		}
+	}
+	return feed, nil
+}
+
 // watch shows how far the demo is until everything is answered, and returns the time that took. It
 // gives up when nothing has moved for a minute.
 func (d *demo) watch(
@@ -335,8 +360,8 @@ func (p *progress) stuck() error {
 		"--verbose to see why", p.answered, p.total, patience)
 }
 
-// verified reads both output topics once more, now that the service is stopped, and compares them
-// with what was fed.
+// verified reads all topics once more, now that the service is stopped, and holds the answers
+// against what was fed.
 func (d *demo) verified(fed int64, took time.Duration) (Report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -344,16 +369,46 @@ func (d *demo) verified(fed int64, took time.Duration) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if err := d.tail(topicNames.Sanitized, false).Run(ctx, board.sanitized); err != nil {
+	ledger, err := fleet.NewLedger(topicNames.Raw, partitions)
+	if err != nil {
 		return Report{}, err
 	}
-	if err := d.tail(topicNames.DeadLetters, false).Run(ctx, board.deadLetter); err != nil {
-		return Report{}, err
+	for _, of := range []struct {
+		topic string
+		take  func(int32, consumer.Record) error
+	}{
+		{topicNames.Raw, func(p int32, r consumer.Record) error {
+			ledger.Fed(entry(p, r))
+			return nil
+		}},
+		{topicNames.Sanitized, func(p int32, r consumer.Record) error {
+			ledger.Released(entry(p, r))
+			return board.sanitized(p, r)
+		}},
+		{topicNames.DeadLetters, func(p int32, r consumer.Record) error {
+			ledger.Refused(entry(p, r))
+			return board.deadLetter(p, r)
+		}},
+	} {
+		if err := d.tail(of.topic, false).Run(ctx, of.take); err != nil {
+			return Report{}, err
+		}
 	}
-	if err := board.verify(fed, d.counters.Snapshot().Silent()); err != nil {
-		return Report{}, err
+	ledger.Count()
+	broken := ledger.Violations(int(d.counters.Snapshot().Silent()))
+	if int64(ledger.Raw) != fed {
+		broken = append(broken, fmt.Sprintf("%d records were fed, the raw topic holds %d", fed,
+			ledger.Raw))
+	}
+	if len(broken) > 0 {
+		return Report{}, fmt.Errorf("not each fix was answered exactly once: %s",
+			strings.Join(broken, "; "))
 	}
 	return d.report(board, fed, took), nil
+}
+
+func entry(partition int32, r consumer.Record) fleet.Entry {
+	return fleet.Entry{Partition: partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
 }
 
 func (d *demo) tail(topic string, follow bool) topics.Tail {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
@@ -21,18 +22,17 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// scoreboard compares what the demo reads back from Kafka with what it fed in.
+// scoreboard counts what the demo reads back from Kafka, and measures how far it is from what was
+// fed. Whether each record is answered once is for a fleet.Ledger to say.
 type scoreboard struct {
 	mu        sync.Mutex
 	codec     *schemas.Codec
 	grid      *grid.Grid
-	blind     *engine.Blind            // nil: distances are not measured
-	truth     map[string][]schemas.Raw // by user, in the order fed; what was answered is removed
-	users     map[string]struct{}      // that have a sanitized record
-	out       int64
-	skipped   int64 // fixes passed over: they must be late, or without a record by the settings
+	blind     *engine.Blind // nil: distances are not measured
+	truth     map[uint64]schemas.Raw
+	users     map[string]struct{} // that have a sanitized record
+	out, dead int64
 	late      int64 // dead letters that say so
-	dead      map[deadLetter]struct{}
 	releases  int64
 	repeats   int64
 	predicted int64
@@ -46,33 +46,29 @@ type score struct {
 	digest  digest
 }
 
-type deadLetter struct {
-	partition int32
-	offset    int64
-}
-
-// newScoreboard takes the fixes in the order in which they are fed. Without a blind baseline it
-// counts records and measures no distances.
+// newScoreboard takes the fixes that are fed. Without a blind baseline it measures no distances.
 func newScoreboard(
 	model *mobility.Model, blind *engine.Blind, fixes []schemas.Raw,
 ) (*scoreboard, error) {
 	codec, err := schemas.NewCodec(schemas.Avro)
-	if err != nil {
-		return nil, err
-	}
 	s := &scoreboard{
-		codec: codec, grid: model.Grid, blind: blind,
-		truth: map[string][]schemas.Raw{}, users: map[string]struct{}{},
-		dead: map[deadLetter]struct{}{}, scores: map[int32]*score{},
+		codec: codec, grid: model.Grid, blind: blind, truth: map[uint64]schemas.Raw{},
+		users: map[string]struct{}{}, scores: map[int32]*score{},
 	}
 	for _, f := range fixes {
-		s.truth[f.UserID] = append(s.truth[f.UserID], f)
+		s.truth[fleet.FixID(f.UserID, f.Timestamp)] = f
 	}
-	return s, nil
+	return s, err
 }
 
-// sanitized counts one record of the sanitized topic. A record that answers no fix, or one that was
-// answered before, is an error.
+// answers counts the records and dead letters that came back.
+func (s *scoreboard) answers() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out + s.dead
+}
+
+// sanitized counts one record of the sanitized topic. A record that answers no fix is an error.
 func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,9 +76,10 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 	if err != nil {
 		return err
 	}
-	fix, err := s.answered(record)
-	if err != nil {
-		return err
+	fix, known := s.truth[fleet.FixID(record.UserID, record.Timestamp)]
+	if !known {
+		return fmt.Errorf("the sanitized topic has a record too many: user %s at %s",
+			record.UserID, time.UnixMilli(record.Timestamp).UTC().Format(time.RFC3339))
 	}
 	s.out++
 	s.users[record.UserID] = struct{}{}
@@ -102,20 +99,6 @@ func (s *scoreboard) sanitized(partition int32, r consumer.Record) error {
 		return nil
 	}
 	return s.measure(&s.scores[partition].metrics, fix, record)
-}
-
-// answered finds the fix that a record answers. Earlier fixes of the same user have no record.
-func (s *scoreboard) answered(record schemas.Sanitized) (schemas.Raw, error) {
-	queue := s.truth[record.UserID]
-	for i, fix := range queue {
-		if fix.Timestamp == record.Timestamp {
-			s.truth[record.UserID] = queue[i+1:]
-			s.skipped += int64(i)
-			return fix, nil
-		}
-	}
-	return schemas.Raw{}, fmt.Errorf("the sanitized topic has a record too many: user %s at %s",
-		record.UserID, time.UnixMilli(record.Timestamp).UTC().Format(time.RFC3339))
 }
 
 // measure adds the distances of one record to the truth.
@@ -150,33 +133,9 @@ func (s *scoreboard) deadLetter(_ int32, r consumer.Record) error {
 	if err != nil {
 		return err
 	}
-	at := deadLetter{letter.Partition, letter.Offset}
-	if _, ok := s.dead[at]; ok {
-		return fmt.Errorf("two dead letters for %s/%d at offset %d",
-			letter.Topic, letter.Partition, letter.Offset)
-	}
-	s.dead[at] = struct{}{}
+	s.dead++
 	if letter.Reason == schemas.ReasonLate {
 		s.late++
-	}
-	return nil
-}
-
-// verify returns an error unless every record that was fed was answered exactly once: by a
-// sanitized record, by a dead letter, or in silence, which the service counts.
-func (s *scoreboard) verify(fed, silent int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if got := s.out + int64(len(s.dead)) + silent; got != fed {
-		return fmt.Errorf("%d records were fed in, but %d were answered", fed, got)
-	}
-	skipped := s.skipped
-	for _, rest := range s.truth {
-		skipped += int64(len(rest))
-	}
-	if skipped != s.late+silent {
-		return fmt.Errorf("%d fixes have no sanitized record, but %d dead letters say late and "+
-			"%d were to have none", skipped, s.late, silent)
 	}
 	return nil
 }
@@ -221,7 +180,7 @@ type Report struct {
 func (s *scoreboard) count(r *Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.RecordsOut, r.DeadLetters = s.out, int64(len(s.dead))
+	r.RecordsOut, r.DeadLetters = s.out, s.dead
 	r.Users, r.Releases, r.Repeats, r.Predictions, r.Late = len(s.users), s.releases,
 		s.repeats, s.predicted, s.late
 	all := sha256.New()

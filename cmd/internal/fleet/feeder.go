@@ -1,4 +1,4 @@
-package feed
+package fleet
 
 import (
 	"context"
@@ -32,9 +32,9 @@ type Feeder struct {
 // batch is the largest number of records that are sent together.
 const batch = 2000
 
-// New returns a feeder of a topic. If the topic is missing and create is above 0, it creates
+// NewFeeder returns a feeder of a topic. If the topic is missing and create is above 0, it creates
 // the topic with so many partitions. It does not change a topic that exists.
-func New(ctx context.Context, client *kafka.Client, topic string, create int,
+func NewFeeder(ctx context.Context, client *kafka.Client, topic string, create int,
 	codec *schemas.Codec,
 ) (*Feeder, error) {
 	if create > 0 {

@@ -1,11 +1,10 @@
-package feed
+package fleet
 
 import (
 	"context"
 	"iter"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/schemas"
 )
@@ -29,11 +28,10 @@ func Traces(reader *traces.Reader) Source {
 	return Source{fixes: fixes, reader: reader}
 }
 
-// Fleet returns a source of a fleet's fixes over a number of steps that end now. With 0 steps it is
-// live.
-func Fleet(vehicles *fleet.Fleet, steps int) Source {
+// Source returns the fleet's fixes over a number of steps that end now. With 0 steps it is live.
+func (f *Fleet) Source(steps int) Source {
 	fixes := func(ctx context.Context) iter.Seq2[schemas.Raw, error] {
-		return vehicles.Fixes(ctx, steps, time.Now())
+		return f.Fixes(ctx, steps, time.Now())
 	}
 	return Source{fixes: fixes, live: steps == 0}
 }

@@ -1,2 +1,0 @@
-// Package feed writes raw fixes to a topic, from files or from a simulated fleet.
-package feed
