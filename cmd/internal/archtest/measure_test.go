@@ -112,6 +112,8 @@ type shape struct {
 	lines     int
 	types     int // named types, at package level
 	functions int // unexported functions and methods, without init and main
+	exported  int // exported ones
+	once      int // of both, those that are named once in the module, in another file
 	scattered []string
 	apart     []string
 	stray     []string
@@ -133,6 +135,7 @@ func shapes(units []unit) []shape {
 		s := shape{pkg: u.path, files: len(u.files), lines: u.lines, mutual: u.mutual()}
 		s.types, s.scattered = u.scattered()
 		s.functions, s.apart, s.stray = u.apart(used)
+		s.exported, s.once = u.once(used)
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b shape) int { return cmp.Compare(a.pkg, b.pkg) })
@@ -212,6 +215,27 @@ func (u *unit) apart(used map[string][]use) (functions int, apart, stray []strin
 		}
 	}
 	return functions, apart, stray
+}
+
+// once counts the package's exported functions, and all that are named once in the module, in
+// another file than their own.
+func (u *unit) once(used map[string][]use) (exported, once int) {
+	for _, file := range u.files {
+		for _, decl := range file.Decls {
+			d, ok := decl.(*ast.FuncDecl)
+			if !ok || d.Recv == nil && (d.Name.Name == "init" || d.Name.Name == "main") {
+				continue
+			}
+			if d.Name.IsExported() {
+				exported++
+			}
+			in := used[u.info.Defs[d.Name].(*types.Func).FullName()]
+			if len(in) == 1 && in[0] != (use{u.path, u.file(d.Pos())}) {
+				once++
+			}
+		}
+	}
+	return exported, once
 }
 
 // tied says whether a function names something that is declared in its file and outside of it: its

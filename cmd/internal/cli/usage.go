@@ -38,7 +38,7 @@ func Required(cmd *cobra.Command, names ...string) {
 // usageWidth is the width at which the lines of flags are wrapped.
 const usageWidth = 100
 
-// WrapUsage has the usage of a command, and of those below it, wrap its long lines of flags. It works
+// WrapUsage wraps the long lines of flags in the usage of a command and of those below it. It works
 // on cobra's own text: a template of ours would link text/template, and with it every method of
 // every type, a sixth of the binary.
 func WrapUsage(root *cobra.Command) {
