@@ -220,7 +220,8 @@ var (
 )
 
 // strayFunctions returns the functions of such a table that none of the row's files declares, and
-// the number of rows. A file is named from the root, from cmd/internal or from the document's folder.
+// the number of rows. A file is named from the root, from cmd/internal or from the document's
+// folder.
 func strayFunctions(tree fs.FS, folder, text string) (broken []string, rows int) {
 	for _, row := range wayRow.FindAllStringSubmatch(text, -1) {
 		rows++
