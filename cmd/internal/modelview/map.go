@@ -189,8 +189,9 @@ func (s *Flows) Draw(m *mobility.Model, path string) error {
 			Title: fmt.Sprintf("after %s, %s", stepsWord(after.Steps), s.after(after.Steps)),
 			Grid:  m.Grid, Values: values, View: view,
 			Scale: chart.Axis{Label: "probability of the cell", Log: true, Min: seen, Max: 1},
-			Overlays: []chart.Overlay{{
-				Name: "from here", Points: []grid.Point{centre}, Markers: true, Reference: true,
+			Series: []chart.Series{{
+				Name: "from here", X: []float64{centre.X}, Y: []float64{centre.Y},
+				Reference: true, NoLine: true,
 			}},
 		})
 	}

@@ -1,31 +1,28 @@
-// Package chart draws a few kinds of figures with gonum.org/v1/plot: panels of lines with
-// confidence bands, and maps of a grid. Readers with any colour vision can distinguish the colours,
-// and the series also differ in dashes and markers. The same figure gives the same bytes on one
-// machine.
+// Package chart draws panels of lines with confidence bands, and maps of a grid, as SVG and as PNG.
+// Readers with any colour vision can distinguish the colours, and the series also differ in dashes
+// and markers. The same figure gives the same bytes on one machine.
+//
+//	chart.go   Figure: panels in rows, one legend, a note; files
+//	lines.go   Lines: series over an axis
+//	map.go     Map: a grid's values as colours, tracks and places on it
+//	axis.go    the ends and the labels of an axis
+//	canvas.go  the two formats
 package chart
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"html"
+	"image/png"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Figure is one or more panels with a title above them, one legend for all of them, and a note
-// below.
+// below. Panels of lines in a row whose y axes have the same label have the same y axis.
 type Figure struct {
 	Title string
 	// Note is the text below the panels: what the bands are, how much was measured. It is broken
@@ -34,22 +31,17 @@ type Figure struct {
 	Panels []Panel
 	// Columns of panels; 0 makes one row of up to three.
 	Columns int
-	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7. If all
-	// panels are maps, they shrink to what the maps fill.
+	// PanelWidth and PanelHeight are in inches; 0 means 3.6 and 2.7. A map is no higher than its
+	// shape asks for.
 	PanelWidth, PanelHeight float64
-	// SameY gives the panels of lines in a row the same y axis, for rows of one quantity.
-	SameY bool
 }
 
 // Panel is one chart of a figure: *Lines or *Map.
 type Panel interface {
-	// prepare returns the panel's plot and the entries that it adds to the legend. A panel of lines
-	// takes the shared extent for its y axis, if there is one.
-	prepare(styles *styles, shared *extent) (*plot.Plot, []entry, error)
-	// draw draws the plot into its tile.
-	draw(p *plot.Plot, tile draw.Canvas)
-	// describe returns what the panel shows, and the names of its series.
-	describe() (what string, names []string)
+	// frame returns what is drawn. Its y axis may depend on the other panels of its row.
+	frame(row []Panel) (*frame, error)
+	// describe returns what the panel shows.
+	describe() string
 }
 
 // Format is the file format of a figure.
@@ -66,32 +58,27 @@ const dotsPerInch = 160
 
 // Write draws the figure. An error is w's, or names what in the figure cannot be drawn.
 func (f *Figure) Write(w io.Writer, format Format) error {
-	if format != PNG && format != SVG {
-		return fmt.Errorf("chart: format %q is unknown: choose %s or %s", format, PNG, SVG)
-	}
-	if len(f.Panels) == 0 {
-		return errors.New("chart: a figure needs a panel")
-	}
 	l, err := f.layout()
 	if err != nil {
 		return err
 	}
 	var buf bytes.Buffer
-	if format == SVG {
-		canvas := vgsvg.New(l.width, l.height)
-		l.draw(draw.New(canvas))
-		if _, err := canvas.WriteTo(&buf); err != nil {
+	switch format {
+	case SVG:
+		c := &svg{}
+		l.draw(c)
+		fmt.Fprintf(&buf, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0fpt" height="%.0fpt" `+
+			`viewBox="0 0 %[1]g %[2]g" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
+			`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
+			l.width, l.height, c.Bytes())
+	case PNG:
+		c := newRaster(l.width, l.height, dotsPerInch/inch)
+		l.draw(c)
+		if err := png.Encode(&buf, c.img); err != nil {
 			return err
 		}
-		_, err = w.Write(portable(buf.Bytes()))
-		return err
-	}
-	canvas := vgimg.PngCanvas{
-		Canvas: vgimg.NewWith(vgimg.UseWH(l.width, l.height), vgimg.UseDPI(dotsPerInch)),
-	}
-	l.draw(draw.New(canvas))
-	if _, err := canvas.WriteTo(&buf); err != nil {
-		return err
+	default:
+		return fmt.Errorf("chart: format %q is unknown: choose %s or %s", format, PNG, SVG)
 	}
 	_, err = w.Write(buf.Bytes())
 	return err
@@ -133,12 +120,11 @@ func Save(path string, data []byte) (err error) {
 func (f *Figure) Describe() string {
 	var panels, names []string
 	for _, panel := range f.Panels {
-		what, of := panel.describe()
-		panels = append(panels, what)
-		for _, name := range of {
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+		panels = append(panels, panel.describe())
+	}
+	if l, err := f.layout(); err == nil {
+		for _, e := range slices.Concat(l.legend...) {
+			names = append(names, e.Name)
 		}
 	}
 	text := fmt.Sprintf("%s. Panels: %s.", f.Title, strings.Join(panels, "; "))
@@ -148,276 +134,166 @@ func (f *Figure) Describe() string {
 	return text
 }
 
+// Lengths, and sizes of text, in points.
+const (
+	inch               = 72.
+	margin             = 10.
+	gap                = 16. // between panels
+	below              = 34. // a panel's data: the labels of x
+	mostShort          = 3   // columns, if nobody says
+	titleSize, subSize = 13., 10.
+	noteSize, tickSize = 9., 9.
+	legendSample       = 28.
+	legendRow          = 15.
+	legendGap          = 14. // between entries
+)
+
 // layout is a figure with the places of its parts.
 type layout struct {
 	figure        *Figure
-	width, height vg.Length
-	plots         [][]*plot.Plot
-	panels        [][]Panel
-	legend        legend
-	note          []string
-	top, bottom   vg.Length   // of the panels
-	columns       []vg.Length // their widths
-	row           vg.Length   // the height of each row
+	width, height float64
+	title, note   []string
+	legend        [][]*mark
+	frames        []*frame
 }
 
-const (
-	margin    = vg.Length(10)
-	gap       = vg.Length(16) // between panels
-	mostShort = 3             // columns, if nobody says
-)
-
 func (f *Figure) layout() (*layout, error) {
+	if len(f.Panels) == 0 {
+		return nil, errors.New("chart: a figure needs a panel")
+	}
 	l := &layout{figure: f}
+	var looks looks
 	columns := f.Columns
 	if columns <= 0 {
 		columns = min(mostShort, len(f.Panels))
 	}
-	var styles styles
-	var shared *extent
-	zeros := false
 	for i, panel := range f.Panels {
-		if i%columns == 0 && f.SameY {
-			shared = sharedBy(f.Panels[i:min(i+columns, len(f.Panels))])
-		}
-		p, entries, err := panel.prepare(&styles, shared)
+		first := i - i%columns
+		next, err := panel.frame(f.Panels[first:min(first+columns, len(f.Panels))])
 		if err != nil {
 			return nil, fmt.Errorf("chart: panel %d: %w", i+1, err)
 		}
-		if i%columns == 0 {
-			l.plots = append(l.plots, make([]*plot.Plot, columns))
-			l.panels = append(l.panels, make([]Panel, columns))
-		}
-		l.plots[i/columns][i%columns], l.panels[i/columns][i%columns] = p, panel
-		l.legend.add(entries)
-		ticks, log := p.Y.Tick.Marker.(logTicks)
-		zeros = zeros || log && ticks.zero
+		looks.choose(next.marks)
+		l.frames = append(l.frames, next)
 	}
-	rows := len(l.plots)
-	l.columns, l.row = f.panelSize(l.plots, columns)
-	l.width = 2*margin + vg.Length(columns-1)*gap
-	for _, width := range l.columns {
-		l.width += width
-	}
-	inner := l.width - 2*margin
-	note := f.Note
-	if zeros {
-		note = strings.TrimSpace(
-			note + " The 0 at the foot of a logarithmic axis, below a gap, is 0 itself.")
-	}
-	l.note = wrap(noteStyle, note, inner)
-	l.top, l.bottom = margin, margin
-	if f.Title != "" {
-		l.top += vg.Length(len(wrap(titleStyle, f.Title, inner))) * 1.3 * titleStyle.Font.Size
-	}
-	l.legend.arrange(inner)
-	l.top += l.legend.height()
-	if len(l.note) > 0 {
-		l.bottom += vg.Length(len(l.note))*1.35*noteStyle.Font.Size + 4
-	}
-	l.height = l.top + l.bottom + vg.Length(rows)*l.row + vg.Length(rows-1)*gap
-	return l, nil
-}
-
-// panelSize is the width of each column and the height of the rows. Maps keep their
-// shape. If there are only maps, what they do not fill is cut off.
-func (f *Figure) panelSize(
-	plots [][]*plot.Plot, columns int,
-) (widths []vg.Length, height vg.Length) {
-	size := func(inches, otherwise float64) vg.Length {
+	size := func(inches, otherwise float64) float64 {
 		if inches <= 0 {
 			inches = otherwise
 		}
-		return vg.Length(inches) * vg.Inch
+		return inches * inch
 	}
-	width, height := size(f.PanelWidth, 3.6), size(f.PanelHeight, 2.7)
-	filled := make([]vg.Length, columns)
-	var highest vg.Length
-	for i, panel := range f.Panels {
-		m, ok := panel.(*Map)
-		if !ok {
-			return slices.Repeat([]vg.Length{width}, columns), height
-		}
-		w, h := m.filled(plots[i/columns][i%columns], width, height)
-		filled[i%columns], highest = max(filled[i%columns], w), max(highest, h)
+	each, high := size(f.PanelWidth, 3.6), size(f.PanelHeight, 2.7)
+	inner := float64(columns)*(each+gap) - gap
+	l.width = inner + 2*margin
+	l.title, l.note = wrap(f.Title, titleSize, inner), wrap(f.Note, noteSize, inner)
+	l.arrange(inner)
+	l.height = margin + 1.3*titleSize*float64(len(l.title)) + legendRow*float64(len(l.legend)) + 4
+	for first := 0; first < len(l.frames); first += columns {
+		l.height += placeRow(l.frames, first, min(first+columns, len(l.frames)), columns,
+			rect{margin, l.height, margin + each, l.height + high}) + gap
 	}
-	return filled, highest
+	l.height += 1.35*noteSize*float64(len(l.note)) + margin - gap/2
+	return l, nil
 }
 
-// tile returns the place of a panel.
-func (l *layout) tile(inner draw.Canvas, i, j int) draw.Canvas {
-	left, top := inner.Min.X+vg.Length(j)*gap, inner.Max.Y-vg.Length(i)*(l.row+gap)
-	for _, width := range l.columns[:j] {
-		left += width
-	}
-	inner.Rectangle = vg.Rectangle{
-		Min: vg.Point{X: left, Y: top - l.row}, Max: vg.Point{X: left + l.columns[j], Y: top},
-	}
-	return inner
-}
-
-// sharedBy returns the common extent of y of the panels of lines in a row.
-func sharedBy(row []Panel) *extent {
-	var shared extent
-	for _, panel := range row {
-		if l, ok := panel.(*Lines); ok {
-			_, y := l.extents()
-			shared.join(y)
+// placeRow places the panels of a row from a first one on, each to the right of the one before, and
+// returns their height. Data of a column are aligned.
+func placeRow(all []*frame, first, end, columns int, tile rect) (height float64) {
+	top := subSize * 1.4
+	for _, f := range all[first:end] {
+		if f.title != "" {
+			top = subSize * 2.8
 		}
 	}
-	return &shared
+	for i, f := range all[first:end] {
+		left, right := 0., 8.
+		for j := i; j < len(all); j += columns {
+			left, right = max(left, all[j].left()), max(right, all[j].right())
+		}
+		shift := float64(i) * (tile.width() + gap)
+		f.at = rect{
+			tile.left + shift + left, tile.top + top, tile.right + shift - right,
+			tile.bottom - below,
+		}
+		if f.shape > 0 { // a map keeps its shape
+			f.at.bottom = min(f.at.bottom, f.at.top+f.at.width()*f.shape)
+			spare := f.at.width() - f.at.height()/f.shape
+			f.at.left, f.at.right = f.at.left+spare/2, f.at.right-spare/2
+		}
+		height = max(height, f.at.bottom+below-tile.top)
+	}
+	return height
 }
 
-func (l *layout) draw(c draw.Canvas) {
-	y := c.Max.Y - margin
-	for _, line := range wrap(titleStyle, l.figure.Title, l.width-2*margin) {
-		c.FillText(titleStyle, vg.Point{X: c.Min.X + margin, Y: y}, line)
-		y -= 1.3 * titleStyle.Font.Size
+func (l *layout) draw(c canvas) {
+	y := margin
+	for _, line := range l.title {
+		c.write(point{margin, y + titleSize}, words{line, titleSize, 0})
+		y += 1.3 * titleSize
 	}
-	l.legend.draw(c, c.Min.X+margin, y)
-	inner := draw.Crop(c, margin, -margin, l.bottom, -l.top)
-	around := l.margins(inner)
-	for i, row := range l.plots {
-		for j, p := range row {
-			if p == nil {
-				continue
+	for _, row := range l.legend {
+		x := margin
+		for _, m := range row {
+			middle := point{x + legendSample/2, y + legendRow/2}
+			if m.width > 0 {
+				c.line([]point{{x, middle.y}, {x + legendSample, middle.y}}, m.stroke)
 			}
-			tile := l.tile(inner, i, j)
-			own := marginsOf(p, tile)
-			above := around.top[i] - own.top
-			if p.Title.Text != "" {
-				// the titles of a row are aligned
-				p.Title.Padding, above = p.Title.Padding+above, 0
-			}
-			l.panels[i][j].draw(p, draw.Crop(tile, around.left[j]-own.left,
-				own.right-around.right[j], around.bottom[i]-own.bottom, -above))
+			m.draw(c, middle)
+			c.write(point{x + legendSample + 5, y + legendRow/2 + 3.5}, words{m.Name, subSize, 0})
+			x += m.room()
 		}
+		y += legendRow
 	}
-	y = c.Min.Y + l.bottom - 4
+	for _, f := range l.frames {
+		f.draw(c)
+	}
+	y = l.height - margin - 1.35*noteSize*float64(len(l.note)-1)
 	for _, line := range l.note {
-		c.FillText(noteStyle, vg.Point{X: c.Min.X + margin, Y: y}, line)
-		y -= 1.35 * noteStyle.Font.Size
+		c.write(point{margin, y}, words{line, noteSize, 0})
+		y += 1.35 * noteSize
 	}
 }
 
-// margins are the largest margins around the data in each column and row, so that the data of
-// panels are aligned.
-type margins struct{ left, right, bottom, top []vg.Length }
-
-// panelMargins are the margins of one panel.
-type panelMargins struct{ left, right, bottom, top vg.Length }
-
-func marginsOf(p *plot.Plot, tile draw.Canvas) panelMargins {
-	data := p.DataCanvas(tile)
-	return panelMargins{
-		data.Min.X - tile.Min.X, tile.Max.X - data.Max.X, data.Min.Y - tile.Min.Y,
-		tile.Max.Y - data.Max.Y,
-	}
-}
-
-func (l *layout) margins(inner draw.Canvas) margins {
-	m := margins{
-		left: make([]vg.Length, len(l.columns)), right: make([]vg.Length, len(l.columns)),
-		bottom: make([]vg.Length, len(l.plots)), top: make([]vg.Length, len(l.plots)),
-	}
-	for i, row := range l.plots {
-		for j, p := range row {
-			if p == nil {
+// arrange gives each name one entry of the legend, in rows.
+func (l *layout) arrange(most float64) {
+	used, known := most, map[string]bool{"": true}
+	for _, f := range l.frames {
+		for _, m := range f.marks {
+			if known[m.Name] {
 				continue
 			}
-			own := marginsOf(p, l.tile(inner, i, j))
-			m.left[j], m.right[j] = max(m.left[j], own.left), max(m.right[j], own.right)
-			m.bottom[i], m.top[i] = max(m.bottom[i], own.bottom), max(m.top[i], own.top)
-		}
-	}
-	return m
-}
-
-// legend flows in rows above the panels.
-type legend struct {
-	entries []entry
-	rows    [][]entry
-}
-
-func (l *legend) add(entries []entry) {
-	for _, e := range entries {
-		known := e.name == ""
-		for i := range l.entries {
-			if old := &l.entries[i]; old.name == e.name {
-				known, old.plain = true, old.plain && e.plain
-				if old.look.line.Width == 0 {
-					old.look.line = e.look.line
-				}
+			known[m.Name] = true
+			if used+m.room()-legendGap > most {
+				l.legend, used = append(l.legend, nil), 0
 			}
-		}
-		if !known {
-			l.entries = append(l.entries, e)
+			last := len(l.legend) - 1
+			l.legend[last], used = append(l.legend[last], m), used+m.room()
 		}
 	}
 }
 
-func (l *legend) arrange(width vg.Length) {
-	var used vg.Length
-	for _, e := range l.entries {
-		e.name = elide(legendStyle, e.name, width-e.sample()-5)
-		if w := e.width(); len(l.rows) == 0 || used+w-legendGap > width {
-			l.rows = append(l.rows, nil)
-			used = 0
-		}
-		l.rows[len(l.rows)-1] = append(l.rows[len(l.rows)-1], e)
-		used += e.width()
-	}
-}
+// together keeps on one line what belongs together: a number and its percent sign, and the two
+// sides of an equation.
+var together = strings.NewReplacer(" %", "\u00a0%", " = ", "\u00a0=\u00a0")
 
-func (l *legend) height() vg.Length {
-	if len(l.rows) == 0 {
-		return 4
-	}
-	return vg.Length(len(l.rows))*legendRow + 8
-}
-
-func (l *legend) draw(c draw.Canvas, left, top vg.Length) {
-	y := top - legendRow/2 - 1
-	for _, row := range l.rows {
-		x := left
-		for _, e := range row {
-			if e.look.line.Width > 0 {
-				c.StrokeLine2(e.look.line, x, y, x+e.sample(), y)
+// wrap breaks text into lines of at most a width, at spaces. It cuts off the end of a word that is
+// too wide for a line.
+func wrap(text string, size, most float64) (lines []string) {
+	for word := range strings.FieldsFuncSeq(
+		together.Replace(text), func(r rune) bool { return r == ' ' || r == '\n' },
+	) {
+		if cut := []rune(word); width(word, size) > most {
+			for len(cut) > 0 && width(string(cut)+"…", size) > most {
+				cut = cut[:len(cut)-1]
 			}
-			if e.look.glyph.Shape != nil && !e.plain {
-				c.DrawGlyphNoClip(e.look.glyph, vg.Point{X: x + e.sample()/2, Y: y})
-			}
-			c.FillText(legendStyle, vg.Point{X: x + e.sample() + 5, Y: y}, e.name)
-			x += e.width()
+			word = string(cut) + "…"
 		}
-		y -= legendRow
+		last := len(lines) - 1
+		if last < 0 || width(lines[last]+" "+word, size) > most {
+			lines = append(lines, word)
+			continue
+		}
+		lines[last] += " " + word
 	}
-}
-
-// svgText matches a text as vgsvg writes it: what comes before its size, the size and the text.
-var svgText = regexp.MustCompile(`<text ([^>]*font-size:([0-9.]+)px")>([^<]*)</text>`)
-
-// portable makes a drawing readable on machines without the font of its layout. It names fonts that
-// every machine has, and it gives each text its length, because other fonts are wider: without the
-// length, titles, legends and notes would run out of the picture. It also corrects the type of
-// embedded images.
-func portable(svg []byte) []byte {
-	svg = svgText.ReplaceAllFunc(svg, func(element []byte) []byte {
-		parts := svgText.FindSubmatch(element)
-		size, err := strconv.ParseFloat(string(parts[2]), 64)
-		if err != nil || len(bytes.TrimSpace(parts[3])) == 0 {
-			return element
-		}
-		style := noteStyle
-		style.Font.Size = vg.Length(size)
-		length := float64(style.Width(html.UnescapeString(string(parts[3]))))
-		fitted := append([]byte("<text "), parts[1]...)
-		fitted = append(fitted, ` textLength="`...)
-		fitted = strconv.AppendFloat(fitted, length, 'f', 2, 64)
-		fitted = append(fitted, `" lengthAdjust="spacingAndGlyphs">`...)
-		return append(append(fitted, parts[3]...), "</text>"...)
-	})
-	svg = bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
-		[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
-	return bytes.ReplaceAll(svg, []byte("data:image/jpg;"), []byte("data:image/png;"))
+	return lines
 }

@@ -7,13 +7,6 @@ import (
 	"image/color"
 	"math"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/palette"
-	"gonum.org/v1/plot/palette/moreland"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -31,296 +24,149 @@ type Map struct {
 	// values), and whether the colours are logarithmic, in which case values of 0 or less are
 	// grey.
 	Scale Axis
-	// Overlays are drawn over the colours, the last on top.
-	Overlays []Overlay
+	// Series are tracks and places on a map in kilometres, the last on top.
+	Series []Series
 	// View, if not empty, has the south-west and north-east corners of what is shown instead of the
-	// whole grid. The grid has an outline.
+	// whole grid.
 	View [2]grid.Point
 }
 
-// Overlay is a track or a set of places on a map.
-type Overlay struct {
-	// Name is the name in the legend; see Series.
-	Name   string
-	Points []grid.Point
-	// Line joins the points in their order; Markers marks each of them.
-	Line, Markers bool
-	// Reference draws in black, Look above 0 in the look of that number.
-	Reference bool
-	Look      int
-}
-
-// finest is roughly the number of dots along the longer side of a map: enough for the sides of
-// cells to be sharp.
-const finest = 1200
-
-// image draws the cells that are shown, and returns the corners of the image.
-func (m *Map) image(c *colouring) (img *image.NRGBA, low, high grid.Point) {
-	width, height, side := m.Grid.Width(), m.Grid.Height(), m.Grid.CellKM()
-	low, high = m.shown()
-	k := max(1, int(finest*side/max(high.X-low.X, high.Y-low.Y)))
-	dots := func(km float64, cells int) int {
-		return min(max(int(math.Round(km/side*float64(k))), 0), k*cells)
-	}
-	left, right := dots(low.X, width), dots(high.X, width)
-	bottom, top := dots(low.Y, height), dots(high.Y, height)
-	img = image.NewNRGBA(image.Rect(0, 0, right-left, top-bottom))
-	for row := bottom / k; row*k < top; row++ {
-		for column := left / k; column*k < right; column++ {
-			r, g, b, _ := c.of(m.Values[row*width+column]).RGBA()
-			dot := color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}
-			for y := max(row*k, bottom); y < min((row+1)*k, top); y++ {
-				for x := max(column*k, left); x < min((column+1)*k, right); x++ {
-					img.SetNRGBA(x-left, top-1-y, dot)
-				}
-			}
-		}
-	}
-	km := side / float64(k)
-	return img, grid.Point{
-		X: float64(left) * km, Y: float64(bottom) * km,
-	}, grid.Point{X: float64(right) * km, Y: float64(top) * km}
-}
-
-// shown returns the corners of the view, or of the grid if there is none.
-func (m *Map) shown() (low, high grid.Point) {
-	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
-		return m.View[0], m.View[1]
-	}
-	return grid.Point{}, grid.Point{
-		X: float64(m.Grid.Width()) * m.Grid.CellKM(), Y: float64(m.Grid.Height()) * m.Grid.CellKM(),
-	}
-}
-
-func (m *Map) prepare(styles *styles, _ *extent) (*plot.Plot, []entry, error) {
-	if m.Grid == nil {
-		return nil, nil, errors.New("a map needs a grid")
-	}
-	if len(m.Values) != 0 && len(m.Values) != m.Grid.Cells() {
-		return nil, nil, fmt.Errorf("%d values for a grid of %d cells",
-			len(m.Values), m.Grid.Cells())
-	}
-	p := newPlot(m.Title)
+// corner is the grid's north-east corner.
+func (m *Map) corner() grid.Point {
 	side := m.Grid.CellKM()
-	east, north := float64(m.Grid.Width())*side, float64(m.Grid.Height())*side
-	if len(m.Values) > 0 {
-		colours, err := m.colouring()
-		if err != nil {
-			return nil, nil, err
-		}
-		if img, low, high := m.image(colours); !img.Rect.Empty() {
-			p.Add(plotter.NewImage(img, low.X, low.Y, high.X, high.Y))
-		}
+	return grid.Point{X: float64(m.Grid.Width()) * side, Y: float64(m.Grid.Height()) * side}
+}
+
+func (m *Map) frame([]Panel) (*frame, error) {
+	switch {
+	case m.Grid == nil:
+		return nil, errors.New("a map needs a grid")
+	case len(m.Values) != 0 && len(m.Values) != m.Grid.Cells():
+		return nil, fmt.Errorf("%d values for a grid of %d cells", len(m.Values), m.Grid.Cells())
+	case m.Scale.Log && (m.Scale.Min < 0 || m.Scale.Min == 0 && m.Scale.Max != 0):
+		return nil, errors.New("a map whose colours go by the logarithm needs ends above 0")
 	}
-	p.Add(
-		outline{{X: 0, Y: 0}, {X: east, Y: 0}, {X: east, Y: north}, {X: 0, Y: north}, {X: 0, Y: 0}})
-	var entries []entry
-	for i := range m.Overlays {
-		o := &m.Overlays[i]
-		looks := reference
-		if !o.Reference {
-			looks = lookOf(styles.number(o.Name, o.Look))
-		} else {
-			looks.line.Dashes = nil
-			looks.glyph = draw.GlyphStyle{Color: black, Radius: 2.2, Shape: draw.CircleGlyph{}}
-		}
-		if !o.Line {
-			looks.line.Width = 0
-		}
-		if len(o.Points) > crowd {
-			looks.glyph.Radius *= .6
-		}
-		entries = append(entries, entry{name: o.Name, look: looks, plain: !o.Markers})
-		s := &Series{NoMarkers: !o.Markers, NoLine: !o.Line}
-		for _, at := range o.Points {
-			s.X, s.Y = append(s.X, at.X), append(s.Y, at.Y)
-		}
-		p.Add(&seriesPlotter{series: s, look: looks})
+	view := [2]grid.Point{{}, m.corner()}
+	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
+		view = m.View
 	}
-	p.X.Label.Text, p.Y.Label.Text = "east, km", "north, km"
+	east, north := m.place(view[1])
+	west, south := m.place(view[0])
+	f := &frame{
+		title: m.Title, shape: (view[1].Y - view[0].Y) / (view[1].X - view[0].X),
+		x: newAxis(Axis{Label: "east, km", Min: west, Max: east}, nil, nil, 0),
+		y: newAxis(Axis{Label: "north, km", Min: south, Max: north}, nil, nil, 0),
+	}
 	if m.Degrees {
-		p.X.Label.Text, p.Y.Label.Text = "longitude, °", "latitude, °"
-		p.X.Tick.Marker, p.Y.Tick.Marker = degreesOf(m.Grid)
+		f.x.Label, f.y.Label = "longitude, °", "latitude, °"
 	}
-	low, high := m.shown()
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = low.X, high.X, low.Y, high.Y
-	return p, entries, nil
-}
-
-// outline is the border of a grid.
-type outline []grid.Point
-
-// Plot implements plot.Plotter.
-func (o outline) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	var line []vg.Point
-	for _, at := range o {
-		line = append(line, vg.Point{X: x(at.X), Y: y(at.Y)})
-	}
-	c.StrokeLines(draw.LineStyle{Color: color.Gray{Y: 120}, Width: .8}, c.ClipLinesXY(line)...)
-}
-
-// crowd is the number of places above which markers are small.
-const crowd = 150
-
-const (
-	barRoom  = vg.Length(58) // for the bar, its numbers and its label
-	barWidth = vg.Length(10)
-	barGap   = vg.Length(8)
-)
-
-// filled returns how much of a panel the map and its bar fill.
-func (m *Map) filled(p *plot.Plot, width, height vg.Length) (w, h vg.Length) {
-	var room vg.Length
 	if len(m.Values) > 0 {
-		room = barRoom
+		f.field = &field{m, newAxis(m.Scale, m.Values, nil, 0)}
+		f.y.Label += "; colours: " + m.Scale.Label
 	}
-	tile := squared(
-		p, draw.Canvas{Rectangle: vg.Rectangle{Max: vg.Point{X: width - room, Y: height}}},
-	)
-	return tile.Size().X + room, tile.Size().Y
+	x, y := m.place(m.corner())
+	left, low := m.place(grid.Point{})
+	f.add(&Series{
+		X: []float64{left, x, x, left, left}, Y: []float64{low, low, y, y, low}, Guide: true,
+	})
+	for i := range m.Series {
+		f.add(&m.Series[i])
+	}
+	return f, nil
 }
 
-func (m *Map) describe() (what string, names []string) {
-	what = "map"
+// place returns where a point lies on the axes. Degrees grow evenly there: no grid crosses the
+// antimeridian, but its last cells may reach over it, so that the first one's are taken.
+func (m *Map) place(p grid.Point) (x, y float64) {
+	if !m.Degrees {
+		return p.X, p.Y
+	}
+	south, west := m.Grid.ToDegrees(grid.Point{})
+	km := m.Grid.CellKM() / 2
+	north, east := m.Grid.ToDegrees(grid.Point{X: km, Y: km})
+	return west + float64(p.X*(east-west)/km), south + float64(p.Y*(north-south)/km)
+}
+
+func (m *Map) describe() string {
+	what := "map"
 	if m.Title != "" {
 		what += ": " + m.Title
 	}
 	if len(m.Values) > 0 {
 		what += " (" + m.Scale.Label + ", as colours)"
 	}
-	for i := range m.Overlays {
-		names = append(names, m.Overlays[i].Name)
-	}
-	return what, names
-}
-
-func (m *Map) draw(p *plot.Plot, tile draw.Canvas) {
-	bar := len(m.Values) > 0
-	if bar {
-		tile = draw.Crop(tile, 0, -barRoom, 0, 0)
-	}
-	tile = squared(p, tile)
-	p.Draw(tile)
-	if bar {
-		m.drawBar(p.DataCanvas(tile))
-	}
-}
-
-// drawBar draws the colour bar to the right of the map.
-func (m *Map) drawBar(at draw.Canvas) {
-	colours, err := m.colouring()
-	if err != nil {
-		return // prepare has returned it
-	}
-	const steps = 256
-	img := image.NewNRGBA(image.Rect(0, 0, 8, steps))
-	for y := range steps {
-		for x := range 8 {
-			img.Set(x, y, colours.at(1-(float64(y)+.5)/steps))
-		}
-	}
-	left := at.Max.X + barGap
-	right := left + barWidth
-	at.DrawImage(
-		vg.Rectangle{Min: vg.Point{X: left, Y: at.Min.Y}, Max: vg.Point{X: right, Y: at.Max.Y}},
-		img)
-	var marker plot.Ticker = linearTicks{}
-	low, high := colours.low, colours.high
-	if colours.log {
-		marker, low, high = logTicks{}, math.Log10(low), math.Log10(high)
-	}
-	numbers := textStyle(9, draw.XLeft, draw.YCenter)
-	descent := numbers.FontExtents().Descent
-	var widest vg.Length
-	for _, t := range marker.Ticks(low, high) {
-		share := (t.Value - low) / (high - low)
-		if t.Label == "" || share < -1e-9 || share > 1+1e-9 {
-			continue
-		}
-		y := at.Min.Y + vg.Length(share)*(at.Max.Y-at.Min.Y)
-		at.StrokeLine2(draw.LineStyle{Color: black, Width: .5}, right, y, right+3, y)
-		at.FillText(numbers, vg.Point{X: right + 5, Y: y + descent}, t.Label)
-		widest = max(widest, numbers.Width(t.Label))
-	}
-	label := textStyle(10, draw.XCenter, draw.YTop)
-	label.Rotation = math.Pi / 2
-	at.FillText(label, vg.Point{X: right + 7 + widest, Y: (at.Min.Y + at.Max.Y) / 2}, m.Scale.Label)
+	return what
 }
 
 // viridis is the colour map of that name by Smith and van der Walt. Equal steps of value look
-// equal, also without colour vision and on paper. Between these samples luminance grows evenly.
-var viridis = []color.Color{
-	color.NRGBA{0x44, 0x01, 0x54, 255},
-	color.NRGBA{0x48, 0x24, 0x75, 255},
-	color.NRGBA{0x41, 0x44, 0x87, 255},
-	color.NRGBA{0x35, 0x5f, 0x8d, 255},
-	color.NRGBA{0x2a, 0x78, 0x8e, 255},
-	color.NRGBA{0x21, 0x91, 0x8c, 255},
-	color.NRGBA{0x22, 0xa8, 0x84, 255},
-	color.NRGBA{0x44, 0xbf, 0x70, 255},
-	color.NRGBA{0x7a, 0xd1, 0x51, 255},
-	color.NRGBA{0xbd, 0xdf, 0x26, 255},
-	color.NRGBA{0xfd, 0xe7, 0x25, 255},
+// equal, also without colour vision and on paper.
+var viridis = []color.NRGBA{
+	{0x44, 0x01, 0x54, 255},
+	{0x48, 0x24, 0x75, 255},
+	{0x41, 0x44, 0x87, 255},
+	{0x35, 0x5f, 0x8d, 255},
+	{0x2a, 0x78, 0x8e, 255},
+	{0x21, 0x91, 0x8c, 255},
+	{0x22, 0xa8, 0x84, 255},
+	{0x44, 0xbf, 0x70, 255},
+	{0x7a, 0xd1, 0x51, 255},
+	{0xbd, 0xdf, 0x26, 255},
+	{0xfd, 0xe7, 0x25, 255},
 }
 
 // nothing is the colour of a cell without a value.
 var nothing = color.NRGBA{R: 236, G: 236, B: 236, A: 255}
 
-// colouring turns values into colours.
-type colouring struct {
-	colours   palette.ColorMap
-	low, high float64
-	log       bool
+// colourOf returns the colour of a share of the bar, between two of the samples.
+func colourOf(share float64) color.NRGBA {
+	at := min(max(share, 0), 1) * float64(len(viridis)-1)
+	i := min(int(at), len(viridis)-2)
+	mix := func(a, b uint8) uint8 {
+		return uint8(math.Round(float64(a) + (at-float64(i))*(float64(b)-float64(a))))
+	}
+	a, b := viridis[i], viridis[i+1]
+	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
 }
 
-func (m *Map) colouring() (*colouring, error) {
-	colours, err := moreland.NewLuminance(viridis)
-	if err != nil {
-		return nil, err
-	}
-	e := extent{log: m.Scale.Log}
-	e.add(m.Values)
-	if !e.any {
-		e.min, e.max = 1, 2
-	}
-	c := &colouring{colours: colours, low: e.min, high: e.max, log: m.Scale.Log}
-	if m.Scale.Min != 0 || m.Scale.Max != 0 {
-		c.low, c.high = m.Scale.Min, m.Scale.Max
-	}
-	if m.Scale.Zero && !c.log {
-		c.low = min(c.low, 0)
-	}
-	if c.log && c.low <= 0 {
-		return nil, errors.New("a map whose colours go by the logarithm needs ends above 0")
-	}
-	if !(c.high > c.low) {
-		c.high = c.low + max(math.Abs(c.low), 1)
-	}
-	colours.SetMin(0)
-	colours.SetMax(1)
-	return c, nil
+// field is a map's colours.
+type field struct {
+	of    *Map
+	scale *axis
 }
 
-// share returns where a value is between the ends, from 0 to 1.
-func (c *colouring) share(v float64) float64 {
-	if c.log {
-		return math.Log(v/c.low) / math.Log(c.high/c.low)
+// image has a dot for each cell, north up.
+func (f *field) image() *image.NRGBA {
+	columns, rows := f.of.Grid.Width(), f.of.Grid.Height()
+	img := image.NewNRGBA(image.Rect(0, 0, columns, rows))
+	for cell, v := range f.of.Values {
+		colour := nothing
+		if finite(v) && !(f.scale.Log && v <= 0) {
+			colour = colourOf(f.scale.share(v))
+		}
+		img.SetNRGBA(cell%columns, rows-1-cell/columns, colour)
 	}
-	return (v - c.low) / (c.high - c.low)
+	return img
 }
 
-func (c *colouring) at(share float64) color.Color {
-	got, err := c.colours.At(min(max(share, 0), 1))
-	if err != nil {
-		return nothing
-	}
-	return got
+func (f *field) draw(c canvas, on *frame) {
+	low, high := on.place(f.of.place(grid.Point{})), on.place(f.of.place(f.of.corner()))
+	c.picture(rect{low.x, high.y, high.x, low.y}, f.image())
 }
 
-func (c *colouring) of(v float64) color.Color {
-	if !finite(v) || c.log && v <= 0 {
-		return nothing
+// The colour bar to the right of a map: its room, its distance and its width.
+const fieldRoom, barGap, barWidth = 58., 8., 10.
+
+func (f *field) drawBar(c canvas, at rect) {
+	const steps = 64
+	img := image.NewNRGBA(image.Rect(0, 0, 1, steps))
+	for y := range steps {
+		img.SetNRGBA(0, y, colourOf(1-(float64(y)+.5)/steps))
 	}
-	return c.at(c.share(v))
+	left := at.right + barGap
+	c.picture(rect{left, at.top, left + barWidth, at.bottom}, img)
+	for _, t := range f.scale.apart(at.height(), upright) {
+		y := at.bottom - t.share*at.height()
+		c.line([]point{{left + barWidth, y}, {left + barWidth + 3, y}}, thin)
+		c.write(point{left + barWidth + 5, y + 3}, words{t.label, tickSize, 0})
+	}
 }

@@ -225,7 +225,7 @@ func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
 		Note: p.Say("note", study.Figures{
 			"users": len(beliefs.Chosen(p.Study, d)), "shorter": d.Least < d.Timestamps,
 		}),
-		Columns: 2, PanelWidth: 5, PanelHeight: 2.5, SameY: true,
+		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
 	}
 	for _, m := range learnedScores(0, true) {
 		rows := t.Where("metric", m.name)
@@ -251,7 +251,7 @@ func believed(d *study.Data, m score, t *report.Table) *chart.Lines {
 	}
 	for i, adversary := range Adversaries() {
 		if i < len(panel.Series) {
-			panel.Series[i].Look, panel.Series[i].NoMarkers = adversary.look(), true
+			panel.Series[i].Look = adversary.look()
 		}
 	}
 	return panel

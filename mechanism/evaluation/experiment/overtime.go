@@ -146,9 +146,6 @@ func (x *followed) figure(g study.Group, each *report.Table) *chart.Figure {
 			Series: styled(t.Where("metric", m.name).Where("mechanism", g.Labels()...).
 				Lines("mechanism", timestamps, nil)),
 		}
-		for i := range panel.Series {
-			panel.Series[i].NoMarkers = m.name == setScore.name
-		}
 		if m.name == driftScore.name {
 			panel.Series = append(panel.Series, driftGuide([]float64{1, float64(n)}, x.fixedDelta))
 		}
@@ -166,14 +163,12 @@ func (x *followed) trajectory() *chart.Figure {
 	for _, c := range x.trace.Cells {
 		truth = append(truth, d.Grid.Centre(c))
 	}
-	start := chart.Overlay{Name: "start of the trace", Points: truth[:1], Markers: true, Look: 3}
-	whole := chart.Overlay{
-		Name: "true place", Points: truth, Line: true, Markers: true, Reference: true,
-	}
+	whole, start := placed("true place", truth), placed("start of the trace", truth[:1])
+	whole.Reference, start.NoLine, start.Look = true, true, 3
 	f := &chart.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Panels: []chart.Panel{&chart.Map{
-			Title: "true trace, on the map", Grid: d.Grid, Overlays: []chart.Overlay{whole, start},
+			Title: "true trace, on the map", Grid: d.Grid, Series: []chart.Series{whole, start},
 		}},
 	}
 	var view [2]grid.Point
@@ -183,19 +178,26 @@ func (x *followed) trajectory() *chart.Figure {
 		if i == 0 { // LM's releases reach furthest
 			view, share = viewOf(d.Grid, places)
 		}
+		released := placed(v.Label()+", released", places)
+		released.NoLine, released.Look = true, v.Look()
 		f.Panels = append(f.Panels, &chart.Map{
 			Title: v.Label() + ", one run", Grid: d.Grid, View: view,
-			Overlays: []chart.Overlay{
-				{Name: v.Label() + ", released", Points: places, Markers: true, Look: v.Look()},
-				{Name: "true place", Points: truth, Line: true, Reference: true},
-				start,
-			},
+			Series: []chart.Series{released, whole, start},
 		})
 	}
 	f.Note = x.Say("map.note", study.Figures{
 		"epsilon": x.Options.Epsilon, "delta": x.Options.Delta, "share": 100 * share,
 	})
 	return f
+}
+
+// placed is a series of places.
+func placed(name string, places []grid.Point) chart.Series {
+	s := chart.Series{Name: name}
+	for _, p := range places {
+		s.X, s.Y = append(s.X, p.X), append(s.Y, p.Y)
+	}
+	return s
 }
 
 // placesOf are the releases of the first run.

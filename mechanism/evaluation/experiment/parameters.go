@@ -83,7 +83,7 @@ func sweeps(p *study.Page, c study.Case, g study.Group, t *report.Table) *chart.
 	o := p.Options
 	f := &chart.Figure{
 		Title: g.Titled(c.Title()+", over ε (left) and δ (right)", ": "), Columns: 2,
-		PanelWidth: 4.6, PanelHeight: 2.6, SameY: true,
+		PanelWidth: 4.6, PanelHeight: 2.6,
 		Note: p.Say("note",
 			study.Figures{"users": len(p.Traces(c.Data)), "runs": o.Runs}),
 	}
