@@ -2,10 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,88 +74,17 @@ func TestModelInspectAll(t *testing.T) {
 	}
 }
 
-// TestModelPictures draws both pictures in both formats, and checks the flows' figures.
-func TestModelPictures(t *testing.T) {
+// TestModelPicture draws where vehicles are.
+func TestModelPicture(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	picture, flows := filepath.Join(dir, "map.png"), filepath.Join(dir, "flows.svg")
-	popular := succeed(t, "model", "inspect", "--json", "--map", picture, model)
-	r := succeed(t, "model", "inspect", "--json", "--map", flows, "--from", "10.004,20.006", model)
-	if !strings.HasPrefix(read(t, picture), "\x89PNG") ||
-		!strings.Contains(read(t, flows), "<svg") || !strings.Contains(popular.err, picture) ||
-		!strings.Contains(r.err, flows) {
-		t.Errorf("no pictures: %s%s", popular.err, r.err)
+	picture := filepath.Join(dir, "map.png")
+	if r := succeed(t, "model", "inspect", "--map", picture, model); !strings.HasPrefix(
+		read(t, picture), "\x89PNG") || !strings.Contains(r.err, picture) {
+		t.Errorf("no picture: %s", r.err)
 	}
-	var s modelview.Summary
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil || s.Flows == nil ||
-		len(s.Flows.After) != 3 {
-		t.Fatalf("%v: %s", err, r.out)
-	}
-	m, err := mobility.ReadModelFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	columns, values := m.MatrixAt(0).Row(s.Flows.Cell)
-	first, second := s.Flows.After[0], s.Flows.After[1]
-	if at := slices.Index(columns, s.Flows.Cell); first.Steps != 1 || second.Steps != 3 || at < 0 ||
-		first.Stay-values[at] > 1e-12 || second.MeanM <= first.MeanM {
-		t.Errorf("%+v", s.Flows)
-	}
-	for args, says := range map[string]string{
-		"--map x.gif":        ".png or .svg",
-		"--at 2024-05-01":    "--at belongs to --from",
-		"--from 49":          "0 to 48",
-		"--from 51.5,7.5":    "outside the model's map",
-		"--from 3 --at noon": "--at must be a time",
-		"--popular " + model: "--popular belongs to a folder",
-	} {
-		r := call(t, append(append([]string{"model", "inspect"}, strings.Fields(args)...),
-			model)...)
-		requireMessage(t, r, cli.ExitUsage, says)
-		if strings.Contains(r.err, "51.5") {
-			t.Errorf("the error repeats a place: %q", r.err)
-		}
-	}
-}
-
-func TestModelInspectFolder(t *testing.T) {
-	dir := t.TempDir()
-	_, path := townFiles(t, dir)
-	m, err := mobility.ReadModelFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[string]mobility.PersonalCounts{
-		"anna": {
-			Visits:      []mobility.Count{{From: 1, To: 1, N: 2}},
-			Transitions: []mobility.Count{{From: 1, To: 1, N: 3}, {From: 1, To: 2, N: 1}},
-		},
-		"otto": {Visits: []mobility.Count{{From: 3, To: 3, N: 2}}},
-	}
-	folder := filepath.Join(dir, "personal")
-	if err := mobility.WritePersonals(folder, m, maps.All(counts)); err != nil {
-		t.Fatal(err)
-	}
-	text := succeed(t, "model", "inspect", "--popular", path, folder).out
-	for _, word := range []string{
-		"users        2", m.ID(), "all are whole", "2 transitions on average (median 4, most 4)",
-	} {
-		if !strings.Contains(text, word) {
-			t.Errorf("the text does not say %q:\n%s", word, text)
-		}
-	}
-	var s modelview.Folder
-	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", folder).out),
-		&s); err != nil || s.Users != 2 || s.Popular != m.ID() || s.Largest == 0 || s.Read != nil {
-		t.Errorf("%v, %+v", err, s)
-	}
-	requireMessage(t, call(t, "model", "inspect", "--map", "x.png", folder),
-		cli.ExitUsage, "no picture")
-	requireMessage(t, call(t, "model", "inspect", dir), cli.ExitFailed,
-		"not a folder of personal models")
-	other := changedModel(t, path, "other.avro", func(m *mobility.Model) { m.Step *= 2 })
-	requireMessage(t, call(t, "model", "inspect", "--popular", other, folder), cli.ExitFailed,
-		"another popular model")
+	requireMessage(t, call(t, "model", "inspect", "--map", "x.gif", model), cli.ExitUsage,
+		".png or .svg")
 }
 
 func TestModelDiff(t *testing.T) {
@@ -167,72 +93,63 @@ func TestModelDiff(t *testing.T) {
 	b := filepath.Join(dir, "b.avro")
 	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
 		"--step", towntest.Step, "--smoothing", "backoff=1", "--out", b)
-
-	r := call(t, "model", "diff", a, b)
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
-		t.Errorf("exit %d, %s", r.code, r.err)
-	}
+	out := succeed(t, "model", "inspect", "--against", a, b).out
 	for _, word := range []string{
 		"option backoff: 20, then 1", "rows         total variation", "under", "verdict",
 	} {
-		if !strings.Contains(r.out, word) {
-			t.Errorf("the text does not say %q:\n%s", word, r.out)
+		if !strings.Contains(out, word) {
+			t.Errorf("the text does not say %q:\n%s", word, out)
 		}
 	}
 	var s modelview.Diff
-	if err := json.Unmarshal([]byte(call(t, "model", "diff", "--json", a, b).out), &s); err != nil {
+	r := call(t, "model", "inspect", "--json", "--strict", "--against", a, b)
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
+		t.Errorf("exit %d, %s", r.code, r.err)
+	}
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
 		t.Fatal(err)
 	}
 	if c := s.Comparison; s.Same || !s.Comparable || c.RowMean <= 0 || c.RowMean > c.RowWorst ||
-		len(c.Cells) != 10 || c.BofA == nil {
+		len(c.Cells) != 10 || c.BofA.SetMean == 0 {
 		t.Errorf("%+v", s)
 	}
-	if r := succeed(t, "model", "diff", a, a); !strings.Contains(r.out, "the same model") {
+	if r := succeed(t, "model", "inspect", "--strict", "--against", a, a); !strings.Contains(r.out,
+		"the same model") {
 		t.Errorf("a model and itself: %s", r.out)
 	}
 	slow := changedModel(t, a, "slow.avro", func(m *mobility.Model) { m.Step *= 2 })
-	if r := call(t, "model", "diff", a, slow); r.code != cli.ExitFailed ||
-		!strings.Contains(r.out, "steps of 1m0s and 2m0s") {
-		t.Errorf("another step: exit %d, %s", r.code, r.out)
+	if out := succeed(t, "model", "inspect", "--against", a, slow).out; !strings.Contains(out,
+		"steps of 1m0s and 2m0s") {
+		t.Errorf("another step: %s", out)
 	}
-	requireMessage(t, call(t, "model", "diff", a, traces), cli.ExitUsage, "not a mobility model")
-	requireMessage(t, call(t, "model", "diff", a), cli.ExitUsage, "name two model files")
-	requireMessage(t, call(t, "model", "diff", "--delta", "2", a, b), cli.ExitUsage, "delta 2")
+	requireMessage(t, call(t, "model", "inspect", "--against", traces, a), cli.ExitFailed,
+		"not a mobility model")
 }
 
-func TestModelValidate(t *testing.T) {
+// TestModelSuspicious: a model of few people is called suspicious, and --strict fails for it; a
+// damaged one fails always.
+func TestModelSuspicious(t *testing.T) {
 	dir := t.TempDir()
 	_, few := townFiles(t, dir)
 	good := changedModel(t, few, "good.avro",
 		func(m *mobility.Model) { m.Provenance.Report.Users = 1000 })
-	damaged := filepath.Join(dir, "damaged.avro")
-	if err := os.WriteFile(damaged, []byte(read(t, good))[:len(read(t, good))-50],
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	if r := succeed(t, "model", "validate", good); !strings.Contains(r.out, "good.avro: good") ||
-		!strings.Contains(r.out, "note        no fit") {
+	damaged := write(t, dir, "damaged.avro", read(t, good)[:len(read(t, good))-50])
+	if r := succeed(t, "model", "inspect", "--strict", good); strings.Contains(r.out,
+		"suspicious") {
 		t.Errorf("%s", r.out)
 	}
-	if r := succeed(t, "model", "validate", few); !strings.Contains(r.out,
-		"suspicious  few users: it was learned from 6 users") {
+	const says = "suspicious   few users: it was learned from 6 users"
+	if r := succeed(t, "model", "inspect", few); !strings.Contains(r.out, says) {
 		t.Errorf("%s", r.out)
 	}
-	if r := call(t, "model", "validate", "--strict", good, few); r.code != cli.ExitFailed ||
-		!strings.Contains(r.err, "1 of 2 files are suspicious") {
+	r := call(t, "model", "inspect", "--strict", "--json", few)
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the model is suspicious") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
-	r := call(t, "model", "validate", "--json", good, damaged)
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "1 of 2 files are unusable") {
-		t.Errorf("exit %d, %s", r.code, r.err)
+	var s modelview.Summary
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil || len(s.Suspicious) != 1 ||
+		s.Suspicious[0].Name != "few users" {
+		t.Errorf("%v: %s", err, r.out)
 	}
-	decoder := json.NewDecoder(strings.NewReader(r.out))
-	for _, want := range []string{modelview.Good, modelview.Unusable} {
-		var v modelview.Validation
-		if err := decoder.Decode(&v); err != nil || v.Verdict != want ||
-			(v.Error == "") != (want == modelview.Good) {
-			t.Errorf("%v, %+v, want %s", err, v, want)
-		}
-	}
-	requireMessage(t, call(t, "model", "validate"), cli.ExitUsage, "name the model files")
+	requireMessage(t, call(t, "model", "inspect", damaged), cli.ExitFailed, "damaged.avro")
 }

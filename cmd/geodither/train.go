@@ -65,8 +65,8 @@ traces. No epsilon protects it.
 a row, in transitions; cap, how many transitions of one user out of one cell count, or with
 --dp-epsilon how many transitions of one user count in all (default 50); and jumps, the share of
 each row that goes to far cells, so that the filter finds a lost user again. "geodither model
-fit --select" finds better values, and "geodither model fit" measures how well the model
-predicts users that it has not seen.`,
+fit" measures how well the model predicts users that it has not seen, and says which part to
+change.`,
 		Example: `  geodither train --in traces.csv --box 39.85,116.27,39.97,116.50 --cell 340m --step 60s \
     --out model.avro
   geodither train --in "Geolife Trajectories 1.3/Data" --interpolate 5m \
@@ -156,7 +156,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 			f.Personal)
 	}
 	return cli.Interruptibly(ctx, func() error {
-		return modelview.Summarize(made.Model).Print(std.Out)
+		return modelview.Summarize(made.Model, usualDelta).Print(std.Out)
 	})
 }
 

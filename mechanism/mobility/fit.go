@@ -27,11 +27,10 @@ type Fit struct {
 	LogPopularity float64 `json:"log_likelihood_popularity"` // by the initial distribution
 	Impossible    float64 `json:"impossible"`                // share of moves of probability 0
 
-	// The filter: a release in every step at these settings, Runs times with different noise.
+	// The filter: a release in every step at these settings.
 	Mechanism string  `json:"mechanism"`
 	Epsilon   float64 `json:"epsilon"`
 	Delta     float64 `json:"delta"`
-	Runs      int     `json:"runs"`
 	// LogPrior is the mean natural logarithm of the filter's prior at the true cell. A true cell
 	// without mass counts as [MinProbability]; Unforeseen is the share of such steps.
 	LogPrior   float64 `json:"log_prior"`

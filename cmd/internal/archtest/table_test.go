@@ -129,15 +129,8 @@ var table = map[string]rule{
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
 		ours: []string{
-			"mechanism", "mechanism/law", "mechanism/mobility",
-			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
-		},
-		pure: true, tests: []string{"mechanism/grid"},
-	},
-	"mechanism/evaluation/compare": {
-		ours: []string{
-			"mechanism/trial", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/evaluation/fit",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
 		pure: true,
 	},
@@ -424,13 +417,6 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 	},
-	"cmd/internal/modelfit": {
-		ours: []string{
-			"mechanism", "mechanism/evaluation/fit", "mechanism/mobility",
-			"mechanism/mobility/train", "cmd/internal/cli", "cmd/internal/files",
-			"cmd/internal/gather", "cmd/internal/modelview", "cmd/internal/traces",
-		},
-	},
 	"cmd/internal/aggregate": {
 		ours: []string{
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/chart", "mechanism/grid",
@@ -441,9 +427,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/modelview": {
 		ours: []string{
-			"mechanism/evaluation/chart", "mechanism/evaluation/compare",
-			"mechanism/evaluation/fit", "mechanism/grid", "mechanism/mobility", "cmd/internal/cli",
-			"cmd/internal/expect", "cmd/internal/files",
+			"mechanism", "mechanism/evaluation/chart", "mechanism/evaluation/fit",
+			"mechanism/evaluation/report", "mechanism/grid", "mechanism/mobility",
+			"mechanism/mobility/train", "cmd/internal/cli", "cmd/internal/expect",
+			"cmd/internal/files", "cmd/internal/gather", "cmd/internal/traces",
 		},
 	},
 	"cmd/internal/config": {
@@ -558,7 +545,7 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/modelfit",
+			"cmd/internal/gather", "cmd/internal/inspect",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
 			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
@@ -566,7 +553,7 @@ var table = map[string]rule{
 			"cmd/internal/tuning", "cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
-			"mechanism/evaluation/compare", "mechanism/evaluation/experiment",
+			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
 			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},

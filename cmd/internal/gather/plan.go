@@ -51,12 +51,6 @@ type Smoothing struct {
 	backoff, jumps float64 // jumps: negative for none, as in train.Options
 }
 
-// SmoothingOf returns the smoothing of training options.
-func SmoothingOf(o train.Options) Smoothing {
-	o = o.Defaults()
-	return Smoothing{radius: o.KernelRadius, cap: o.UserCap, backoff: o.Backoff, jumps: o.Jumps}
-}
-
 // Apply sets the training options that the smoothing has.
 func (s Smoothing) Apply(o *train.Options) {
 	o.KernelRadius, o.UserCap, o.Backoff, o.Jumps = s.radius, s.cap, s.backoff, s.jumps

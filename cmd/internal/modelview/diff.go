@@ -6,35 +6,41 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/compare"
+	"github.com/geodither/geodither/mechanism/evaluation/fit"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Diff is how far one model is from another one.
 type Diff struct {
-	A          string              `json:"a"` // ids
-	B          string              `json:"b"`
-	Same       bool                `json:"same"`
-	Comparable bool                `json:"comparable"` // the same grid and step
-	Reason     string              `json:"reason,omitempty"`
-	Changes    []string            `json:"changes,omitempty"` // in what the files say of themselves
-	Comparison *compare.Comparison `json:"comparison,omitempty"`
+	A          string          `json:"a"` // ids
+	B          string          `json:"b"`
+	Same       bool            `json:"same"`
+	Comparable bool            `json:"comparable"` // the same grid and step
+	Reason     string          `json:"reason,omitempty"`
+	Changes    []string        `json:"changes,omitempty"` // in what the files say of themselves
+	Comparison *fit.Comparison `json:"comparison,omitempty"`
 }
 
 // DiffOf compares two models. Models of different maps or steps are not comparable, which is no
-// error.
-func DiffOf(a, b *mobility.Model, o compare.Options) (s Diff, err error) {
+// error. progress may end the comparison.
+func DiffOf(
+	a, b *mobility.Model, progress func(done, total int64) error,
+) (s Diff, err error) {
 	s = Diff{A: a.ID(), B: b.ID(), Same: a.ID() == b.ID(), Comparable: true, Changes: changes(a, b)}
 	if s.Same {
 		return s, nil
 	}
-	s.Comparison, err = compare.Models(a, b, o)
-	if errors.Is(err, compare.ErrOtherMap) {
-		s.Comparable, s.Reason, err = false, strings.TrimPrefix(err.Error(), "evaluation: "), nil
+	s.Comparison, err = fit.Compare(a, b, fit.Options{
+		Seed: seed, Workers: runtime.GOMAXPROCS(0), Progress: progress,
+	})
+	if errors.Is(err, fit.ErrOtherMap) {
+		s.Comparable, s.Reason, err = false, err.Error(), nil
 	}
 	return s, err
 }
@@ -102,38 +108,45 @@ func (s Diff) Print(out io.Writer) error {
 	return err
 }
 
-func printComparison(b *strings.Builder, c *compare.Comparison) {
-	fmt.Fprintf(b, "initial      total variation %.3f\n", c.Initial)
-	fmt.Fprintf(b, "rows         total variation %.3f on average by popularity, %.3f at most; %d "+
-		"rows differ\n", c.RowMean, c.RowWorst, c.Rows)
+func printComparison(b *strings.Builder, c *fit.Comparison) {
+	fmt.Fprintf(b, `initial      total variation %.3f
+rows         total variation %.3f on average by popularity, %.3f at most; %d rows differ
+`, c.Initial, c.RowMean, c.RowWorst, c.Rows)
 	if len(c.Cells) > 0 {
-		b.WriteString("             cell     centre               variation  popularity  share " +
-			"of the difference\n")
-	}
-	for _, d := range c.Cells {
-		fmt.Fprintf(b, "             %-7d  %9.5f, %9.5f  %9.3f  %10.5f  %.1f %%\n",
-			d.Cell, d.Lat, d.Lon, d.TV, d.Popularity, 100*d.Share)
-	}
-	if c.AofA == nil {
-		return
+		cells := report.Table{Columns: []string{
+			"cell", "latitude", "longitude", "variation", "popularity", "share of the difference",
+		}}
+		for _, d := range c.Cells {
+			cells.Add(int(d.Cell), fmt.Sprintf("%.5f", d.Lat), fmt.Sprintf("%.5f", d.Lon), d.TV,
+				d.Popularity, d.Share)
+		}
+		printTable(b, &cells)
 	}
 	fmt.Fprintf(b, "filter       tracks simulated from the first, ε = %g, δ = %g a step\n",
 		c.Epsilon, c.Delta)
-	b.WriteString(
-		"             under        drift (95 % interval)      |ΔX|  estimate      blind\n")
+	runs := report.Table{Columns: []string{"under", "drift, 95 %", "|ΔX|", "estimate", "blind"}}
 	for _, run := range []struct {
 		name string
-		run  *compare.Run
+		fit.Run
 	}{{"the first", c.AofA}, {"the second", c.BofA}} {
-		fmt.Fprintf(b, "             %-10s  %.4f (%.4f to %.4f)  %8.1f  %8s   %8s\n",
-			run.name, run.run.Drift, run.run.DriftLow, run.run.DriftHigh, run.run.SetMean,
-			cli.Metres(run.run.Estimate), cli.Metres(run.run.Blind))
+		runs.Add(run.name, report.Band{Value: run.Drift, Low: run.DriftLow, High: run.DriftHigh},
+			run.SetMean, cli.Metres(run.Estimate), cli.Metres(run.Blind))
 	}
+	printTable(b, &runs)
 	fmt.Fprintf(b, "verdict      %s\n", comparisonVerdict(c))
 }
 
+// printTable prints a table below the column of names.
+func printTable(b *strings.Builder, t *report.Table) {
+	var text strings.Builder
+	_ = t.Text(&text) // a builder has no errors
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintf(b, "%13s%s", "", line)
+	}
+}
+
 // comparisonVerdict says what a difference does to releases.
-func comparisonVerdict(c *compare.Comparison) string {
+func comparisonVerdict(c *fit.Comparison) string {
 	sets := c.BofA.SetMean / max(c.AofA.SetMean, 1)
 	switch {
 	case c.BofA.Drift > 1.5*c.Delta && c.BofA.DriftLow > c.AofA.DriftHigh:

@@ -1,3 +1,9 @@
+// Package modelview says what a mobility model is and how good it is, for people and programs.
+//
+//	summary.go  what it holds, gaps.go its law of gaps, text.go both in words
+//	map.go      a picture of it
+//	fit.go      how well it predicts users that it was not trained on
+//	diff.go     how far it is from another one
 package modelview
 
 import (
@@ -38,10 +44,10 @@ type Summary struct {
 	Provenance mobility.Provenance `json:"provenance"`
 	Parameters map[string]string   `json:"parameters"` // the provenance's options, one by one
 	Private    bool                `json:"differentially_private"`
-	Fit        *mobility.Fit       `json:"fit,omitempty"`     // nil: not measured
-	Verdict    []string            `json:"verdict,omitempty"` // on the fit, in words
+	Fit        *mobility.Fit       `json:"fit,omitempty"`        // nil: not measured
+	Verdict    []string            `json:"verdict,omitempty"`    // on the fit, in words
+	Suspicious []fit.Remark        `json:"suspicious,omitempty"` // why releases may disappoint
 	Expected   *expect.Summary     `json:"expected,omitempty"`
-	Flows      *Flows              `json:"flows,omitempty"`
 }
 
 // Class is one class of a model's calendar. Means are over the hours of a week that belong to it.
@@ -53,8 +59,8 @@ type Class struct {
 	StepBits    float64 `json:"step_entropy_bits"`
 }
 
-// Summarize takes a pass over the model.
-func Summarize(m *mobility.Model) Summary {
+// Summarize takes a few passes over the model. delta is the δ that releases will have.
+func Summarize(m *mobility.Model, delta float64) Summary {
 	cells := m.Grid.Cells()
 	s := Summary{
 		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(),
@@ -63,16 +69,11 @@ func Summarize(m *mobility.Model) Summary {
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Parameters: parameters(m.Provenance.Options), Private: m.Provenance.Privacy != nil,
-		Fit: m.Provenance.Fit, Gaps: gapsOf(m.Gaps),
+		Fit: m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m, delta),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
 		s.Verdict = fit.Verdict(*s.Fit)
-		if s.Parameters["selected_of"] != "" { // it has been tried
-			for i := range s.Verdict {
-				s.Verdict[i] = strings.TrimSuffix(s.Verdict[i], fit.OrSelect)
-			}
-		}
 	}
 	s.Provenance.Fit = nil // once is enough
 	s.Classes = summarizeClasses(m)

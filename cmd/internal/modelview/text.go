@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -51,8 +52,10 @@ privacy      %s
 	} else {
 		b.WriteString(s.unmeasured())
 	}
-	if s.Flows != nil {
-		b.WriteString(s.Flows.String())
+	name := "suspicious"
+	for _, r := range s.Suspicious {
+		fmt.Fprintf(&b, "%-12s %s: %s\n", name, r.Name, r.Text)
+		name = ""
 	}
 	if s.Expected != nil {
 		fmt.Fprintf(&b, "\n%s", s.Expected)
@@ -113,24 +116,21 @@ func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 			f.Mechanism, f.Epsilon, f.Delta, cli.Metres(f.Estimate.Mean),
 			cli.Metres(f.Estimate.Median), cli.Metres(f.Blind.Mean), cli.Metres(f.Blind.Median))
 	}
-	if len(f.Calibration) > 0 {
-		b.WriteString("             δ        drift    95 % interval       |ΔX|\n")
-	}
+	curve := report.Table{Columns: []string{"δ", "drift", "95 % interval", "|ΔX|"}}
 	for _, p := range f.Calibration {
 		interval := fmt.Sprintf("%.4f to %.4f", p.Low, p.High)
 		if f.Users < fit.EnoughUsers || p.Low == p.High {
 			interval = "not known" // of few users, or of users who never drifted
 		}
-		fmt.Fprintf(b, "             %-7.4g  %-7.4f  %-16s  %6.1f\n",
-			p.Delta, p.Drift, interval, p.SetMean)
+		curve.Add(p.Delta, fmt.Sprintf("%.4f", p.Drift), interval, fmt.Sprintf("%.1f", p.SetMean))
 	}
-	for i, line := range verdict {
-		if i == 0 {
-			b.WriteString("verdict      ")
-		} else {
-			b.WriteString("             ")
-		}
-		fmt.Fprintln(b, line)
+	if len(curve.Rows) > 0 {
+		printTable(b, &curve)
+	}
+	name := "verdict"
+	for _, line := range verdict {
+		fmt.Fprintf(b, "%-12s %s\n", name, line)
+		name = ""
 	}
 }
 

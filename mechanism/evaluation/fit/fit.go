@@ -1,15 +1,17 @@
-// Package fit measures how well a mobility model predicts users that it was not trained on.
+// Package fit says whether a mobility model is good enough: for other users than those that it was
+// trained on, in place of another model, and by what is in it.
 //
-// [Measure] runs the filter along their tracks, as a service would, and compares how often it is
-// surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what the figures
-// mean. [Select] chooses the smoothing of a model by cross-validation over users.
+// [Measure] runs the filter along tracks of other users, as a service would, and compares how often
+// it is surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what that means.
+// [Compare] measures the difference between two models, and [Check] finds what is suspicious about
+// one.
 //
 //	fit.go      Measure, its options, and how parts become figures; run.go makes the parts
 //	tracks.go   which tracks are measured, weight.go how much of them is one user's
 //	interval.go intervals over users
-//	noise.go    the same noise for two models
 //	verdict.go  figures in words
-//	select.go   Select and its options; search.go searches
+//	compare.go  two models: their rows, and the filter under each of them
+//	check.go    one model by itself
 package fit
 
 import (
@@ -34,7 +36,8 @@ type Options struct {
 	// .01, .03, .1 and .3. Empty but not nil: none.
 	Deltas []float64
 	// MinSegment is the least number of steps of a track; shorter tracks are left out. The default
-	// is 1. A filter takes an hour or so to locate a user, so short tracks show little else.
+	// is the longest of which there are enough tracks, at most 60. A filter takes an hour or so to
+	// locate a user, so short tracks show little else.
 	MinSegment int
 	// EveryFix counts the steps of a track one by one, for models of successive fixes whatever the
 	// time between them.
@@ -43,15 +46,6 @@ type Options struct {
 	// are cut to a common limit, on tracks that are chosen at random. If even MinSegment steps of
 	// each user are too many, only some users are measured, chosen at random.
 	MaxSteps int64
-	// Runs is how often the filter runs, each time with other noise, default 1.
-	Runs int
-	// Personal, if set, returns the personal model of a user, who is then measured under it. If it
-	// is nil, users are measured under the popular model. Many goroutines call it.
-	Personal func(user string) (*mobility.Personal, error)
-	// Paired draws the same noise for every model, which makes comparisons of models more precise.
-	// It works for mechanisms that use random words in the same way whatever the model: KNorm and
-	// PIM do, Lattice does not.
-	Paired bool
 	// Seed makes it repeatable: the noise, the choice of tracks, the bootstrap.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The figures do not depend on it.
@@ -68,8 +62,6 @@ func (o Options) withDefaults() Options {
 	o.Deltas = append(slices.Clone(o.Deltas), o.Release.Delta)
 	slices.Sort(o.Deltas)
 	o.Deltas = slices.Compact(o.Deltas)
-	o.MinSegment = max(o.MinSegment, 1)
-	o.Runs = max(o.Runs, 1)
 	o.Workers = max(o.Workers, 1)
 	return o
 }
@@ -95,12 +87,12 @@ var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap 
 // of successive steps without a gap. The filter starts at the model's initial distribution in each
 // track. Tracks of one user must not overlap.
 //
-// For each δ and run, the sanitizer goes through all tracks as a service would. For Release.Delta,
+// For each δ, the sanitizer goes through all tracks as a service would. For Release.Delta,
 // Measure also takes the distances to the truth, beside those of a filter that sees no release.
 // Means are over steps, and intervals come from resampling users.
 //
-// Cost: (number of δs) × Runs × steps releases, each a few hundred microseconds on maps of a
-// thousand cells. Memory: 12 bytes a step and 30 a step and run. The same arguments give the same
+// Cost: (number of δs) × steps releases, each a few hundred microseconds on maps of a thousand
+// cells. Memory: 42 bytes a step. The same arguments give the same
 // figures whatever Workers is.
 func Measure(
 	model *mobility.Model, tracks iter.Seq[mobility.Track], o Options,
@@ -109,27 +101,20 @@ func Measure(
 		return mobility.Fit{}, err
 	}
 	o = o.withDefaults()
-	f, err := newMeasurement(model, gather(tracks, o), o)
+	held, shortest := gather(tracks, o)
+	if len(held) == 0 {
+		return mobility.Fit{}, ErrNoTracks
+	}
+	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), o.Release)
 	if err != nil {
 		return mobility.Fit{}, err
 	}
+	o.Release, o.MinSegment = full.Options(), shortest
+	f := &measurement{model: model, options: o, held: held}
 	if err := f.measure(); err != nil {
 		return mobility.Fit{}, err
 	}
 	return f.fit(), nil
-}
-
-// newMeasurement takes options with their defaults, and tracks as gather returns them.
-func newMeasurement(model *mobility.Model, held []mobility.Track, o Options) (*measurement, error) {
-	if len(held) == 0 {
-		return nil, ErrNoTracks
-	}
-	full, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(o.Seed)), o.Release)
-	if err != nil {
-		return nil, err
-	}
-	o.Release = full.Options()
-	return &measurement{model: model, options: o, held: held}, nil
 }
 
 // measurement is one measurement in progress.
@@ -140,9 +125,8 @@ type measurement struct {
 	parts   []part           // for each pass and track; see pass
 }
 
-// A pass is the one-step likelihoods, number 0, or a run of the filter at a δ, numbers 1 to
-// len(Deltas)·Runs, all runs of a δ together.
-func (f *measurement) passes() int { return 1 + len(f.options.Deltas)*f.options.Runs }
+// A pass is the one-step likelihoods, number 0, or the filter at a δ, numbers 1 to len(Deltas).
+func (f *measurement) passes() int { return 1 + len(f.options.Deltas) }
 
 // pass returns the results of a pass, by track.
 func (f *measurement) pass(number int) []part {
@@ -155,7 +139,6 @@ func (f *measurement) fit() mobility.Fit {
 	fit := mobility.Fit{
 		Segments: int64(len(f.held)), Shortest: o.MinSegment,
 		Mechanism: o.Release.Mechanism, Epsilon: o.Release.Epsilon, Delta: o.Release.Delta,
-		Runs:       o.Runs,
 		LogUniform: -math.Log(float64(f.model.Grid.Cells())),
 	}
 	users := f.users()
@@ -196,24 +179,22 @@ func (f *measurement) calibrate(
 	var score trial.Score
 	var sets []float64
 	by := make([]clusterCount, len(users)-1)
-	for run := range f.options.Runs {
-		parts := f.pass(1 + i*f.options.Runs + run)
-		for u := range by {
-			for _, p := range parts[users[u]:users[u+1]] {
-				by[u].n += p.score.Releases()
-				by[u].hits += p.score.Drifts()
-			}
+	parts := f.pass(1 + i)
+	for u := range by {
+		for _, p := range parts[users[u]:users[u+1]] {
+			by[u].n += p.score.Releases()
+			by[u].hits += p.score.Drifts()
 		}
-		for _, p := range parts {
-			sum.steps += p.steps
-			sum.lost += p.lost
-			sum.logs += p.logs
-			sum.entropy += p.entropy
-			for _, n := range p.sets {
-				sets = append(sets, float64(n))
-			}
-			score.Merge(&p.score)
+	}
+	for _, p := range parts {
+		sum.steps += p.steps
+		sum.lost += p.lost
+		sum.logs += p.logs
+		sum.entropy += p.entropy
+		for _, n := range p.sets {
+			sets = append(sets, float64(n))
 		}
+		score.Merge(&p.score)
 	}
 	point := mobility.FitDelta{
 		Delta: delta, Drift: score.DriftRatio(), SetMean: mean(sets), SetMedian: median(sets),
@@ -259,22 +240,4 @@ func median(list []float64) float64 {
 	}
 	slices.Sort(list)
 	return (list[(n-1)/2] + list[n/2]) / 2
-}
-
-// byUser adds up a run's logarithms by user.
-func (f *measurement) byUser() []userSum {
-	starts := f.users()
-	sums := make([]userSum, len(starts)-1)
-	for u := range sums {
-		sums[u].user = f.held[starts[u]].User
-		for run := range f.options.Runs {
-			for _, p := range f.pass(1 + run)[starts[u]:starts[u+1]] {
-				sums[u].steps += p.steps
-				sums[u].logs += p.logs
-				sums[u].releases += p.score.Releases()
-				sums[u].drifts += p.score.Drifts()
-			}
-		}
-	}
-	return sums
 }

@@ -89,9 +89,9 @@ func TestFitByHand(t *testing.T) {
 	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
 	fit := measure(t, m, tracks, Options{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .45, MinCells: -1},
-		Deltas:  []float64{},
+		Deltas:  []float64{}, MinSegment: 1,
 	})
-	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 || fit.Runs != 1 ||
+	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 ||
 		len(fit.Calibration) != 1 {
 		t.Errorf("counts: %+v", fit)
 	}
@@ -221,7 +221,7 @@ func TestFitRepeats(t *testing.T) {
 	tracks := wander(m, 7, 20)
 	o := Options{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .05},
-		Runs:    2, Seed: 3, MaxSteps: 100,
+		Seed:    3, MaxSteps: 100, MinSegment: 1,
 	}
 	want := measure(t, m, tracks, o)
 	for workers := 2; workers <= 5; workers++ {
@@ -282,37 +282,5 @@ func TestFitRefuses(t *testing.T) {
 		if _, err := Measure(m, tracks, o); err == nil {
 			t.Errorf("%+v is measured", o)
 		}
-	}
-}
-
-// TestFitPersonal: who has a model of his own is measured under it. Of two moves 0 → 1 counted,
-// with a weight of 2 for a popular row of .9 and .1, the user's row is .45 and .55; another user
-// keeps the popular one.
-func TestFitPersonal(t *testing.T) {
-	rows := [2][2]float64{{.9, .1}, {.4, .6}}
-	m := chain(t, 2, 1, nil, func(from, to grid.Cell) float64 { return rows[from][to] })
-	own, err := mobility.NewPersonal(m, mobility.PersonalCounts{
-		Weight: 2, Transitions: []mobility.Count{{From: 0, To: 1, N: 2}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Options{
-		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
-		Personal: func(user string) (*mobility.Personal, error) {
-			if user == "a" {
-				return own, nil
-			}
-			return nil, nil
-		},
-	}
-	fit := measure(t, m, []mobility.Track{track("a", 0, 1), track("b", 0, 1)}, o)
-	about(t, "log-likelihood", fit.LogLikelihood, (math.Log(.55)+math.Log(.1))/2)
-	broken := errors.New("broken")
-	o.Personal = func(string) (*mobility.Personal, error) { return nil, broken }
-	if _, err := Measure(
-		m, slices.Values([]mobility.Track{track("a", 0, 1)}), o,
-	); !errors.Is(err, broken) {
-		t.Errorf("a model that cannot be read gives %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"iter"
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
@@ -62,15 +61,14 @@ func (f *measurement) measure() error {
 // blindPlaces returns the estimates of a filter without any release, by steps since its start. It
 // returns nil where they are not the same for all tracks.
 func (f *measurement) blindPlaces() ([]mechanism.Best, error) {
-	if len(f.model.Matrices) > 1 || f.options.Personal != nil {
+	if len(f.model.Matrices) > 1 {
 		return nil, nil
 	}
 	longest := int64(0)
 	for _, t := range f.held {
 		longest = max(longest, t.Steps[len(t.Steps)-1]-t.Steps[0])
 	}
-	s, err := f.sanitizer(f.options.Release.Delta,
-		noise.NewKeyed(noise.KeyFromSeed(f.options.Seed)))
+	s, err := f.sanitizer(f.options.Release.Delta)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +80,10 @@ func (f *measurement) blindPlaces() ([]mechanism.Best, error) {
 }
 
 // sanitizer returns one for a δ.
-func (f *measurement) sanitizer(
-	delta float64, streams noise.Streams,
-) (*mechanism.Sanitizer, error) {
+func (f *measurement) sanitizer(delta float64) (*mechanism.Sanitizer, error) {
 	release := f.options.Release
 	release.Delta = delta
+	streams := noise.NewKeyed(noise.KeyFromSeed(f.options.Seed))
 	return mechanism.NewSanitizer(f.model, streams, release)
 }
 
@@ -101,13 +98,13 @@ type worker struct {
 	here, there mobility.Distribution
 	pass        int
 	runner      trial.Runner
-	paired      *pairedNoise // nil: noise is keyed
 }
 
 func (w *worker) task(i int) error {
 	pass, t := i/len(w.held), w.held[i%len(w.held)]
 	if pass == 0 {
-		return w.oneStep(&w.parts[i], t)
+		w.oneStep(&w.parts[i], t)
+		return nil
 	}
 	if w.runner.Sanitizer == nil || w.pass != pass {
 		if err := w.begin(pass); err != nil {
@@ -117,38 +114,22 @@ func (w *worker) task(i int) error {
 	return w.filter(&w.parts[i], t)
 }
 
-// begin makes a sanitizer for a pass, with the noise of its run.
+// begin makes a sanitizer for a pass.
 func (w *worker) begin(pass int) (err error) {
 	w.predictor, w.popularity = nil, nil
 	w.pass = pass
-	delta := w.options.Deltas[(pass-1)/w.options.Runs]
-	seed := w.options.Seed + uint64((pass-1)%w.options.Runs)
-	var streams noise.Streams = noise.NewKeyed(noise.KeyFromSeed(seed))
-	if w.options.Paired {
-		w.paired = newPairedNoise(seed)
-		streams = w.paired
-	}
+	delta := w.options.Deltas[pass-1]
 	w.runner.Release, w.runner.Alone = true, w.blind
 	w.runner.Beside = delta == w.options.Release.Delta
-	w.runner.Sanitizer, err = w.sanitizer(delta, streams)
+	w.runner.Sanitizer, err = w.sanitizer(delta)
 	return err
 }
 
 // oneStep asks the model at each true cell for the next one.
-func (w *worker) oneStep(p *part, t mobility.Track) error {
+func (w *worker) oneStep(p *part, t mobility.Track) {
 	if w.predictor == nil {
 		w.predictor = mobility.NewPredictor(w.model)
-		w.popularity = w.dense(&w.model.Initial)
-	}
-	user, err := w.personal(t.User)
-	if err != nil {
-		return err
-	}
-	w.predictor.Use(user)
-	popularity := w.popularity
-	if user != nil {
-		user.Initial(&w.there)
-		popularity = w.dense(&w.there)
+		w.popularity = popularity(w.model)
 	}
 	for i := 1; i < len(t.Cells); i++ {
 		if t.Steps[i] != t.Steps[i-1]+1 {
@@ -157,37 +138,14 @@ func (w *worker) oneStep(p *part, t mobility.Track) error {
 		w.here.Cells, w.here.P = append(w.here.Cells[:0], t.Cells[i-1]), append(w.here.P[:0], 1)
 		w.predictor.Predict(&w.there, &w.here, t.Steps[i-1], 1)
 		p.addLog(w.there.At(t.Cells[i]))
-		p.popular += math.Log(max(popularity[t.Cells[i]], mobility.MinProbability))
+		p.popular += math.Log(max(w.popularity[t.Cells[i]], mobility.MinProbability))
 	}
-	return nil
-}
-
-// dense returns a distribution as one number for each cell of the grid.
-func (w *worker) dense(d *mobility.Distribution) []float64 {
-	p := make([]float64, w.model.Grid.Cells())
-	for i, c := range d.Cells {
-		p[c] = d.P[i]
-	}
-	return p
-}
-
-// personal returns how a user moves; nil: as the popular model says.
-func (w *worker) personal(user string) (*mobility.Personal, error) {
-	if w.options.Personal == nil {
-		return nil, nil
-	}
-	return w.options.Personal(user)
 }
 
 // filter releases a track.
 func (w *worker) filter(p *part, t mobility.Track) error {
-	user, err := w.personal(t.User)
-	if err != nil {
-		return err
-	}
-	return w.runner.Run(trial.Track{
-		User: t.User, Personal: user, Reports: w.reports(t),
-	}, func(r *trial.Result) error {
+	reports := trial.Centres(w.model.Grid, t.Steps, t.Cells)
+	return w.runner.Run(trial.Track{User: t.User, Reports: reports}, func(r *trial.Result) error {
 		p.addLog(r.Outcome.Prior.At(r.Cell))
 		p.entropy += entropyBits(r.Outcome.Prior.P)
 		if r.Outcome.Kind == mechanism.Released {
@@ -201,21 +159,6 @@ func (w *worker) filter(p *part, t mobility.Track) error {
 		}
 		return nil
 	})
-}
-
-// reports yields a track's reports, each with its noise at hand.
-func (w *worker) reports(t mobility.Track) iter.Seq[trial.Report] {
-	reports := trial.Centres(w.model.Grid, t.Steps, t.Cells)
-	if w.paired == nil {
-		return reports
-	}
-	return func(yield func(trial.Report) bool) {
-		for r := range reports {
-			if w.paired.at(t.User, r.Step); !yield(r) {
-				return
-			}
-		}
-	}
 }
 
 // entropyBits returns the entropy of a normalized distribution.

@@ -19,9 +19,43 @@ func Unit(user string, salt uint64) float64 {
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// gather returns the tracks that are measured, in memory of their own, sorted by user. Tracks of
-// one user keep their order.
-func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
+// segments are the least lengths of a track that are tried where the options leave it open: most
+// of the time a filter needs to find somebody at a weak ε, and shorter ones where there is too
+// little of that.
+var segments = []int{60, 30, 15, 8, 4, 2}
+
+// enoughSteps are enough to measure on.
+const enoughSteps = 1000
+
+// shortest returns the least length of a track that is measured where nobody has chosen it: the
+// longest of which enough users have enough steps.
+func shortest(tracks iter.Seq[mobility.Track]) int {
+	users, steps := make([]map[string]bool, len(segments)), make([]int, len(segments))
+	for i := range users {
+		users[i] = map[string]bool{}
+	}
+	for t := range tracks {
+		for i, least := range segments {
+			if len(t.Cells) >= least {
+				users[i][t.User] = true
+				steps[i] += len(t.Cells)
+			}
+		}
+	}
+	for i, least := range segments {
+		if len(users[i]) >= EnoughUsers && steps[i] >= enoughSteps {
+			return least
+		}
+	}
+	return segments[len(segments)-1]
+}
+
+// gather returns the tracks that are measured, in memory of their own, sorted by user, and the
+// least length of one. Tracks of one user keep their order.
+func gather(tracks iter.Seq[mobility.Track], o Options) ([]mobility.Track, int) {
+	if o.MinSegment < 1 {
+		o.MinSegment = shortest(tracks)
+	}
 	var held []mobility.Track
 	for t := range tracks {
 		if len(t.Cells) >= o.MinSegment {
@@ -35,7 +69,7 @@ func gather(tracks iter.Seq[mobility.Track], o Options) []mobility.Track {
 	if o.EveryFix {
 		renumber(held)
 	}
-	return atMost(held, o)
+	return atMost(held, o), o.MinSegment
 }
 
 // renumber counts the steps of each track one by one, from the track's first step or from the end

@@ -57,7 +57,8 @@ func TestGather(t *testing.T) {
 		track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10),
 	}
 	sizes := func(o Options) (list []string) {
-		for _, t := range gather(slices.Values(tracks), o) {
+		held, _ := gather(slices.Values(tracks), o)
+		for _, t := range held {
 			list = append(list, fmt.Sprintf("%s%d", t.User, len(t.Cells)))
 			if len(t.Cells) != len(t.Steps) {
 				list = append(list, "torn")

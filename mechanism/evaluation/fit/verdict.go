@@ -12,9 +12,6 @@ import (
 // EnoughUsers is the number of users from which on a fit's intervals can be trusted.
 const EnoughUsers = mobility.EnoughForIntervals
 
-// OrSelect ends a sentence of [Verdict] on the smoothing of a model.
-const OrSelect = ", or let \"geodither model fit --select\" choose"
-
 // When figures become words.
 const (
 	// fewDrifts is the least expected number of releases outside the set at which a point of the
@@ -92,10 +89,10 @@ func Verdict(f mobility.Fit) []string {
 			drift, plural(f.Users, "user tells", "users tell"), EnoughUsers, EnoughUsers)
 	case what == TooSure:
 		say("%s: the model is too sure; try more jumps, a larger backoff or a larger radius in "+
-			"--smoothing"+OrSelect, drift)
+			"--smoothing", drift)
 	case what == TooUnsure:
 		say("%s: the model is too unsure, and its location sets are larger than they need be; "+
-			"try fewer jumps, a smaller backoff or a smaller radius in --smoothing"+OrSelect, drift)
+			"try fewer jumps, a smaller backoff or a smaller radius in --smoothing", drift)
 	case what == Calibrated:
 		say("%s: about δ, as it should be", drift)
 	default:

@@ -17,13 +17,25 @@ type Weight struct {
 	MostSteps, MostMoves int64 // of the user with most
 }
 
-// Weigh returns the weight of what [Measure] would measure with the same arguments. It costs no
-// release: 12 bytes a step for as long as it runs.
-func Weigh(tracks iter.Seq[mobility.Track], o Options) Weight {
-	var w Weight
+// Weigh returns the weight of what [Measure] would measure with the same arguments, cut so that no
+// user has more than all others together where that is possible: o.MaxSteps is then smaller. It
+// costs no release: 12 bytes a step for as long as it runs.
+func Weigh(tracks iter.Seq[mobility.Track], o *Options) Weight {
+	w, shortest := weigh(tracks, *o)
+	if !w.Dominated() {
+		return w
+	}
+	// At this bound the user with most has no more than all others together.
+	o.MaxSteps = max(2*(w.Moves-w.MostMoves), w.Users*int64(shortest))
+	w, _ = weigh(tracks, *o)
+	return w
+}
+
+func weigh(tracks iter.Seq[mobility.Track], o Options) (w Weight, shortest int) {
 	var steps, moves int64 // of the user so far
 	last := ""
-	for _, t := range gather(tracks, o.withDefaults()) {
+	held, shortest := gather(tracks, o)
+	for _, t := range held {
 		if w.Users == 0 || t.User != last {
 			w.Users, last, steps, moves = w.Users+1, t.User, 0, 0
 		}
@@ -32,7 +44,7 @@ func Weigh(tracks iter.Seq[mobility.Track], o Options) Weight {
 		w.Steps, w.Moves = w.Steps+n, w.Moves+n-1
 		w.MostSteps, w.MostMoves = max(w.MostSteps, steps), max(w.MostMoves, moves)
 	}
-	return w
+	return w, shortest
 }
 
 // Dominated says whether one user has more than half of the steps, or of the moves. It is the
@@ -81,10 +93,4 @@ func Disclosable(held Weight, others int64) error {
 			"more than half: %w", most, all, what, ErrDominated)
 	}
 	return nil
-}
-
-// FairSteps returns a bound of steps, for [Options].MaxSteps, at which the user with most has no
-// more than all others together, if stretches have at least so many steps.
-func (w Weight) FairSteps(shortest int) int64 {
-	return max(2*(w.Moves-w.MostMoves), w.Users*int64(shortest))
 }

@@ -133,10 +133,6 @@ func TestTooManyClasses(t *testing.T) {
 		!strings.Contains(err.Error(), "at most 3.2") {
 		t.Errorf("three classes: %v", err)
 	}
-	small := trainer(t, plainGrid(t, 50, 50), Options{KernelRadius: 2}, nil)
-	if _, err := small.With(Options{Calendar: mobility.Calendar{Hours: []int{6}}}); err == nil {
-		t.Error("a calendar that is not valid: no error")
-	}
 }
 
 // BenchmarkTrain smooths maps of which little was seen.

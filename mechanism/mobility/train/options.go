@@ -135,7 +135,7 @@ const learnedGaps = " gaps=learned"
 
 // OptionsOf returns the options that a model was trained with: the inverse of [Options.String],
 // with the calendar of the model. It returns an error for a model whose provenance does not tell
-// all of them. Notes that earlier releases added on how the options were chosen are ignored.
+// all of them.
 func OptionsOf(m *mobility.Model) (Options, error) {
 	text := m.Provenance.Options
 	o := Options{Calendar: m.Calendar}
@@ -153,7 +153,7 @@ func OptionsOf(m *mobility.Model) (Options, error) {
 	}
 	o.NoGapLaw = !o.EveryFix && !strings.Contains(text, learnedGaps)
 	rest, same := strings.CutPrefix(text, o.String())
-	if err == nil && same && (rest == "" || strings.HasPrefix(rest, " selected_of=")) {
+	if err == nil && same && rest == "" {
 		err = o.Validate(m.Step)
 	} else {
 		err = cmp.Or(err, errors.New("they are not in the form that this version writes"))

@@ -82,13 +82,8 @@ func TestInterpolateIsNamed(t *testing.T) {
 	plain := Options{MaxGap: time.Minute}
 	straight := plain
 	straight.Interpolate = true
-	tr := trainer(t, g, plain, fixes)
-	first, _ := finished(t, tr)
-	other, err := tr.With(straight)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, _ := finished(t, other)
+	first, _ := finished(t, trainer(t, g, plain, fixes))
+	m, _ := finished(t, trainer(t, g, straight, fixes))
 	again, _ := finished(t, trainer(t, g, straight, shuffled(fixes, 3)))
 	if m.ID() == first.ID() || m.ID() != again.ID() {
 		t.Errorf("models %s, interpolated %s, and by another way %s", first.ID(), m.ID(),

@@ -10,7 +10,6 @@
 package train
 
 import (
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -142,28 +141,9 @@ func (t *Trainer) Merge(other *Trainer) {
 // shared between users stays decided by all users: a trace that a held-out user has in common with
 // another says nothing about strangers.
 func (t *Trainer) Without(held func(user string) bool) *Trainer {
-	return t.derive(t.options, held)
-}
-
-// With returns a trainer with the same fixes and other options. It shares memory with t. It returns
-// an error for options that are not valid, for a model that would be too large, and for another
-// EveryFix, which decides what is kept of the fixes.
-func (t *Trainer) With(o Options) (*Trainer, error) {
-	if err := o.Validate(t.Step()); err != nil {
-		return nil, err
-	}
-	if o.EveryFix != t.options.EveryFix {
-		return nil, errors.New("train: these fixes were collected with another EveryFix, " +
-			"which decides what is kept of them: read the traces again")
-	}
-	derived := t.derive(o.Defaults(), func(string) bool { return false })
-	return derived, derived.checkKernel()
-}
-
-func (t *Trainer) derive(o Options, held func(user string) bool) *Trainer {
 	t.settle()
 	derived := &Trainer{
-		settings: settings{grid: t.grid, stepMS: t.stepMS, options: o},
+		settings: settings{grid: t.grid, stepMS: t.stepMS, options: t.options},
 		users:    make(map[string]*visits, len(t.users)),
 		shared:   t.shared, sharedKnown: true, inherited: t.shared,
 	}

@@ -129,28 +129,6 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-func TestWith(t *testing.T) {
-	g := plainGrid(t, 12, 12)
-	fixes := wander(g, 4, 200, 5)
-	tr := trainer(t, g, Options{}, fixes)
-	o := Options{KernelRadius: 2, Backoff: 3, UserCap: 5, MaxGap: time.Minute}
-	want, _ := finished(t, trainer(t, g, o, fixes))
-	other, err := tr.With(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, _ := finished(t, other); m.ID() != want.ID() {
-		t.Error("other options on the same fixes give another model than training with them")
-	}
-	if _, err := tr.With(Options{EveryFix: true}); err == nil ||
-		!strings.Contains(err.Error(), "read the traces again") {
-		t.Errorf("every fix after the event: %v", err)
-	}
-	if _, err := tr.With(Options{Backoff: -1}); err == nil {
-		t.Error("no error for options that are not valid")
-	}
-}
-
 func TestTracks(t *testing.T) {
 	g := plainGrid(t, 10, 10)
 	fixes := slices.Concat(

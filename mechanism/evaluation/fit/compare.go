@@ -1,6 +1,4 @@
-// Package compare says how two mobility models differ, in their rows and in what the filter makes
-// of them, and what is remarkable about a single one.
-package compare
+package fit
 
 import (
 	"cmp"
@@ -13,38 +11,17 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Options say how two models are compared. The zero value of each field means its default.
-type Options struct {
-	// Release is how the simulation releases; ε 1 and δ .01 where they are 0, and the lattice where
-	// there is no mechanism. Under the codebook no release drifts, so drift compares nothing there.
-	Release mechanism.Options
-	Tracks  int // simulated; default 60, negative: no simulation
-	Steps   int // of each; default 60
-	// how many cells are named in which the models differ most; default 10
-	Cells   int
-	Seed    uint64
-	Workers int // default 1; the figures do not depend on it
-	// Progress, if set, is told now and then how much of the simulation is done. Its error ends the
-	// comparison.
-	Progress func(done, total int64) error
-}
-
-func (o Options) withDefaults() Options {
-	o.Release.Epsilon = cmp.Or(o.Release.Epsilon, 1)
-	o.Release.Delta = cmp.Or(o.Release.Delta, .01)
-	o.Release.Mechanism = cmp.Or(o.Release.Mechanism, law.Lattice)
-	o.Tracks = cmp.Or(o.Tracks, 60)
-	o.Steps = cmp.Or(o.Steps, 60)
-	o.Cells = cmp.Or(o.Cells, 10)
-	return o
-}
+// Of a comparison: the simulated tracks, the steps of each, and the cells that are named.
+const (
+	comparedTracks, comparedSteps = 60, 60
+	comparedCells                 = 10
+)
 
 // Comparison says how far a model B is from a model A on the same grid, at the same step. Total
 // variations lie between 0 and 1.
@@ -61,12 +38,12 @@ type Comparison struct {
 	// Cells are the cells that add most to the mean, largest first.
 	Cells []CellDifference `json:"cells"`
 
-	Epsilon float64 `json:"epsilon"`
+	Epsilon float64 `json:"epsilon"` // of the simulated releases
 	Delta   float64 `json:"delta"`
 	// AofA and BofA are what the filter does with tracks that are simulated from A, released under
 	// A and under B. The drift of the first is about δ.
-	AofA *Run `json:"tracks_of_a_under_a,omitempty"`
-	BofA *Run `json:"tracks_of_a_under_b,omitempty"`
+	AofA Run `json:"tracks_of_a_under_a"`
+	BofA Run `json:"tracks_of_a_under_b"`
 }
 
 // CellDifference is a cell and how its rows differ.
@@ -91,14 +68,16 @@ type Run struct {
 }
 
 // ErrOtherMap says that two models cannot be compared row by row.
-var ErrOtherMap = errors.New("compare: the models have another grid or step")
+var ErrOtherMap = errors.New("the models have another grid or step")
 
-// Models says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
-// or step.
+// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
+// or step. Of the options it uses Seed, Workers and Progress.
 //
 // Cost: one pass over the transitions for each pair of classes that meet in a week, and the
-// simulation: Tracks × Steps releases under each model. The same arguments give the same figures.
-func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
+// simulation: 3,600 releases under each model, by the lattice at ε = 1 and δ = .01. Under the
+// codebook no release drifts, so drift would compare nothing. The same arguments give the same
+// figures.
+func Compare(a, b *mobility.Model, o Options) (*Comparison, error) {
 	if a.Grid.ID() != b.Grid.ID() {
 		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; "+
 			"train both with the same box and cell", ErrOtherMap,
@@ -109,43 +88,36 @@ func Models(a, b *mobility.Model, o Options) (*Comparison, error) {
 		return nil, fmt.Errorf("%w: steps of %s and %s; train both with the same step",
 			ErrOtherMap, a.Step, b.Step)
 	}
-	o = o.withDefaults()
+	o.Release = mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}
+	o.Deltas, o.MinSegment = []float64{}, 1
 	c := &Comparison{Epsilon: o.Release.Epsilon, Delta: o.Release.Delta}
-	c.Initial = variation(a.Initial.Cells, a.Initial.P, b.Initial.Cells, b.Initial.P)
-	c.compareRows(a, b, o.Cells)
-	if o.Tracks < 0 {
-		return c, nil
-	}
-	options := fit.Options{
-		Release: o.Release, Deltas: []float64{}, MinSegment: 1, Seed: o.Seed, Workers: o.Workers,
-		Progress: o.Progress,
-	}
+	c.rows(a, b)
 	for _, run := range []struct {
 		model *mobility.Model
-		into  **Run
+		into  *Run
 	}{{a, &c.AofA}, {b, &c.BofA}} {
-		f, err := fit.Measure(run.model, simulated(a, o), options)
+		f, err := Measure(run.model, simulated(a, o.Seed), o)
 		if err != nil {
 			return nil, err
 		}
 		at := f.Calibration[0]
-		*run.into = &Run{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
+		*run.into = Run{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
 	}
 	return c, nil
 }
 
 // simulated yields tracks that move as the model says.
-func simulated(m *mobility.Model, o Options) iter.Seq[mobility.Track] {
+func simulated(m *mobility.Model, seed uint64) iter.Seq[mobility.Track] {
 	return func(yield func(mobility.Track) bool) {
 		// any second word: it names the stream
-		rng := rand.New(rand.NewPCG(o.Seed, 0x636f6d70617265))
+		rng := rand.New(rand.NewPCG(seed, 0x636f6d70617265))
 		// Starts are spread over a week, so that each class has its share.
 		week := int64(7 * 24 * time.Hour / m.Step)
-		for i := range o.Tracks {
-			first := week * int64(i) / int64(o.Tracks)
+		for i := range int64(comparedTracks) {
+			first := week * i / comparedTracks
 			track := mobility.Track{User: fmt.Sprintf("simulated-%06d", i)}
 			walker := trial.NewWalker(m, rng)
-			for step := first; step < first+int64(o.Steps); step++ {
+			for step := first; step < first+comparedSteps; step++ {
 				track.Steps = append(track.Steps, step)
 				track.Cells = append(track.Cells, walker.Cell)
 				walker.Move(step)
@@ -177,7 +149,9 @@ func meetings(a, b *mobility.Model) (list []meeting) {
 	return list
 }
 
-func (c *Comparison) compareRows(a, b *mobility.Model, cells int) {
+// rows compares the initial distributions and the rows.
+func (c *Comparison) rows(a, b *mobility.Model) {
+	c.Initial = variation(a.Initial.Cells, a.Initial.P, b.Initial.Cells, b.Initial.P)
 	popular := popularity(a, b)
 	together := meetings(a, b)
 	var all []CellDifference
@@ -201,7 +175,7 @@ func (c *Comparison) compareRows(a, b *mobility.Model, cells int) {
 		return cmp.Or(cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)),
 			cmp.Compare(x.Cell, y.Cell))
 	})
-	c.Cells = slices.Clone(all[:min(cells, len(all))])
+	c.Cells = slices.Clone(all[:min(comparedCells, len(all))])
 	for i := range c.Cells {
 		d := &c.Cells[i]
 		d.Lat, d.Lon = a.Grid.ToDegrees(a.Grid.Centre(d.Cell))

@@ -1,4 +1,4 @@
-package compare
+package fit
 
 import (
 	"slices"
@@ -46,17 +46,16 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		model      *mobility.Model
-		delta      float64
-		want       []string
-		suspicious int
+		model *mobility.Model
+		delta float64
+		want  []string
 	}{
 		"good": {model: good(), delta: .01},
 		"a cell that holds on": {model: with(.5, func(c int, row map[int]float64) {
 			if c == 7 {
 				only(row, 7)
 			}
-		}), delta: .01, want: []string{"never left"}, suspicious: 1},
+		}), delta: .01, want: []string{"never left"}},
 		"a wall": {model: func() *mobility.Model {
 			m := with(.5, func(c int, row map[int]float64) {
 				if c == 19 {
@@ -66,64 +65,47 @@ func TestCheck(t *testing.T) {
 			})
 			startAt(m, 3, 4, 5)
 			return m
-		}(), delta: .01, want: []string{"never reached", "no start"}, suspicious: 2},
+		}(), delta: .01, want: []string{"never reached", "no start"}},
 		"sure": {model: with(.5, func(c int, row map[int]float64) {
 			if c < 10 {
 				only(row, c+1)
 			}
-		}), delta: .01, want: []string{"too sure"}, suspicious: 1},
+		}), delta: .01, want: []string{"too sure"}},
 		"short step": {
-			model: with(.98, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1,
+			model: with(.98, nil), delta: .01, want: []string{"step and cells"},
 		},
 		"long step": {
-			model: with(.001, nil), delta: .01, want: []string{"step and cells"}, suspicious: 1,
+			model: with(.001, nil), delta: .01, want: []string{"step and cells"},
 		},
 		"few starts": {
 			model: planted(func(m *mobility.Model) { startAt(m, 3, 4) }), delta: .01,
-			want: []string{"no start"}, suspicious: 1,
-		},
-		"no fit": {
-			model: planted(func(m *mobility.Model) { m.Provenance.Fit = nil }), delta: .01,
-			want: []string{"no fit"},
+			want: []string{"no start"},
 		},
 		"drift": {model: planted(func(m *mobility.Model) {
 			fit := calibrated
 			fit.Calibration = []mobility.FitDelta{{Delta: .01, Drift: .08, Low: .07, High: .09}}
 			m.Provenance.Fit = &fit
-		}), delta: .01, want: []string{"fit"}, suspicious: 1},
+		}), delta: .01, want: []string{"fit"}},
 		"open data": {
 			model: planted(func(m *mobility.Model) { m.Provenance.Privacy = nil }), delta: .01,
-			want: []string{"privacy"},
 		},
 		"one person": {
 			model: planted(func(m *mobility.Model) {
 				m.Provenance.Privacy, m.Provenance.Report.Users = nil, 1
 			}),
-			delta: .01, want: []string{"privacy", "few users"}, suspicious: 1,
-		},
-		"a law of gaps": {
-			model: planted(func(m *mobility.Model) { m.Gaps = mobility.GapLaw{{Chain: 1}} }),
-			delta: .01, want: []string{"gaps"},
+			delta: .01, want: []string{"few users"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
-			suspicious := 0
 			for _, r := range Check(tt.model, tt.delta) {
-				if len(names) == 0 || names[len(names)-1] != r.Name { // a fit has several lines
-					names = append(names, r.Name)
-				}
-				if r.Suspicious {
-					suspicious++
-				}
+				names = append(names, r.Name)
 				if len(r.Text) < 20 {
 					t.Errorf("%s: %q", r.Name, r.Text)
 				}
 			}
-			if !slices.Equal(names, tt.want) || (suspicious == 0) != (tt.suspicious == 0) ||
-				suspicious < tt.suspicious {
-				t.Errorf("remarks %q, %d of them suspicious, want %q and %d",
-					names, suspicious, tt.want, tt.suspicious)
+			if !slices.Equal(names, tt.want) {
+				t.Errorf("remarks %q, want %q", names, tt.want)
 			}
 		})
 	}
@@ -134,7 +116,7 @@ func TestCheckPruning(t *testing.T) {
 	m := lineModel(t, mobility.PruneCells+1, .5, nil)
 	has := func(delta float64) bool {
 		return slices.ContainsFunc(Check(m, delta),
-			func(r Remark) bool { return r.Name == "pruning" && r.Suspicious })
+			func(r Remark) bool { return r.Name == "pruning" })
 	}
 	if has(.01) || !has(.0005) {
 		t.Error("pruning is not judged by δ")

@@ -1,24 +1,18 @@
-package compare
+package fit
 
 import (
 	"fmt"
 	"math"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Remark is something about a model that a user of it should know.
+// Remark is something suspicious about a model: releases under it will probably disappoint.
 type Remark struct {
-	// Name is short and always the same for the same thing.
-	Name string `json:"name"`
-	// Suspicious says that releases under the model will probably disappoint. Otherwise the remark
-	// is only worth knowing.
-	Suspicious bool `json:"suspicious"`
-	// Text says what it is and what to do.
-	Text string `json:"text"`
+	Name string `json:"name"` // short, and always the same for the same thing
+	Text string `json:"text"` // what it is and what to do
 }
 
 // Thresholds of remarks. Shares are shares of popularity, which is the initial distribution.
@@ -45,7 +39,6 @@ func Check(m *mobility.Model, delta float64) []Remark {
 	c.ways()
 	c.rows()
 	c.starts()
-	c.gaps()
 	c.provenance()
 	return c.remarks
 }
@@ -57,8 +50,8 @@ type checking struct {
 	remarks []Remark
 }
 
-func (c *checking) say(name string, suspicious bool, format string, args ...any) {
-	c.remarks = append(c.remarks, Remark{name, suspicious, fmt.Sprintf(format, args...)})
+func (c *checking) say(name, format string, args ...any) {
+	c.remarks = append(c.remarks, Remark{name, fmt.Sprintf(format, args...)})
 }
 
 // ways looks for cells that cannot be left or reached.
@@ -77,15 +70,15 @@ func (c *checking) ways() {
 		}
 	}
 	if stuck > 0 {
-		c.say("never left", true, "%s can never be left (the first is %d): who gets there is "+
+		c.say("never left", "%s can never be left (the first is %d): who gets there is "+
 			"lost to the filter; train with a smoothing kernel, or leave the region out of the box",
-			countOf(int64(stuck), "cell", "cells"), first)
+			plural(int64(stuck), "cell", "cells"), first)
 	}
 	if n, first := c.unreached(); n > 0 {
-		c.say("never reached", true, "%s can never be reached from where users start (the first "+
+		c.say("never reached", "%s can never be reached from where users start (the first "+
 			"is %d): who goes there is not found; train with a larger radius in --smoothing, "+
 			"or with a uniform share of the initial distribution",
-			countOf(int64(n), "cell", "cells"), first)
+			plural(int64(n), "cell", "cells"), first)
 	}
 }
 
@@ -158,21 +151,21 @@ func (c *checking) rows() {
 		}
 	}
 	if sure > sureShare {
-		c.say("too sure", true, "rows with %.0f %% of the popularity are more than %g %% sure of "+
+		c.say("too sure", "rows with %.0f %% of the popularity are more than %g %% sure of "+
 			"one cell: a user who does otherwise is lost, and drift exceeds δ; train with a "+
 			"larger backoff or a smaller cap in --smoothing",
 			100*sure, 100*sureRow)
 	}
 	switch {
 	case g.Cells() == 1:
-		c.say("one cell", true,
-			"the map is a single cell: nothing is hidden and nothing told; choose smaller cells")
+		c.say("one cell", "the map is a single cell: nothing is hidden and nothing told; choose "+
+			"smaller cells")
 	case stay > muchStay:
-		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f: "+
+		c.say("step and cells", "a vehicle stays in its cell with a probability of %.3f: "+
 			"the step of %s is short for cells of %g m; choose a longer step or smaller cells",
 			stay, c.model.Step, g.CellM())
 	case stay < littleStay:
-		c.say("step and cells", true, "a vehicle stays in its cell with a probability of %.3f "+
+		c.say("step and cells", "a vehicle stays in its cell with a probability of %.3f "+
 			"and moves %.1f cells a step: cells of %g m are small for a step of %s; choose "+
 			"larger cells or a shorter step",
 			stay, distance, g.CellM(), c.model.Step)
@@ -183,13 +176,13 @@ func (c *checking) rows() {
 func (c *checking) starts() {
 	cells, initial := c.model.Grid.Cells(), &c.model.Initial
 	if without := cells - initial.Len(); without > 0 {
-		c.say("no start", true, "%d of %d cells have no initial probability: who starts there is "+
+		c.say("no start", "%d of %d cells have no initial probability: who starts there is "+
 			"not found; train with a uniform share of the initial distribution", without, cells)
 	}
 	const threshold = mechanism.DefaultPrune
 	if lost := mobility.PruneCells * threshold; lost > pruneShare*c.delta &&
 		cells > mobility.PruneCells {
-		c.say("pruning", true, "pruning at the default of %g may drop %.2g of the mass a step, "+
+		c.say("pruning", "pruning at the default of %g may drop %.2g of the mass a step, "+
 			"and δ is %g: set prune to %.1g at most", threshold, lost, c.delta,
 			pruneShare*c.delta/mobility.PruneCells)
 	}
@@ -200,48 +193,22 @@ func (c *checking) starts() {
 		}
 	}
 	if lost > lostShare {
-		c.say("pruned starts", true, "cells with %.2g of the initial probability are pruned at "+
+		c.say("pruned starts", "cells with %.2g of the initial probability are pruned at "+
 			"the default of %g: set a smaller prune, or train with a larger uniform share", lost,
 			threshold)
-	}
-}
-
-// gaps says how far a law of gaps reaches and where it does not count.
-func (c *checking) gaps() {
-	if law := c.model.Gaps; len(law) > 0 {
-		c.say("gaps", false, "its law of gaps is for up to %d steps without a fix. It counts "+
-			"where every report leaves a record: not with \"between: skip\" or a budget that "+
-			"suppresses", law.Longest())
 	}
 }
 
 // provenance looks at how the model was made and how well it does.
 func (c *checking) provenance() {
 	p := c.model.Provenance
-	if p.Fit == nil {
-		c.say("no fit", false, "nobody has measured how well it predicts other users: measure "+
-			"it with \"geodither model fit\", on traces of others or with --held-out")
-	} else if what, _ := fit.Judge(*p.Fit); what != fit.Calibrated {
-		for _, line := range fit.Verdict(*p.Fit) {
-			c.say("fit", what == fit.TooSure || what == fit.TooUnsure, "%s", line)
+	if p.Fit != nil {
+		if what, _ := Judge(*p.Fit); what == TooSure || what == TooUnsure {
+			c.say("fit", "%s", Verdict(*p.Fit)[0])
 		}
 	}
-	users := p.Report.Users
-	if p.Privacy == nil {
-		c.say("privacy", false, "it was learned without differential privacy: whoever has the "+
-			"file learns about the traces behind it")
-		if users > 0 && users < minUsers {
-			c.say("few users", true,
-				"it was learned from %s: it tells about them; train on more, or with --dp-epsilon",
-				countOf(users, "user", "users"))
-		}
+	if users := p.Report.Users; p.Privacy == nil && users > 0 && users < minUsers {
+		c.say("few users", "it was learned from %s: it tells about them; train on more, or with "+
+			"--dp-epsilon", plural(users, "user", "users"))
 	}
-}
-
-// countOf returns a number with its noun, such as "3 cells".
-func countOf(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -1,4 +1,4 @@
-package compare
+package fit
 
 import (
 	"errors"
@@ -17,35 +17,17 @@ func lineModel(
 	t *testing.T, cells int, stay float64, change func(cell int, row map[int]float64),
 ) *mobility.Model {
 	t.Helper()
-	g, err := grid.Plain(cells, 1, .5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &mobility.Matrix{RowStart: []int64{0}}
-	initial := mobility.Distribution{}
-	for c := range cells {
+	rows := make([]map[int]float64, cells)
+	for c := range rows {
 		row := map[int]float64{c: stay}
 		row[max(c-1, 0)] += (1 - stay) / 2
 		row[min(c+1, cells-1)] += (1 - stay) / 2
 		if change != nil {
 			change(c, row)
 		}
-		for to := range cells {
-			if row[to] > 0 {
-				m.Columns, m.Values = append(m.Columns, grid.Cell(to)), append(m.Values, row[to])
-			}
-		}
-		m.RowStart = append(m.RowStart, int64(len(m.Columns)))
-		initial.Cells = append(initial.Cells, grid.Cell(c))
-		initial.P = append(initial.P, 1/float64(cells))
+		rows[c] = row
 	}
-	out := &mobility.Model{
-		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{m}, Initial: initial,
-	}
-	if err := out.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return chain(t, cells, 1, nil, func(from, to grid.Cell) float64 { return rows[from][int(to)] })
 }
 
 func TestCompareByHand(t *testing.T) {
@@ -60,10 +42,8 @@ func TestCompareByHand(t *testing.T) {
 		}
 	})
 	copy(b.Initial.P, []float64{.3, .1, .1, .1, .1, .1, .05, .05, .05, .05})
-	c, err := Models(a, b, Options{Tracks: -1, Cells: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var c Comparison
+	c.rows(a, b)
 	popular3, popular7 := (.1+.1)/2, (.1+.05)/2
 	mean := popular3*.2 + popular7*1
 	near := func(name string, got, want float64) {
@@ -75,16 +55,16 @@ func TestCompareByHand(t *testing.T) {
 	near("initial", c.Initial, .2)
 	near("mean", c.RowMean, mean)
 	near("worst", c.RowWorst, 1)
-	if c.Rows != 2 || len(c.Cells) != 1 || c.Cells[0].Cell != 7 || c.AofA != nil {
+	if c.Rows != 2 || len(c.Cells) != 2 || c.Cells[0].Cell != 7 {
 		t.Fatalf("%+v", c)
 	}
 	near("share", c.Cells[0].Share, popular7/mean)
 	near("popularity", c.Cells[0].Popularity, popular7)
 
-	same, err := Models(a, a, Options{Tracks: -1})
-	if err != nil || same.RowMean != 0 || same.RowWorst != 0 || same.Initial != 0 ||
-		len(same.Cells) != 0 {
-		t.Errorf("a model and itself: %v, %+v", err, same)
+	var same Comparison
+	same.rows(a, a)
+	if same.RowMean != 0 || same.RowWorst != 0 || same.Initial != 0 || len(same.Cells) != 0 {
+		t.Errorf("a model and itself: %+v", same)
 	}
 }
 
@@ -95,10 +75,8 @@ func TestCompareClasses(t *testing.T) {
 	both := lineModel(t, 10, .5, nil)
 	both.Calendar = mobility.Calendar{Hours: []int{6, 22}} // the second part has 8 hours
 	both.Matrices = []*mobility.Matrix{day.Matrices[0], night.Matrices[0]}
-	c, err := Models(day, both, Options{Tracks: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var c Comparison
+	c.rows(day, both)
 	// Inside the line a row differs by .4; at its ends the mass that stays is .5 + .25 and .9 +
 	// .05.
 	if want := (8*.4 + 2*.2) / 10 * 8 / 24; math.Abs(c.RowMean-want) > 1e-12 ||
@@ -112,24 +90,23 @@ func TestCompareClasses(t *testing.T) {
 func TestCompareDrift(t *testing.T) {
 	a := lineModel(t, 30, .4, nil)
 	b := lineModel(t, 30, .995, nil)
-	o := Options{Tracks: 40, Steps: 40, Seed: 3}
-	o.Release.Epsilon, o.Release.Delta = 8, .1
-	c, err := Models(a, b, o)
+	o := Options{Seed: 3}
+	c, err := Compare(a, b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.AofA.DriftHigh > .1 || c.BofA.DriftLow < .1 || c.BofA.Estimate < c.AofA.Estimate ||
-		c.Delta != .1 || c.Epsilon != 8 {
+	if c.AofA.Drift > 1.5*c.Delta || c.BofA.DriftLow < c.Delta ||
+		c.BofA.Drift < 2*c.AofA.Drift || c.Delta != .01 || c.Epsilon != 1 {
 		t.Errorf("under its own model %+v, under the other %+v", c.AofA, c.BofA)
 	}
 	o.Workers = 2
-	again, err := Models(a, b, o)
-	if err != nil || *again.BofA != *c.BofA {
+	again, err := Compare(a, b, o)
+	if err != nil || again.BofA != c.BofA {
 		t.Errorf("with more workers: %v, %+v", err, again)
 	}
 	stop := errors.New("stop")
 	o.Progress = func(int64, int64) error { return stop }
-	if _, err := Models(a, b, o); !errors.Is(err, stop) {
+	if _, err := Compare(a, b, o); !errors.Is(err, stop) {
 		t.Errorf("a progress that ends it: %v", err)
 	}
 }
@@ -141,7 +118,7 @@ func TestCompareRefuses(t *testing.T) {
 	for name, b := range map[string]*mobility.Model{
 		"11 × 1": lineModel(t, 11, .5, nil), "1h0m0s": slow,
 	} {
-		if _, err := Models(a, b, Options{}); !errors.Is(err, ErrOtherMap) ||
+		if _, err := Compare(a, b, Options{}); !errors.Is(err, ErrOtherMap) ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
