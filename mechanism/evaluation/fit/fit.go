@@ -1,10 +1,10 @@
 // Package fit says whether a mobility model is good enough: for other users than those that it was
 // trained on, in place of another model, and by what is in it.
 //
-// [Measure] runs the filter along tracks of other users, as a service would, and compares how often
-// it is surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what that means.
-// [Compare] measures the difference between two models, and [Check] finds what is suspicious about
-// one.
+// [Measure] runs the filter along tracks of other users, as a service would. It compares how often
+// the filter is surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what
+// that means. [Compare] measures the difference between two models, and [Check] finds what is
+// suspicious about one.
 //
 //	fit.go      Measure, its options, and how parts become figures; run.go makes the parts
 //	tracks.go   which tracks are measured, weight.go how much of them is one user's
