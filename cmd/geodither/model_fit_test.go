@@ -137,7 +137,8 @@ func TestModelFitRebuilds(t *testing.T) {
 		"--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
 	} {
 		model, _ := crowdModel(t, dir, in, strings.Fields(more)...)
-		if out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "6").out; !strings.Contains(out, "6 of 34 users held out") {
+		out := succeed(t, "model", "fit", model, "--in", in, "--held-out", "6").out
+		if !strings.Contains(out, "6 of 34 users held out") {
 			t.Errorf("%q: %s", more, out)
 		}
 	}
