@@ -483,13 +483,12 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/kafkaconn", "cmd/internal/repair", "cmd/internal/replay",
-			"cmd/internal/service", "cmd/internal/topics",
-			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise", "producer",
-			"producer/partition", "schemas", "schemas/registry", franz, kafkaGo,
+			"cmd/internal/engine", "cmd/internal/erase", "cmd/internal/kafkaconn",
+			"cmd/internal/repair", "cmd/internal/service", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
+			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
+			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "producer", "producer/partition", "schemas", "schemas/registry", franz, kafkaGo,
 		},
 	},
 	"cmd/internal/servicetest": {

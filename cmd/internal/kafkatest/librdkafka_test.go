@@ -4,7 +4,6 @@ package kafkatest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -12,10 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
@@ -72,35 +69,9 @@ func (w *world) answer(o service.Options) {
 	s := w.serve(o)
 	w.eventually("everything is answered", func() bool { return s.ended() || w.answered(o) })
 	if s.ended() {
-		w.Fatalf("the service ends with %v", s.err)
+		w.Fatalf("the service ends with %v", s.Err)
 	}
 	s.stop()
-}
-
-// spent is Σε of each user in a sanitized topic, over all partitions.
-func (w *world) spent(topic string) map[string]float64 {
-	w.Helper()
-	start, sums, want := map[int32]kgo.Offset{}, map[string]float64{}, 0
-	for p := range int32(w.partitions) {
-		w.settled(topic, p)
-		start[p], want = kgo.NewOffset().AtStart(), want+len(w.read(topic, p, false))
-	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
-	w.ok(err)
-	defer client.Close()
-	for n := 0; n < want; {
-		fetches := client.PollFetches(w.Context())
-		w.ok(fetches.Err())
-		fetches.EachRecord(func(r *kgo.Record) {
-			n++
-			s, err := w.codec.DecodeSanitized(r.Value)
-			w.ok(err)
-			sums[s.UserID] += s.Epsilon
-		})
-	}
-	return sums
 }
 
 // TestPartitionsAreLibrdkafkas: what the hashes here say is where librdkafka writes.
@@ -132,97 +103,5 @@ func TestPartitionsAreLibrdkafkas(t *testing.T) {
 			})
 		}
 		client.Close()
-	}
-}
-
-// TestLibrdkafkaFeedsATopic: with its default partitioner a murmur2 service stops before
-// it publishes anything, and says what to set; with that it answers everything. With
-// Java's partitioner nothing has to be set.
-func TestLibrdkafkaFeedsATopic(t *testing.T) {
-	w := newHarness(t).world(6, 40)
-	w.createRaw()
-	for step := range int64(3) {
-		w.kcat(asLibrdkafka, startMS+step*60_000, fleetOf(40)...)
-	}
-	o := w.json("wrong", engine.Murmur2)
-	err := w.serve(o).wait()
-	if !errors.Is(err, service.ErrPartitioner) ||
-		!strings.Contains(err.Error(), "set topics.partitioner: crc32") {
-		t.Fatalf("the service ends with %v", err)
-	}
-	for p := range int32(w.partitions) {
-		for _, topic := range []string{
-			o.Topics.Sanitized, o.Topics.DeadLetters, o.Topics.Changelog,
-		} {
-			w.expect(topic, p)
-		}
-	}
-	found := ""
-	for _, f := range doctor.Examine(w.Context(), o, nil) {
-		if f.Check == "partitioner" {
-			found = f.Level + ": " + f.Detail
-		}
-	}
-	if !strings.HasPrefix(found, doctor.Failure) ||
-		!strings.Contains(found, "set topics.partitioner: crc32") {
-		t.Errorf("doctor says %q", found)
-	}
-	right := w.json("right", engine.CRC32)
-	w.answer(right)
-	if got := right.Counters.Snapshot(); got.RecordsOut != w.fed || got.Misplaced != 0 {
-		t.Errorf("counted %+v", got)
-	}
-	w.exactlyOnce(right)
-
-	java := newHarness(t).world(6, 40)
-	java.createRaw()
-	java.kcat(asJava, startMS, fleetOf(40)...)
-	usual := java.json("usual", "")
-	java.answer(usual)
-	if got := usual.Counters.Snapshot(); got.RecordsOut != java.fed || got.Misplaced != 0 {
-		t.Errorf("counted %+v", got)
-	}
-}
-
-// TestTwoProducersOneBudget: of users that a murmur2 and a librdkafka producer report of,
-// no more than the budget is published. Where the check is turned off it is more, so the
-// count can fail.
-func TestTwoProducersOneBudget(t *testing.T) {
-	const budget, steps, both = 5, 8, 8
-	w := newHarness(t).world(6, 40)
-	w.createRaw()
-	users, misplaced := fleetOf(40), 0
-	for _, user := range users[:both] {
-		if partition.CRC32([]byte(user), 6) != partition.Murmur2([]byte(user), 6) {
-			misplaced++
-		}
-	}
-	for step := range int64(steps) {
-		w.kcat(asJava, startMS+step*60_000, users...)
-		w.kcat(asLibrdkafka, startMS+step*60_000+30_000, users[:both]...)
-	}
-	exceeded := func(o service.Options) (n int) {
-		o.Release.Budget = mechanism.Budget{
-			Epsilon: budget, WindowSteps: 60, Spent: mechanism.SpentPredict,
-		}
-		w.answer(o)
-		w.verified(o)
-		for _, sum := range w.spent(o.Topics.Sanitized) {
-			if sum > budget {
-				n++
-			}
-		}
-		return n
-	}
-	o := w.json("checked", engine.Murmur2)
-	if n := exceeded(o); n != 0 {
-		t.Errorf("%d budgets are exceeded", n)
-	}
-	if got := o.Counters.Snapshot(); got.Misplaced != int64(misplaced*steps) ||
-		got.DeadLetters != got.Misplaced {
-		t.Errorf("counted %+v, want %d misplaced", got, misplaced*steps)
-	}
-	if n := exceeded(w.json("unchecked", engine.AnyPartitioner)); n != misplaced {
-		t.Errorf("without the check %d budgets are exceeded, want %d", n, misplaced)
 	}
 }

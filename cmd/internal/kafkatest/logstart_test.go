@@ -9,46 +9,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 )
 
-// TestRetentionOvertakesTheService removes raw records that were not processed
-// yet. The service stops and says so; with skip_lost it goes on behind them.
-func TestRetentionOvertakesTheService(t *testing.T) {
-	t.Parallel()
-	w := newHarness(t).world(1, 5)
-	o := w.options("service")
-	w.createRaw()
-	w.feed(10)
-	r := w.serve(o)
-	w.eventually("all is answered", func() bool { return w.answered(o) })
-	r.stop()
-	before := len(w.lines(o.Topics.Sanitized, 0, false))
-	at := w.committed(o.Group, w.raw)
-	w.feed(10)
-	w.deleteRecords(w.raw, 0, at+20)
-
-	r = w.serve(o)
-	err := r.wait()
-	t.Logf("%v", err)
-	w.is(err, task.ErrInputLost)
-	if task.RemedyOf(err) != task.Fatal {
-		t.Errorf("its remedy is %v", task.RemedyOf(err))
-	}
-	if got := w.committed(o.Group, w.raw); got != at {
-		t.Errorf("the group has moved from %d to %d", at, got)
-	}
-
-	o.SkipLost = true
-	r = w.serve(o)
-	w.eventually("the rest is answered", func() bool { return w.answered(o) })
-	r.stop()
-	out := len(w.lines(o.Topics.Sanitized, 0, false)) + len(w.lines(o.Topics.DeadLetters, 0, false))
-	if want := int(w.fed) - 20; out != want {
-		t.Errorf("%d records are answered of %d, of which 20 were lost", out, w.fed)
-	}
-	if out <= before {
-		t.Error("nothing was answered behind the lost records")
-	}
-}
-
 // TestTheChangelogsStartMoves deletes the beginning of the changelog. A service whose state
 // folder is from before the gap stops: nobody can tell whose account was in it. With a
 // folder from behind the gap the service goes on as if nothing had happened.

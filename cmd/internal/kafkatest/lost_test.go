@@ -4,7 +4,6 @@ package kafkatest
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,11 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -69,41 +66,6 @@ func repairOptions(o service.Options) repair.Options {
 	}
 }
 
-// TestTheChangelogIsDeleted deletes the changelog of a service that has stopped: it is not
-// made again, with and without the state folder. Written back from the folder, everything
-// goes on as if nothing had happened.
-func TestTheChangelogIsDeleted(t *testing.T) {
-	t.Parallel()
-	w := newHarness(t).world(2, 10)
-	o := w.options("service")
-	w.createRaw()
-	w.feed(10)
-	r := w.serve(o)
-	w.eventually("all is answered", func() bool { return w.answered(o) })
-	r.stop()
-	saved := o.StateDir + ".saved"
-	w.ok(os.CopyFS(saved, os.DirFS(o.StateDir)))
-	w.deleteTopic(o.Topics.Changelog)
-	w.feed(2)
-
-	w.requireLost(w.serve(o).wait())
-	w.ok(os.RemoveAll(o.StateDir))
-	w.requireLost(w.serve(o).wait())
-	w.remakeChangelog(o)
-	w.requireLost(w.serve(o).wait())
-	o.StateDir = saved
-	w.requireLost(w.serve(o).wait())
-
-	plan, err := repair.RebuildChangelog(t.Context(), repairOptions(o), []string{saved})
-	w.ok(err)
-	t.Logf("%+v", plan)
-	r = w.serve(o)
-	w.eventually("all is answered", func() bool { return w.answered(o) })
-	r.stop()
-	w.exactlyOnce(o)
-	w.verified(o)
-}
-
 // TestTheChangelogIsRemadeAtWork deletes the changelog under a service at work and makes it
 // again: the service stops and publishes nothing beside the new one.
 func TestTheChangelogIsRemadeAtWork(t *testing.T) {
@@ -135,52 +97,4 @@ func TestTheChangelogIsRemadeAtWork(t *testing.T) {
 	r.stop()
 	w.exactlyOnce(o)
 	w.verified(o)
-}
-
-// TestOtherSettingsBeside starts a second instance under other settings, dynamic and
-// static: it stops and names them, and the first goes on. After a clean stop a static
-// instance may come back under others at once.
-func TestOtherSettingsBeside(t *testing.T) {
-	t.Parallel()
-	for _, static := range []bool{false, true} {
-		name := "dynamic"
-		if static {
-			name = "static"
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newHarness(t).world(2, 10)
-			o := w.options("service")
-			other := o
-			other.StateDir, other.Counters = o.StateDir+".other", new(engine.Counters)
-			other.Release.Epsilon = 2
-			if static {
-				o.InstanceID, other.InstanceID = "one", "two"
-			}
-			w.createRaw()
-			w.feed(10)
-			first := w.serve(o)
-			w.eventually("all is answered", func() bool { return w.answered(o) })
-			err := w.serve(other).wait()
-			t.Logf("%v", err)
-			var differ *group.SettingsError
-			if !errors.As(err, &differ) || !strings.Contains(err.Error(), "release.epsilon") {
-				t.Errorf("the second instance ends with %v", err)
-			}
-			if n := other.Counters.Snapshot().RecordsIn; n != 0 {
-				t.Errorf("it has processed %d records", n)
-			}
-			w.feed(5)
-			w.eventually("all is answered", func() bool { return w.answered(o) })
-			first.stop()
-			w.exactlyOnce(o)
-
-			changed := o // the same instance, other settings
-			changed.Release.Epsilon = 2
-			w.feed(5)
-			again := w.serve(changed)
-			w.eventually("all is answered", func() bool { return w.answered(o) || again.ended() })
-			again.stop()
-		})
-	}
 }

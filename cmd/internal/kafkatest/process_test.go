@@ -42,7 +42,7 @@ var built = sync.OnceValues(func() (path string, err error) {
 type process struct {
 	*world
 	cmd *exec.Cmd
-	log *captured
+	log captured
 }
 
 // spawn starts an instance with the options of a service and a state folder of
@@ -82,7 +82,7 @@ func (w *world) start(config, instance string) *process {
 	w.Helper()
 	binary, err := built()
 	w.ok(err)
-	p := &process{world: w, cmd: exec.Command(binary, "run", "-c", config), log: new(captured)}
+	p := &process{world: w, cmd: exec.Command(binary, "run", "-c", config), log: newLog()}
 	p.cmd.Stderr = p.log
 	w.ok(p.cmd.Start())
 	w.Cleanup(func() {

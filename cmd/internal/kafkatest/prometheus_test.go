@@ -57,7 +57,7 @@ func (w *world) get(url string) string {
 }
 
 // listening waits until a log says at which address somebody listens.
-func (w *world) listening(log *captured, line string) (addr string) {
+func (w *world) listening(log captured, line string) (addr string) {
 	w.Helper()
 	at := regexp.MustCompile(line + `.* ?address=(\S+)`)
 	w.eventually("it says where it listens", func() bool {
@@ -81,7 +81,7 @@ global: {scrape_interval: 500ms, evaluation_interval: 500ms}
 rule_files: [%q]
 scrape_configs: [{job_name: fleet, static_configs: [{targets: [%q]}]}]
 `, rules, target), 0o600))
-	log := new(captured)
+	log := newLog()
 	cmd := exec.CommandContext(w.Context(), "prometheus", "--config.file="+config,
 		"--storage.tsdb.path="+filepath.Join(w.dir, "tsdb"), "--web.listen-address=127.0.0.1:0")
 	cmd.Stderr = log

@@ -148,7 +148,7 @@ func TestSecured(t *testing.T) {
 		w.feed(1)
 		for _, v := range services {
 			if v.ended() {
-				t.Fatalf("%s has ended: %v", v.name, v.err)
+				t.Fatalf("%s has ended: %v", v.name, v.Err)
 			}
 			if v.renewed && strings.Count(v.log.String(), again) < renewals {
 				return false
@@ -238,33 +238,6 @@ func TestSecuredRefused(t *testing.T) {
 			t.Logf("%s: %v", name, err)
 		}
 	}
-}
-
-// TestSecuredRotation: certificates that are replaced are used by the next connection.
-func TestSecuredRotation(t *testing.T) {
-	t.Parallel()
-	s := newSecured(t)
-	dir := t.TempDir()
-	replace := func(name, by string) {
-		t.Helper()
-		data, err := os.ReadFile(s.path(by))
-		s.ok(err)
-		s.ok(os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	}
-	replace("tls.crt", "client.crt")
-	replace("tls.key", "client.key")
-	settings := s.tls()
-	settings.CertFile, settings.KeyFile = filepath.Join(dir, "tls.crt"),
-		filepath.Join(dir, "tls.key")
-	c := s.connection(kafkaconn.Options{TLS: settings})
-	connect := func() error { _, err := c.Connect(s.Context(), s.ssl, io.Discard); return err }
-	s.ok(connect())
-	replace("tls.crt", "other.crt")
-	if err := connect(); err == nil || !strings.Contains(err.Error(), "are no pair") {
-		t.Errorf("a certificate with another's key: %v", err)
-	}
-	replace("tls.key", "other.key")
-	s.ok(connect())
 }
 
 // TestNearestReplica: a client with a rack reads from the follower there, all that is committed.

@@ -5,55 +5,12 @@ package kafkatest
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/producer"
 )
-
-// TestTransactionsAreWhole writes transactions over several topics and
-// partitions, of which every third is aborted. Committed readers see all of one
-// or nothing; uncommitted readers see everything.
-func TestTransactionsAreWhole(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	topics := []string{h.topic("a", 2, nil), h.topic("b", 2, nil), h.topic("c", 2, nil)}
-	p := h.transactional(h.client, "id", producer.Options{})
-	var kept, all []string
-	for i := range 30 {
-		name := "kept-" + strconv.Itoa(i)
-		if i%3 == 2 {
-			name = "dropped-" + strconv.Itoa(i)
-		}
-		for _, topic := range topics {
-			h.produce(p, topic, 0, name)
-			h.produce(p, topic, 1, name)
-		}
-		all = append(all, name)
-		if i%3 == 2 {
-			h.ok(p.Abort(t.Context()))
-			continue
-		}
-		for _, topic := range topics {
-			if got := h.read(topic, 0, false); slices.Contains(got, name) {
-				t.Fatalf("%s shows a record of an open transaction", topic)
-			}
-		}
-		h.commit(p)
-		kept = append(kept, name)
-	}
-	for _, topic := range topics {
-		for partition := range int32(2) {
-			h.expect(topic, partition, kept...)
-			if got := h.read(topic, partition, true); !slices.Equal(got, all) {
-				t.Errorf("uncommitted, %s/%d holds %q, want %q", topic, partition, got, all)
-			}
-		}
-	}
-	t.Log(h.spy)
-}
 
 // TestAbortedRecordsUnderCompaction has the cleaner remove an aborted transaction
 // while its marker stays. The producer's later records are read all the same, and

@@ -3,13 +3,11 @@
 package kafkatest
 
 import (
-	"net"
 	"testing"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
@@ -18,56 +16,6 @@ import (
 // outage is how long the broker is away: longer than every timeout of the
 // service, and than its producer's patience.
 const outage = 70 * time.Second
-
-// TestTopicsMadeLate: the service waits for topics that it may not make itself,
-// and says for which.
-func TestTopicsMadeLate(t *testing.T) {
-	t.Parallel()
-	w := newHarness(t).world(2, 5)
-	o := w.options("service")
-	o.Topics.Create = false
-	r := w.serve(o)
-	w.says(r, w.raw)
-	for _, line := range r.log.first(1, "level=WARN") {
-		t.Log(line)
-	}
-	w.createRaw()
-	w.feed(5)
-	w.says(r, o.Topics.Sanitized)
-	w.ok(topics.Create(t.Context(), w.client, wire.Options{}, o.Topics))
-	w.eventually("all is answered", func() bool { return w.answered(o) })
-	r.stop()
-	w.exactlyOnce(o)
-}
-
-// TestNoBrokerAtTheStart: the service waits until somebody answers at the address
-// that it was given.
-func TestNoBrokerAtTheStart(t *testing.T) {
-	t.Parallel()
-	w := newHarness(t).world(2, 5)
-	w.createRaw()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	w.ok(err)
-	o := w.options("service")
-	o.Brokers = []string{listener.Addr().String()}
-	w.ok(listener.Close())
-
-	r := w.serve(o)
-	w.says(r, "level=WARN")
-	w.says(r, "connection refused")
-	for _, line := range r.log.first(2, "level=WARN") {
-		t.Log(line)
-	}
-	w.feed(5)
-	if listener, err = net.Listen("tcp", o.Brokers[0]); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go newProxy(t).serve(listener, w.brokers[0])
-	w.eventually("all is answered", func() bool { return w.answered(o) })
-	r.stop()
-	w.exactlyOnce(o)
-}
 
 // TestAFreshClusterThatGoesAway starts the service on a cluster whose coordinators
 // nobody has asked yet, and then takes the broker away for a while, twice: once
@@ -115,7 +63,7 @@ func TestAFreshClusterThatGoesAway(t *testing.T) {
 	t.Logf("the service notices after %v: %v", since(gone), r.log.first(1, "level=WARN"))
 	time.Sleep(outage)
 	if r.ended() {
-		t.Fatalf("the service has ended: %v", r.err)
+		t.Fatalf("the service has ended: %v", r.Err)
 	}
 	cluster.on(1, "start")
 	back := time.Now()

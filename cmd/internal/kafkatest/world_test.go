@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -25,7 +25,7 @@ import (
 )
 
 // startMS is when the fleet sets out: the start of a step.
-const startMS int64 = 1_700_000_040_000
+const startMS = servicetest.StartMS
 
 // testKey is as a key file has it: a service refuses the key of a small seed, and marks records
 // under one that was made here.
@@ -58,7 +58,7 @@ func (h *harness) world(partitions, vehicles int) *world {
 	h.Helper()
 	w := &world{
 		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(),
-		model: newModel(h.T, 1), models: "model: model.avro",
+		model: servicetest.NeighbourModel(h, servicetest.Town, 1000, 1), models: "model: model.avro",
 		fleet: rand.New(rand.NewPCG(1, 1)),
 	}
 	var err error
@@ -70,45 +70,6 @@ func (h *harness) world(partitions, vehicles int) *world {
 		w.cells = append(w.cells, w.model.SampleInitial(w.fleet))
 	}
 	return w
-}
-
-// newModel stays in a cell, with some weight, or moves to one of the four beside it.
-func newModel(t *testing.T, stay float64) *mobility.Model {
-	t.Helper()
-	g, err := grid.New(grid.Box{South: 53.30, West: -3.10, North: 53.50, East: -2.80}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	matrix, initial := &mobility.Matrix{RowStart: []int64{0}}, mobility.Distribution{}
-	for c := range grid.Cell(g.Cells()) {
-		x, y, first, total := g.Column(c), g.Row(c), len(matrix.Values), 0.0
-		for _, d := range [][2]int{{0, -1}, {-1, 0}, {0, 0}, {1, 0}, {0, 1}} {
-			if nx, ny := x+d[0], y+d[1]; nx >= 0 && ny >= 0 && nx < g.Width() && ny < g.Height() {
-				matrix.Columns = append(matrix.Columns, grid.Cell(ny*g.Width()+nx))
-				weight := 1.0
-				if d == [2]int{} {
-					weight = stay
-				}
-				matrix.Values = append(matrix.Values, weight)
-				total += weight
-			}
-		}
-		for i := first; i < len(matrix.Values); i++ {
-			matrix.Values[i] /= total
-		}
-		matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Values)))
-		if 3*x >= g.Width() && 3*x < 2*g.Width() && 3*y >= g.Height() && 3*y < 2*g.Height() {
-			initial.Cells, initial.P = append(initial.Cells, c), append(initial.P, 1)
-		}
-	}
-	initial.Normalize()
-	model := &mobility.Model{
-		Grid: g, Step: time.Minute, Matrices: []*mobility.Matrix{matrix}, Initial: initial,
-	}
-	if err := model.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	return model
 }
 
 // topics are those of a service.
