@@ -185,17 +185,17 @@ func (f *follower) step(ctx context.Context) error {
 func (f *follower) take(batch Batch, asked time.Time) error {
 	at, whole, origin := f.at, 0, f.origin
 	for i, rec := range batch.Records {
-		if string(rec.Key) != MarkKey {
-			continue
-		}
-		m, err := readMark(rec)
+		e, err := ReadEntry(rec)
 		if err != nil {
 			return err
 		}
-		if startsOver(m, origin) {
+		if e.Kind != Marked {
+			continue
+		}
+		if startsOver(e.Mark, origin) {
 			return errGivenUp
 		}
-		at.Input, at.Changelog, whole, origin = m.Input, rec.Offset+1, i+1, m.Origin
+		at.Input, at.Changelog, whole, origin = e.Mark.Input, e.Offset+1, i+1, e.Mark.Origin
 	}
 	f.put(batch.Records[:whole])
 	rest := batch.Records[whole:]
@@ -229,7 +229,7 @@ func (f *follower) take(batch Batch, asked time.Time) error {
 // put adds records to what is applied next.
 func (f *follower) put(records []Record) {
 	for _, rec := range records {
-		if string(rec.Key) == MarkKey || storedKey(rec.Key) {
+		if kindOf(rec) != Foreign {
 			f.t.overlay.put(rec.Key, rec.Value, len(rec.Value) == 0, 0)
 		}
 	}

@@ -1,16 +1,8 @@
 package task
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-)
-
-// RequestKey and KeptKey begin the changelog's keys of requests to erase a key, and of what remains
-// of an erased key. What follows is a name that does not tell the key.
-const (
-	RequestKey = "\x00erase"
-	KeptKey    = "\x00kept"
 )
 
 // Request asks the owner of a partition to erase the state of a key.
@@ -52,10 +44,4 @@ func DecodeRequest(value []byte) (Request, error) {
 		Key: value[requestFixed:], Reset: value[1] == requestReset,
 		TimeMS: int64(binary.BigEndian.Uint64(value[2:])),
 	}, nil
-}
-
-// storedKey reports whether a store gets the changelog's records of a key, beside MarkKey.
-func storedKey(key []byte) bool {
-	return ValidKey(key) || bytes.HasPrefix(key, []byte(RequestKey)) ||
-		bytes.HasPrefix(key, []byte(KeptKey))
 }

@@ -331,29 +331,19 @@ func (r *restoration) replayBatch(batch Batch) error {
 	t.changes = t.changes[:0]
 	for _, rec := range batch.Records {
 		r.records++
-		switch {
-		case string(rec.Key) == MarkKey:
-			m, err := readMark(rec)
-			if err != nil {
-				return err
-			}
-			r.at.Input = m.Input
-			t.changes = append(t.changes, Change{Key: markKey, Value: rec.Value})
-		case storedKey(rec.Key):
-			t.changes = append(t.changes, Change{Key: rec.Key, Value: rec.Value})
+		e, err := ReadEntry(rec)
+		if err != nil {
+			return err
+		}
+		if e.Kind == Marked {
+			r.at.Input = e.Mark.Input
+		}
+		if e.Kind != Foreign {
+			t.changes = append(t.changes, Change{Key: e.Key, Value: e.Value})
 		}
 	}
 	r.at.Changelog = batch.Next
 	return t.apply(r.at)
-}
-
-// readMark decodes a record under MarkKey.
-func readMark(rec Record) (Mark, error) {
-	m, err := DecodeMark(rec.Value)
-	if err != nil {
-		err = WithRemedy(fmt.Errorf("read the changelog at offset %d: %w", rec.Offset, err), Fatal)
-	}
-	return m, err
 }
 
 // progressInterval is how often a restoration that takes long says how far it is.
@@ -397,18 +387,16 @@ func (r *restoration) findMark(ctx context.Context) error {
 
 // look takes note of the marks in a batch.
 func (l *lastMark) look(batch Batch) error {
-	for i := range batch.Records {
-		rec := &batch.Records[i]
+	for _, rec := range batch.Records {
 		l.seen++
 		l.tail = max(l.tail, rec.Offset+1)
-		if rec.Offset < l.at || string(rec.Key) != MarkKey {
-			continue
-		}
-		m, err := readMark(*rec)
+		e, err := ReadEntry(rec)
 		if err != nil {
 			return err
 		}
-		l.mark, l.at, l.found = m.Clone(), rec.Offset, true
+		if e.Kind == Marked && e.Offset > l.at {
+			l.mark, l.at, l.found = e.Mark.Clone(), e.Offset, true
+		}
 	}
 	return nil
 }

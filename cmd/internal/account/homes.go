@@ -113,29 +113,43 @@ type away map[uint64]struct{}
 // awaySeed keeps users from choosing ids of the same hash.
 var awaySeed = maphash.MakeSeed()
 
-// count adds the users who have a state in a partition and belong to another. It reads what is not
-// committed yet too: an instance that was killed may have left its first states behind, and they
-// are committed when it is fenced.
+// count adds the users who have a state in a partition and belong to another.
 func (c *homeCheck) count(ctx context.Context, n, partitions int32, users away) error {
-	reader, err := topics.Open(ctx, c.client, c.cluster.Topics.Changelog, n,
-		consumer.FetcherOptions{Options: c.call, Uncommitted: true})
+	open := func(uncommitted bool) (*topics.Reader, error) {
+		return topics.Open(ctx, c.client, c.cluster.Topics.Changelog, n,
+			consumer.FetcherOptions{Options: c.call, Uncommitted: uncommitted})
+	}
+	all, err := open(true)
+	if err != nil {
+		return err
+	}
+	committed, err := open(false)
 	if err != nil {
 		return err
 	}
 	live := away{} // a state may be forgotten here and kept in another partition
-	err = reader.ScanCompacted(ctx, func(r consumer.Record) error {
-		if !task.ValidKey(r.Key) {
-			return nil
-		}
-		home, ok := c.settings.Partitioner.Partition(r.Key, int(partitions))
+	book := func(e task.Entry) error {
+		home, ok := c.settings.Partitioner.Partition(e.Key, int(partitions))
 		switch {
 		case !ok || home == n:
-		case len(r.Value) == 0:
-			delete(live, maphash.Bytes(awaySeed, r.Key))
-		default:
-			live[maphash.Bytes(awaySeed, r.Key)] = struct{}{}
+		case e.Kind == task.Stated:
+			live[maphash.Bytes(awaySeed, e.Key)] = struct{}{}
+		case e.Kind == task.Tombstone:
+			delete(live, maphash.Bytes(awaySeed, e.Key))
 		}
 		return nil
+	}
+	if err := committed.Entries(ctx, book); err != nil {
+		return err
+	}
+	// An instance that was killed may have left its first states behind, which are committed when
+	// it is fenced. A state that it has removed may come back.
+	err = all.Scan(ctx, committed.End, all.End, func(r consumer.Record) error {
+		e, err := task.ReadEntry(topics.Record(r))
+		if err != nil || e.Kind != task.Stated {
+			return err
+		}
+		return book(e)
 	})
 	maps.Copy(users, live)
 	return err

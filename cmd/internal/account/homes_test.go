@@ -60,3 +60,26 @@ func TestHomesCountUsers(t *testing.T) {
 		t.Errorf("the check answers %v", err)
 	}
 }
+
+// TestHomesOfAborted: a state whose removal was aborted is there, and one that was never committed
+// is not.
+func TestHomesOfAborted(t *testing.T) {
+	w, check := newCheck(t)
+	topic := check.Cluster.Topics.Changelog
+	line := func(user, value string) servicetest.Line {
+		return servicetest.Line{Key: user, Value: value, Timestamp: servicetest.StartMS}
+	}
+	user := stray(t)
+	w.Write(t, true, topic, 0, line(user, "state"))
+	w.Write(t, false, topic, 0, line(user, ""), line(user+"-never", "state"))
+	c := &homeCheck{
+		client: w.Client, settings: engine.Settings{Partitioner: engine.Murmur2},
+		cluster: check.Cluster,
+	}
+	users := away{}
+	servicetest.OK(t, c.count(t.Context(), 0, servicetest.Partitions, users))
+	if _, found := users[maphash.Bytes(awaySeed, []byte(user))]; !found || len(users) != 1 {
+		t.Errorf("%d users are away from home, among them the one with a state: %t", len(users),
+			found)
+	}
+}

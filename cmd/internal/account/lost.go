@@ -269,7 +269,7 @@ func (c *Check) Holds(ctx context.Context, n int32) (bool, error) {
 	if err != nil || all.End > committed.End {
 		return err == nil, err
 	}
-	return committed.AnyCompacted(ctx)
+	return committed.AnyEntry(ctx)
 }
 
 // RawPartitions is 0 for a raw topic that is missing.

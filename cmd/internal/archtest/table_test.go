@@ -246,7 +246,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/inspect": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/topics", "consumer",
+			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/ledger", "mechanism/mobility", "state",
 		},
@@ -258,7 +258,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/topics", "consumer",
+			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/task", "consumer/wire", "schemas",
 		},
 		third: []string{kafkaGo, sync},
@@ -307,7 +307,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/replay": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/rerun", "cmd/internal/service",
+			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task",
 			"consumer/wire", "mechanism", "mechanism/noise", "schemas", "schemas/mapping",
 		},
@@ -382,7 +382,7 @@ var table = map[string]rule{
 			"consumer/wire",
 		},
 		third: []string{kafkaGo, sync},
-		tests: []string{"cmd/internal/devbroker", "cmd/internal/servicetest", "producer"},
+		tests: []string{"cmd/internal/devbroker", "cmd/internal/servicetest"},
 	},
 	"cmd/internal/demo": {
 		ours: []string{
@@ -508,7 +508,7 @@ var table = map[string]rule{
 		},
 		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz},
 	},
-	"cmd/internal/rerun": {
+	"cmd/internal/recompute": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/task",
 			"mechanism/noise", "schemas", "state",

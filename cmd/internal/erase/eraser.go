@@ -36,23 +36,9 @@ type eraser struct {
 	o      Options
 	client *kafka.Client
 	names  *engine.Eraser
-	wanted map[string]wanted // by key in the changelog
+	wanted map[string]string // key in the changelog → its user
 	now    func() time.Time
 }
-
-// wanted says what a record of the changelog is.
-type wanted struct {
-	user string
-	kind kind
-}
-
-type kind uint8
-
-const (
-	isState kind = iota
-	isKept
-	isRequest
-)
 
 func newEraser(o Options) (*eraser, error) {
 	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
@@ -67,7 +53,7 @@ func newEraser(o Options) (*eraser, error) {
 		o.Logger = slog.Default()
 	}
 	e := &eraser{
-		o: o, client: o.Client(), names: engine.NewEraser(o.Key), wanted: map[string]wanted{},
+		o: o, client: o.Client(), names: engine.NewEraser(o.Key), wanted: map[string]string{},
 		now: time.Now,
 	}
 	for i, user := range o.Users {
@@ -78,11 +64,17 @@ func newEraser(o Options) (*eraser, error) {
 		if _, twice := e.wanted[user]; twice {
 			return nil, fmt.Errorf("user %d is named twice", i+1)
 		}
-		e.wanted[user] = wanted{user, isState}
-		e.wanted[string(e.names.Kept([]byte(user)))] = wanted{user, isKept}
-		e.wanted[string(e.names.RequestKey([]byte(user)))] = wanted{user, isRequest}
+		e.want(user)
 	}
 	return e, nil
+}
+
+// want makes e look for the records of a user.
+func (e *eraser) want(user string) {
+	key := []byte(user)
+	for _, of := range [][]byte{key, e.names.Kept(key), e.names.RequestKey(key)} {
+		e.wanted[string(of)] = user
+	}
 }
 
 // advice says what has to happen for requests to be carried out.

@@ -19,8 +19,8 @@ import (
 
 func eraserAt(now int64) *eraser {
 	return &eraser{
-		names: engine.NewEraser(servicetest.Key),
-		now:   func() time.Time { return time.UnixMilli(now) },
+		names: engine.NewEraser(servicetest.Key), wanted: map[string]string{},
+		now: func() time.Time { return time.UnixMilli(now) },
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -36,7 +35,6 @@ func (f *userFound) erased(reset bool) bool {
 type looking struct {
 	*topics.Reader
 	of    *eraser
-	at    int64 // up to where it was read
 	found map[string]*userFound
 	mark  task.Mark
 	marks int
@@ -48,57 +46,41 @@ func look(ctx context.Context, e *eraser, p int32) (*looking, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &looking{Reader: r, of: e, at: r.First, found: map[string]*userFound{}}
+	l := &looking{Reader: r, of: e, found: map[string]*userFound{}}
 	return l, l.goOn(ctx)
 }
 
 // goOn reads what has been added since.
 func (l *looking) goOn(ctx context.Context) error {
-	if err := l.Refresh(ctx); err != nil {
-		return err
-	}
-	if l.at < l.First {
-		return fmt.Errorf("%s has lost its beginning while it was read: run doctor",
-			l.of.o.Topics.Changelog)
-	}
-	err := l.Scan(ctx, l.at, l.End, func(r consumer.Record) error {
-		if string(r.Key) == task.MarkKey {
-			m, err := task.DecodeMark(r.Value)
-			if err != nil {
-				return fmt.Errorf("the changelog's record at offset %d: %w", r.Offset, err)
-			}
-			l.mark = m.Clone()
+	return l.Entries(ctx, func(e task.Entry) error {
+		if e.Kind == task.Marked {
+			l.mark = e.Mark.Clone()
 			l.marks++
-			return nil
-		}
-		if w, ok := l.of.wanted[string(r.Key)]; ok {
-			l.take(w, r)
+		} else if user, ok := l.of.wanted[string(e.Key)]; ok {
+			l.take(user, e)
 		}
 		return nil
 	})
-	l.at = l.End
-	return err
 }
 
 // take takes note of a record of a user.
-func (l *looking) take(w wanted, r consumer.Record) {
-	f := l.found[w.user]
+func (l *looking) take(user string, e task.Entry) {
+	f := l.found[user]
 	if f == nil {
 		f = &userFound{tombstone: -1}
-		l.found[w.user] = f
+		l.found[user] = f
 	}
-	value := bytes.Clone(r.Value)
-	switch w.kind {
-	case isState:
-		// A user who is at work may come back at once, so a state may follow the tombstone.
+	value := bytes.Clone(e.Value)
+	switch e.Kind {
+	case task.Stated:
 		f.state = value
-		if len(value) == 0 {
-			f.tombstone = r.Offset
-		}
-	case isKept:
+	case task.Tombstone: // a user who is at work may come back at once, so a state may follow
+		f.state, f.tombstone = nil, e.Offset
+	case task.Kept:
 		f.kept = value
-	case isRequest:
+	case task.Requested:
 		f.request = value
+	case task.Foreign, task.Marked: // of no user
 	}
 }
 

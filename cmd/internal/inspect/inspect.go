@@ -4,6 +4,7 @@
 package inspect
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -308,18 +309,18 @@ func lastValues(ctx context.Context, client *kafka.Client, o Options, p int32, k
 	}
 	found = stored{partition: p, offset: -1}
 	keptKey := string(engine.NewEraser(o.Key).Kept(key))
-	err = reader.ScanCompacted(ctx, func(r consumer.Record) error {
-		if string(r.Key) == string(key) {
-			found.offset, found.value = r.Offset, append(found.value[:0], r.Value...)
-		}
-		if string(r.Key) == keptKey {
-			kept = slices.Clone(r.Value)
+	err = reader.Entries(ctx, func(e task.Entry) error {
+		switch string(e.Key) {
+		case string(key):
+			found.offset, found.value = e.Offset, bytes.Clone(e.Value)
+			if e.Kind == task.Tombstone {
+				found.value = nil
+			}
+		case keptKey:
+			kept = bytes.Clone(e.Value)
 		}
 		return nil
 	})
-	if len(found.value) == 0 {
-		found.value = nil // a tombstone
-	}
 	return found, kept, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -75,7 +75,7 @@ func Ledgers(ctx context.Context, o ReportOptions) (Report, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	rerun.Sweep(o.TempDir)
+	recompute.Sweep(o.TempDir)
 	counts, err := admin.Partitions(ctx, o.Client(), wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
@@ -111,12 +111,12 @@ func (o ReportOptions) partition(ctx context.Context, p int32, r *Report, s *sum
 	if err != nil {
 		return err
 	}
-	folder, err := rerun.NewFolder(o.TempDir, o.Logger)
+	folder, err := recompute.NewFolder(o.TempDir, o.Logger)
 	if err != nil {
 		return err
 	}
 	states := folder.Map(0)
-	changelog, err := rerun.ReadChangelog(ctx, reader, states)
+	changelog, err := recompute.ReadChangelog(ctx, reader, states)
 	if err == nil {
 		err = states.Flush()
 	}

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -53,10 +52,10 @@ func (c Cost) rounded() Cost {
 type bill struct {
 	o      service.Options // of the replay
 	part   PartitionPlan
-	of     int        // partitions of the raw topic
-	states *rerun.Map // user → offset of the last fix, state
+	of     int            // partitions of the raw topic
+	states *recompute.Map // user → offset of the last fix, state
 	// published name → ε of the published releases, for users with a record
-	shown *rerun.Map
+	shown *recompute.Map
 	names *engine.Pseudonyms // nil: users are published under their own names
 	aged  bool               // retention has removed published records: anybody may have had one
 
@@ -64,7 +63,7 @@ type bill struct {
 	name  []byte          // scratch
 }
 
-func newBill(o service.Options, part PartitionPlan, of int, folder *rerun.Folder) *bill {
+func newBill(o service.Options, part PartitionPlan, of int, folder *recompute.Folder) *bill {
 	b := &bill{
 		o: o, part: part, of: of,
 		states: folder.Map(0), shown: folder.Map(1),
@@ -88,7 +87,7 @@ func (b *bill) show(name []byte, epsilon float64) error {
 }
 
 // cost adds what is booked to the users' sums over all partitions.
-func (b *bill) cost(costs *userCosts, to *rerun.Map) error {
+func (b *bill) cost(costs *userCosts, to *recompute.Map) error {
 	if err := b.shown.Flush(); err != nil {
 		return err
 	}
@@ -146,25 +145,25 @@ func (b *bill) load(ctx context.Context, p *planner) (next int64, err error) {
 func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 	progress func(at int64),
 ) error {
-	processor, err := engine.NewProcessor(b.o.Settings,
-		engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of})
+	run, err := recompute.New(recompute.Options{
+		Settings:  b.o.Settings,
+		Partition: engine.Partition{Topic: b.o.Topics.Raw, Number: b.part.Partition, Of: b.of},
+		States:    b.states, Amended: b.part.amended, Progress: progress,
+	})
 	if err != nil {
 		return err
 	}
-	processor.Use(b.part.amended)
-	run := rerun.Run{Processor: processor, States: b.states}
-	return run.All(ctx, raw, from, b.part.To, progress,
-		func(offset int64, fx *task.Effects, tally engine.Tally) error {
-			if offset < b.part.From {
-				return nil
-			}
-			for _, m := range fx.Output {
-				if err := b.show(m.Key, tally.Epsilon); err != nil {
-					return err
-				}
-			}
+	return run.Read(ctx, raw, from, b.part.To, func(r recompute.Result) error {
+		if r.Offset < b.part.From {
 			return nil
-		})
+		}
+		for _, m := range r.Output {
+			if err := b.show(m.Key, r.Tally.Epsilon); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // costs reports whether the partition has second releases. Where nothing differs it has the
@@ -179,7 +178,7 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 	if plan.Identical {
 		return nil
 	}
-	rerun.Sweep(p.r.TempDir)
+	recompute.Sweep(p.r.TempDir)
 	costs, err := p.openCosts()
 	if err != nil {
 		return fmt.Errorf("the cost of the replay: %w", err)
@@ -251,7 +250,7 @@ func (p *planning) set(i int, at int64) {
 func (p *planner) cost(ctx context.Context, part PartitionPlan, costs *userCosts,
 	progress func(at int64),
 ) error {
-	folder, err := rerun.NewFolder(p.r.TempDir, p.replay.Logger)
+	folder, err := recompute.NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return err
 	}
@@ -259,7 +258,7 @@ func (p *planner) cost(ctx context.Context, part PartitionPlan, costs *userCosts
 }
 
 // costIn is cost with an open folder of the partition's own.
-func (p *planner) costIn(ctx context.Context, folder *rerun.Folder, part PartitionPlan,
+func (p *planner) costIn(ctx context.Context, folder *recompute.Folder, part PartitionPlan,
 	costs *userCosts, progress func(at int64),
 ) error {
 	b, next := newBill(p.replay, part, p.partitions, folder), part.Origin

@@ -6,11 +6,10 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas/mapping"
 )
@@ -46,7 +45,7 @@ func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Rea
 	case err != nil || same:
 		return err
 	case lacking > 0:
-		return fmt.Errorf("%w: %s", noise.ErrDestroyed, rerun.LackingNoise(p.first.Key, lacking))
+		return fmt.Errorf("%w: %s", noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, lacking))
 	case again:
 		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead "+
 			"letters are gone, and the states that the raw records give now are not those of the "+
@@ -72,7 +71,7 @@ func (p *planner) answered(ctx context.Context, part *PartitionPlan) (n, to int6
 	if err != nil {
 		return 0, 0, err
 	}
-	part.refused, n, err = rerun.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
+	part.refused, n, err = recompute.ReadRefused(ctx, letters.Cursor(letters.First, letters.End),
 		p.first.SanitizedEncoding, engine.Partition{Topic: t.Raw, Number: part.Partition},
 		part.Origin, mark.Input)
 	if err != nil {
@@ -142,8 +141,8 @@ func (p *planner) countDays(ctx context.Context, raw *topics.Reader, part *Parti
 func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.Reader,
 	again bool,
 ) (lacking int64, same bool, err error) {
-	rerun.Sweep(p.r.TempDir)
-	folder, err := rerun.NewFolder(p.r.TempDir, p.first.Logger)
+	recompute.Sweep(p.r.TempDir)
+	folder, err := recompute.NewFolder(p.r.TempDir, p.first.Logger)
 	if err != nil {
 		return 0, false, fmt.Errorf("comparing states: %w", err)
 	}
@@ -160,20 +159,23 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 			return 0, false, err
 		}
 	}
-	processor, err := engine.NewProcessor(p.first.Settings,
-		engine.Partition{Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions})
+	run, err := recompute.New(recompute.Options{
+		Settings: p.first.Settings,
+		Partition: engine.Partition{
+			Topic: p.first.Topics.Raw, Number: part.Partition, Of: p.partitions,
+		},
+		States: recomputed, Amended: amended, Refused: part.refused,
+		Progress: func(at int64) {
+			if p.r.Planning != nil {
+				p.r.Planning(at-part.Origin, to-part.Origin)
+			}
+		},
+	})
 	if err != nil {
 		return 0, false, err
 	}
-	processor.Use(amended)
-	processor.Refuse(part.refused)
-	run := rerun.Run{Processor: processor, States: recomputed}
-	err = run.All(ctx, raw, part.Origin, to, func(at int64) {
-		if p.r.Planning != nil {
-			p.r.Planning(at-part.Origin, to-part.Origin)
-		}
-	}, func(offset int64, _ *task.Effects, tally engine.Tally) error {
-		if tally.Destroyed > 0 && offset < part.To && !part.refused.Has(offset) {
+	err = run.Read(ctx, raw, part.Origin, to, func(r recompute.Result) error {
+		if r.Tally.Destroyed > 0 && r.Offset < part.To && !part.refused.Has(r.Offset) {
 			lacking++
 		}
 		return nil
@@ -182,23 +184,19 @@ func (p *planner) repeat(ctx context.Context, part *PartitionPlan, raw *topics.R
 		return lacking, false, err
 	}
 	same = true
-	_, err = rerun.CompareStates(recomputed, stored,
-		func(rerun.StateDifference, int64, int64) { same = false })
+	_, err = recompute.CompareStates(recomputed, stored,
+		func(recompute.StateDifference, int64, int64) { same = false })
 	return lacking, same, err
 }
 
 // committedStates reads the states and the mark of a changelog. A transaction may be committed
 // while its marker is still on its way to the changelog, so it waits for that.
 func (p *planner) committedStates(
-	ctx context.Context, o service.Options, partition int32, states *rerun.Map,
-) (rerun.Changelog, error) {
+	ctx context.Context, o service.Options, partition int32, states *recompute.Map,
+) (recompute.Changelog, error) {
 	r, err := topics.OpenDecided(ctx, p.client, o.Topics.Changelog, partition, o.Patience())
-	if err == nil {
-		// The transaction that was waited for may reach behind the end of then.
-		err = r.Refresh(ctx)
-	}
 	if err != nil {
-		return rerun.Changelog{}, err
+		return recompute.Changelog{}, err
 	}
-	return rerun.ReadChangelog(ctx, r, states)
+	return recompute.ReadChangelog(ctx, r, states)
 }

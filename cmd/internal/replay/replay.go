@@ -17,7 +17,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -388,8 +388,8 @@ func (p *planner) erased(ctx context.Context, part *PartitionPlan, marked bool) 
 	if err != nil {
 		return err
 	}
-	all, err := rerun.ReadErased(ctx, r)
-	if at := all.Before(part.To); err == nil && at >= 0 {
+	first, err := recompute.ReadChangelog(ctx, r, nil)
+	if at := first.Erased.Before(part.To); err == nil && at >= 0 {
 		part.Differs = append(part.Differs, fmt.Sprintf("a user was erased at raw offset %d: "+
 			"later records of that user follow from less than a replay would know. A range that "+
 			"ends there is not concerned", at))

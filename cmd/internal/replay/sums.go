@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 )
 
 // userCosts adds up on disk, by user, what second releases cost over all partitions: under
@@ -13,14 +13,14 @@ import (
 // releases in several. Tasks of several partitions use it at a time.
 type userCosts struct {
 	mu     sync.Mutex
-	folder *rerun.Folder
-	spent  *rerun.Map // user → ε, and that of it before --from, by now
-	whole  *rerun.Map // the same for the end of the replay
+	folder *recompute.Folder
+	spent  *recompute.Map // user → ε, and that of it before --from, by now
+	whole  *recompute.Map // the same for the end of the replay
 }
 
 // openCosts opens an empty one. The caller closes it.
 func (p *planner) openCosts() (*userCosts, error) {
-	folder, err := rerun.NewFolder(p.r.TempDir, p.replay.Logger)
+	folder, err := recompute.NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (p *planner) openCosts() (*userCosts, error) {
 }
 
 // add books what a user's releases in one partition have cost, into one of the two sums.
-func (c *userCosts) add(to *rerun.Map, user []byte, epsilon, before float64) error {
+func (c *userCosts) add(to *recompute.Map, user []byte, epsilon, before float64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, booked, err := to.Get(user)
@@ -52,7 +52,7 @@ func costOf(value []byte) Cost {
 }
 
 // total joins the users of one of the two sums.
-func (c *userCosts) total(of *rerun.Map) (sum Cost, err error) {
+func (c *userCosts) total(of *recompute.Map) (sum Cost, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = of.Each(func(_ []byte, _ int64, value []byte) error {

@@ -20,7 +20,9 @@ type Reader struct {
 	// the first offset that it still has, and the one behind the last that can be read.
 	First, End int64
 
+	topic   string
 	fetcher *consumer.Fetcher
+	read    int64 // up to where Entries has read; -1: it was not called yet
 }
 
 // Open returns a reader and takes the partition's bounds.
@@ -31,7 +33,7 @@ func Open(ctx context.Context, client *kafka.Client, topic string, partition int
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{fetcher: f}
+	r := &Reader{topic: topic, fetcher: f, read: -1}
 	return r, r.Refresh(ctx)
 }
 
@@ -105,41 +107,12 @@ func (r *Reader) Any(ctx context.Context, from, end int64) (bool, error) {
 	return found(r.Scan(ctx, from, end, func(consumer.Record) error { return errFound }))
 }
 
-// AnyCompacted is Any for the whole partition of a compacted topic, as ScanCompacted reads it.
-func (r *Reader) AnyCompacted(ctx context.Context) (bool, error) {
-	return found(r.ScanCompacted(ctx, func(consumer.Record) error { return errFound }))
-}
-
 // found tells errFound from other errors.
 func found(err error) (bool, error) {
 	if errors.Is(err, errFound) {
 		return true, nil
 	}
 	return false, err
-}
-
-// catchUpRecords is how short a pass over a compacted topic has to be to be the last.
-const catchUpRecords = 10_000
-
-// ScanCompacted visits the partition of a compacted topic from its first record on. The end is
-// taken again after each pass: while one is under way, the cleaner may remove values for the
-// sake of newer ones behind it. The first pass is never the last: between Open and the pass any
-// time may lie.
-func (r *Reader) ScanCompacted(ctx context.Context, visit func(consumer.Record) error) error {
-	first := true
-	for at := r.First; at < r.End; first = false {
-		if err := r.Scan(ctx, at, r.End, visit); err != nil {
-			return err
-		}
-		if !first && r.End-at <= catchUpRecords {
-			return nil
-		}
-		at = r.End
-		if err := r.Refresh(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Cursor gives the records of a Reader one by one, in memory of their own.

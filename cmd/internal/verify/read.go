@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
@@ -81,26 +81,19 @@ func (p *puller) next(ctx context.Context) (entry, bool, error) {
 func (c *check) readChangelog(ctx context.Context) error {
 	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
 	if err == nil {
-		c.changelog, err = rerun.ReadChangelog(ctx, r, c.stored)
+		c.changelog, err = recompute.ReadChangelog(ctx, r, c.stored)
 	}
 	return err
 }
 
-// readAmendments takes the versions of the model that were adopted, as of a mark that is
-// not older than what the outputs hold: the service may go on and adopt another.
-func (c *check) readAmendments(ctx context.Context) error {
-	c.amendments = c.changelog.Mark.Amendments
-	mark, found, err := topics.LastMark(ctx, c.client, c.o.Topics.Changelog, c.p)
-	if err == nil && found && bytes.Equal(mark.Settings, c.settings) {
-		c.amendments = mark.Amendments
-	}
-	if err != nil {
-		return err
-	}
-	// Users who have been erased since are missing in later records only.
-	r, err := topics.Open(ctx, c.client, c.o.Topics.Changelog, c.p, consumer.FetcherOptions{})
-	if err == nil {
-		c.erased, err = c.changelog.Erased.GoOn(ctx, r, c.changelog.End)
+// readLater takes the versions of the model that were adopted, and who was erased, as of a mark
+// that is not older than what the outputs hold: the service may go on and adopt another version,
+// and users who have been erased since are missing in later records only.
+func (c *check) readLater(ctx context.Context) error {
+	later, err := c.changelog.Later(ctx)
+	c.erased, c.amendments = later.Erased, c.changelog.Mark.Amendments
+	if bytes.Equal(later.Mark.Settings, c.settings) {
+		c.amendments = later.Mark.Amendments
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
@@ -22,30 +22,27 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 			return err
 		}
 	}
-	run, err := c.newRecomputation(sanitized, dead)
+	run, err := c.newRecomputation(sanitized, dead, func(at int64) {
+		c.progress(c.p, at-from, c.end-from)
+	})
 	if err != nil {
 		return err
 	}
-	err = raw.Scan(ctx, from, c.end, func(r consumer.Record) error {
-		if r.Offset < c.to {
-			c.report.Raw++
-		} else if err := run.compareOnce(); err != nil {
+	show := func(r recompute.Result) error { return run.compare(ctx, r) }
+	if err := run.rerun.Read(ctx, raw, from, c.to, show); err != nil {
+		return err
+	}
+	if err := run.compareAccounts(); err != nil {
+		return err
+	}
+	// What lies behind is not answered yet, or not as far as the mark knows.
+	err = run.rerun.Read(ctx, raw, c.to, c.end, func(r recompute.Result) error {
+		if err := run.compare(ctx, r); err != nil || !run.explained() {
 			return err
-		} else if run.explained() {
-			return errExplained
 		}
-		if r.Offset%256 == 0 {
-			c.progress(c.p, r.Offset-from, c.end-from)
-		}
-		return run.step(ctx, r)
+		return errExplained
 	})
-	if errors.Is(err, errExplained) {
-		err = nil
-	}
-	if err == nil {
-		err = run.compareOnce()
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errExplained) {
 		return err
 	}
 	c.progress(c.p, c.end-from, c.end-from)
@@ -90,7 +87,7 @@ func (c *check) see(ctx context.Context, raw *topics.Reader, until int64) error 
 var errExplained = errors.New("nothing that was written is left to explain")
 
 // forget removes what belongs to users that were there before the settings changed.
-func (c *check) forget(s *rerun.Map, user func(key, value []byte) []byte) error {
+func (c *check) forget(s *recompute.Map, user func(key, value []byte) []byte) error {
 	if err := c.seen.Flush(); err != nil {
 		return err
 	}
@@ -106,29 +103,31 @@ func (c *check) forget(s *rerun.Map, user func(key, value []byte) []byte) error 
 // recomputation is one pass over the raw records.
 type recomputation struct {
 	*check
-	rerun           rerun.Run
+	rerun           *recompute.Run
 	letters         *schemas.Codec
 	sanitized, dead *matcher
 	buf             []byte
 	unexplained     int64    // digests in c.shown
 	showing         []uint64 // a bit set where c.shown may have a digest
 	lacking         int64    // fixes that the key has no noise for, and that were not refused
-	fault           error    // the first of the scratch that old met
-	compared        bool     // compareOnce was called
+	fault           error    // the first of the scratch that a matcher met
 }
 
-func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error) {
-	r := &recomputation{check: c}
-	processor, err := engine.NewProcessor(c.o.Settings,
-		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)})
-	if err != nil {
-		return nil, err
+func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)) (
+	r *recomputation, err error,
+) {
+	r = &recomputation{check: c, showing: make([]uint64, 1<<16)}
+	again := recompute.Options{
+		Settings:  c.o.Settings,
+		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)},
+		States:    c.recomputed, Amended: c.amended, Refused: c.refused, Erased: c.erased,
+		Progress: progress,
 	}
-	processor.Use(c.amended)
-	processor.Refuse(c.refused)
-	r.rerun = rerun.Run{
-		Processor: processor, States: c.recomputed,
-		Erasures: rerun.NewErasures(c.o.Key, c.erased),
+	if c.part {
+		again.Skip = c.seen.Has
+	}
+	if r.rerun, err = recompute.New(again); err != nil {
+		return nil, err
 	}
 	if r.letters, err = schemas.NewCodec(c.o.SanitizedEncoding); err != nil {
 		return nil, err
@@ -143,7 +142,6 @@ func (c *check) newRecomputation(sanitized, dead output) (*recomputation, error)
 		r.sanitized.keep = func(e *entry) bool { return !r.old(e.Key) }
 		r.dead.keep = func(e *entry) bool { return r.judged(e.Value) }
 	}
-	r.showing = make([]uint64, 1<<16)
 	return r, c.shown.Each(func(key []byte, _ int64, _ []byte) error {
 		word, bit := place(digest(key))
 		r.showing[word] |= bit
@@ -166,31 +164,24 @@ func place(d digest) (word int, bit uint64) {
 	return int(d[0])<<8 | int(d[1]), 1 << (d[2] & 63)
 }
 
-// step processes one raw record.
-func (r *recomputation) step(ctx context.Context, rec consumer.Record) error {
-	user, err := r.rerun.Processor.Key(topics.Record(rec))
-	if err != nil {
-		return err
+// compare compares what comes of one raw record.
+func (r *recomputation) compare(ctx context.Context, made recompute.Result) error {
+	if made.Offset < r.to {
+		r.report.Raw++
 	}
-	old := r.part && r.old(user)
-	fx, err := r.rerun.Step(rec, !old)
-	if err != nil {
-		return err
-	}
-	tally, _ := r.rerun.Processor.Take()
-	if !old {
-		if rec.Offset < r.to && tally.Destroyed > 0 {
-			r.destroyed(rec.Offset)
+	if !made.Skipped {
+		if made.Offset < r.to && made.Tally.Destroyed > 0 {
+			r.destroyed(made.Offset)
 		}
-		if err := r.published(ctx, rec.Offset, fx.Output); err != nil {
+		if err := r.published(ctx, made.Offset, made.Output); err != nil {
 			return err
 		}
 	}
-	for _, m := range fx.DeadLetters {
+	for _, m := range made.DeadLetters {
 		if r.part && !r.judged(m.Value) {
 			continue
 		}
-		e := made(rec.Offset, m, r.dead.actual.undated)
+		e := entryOf(made.Offset, m, r.dead.actual.undated)
 		if err := r.dead.expect(ctx, &e); err != nil {
 			return err
 		}
@@ -210,7 +201,7 @@ func (r *recomputation) destroyed(offset int64) {
 // published compares what a raw record gives with what is committed.
 func (r *recomputation) published(ctx context.Context, offset int64, output []task.Message) error {
 	for _, m := range output {
-		e := made(offset, m, r.sanitized.actual.undated)
+		e := entryOf(offset, m, r.sanitized.actual.undated)
 		if err := r.explainShown(&e); err != nil {
 			return err
 		}
@@ -221,7 +212,7 @@ func (r *recomputation) published(ctx context.Context, offset int64, output []ta
 	return nil
 }
 
-func made(offset int64, m task.Message, undated bool) entry {
+func entryOf(offset int64, m task.Message, undated bool) entry {
 	e := entry{Offset: offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value}
 	if undated {
 		e.Timestamp = 0
@@ -308,13 +299,9 @@ func (r *recomputation) finish(ctx context.Context) error {
 	})
 }
 
-// compareOnce compares the states when it is first called.
-func (r *recomputation) compareOnce() error {
-	if r.compared {
-		return nil
-	}
-	r.compared = true
-	differ, err := r.rerun.Erasures.Finish(r.to, r.changelog.Erased, r.recomputed)
+// compareAccounts compares the states, and the accounts that are kept of erased users.
+func (r *recomputation) compareAccounts() error {
+	differ, err := r.rerun.Finish(r.to, r.changelog.Erased)
 	if err != nil {
 		return err
 	}
@@ -331,17 +318,17 @@ func (r *recomputation) compareOnce() error {
 // as they are when everything up to its mark is processed.
 func (c *check) compareStates() (err error) {
 	t := c.o.Topics
-	c.report.Users, err = rerun.CompareStates(c.recomputed, c.stored,
-		func(is rerun.StateDifference, at, last int64) {
+	c.report.Users, err = recompute.CompareStates(c.recomputed, c.stored,
+		func(is recompute.StateDifference, at, last int64) {
 			switch is {
-			case rerun.StateUnfounded:
+			case recompute.StateUnfounded:
 				c.violation(StateDiffers, at, "the state at this offset of %s is of a user of "+
 					"whom no fix was accepted", t.Changelog)
-			case rerun.StateOther:
+			case recompute.StateOther:
 				c.violation(StateDiffers, at, "the state at this offset of %s is not the "+
 					"recomputed one; the user's last release is of the fix at offset %d of %s",
 					t.Changelog, last, t.Raw)
-			case rerun.StateMissing:
+			case recompute.StateMissing:
 				c.violation(StateDiffers, last,
 					"the user whose fix is at this offset of %s has no state in %s", t.Raw,
 					t.Changelog)
@@ -357,7 +344,7 @@ func (r *recomputation) judgeDays(dead output) {
 	switch {
 	case c.report.ViolationCount == 0:
 	case r.lacking > 0:
-		c.unverified("%s", rerun.LackingNoise(c.o.Key, r.lacking))
+		c.unverified("%s", recompute.LackingNoise(c.o.Key, r.lacking))
 		c.report.From, c.report.To = -1, -1
 		c.report.ViolationCount, c.report.Violations = 0, []Violation{}
 	case dead.reader.First > 0 || dead.reader.End == 0:

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/rerun"
+	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	rerun.Sweep(o.TempDir)
+	recompute.Sweep(o.TempDir)
 	client := o.Client()
 	n, err := admin.CoPartitioned(ctx, client, wire.Options{}, o.Topics.Raw, o.Topics.Sanitized,
 		o.Topics.Changelog, o.Topics.DeadLetters)
@@ -205,7 +205,7 @@ func (w *verification) partition(ctx context.Context, p int32) (PartitionReport,
 		verification: w, settings: w.o.Fingerprint(), p: p,
 		report: PartitionReport{Partition: p, From: -1, To: -1, Violations: []Violation{}},
 	}
-	folder, err := rerun.NewFolder(w.o.TempDir, w.o.Logger)
+	folder, err := recompute.NewFolder(w.o.TempDir, w.o.Logger)
 	if err != nil {
 		return c.report, fmt.Errorf("verification: %w", err)
 	}
@@ -223,17 +223,17 @@ type check struct {
 	p        int32
 	report   PartitionReport
 
-	recomputed *rerun.Map // user → raw offset and state, recomputed
-	stored     *rerun.Map // user → changelog offset and state, as committed
-	shown      *rerun.Map // hash of a record that is not committed → its offset
-	seen       *rerun.Map // users that were there before the settings changed
+	recomputed *recompute.Map // user → raw offset and state, recomputed
+	stored     *recompute.Map // user → changelog offset and state, as committed
+	shown      *recompute.Map // hash of a record that is not committed → its offset
+	seen       *recompute.Map // users that were there before the settings changed
 
-	changelog  rerun.Changelog
+	changelog  recompute.Changelog
 	changed    topics.Change    // the settings, after records were processed
 	refused    *engine.Offsets  // raw records that were refused for their day
 	amendments []task.Amendment // as of when the outputs were opened, or later
 	amended    []engine.Amended // the same with their models
-	erased     rerun.Erased     // users who were erased, as of then
+	erased     recompute.Erased // users who were erased, as of then
 	from       int64            // raw offset of the recomputation's begin
 	to         int64            // raw offset up to which everything has to be answered
 	end        int64            // raw offset of its end
@@ -278,7 +278,7 @@ func (c *check) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.readAmendments(ctx); err != nil {
+	if err := c.readLater(ctx); err != nil {
 		return err
 	}
 	raw, err := topics.Open(ctx, c.client, c.o.Topics.Raw, c.p, consumer.FetcherOptions{})
@@ -301,7 +301,7 @@ func (c *check) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	c.refused, _, err = rerun.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
+	c.refused, _, err = recompute.ReadRefused(ctx, dead.pull().Cursor, c.o.SanitizedEncoding,
 		engine.Partition{Topic: c.o.Topics.Raw, Number: c.p}, c.from, c.end)
 	if err != nil {
 		return err

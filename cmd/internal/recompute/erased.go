@@ -1,14 +1,10 @@
-package rerun
+package recompute
 
 import (
 	"bytes"
-	"context"
-	"maps"
 	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -17,35 +13,15 @@ import (
 // grows with their number.
 type Erased map[string]engine.Kept
 
-// ReadErased reads a partition of a changelog for what it has of erased users.
-func ReadErased(ctx context.Context, r *topics.Reader) (Erased, error) {
-	found := Erased{}
-	err := r.ScanCompacted(ctx, found.take)
-	return found, err
-}
-
-// take takes note of a record of the changelog.
-func (e Erased) take(r consumer.Record) error {
-	if !bytes.HasPrefix(r.Key, []byte(task.KeptKey)) {
+// take takes note of an entry of kind Kept.
+func (e Erased) take(entry task.Entry) error {
+	if len(entry.Value) == 0 {
+		delete(e, string(entry.Key))
 		return nil
 	}
-	if len(r.Value) == 0 {
-		delete(e, string(r.Key))
-		return nil
-	}
-	kept, err := engine.DecodeKept(bytes.Clone(r.Value))
-	e[string(r.Key)] = kept
+	kept, err := engine.DecodeKept(bytes.Clone(entry.Value))
+	e[string(entry.Key)] = kept
 	return err
-}
-
-// GoOn returns what there is with the records from an offset on.
-func (e Erased) GoOn(ctx context.Context, r *topics.Reader, from int64) (Erased, error) {
-	all := maps.Clone(e)
-	err := r.Refresh(ctx)
-	if err == nil {
-		err = r.Scan(ctx, max(from, r.First), r.End, all.take)
-	}
-	return all, err
 }
 
 // Before returns the raw offset of the first erasure before an offset; -1 if there is none.
@@ -71,27 +47,27 @@ func (e Erased) Partial() bool {
 	return false
 }
 
-// Erasures erases users in a recomputation where they were erased in the first release.
-type Erasures struct {
+// erasures erases users in a recomputation where they were erased in the first release.
+type erasures struct {
 	names *engine.Eraser
 	all   Erased
 	done  map[string]int    // erasures that were carried out, by key
 	kept  map[string][]byte // what remains, recomputed
 }
 
-// NewErasures returns nil if nobody was erased.
-func NewErasures(key noise.Key, all Erased) *Erasures {
+// newErasures returns nil if nobody was erased.
+func newErasures(key noise.Key, all Erased) *erasures {
 	if len(all) == 0 {
 		return nil
 	}
-	return &Erasures{
+	return &erasures{
 		names: engine.NewEraser(key), all: all, done: map[string]int{}, kept: map[string][]byte{},
 	}
 }
 
 // state returns the state with which a raw record is processed, and the key under which the account
 // of an erased user lies if the state was made from it.
-func (e *Erasures) state(user []byte, offset int64, states *Map) (state []byte, from string,
+func (e *erasures) state(user []byte, offset int64, states *Map) (state []byte, from string,
 	err error,
 ) {
 	_, state, err = states.Get(user)
@@ -110,7 +86,7 @@ func (e *Erasures) state(user []byte, offset int64, states *Map) (state []byte, 
 }
 
 // apply carries out a user's erasures up to a raw offset, and returns the state then.
-func (e *Erasures) apply(key string, user, state []byte, offset int64, listed Erased,
+func (e *erasures) apply(key string, user, state []byte, offset int64, listed Erased,
 	states *Map,
 ) ([]byte, error) {
 	list := listed[key].Erasures
@@ -131,7 +107,7 @@ func (e *Erasures) apply(key string, user, state []byte, offset int64, listed Er
 }
 
 // recalled notes that an account went over to a new state.
-func (e *Erasures) recalled(key string) error {
+func (e *erasures) recalled(key string) error {
 	_, remains, err := e.names.Recall(e.kept[key])
 	if len(remains) > 0 {
 		e.kept[key] = bytes.Clone(remains)
@@ -139,9 +115,9 @@ func (e *Erasures) recalled(key string) error {
 	return err
 }
 
-// Finish carries out what is listed up to a raw offset of users without a later record, and returns
+// finish carries out what is listed up to a raw offset of users without a later record, and returns
 // how many accounts are not the recomputed ones.
-func (e *Erasures) Finish(offset int64, listed Erased, states *Map) (differ int, err error) {
+func (e *erasures) finish(offset int64, listed Erased, states *Map) (differ int, err error) {
 	if e == nil {
 		return 0, nil
 	}

@@ -1,4 +1,4 @@
-package rerun
+package recompute
 
 import (
 	"os"

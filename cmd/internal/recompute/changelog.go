@@ -1,45 +1,55 @@
-package rerun
+package recompute
 
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"maps"
 
 	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
 )
 
-// Changelog is what a partition of a changelog holds.
+// Changelog is what a partition of a changelog held when it was read.
 type Changelog struct {
 	Mark   task.Mark // the last one
 	Marked bool      // there is one
 	Erased Erased    // what there is of erased users
-	End    int64     // up to where it was read
+
+	log *topics.Reader
 }
 
-// ReadChangelog copies the last state of each user into a map, with its offset, and returns the
-// last mark.
+// ReadChangelog reads a partition of a changelog. It copies the last state of each user into a map,
+// with its offset, unless states is nil.
 func ReadChangelog(ctx context.Context, r *topics.Reader, states *Map) (Changelog, error) {
-	found := Changelog{Erased: Erased{}}
-	err := r.ScanCompacted(ctx, func(r consumer.Record) error {
-		switch {
-		case string(r.Key) == task.MarkKey:
-			mark, err := task.DecodeMark(r.Value)
-			if err != nil {
-				return fmt.Errorf("the changelog's record at offset %d: %w", r.Offset, err)
-			}
-			found.Mark, found.Marked = mark.Clone(), true
-			return nil
-		case !task.ValidKey(r.Key):
-			return found.Erased.take(r)
-		case len(r.Value) == 0:
-			return states.Remove(r.Key)
+	c := Changelog{Erased: Erased{}, log: r}
+	err := r.Entries(ctx, func(e task.Entry) error {
+		if states != nil && e.Kind == task.Stated {
+			return states.Put(e.Key, e.Offset, e.Value)
 		}
-		return states.Put(r.Key, r.Offset, r.Value)
+		if states != nil && e.Kind == task.Tombstone {
+			return states.Remove(e.Key)
+		}
+		return c.take(e)
 	})
-	found.End = r.End
-	return found, err
+	return c, err
+}
+
+// Later returns the marks and erasures that there are by now, without the states.
+func (c Changelog) Later(ctx context.Context) (Changelog, error) {
+	c.Erased = maps.Clone(c.Erased)
+	err := c.log.Entries(ctx, c.take)
+	return c, err
+}
+
+// take takes note of what is no state.
+func (c *Changelog) take(e task.Entry) error {
+	if e.Kind == task.Marked {
+		c.Mark, c.Marked = e.Mark.Clone(), true
+	}
+	if e.Kind == task.Kept {
+		return c.Erased.take(e)
+	}
+	return nil
 }
 
 // StateDifference says how a user's state in the changelog differs from the recomputed one.

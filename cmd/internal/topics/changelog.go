@@ -14,6 +14,57 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
+// catchUpRecords is how short a pass over a changelog has to be to be the last.
+const catchUpRecords = 10_000
+
+// Entries visits the records of a changelog's partition that an earlier call has not visited, up to
+// the end. An entry is valid during the call of visit only. An error of visit ends the reading, and
+// the next call then visits the same records once more.
+//
+// While a pass is under way, the cleaner may remove values for the sake of newer ones behind the
+// pass's end. So the end is taken again after each pass, and the last pass is a short one that
+// follows another. Records that were removed before they were visited, at either end of the
+// partition, are an error: nobody can tell what they said.
+func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) error {
+	for again := false; ; again = true {
+		if err := r.Refresh(ctx); err != nil {
+			return err
+		}
+		if r.read < 0 {
+			r.read = r.First
+		}
+		switch {
+		case r.read < r.First:
+			return fmt.Errorf("%s lost the records before offset %d while it was read: run doctor",
+				r.topic, r.First)
+		case r.read > r.End:
+			return fmt.Errorf("%s lost the records from offset %d on while it was read: run doctor",
+				r.topic, r.End)
+		case r.read == r.End:
+			return nil
+		}
+		last := again && r.End-r.read <= catchUpRecords
+		err := r.Scan(ctx, r.read, r.End, func(rec consumer.Record) error {
+			e, err := task.ReadEntry(Record(rec))
+			if err != nil {
+				return err
+			}
+			return visit(e)
+		})
+		if err != nil {
+			return err
+		}
+		if r.read = r.End; last {
+			return nil
+		}
+	}
+}
+
+// AnyEntry reports whether a changelog's partition has a record that Entries has not visited.
+func (r *Reader) AnyEntry(ctx context.Context) (bool, error) {
+	return found(r.Entries(ctx, func(task.Entry) error { return errFound }))
+}
+
 // LastMark looks for the last mark of a changelog's partition: at the end first. A topic that
 // does not exist has none.
 func LastMark(ctx context.Context, client *kafka.Client, changelog string, partition int32) (
@@ -33,12 +84,11 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 		last := r.End
 		for end, step := last, int64(16); err == nil && end > first && !found; step *= 8 {
 			at := max(first, end-step)
-			err = r.Scan(ctx, at, end, func(r consumer.Record) error {
-				if string(r.Key) != task.MarkKey {
-					return nil
+			err = r.Scan(ctx, at, end, func(rec consumer.Record) error {
+				e, err := task.ReadEntry(Record(rec))
+				if e.Kind == task.Marked {
+					mark, found = e.Mark.Clone(), true
 				}
-				m, err := task.DecodeMark(r.Value)
-				mark, found = m.Clone(), true
 				return err
 			})
 			end = at
@@ -46,10 +96,10 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 		if err != nil || found {
 			return mark, found, err
 		}
-		first = last
 		if err := r.Refresh(ctx); err != nil {
 			return mark, false, err
 		}
+		first = max(last, r.First)
 	}
 	return mark, false, nil
 }

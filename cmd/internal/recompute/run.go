@@ -1,0 +1,116 @@
+// Package recompute processes a partition of the raw topic again, as a verification and a replay
+// do: with the service's own engine, on states of its own on disk (Map). It refuses what the first
+// run refused (ReadRefused), and erases whom it erased. It also reads the states that a changelog
+// holds (ReadChangelog) and compares them (CompareStates).
+package recompute
+
+import (
+	"context"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// Options say what the first run depended on.
+type Options struct {
+	engine.Settings
+	Partition engine.Partition
+	States    *Map             // user → raw offset of the last change, state
+	Amended   []engine.Amended // versions of the model that were adopted
+	Refused   *engine.Offsets  // raw records that were refused for their day; nil: not known
+	Erased    Erased           // users who were erased; nil: nobody
+	// Skip, if set, is asked of each user. One who is skipped counts as new in each record, and has
+	// no state.
+	Skip func(user []byte) (bool, error)
+	// Progress is told now and then which raw record is next.
+	Progress func(at int64)
+}
+
+// Result is what comes of one raw record. It is valid during the call that shows it.
+type Result struct {
+	*task.Effects
+	Offset  int64 // of the raw record
+	Skipped bool  // its user was
+	Tally   engine.Tally
+}
+
+// Run recomputes one partition. Not for concurrent use.
+type Run struct {
+	o         Options
+	processor *engine.Processor
+	erasures  *erasures
+	fx        task.Effects
+}
+
+// New returns a run that has processed nothing yet.
+func New(o Options) (*Run, error) {
+	processor, err := engine.NewProcessor(o.Settings, o.Partition)
+	if err != nil {
+		return nil, err
+	}
+	processor.Use(o.Amended)
+	processor.Refuse(o.Refused)
+	return &Run{o: o, processor: processor, erasures: newErasures(o.Key, o.Erased)}, nil
+}
+
+// progressEvery is the number of records between two reports of progress.
+const progressEvery = 256
+
+// Read processes the raw records of a range and shows what comes of each. An error of show ends the
+// reading.
+func (r *Run) Read(ctx context.Context, raw *topics.Reader, from, to int64,
+	show func(Result) error,
+) error {
+	return raw.Scan(ctx, from, to, func(rec consumer.Record) error {
+		if rec.Offset%progressEvery == 0 {
+			r.o.Progress(rec.Offset)
+		}
+		result, err := r.step(topics.Record(rec))
+		if err != nil {
+			return err
+		}
+		return show(result)
+	})
+}
+
+// step processes one raw record on its user's state.
+func (r *Run) step(record task.Record) (Result, error) {
+	result := Result{Offset: record.Offset}
+	user, err := r.processor.Key(record)
+	if err == nil && r.o.Skip != nil {
+		result.Skipped, err = r.o.Skip(user)
+	}
+	if err != nil {
+		return result, err
+	}
+	keep := !result.Skipped
+	var before []byte
+	var recalled string
+	if keep && task.ValidKey(user) {
+		before, recalled, err = r.erasures.state(user, record.Offset, r.o.States)
+		if err != nil {
+			return result, err
+		}
+	}
+	r.fx = task.Effects{Output: r.fx.Output[:0], DeadLetters: r.fx.DeadLetters[:0]}
+	if err := r.processor.Process(record, before, &r.fx); err != nil {
+		return result, err
+	}
+	result.Effects = &r.fx
+	result.Tally, _ = r.processor.Take()
+	if !keep || len(r.fx.State) == 0 {
+		return result, nil
+	}
+	if err := r.o.States.Put(user, record.Offset, r.fx.State); err != nil || recalled == "" {
+		return result, err
+	}
+	return result, r.erasures.recalled(recalled)
+}
+
+// Finish carries out the erasures up to a raw offset of users without a later record. It returns
+// how many of the accounts that a changelog keeps of erased users are not the recomputed ones.
+func (r *Run) Finish(offset int64, listed Erased) (differ int, err error) {
+	return r.erasures.finish(offset, listed, r.o.States)
+}
