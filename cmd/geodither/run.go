@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/events"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/monitor"
@@ -46,7 +45,7 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
-			options.Logger = slog.New(events.Named(options.Logger.Handler()))
+			options.Logger = slog.New(monitor.NameEvents(options.Logger.Handler()))
 			if err := errors.Join(files.RefuseSeeded(options.Key),
 				files.RefuseFuture(options.Key)); err != nil {
 				return cli.Usagef("config %s: key_file: %w", path, err)

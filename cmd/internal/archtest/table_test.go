@@ -316,7 +316,6 @@ var table = map[string]rule{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 		},
 	},
-	"cmd/internal/events": {},
 	// The only package that knows Prometheus.
 	"cmd/internal/monitor": {
 		ours: []string{
@@ -542,7 +541,7 @@ var table = map[string]rule{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/events", "cmd/internal/expect", "cmd/internal/explore",
+			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",

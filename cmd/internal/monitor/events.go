@@ -1,4 +1,4 @@
-package events
+package monitor
 
 import (
 	"context"
@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// event is a name in snake case, and how the messages begin that it is of.
+// event is a name in snake case, and how the messages begin that it is of. Alerts on a log need
+// names that stay, because messages are free to change. deploy/EVENTS.md lists them for operators;
+// tests hold the list against what the code logs, and against that file.
 type event struct{ name, begins string }
 
-// list has every line of level info and above that a service may log. No beginning is one of
+// events has every line of level info and above that a service may log. No beginning is one of
 // another.
-var list = []event{
+var events = []event{
 	{"http_listening", "listening for HTTP"},
 	{"page_failed", "an answer of the page failed"},
 	{"kafka_protocol", "connecting to Kafka"},
@@ -78,22 +80,22 @@ var list = []event{
 	{"store_complains", "state: pebble complains"},
 }
 
-// Other is the event of a line that the list does not have, such as one of a library's.
-const Other = "other"
+// OtherEvent is the event of a line that the list does not have, such as one of a library's.
+const OtherEvent = "other"
 
-// of returns the name of the event that a message is of.
-func of(message string) string {
-	for _, e := range list {
+// eventOf returns the name of the event that a message is of.
+func eventOf(message string) string {
+	for _, e := range events {
 		if strings.HasPrefix(message, e.begins) {
 			return e.name
 		}
 	}
-	return Other
+	return OtherEvent
 }
 
-// Named returns a handler that adds the attribute event to lines of level info and above, and hands
-// them on.
-func Named(h slog.Handler) slog.Handler { return named{h} }
+// NameEvents returns a handler that adds the attribute event to lines of level info and above, and
+// hands them on.
+func NameEvents(h slog.Handler) slog.Handler { return named{h} }
 
 type named struct{ slog.Handler }
 
@@ -103,7 +105,7 @@ func (n named) Handle(ctx context.Context, r slog.Record) error {
 		return n.Handler.Handle(ctx, r)
 	}
 	own := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-	own.AddAttrs(slog.String("event", of(r.Message)))
+	own.AddAttrs(slog.String("event", eventOf(r.Message)))
 	r.Attrs(func(a slog.Attr) bool {
 		own.AddAttrs(a)
 		return true

@@ -1,4 +1,4 @@
-package events
+package monitor
 
 import (
 	"bytes"
@@ -186,7 +186,7 @@ func TestEveryLineHasAnEvent(t *testing.T) {
 	used := map[string]int{}
 	for _, text := range logged(t) {
 		of := 0
-		for _, e := range list {
+		for _, e := range events {
 			if strings.HasPrefix(text, e.begins) {
 				used[e.begins]++
 				of++
@@ -198,11 +198,11 @@ func TestEveryLineHasAnEvent(t *testing.T) {
 		}
 	}
 	name := regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	for _, e := range list {
+	for _, e := range events {
 		if used[e.begins] == 0 {
 			t.Errorf("no line begins with %q", e.begins)
 		}
-		if !name.MatchString(e.name) || e.name == Other {
+		if !name.MatchString(e.name) || e.name == OtherEvent {
 			t.Errorf("%q is no name of an event", e.name)
 		}
 	}
@@ -218,7 +218,7 @@ func TestEventsAreExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got []string
-	for _, e := range list {
+	for _, e := range events {
 		if len(want) == 0 || want[len(want)-1] != e.name {
 			want = append(want, e.name)
 		}
@@ -233,11 +233,11 @@ func TestEventsAreExplained(t *testing.T) {
 	}
 }
 
-// TestNamed: lines of level info and above get their event before their other attributes, and
+// TestNameEvents: lines of level info and above get their event before their other attributes, and
 // lines below pass as they are.
-func TestNamed(t *testing.T) {
+func TestNameEvents(t *testing.T) {
 	var out bytes.Buffer
-	log := slog.New(Named(slog.NewTextHandler(&out, &slog.HandlerOptions{
+	log := slog.New(NameEvents(slog.NewTextHandler(&out, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -262,8 +262,8 @@ level=INFO msg=stopped g.event=stopped g.n=1
 	}
 }
 
-// TestPlanted: a line without an event, or whose message nobody knows, would be found.
-func TestPlanted(t *testing.T) {
+// TestPlantedEvents: a line without an event, or whose message nobody knows, would be found.
+func TestPlantedEvents(t *testing.T) {
 	constants := map[string]ast.Expr{
 		"known": &ast.BasicLit{Kind: token.STRING, Value: `"d"`},
 	}
