@@ -19,7 +19,6 @@ type slowly struct {
 	produced []Message
 	log      int64   // where the changelog ends
 	ends     []int64 // that were committed
-	fails    int     // a commit from the end of these on
 }
 
 var errSlow = errors.New("no answer")
@@ -52,9 +51,6 @@ func (x *slowly) Produce(_ context.Context, out Outputs) (int64, error) {
 
 func (x *slowly) Commit(_ context.Context, next int64) (int64, error) {
 	defer x.enter()()
-	if x.fails > 0 && len(x.ends) == x.fails {
-		return 0, errSlow
-	}
 	x.ends = append(x.ends, next)
 	return x.log, nil
 }
@@ -123,40 +119,6 @@ func TestFlight(t *testing.T) {
 	})
 }
 
-// TestFlightFails: a commit that fails beside the next records takes those with it, and no
-// goroutine stays behind.
-func TestFlightFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := &slowly{t: t, calls: make(chan struct{}, 1), fails: 2}
-		ctx, cancel := context.WithCancel(t.Context())
-		log := &counting{endless{cancel: cancel}, 50}
-		heard := &dropping{}
-		process := processFunc(func(_ Record, _ []byte, fx *Effects) error {
-			time.Sleep(time.Millisecond)
-			fx.State = []byte("x")
-			return nil
-		})
-		task, err := New(Dependencies{
-			Input: log, Changelog: log, Transactions: x, Store: mapStore{}, Processor: process,
-		}, Options{MaxRecords: 7, MaxInterval: time.Minute, Observer: heard})
-		if err != nil {
-			t.Fatal(err)
-		}
-		task.state, task.opened = Running, true
-		err = task.consume(ctx, ctx)
-		if !errors.Is(err, errSlow) || task.hand != undone {
-			t.Fatalf("it ends with %v, and the outcome is known", err)
-		}
-		if err := task.drop(err); !errors.Is(err, errSlow) {
-			t.Errorf("drop answers %v", err)
-		}
-		if heard.records != 14 || task.records != 0 || task.flight.overlay != nil ||
-			len(task.spare.entries)+len(task.overlay.entries) > 0 {
-			t.Errorf("%d records were dropped, want two transactions of 7", heard.records)
-		}
-	})
-}
-
 // hesitant is a broker that wants the first commit once more.
 type hesitant struct {
 	idleTxn
@@ -196,14 +158,6 @@ func TestFlightIsRepeatedSoon(t *testing.T) {
 		}
 	})
 }
-
-// dropping hears how many records were given up.
-type dropping struct {
-	NopObserver
-	records int
-}
-
-func (d *dropping) Dropped(records int, _ error) { d.records += records }
 
 // mapStore is a store in memory.
 type mapStore map[string]string

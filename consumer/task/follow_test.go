@@ -155,29 +155,6 @@ func (l smallFetches) Fetch(ctx context.Context, offset int64, wait time.Duratio
 	return b, err
 }
 
-// TestFollowSmallFetches: a transaction in several answers is applied as one.
-func TestFollowSmallFetches(t *testing.T) {
-	s := newScript()
-	s.changelog = []Message{
-		{Key: []byte("ann"), Value: []byte("1")}, {Key: []byte("bob"), Value: []byte("2")}, mark(2),
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var sleeps []time.Duration
-	err := Follow(ctx, smallFetches{scriptChangelog{s}, &sleeps, false}, scriptStore{s},
-		Options{Clock: s}, func(f Following) {
-			if f.Doubt != nil {
-				t.Error(f.Doubt)
-			}
-			if f.At == f.End {
-				cancel()
-			}
-		})
-	if err != nil || count(s, "store.apply 3 changes") != 1 || count(s, "store.apply") != 1 {
-		t.Errorf("%v, %q", err, s.lines)
-	}
-}
-
 // TestFollowLargeTransaction: a transaction as large as a task writes it, which comes in many
 // answers while the standby is at the end, is no reason to doubt.
 func TestFollowLargeTransaction(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -84,255 +83,156 @@ func count(s *script, line string) (n int) {
 // changelog, the store and the input.
 func TestReconcile(t *testing.T) {
 	old := Message{Key: []byte("ann"), Value: []byte("+v0")}
-	tests := []struct {
-		name    string
-		set     func(s *script)
-		options Options
-		is      error // what Run's error is; nil: it works
-		remedy  Remedy
-		fences  int
-		wipes   int
-		next    int64 // where it begins to read
-		assumed bool
-	}{
-		{
-			name: "the group's offset has expired, the changelog has its mark", next: 1, fences: 1,
-			wipes: 1,
-			set:   func(s *script) { s.changelog = []Message{old, mark(1)} },
-		},
-		{
-			name: "the group has an offset, and nothing else is there", is: ErrLost, remedy: Fatal,
-			fences: 3, wipes: 0,
-			set: func(s *script) { s.committed = 2 },
-		},
-		{
-			name: "the group was given an offset, and that is accepted", next: 2, fences: 3,
-			wipes: 1, assumed: true,
-			options: Options{AcceptLost: true},
-			set:     func(s *script) { s.committed = 2 },
-		},
-		{
-			name: "the changelog is lost, and that is accepted", next: 2, fences: 3, wipes: 1,
-			assumed: true,
-			options: Options{AcceptLost: true},
-			set: func(s *script) {
-				s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
-			},
-		},
-		{
-			name: "the changelog and the group's offset are lost, and that is accepted", next: 2,
-			fences: 3, wipes: 1, assumed: true,
-			options: Options{AcceptLost: true},
-			set: func(s *script) {
-				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
-			},
-		},
-		{
-			name: "nothing is lost, whatever is accepted", next: 1, fences: 1, wipes: 0,
-			options: Options{AcceptLost: true},
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
-			},
-		},
-		{
-			name: "another topic is not a lost one, whatever is accepted", is: ErrDiverged,
-			remedy: Fatal, fences: 3, wipes: 3,
-			options: Options{AcceptLost: true},
-			set:     func(s *script) { s.committed, s.changelog = 1, []Message{old} },
-		},
-		{
-			name: "a first start, whatever is accepted", next: 0, fences: 1, wipes: 1,
-			options: Options{AcceptLost: true},
-			set:     func(*script) {},
-		},
-		{
-			name: "the group was given the first offset", next: 0, fences: 1, wipes: 1,
-			set: func(s *script) { s.committed, s.input = 0, nil },
-		},
-		{
-			name: "the changelog is lost", is: ErrLost, remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.found, s.positions = 2, true, Positions{Input: 2, Changelog: 7}
-			},
-		},
-		{
-			name: "the changelog and the group's offset are lost", is: ErrLost, remedy: Fatal,
-			fences: 3, wipes: 0,
-			set: func(s *script) { s.found, s.positions = true, Positions{Input: 2, Changelog: 7} },
-		},
-		{
-			name: "the changelog is another topic, and there is a store", is: ErrDiverged,
-			remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog = 2, []Message{old, old}
-				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
-			},
-		},
-		{
-			name: "the changelog is another topic, longer than the store's position",
-			is:   ErrDiverged, remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog = 2, slices.Repeat([]Message{old}, 400)
-				s.found, s.positions = true, Positions{Input: 2, Changelog: 7}
-			},
-		},
-		{
-			name: "the last mark is far from the changelog's end", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog = 1,
-					append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...)
-				s.found, s.positions = true, Positions{Input: 0, Changelog: 900}
-			},
-		},
-		{
-			name: "the changelog has lost its beginning", is: ErrLost, remedy: Fatal, fences: 3,
-			wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
-			},
-		},
-		{
-			name: "the changelog has lost its beginning and the group its offset", is: ErrLost,
-			remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.changelog, s.cut = []Message{old, mark(1)}, 1
-				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
-			},
-		},
-		{
-			name: "the changelog has lost what the store lacks", is: ErrLost, remedy: Fatal,
-			fences: 3, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog, s.cut = 1, []Message{old, old, mark(1)}, 2
-				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
-			},
-		},
-		{
-			name: "the changelog has lost what the store has", next: 1, fences: 1, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
-				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
-			},
-		},
-		{
-			name: "the changelog has lost its beginning, and that is accepted", next: 1, fences: 3,
-			wipes:   1,
-			options: Options{AcceptLost: true},
-			set: func(s *script) {
-				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
-			},
-		},
-		{
-			name: "the cleaner moves the changelog's start", next: 1, fences: 1, wipes: 1,
-			options: Options{CleanerTrims: true},
-			set: func(s *script) {
-				s.committed, s.changelog, s.cut = 1, []Message{old, mark(1)}, 1
-			},
-		},
-		{
-			name: "the changelog has lost all, the group its offset, and there is no store",
-			is:   ErrLost, remedy: Fatal, fences: 3, wipes: 0,
-			set: func(s *script) { s.changelog, s.cut = []Message{old, mark(1)}, 2 },
-		},
-		{
-			name: "the store leads", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 2, Changelog: 2}
-			},
-		},
-		{
-			name: "the store has a position that the changelog has not", next: 1, fences: 1,
-			wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 1, Changelog: 3}
-			},
-		},
-		{
-			name: "the store is right", next: 1, fences: 1, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 1, Changelog: 2}
-			},
-		},
-		{
-			name: "a full restore was interrupted", next: 1, fences: 1, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true,
-					Positions{Input: none, Changelog: 1, AppliedMS: s.now.UnixMilli()}
-			},
-		},
-		{
-			name: "the store is too old for tombstones", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) {
-				s.now = s.now.Add(1000 * time.Hour)
-				s.committed, s.changelog = 1, []Message{old, mark(1)}
-				s.found, s.positions = true, Positions{Input: 0, Changelog: 1}
-			},
-		},
-		{
-			name: "the group was moved back", is: ErrDiverged, remedy: Fatal, fences: 3, wipes: 3,
-			set: func(s *script) { s.committed, s.changelog = 1, []Message{old, mark(2)} },
-		},
-		{
-			name: "the changelog is another topic", is: ErrDiverged, remedy: Fatal, fences: 3,
-			wipes: 3,
-			set:   func(s *script) { s.committed, s.changelog = 1, []Message{old} },
-		},
-		{
-			name: "the mark is of a later version", remedy: Fatal, fences: 1, wipes: 0,
-			set: func(s *script) {
-				s.committed, s.changelog = 1, []Message{{Key: []byte(MarkKey), Value: []byte{9}}}
-			},
-		},
-		{
-			name: "a reserved key of a later version is passed over", next: 1, fences: 1, wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog = 1,
-					[]Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)}
-			},
-		},
-		{
-			name: "the input has lost records", is: ErrInputLost, remedy: Fatal, fences: 1,
-			wipes: 1,
-			set: func(s *script) {
-				s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2
-			},
-		},
-		{
-			name: "the input has lost records, and that is allowed", next: 2, fences: 1, wipes: 1,
-			options: Options{SkipLost: true},
-			set: func(s *script) {
-				s.committed, s.changelog, s.first = 1, []Message{old, mark(1)}, 2
-			},
-		},
-		{
-			name: "the input is shorter than the offset", is: ErrInputLost, remedy: Fatal,
-			fences: 3, wipes: 1,
-			set: func(s *script) { s.committed, s.changelog = 9, []Message{old, mark(9)} },
-		},
-		{
-			name: "the store cannot be read", is: ErrStore, remedy: Fatal, fences: 1,
-			set: func(s *script) { s.fail["store.positions"] = errors.New("checksum") },
-		},
-		{
-			name: "the store cannot be wiped", is: ErrStore, remedy: Fatal, fences: 1, wipes: 1,
-			set: func(s *script) { s.fail["store.wipe"] = errors.New("read-only") },
-		},
+	logged := []Message{old, mark(1)}
+	at := func(input, changelog int64) *Positions {
+		return &Positions{Input: input, Changelog: changelog}
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+	accept, broken := Options{AcceptLost: true}, errors.New("checksum")
+	for name, test := range map[string]struct {
+		group int64 // its offset; none: it has none
+		log   []Message
+		cut   int64      // where the changelog begins
+		store *Positions // nil: it is empty
+		first int64      // where the input begins
+		later time.Duration
+		fails string // a call
+		o     Options
+
+		is            error // what Run's error is; nil: it works
+		fences, wipes int
+		next          int64 // where it begins to read
+		assumed       bool
+	}{
+		"the group's offset has expired": {
+			group: none, log: logged,
+			fences: 1, wipes: 1, next: 1,
+		},
+		"the group has an offset alone": {group: 2, is: ErrLost, fences: 3},
+		"its offset alone, accepted": {
+			group: 2,
+			o:     accept, fences: 3, wipes: 1, next: 2, assumed: true,
+		},
+		"the group was given offset 0":        {fences: 1, wipes: 1},
+		"a first start, whatever is accepted": {group: none, o: accept, fences: 1, wipes: 1},
+		"nothing is lost, whatever is accepted": {
+			group: 1, log: logged, store: at(1, 2),
+			o: accept, fences: 1, next: 1,
+		},
+		"the changelog is lost": {group: 2, store: at(2, 7), is: ErrLost, fences: 3},
+		"the changelog is lost, accepted": {
+			group: 2, store: at(2, 7),
+			o: accept, fences: 3, wipes: 1, next: 2, assumed: true,
+		},
+		"changelog and offset are lost": {group: none, store: at(2, 7), is: ErrLost, fences: 3},
+		"both are lost, accepted": {
+			group: none, store: at(2, 7),
+			o: accept, fences: 3, wipes: 1, next: 2, assumed: true,
+		},
+		"another topic": {group: 1, log: []Message{old}, is: ErrDiverged, fences: 3, wipes: 3},
+		"another topic, accepted": {
+			group: 1, log: []Message{old},
+			o: accept, is: ErrDiverged, fences: 3, wipes: 3,
+		},
+		"another topic, and there is a store": {
+			group: 2, log: []Message{old, old}, store: at(2, 7),
+			is: ErrDiverged, fences: 3,
+		},
+		"another topic, longer than the store's position": {
+			group: 2, log: slices.Repeat([]Message{old}, 400), store: at(2, 7),
+			is: ErrDiverged, fences: 3,
+		},
+		"the last mark is far from the end": {
+			group: 1, log: append([]Message{old, mark(1)}, slices.Repeat([]Message{old}, 400)...),
+			store:  at(0, 900),
+			fences: 1, wipes: 1, next: 1,
+		},
+		"the beginning is lost": {group: 1, log: logged, cut: 1, is: ErrLost, fences: 3},
+		"beginning and offset are lost": {
+			group: none, log: logged, cut: 1, store: at(1, 2),
+			is: ErrLost, fences: 3,
+		},
+		"what the store lacks is lost": {
+			group: 1, log: []Message{old, old, mark(1)}, cut: 2, store: at(0, 1),
+			is: ErrLost, fences: 3,
+		},
+		"what the store has is lost": {
+			group: 1, log: logged, cut: 1, store: at(1, 2),
+			fences: 1, next: 1,
+		},
+		"the beginning is lost, accepted": {
+			group: 1, log: logged, cut: 1,
+			o: accept, fences: 3, wipes: 1, next: 1,
+		},
+		"the cleaner moves the start": {
+			group: 1, log: logged, cut: 1,
+			o: Options{CleanerTrims: true}, fences: 1, wipes: 1, next: 1,
+		},
+		"all is lost, and there is no store": {
+			group: none, log: logged, cut: 2,
+			is: ErrLost, fences: 3,
+		},
+		"the store leads": {group: 1, log: logged, store: at(2, 2), fences: 1, wipes: 1, next: 1},
+		"the changelog has not the store's position": {
+			group: 1, log: logged, store: at(1, 3),
+			fences: 1, wipes: 1, next: 1,
+		},
+		"the store is right": {group: 1, log: logged, store: at(1, 2), fences: 1, next: 1},
+		"a full restore was interrupted": {
+			group: 1, log: logged, store: &Positions{Input: none, Changelog: 1, AppliedMS: 1_000_000},
+			fences: 1, next: 1,
+		},
+		"the store is too old for tombstones": {
+			group: 1, log: logged, store: at(0, 1), later: 1000 * time.Hour,
+			fences: 1, wipes: 1, next: 1,
+		},
+		"the group was moved back": {
+			group: 1, log: []Message{old, mark(2)},
+			is: ErrDiverged, fences: 3, wipes: 3,
+		},
+		"the mark is of a later version": {
+			group: 1, log: []Message{{Key: markKey, Value: []byte{9}}},
+			is: errMarkVersion, fences: 1,
+		},
+		"a reserved key of a later version": {
+			group: 1, log: []Message{{Key: []byte("\x00later"), Value: []byte{9}}, mark(1)},
+			fences: 1, wipes: 1, next: 1,
+		},
+		"the input has lost records": {
+			group: 1, log: logged, first: 2,
+			is: ErrInputLost, fences: 1, wipes: 1,
+		},
+		"it has lost records, allowed": {
+			group: 1, log: logged, first: 2,
+			o: Options{SkipLost: true}, fences: 1, wipes: 1, next: 2,
+		},
+		"the input is shorter": {
+			group: 9, log: []Message{old, mark(9)},
+			is: ErrInputLost, fences: 3, wipes: 1,
+		},
+		"the store cannot be read": {
+			group: none, fails: "store.positions",
+			is: ErrStore, fences: 1,
+		},
+		"the store cannot be wiped": {
+			group: none, fails: "store.wipe",
+			is: ErrStore, fences: 1, wipes: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
 			s := newScript()
-			test.set(s)
-			o := test.options
+			s.committed, s.changelog, s.cut, s.first = test.group, test.log, test.cut, test.first
+			s.now = s.now.Add(test.later)
+			if s.found = test.store != nil; s.found {
+				s.positions = *test.store
+			}
+			if test.fails != "" {
+				s.fail[test.fails] = broken
+			}
+			o := test.o
 			o.Doubts = 3
 			err := s.run(t, o)
-			if RemedyOf(err) != test.remedy || test.is != nil && !errors.Is(err, test.is) {
-				t.Fatalf("Run answers %v (%v), want %v (%v)", err, RemedyOf(err), test.is,
-					test.remedy)
+			if !errors.Is(err, test.is) || (test.is != nil) != (RemedyOf(err) == Fatal) {
+				t.Fatalf("Run answers %v (%v), want %v", err, RemedyOf(err), test.is)
 			}
 			if f, w := count(s, "txn.fence"), count(s, "store.wipe"); f != test.fences ||
 				w != test.wipes {
@@ -342,8 +242,8 @@ func TestReconcile(t *testing.T) {
 				t.Errorf("the observer is told assumed %v, want %v", s.restored.Assumed,
 					test.assumed)
 			}
-			if test.remedy != Unmarked {
-				if s.found && test.wipes == 0 && count(s, "store.apply") > 0 {
+			if err != nil {
+				if test.store != nil && test.wipes == 0 && count(s, "store.apply") > 0 {
 					t.Error("the only good copy was written to")
 				}
 				if !strings.HasPrefix(err.Error(), "raw/0: ") {
@@ -351,84 +251,14 @@ func TestReconcile(t *testing.T) {
 				}
 				return
 			}
-			for _, l := range s.lines {
-				var first int64
-				if _, err := fmt.Sscanf(l, "input.fetch %d", &first); err == nil {
-					if first != test.next {
-						t.Errorf("begins at %d, want %d", first, test.next)
-					}
-					break
-				}
+			i := slices.IndexFunc(s.lines, func(l string) bool {
+				return strings.HasPrefix(l, "input.fetch ")
+			})
+			if want := fmt.Sprintf("input.fetch %d", test.next); i >= 0 && s.lines[i] != want {
+				t.Errorf("begins by %q, want %q", s.lines[i], want)
 			}
 		})
 	}
-}
-
-// TestAcceptedLoss: an offset that stands alone has to be accepted once; the mark that
-// follows at once vouches for it from then on, and another loss is noticed.
-func TestAcceptedLoss(t *testing.T) {
-	s := newScript()
-	s.committed, s.end = 2, 2
-	rest := s.input[2:]
-	s.input = nil
-	for i, assumed := range []bool{true, false, false} {
-		s.restored = Restore{}
-		o := Options{AcceptLost: i == 0, Doubts: 2}
-		if err := s.run(t, o); err != nil || s.restored.Assumed != assumed ||
-			s.restored.Input != 2 {
-			t.Fatalf("start %d answers %v, restored %+v", i, err, s.restored)
-		}
-	}
-	if m, err := DecodeMark(s.changelog[0].Value); err != nil || m.Origin != 2 || m.Input != 2 ||
-		m.Open {
-		t.Fatalf("the first mark is %+v, %v", m, err)
-	}
-	s.input, s.end = rest, 3
-	if err := s.run(t, Options{}); err != nil || s.committed != 3 {
-		t.Fatalf("a start with a record answers %v, committed %d", err, s.committed)
-	}
-	s.changelog = nil
-	states := maps.Clone(s.states)
-	if err := s.run(t, Options{}); !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal ||
-		!strings.Contains(err.Error(), "accept_lost_account") {
-		t.Errorf("a lost changelog answers %v", err)
-	}
-	if len(states) == 0 || !maps.Equal(s.states, states) {
-		t.Errorf("the store holds %v, had %v", s.states, states)
-	}
-}
-
-// TestChangelogIsRemadeAtWork: a changelog that is deleted and made again while a task
-// works ends it before anything is committed beside the empty one.
-func TestChangelogIsRemadeAtWork(t *testing.T) {
-	s := newScript()
-	s.ends = false
-	var committed int64
-	input := remaking{scriptInput{s}, func() { s.changelog, committed = nil, s.committed }}
-	err := s.runOn(t, input, Options{MaxRecords: 1, Doubts: 2})
-	if !errors.Is(err, ErrLost) || RemedyOf(err) != Fatal {
-		t.Errorf("Run answers %v", err)
-	}
-	if len(s.changelog) != 0 || s.committed != committed || committed != 3 ||
-		count(s, "txn.abort") != 1 {
-		t.Errorf("the group has gone from %d to %d, the changelog holds %d records: %q", committed,
-			s.committed, len(s.changelog), s.lines)
-	}
-}
-
-// remaking remakes the changelog when the input is used up, and then has more.
-type remaking struct {
-	scriptInput
-	remake func()
-}
-
-func (l remaking) Fetch(ctx context.Context, offset int64, wait time.Duration) (Batch, error) {
-	if offset == 3 && l.s.end == 3 {
-		l.remake()
-		l.s.input = append(l.s.input, Record{Offset: 3, Key: []byte("bob"), Value: []byte("v3")})
-		l.s.end = 4
-	}
-	return l.scriptInput.Fetch(ctx, offset, wait)
 }
 
 // distantLog is a changelog of states of one key each. Every fetch takes a while, and the last one
