@@ -124,12 +124,12 @@ func similarKey(t *testing.T, path string) noise.Key {
 	}
 }
 
-// TestStateReport sums up the accounts before and after an erasure, and names nobody.
-func TestStateReport(t *testing.T) {
+// TestStateAccounts sums up the accounts before and after an erasure, and names nobody.
+func TestStateAccounts(t *testing.T) {
 	s := newTownService(t)
 	report := func() (r inspect.Report) {
 		t.Helper()
-		out := succeed(t, "state", "report", "-c", s.config, "--format", "json").out
+		out := succeed(t, "state", "inspect", "-c", s.config, "--json").out
 		if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Contains(out, "sim-") {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -144,10 +144,10 @@ func TestStateReport(t *testing.T) {
 	if after := report(); after.Users != 19 || after.ErasedAccounts != 1 {
 		t.Errorf("%+v", after)
 	}
-	requireWords(t, succeed(t, "state", "report", "-c", s.config).out, "19 users", "1 account of",
+	requireWords(t, succeed(t, "state", "inspect", "-c", s.config).out, "19 users", "1 account of",
 		"in all", "at the limit")
 	limited := s.edit(t, "budget: none", "budget: {lifetime: 10}")
-	out := succeed(t, "state", "report", "-c", limited, "--format", "json").out
+	out := succeed(t, "state", "inspect", "-c", limited, "--json").out
 	var r inspect.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
@@ -156,6 +156,6 @@ func TestStateReport(t *testing.T) {
 		len(r.OtherSettings) != 3 {
 		t.Errorf("under a limit: %s", out)
 	}
-	requireMessage(t, call(t, "state", "report", "-c", s.config, "--format", "xml"), cli.ExitUsage,
-		"text or json")
+	requireMessage(t, call(t, "state", "inspect", "-c", s.config, "--top", "3"), cli.ExitUsage,
+		"need --user")
 }

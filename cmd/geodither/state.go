@@ -19,14 +19,14 @@ func newState(std cli.Streams) *cobra.Command {
 		Short: "Prove, look at, or reset what a service has made of its raw topic",
 		Example: `  geodither state verify -c geodither.yml
   geodither state inspect -c geodither.yml --user bus-7
-  geodither state report -c geodither.yml
+  geodither state inspect -c geodither.yml
   geodither state reset -c geodither.yml --dry-run
   geodither state rebuild-changelog -c geodither.yml --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newStateVerify(std), newStateInspect(std), newStateReset(std),
-		newStateRebuild(std), newStateLedgers(std))
+		newStateRebuild(std))
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,22 +20,29 @@ func newStateInspect(std cli.Streams) *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "inspect -c FILE --user ID",
-		Short: "Print the state of one user",
+		Use:   "inspect -c FILE [--user ID]",
+		Short: "Print the state of one user, or what all users have spent",
 		Long: `Print the state of one user from the changelog, or with --local from the local store: last step,
-releases and Σε, last release, estimate and radius, and the size of the posterior.
+releases and Σε, last release, estimate and radius, and the size of the posterior. The command looks
+into every partition. A user can have a state in more than one if producers do not agree on the
+partition of a user. Such a user has spent ε in each of them, and the last line has the sum.
 
-The command looks into every partition. A user can have a state in more than one if producers do
-not agree on the partition of a user. Such a user has spent ε in each of them, and the last line
-has the sum.
+Without --user, sum up the accounts of ε of all users: how many there are, how Σε is distributed
+over them in the budget's window and in their lifetimes, and how many have no release left. No user
+is named.
 
-What the command prints is private. It is a function of the user's past releases and the model, but
-it is not published: keep it on the trusted side.`,
+What the command prints is private: keep it on the trusted side. A state is a function of the user's
+past releases and the model, but it is not published. Sums over a handful of users describe people.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
-  geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json`,
+  geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json
+  geodither state inspect -c geodither.yml --json | jq .window.users_at_limit`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if query.User == "" || query.Top < 0 {
+			all := !cmd.Flags().Changed("user")
+			switch {
+			case all && (query.Local || query.Top != 0):
+				return cli.Usagef("--local and --top need --user")
+			case !all && query.User == "" || query.Top < 0:
 				return cli.Usagef("--user must name a user, and --top must not be negative")
 			}
 			load := loadService
@@ -48,25 +56,36 @@ it is not published: keep it on the trusted side.`,
 			query.Settings, query.Cluster, query.Later = options.Settings,
 				options.Cluster, options.Later
 			query.StateDir, query.Logger = options.StateDir, options.Logger
+			if all {
+				found, err := inspect.Accounts(cmd.Context(), query)
+				return show(std.Out, found, err, asJSON, printAccounts)
+			}
 			found, err := inspect.User(cmd.Context(), query)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return json.NewEncoder(std.Out).Encode(found)
-			}
-			return printStates(std.Out, found)
+			return show(std.Out, found, err, asJSON, printStates)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&query.User, "user", "", "`ID` of the user in the raw records")
+	flags.StringVar(&query.User, "user", "", "`ID` of the user in the raw records; without it, all users")
 	flags.BoolVar(&query.Local, "local", false,
 		"read the local store (state_dir), which no instance may use, in place of the changelog")
 	flags.IntVar(&query.Top, "top", 0, "also list this `NUMBER` of most probable cells")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
-	cli.Required(cmd, "config", "user")
+	cli.Required(cmd, "config")
 	return cmd
+}
+
+// show prints what was found, unless it was not.
+func show[T any](out io.Writer, found T, err error, asJSON bool,
+	text func(io.Writer, T) error,
+) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return json.NewEncoder(out).Encode(found)
+	}
+	return text(out, found)
 }
 
 // printStates prints a user's state in each partition that has one.
@@ -138,4 +157,35 @@ func printState(out io.Writer, s inspect.State) error {
 			100*c.Probability, c.Centre.Latitude, c.Centre.Longitude)
 	}
 	return err
+}
+
+// printAccounts prints how Σε is distributed over users.
+func printAccounts(out io.Writer, r inspect.Report) error {
+	fmt.Fprintf(out, "group %s, settings %.8s, %s\n", r.Group, r.Settings,
+		r.Time.Format(time.RFC3339))
+	fmt.Fprintf(out, "%s with a state, ε = %g a release\n", cli.Quantity(r.Users, "user"),
+		r.EpsilonPerRelease)
+	if r.ErasedAccounts > 0 {
+		fmt.Fprintf(out, "%s of erased users, not counted below\n",
+			cli.Quantity(r.ErasedAccounts, "account"))
+	}
+	for _, p := range r.OtherSettings {
+		fmt.Fprintf(out, "partition %d was last written under other settings\n", p)
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "Σε\thalf up to\t90 % up to\t99 % up to\tmost\tmean\tlimit\tat the limit\t")
+	line := func(name string, s inspect.Spending) {
+		limit, at := "none", ""
+		if s.Limit != nil {
+			limit, at = cli.Sum(*s.Limit), fmt.Sprint(s.AtLimit)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, cli.Sum(s.P50),
+			cli.Sum(s.P90), cli.Sum(s.P99), cli.Sum(s.Max), cli.Sum(s.Mean), limit, at)
+	}
+	if r.Window != nil {
+		line(fmt.Sprintf("in %v up to the last step",
+			time.Duration(r.WindowSeconds*float64(time.Second))), *r.Window)
+	}
+	line("in all", r.Lifetime)
+	return table.Flush()
 }

@@ -246,7 +246,7 @@ var table = map[string]rule{
 	},
 	"cmd/internal/inspect": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/topics", "consumer",
+			"cmd/internal/engine", "cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
 			"mechanism/ledger", "mechanism/mobility", "state",
 		},

@@ -1,6 +1,6 @@
-// Package inspect reads one user's state, from the changelog or from a local store, and puts it
-// into words: what the user has spent, when and where the last release was, and what the posterior
-// holds. It knows the stored formats and the maps that they belong to. It changes nothing.
+// Package inspect reads one user's state (User), from the changelog or from a local store, and puts
+// it into words: what the user has spent, when and where the last release was, and what the
+// posterior holds. It also sums up what all users have spent (Accounts). It changes nothing.
 package inspect
 
 import (
@@ -91,8 +91,8 @@ type CellMass struct {
 var ErrNoState = errors.New(
 	"the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
 
-// Options say where to look and what for. Required, beside what Settings and Cluster
-// require: User, and StateDir if Local.
+// Options say where to look and what for. Required is what Settings and Cluster require; for one
+// user also User, and StateDir if Local.
 type Options struct {
 	engine.Settings
 	topics.Cluster
@@ -115,12 +115,9 @@ type Options struct {
 // partitioner gives the user comes first, and what others hold is in Elsewhere.
 // ErrNoState says that there is none.
 func User(ctx context.Context, o Options) (State, error) {
-	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
+	o, err := o.prepare()
+	if err != nil {
 		return State{}, err
-	}
-	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	if !task.ValidKey([]byte(o.User)) {
 		return State{}, ErrNoState
@@ -167,6 +164,16 @@ func User(ctx context.Context, o Options) (State, error) {
 	return total(o, all), nil
 }
 
+// prepare checks the options and fills in what was left empty.
+func (o Options) prepare() (Options, error) {
+	err := errors.Join(o.Cluster.Validate(), o.Settings.Validate())
+	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o, err
+}
+
 // total is the first of a user's states with the others in it, and what all have spent.
 func total(o Options, all []State) State {
 	spent, window, last := 0.0, 0.0, all[0].StepTime
@@ -191,9 +198,13 @@ func total(o Options, all []State) State {
 
 // spentInWindow is what a state has spent in the budget's window that ends with a step.
 func (o Options) spentInWindow(s *State, last time.Time) float64 {
-	// Of steps that end after this the window holds the releases.
-	since := last.UnixMilli() - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
-	return s.state.Ledger.SpentSince(since).Epsilon()
+	return s.state.Ledger.SpentSince(o.windowSince(last.UnixMilli())).Epsilon()
+}
+
+// windowSince returns after which time a step has to end to be in the budget's window that ends
+// with the step at lastMS. Both are Unix milliseconds.
+func (o Options) windowSince(lastMS int64) int64 {
+	return lastMS - int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
 }
 
 // stored is a state as it was found.

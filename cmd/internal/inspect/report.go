@@ -1,20 +1,20 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"log/slog"
+	"hash/maphash"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/recompute"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/ledger"
@@ -55,27 +55,13 @@ type Spending struct {
 	Mean float64 `json:"mean"`
 }
 
-// ReportOptions say whose ledgers to sum up. Required is what Settings and Cluster require.
-type ReportOptions struct {
-	engine.Settings
-	topics.Cluster
-	// TempDir is where states go while it works: as large as the service's own store, and as
-	// private. Default the system's.
-	TempDir string
-	Logger  *slog.Logger // default slog.Default()
-}
-
-// Ledgers sums up the accounts of all users in the changelog, as of the last transaction that was
-// committed when it looks. It reads the changelog once. Its memory grows by 16 bytes a user.
-func Ledgers(ctx context.Context, o ReportOptions) (Report, error) {
-	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
+// Accounts sums up the accounts of all users in the changelog, as of the last transaction that was
+// committed when it looks. It reads the changelog once. Its memory grows by some 60 bytes a user.
+func Accounts(ctx context.Context, o Options) (Report, error) {
+	o, err := o.prepare()
+	if err != nil {
 		return Report{}, err
 	}
-	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	recompute.Sweep(o.TempDir)
 	counts, err := admin.Partitions(ctx, o.Client(), wire.Options{}, o.Topics.Changelog)
 	if err != nil {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
@@ -85,74 +71,78 @@ func Ledgers(ctx context.Context, o ReportOptions) (Report, error) {
 		Settings:          hex.EncodeToString(o.Fingerprint()),
 		EpsilonPerRelease: o.Release.Epsilon,
 	}
-	var s sums
+	var lifetime, window []ledger.Billionths
 	for p := range int32(counts[o.Topics.Changelog]) {
-		if err := o.partition(ctx, p, &r, &s); err != nil {
+		users, err := accounts(ctx, o, p, &r)
+		if err != nil {
 			return Report{}, fmt.Errorf("partition %d: %w", p, err)
+		}
+		for _, u := range users {
+			lifetime, window = append(lifetime, u.lifetime), append(window, u.window)
 		}
 	}
 	budget := o.Release.Budget
-	r.Users = int64(len(s.lifetime))
-	r.Lifetime = spending(s.lifetime, budget.Lifetime, o.Release.Epsilon)
+	r.Users = int64(len(lifetime))
+	r.Lifetime = spending(lifetime, budget.Lifetime, o.Release.Epsilon)
 	if budget.WindowSteps > 0 {
-		window := spending(s.window, budget.Epsilon, o.Release.Epsilon)
-		r.Window = &window
+		in := spending(window, budget.Epsilon, o.Release.Epsilon)
+		r.Window = &in
 		r.WindowSeconds = (time.Duration(budget.WindowSteps) * o.Model.Step).Seconds()
 	}
 	return r, nil
 }
 
-// sums are what each user has spent.
-type sums struct{ window, lifetime []ledger.Billionths }
+// account is what a user has spent.
+type account struct{ lifetime, window ledger.Billionths }
 
-// partition adds the users of one partition.
-func (o ReportOptions) partition(ctx context.Context, p int32, r *Report, s *sums) error {
+// accounts reads what the users of one partition have spent, by a hash of their ids: ids take many
+// times the memory.
+func accounts(ctx context.Context, o Options, p int32, r *Report) (map[uint64]account, error) {
 	reader, err := topics.Open(ctx, o.Client(), o.Topics.Changelog, p, consumer.FetcherOptions{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	folder, err := recompute.NewFolder(o.TempDir, o.Logger)
-	if err != nil {
-		return err
-	}
-	states := folder.Map(0)
-	changelog, err := recompute.ReadChangelog(ctx, reader, states)
-	if err == nil {
-		err = states.Flush()
-	}
-	if err == nil {
-		var state mechanism.State
-		err = states.Each(func(_ []byte, at int64, value []byte) error {
-			if err := state.DecodeBinary(value); err != nil {
-				return fmt.Errorf("the changelog's record at offset %d: %w", at, err)
-			}
-			s.lifetime = append(s.lifetime, state.Ledger.Spent())
-			s.window = append(s.window, o.inWindow(&state))
-			return nil
-		})
-	}
-	if err = errors.Join(err, folder.Close()); err != nil {
-		return err
-	}
-	for _, kept := range changelog.Erased {
-		if len(kept.Account) > 0 {
+	seed := maphash.MakeSeed()
+	users, kept := map[uint64]account{}, map[string]bool{}
+	var settings []byte
+	var state mechanism.State
+	err = reader.Entries(ctx, func(e task.Entry) (err error) {
+		switch user := maphash.Bytes(seed, e.Key); e.Kind {
+		case task.Marked:
+			settings = bytes.Clone(e.Mark.Settings)
+		case task.Tombstone:
+			delete(users, user)
+		case task.Stated:
+			err = state.DecodeBinary(e.Value)
+			users[user] = account{state.Ledger.Spent(), inWindow(o, &state)}
+		case task.Kept:
+			var k engine.Kept
+			k, err = engine.DecodeKept(e.Value)
+			kept[string(e.Key)] = len(k.Account) > 0
+		case task.Foreign, task.Requested: // no account
+		}
+		if err != nil {
+			return fmt.Errorf("the changelog's record at offset %d: %w", e.Offset, err)
+		}
+		return nil
+	})
+	for _, is := range kept {
+		if is {
 			r.ErasedAccounts++
 		}
 	}
-	if settings := changelog.Mark.Settings; len(settings) > 0 && !o.SameReleases(settings) {
+	if len(settings) > 0 && !o.SameReleases(settings) {
 		r.OtherSettings = append(r.OtherSettings, p)
 	}
-	return nil
+	return users, err
 }
 
 // inWindow is what a user has spent in the budget's window that ends with the last step.
-func (o ReportOptions) inWindow(s *mechanism.State) ledger.Billionths {
+func inWindow(o Options, s *mechanism.State) ledger.Billionths {
 	if s.Step >= math.MaxInt64/max(s.StepMS, 1) || s.Step <= math.MinInt64/max(s.StepMS, 1) {
 		return s.Ledger.Spent()
 	}
-	since := s.Step*s.StepMS -
-		int64(o.Release.Budget.WindowSteps-1)*o.Model.Step.Milliseconds()
-	return s.Ledger.SpentSince(since)
+	return s.Ledger.SpentSince(o.windowSince(s.Step * s.StepMS))
 }
 
 // spending sums up what users have spent, of which it changes the order. A limit of 0 is none.
