@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"time"
 	"unicode/utf8"
 )
 
@@ -145,11 +144,11 @@ func decodeTime(v *value, literal []byte) Reason {
 	if reason != "" {
 		return reason
 	}
-	var t time.Time
-	if err := t.UnmarshalText([]byte(text)); err != nil {
+	ms, ok := ParseTime([]byte(text))
+	if !ok {
 		return ReasonWrongType
 	}
-	v.integer = t.UnixMilli()
+	v.integer = ms
 	return ""
 }
 

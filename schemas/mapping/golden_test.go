@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/geodither/geodither/schemas"
 )
 
 var update = flag.Bool("update", false, "write what comes of the messages into testdata")
@@ -21,7 +23,7 @@ func settings() map[string]Options {
 	}
 	all["debezium"] = Options{
 		Preset: Debezium, User: User{Path: "device"}, Latitude: "lat", Longitude: "lon",
-		Timestamp: Time{Path: "at", Unit: Microseconds}, NumbersInStrings: yes(),
+		Timestamp: Time{Path: "at", Unit: schemas.Microseconds}, NumbersInStrings: yes(),
 		KeyCheck: KeyCheckOff,
 	}
 	return all

@@ -42,7 +42,7 @@ type Mapping struct {
 	userPath            path
 	latitude, longitude path
 	timestamp           path
-	unit                Unit
+	unit                schemas.TimeUnit
 	fromKafka           bool
 	inText              bool
 	key                 Key

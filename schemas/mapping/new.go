@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/geodither/geodither/schemas"
 )
 
 // maxHeader bounds the name of a header.
@@ -213,8 +215,7 @@ func (c *checks) time(m *Mapping, t Time) {
 			"s, ms, us, ns or rfc3339")
 	default:
 		if t.Unit != ofRaw {
-			word(c, "timestamp: unit", t.Unit, Seconds, Milliseconds, Microseconds, Nanoseconds,
-				RFC3339)
+			word(c, "timestamp: unit", t.Unit, schemas.TimeUnits()...)
 		}
 		c.path("timestamp", t.Path, &m.timestamp)
 	}

@@ -1,6 +1,10 @@
 package mapping
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/geodither/geodither/schemas"
+)
 
 // Options say where the parts of a record are. What is empty is the preset's, or, without a preset,
 // that of records of raw.avsc: user_id, timestamp, latitude, longitude.
@@ -44,7 +48,7 @@ const (
 type Time struct {
 	From string // FromKafka: the timestamp of the Kafka record
 	Path string
-	Unit Unit
+	Unit schemas.TimeUnit
 }
 
 // Key is how keys are encoded.

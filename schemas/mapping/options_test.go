@@ -3,13 +3,15 @@ package mapping
 import (
 	"strings"
 	"testing"
+
+	"github.com/geodither/geodither/schemas"
 )
 
 // named are options that name every part.
 func named() Options {
 	return Options{
 		User: User{Path: "device.id"}, Latitude: "lat", Longitude: "lon",
-		Timestamp: Time{Path: "at", Unit: Seconds},
+		Timestamp: Time{Path: "at", Unit: schemas.Seconds},
 	}
 }
 
@@ -124,7 +126,7 @@ func TestText(t *testing.T) {
 		func(o *Options) { o.Latitude = "y" },
 		func(o *Options) { o.Longitude = "x" },
 		func(o *Options) { o.Timestamp = Time{From: FromKafka} },
-		func(o *Options) { o.Timestamp.Unit = Milliseconds },
+		func(o *Options) { o.Timestamp.Unit = schemas.Milliseconds },
 		func(o *Options) { o.NumbersInStrings = yes() },
 		func(o *Options) { o.KeyCheck = KeyCheckOff },
 		func(o *Options) { o.Key, o.KeyCheck = KeyJSON, KeyCheckOff },

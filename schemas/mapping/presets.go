@@ -1,5 +1,7 @@
 package mapping
 
+import "github.com/geodither/geodither/schemas"
+
 // Preset names a source whose messages are well known.
 type Preset string
 
@@ -46,7 +48,7 @@ var presets = map[Preset]source{
 			User:      User{From: FromKey},
 			Latitude:  "data[key=Location].value.locationValue.latitude",
 			Longitude: "data[key=Location].value.locationValue.longitude",
-			Timestamp: Time{Path: "createdAt", Unit: RFC3339},
+			Timestamp: Time{Path: "createdAt", Unit: schemas.RFC3339},
 		},
 		protobuf: teslaPayload, prepare: locationsOfText,
 	},
@@ -58,27 +60,28 @@ var presets = map[Preset]source{
 			{Path: "position.outdated", NotEquals: true},
 		},
 		User: User{From: FromKey}, Latitude: "position.latitude", Longitude: "position.longitude",
-		Timestamp: Time{Path: "position.fixTime", Unit: RFC3339},
+		Timestamp: Time{Path: "position.fixTime", Unit: schemas.RFC3339},
 	}},
 	// The payload does not say whose it is: bridges write the MQTT topic as the key.
 	OwnTracks: {options: Options{
 		Format: JSON, Where: []Rule{{Path: "_type", Equals: "location"}},
 		User: User{From: FromKey}, Latitude: "lat", Longitude: "lon",
-		Timestamp: Time{Path: "tst", Unit: Seconds},
+		Timestamp: Time{Path: "tst", Unit: schemas.Seconds},
 	}},
 	// One telemetry object, or an array of them, alone or under "telemetry".
 	MDS: {options: Options{
 		Format: JSON, User: User{Path: "device_id"}, Latitude: "location.lat",
-		Longitude: "location.lng", Timestamp: Time{Path: "timestamp", Unit: Milliseconds},
+		Longitude: "location.lng", Timestamp: Time{Path: "timestamp", Unit: schemas.Milliseconds},
 	}, eaches: []string{"telemetry", itself}},
 	Samsara: {options: Options{
 		Format: JSON, Where: []Rule{{Path: "location", Exists: yes()}},
 		User: User{Path: "asset.id"}, Latitude: "location.latitude",
-		Longitude: "location.longitude", Timestamp: Time{Path: "happenedAtTime", Unit: RFC3339},
+		Longitude: "location.longitude",
+		Timestamp: Time{Path: "happenedAtTime", Unit: schemas.RFC3339},
 	}},
 	Geotab: {options: Options{
 		Format: JSON, User: User{Path: "device.id"}, Latitude: "latitude", Longitude: "longitude",
-		Timestamp: Time{Path: "dateTime", Unit: RFC3339},
+		Timestamp: Time{Path: "dateTime", Unit: schemas.RFC3339},
 	}},
 	// A FeedMessage with the positions of one vehicle, or one FeedEntity. Its whole numbers of 64
 	// bits are texts in JSON.
@@ -88,14 +91,14 @@ var presets = map[Preset]source{
 		},
 		User: User{Path: "vehicle.vehicle.id"}, Latitude: "vehicle.position.latitude",
 		Longitude:        "vehicle.position.longitude",
-		Timestamp:        Time{Path: "vehicle.timestamp", Unit: Seconds},
+		Timestamp:        Time{Path: "vehicle.timestamp", Unit: schemas.Seconds},
 		NumbersInStrings: yes(),
 	}, eaches: []string{"entity", itself}, protobuf: gtfsFeed},
 	// The SDK of Transistor Software, and the Traccar Client: one location or a batch of them.
 	BackgroundGeolocation: {options: Options{
 		Format: JSON, Each: "location", User: User{Path: "$.device_id"},
 		Latitude: "coords.latitude", Longitude: "coords.longitude",
-		Timestamp: Time{Path: "timestamp", Unit: RFC3339},
+		Timestamp: Time{Path: "timestamp", Unit: schemas.RFC3339},
 	}},
 	// A row of a table of fixes, whose columns the config names. A row that is deleted has none.
 	Debezium: {

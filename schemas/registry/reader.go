@@ -3,8 +3,8 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -59,7 +59,7 @@ func (r *Reader) RawNamed(
 }
 
 // rawOf finds the fields of a raw record in a tree.
-func rawOf(tree any, u unit) (fix schemas.Raw, err error) {
+func rawOf(tree any, u schemas.TimeUnit) (fix schemas.Raw, err error) {
 	record, ok := tree.(map[string]any)
 	if !ok {
 		return fix, reject(schemas.ReasonWrongType)
@@ -70,7 +70,7 @@ func rawOf(tree any, u unit) (fix schemas.Raw, err error) {
 		take func(any) bool
 	}{
 		{"user_id", func(v any) (ok bool) { fix.UserID, ok = v.(string); return ok }},
-		{"timestamp", func(v any) (ok bool) { fix.Timestamp, ok = u.time(v); return ok }},
+		{"timestamp", func(v any) (ok bool) { fix.Timestamp, ok = timeOf(v, u); return ok }},
 		{"latitude", func(v any) (ok bool) { fix.Latitude, ok = number(v); return ok }},
 		{"longitude", func(v any) (ok bool) { fix.Longitude, ok = number(v); return ok }},
 		{"accuracy_m", func(v any) (ok bool) { accuracy, ok = number(v); return ok }},
@@ -106,17 +106,18 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// time returns a time in milliseconds since 1970, of a number of the unit or RFC 3339 text.
-func (u unit) time(v any) (int64, bool) {
+// timeOf returns a time in milliseconds since 1970, of a number of the unit or RFC 3339 text.
+func timeOf(v any, unit schemas.TimeUnit) (int64, bool) {
 	switch v := v.(type) {
 	case int64:
-		return u.milliseconds(v), true
+		return unit.Millis(strconv.FormatInt(v, 10))
 	case json.Number:
-		n, err := v.Int64()
-		return u.milliseconds(n), err == nil
+		if strings.ContainsAny(v.String(), ".eE") {
+			return 0, false
+		}
+		return unit.Millis(v.String())
 	case string:
-		t, err := time.Parse(time.RFC3339Nano, v)
-		return t.UnixMilli(), err == nil
+		return schemas.ParseTime([]byte(v))
 	}
 	return 0, false
 }

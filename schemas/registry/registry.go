@@ -362,7 +362,7 @@ const maxReferences = 100
 func (c *Client) parse(ctx context.Context, s sr.Schema) (*writer, error) {
 	switch s.Type {
 	case sr.TypeJSON:
-		return &writer{unit: milliseconds}, nil
+		return &writer{unit: schemas.Milliseconds}, nil
 	case sr.TypeAvro:
 	default:
 		return nil, nil

@@ -12,13 +12,10 @@ import (
 
 // writer decodes what was written with one schema of a registry.
 type writer struct {
-	own    bool         // it is raw.avsc
-	schema *avro.Schema // without logical types; nil: the values are JSON
-	unit   unit         // of the field "timestamp"
+	own    bool             // it is raw.avsc
+	schema *avro.Schema     // without logical types; nil: the values are JSON
+	unit   schemas.TimeUnit // of the field "timestamp"
 }
-
-// unit is how many of a number are a millisecond.
-type unit int64
 
 // newWriter parses an Avro schema; nil if it is not valid.
 func newWriter(known *avro.SchemaCache, schema string) *writer {
@@ -33,22 +30,20 @@ func newWriter(known *avro.SchemaCache, schema string) *writer {
 	own := avro.MustParse(schemas.RawSchema())
 	return &writer{
 		schema: parsed, unit: unit,
-		own: bytes.Equal(parsed.Canonical(), own.Canonical()) && unit == milliseconds,
+		own: bytes.Equal(parsed.Canonical(), own.Canonical()) && unit == schemas.Milliseconds,
 	}
 }
 
-const milliseconds unit = 1
-
 // plain returns a schema without its logical types, so that values are decoded as the types of
 // Avro that they are stored as, and the unit of the field "timestamp".
-func plain(schema string) (string, unit, error) {
+func plain(schema string) (string, schemas.TimeUnit, error) {
 	decoder := json.NewDecoder(strings.NewReader(schema))
 	decoder.UseNumber()
 	var parsed any
 	if err := decoder.Decode(&parsed); err != nil {
-		return "", 0, err
+		return "", "", err
 	}
-	u := milliseconds
+	u := schemas.Milliseconds
 	if record, ok := parsed.(map[string]any); ok {
 		u = unitOf(record)
 	}
@@ -76,7 +71,7 @@ func strip(t any) {
 
 // unitOf returns the unit of the field "timestamp" of a record: by its logical type, else
 // milliseconds.
-func unitOf(record map[string]any) unit {
+func unitOf(record map[string]any) schemas.TimeUnit {
 	fields, _ := record["fields"].([]any)
 	for _, f := range fields {
 		field, _ := f.(map[string]any)
@@ -91,13 +86,13 @@ func unitOf(record map[string]any) unit {
 			t, _ := b.(map[string]any)
 			switch t["logicalType"] {
 			case "timestamp-micros", "local-timestamp-micros":
-				return 1000
+				return schemas.Microseconds
 			case "timestamp-nanos", "local-timestamp-nanos":
-				return 1_000_000
+				return schemas.Nanoseconds
 			}
 		}
 	}
-	return milliseconds
+	return schemas.Milliseconds
 }
 
 // tree decodes a body into plain values.
@@ -133,12 +128,3 @@ func widen(v any) any {
 }
 
 func reject(reason schemas.Reason) error { return &schemas.Rejection{Reason: reason} }
-
-// milliseconds converts a number of the unit, rounded down.
-func (u unit) milliseconds(n int64) int64 {
-	q := n / int64(u)
-	if n < 0 && q*int64(u) != n {
-		q--
-	}
-	return q
-}

@@ -377,8 +377,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/topics": {
 		ours: []string{
-			"cmd/internal/kafkaconn", "consumer", "consumer/admin", "consumer/task",
-			"consumer/wire",
+			"cmd/internal/cli", "cmd/internal/kafkaconn", "consumer", "consumer/admin",
+			"consumer/task", "consumer/wire",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{"cmd/internal/devbroker", "cmd/internal/servicetest"},
@@ -440,7 +440,7 @@ var table = map[string]rule{
 			"mechanism/mobility",
 			"schemas", "schemas/mapping", "schemas/registry", "mechanism/hours",
 		},
-		third: []string{cobra, kafkaGo, pflag, yamlGo},
+		third: []string{kafkaGo, pflag, yamlGo},
 		tests: []string{"consumer/wire"},
 	},
 	"cmd/internal/sanitize": {

@@ -138,6 +138,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return errors.New(message)
 }
 
+// Near returns the known words that differ from a word by so many letters at most, or begin with it.
+// Letters in the wrong order are two differences.
+func Near(word string, known []string, within int) []string {
+	words := &cobra.Command{SuggestionsMinimumDistance: within} // as cobra compares commands
+	for _, k := range known {
+		words.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	return words.SuggestionsFor(word)
+}
+
 // OneFile asks for the name of one file; what says what it is.
 func OneFile(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

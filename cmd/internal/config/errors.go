@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
@@ -79,20 +77,15 @@ func unknown(key string) string {
 	return message + "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearKeys returns the known keys, of any section, that differ least from a key. cobra compares
-// them, as it does for commands: two letters in the wrong order are two differences. A key that is
-// near many others is near none.
+// nearKeys returns the known keys, of any section, that differ least from a key. A key that is near
+// many others is near none.
 func nearKeys(key string) (near []string) {
 	most := max(2, len(key)/3)
 	if len(key) <= 3 {
 		most = 1
 	}
 	for within := 1; within <= most && len(near) == 0; within++ {
-		keys := &cobra.Command{SuggestionsMinimumDistance: within}
-		for _, known := range allKeys() {
-			keys.AddCommand(&cobra.Command{Use: known, Run: func(*cobra.Command, []string) {}})
-		}
-		near = keys.SuggestionsFor(key)
+		near = cli.Near(key, allKeys(), within)
 	}
 	if len(near) > 3 {
 		return nil

@@ -47,9 +47,9 @@ type InputUser struct {
 
 // InputTime says where the time is: mapping.Time.
 type InputTime struct {
-	From string       `yaml:"from"`
-	Path string       `yaml:"path"`
-	Unit mapping.Unit `yaml:"unit"`
+	From string           `yaml:"from"`
+	Path string           `yaml:"path"`
+	Unit schemas.TimeUnit `yaml:"unit"`
 }
 
 // Options returns the service's options but for the mapping, which files of fixes do without.

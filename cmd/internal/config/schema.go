@@ -47,12 +47,11 @@ var choices = map[string][]string{
 	"input.preset":      words(mapping.Presets()...),
 	"input.format": words(mapping.Auto, mapping.JSON, mapping.Avro,
 		mapping.Protobuf),
-	"input.timestamp.unit": words(mapping.Seconds, mapping.Milliseconds, mapping.Microseconds,
-		mapping.Nanoseconds, mapping.RFC3339),
-	"input.key":       words(mapping.KeyString, mapping.KeyJSON, mapping.KeyAvro),
-	"input.key_check": words(mapping.KeyCheckOn, mapping.KeyCheckOff),
-	"log.level":       {"debug", "info", "warn", "error"},
-	"log.format":      {"text", "json"},
+	"input.timestamp.unit": words(schemas.TimeUnits()...),
+	"input.key":            words(mapping.KeyString, mapping.KeyJSON, mapping.KeyAvro),
+	"input.key_check":      words(mapping.KeyCheckOn, mapping.KeyCheckOff),
+	"log.level":            {"debug", "info", "warn", "error"},
+	"log.format":           {"text", "json"},
 }
 
 // words are values of a type that is a text.

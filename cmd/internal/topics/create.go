@@ -13,6 +13,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 )
@@ -164,40 +165,17 @@ func Similar(
 // are the same, or no more than a quarter of them, and one at least, differ.
 func similar(a, b string) bool {
 	x, y := letters(a), letters(b)
-	return distance(x, y) <= max(1, max(len(x), len(y))/4)
+	return len(cli.Near(x, []string{y}, max(1, max(len(x), len(y))/4))) > 0
 }
 
 // letters are a name's letters and digits in lower case.
-func letters(name string) []rune {
-	var kept []rune
-	for _, r := range strings.ToLower(name) {
+func letters(name string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			kept = append(kept, r)
+			return r
 		}
-	}
-	return kept
-}
-
-// distance is the number of letters to insert, remove or replace to make one name of
-// another (Levenshtein), in O(len(a)·len(b)).
-func distance(a, b []rune) int {
-	row := make([]int, len(b)+1) // distances of a's beginning to each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range b {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+		return -1
+	}, strings.ToLower(name))
 }
 
 // ShorterRetention compares two values of retention.ms, of which -1 is for ever.

@@ -32,27 +32,12 @@ func readCSV(p *pass) error {
 	if err != nil {
 		return fmt.Errorf("%s:%d: %w", p.file.path, start, err)
 	}
-	for {
-		start, reason, err := nextRecord(p, &rec)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var fix schemas.Raw
-		if reason == "" {
+	return p.each(func() (fix schemas.Raw, start int, reason string, err error) {
+		if start, reason, err = nextRecord(p, &rec); err == nil && reason == "" {
 			fix, reason = head.parse(rec.fields, &p.names)
 		}
-		if reason != "" {
-			err = p.skip(start, reason)
-		} else {
-			err = p.emit(fix, start)
-		}
-		if err != nil {
-			return err
-		}
-	}
+		return fix, start, reason, err
+	})
 }
 
 // maxRecordLines bounds a record over several lines. It is what a quote that is never closed can
@@ -182,12 +167,9 @@ func (h *header) parse(fields [][]byte, shared *names) (fix schemas.Raw, reason 
 	if fix.Timestamp, reason = parseTimestamp(fields[h.index[columnTimestamp]]); reason != "" {
 		return schemas.Raw{}, reason
 	}
-	var ok bool
-	if fix.Latitude, ok = parseNumber(fields[h.index[columnLatitude]]); !ok {
-		return schemas.Raw{}, reasonNumber
-	}
-	if fix.Longitude, ok = parseNumber(fields[h.index[columnLongitude]]); !ok {
-		return schemas.Raw{}, reasonNumber
+	if reason = parsePlace(&fix, fields[h.index[columnLatitude]],
+		fields[h.index[columnLongitude]]); reason != "" {
+		return schemas.Raw{}, reason
 	}
 	if i := h.index[columnAccuracy]; i >= 0 && len(fields[i]) > 0 {
 		accuracy, ok := parseNumber(fields[i])

@@ -3,7 +3,6 @@ package traces
 import (
 	"bytes"
 	"strconv"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -52,101 +51,32 @@ func secondsReason(ms int64) string {
 }
 
 // parseTime reads a time in RFC 3339 into milliseconds since 1970 and cuts off finer parts. A
-// space may replace the T, and a time without a zone is in UTC. It refuses leap seconds, as
-// package time does.
+// space may replace the T, and a time without a zone is in UTC.
 func parseTime(text []byte) (ms int64, ok bool) {
-	if len(text) < len("2006-01-02T15:04:05") {
+	const zone = len("2006-01-02T15:04:05")
+	var memory [48]byte
+	if len(text) < zone || len(text) >= len(memory) {
 		return 0, false
 	}
-	if c := text[10]; c != 'T' && c != ' ' && c != 't' {
-		return 0, false
+	full := append(memory[:0], text...)
+	if full[10] == ' ' || full[10] == 't' {
+		full[10] = 'T'
 	}
-	day, ok := parseDate(text[:10])
-	if !ok {
-		return 0, false
+	if !bytes.ContainsAny(full[zone:], "Zz+-") {
+		full = append(full, 'Z')
+	} else if last := len(full) - 1; full[last] == 'z' {
+		full[last] = 'Z'
 	}
-	clock, ok := parseClock(text[11:19])
-	if !ok {
-		return 0, false
-	}
-	millis, rest, ok := parseFraction(text[19:])
-	if !ok {
-		return 0, false
-	}
-	offset, ok := parseZone(rest)
-	return day + clock + millis - offset, ok
+	return schemas.ParseTime(full)
 }
 
-// parseDate reads 2006-01-02 into milliseconds since 1970.
-func parseDate(text []byte) (ms int64, ok bool) {
-	if len(text) != 10 || text[4] != '-' || text[7] != '-' {
-		return 0, false
+// parsePlace reads a latitude and a longitude into a fix.
+func parsePlace(fix *schemas.Raw, latitude, longitude []byte) (reason string) {
+	var north, east bool
+	fix.Latitude, north = parseNumber(latitude)
+	fix.Longitude, east = parseNumber(longitude)
+	if !north || !east {
+		return reasonNumber
 	}
-	year, month, day := digits(text[:4]), digits(text[5:7]), digits(text[8:])
-	if year < 0 || month < 1 || month > 12 || day < 1 || day > 31 {
-		return 0, false
-	}
-	// Date carries a 31st of April over into May.
-	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	return t.UnixMilli(), t.Day() == day
-}
-
-// parseClock reads 15:04:05 into milliseconds of the day.
-func parseClock(text []byte) (ms int64, ok bool) {
-	if len(text) != 8 || text[2] != ':' || text[5] != ':' {
-		return 0, false
-	}
-	h, m, s := digits(text[:2]), digits(text[3:5]), digits(text[6:])
-	if h < 0 || h > 23 || m < 0 || m > 59 || s < 0 || s > 59 {
-		return 0, false
-	}
-	return int64((h*60+m)*60+s) * 1000, true
-}
-
-// parseFraction reads a fraction of a second, if text starts with one.
-func parseFraction(text []byte) (ms int64, rest []byte, ok bool) {
-	if len(text) == 0 || text[0] != '.' {
-		return 0, text, true
-	}
-	i := 1
-	for ; i < len(text) && '0' <= text[i] && text[i] <= '9'; i++ {
-		if i <= 3 {
-			ms = ms*10 + int64(text[i]-'0')
-		}
-	}
-	for j := i; j <= 3; j++ {
-		ms *= 10
-	}
-	return ms, text[i:], i > 1
-}
-
-// parseZone reads Z, +01:00 or an empty text into milliseconds east of UTC.
-func parseZone(text []byte) (ms int64, ok bool) {
-	if len(text) == 0 || len(text) == 1 && (text[0] == 'Z' || text[0] == 'z') {
-		return 0, true
-	}
-	if len(text) != 6 || text[3] != ':' || text[0] != '+' && text[0] != '-' {
-		return 0, false
-	}
-	h, m := digits(text[1:3]), digits(text[4:])
-	if h < 0 || h > 23 || m < 0 || m > 59 {
-		return 0, false
-	}
-	ms = int64(h*60+m) * 60_000
-	if text[0] == '-' {
-		ms = -ms
-	}
-	return ms, true
-}
-
-// digits reads a number that has only digits. It returns -1 for any other text.
-func digits(text []byte) int {
-	n := 0
-	for _, c := range text {
-		if c < '0' || c > '9' {
-			return -1
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
+	return ""
 }

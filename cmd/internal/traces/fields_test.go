@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -60,18 +59,6 @@ func TestParseTimestamp(t *testing.T) {
 		if _, reason := parseTimestamp([]byte(text)); reason != want {
 			t.Errorf("%s: got reason %q, want %q", text, reason, want)
 		}
-	}
-}
-
-// Every day of 400 years, so each case of the calendar, against package time.
-func TestParseDateAgainstTime(t *testing.T) {
-	day := time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC)
-	for day.Year() < 2200 {
-		text := day.Format(time.DateOnly)
-		if ms, ok := parseDate([]byte(text)); !ok || ms != day.UnixMilli() {
-			t.Fatalf("%s: got %d %v, want %d", text, ms, ok, day.UnixMilli())
-		}
-		day = day.AddDate(0, 0, 1)
 	}
 }
 

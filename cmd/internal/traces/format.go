@@ -141,24 +141,7 @@ func readNDJSON(p *pass) error {
 	if err != nil {
 		return err
 	}
-	for {
-		line, err := p.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		fix, reason := parseObject(codec, line)
-		if reason != "" {
-			err = p.skip(p.lines.number, reason)
-		} else {
-			err = p.emit(fix, p.lines.number)
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return p.eachLine(func(line []byte) (schemas.Raw, string) { return parseObject(codec, line) })
 }
 
 func parseObject(codec *schemas.Codec, line []byte) (fix schemas.Raw, reason string) {
@@ -192,36 +175,30 @@ func readGeolife(p *pass) error {
 	if err != nil {
 		return err
 	}
-	for title := 0; ; {
-		line, err := p.next()
-		if errors.Is(err, io.EOF) {
+	title, err := p.next()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	begin := p.lines.number
+	if !bytes.HasPrefix(title, geolifeTitle) {
+		// A .plt file of another program: its columns mean something else.
+		return p.skip(begin, reasonNoGeolife)
+	}
+	for p.lines.number < begin+geolifeHeader-1 {
+		if _, err := p.lines.next(); errors.Is(err, io.EOF) {
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		number := p.lines.number
-		if title == 0 {
-			if !bytes.HasPrefix(line, geolifeTitle) {
-				// A .plt file of another program: its columns mean something else.
-				return p.skip(number, reasonNoGeolife)
-			}
-			title = number
-		}
-		if number < title+geolifeHeader {
-			continue
-		}
-		fix, reason := parsePoint(line)
-		fix.UserID = user
-		if reason != "" {
-			err = p.skip(p.lines.number, reason)
-		} else {
-			err = p.emit(fix, p.lines.number)
-		}
-		if err != nil {
-			return err
+		} else if err != nil {
+			return p.failure(err)
 		}
 	}
+	return p.eachLine(func(line []byte) (schemas.Raw, string) {
+		fix, reason := parsePoint(line)
+		fix.UserID = user
+		return fix, reason
+	})
 }
 
 // geolifeUser returns the user of a .plt file: the name of the folder above Trajectory or, for a
@@ -244,22 +221,18 @@ func parsePoint(line []byte) (fix schemas.Raw, reason string) {
 	if !split(fields[:], line, ',') {
 		return schemas.Raw{}, reasonColumns
 	}
+	if reason = parsePlace(&fix, fields[0], fields[1]); reason != "" {
+		return schemas.Raw{}, reason
+	}
+	var memory [32]byte
+	if len(fields[5])+1+len(fields[6]) > len(memory) {
+		return schemas.Raw{}, reasonTimestamp
+	}
+	at := append(append(append(memory[:0], fields[5]...), ' '), fields[6]...)
 	var ok bool
-	if fix.Latitude, ok = parseNumber(fields[0]); !ok {
-		return schemas.Raw{}, reasonNumber
-	}
-	if fix.Longitude, ok = parseNumber(fields[1]); !ok {
-		return schemas.Raw{}, reasonNumber
-	}
-	day, ok := parseDate(fields[5])
-	if !ok {
+	if fix.Timestamp, ok = parseTime(at); !ok || len(at) != len("2006-01-02 15:04:05") {
 		return schemas.Raw{}, reasonTimestamp
 	}
-	clock, ok := parseClock(fields[6])
-	if !ok {
-		return schemas.Raw{}, reasonTimestamp
-	}
-	fix.Timestamp = day + clock
 	return fix, ""
 }
 
@@ -365,11 +338,8 @@ func parseCheckIn(line []byte, shared *names) (fix schemas.Raw, reason string) {
 	if fix.Timestamp, ok = parseTime(fields[1]); !ok {
 		return schemas.Raw{}, reasonTimestamp
 	}
-	if fix.Latitude, ok = parseNumber(fields[2]); !ok {
-		return schemas.Raw{}, reasonNumber
-	}
-	if fix.Longitude, ok = parseNumber(fields[3]); !ok {
-		return schemas.Raw{}, reasonNumber
+	if reason = parsePlace(&fix, fields[2], fields[3]); reason != "" {
+		return schemas.Raw{}, reason
 	}
 	fix.UserID = shared.share(fields[0])
 	return fix, ""

@@ -48,6 +48,40 @@ func (p *pass) next() ([]byte, error) {
 	}
 }
 
+// each emits what parse makes of one part of the file after another, or skips the part from a line
+// on for a reason, until the file or the reading ends.
+func (p *pass) each(
+	parse func() (fix schemas.Raw, line int, reason string, err error),
+) error {
+	for {
+		fix, line, reason, err := parse()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case reason != "":
+			err = p.skip(line, reason)
+		default:
+			err = p.emit(fix, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// eachLine is each of lines that are not empty.
+func (p *pass) eachLine(parse func(line []byte) (fix schemas.Raw, reason string)) error {
+	return p.each(func() (fix schemas.Raw, line int, reason string, err error) {
+		text, err := p.next()
+		if err == nil {
+			fix, reason = parse(text)
+		}
+		return fix, p.lines.number, reason, err
+	})
+}
+
 // failure adds to an error of reading which file it is and what to do. It returns io.EOF as it is.
 func (p *pass) failure(err error) error {
 	if errors.Is(err, io.EOF) {

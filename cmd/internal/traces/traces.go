@@ -167,7 +167,7 @@ func (r *Reader) find(paths []string) error {
 // An error ends the sequence and comes with a zero fix: a file that cannot be read or is cut short,
 // a CSV header without a necessary column, a format that cannot be guessed and, in strict reading,
 // the first bad line. The caller can range over the sequence once; stopping early closes the file.
-// Cost: less than half a microsecond a fix (NDJSON: one) and no allocation except for accuracies
+// Cost: half a microsecond a fix (NDJSON: one) and no allocation except for accuracies
 // and for NDJSON's user ids.
 func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
 	return func(yield func(schemas.Raw, error) bool) {
