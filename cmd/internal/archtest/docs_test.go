@@ -252,3 +252,51 @@ func strayFunctions(tree fs.FS, folder, text string) (broken []string, rows int)
 	}
 	return broken, rows
 }
+
+// TestPromises: the tests that own a promise are where CONTRIBUTING names them.
+func TestPromises(t *testing.T) {
+	const document, title = ".github/CONTRIBUTING.md", "## Each promise has a test"
+	tree := repository(t)
+	text, err := fs.ReadFile(tree, document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), title)
+	section, _, _ = strings.Cut(section, "\n## ")
+	broken, owners := lostOwners(tree, section)
+	for _, b := range broken {
+		t.Errorf("%s: %s", document, b)
+	}
+	if !found || owners < 30 {
+		t.Errorf("%s names %d tests: the test reads the table wrongly", document, owners)
+	}
+	planted := "| a promise | `TestPromises`, `TestNowhere` in cmd/internal/archtest |"
+	if broken, _ := lostOwners(tree, planted); len(broken) != 1 {
+		t.Errorf("a planted test is not missed: %q", broken)
+	}
+}
+
+var (
+	owned    = regexp.MustCompile("((?:`Test[A-Za-z0-9]+`(?:, )?)+) in ([a-z/]+)")
+	testName = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+)
+
+// lostOwners returns the tests of such a table that their packages do not have, and the number of
+// tests.
+func lostOwners(tree fs.FS, text string) (broken []string, owners int) {
+	for _, cell := range owned.FindAllStringSubmatch(text, -1) {
+		var code strings.Builder
+		files, _ := fs.Glob(tree, cell[2]+"/*_test.go") // the pattern is well formed
+		for _, file := range files {
+			data, _ := fs.ReadFile(tree, file) // nothing is found in what cannot be read
+			code.Write(data)
+		}
+		for _, name := range testName.FindAllStringSubmatch(cell[1], -1) {
+			owners++
+			if !strings.Contains(code.String(), "\nfunc "+name[1]+"(") {
+				broken = append(broken, fmt.Sprintf("%s is not in %s", name[1], cell[2]))
+			}
+		}
+	}
+	return broken, owners
+}
