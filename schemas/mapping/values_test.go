@@ -23,7 +23,8 @@ func TestMillis(t *testing.T) {
 		{json.Number("1795248000.123"), schemas.Seconds, false, 1795248000123, ""},
 		{1795248000.123, schemas.Seconds, false, 1795248000123, ""},
 		{json.Number("1795248000.1239"), schemas.Seconds, false, 1795248000123, ""},
-		{json.Number("1.795248000123E9"), schemas.Seconds, false, 1795248000123, ""}, // Java's double
+		// Java writes a double so.
+		{json.Number("1.795248000123E9"), schemas.Seconds, false, 1795248000123, ""},
 		{json.Number("1795248000123"), schemas.Milliseconds, false, 1795248000123, ""},
 		{int64(1795248000123), schemas.Milliseconds, false, 1795248000123, ""},
 		{json.Number("1795248000123999"), schemas.Microseconds, false, 1795248000123, ""},

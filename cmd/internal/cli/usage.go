@@ -138,8 +138,8 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return errors.New(message)
 }
 
-// Near returns the known words that differ from a word by so many letters at most, or begin with it.
-// Letters in the wrong order are two differences.
+// Near returns the known words that begin with a word, or differ from it by so many letters at
+// most. Letters in the wrong order are two differences.
 func Near(word string, known []string, within int) []string {
 	words := &cobra.Command{SuggestionsMinimumDistance: within} // as cobra compares commands
 	for _, k := range known {
