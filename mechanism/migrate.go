@@ -1,10 +1,6 @@
 package mechanism
 
-import (
-	"math"
-
-	"github.com/geodither/geodither/mechanism/mobility"
-)
+import "math"
 
 // Migration says what became of a state of another model.
 type Migration uint8
@@ -32,16 +28,7 @@ func (m Migration) String() string {
 	}
 }
 
-// Migrate makes a state of another model one of the sanitizer's popular model; see MigrateTo.
-func (s *Sanitizer) Migrate(state *State) Migration {
-	// The popular model lies over no other.
-	migration, _ := s.MigrateTo(state, nil)
-	return migration
-}
-
-// MigrateTo makes a state of another model one of a user's personal model, nil for the popular one.
-// It fails with ErrOtherPopular, and changes nothing, if the personal model lies over another
-// popular model than the sanitizer's.
+// Migrate makes a state of another model one of the sanitizer's popular model.
 //
 // If both models have the same grid, what is known of the place stays, and so does the release of
 // the last step. Else the posterior starts at the new model's initial distribution.
@@ -55,13 +42,11 @@ func (s *Sanitizer) Migrate(state *State) Migration {
 // window of new steps early. The last release can be repeated only if grid and step length are the
 // same; otherwise the step it was made in counts as predicted. ReleaseInterval still counts from
 // that release.
-func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration, error) {
-	if err := s.use(user); err != nil {
-		return Unchanged, err
-	}
+func (s *Sanitizer) Migrate(state *State) Migration {
+	s.take(nil, s.popularID)
 	if !state.Started || state.Model == s.modelID && state.Grid == s.gridID &&
 		state.StepMS == s.stepMS {
-		return Unchanged, nil
+		return Unchanged
 	}
 	result := PosteriorKept
 	if state.Grid != s.gridID {
@@ -74,7 +59,7 @@ func (s *Sanitizer) MigrateTo(state *State, user *mobility.Personal) (Migration,
 	}
 	state.Step = convertStep(state.Step, state.StepMS, s.stepMS)
 	state.Model, state.Grid, state.StepMS = s.modelID, s.gridID, s.stepMS
-	return result, nil
+	return result
 }
 
 // startAnew makes the model's initial distribution, rounded, a state's posterior.

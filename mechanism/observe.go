@@ -6,7 +6,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Seen is what a published record tells an observer of one report.
@@ -21,8 +20,6 @@ type Seen struct {
 	// record, so that a gap longer than MaxGap does not start it again. It says nothing where a law
 	// of gaps counts: there every report leaves a record.
 	Carried bool
-	// Personal is the user's personal model, as in Input; nil: the popular one.
-	Personal *mobility.Personal
 }
 
 // ErrUnseen is what Observe returns for what no Step can have published.
@@ -50,9 +47,7 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	if !seen.Kind.Published() || state.Started && seen.Step < state.Step {
 		return ErrUnseen
 	}
-	if err := s.use(seen.Personal); err != nil {
-		return err
-	}
+	s.take(nil, s.popularID)
 	if err := s.check(state, Input{Step: seen.Step}); err != nil {
 		return err
 	}

@@ -183,54 +183,33 @@ func TestPersonalNeighbours(t *testing.T) {
 	}
 }
 
-func TestPersonalMigrate(t *testing.T) {
+// TestPersonalStates: a state is of the model that it was made under, and no other steps it.
+func TestPersonalStates(t *testing.T) {
 	t.Parallel()
 	road := roadModel(t)
-	user := commuter(t, road, 1)
+	user, strange := commuter(t, road, 1), commuter(t, denseModel(t, 32, 32), 1)
 	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .05})
 	var state State
-	in := Input{User: "u", Step: 1, Cell: 16*32 + 16, Release: true}
-	first := mustStep(t, s, &state, in)
+	in := Input{User: "u", Step: 1, Cell: 16*32 + 16, Release: true, Personal: user}
+	mustStep(t, s, &state, in)
 	before := state.AppendBinary(nil)
-
-	in.Personal = user
-	if _, err := s.Step(&state, in); !errors.Is(err, ErrOtherModel) {
-		t.Errorf("a popular state under a personal model: %v", err)
-	}
-	strange := commuter(t, denseModel(t, 32, 32), 1)
-	if _, err := s.MigrateTo(&state, strange); !errors.Is(err, ErrOtherPopular) {
-		t.Errorf("over another popular model: %v", err)
-	}
-	if _, err := s.Step(&state, Input{User: "u", Step: 2, Personal: strange}); !errors.Is(err,
-		ErrOtherPopular) {
-		t.Errorf("a step over another popular model: %v", err)
+	for other, want := range map[*mobility.Personal]error{
+		nil: ErrOtherModel, commuter(t, road, 2): ErrOtherModel, strange: ErrOtherPopular,
+	} {
+		in.Personal = other
+		if _, err := s.Step(&state, in); !errors.Is(err, want) {
+			t.Errorf("under another model: %v, want %v", err, want)
+		}
 	}
 	if !bytes.Equal(state.AppendBinary(nil), before) {
 		t.Error("an error changed the state")
 	}
-	if got, err := s.MigrateTo(&state, user); err != nil || got != PosteriorKept {
-		t.Errorf("to the personal model: %v, %v", got, err)
+	if got := s.Migrate(&state); got != PosteriorKept {
+		t.Errorf("to the popular model: %v", got)
 	}
-	if got, err := s.MigrateTo(&state, user); err != nil || got != Unchanged {
-		t.Errorf("once more: %v, %v", got, err)
-	}
-	if out := mustStep(t, s, &state, in); out.Kind != Repeated || out.Release != first.Release ||
-		out.Epsilon != 0 {
-		t.Errorf("the release of the step is lost: %+v", out)
-	}
-	if got := s.Migrate(&state); got != PosteriorKept ||
-		!bytes.Equal(state.AppendBinary(nil), before) {
-		t.Errorf("there and back again (%v) is another state", got)
-	}
-
-	// From another grid the user starts at the personal initial distribution.
-	var far, want State
-	mustStep(t, newSanitizer(t, denseModel(t, 20, 20), Options{Epsilon: 1, Delta: .05}), &far,
-		Input{User: "u", Step: 5})
-	user.Initial(&want.Posterior)
-	if got, err := s.MigrateTo(&far, user); err != nil || got != StartedAnew ||
-		distance(&far, &want) > 1e-6 {
-		t.Errorf("from another grid: %v, %v", got, err)
+	in.Personal = nil
+	if out := mustStep(t, s, &state, in); out.Kind != Repeated {
+		t.Errorf("the step's release is lost under the popular model: %v", out.Kind)
 	}
 }
 

@@ -100,23 +100,28 @@ var ErrOtherPopular = errors.New("mechanism: the personal model lies over anothe
 
 // use makes the user's personal model the one in use, or the popular model if it is nil.
 func (s *Sanitizer) use(user *mobility.Personal) error {
-	if user == s.personal {
+	if user == nil || user == s.personal {
+		s.take(user, s.popularID)
 		return nil
 	}
-	id := s.popularID
-	if user != nil {
-		if popular := user.Popular(); popular != s.model && popular.ID() != s.model.ID() {
-			return ErrOtherPopular
-		}
-		var err error
-		if id, err = ParseID(user.ID()); err != nil {
-			return err
-		}
+	if popular := user.Popular(); popular != s.model && popular.ID() != s.model.ID() {
+		return ErrOtherPopular
+	}
+	id, err := ParseID(user.ID())
+	if err == nil {
+		s.take(user, id)
+	}
+	return err
+}
+
+// take makes a model with its id the one in use, unless it is that already.
+func (s *Sanitizer) take(user *mobility.Personal, id ID) {
+	if user == s.personal {
+		return
 	}
 	s.personal, s.modelID = user, id
 	s.predictor.Use(user)
 	s.transcript.use(id)
-	return nil
 }
 
 // check reports what makes a step impossible, without the cell's value.

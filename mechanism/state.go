@@ -225,7 +225,7 @@ func (s *State) CopyFrom(from *State) {
 // the model, which may be the user's own. It keeps what budgets and the order of time need: the
 // last step, the number of releases, their costs and their times.
 //
-// What is left is a state of no grid, so the next Step after MigrateTo starts at a model's initial
+// What is left is a state of no grid, so the next Step after Migrate starts at a model's initial
 // distribution, as for a new user, with the account of this one. Fixes before the last step stay
 // late, and no release number comes twice, so no noise does. Its one cell is the same for
 // everybody.

@@ -70,11 +70,6 @@ If the service has changed its model, give all versions, with -c or several --mo
 follows users from one version to the next. Zones are parts of one map, so windows on another map
 are refused: leave them out with --from or --to.
 
-Users with models of their own are left out and counted, since readers do not have these models.
-So are users who are alone under a public model that is not given, which looks the same. Inside
-the company, a config that names the folder of personal models lets the command follow these
-users too, if the records have plain ids; flows leave them out.
-
 Zones of your own (--zones) are polygons with names, such as districts. Intervals of several zones
 do not add up to one of their sum, so draw the area that you ask for as one zone. Zones must not
 overlap. Those off the map are left out, with a warning.
@@ -167,7 +162,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 	if o.Read, err = publicOf(&f.settings, c, f.models); err != nil {
 		return o, err
 	}
-	model := o.Read.Versions[0].Model
+	model := o.Read.Models[0]
 	o.Read.Estimate = aggregate.EstimateOptions{
 		Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
 	}
@@ -218,7 +213,7 @@ func (f *aggregateFlags) areas(o *command.Options) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	g := o.Read.Versions[0].Model.Grid
+	g := o.Read.Models[0].Grid
 	on, off := command.OnMap(g, areas)
 	if len(on) == 0 && off > 0 {
 		return cli.Usagef("--zones %s: no polygon lies on the map: check that they have longitude "+
@@ -237,13 +232,8 @@ func (f *aggregateFlags) areas(o *command.Options) error {
 func publicOf(settings *config.Flags, c config.File, models []string) (
 	o aggregate.ReadOptions, err error,
 ) {
-	read, err := c.Versions(models)
-	if err != nil {
+	if o.Models, err = c.Versions(models); err != nil {
 		return o, err
-	}
-	for _, v := range read {
-		o.Versions = append(o.Versions,
-			aggregate.Version{Model: v.Model, Own: v.Personals, StartMS: v.StartMS})
 	}
 	o.TellEpsilon, o.TellDelta = c.Release.Epsilon == nil, c.Release.Delta == nil
 	o.TellMechanism = c.Release.Mechanism == ""
@@ -257,7 +247,7 @@ func publicOf(settings *config.Flags, c config.File, models []string) (
 	if o.TellDelta && c.Release.Mechanism != law.Codebook {
 		c.Release.Delta = new(float64)
 	}
-	o.Release, err = c.Release.Options(o.Versions[0].Model)
+	o.Release, err = c.Release.Options(o.Models[0])
 	return o, settings.Error(err)
 }
 

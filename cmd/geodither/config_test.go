@@ -585,7 +585,7 @@ func TestEverythingWrongAtOnce(t *testing.T) {
 		"group", "topics.raw", "epsilon")
 }
 
-// TestConfigModels: a schedule in place of the model, and users' own models beside one.
+// TestConfigModels: a schedule in place of the model; users' own models are for no service.
 func TestConfigModels(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	townVersions(t, dir)
@@ -593,18 +593,6 @@ func TestConfigModels(t *testing.T) {
 		o, _, err := config.Service(write(t, dir, "geodither.yml",
 			strings.Replace(complete, "model: model.avro", model, 1)))
 		return o, err
-	}
-	plain, err := load("model: second.avro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := load("model: second.avro\npersonal: own\npersonal_cache_mib: 3")
-	if err != nil || own.Personals == nil || own.Model.ID() != plain.Model.ID() ||
-		bytes.Equal(own.Fingerprint(), plain.Fingerprint()) {
-		t.Errorf("with users' own models: %v, %v", own.Personals, err)
-	}
-	if plain.Personals != nil || plain.Watch != nil || plain.Later != nil {
-		t.Error("one model has more than that")
 	}
 	one, err := load("model: model.avro")
 	if err != nil {
@@ -616,10 +604,9 @@ func TestConfigModels(t *testing.T) {
 		t.Errorf("a schedule gives %d later versions, %v", len(o.Later), err)
 	}
 	for want, model := range map[string]string{
-		"exclude each other":         "model: model.avro\nmodels: schedule.yml",
-		"each version names its own": "models: schedule.yml\npersonal: own",
-		"nothing.yml":                "models: nothing.yml",
-		"personal_cache_mib":         "model: model.avro\npersonal_cache_mib: -1",
+		"exclude each other": "model: model.avro\nmodels: schedule.yml",
+		"geodither sanitize": "model: second.avro\npersonal: own",
+		"nothing.yml":        "models: nothing.yml",
 	} {
 		if _, err := load(model); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v does not say %q", model, err, want)

@@ -199,11 +199,11 @@ func (f *exploreFlags) public(
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range read.Versions {
-		if v.Model.Provenance.Privacy == nil {
+	for _, m := range read.Models {
+		if m.Provenance.Privacy == nil {
 			fmt.Fprintf(std.Err, "WARNING: model %s was trained without differential privacy, so "+
 				"the page tells about the traces that it was trained on: show it only to those "+
-				"who may have the model.\n", v.Model.ID())
+				"who may have the model.\n", m.ID())
 		}
 	}
 	client, err := topic.Connect(ctx, std.Err)

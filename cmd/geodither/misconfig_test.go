@@ -504,11 +504,11 @@ var misconfigurations = []misconfigured{
 		words: []string{"--model"},
 	},
 	{
-		name: "users' own models of another folder",
+		name: "users' own models",
 		wrong: func(w *misconfigWorld) {
 			w.edit("model: model.avro", "model: model.avro\npersonal: nowhere")
 		},
-		words: []string{"personal", "nowhere"},
+		words: []string{"personal", "geodither sanitize"},
 	},
 	{
 		name: "a model that is cut short",

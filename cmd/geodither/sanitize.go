@@ -47,8 +47,9 @@ days ("geodither key export") refuses the fixes of those days.
 
 -c takes the settings of a service: its models, "release", "publish" and "input". Its key and
 its topics are not read. With a schedule of models each fix uses the newest model that
-starts at or before the beginning of the fix's step. With personal models a user who has one
-is released under it, and model_id says so.
+starts at or before the beginning of the fix's step. With personal models (personal: FILE, from
+"train --personal") a user who has one is released under it, and model_id is the id of the
+personal models. They are for experiments: no ε protects them, and "run" refuses them.
 
 Without a config and --mechanism the mechanism is codebook. It hides which neighbourhood somebody
 is in, with the least error, and may tell two adjacent cells apart by the full e^ε. --mechanism
@@ -162,11 +163,19 @@ func (f *sanitizeFlags) read(
 		return s, cli.Usagef("name a model, --model FILE, or a config with one, -c FILE; " +
 			"make a model with \"geodither train\"")
 	}
+	own := c
+	c.Personal = ""
 	model, err := c.Chosen()
+	if err == nil {
+		s.Personals, err = own.Personals(model.Model)
+	}
+	if err == nil && s.Personals != nil && c.Models != "" {
+		err = errors.New("personal belongs to model: leave models out")
+	}
 	if err != nil {
 		return s, f.settings.FileError(err)
 	}
-	s.Model, s.Personals, s.Later = model.Model, model.Personals, model.Later
+	s.Model, s.Later = model.Model, model.Later
 	s.Publish, s.Input = c.Publish.Options(), c.Input.Options()
 	s.Release, err = c.Release.Options(s.Model)
 	err = f.settings.Error(

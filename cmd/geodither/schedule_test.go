@@ -2,25 +2,20 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
-// townVersions are two models of the town, the second with models of its users, and a
+// townVersions are two models of the town, the second with models of its users (own), and a
 // schedule in which it starts at the twentieth minute.
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
@@ -29,7 +24,7 @@ func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 		"--step", towntest.Step, "--smoothing", "backoff=3",
 		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
-		"- model: second.avro\n  personal: own\n  start: 2023-11-14T22:34:00Z\n")
+		"- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
 }
 
 // TestScheduleFaults: each says which version and what would be right.
@@ -44,8 +39,9 @@ func TestScheduleFaults(t *testing.T) {
 		"- model: model.avro\n- model: b\n\tstart: 2023-11-14T22:34:00Z": {
 			"line 3: a tab indents", "replace each tab with spaces",
 		},
-		"- modle: model.avro": {`unknown key "modle"`, "did you mean model"},
-		"- personal: own":     {"version 1", "name a model file"},
+		"- modle: model.avro":                  {`unknown key "modle"`, "did you mean model"},
+		"- start: 2023-11-14T22:34:00Z":        {"version 1", "name a model file"},
+		"- {model: model.avro, personal: own}": {`unknown key "personal"`},
 		"- {model: model.avro, start: 2023-11-14T22:34:00Z}": {
 			"first version has a start",
 		},
@@ -62,11 +58,7 @@ func TestScheduleFaults(t *testing.T) {
 			"second YAML document",
 		},
 		"- model: none.avro": {"none.avro", "geodither train"},
-		"- model: model.avro\n- {model: half.avro, start: 2023-11-14T22:34:00Z}": {"half.avro"},
-		"- {model: model.avro, personal: none}":                                  {"none"},
-		"- {model: model.avro, personal: own}": {
-			"own", "another popular model",
-		},
+		"- model: model.avro\n- {model: half.avro, start: 2023-11-14T22:34:00Z}":    {"half.avro"},
 		"- model: model.avro\n- {model: second.avro, start: 2023-11-14T22:34:00Z, ": {"yaml"},
 	} {
 		write(t, dir, "schedule.yml", text)
@@ -78,9 +70,7 @@ func TestScheduleFaults(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]config.Models{
-		"exclude each other":         {Model: "a", Models: "b"},
-		"each version names its own": {Models: "a", Personal: "b"}, "geodither train": {},
-		"personal_cache_mib": {Model: "a", Cache: -1},
+		"exclude each other": {Model: "a", Models: "b"}, "geodither train": {},
 	} {
 		if _, err := c.Read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v does not say %q", c, err, want)
@@ -101,7 +91,7 @@ func TestScheduleWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(model.Later) != 1 || model.Personals != nil ||
+	if len(model.Later) != 1 ||
 		model.Later[0].ID.StartMS != 1_700_001_240_000 {
 		t.Fatalf("the schedule is %+v", model.Later)
 	}
@@ -181,8 +171,7 @@ func TestScheduleWatch(t *testing.T) {
 	look("second.avro")
 }
 
-// TestSanitizeVersions: a fix has the version of its time, and its user's own model if
-// that has one; the same as two runs on the two halves would show.
+// TestSanitizeVersions: a fix has the version of its time.
 func TestSanitizeVersions(t *testing.T) {
 	dir := t.TempDir()
 	traces, path := townVersions(t, dir)
@@ -194,41 +183,24 @@ func TestSanitizeVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := mobility.OpenPersonals(filepath.Join(dir, "own"), second, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
 	report := filepath.Join(dir, "report.json")
 	args := []string{
 		"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2",
 		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5", "--report", report,
 	}
 	_, lines := sanitizeTo(t, "json", args...)
-	used, owners := map[string]int{}, map[string]string{}
+	used := map[string]int{}
 	for _, rec := range decoded(t, lines) {
 		want := first.ID()
 		if rec.Step*60_000 >= 1_700_001_240_000 {
 			want = second.ID()
-			if p, err := own.Load(rec.UserID); err != nil {
-				t.Fatal(err)
-			} else if p != nil {
-				// One id for each user's own model, which does not tell what is in it.
-				if owners[rec.UserID] == "" {
-					owners[rec.UserID] = rec.ModelID
-				}
-				want = owners[rec.UserID]
-				if rec.ModelID == p.ID() || rec.ModelID == first.ID() ||
-					rec.ModelID == second.ID() {
-					t.Fatalf("a record under a user's own model names the model %s", rec.ModelID)
-				}
-			}
 		}
 		if rec.ModelID != want {
 			t.Fatalf("a record of step %d has model %s, want %s", rec.Step, rec.ModelID, want)
 		}
 		used[want]++
 	}
-	if len(used) < 3 {
+	if len(used) < 2 {
 		t.Errorf("only %d models were used: the test shows nothing", len(used))
 	}
 	data, err := os.ReadFile(report)
@@ -240,166 +212,35 @@ func TestSanitizeVersions(t *testing.T) {
 		summary.LaterIDs[0] != second.ID() || summary.ModelID != first.ID() {
 		t.Errorf("the report says %q and %q, %v", summary.ModelID, summary.LaterIDs, err)
 	}
-	personals := withConfig(t, "model: "+filepath.Join(dir, "second.avro"),
-		"personal: "+filepath.Join(dir, "own"))
-	_, alone := sanitizeTo(t, "json", append([]string{
-		"sanitize", "--in", traces, "--epsilon", "2",
-		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5",
-	}, personals...)...)
-	personal := 0
-	for _, rec := range decoded(t, alone) {
-		if rec.ModelID != second.ID() {
-			personal++
-		}
-	}
-	if personal == 0 {
-		t.Error("nobody was released under a model of their own")
-	}
-	damaged := filepath.Join(dir, "own")
-	files, err := filepath.Glob(filepath.Join(damaged, "*", "*"))
-	if more, _ := filepath.Glob(filepath.Join(damaged, "*.*")); err == nil {
-		files = append(files, more...)
-	}
-	cut := 0
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil && !info.IsDir() &&
-			!strings.Contains(filepath.Base(f), "index") {
-			if err := os.Truncate(f, info.Size()/2); err != nil {
-				t.Fatal(err)
-			}
-			cut++
-		}
-	}
-	if cut == 0 {
-		t.Fatalf("no personal model to damage among %d files", len(files))
-	}
-	bad := call(t, args...)
-	if bad.code == cli.ExitDone || !strings.Contains(bad.err, damaged) {
-		t.Errorf("a damaged personal model: exit %d, %s", bad.code, bad.err)
-	}
 }
 
-// TestKilledServiceSwapsModels changes the model under a service in a process of its own, before
-// and after it is killed with SIGKILL. What it has published verifies, and a replay of it is the
-// same.
-func TestKilledServiceSwapsModels(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts and kills processes")
-	}
-	w := newCrashWorld(t)
-	moved, err := neighbours(w.model)
+// TestSanitizePersonal: who has a model of their own is released under it, and a damaged file is
+// an error.
+func TestSanitizePersonal(t *testing.T) {
+	dir := t.TempDir()
+	traces, _ := townVersions(t, dir)
+	model, own := filepath.Join(dir, "second.avro"), filepath.Join(dir, "own")
+	popular, err := mobility.ReadModelFile(model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := moved.WriteFile(filepath.Join(w.dir, "moved.avro")); err != nil {
+	personals, err := mobility.ReadPersonals(strings.NewReader(read(t, own)), popular)
+	if err != nil {
 		t.Fatal(err)
 	}
-	begin := time.UnixMilli(1_700_000_000_000).UTC()
-	listed := "- model: model.avro\n"
-	write(t, w.dir, "schedule.yml", listed)
-	text := fmt.Sprintf(`
-brokers: [%[1]s]
-group: %[2]s
-topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, dead_letters: %[2]s.dead, create: true}
-models: schedule.yml
-key_file: noise.key
-state_dir: swap-state
-release: {mechanism: lattice, epsilon: 1, delta: 0.01, budget: none}
-transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
-session_timeout: 2s
-`, w.addr, w.prefix+"swap", w.prefix)
-	config := write(t, w.dir, "swap.yml", text)
-	add := func(model string, minutes int) {
-		listed += fmt.Sprintf("- {model: %s, start: %s}\n", model,
-			begin.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339))
-		write(t, w.dir, "schedule.yml", listed)
-	}
-	adopted := func(n int) func() bool {
-		return func() bool {
-			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
-			var found inspect.State
-			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil &&
-				len(found.Versions) == n
+	config := withConfig(t, "model: "+model, "personal: "+own)
+	args := append([]string{
+		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--mechanism", "lattice",
+		"--seed", "5",
+	}, config...)
+	_, lines := sanitizeTo(t, "json", args...)
+	for _, rec := range decoded(t, lines) {
+		if personals.Of(rec.UserID) == nil || rec.ModelID != personals.ID() {
+			t.Fatalf("a record of step %d has the model %s", rec.Step, rec.ModelID)
 		}
 	}
-	var fed int64
-	feed := func(from int) {
-		// eight steps, four minutes
-		fed += w.feedFrom(t, 30, 8, begin.Add(time.Duration(from)*time.Minute))
-	}
-	feed(0)
-	service := w.start(t, config)
-	w.await(t, service, "swap", fed)
-	add("moved.avro", 5) // that is still to come
-	eventually(t, "the second version is adopted", adopted(1))
-	feed(4)
-	w.await(t, service, "swap", fed*3/4)
-	service.kill(t)
-	service = w.start(t, config)
-	w.await(t, service, "swap", fed)
-	add("model.avro", 7) // that is past
-	eventually(t, "the third version is adopted", adopted(2))
-	service.kill(t)
-	feed(8)
-	service = w.start(t, config)
-	w.await(t, service, "swap", fed)
-	service.terminate(t)
-
-	succeed(t, "state", "verify", "-c", config)
-	succeed(t, "replay", "-c", config, "--output-topic", w.prefix+"again")
-	requireSame(t, w.read(t, "swap.sanitized", false), w.read(t, "again", false))
-	requireNoOther(t, w.read(t, "swap.sanitized", false), w.read(t, "swap.sanitized", true))
-	if found := diagnosed(t, config); !strings.Contains(
-		found, "ok changelog under these settings") ||
-		!strings.Contains(found, "2 later versions of the model adopted") ||
-		!strings.Contains(found, "ok models model "+moved.ID()) ||
-		!strings.Contains(found, "2 later versions; a fix of this moment has model "+w.model.ID()) {
-		t.Errorf("the doctor finds\n%s", found)
-	}
-	printed := succeed(t, "state", "inspect", "-c", config, "--user", "sim-000001")
-	if strings.Count(printed.out, "version      from raw offset") != 2 {
-		t.Errorf("inspect prints\n%s", printed.out)
-	}
-	write(t, w.dir, "schedule.yml", "- model: model.avro\n")
-	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") ||
-		!strings.Contains(found, moved.ID()) {
-		t.Errorf("without a version in use the doctor finds\n%s", found)
-	}
-	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed ||
-		!strings.Contains(r.err, moved.ID()) {
-		t.Errorf("without a version in use: exit %d\n%s", r.code, r.err)
-	}
-}
-
-// diagnosed is what the doctor finds, without its simulation, which takes long.
-func diagnosed(t *testing.T, path string) string {
-	t.Helper()
-	options, _, err := config.Service(path)
-	if err != nil {
+	if err := os.Truncate(own, 500); err != nil {
 		t.Fatal(err)
 	}
-	d := checkup{findings: doctor.Examine(t.Context(), options, nil)}
-	d.starts(options.Later)
-	var b strings.Builder
-	for _, f := range d.findings {
-		fmt.Fprintln(&b, f.Level, f.Check, f.Detail)
-	}
-	return b.String()
-}
-
-// neighbours is a model of another's map and step, in which everybody stays with one
-// half and else goes anywhere near.
-func neighbours(m *mobility.Model) (*mobility.Model, error) {
-	trainer, err := train.New(m.Grid, m.Step, train.Options{Source: "test", Backoff: 7})
-	if err != nil {
-		return nil, err
-	}
-	for i := range 50 {
-		lat, lon := m.Grid.ToDegrees(m.Grid.Centre(m.Initial.Cells[i%m.Initial.Len()]))
-		trainer.Add(train.Fix{
-			User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon,
-		})
-	}
-	model, _, err := trainer.Finish()
-	return model, err
+	requireMessage(t, call(t, args...), cli.ExitUsage, own, "train again")
 }

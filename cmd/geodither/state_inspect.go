@@ -130,9 +130,6 @@ func printState(out io.Writer, s inspect.State) error {
 	fmt.Fprintf(out, "model        %s\n", s.ModelID)
 	for _, v := range s.Versions {
 		name := v.Model
-		if v.Personals != "" {
-			name += ", personal models " + v.Personals
-		}
 		if v.Missing {
 			name += ", which the config's schedule lacks"
 		}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -21,8 +22,7 @@ type CollectOptions struct {
 	ZoneKM float64
 	// Areas, if there are any, are the zones instead of blocks, and the rest of the map one more.
 	Areas []Area
-	// Flows says to count flows between the zones of successive windows. Users under models of
-	// their own have no part in them.
+	// Flows says to count flows between the zones of successive windows.
 	Flows bool
 	// Open is how many windows are open at once, 0 for all until the end. The record of a window
 	// that is closed is followed, but has no part in the window.
@@ -65,8 +65,8 @@ type Collector struct {
 	latest  int64             // number of the latest window
 	closed  int64             // windows before this one are closed
 	counts  Counts
-	whole   int                // users whose first record is here
-	foreign map[string]foreign // models that are not given
+	whole   int    // users whose first record is here
+	foreign string // a model that is not given
 }
 
 var errWindow = errors.New("aggregate: a window needs at least one step")
@@ -85,7 +85,7 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 	}
 	k := &Collector{
 		follower: follower, options: c, stepMS: models[0].Step.Milliseconds(), each: each,
-		foreign: map[string]foreign{}, users: map[string]*user{}, windows: map[int64]*Window{},
+		users: map[string]*user{}, windows: map[int64]*Window{},
 		latest: -1 << 62, closed: -1 << 62,
 	}
 	k.hands = []*hand{newHand(follower, newExactFilter())}
@@ -107,17 +107,6 @@ func (k *Collector) MaxGap() int {
 	return int(longest)
 }
 
-// last returns where a user stands.
-func (k *Collector) last(name string) mobility.LastStep {
-	u := k.users[name]
-	if u == nil || u.asked.filter == nil {
-		return mobility.LastStep{}
-	}
-	return mobility.LastStep{
-		Known: true, Step: u.asked.step, GridID: u.asked.filter.grid().ID(),
-	}
-}
-
 // Counts returns what became of the records so far; with several workers, after Finish or Close.
 func (k *Collector) Counts() Counts {
 	c := k.counts
@@ -126,17 +115,10 @@ func (k *Collector) Counts() Counts {
 		c.Followed += h.counts.Followed
 		c.Wanted.Records += h.counts.Wanted.Records
 		c.Wanted.Followed += h.counts.Wanted.Followed
-		c.Wanted.Foreign += h.counts.Wanted.Foreign
 	}
 	c.Users = len(k.order)
 	for _, u := range k.order {
-		if u.ever.personal {
-			c.Personal++
-		}
-		switch {
-		case u.foreign != "" && !k.foreign[u.foreign].shared:
-			c.Own++
-		case u.ever.lost:
+		if u.lostEver {
 			c.Lost++
 		}
 	}
@@ -159,10 +141,9 @@ func (k *Collector) Add(r Record) error {
 		u.waits = nil
 	}
 	var err error
-	if t.filter, err = k.filterOf(u, r, t.wanted); err != nil {
+	if t.filter, err = k.filterOf(r, t.wanted); err != nil {
 		return k.after(err)
 	}
-	u.asked = asked{t.filter, r.Step}
 	if !t.wanted {
 		k.counts.Unwanted++
 		return k.submit(t)
@@ -316,7 +297,8 @@ func (k *Collector) Finish() error {
 	counts := k.Counts()
 	given := counts.Records - counts.Foreign
 	if given == 0 && counts.Records > 0 {
-		return k.noneGiven()
+		return fmt.Errorf("%w: no record was made under a model that is given; others name %.16s",
+			ErrModel, k.foreign)
 	}
 	strays := 0
 	for _, h := range k.hands {

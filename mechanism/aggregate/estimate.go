@@ -136,6 +136,25 @@ func intervals(mean, variance []float64, level, most float64) (low, high []float
 	return low, high
 }
 
+// surprised is the least probability that a zone has fewest vehicles that judgedInterval looks at.
+const surprised = .01
+
+// judgedInterval is CountInterval, with a higher end for a zone that has hardly fewest vehicles by
+// the estimate but may well have them: it also holds the number with the level given that it is
+// fewest or more. Those are the zones that a reader looks at afterwards, and an interval that is
+// right on average over all numbers is too short for them.
+func judgedInterval(mean, variance, level, most float64) (low, high float64) {
+	low, high = CountInterval(mean, variance, level, most)
+	if !(mean > 0) || mean >= fewest {
+		return low, high
+	}
+	cdf := countCDF(mean, min(variance, mean)) // doubt of the prior is no reason for many
+	if many := 1 - cdf(fewest-1); many >= surprised {
+		high = max(high, min(countQuantile(cdf, 1-float64((1-level)*many), most), most))
+	}
+	return low, high
+}
+
 // Choose returns the weight of the model's prior, in vehicles, under which a fit to three quarters
 // of the fleet best predicts the releases of the rest: of weights from ten times the fleet upwards,
 // those whose mean log likelihood over the held-out vehicles is within one standard error of the

@@ -113,14 +113,12 @@ func (b *exactFilter) alone(u *user) (*mobility.Distribution, error) {
 	}
 	key := blindKey{u.origin, u.last, u.filter, u.turns}
 	d := b.known.of(key)
-	if d == nil || u.own != nil {
+	if d == nil {
 		d = new(mobility.Distribution)
 		if err := b.carry(d, u, &u.alone); err != nil {
 			return nil, err
 		}
-		if u.own == nil { // else it is nobody else's
-			b.known.add(key, d)
-		}
+		b.known.add(key, d)
 	}
 	u.alone.keep(&u.Track, d)
 	return d, nil
@@ -154,14 +152,13 @@ func (b *exactFilter) learn(u *user, e *mechanism.Emission, z grid.Point) error 
 func (b *exactFilter) carry(d *mobility.Distribution, u *user, c *carried) error {
 	step := c.step
 	if !c.goesOn(&u.Track) {
-		b.initial(d, u)
+		d.CopyFrom(&u.filter.model.Initial)
 		d.Round()
 		step = u.origin
 	} else if _, err := d.DecodeBinary(c.encoded); err != nil {
 		return fmt.Errorf("aggregate: %w", err)
 	}
 	predictor := b.predictor(u.filter)
-	predictor.Use(u.own)
 	for ; step < u.last; step++ {
 		predictor.Predict(d, d, step, 1)
 		d.Round()
@@ -172,7 +169,7 @@ func (b *exactFilter) carry(d *mobility.Distribution, u *user, c *carried) error
 // leave takes the distributions of a user who is followed on towards the next record, as the
 // service's filter goes on if it does not start again.
 func (b *exactFilter) leave(u *user, v *filter, r Record) error {
-	if u.changeTo(v, r.Personal) == sameMap {
+	if u.changeTo(v) == sameMap {
 		if err := b.turn(u); err != nil {
 			return err
 		}
@@ -180,7 +177,7 @@ func (b *exactFilter) leave(u *user, v *filter, r Record) error {
 	if r.Step <= u.last {
 		return nil // Follow has an error for an earlier one
 	}
-	return b.bridge(u, v, r.Personal, r.Step)
+	return b.bridge(u, v, r.Step)
 }
 
 // turn takes the user's distributions up to the last record, from where they go on under another
@@ -192,14 +189,14 @@ func (b *exactFilter) turn(u *user) error {
 	if _, err := b.told(u); err != nil {
 		return err
 	}
-	u.turns.add(fmt.Sprintf("%s %s %d", u.filter.model.ID(), idOf(u.own), u.last))
+	u.turns.add(fmt.Sprintf("%s %d", u.filter.model.ID(), u.last))
 	return nil
 }
 
 // bridge takes the user's distributions over the gap before a record, by the law of gaps under
 // which the service's filter does it too. Without a law the steps of the gap are those of the
 // chain.
-func (b *exactFilter) bridge(u *user, v *filter, own *mobility.Personal, step int64) error {
+func (b *exactFilter) bridge(u *user, v *filter, step int64) error {
 	gap := uint64(step) - uint64(u.last)
 	if !v.bridges(gap) || !u.filter.sameMap(v) {
 		return nil
@@ -213,7 +210,6 @@ func (b *exactFilter) bridge(u *user, v *filter, own *mobility.Personal, step in
 		return err
 	}
 	predictor := b.predictor(v)
-	predictor.Use(own)
 	over := func(c *carried, d *mobility.Distribution) {
 		predictor.PredictGap(&b.after, d, u.last, gap, 0)
 		b.after.Round()
@@ -233,10 +229,9 @@ func (b *exactFilter) arrive(u *user) {
 	if !u.filter.bridges(gap) {
 		return
 	}
-	b.initial(&b.now, u)
+	b.now.CopyFrom(&u.filter.model.Initial)
 	b.now.Round()
 	predictor := b.predictor(u.filter)
-	predictor.Use(u.own)
 	predictor.PredictGap(&b.after, &b.now, u.origin, gap, 0)
 	b.after.Round()
 	u.alone.set(&u.Track, &b.after)
@@ -253,21 +248,4 @@ func (b *exactFilter) predictor(v *filter) *mobility.Predictor {
 		b.predictors[v] = p
 	}
 	return p
-}
-
-// initial sets d to where a user's model has the user start.
-func (b *exactFilter) initial(d *mobility.Distribution, u *user) {
-	if u.own != nil {
-		u.own.Initial(d)
-		return
-	}
-	d.CopyFrom(&u.filter.model.Initial)
-}
-
-// idOf names a user's own model, empty if there is none.
-func idOf(own *mobility.Personal) string {
-	if own == nil {
-		return ""
-	}
-	return own.ID()
 }

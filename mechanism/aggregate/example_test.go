@@ -32,7 +32,7 @@ func road() *mobility.Model {
 func ExampleReader() {
 	model, level := road(), .9
 	reader, err := aggregate.NewReader(aggregate.ReadOptions{
-		Versions:    []aggregate.Version{{Model: model}},
+		Models:      aggregate.Models{model},
 		TellEpsilon: true, TellDelta: true, TellMechanism: true, // the records tell
 		Collect:  aggregate.CollectOptions{WindowSteps: 5},
 		Estimate: aggregate.EstimateOptions{Level: level, Seed: 1},

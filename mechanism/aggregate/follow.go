@@ -7,20 +7,15 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // Record is one published record, in kilometres of its model's map.
 type Record struct {
 	User string
-	// Model is the id of the model under which the record was made. Records of a user's own model
-	// have a keyed hash there, which nobody outside can tell from the id of a public model that is
-	// not given. A reader who has the user's own model sets Personal, and Model to the public model
-	// it lies over.
-	Model    string
-	Personal *mobility.Personal
-	Step     int64
-	Kind     mechanism.Kind
+	// Model is the id of the model under which the record was made.
+	Model string
+	Step  int64
+	Kind  mechanism.Kind
 	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap).
 	// Estimate is the record's estimate. Neither is read where the model is not given.
 	Release, Estimate grid.Point
@@ -40,12 +35,11 @@ type Place struct {
 // cell that has probability. The zero Track is a new user.
 type Track struct {
 	standing standing
-	state    []byte             // encoded; empty unless the user is followed
-	filter   *filter            // of the last record; nil: its model is not given
-	own      *mobility.Personal // of the last record; nil: none
-	last     int64              // step of the last record
-	origin   int64              // step in which the filter started at the initial distribution
-	starts   int                // how often it has started
+	state    []byte  // encoded; empty unless the user is followed
+	filter   *filter // of the last record; nil: its model is not given
+	last     int64   // step of the last record
+	origin   int64   // step in which the filter started at the initial distribution
+	starts   int     // how often it has started
 }
 
 // known says whether the user's posterior is the service's.
@@ -67,19 +61,19 @@ type change uint8
 
 const (
 	sameModel change = iota
-	sameMap          // another model of the same map; users' own models count as models
+	sameMap          // another model of the same map
 	otherMap
 	fromNowhere // there is no last model: the user is unseen or outside
 )
 
-// changeTo returns the change to a model, with a user's own model over it or nil.
-func (t *Track) changeTo(v *filter, own *mobility.Personal) change {
+// changeTo returns the change to a model.
+func (t *Track) changeTo(v *filter) change {
 	switch {
 	case t.filter == nil:
 		return fromNowhere
 	case !t.filter.sameMap(v):
 		return otherMap
-	case t.filter == v && idOf(t.own) == idOf(own):
+	case t.filter == v:
 		return sameModel
 	}
 	return sameMap
@@ -224,7 +218,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 		return false, ErrOrder
 	}
 	f.linked = false
-	t.last, t.filter, t.own = r.Step, v, r.Personal
+	t.last, t.filter = r.Step, v
 	if v == nil {
 		t.standing, t.state = outside, t.state[:0]
 		return false, nil
@@ -232,7 +226,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	// The difference of two int64 fits uint64 where the first is not smaller.
 	gap := uint64(r.Step) - uint64(before.last)
 	beyond := before.standing == unseen || gap > v.longest
-	for _, w := range waysOf(before.standing, before.changeTo(v, r.Personal), beyond) {
+	for _, w := range waysOf(before.standing, before.changeTo(v), beyond) {
 		agrees, err := f.goes(w, &before, v, r)
 		if err != nil {
 			return false, fmt.Errorf("aggregate: %w", err)
@@ -266,7 +260,7 @@ func (f *Follower) goes(w way, last *Track, v *filter, r Record) (agrees bool, e
 	}
 	switch w {
 	case goesOn:
-		if err = f.resume(last, v, r, last.last); err == nil {
+		if err = f.resume(last, v, last.last); err == nil {
 			agrees, err = f.observe(v, r)
 		}
 		f.linked = agrees
@@ -296,8 +290,8 @@ func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
 	}
 	// The state belongs to no map, so the model gives it the initial distribution of its own.
 	f.before.Started, f.before.Step, f.before.StepMS = true, last.last, v.model.Step.Milliseconds()
-	_, err := f.of(v).MigrateTo(&f.before, r.Personal)
-	return err
+	f.of(v).Migrate(&f.before)
+	return nil
 }
 
 // turned tries each step of the gap as the last one that the old model has counted. Only the
@@ -305,7 +299,7 @@ func (f *Follower) restart(w way, last *Track, v *filter, r Record) error {
 func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err error) {
 	best, least := int64(-1), math.Inf(1)
 	for step := last.last; step == last.last || step < r.Step; step++ {
-		if err := f.resume(last, v, r, step); err != nil {
+		if err := f.resume(last, v, step); err != nil {
 			return false, err
 		}
 		ok, err := f.observe(v, r)
@@ -319,7 +313,7 @@ func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err er
 	if math.IsInf(least, 1) {
 		return false, nil
 	}
-	if err := f.resume(last, v, r, best); err != nil {
+	if err := f.resume(last, v, best); err != nil {
 		return false, err
 	}
 	agrees, err = f.observe(v, r)
@@ -329,28 +323,25 @@ func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err er
 
 // resume sets f.before to a followed user's state after the old model has counted up to a step,
 // brought to the model of the next record.
-func (f *Follower) resume(last *Track, v *filter, r Record, upTo int64) error {
+func (f *Follower) resume(last *Track, v *filter, upTo int64) error {
 	if err := f.before.DecodeBinary(last.state); err != nil {
 		return err
 	}
 	if upTo > f.before.Step {
-		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted, Personal: last.own}
+		hidden := mechanism.Seen{Step: upTo, Kind: mechanism.Predicted}
 		if err := f.of(last.filter).Observe(&f.before, hidden); err != nil {
 			return err
 		}
 	}
-	_, err := f.of(v).MigrateTo(&f.before, r.Personal)
-	return err
+	f.of(v).Migrate(&f.before)
+	return nil
 }
 
 // observe advances f.before by a record into f.state, and says whether that agrees with the record.
 // A state that is started goes on over any gap: which ways there are over one, the table says.
 func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	f.attempt.CopyFrom(&f.before)
-	seen := mechanism.Seen{
-		Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true,
-		Personal: r.Personal,
-	}
+	seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release, Carried: true}
 	if err := f.of(v).Observe(&f.attempt, seen); err != nil {
 		return false, err
 	}

@@ -154,7 +154,7 @@ func TestBlindOverAGap(t *testing.T) {
 	for gap, byLaw := range map[int64]bool{1: false, 6: true, 9: false} {
 		b, u := newExactFilter(), &user{name: "u"}
 		u.filter, u.origin, u.last = v, 5, 5
-		if err := b.bridge(u, v, nil, 5+gap); err != nil {
+		if err := b.bridge(u, v, 5+gap); err != nil {
 			t.Fatal(err)
 		}
 		u.last = 5 + gap
@@ -260,7 +260,7 @@ func TestTurnsTakeNoRoom(t *testing.T) {
 		u.filter, u.origin, u.last = v, 5, 5
 		known := map[any]bool{}
 		for gap := first; u.last < 200; gap = 6 {
-			if err := b.bridge(u, v, nil, u.last+gap); err != nil {
+			if err := b.bridge(u, v, u.last+gap); err != nil {
 				t.Fatal(err)
 			}
 			u.last += gap

@@ -44,12 +44,10 @@ type Counts struct {
 	Unwanted int64 `json:"unwanted"`  // of windows that are not wanted
 	Foreign  int64 `json:"foreign"`   // under models that are not given
 	Users    int   `json:"users"`     // seen
-	Own      int   `json:"own"`       // users alone with a record under a model that is not given
-	Lost     int   `json:"lost_ever"` // other users with a record that could not be followed
-	Personal int   `json:"personal"`  // users followed under models of their own
+	Lost     int   `json:"lost_ever"` // users with a record that could not be followed
 	Models   int   `json:"models"`    // that are given and that records name
 	// Wanted counts the records of windows that are wanted alone.
-	Wanted struct{ Records, Followed, Foreign int64 } `json:"wanted"`
+	Wanted struct{ Records, Followed int64 } `json:"wanted"`
 }
 
 // user is what a Collector keeps of a user. The window that waits is that of the user's last
@@ -59,16 +57,14 @@ type user struct {
 	name string
 	// What the Collector's goroutine knows of the records that it has taken in, those included that
 	// are not followed yet.
-	waits   *Window // for the user; nil: none
-	window  int64   // its number
-	asked   asked
-	foreign string // model of the last record whose model is not given
+	waits  *Window // for the user; nil: none
+	window int64   // its number
 
 	// What is known after the records that were followed. It belongs to the goroutine that follows
 	// the next one.
 	Track
-	release int32 // zone of the last release in the window that waits, -1 for none
-	ever    ever  // what has happened to the user at any time
+	release  int32 // zone of the last release in the window that waits, -1 for none
+	lostEver bool  // at any time
 
 	alone carried   // where the model alone has the user
 	told  carried   // where the model and the releases have the user
@@ -77,15 +73,6 @@ type user struct {
 	marked     []uint16 // ancestors since the mark; empty: none
 	markWindow int64
 }
-
-// asked is where a user's last record lies.
-type asked struct {
-	filter *filter // nil: its model is not given
-	step   int64
-}
-
-// ever is what has happened to a user at any time.
-type ever struct{ lost, personal bool }
 
 // hand is what one goroutine takes users on with.
 type hand struct {
@@ -153,14 +140,13 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 		if u.starts != starts {
 			h.exact.arrive(u)
 		}
-		u.ever.personal = u.ever.personal || r.Personal != nil
 		if r.Kind == mechanism.Released {
 			if err := h.exact.learn(u, h.follower.of(v).Emission(), r.Release); err != nil {
 				return err
 			}
 		}
 	} else {
-		u.ever.lost = true
+		u.lostEver = true
 		u.told.encoded = nil
 	}
 	if !wanted {
@@ -169,9 +155,6 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 	h.counts.Wanted.Records++
 	if known {
 		h.counts.Wanted.Followed++
-	}
-	if v == nil {
-		h.counts.Wanted.Foreign++
 	}
 	return nil
 }
@@ -205,8 +188,8 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 		return err
 	}
 	h.add(w, u, blind)
-	if !h.flows || u.own != nil {
-		return nil // ancestors are drawn by the public model's rows
+	if !h.flows {
+		return nil
 	}
 	t, err := h.tracer(u.filter)
 	if err != nil {
@@ -246,7 +229,7 @@ func (h *hand) trace(u *user, from int64) error {
 	if len(u.marked) == 0 {
 		return nil
 	}
-	if !h.follower.linked || u.own != nil {
+	if !h.follower.linked {
 		u.marked = u.marked[:0]
 		return nil
 	}

@@ -23,25 +23,6 @@ func CountInterval(mean, variance, level, most float64) (low, high float64) {
 	return min(low, most), min(high, most)
 }
 
-// surprised is the least probability that a zone has fewest vehicles that judgedInterval looks at.
-const surprised = .01
-
-// judgedInterval is CountInterval, with a higher end for a zone that has hardly fewest vehicles by
-// the estimate but may well have them: it also holds the number with the level given that it is
-// fewest or more. Those are the zones that a reader looks at afterwards, and an interval that is
-// right on average over all numbers is too short for them.
-func judgedInterval(mean, variance, level, most float64) (low, high float64) {
-	low, high = CountInterval(mean, variance, level, most)
-	if !(mean > 0) || mean >= fewest {
-		return low, high
-	}
-	cdf := countCDF(mean, min(variance, mean)) // doubt of the prior is no reason for many
-	if many := 1 - cdf(fewest-1); many >= surprised {
-		high = max(high, min(countQuantile(cdf, 1-float64((1-level)*many), most), most))
-	}
-	return low, high
-}
-
 // countCDF returns P(count ≤ k) for whole k ≥ 0.
 func countCDF(mean, variance float64) func(k float64) float64 {
 	const near = 1e-4 // of each other: Poisson's

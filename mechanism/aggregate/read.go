@@ -11,28 +11,10 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Version is one version of a service's model, as a reader has it.
-type Version struct {
-	// Model is the version's public model.
-	Model *mobility.Model
-	// Own are users' own models over Model, for a reader inside the company who has them; nil:
-	// none.
-	Own OwnModels
-	// StartMS is when the version starts to count, milliseconds since 1970. That of the first
-	// version is not looked at, and the others' only where Own is.
-	StartMS int64
-}
-
-// OwnModels are users' own models over one public model, such as mobility.Personals.
-type OwnModels interface {
-	// Load returns a user's own model; nil, nil if there is none.
-	Load(user string) (*mobility.Personal, error)
-}
-
 // Published is one record as it is published: in degrees, with what it tells of the settings.
 type Published struct {
 	User string
-	// Model is the id of the model, or for a user's own model a keyed hash.
+	// Model is the id of the model.
 	Model string
 	// Mechanism is the mechanism's name, without notes.
 	Mechanism string
@@ -54,8 +36,8 @@ type Published struct {
 
 // ReadOptions say what a Reader knows and what it is to find.
 type ReadOptions struct {
-	// Versions are the versions of the service's model, the first one first.
-	Versions []Version
+	// Models are the versions of the service's model.
+	Models Models
 	// Release are the service's options of release.
 	Release mechanism.Options
 	// TellEpsilon, TellDelta and TellMechanism say that Release does not have the value, and that
@@ -124,7 +106,6 @@ func (e *SettingError) Error() string { return e.text }
 type Reader struct {
 	options   ReadOptions
 	each      func(*Window, Density) error
-	rule      mobility.Succession
 	collector *Collector // nil until the settings are complete
 	waiting   []Published
 	estimates sync.Map // of windows that are being closed, by window
@@ -135,8 +116,8 @@ type Reader struct {
 // NewReader returns a Reader that calls each for every window with a vehicle, in order of time. An
 // error of each ends the work.
 func NewReader(o ReadOptions, each func(*Window, Density) error) (*Reader, error) {
-	if len(o.Versions) == 0 {
-		return nil, errors.New("aggregate: no model is given")
+	if err := o.Models.validate(); err != nil {
+		return nil, err
 	}
 	if o.Collect.WindowSteps < 1 {
 		return nil, errWindow
@@ -144,16 +125,7 @@ func NewReader(o ReadOptions, each func(*Window, Density) error) (*Reader, error
 	if o.Release.Mechanism == "" {
 		o.Release.Mechanism = law.Lattice
 	}
-	r := &Reader{options: o, each: each}
-	for i, v := range o.Versions {
-		if i == 0 {
-			r.rule.StepMS, r.rule.GridID = v.Model.Step.Milliseconds(), v.Model.Grid.ID()
-			continue
-		}
-		later := mobility.Successor{StartMS: v.StartMS, GridID: v.Model.Grid.ID()}
-		r.rule.Later = append(r.rule.Later, later)
-	}
-	return r, nil
+	return &Reader{options: o, each: each}, nil
 }
 
 // Zones returns the zones, nil before the first record that is wanted.
@@ -259,12 +231,8 @@ func (r *Reader) start() error {
 	if err := o.Release.Validate(); err != nil {
 		return &OptionsError{err}
 	}
-	models := make(Models, len(o.Versions))
-	for i, v := range o.Versions {
-		models[i] = v.Model
-	}
 	var err error
-	if r.collector, err = NewCollector(models, o.Release, o.Collect, r.window); err != nil {
+	if r.collector, err = NewCollector(o.Models, o.Release, o.Collect, r.window); err != nil {
 		return &OptionsError{err}
 	}
 	r.collector.prepare = func(w *Window) {
@@ -299,21 +267,7 @@ func (r *Reader) add(p Published) error {
 		User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
 		Number: uint64(p.Number), Place: Place{p.Where, p.number},
 	}
-	v := r.collector.follower.filters[p.Model]
-	if v == nil {
-		version := &r.options.Versions[1+r.rule.At(math.MaxInt64, p.Step, r.collector.last(p.User))]
-		if version.Own != nil {
-			own, err := version.Own.Load(p.User)
-			if err != nil {
-				return r.collector.after(err)
-			}
-			if own != nil {
-				record.Model, record.Personal = version.Model.ID(), own
-				v = r.collector.follower.filters[record.Model]
-			}
-		}
-	}
-	if v != nil {
+	if v := r.collector.follower.filters[p.Model]; v != nil {
 		g := v.grid()
 		if p.Kind == mechanism.Released {
 			record.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
@@ -352,7 +306,8 @@ func (r *Reader) check(p Published) error {
 // records.
 func (r *Reader) After(step int64) bool {
 	c := &r.options.Collect
-	end := (mobility.StepOf(step, c.WindowSteps) + 1) * c.WindowSteps * r.rule.StepMS
+	end := (mobility.StepOf(step, c.WindowSteps) + 1) * c.WindowSteps *
+		r.options.Models[0].Step.Milliseconds()
 	return c.BeforeMS != 0 && end > c.BeforeMS
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // published writes a record in degrees, as a service with these options publishes it.
@@ -62,7 +61,7 @@ func TestReaderLearns(t *testing.T) {
 		all[i] = published(model.Grid, o, r)
 	}
 	told := ReadOptions{
-		Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5},
+		Models: Models{model}, Release: o, Collect: CollectOptions{WindowSteps: 5},
 	}
 	want, summary, err := read(t, told, all)
 	if err != nil || len(want) != len(windows) || summary.Counts.Followed != counts.Followed {
@@ -104,7 +103,7 @@ func TestReaderBounds(t *testing.T) {
 		}
 	}
 	options := ReadOptions{
-		Versions: []Version{{Model: model}}, Release: o,
+		Models: Models{model}, Release: o,
 		Collect: CollectOptions{WindowSteps: 5, FromMS: 300_000, BeforeMS: 900_000},
 	}
 	_, s, err := read(t, options, all)
@@ -129,7 +128,7 @@ func TestReaderRefuses(t *testing.T) {
 	records, _ := drive(t, model, o, 3, 1, 2, nil)
 	first, second := published(model.Grid, o, records[0]), published(model.Grid, o, records[1])
 	options := ReadOptions{
-		Versions: []Version{{Model: model}}, Release: o, Collect: CollectOptions{WindowSteps: 5},
+		Models: Models{model}, Release: o, Collect: CollectOptions{WindowSteps: 5},
 	}
 	for name, change := range map[string]func(*Published){
 		"mechanism": func(p *Published) { p.Mechanism = law.PIM },
@@ -158,7 +157,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 	for name, o := range map[string]ReadOptions{
 		"no model":     {Collect: CollectOptions{WindowSteps: 5}},
-		"empty window": {Versions: options.Versions},
+		"empty window": {Models: options.Models},
 	} {
 		if _, err := NewReader(o, nil); err == nil {
 			t.Errorf("%s: no error", name)
@@ -169,69 +168,4 @@ func TestReaderRefuses(t *testing.T) {
 func isOptions(err error) bool {
 	_, is := errors.AsType[*OptionsError](err)
 	return is
-}
-
-// onlyModel has one model for all users.
-type onlyModel struct{ own *mobility.Personal }
-
-// Load returns it.
-func (m onlyModel) Load(string) (*mobility.Personal, error) { return m.own, nil }
-
-// TestReaderChoosesOwnModel: of a user's own models, the one over the version that counts at the
-// record's step is the record's.
-func TestReaderChoosesOwnModel(t *testing.T) {
-	t.Parallel()
-	const start = 5
-	versions := []Version{
-		{Model: testcase.Town(t)}, {Model: restless(t, 8, 6), StartMS: start * 60_000},
-	}
-	services := make([]*mechanism.Sanitizer, len(versions))
-	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
-	for i := range versions {
-		own, err := mobility.NewPersonal(versions[i].Model, mobility.PersonalCounts{
-			Weight: 5, Transitions: []mobility.Count{{From: 20, To: 21, N: 30}},
-			Visits: []mobility.Count{{From: 20, To: 20, N: 30}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		versions[i].Own, services[i] = onlyModel{own}, newService(t, versions[i].Model, o)
-	}
-	var state mechanism.State
-	var all []Published
-	for step := range int64(2 * start) {
-		use := 0
-		if step >= start {
-			use = 1
-		}
-		own := versions[use].Own.(onlyModel).own
-		if _, err := services[use].MigrateTo(&state, own); err != nil {
-			t.Fatal(err)
-		}
-		out, err := services[use].Step(&state,
-			mechanism.Input{User: "u", Step: step, Cell: 20, Release: true, Personal: own})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := Record{
-			User: "u", Model: "a keyed hash", Step: step, Kind: out.Kind, Release: out.Release,
-			Estimate: out.Estimate, Number: out.Number,
-		}
-		all = append(all, published(versions[use].Model.Grid, o, r))
-	}
-	options := ReadOptions{
-		Versions: versions, Release: o, Collect: CollectOptions{WindowSteps: start},
-	}
-	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed != 2*start ||
-		s.Counts.Personal != 1 || s.Counts.Own != 0 {
-		t.Errorf("%v, %+v", err, s.Counts)
-	}
-	versions[1].StartMS += 60_000 // a record is taken for the other version's
-	if _, s, err := read(t, options, all); err != nil || s.Counts.Followed >= 2*start {
-		t.Errorf("another start: %v, %+v", err, s.Counts)
-	}
-	versions[0].Own, versions[1].Own = nil, nil
-	if _, s, err := read(t, options, all); !errors.Is(err, ErrModel) || s.Counts.Own != 1 {
-		t.Errorf("without users' own models: %v, %+v", err, s.Counts)
-	}
 }

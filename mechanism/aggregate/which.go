@@ -3,8 +3,6 @@ package aggregate
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -17,13 +15,6 @@ var (
 	ErrMaps = errors.New("aggregate: the records lie on more than one map")
 )
 
-// foreign is what is known of a model that is not given.
-type foreign struct {
-	user   string // the first one with a record under it
-	shared bool   // another one had it too
-	wanted bool   // a record of a window that is wanted has it
-}
-
 // wanted says whether a window is.
 func (k *Collector) wanted(window int64) bool {
 	length := k.options.WindowSteps * k.stepMS
@@ -31,27 +22,17 @@ func (k *Collector) wanted(window int64) bool {
 		(k.options.BeforeMS == 0 || (window+1)*length <= k.options.BeforeMS)
 }
 
-// filterOf returns the filter of a record's model, nil if the model is not given.
-//
-// A model that is not given and that two users have is a public one: what records show of a user's
-// own model is a hash of the user's too. To leave its users out would make the fleet another one
-// without a word, so a window that is wanted must not have them. Users with a model of their own
-// are left out and counted, since nobody outside can follow them.
-func (k *Collector) filterOf(u *user, r Record, wanted bool) (*filter, error) {
+// filterOf returns the filter of a record's model, nil if the model is not given. To leave its
+// users out would make the fleet another one without a word, so a window that is wanted must not
+// have them.
+func (k *Collector) filterOf(r Record, wanted bool) (*filter, error) {
 	v := k.follower.filters[r.Model]
 	if v == nil {
 		k.counts.Foreign++
-		u.foreign = r.Model
-		known, seen := k.foreign[r.Model]
-		if !seen {
-			known.user = r.User
-		}
-		known.shared = known.shared || known.user != r.User
-		known.wanted = known.wanted || wanted
-		k.foreign[r.Model] = known
-		if known.wanted && known.shared {
-			return nil, fmt.Errorf("%w: records of more than one user were made under "+
-				"the model %.16s, which is not among those given", ErrModel, r.Model)
+		k.foreign = r.Model
+		if wanted {
+			return nil, fmt.Errorf("%w: records were made under the model %.16s, which is not "+
+				"among those given", ErrModel, r.Model)
 		}
 		return nil, nil //nolint:nilnil // such a record is left out, which is no error
 	}
@@ -104,12 +85,4 @@ func (k *Collector) divide(v *filter) error {
 		_, err = k.hands[0].tracer(v)
 	}
 	return err
-}
-
-// noneGiven is the error of an end without a record of a model that is given.
-func (k *Collector) noneGiven() error {
-	names := slices.Sorted(maps.Keys(k.foreign))
-	return fmt.Errorf("%w: no record was made under a model that is given; %d others are "+
-		"named, such as %.16s: each of them may be a public model that is missing, "+
-		"or a user's own one, which readers do not have", ErrModel, len(names), names[0])
 }

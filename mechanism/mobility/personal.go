@@ -2,12 +2,9 @@ package mobility
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -29,19 +26,20 @@ const popularStarts = 0.1
 // Count is a number of a user's transitions from one cell to another or, where To equals From, of
 // steps spent in a cell. It need not be whole.
 type Count struct {
-	From, To grid.Cell
-	N        float64
+	From grid.Cell `json:"from"`
+	To   grid.Cell `json:"to"`
+	N    float64   `json:"n"`
 }
 
 // PersonalCounts is everything that a [Personal] is made of besides the popular model.
 type PersonalCounts struct {
 	// Weight is κ, the weight of the popular model in each row, in transitions; 0 means
 	// [DefaultPersonalWeight].
-	Weight float64
+	Weight float64 `json:"weight"`
 	// Transitions ascend by From, then To.
-	Transitions []Count
+	Transitions []Count `json:"transitions"`
 	// Visits ascend; From and To are the same cell.
-	Visits []Count
+	Visits []Count `json:"visits"`
 }
 
 // Personal is how one user moves: the popular model blended with the user's own transitions,
@@ -154,12 +152,6 @@ func (p *Personal) Counts() PersonalCounts {
 	return c
 }
 
-// Bytes returns how much memory p takes in addition to the popular model.
-func (p *Personal) Bytes() int64 {
-	const fixed = 300 // the struct and its id
-	return fixed + 12*int64(cap(p.columns)+cap(p.visits.P)) + 16*int64(cap(p.cells))
-}
-
 // Initial sets dst to where the user may be while nothing else is known: the popular model's
 // initial distribution, blended with the user's own v visits with the share 0.9·v/(v + κ).
 func (p *Personal) Initial(dst *Distribution) {
@@ -208,25 +200,8 @@ func addInto(dst, more *Distribution, scale float64) {
 	}
 }
 
-// row returns the place of the cell's own row, searching from first on. If there is none, it
-// returns the place of the next row and false.
-func (p *Personal) row(first int, c grid.Cell) (int, bool) {
-	// Cells are asked for in ascending order, and the next one is rarely far away.
-	step := 1
-	for first+step < len(p.cells) && p.cells[first+step] <= c {
-		first += step
-		step *= 2
-	}
-	end := min(first+step, len(p.cells))
-	if first >= end {
-		return first, false
-	}
-	at, found := slices.BinarySearch(p.cells[first:end], c)
-	return first + at, found
-}
-
 func (p *Personal) contentHash() string {
-	w := hashWriter{Hash: sha256.New()}
+	w := newHash()
 	w.text("geodither personal 1")
 	w.text(p.popular.ID())
 	w.number(math.Float64bits(p.weight))
@@ -237,6 +212,5 @@ func (p *Personal) contentHash() string {
 		w.row(p.columns[from:to], p.n[from:to])
 	}
 	w.row(p.visits.Cells, p.visits.P)
-	w.flush()
-	return hex.EncodeToString(w.Sum(nil)[:8])
+	return w.id()
 }

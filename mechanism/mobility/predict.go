@@ -267,3 +267,20 @@ func nonzero(mass *[blockSize]float64) (marks uint64) {
 	}
 	return marks
 }
+
+// row returns the place of the cell's own row, searching from first on. If there is none, it
+// returns the place of the next row and false.
+func (p *Personal) row(first int, c grid.Cell) (int, bool) {
+	// Cells are asked for in ascending order, and the next one is rarely far away.
+	step := 1
+	for first+step < len(p.cells) && p.cells[first+step] <= c {
+		first += step
+		step *= 2
+	}
+	end := min(first+step, len(p.cells))
+	if first >= end {
+		return first, false
+	}
+	at, found := slices.BinarySearch(p.cells[first:end], c)
+	return first + at, found
+}

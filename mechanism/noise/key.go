@@ -23,17 +23,15 @@ type Use int
 
 // Uses of a key.
 const (
-	Pseudonyms     Use = iota // published names of users
-	PersonalModels            // published ids of users' own models
-	Fingerprint               // by which a changelog distinguishes two keys
-	uses           = iota
+	Pseudonyms  Use = iota // published names of users
+	Fingerprint            // by which a changelog distinguishes two keys
+	uses        = iota
 )
 
 // useLabels derive the subkeys.
 var useLabels = [uses]string{
-	Pseudonyms:     "geodither 1: pseudonyms",
-	PersonalModels: "geodither 1: ids of personal models",
-	Fingerprint:    "geodither 1: fingerprint of the key",
+	Pseudonyms:  "geodither 1: pseudonyms",
+	Fingerprint: "geodither 1: fingerprint of the key",
 }
 
 // Key is the secret from which all noise is expanded, with the subkeys of other uses. It is as
@@ -242,9 +240,8 @@ const (
 )
 
 var lineUses = [uses]string{
-	Pseudonyms:     "pseudonyms",
-	PersonalModels: "personal_models",
-	Fingerprint:    "fingerprint",
+	Pseudonyms:  "pseudonyms",
+	Fingerprint: "fingerprint",
 }
 
 // checkBytes is how much of the hash ends a file: without it a mistyped digit would silently give

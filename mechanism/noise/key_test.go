@@ -48,9 +48,8 @@ func TestDerivation(t *testing.T) {
 		return must(t, b, err)
 	}
 	for use, label := range map[Use]string{
-		Pseudonyms:     "geodither 1: pseudonyms",
-		PersonalModels: "geodither 1: ids of personal models",
-		Fingerprint:    "geodither 1: fingerprint of the key",
+		Pseudonyms:  "geodither 1: pseudonyms",
+		Fingerprint: "geodither 1: fingerprint of the key",
 	} {
 		want, got := hmac.New(sha256.New, derive(label)), key.MAC(use)
 		want.Write([]byte("text"))
@@ -193,7 +192,7 @@ func TestDestroyedDays(t *testing.T) {
 	t.Parallel()
 	key := KeyFromSeed(9)
 	labels := []string{
-		labelDays, labelEarlier, labelLater, labelNoise, useLabels[0], useLabels[1], useLabels[2],
+		labelDays, labelEarlier, labelLater, labelNoise, useLabels[0], useLabels[1],
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 60 {
@@ -292,7 +291,6 @@ func TestPseudonymsOnly(t *testing.T) {
 	for name, call := range map[string]func(){
 		"noise":       func() { NewKeyed(only) },
 		"fingerprint": func() { only.MAC(Fingerprint) },
-		"models":      func() { only.MAC(PersonalModels) },
 		"a law's stream under a key of days": func() {
 			part, err := key.From(20_000)
 			NewKeyed(must(t, part, err)).Stream(nil)
@@ -366,7 +364,7 @@ func TestRestrictedFile(t *testing.T) {
 				body := strings.Join(sealed, "\n") + "\n"
 				// Without its first line of days a file is that of a later day, of which there is
 				// none after the last line.
-				if i != 4 || len(lines) == 6 {
+				if i != 3 || len(lines) == 5 {
 					refuse(fmt.Sprintf("sealed without line %d", i), body+"check "+checkOf(body))
 				}
 			}

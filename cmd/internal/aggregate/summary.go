@@ -25,7 +25,7 @@ func (l *lines) add(word, format string, args ...any) {
 // words say what was found, and how far to trust it.
 func (r *run) words(s aggregate.Summary) string {
 	c, zones, collect := s.Counts, r.reader.Zones(), &r.options.Read.Collect
-	length := time.Duration(collect.WindowSteps) * r.options.Read.Versions[0].Model.Step
+	length := time.Duration(collect.WindowSteps) * r.options.Read.Models[0].Step
 	l := new(lines)
 	fmt.Fprintf(l, "%s of %s; windows of %v",
 		cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
@@ -43,12 +43,13 @@ func (r *run) words(s aggregate.Summary) string {
 	if n := r.options.Output.OffMap; n > 0 {
 		l.add("WARNING", "%s of --zones off the map left out", cli.Quantity(int64(n), "polygon"))
 	}
-	l.leftOut(s)
 	l.followed(s)
 	if cause := r.input.split.cause(); cause != "" {
 		l.add("beware", "%s", cause)
 	}
-	l.models(c)
+	if c.Models > 1 {
+		l.add("models", "%d versions; users are followed from one to the next", c.Models)
+	}
 	l.outside(s)
 	if c.Late > 0 {
 		l.add("late", "%d records came when their window was closed, and have no part in it: "+
@@ -69,24 +70,6 @@ func (r *run) words(s aggregate.Summary) string {
 			enough)
 	}
 	return l.String()
-}
-
-// leftOut says which users nobody outside can follow.
-func (l *lines) leftOut(s aggregate.Summary) {
-	c, w := s.Counts, s.Counts.Wanted
-	if c.Own == 0 || w.Followed == w.Records {
-		return
-	}
-	who := "1 user who moves by a model of their own"
-	if c.Own > 1 {
-		who = fmt.Sprintf("%d users who move by models of their own", c.Own)
-	}
-	what := cli.Quantity(w.Foreign, "record") + ", and what follows"
-	if w.Foreign == 0 {
-		what = "what follows such records before --from"
-	}
-	l.add("left out", "%s, or under a public model that is not given (records do not tell which): "+
-		"%s up to a gap of more than %s", who, what, cli.Quantity(int64(s.MaxGap), "step"))
 }
 
 // followed says whose records were followed, and why those of others were not. Only records of
@@ -112,21 +95,6 @@ func (l *lines) followed(s aggregate.Summary) {
 		l.add("followed", "none of the records")
 	default:
 		l.add("followed", "all others, %d of %d records: every one's "+why, w.Followed, w.Records)
-	}
-}
-
-// models says under which models users were followed.
-func (l *lines) models(c aggregate.Counts) {
-	switch {
-	case c.Personal == 1:
-		l.add(
-			"own models", "1 user is followed under a model of their own; flows leave this one out")
-	case c.Personal > 1:
-		l.add("own models", "%d users are followed under models of their own; flows leave them out",
-			c.Personal)
-	}
-	if c.Models > 1 {
-		l.add("models", "%d versions; users are followed from one to the next", c.Models)
 	}
 }
 

@@ -43,7 +43,7 @@ var table = map[string]rule{
 	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
 	"mechanism/mobility": {
 		ours:  []string{"mechanism/grid", "mechanism/internal/decode", "mechanism/parallel"},
-		third: []string{goavro, lru}, // goavro: the model file; lru: the personal models used last
+		third: []string{goavro}, // the model file
 		pure:  true,
 	},
 	"mechanism/mobility/train": {
@@ -447,9 +447,10 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/law",
-			"mechanism/noise", "mechanism/parallel", "mechanism/trial", "schemas",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
+			"schemas",
 		},
-		tests: []string{"cmd/internal/towntest", "mechanism/hours", "mechanism/mobility"},
+		tests: []string{"cmd/internal/towntest", "mechanism/hours"},
 	},
 	"cmd/internal/statement": {
 		ours: []string{

@@ -52,7 +52,6 @@ type File struct {
 	Model       string   `yaml:"model"`
 	Models      string   `yaml:"models"`
 	Personal    string   `yaml:"personal"`
-	PersonalMiB int64    `yaml:"personal_cache_mib"`
 	KeyFile     string   `yaml:"key_file"`
 	StateDir    string   `yaml:"state_dir"`
 	CacheMiB    int64    `yaml:"cache_mib"`
@@ -281,8 +280,7 @@ var parts = []part{
 		if err != nil {
 			return err
 		}
-		o.Model, o.Personals, o.Later, o.Watch = model.Model, model.Personals, model.Later,
-			model.Watch
+		o.Model, o.Later, o.Watch = model.Model, model.Later, model.Watch
 		return nil
 	}},
 	{"release", func(c *File, o *service.Options) (err error) {

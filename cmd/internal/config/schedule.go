@@ -16,15 +16,11 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// personalCache bounds the memory of users' own models, for each version in use.
-const personalCache = 64 << 20
-
 // entry is one version in a schedule of models. A start is a text here: a YAML
 // date without a time, such as a file cut short would have, must not pass for one.
 type entry struct {
-	Model    string `yaml:"model"`
-	Personal string `yaml:"personal"`
-	Start    string `yaml:"start"`
+	Model string `yaml:"model"`
+	Start string `yaml:"start"`
 
 	start time.Time
 }
@@ -32,20 +28,17 @@ type entry struct {
 // schedule reads a schedule of models again and again, and keeps what has not changed.
 // It is for one goroutine.
 type schedule struct {
-	path  string
-	cache int64
+	path string
 
 	text    []byte // that the last answer is of
 	pending []byte // that was seen last, and not twice yet
-	stamps  []stamp
+	stamps  []fileStamp
 	entries []entry
 	first   engine.VersionID
 	later   []*engine.Version
 }
 
-// stamp tells whether files are the same ones as before, without reading them.
-type stamp [2]fileStamp
-
+// fileStamp tells whether a file is the same one as before, without reading it.
 type fileStamp struct {
 	info    os.FileInfo
 	size    int64
@@ -93,7 +86,7 @@ func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 	if err != nil {
 		return nil, err
 	}
-	stamps := make([]stamp, len(entries))
+	stamps := make([]fileStamp, len(entries))
 	later := make([]*engine.Version, len(entries)-1)
 	id := s.first
 	for i, e := range entries {
@@ -104,14 +97,13 @@ func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 		switch {
 		case i == 0 && known == 0:
 		case i == 0:
-			if first, err = e.load(s.cache); err == nil {
+			if first, err = e.load(); err == nil {
 				id, err = first.ID(0)
 			}
 		case known > 0:
 			later[i-1] = s.later[known-1]
 		default:
-			later[i-1], _, err = engine.NewVersion(e.start, e.Model,
-				func() (*engine.Material, error) { return e.load(s.cache) })
+			later[i-1], _, err = engine.NewVersion(e.start, e.Model, e.load)
 		}
 		if err != nil {
 			return nil, err
@@ -121,10 +113,10 @@ func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 	return first, nil
 }
 
-// known is the place of an entry that is there already, with the same files; -1: it is not.
-func (s *schedule) known(e entry, files stamp) int {
+// known is the place of an entry that is there already, with the same file; -1: it is not.
+func (s *schedule) known(e entry, file fileStamp) int {
 	for i, old := range s.entries {
-		if old == e && files.same(s.stamps[i]) {
+		if old == e && file.same(s.stamps[i]) {
 			return i
 		}
 	}
@@ -141,32 +133,16 @@ func (s *schedule) moved() bool {
 	return false
 }
 
-func stampOf(e entry) (files stamp, err error) {
-	for i, path := range [2]string{e.Model, e.Personal} {
-		if path == "" {
-			continue
-		}
-		info, err := os.Stat(path)
-		if err != nil {
-			return files, absent(err)
-		}
-		files[i] = fileStamp{info, info.Size(), info.ModTime()}
+func stampOf(e entry) (fileStamp, error) {
+	info, err := os.Stat(e.Model)
+	if err != nil {
+		return fileStamp{}, absent(err)
 	}
-	return files, nil
+	return fileStamp{info, info.Size(), info.ModTime()}, nil
 }
 
-func (s stamp) same(o stamp) bool {
-	for i := range s {
-		a, b := s[i], o[i]
-		if a.info == nil && b.info == nil {
-			continue
-		}
-		if a.info == nil || b.info == nil || !os.SameFile(a.info, b.info) || a.size != b.size ||
-			!a.changed.Equal(b.changed) {
-			return false
-		}
-	}
-	return true
+func (s fileStamp) same(o fileStamp) bool {
+	return os.SameFile(s.info, o.info) && s.size == o.size && s.changed.Equal(o.changed)
 }
 
 // absent says what to do about a file that is not there.
@@ -179,18 +155,9 @@ func absent(err error) error {
 }
 
 // load reads what an entry names.
-func (e entry) load(cache int64) (*engine.Material, error) {
-	m := new(engine.Material)
-	var err error
-	if m.Model, err = mobility.ReadModelFile(e.Model); err != nil || e.Personal == "" {
-		return m, err
-	}
-	personals, err := mobility.OpenPersonals(e.Personal, m.Model, cache)
-	if err != nil {
-		return m, fmt.Errorf("personal models: %w", err)
-	}
-	m.Personals = personals
-	return m, nil
+func (e entry) load() (*engine.Material, error) {
+	m, err := mobility.ReadModelFile(e.Model)
+	return &engine.Material{Model: m}, err
 }
 
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
@@ -227,26 +194,27 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 					"2026-12-01T04:00:00Z or 2026-12-01T05:00:00+01:00", i+1, e.Model, e.Start)
 			}
 		}
-		for _, path := range []*string{&e.Model, &e.Personal} {
-			if *path != "" && !filepath.IsAbs(*path) {
-				*path = filepath.Join(dir, *path)
-			}
+		if !filepath.IsAbs(e.Model) {
+			e.Model = filepath.Join(dir, e.Model)
 		}
 	}
 	return entries, nil
 }
 
-// Chosen reads the first version of the model, and learns what the later ones are.
+// Chosen reads the first version of the model, and learns what the later ones are. It refuses
+// users' own models: no ε protects them, so no service releases under them.
 func (c *File) Chosen() (Chosen, error) {
-	return Models{c.Model, c.Models, c.Personal, c.PersonalMiB << 20}.Read()
+	if c.Personal != "" {
+		return Chosen{}, errors.New("personal: only \"geodither sanitize\" releases under users' " +
+			"own models; leave it out")
+	}
+	return Models{c.Model, c.Models}.Read()
 }
 
 // Models is how a config, or a command without one, names the model.
 type Models struct {
-	Model    string // a file
-	Models   string // a schedule, instead
-	Personal string // a folder, with Model
-	Cache    int64  // bytes; 0 the default
+	Model  string // a file
+	Models string // a schedule, instead
 }
 
 // Chosen is the model that a config names, in its versions.
@@ -258,21 +226,12 @@ type Chosen struct {
 
 // Read reads the first version, and learns what the later ones are.
 func (c Models) Read() (Chosen, error) {
-	cache := c.Cache
-	if cache == 0 {
-		cache = personalCache
-	}
 	switch {
 	case c.Model != "" && c.Models != "":
 		return Chosen{}, errors.New(
 			"model and models exclude each other: one file, or a schedule of them")
-	case c.Models != "" && c.Personal != "":
-		return Chosen{}, errors.New(
-			"personal belongs to model; in a schedule each version names its own")
-	case c.Cache < 0:
-		return Chosen{}, errors.New("personal_cache_mib: must not be negative")
 	case c.Models != "":
-		s := &schedule{path: c.Models, cache: cache}
+		s := &schedule{path: c.Models}
 		first, err := s.open()
 		if err != nil {
 			return Chosen{}, fmt.Errorf("models: %w", err)
@@ -281,58 +240,60 @@ func (c Models) Read() (Chosen, error) {
 	case c.Model == "":
 		return Chosen{}, errors.New(`model: name a model file; make one with "geodither train"`)
 	}
-	first, err := entry{Model: c.Model, Personal: c.Personal}.load(cache)
+	first, err := entry{Model: c.Model}.load()
 	if err != nil {
 		return Chosen{}, fmt.Errorf("model: %w", err)
 	}
 	return Chosen{Material: first}, nil
 }
 
-// PublicVersion is a version of the model as readers of sanitized records have it.
-type PublicVersion struct {
-	Model     *mobility.Model
-	Personals engine.PersonalModels // nil: there are none, or the reader does not have them
-	// milliseconds since 1970; 0 for the first one, or where nothing says it
-	StartMS int64
-}
-
 // Versions reads all models that records may name: the named files, or else those of the config.
-// Users' own models are not for readers: it leaves them out where their folder is away.
-func (c *File) Versions(files []string) (versions []PublicVersion, err error) {
-	entries := []entry{{Model: c.Model, Personal: c.Personal}}
+func (c *File) Versions(files []string) (versions []*mobility.Model, err error) {
 	switch {
 	case len(files) > 0:
-		entries = nil
-		for _, file := range files {
-			entries = append(entries, entry{Model: file})
-		}
 	case c.Models != "":
 		text, err := os.ReadFile(c.Models)
 		if err != nil {
 			return nil, fmt.Errorf("models: %w", err)
 		}
-		if entries, err = parseSchedule(text, filepath.Dir(c.Models)); err != nil {
+		entries, err := parseSchedule(text, filepath.Dir(c.Models))
+		if err != nil {
 			return nil, fmt.Errorf("models: %s: %w", c.Models, err)
 		}
-	}
-	for i, e := range entries {
-		if _, err := os.Stat(e.Personal); errors.Is(err, fs.ErrNotExist) {
-			e.Personal = ""
+		for _, e := range entries {
+			files = append(files, e.Model)
 		}
-		material, err := e.load(personalCache)
+	default:
+		files = []string{c.Model}
+	}
+	for _, file := range files {
+		model, err := mobility.ReadModelFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if first := entries[0].Model; i > 0 && material.Model.Step != versions[0].Model.Step {
+		if len(versions) > 0 && model.Step != versions[0].Step {
 			return nil, fmt.Errorf(
 				"%s has a step of %v, and %s of %v: the versions of one service have the same",
-				e.Model, material.Model.Step, first, versions[0].Model.Step)
+				file, model.Step, files[0], versions[0].Step)
 		}
-		version := PublicVersion{Model: material.Model, Personals: material.Personals}
-		if !e.start.IsZero() {
-			version.StartMS = e.start.UnixMilli()
-		}
-		versions = append(versions, version)
+		versions = append(versions, model)
 	}
 	return versions, nil
+}
+
+// Personals reads users' own models over a popular one, nil where the config names none.
+func (c *File) Personals(popular *mobility.Model) (*mobility.Personals, error) {
+	if c.Personal == "" {
+		return nil, nil //nolint:nilnil // the popular model for everybody
+	}
+	file, err := os.Open(c.Personal)
+	if err != nil {
+		return nil, fmt.Errorf("personal: %w", err)
+	}
+	defer file.Close() // read only: nothing is lost if closing fails
+	personals, err := mobility.ReadPersonals(file, popular)
+	if err != nil {
+		return nil, fmt.Errorf("personal: %s: %w", c.Personal, err)
+	}
+	return personals, nil
 }

@@ -64,9 +64,6 @@ func (c *File) fill(o service.Options) {
 	}
 	c.Encoding.Sanitized = o.SanitizedEncoding
 	c.CacheMiB = o.CacheBytes >> 20
-	if c.Personal != "" || c.Models != "" {
-		c.PersonalMiB = cmp.Or(c.PersonalMiB, personalCache>>20)
-	}
 	r := &c.Release
 	r.Between = cmp.Or(r.Between, mechanism.BetweenPredict)
 	r.SameStep = cmp.Or(r.SameStep, mechanism.SameStepRepeat)

@@ -178,7 +178,7 @@ func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 	public, err := explore.NewPublic(explore.PublicOptions{
 		Topic: topicNames.Sanitized, Source: records, Window: pageWindow,
 		Read: aggregate.ReadOptions{
-			Versions: []aggregate.Version{{Model: d.model}}, Release: d.release,
+			Models: aggregate.Models{d.model}, Release: d.release,
 		},
 	})
 	if err != nil {

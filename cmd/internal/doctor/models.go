@@ -8,10 +8,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// models looks at later versions of the model, and at personal models.
+// models looks at later versions of the model.
 func (d *examination) models() {
 	d.largeMap(d.o.Model)
-	d.personals("the first version", d.o.Personals)
 	for _, v := range d.o.Later {
 		material, err := d.o.Try(v)
 		if err != nil {
@@ -30,7 +29,6 @@ func (d *examination) models() {
 			d.add("near", OK, "under %v: %s", v.ID, text)
 		}
 		d.largeMap(material.Model)
-		d.personals(v.Where, material.Personals)
 	}
 }
 
@@ -43,12 +41,5 @@ func (d *examination) largeMap(m *mobility.Model) {
 		d.add("models", Warning, "the map has %d cells and a posterior about %d at most, so the "+
 			"true cell may have none of it: use larger cells unless estimates need these", n,
 			manyCells)
-	}
-}
-
-// personals says how many users have models of their own.
-func (d *examination) personals(of string, p engine.PersonalModels) {
-	if counted, ok := p.(interface{ Users() int }); ok {
-		d.add("models", OK, "personal models %s of %d users over %s", p.ID(), counted.Users(), of)
 	}
 }

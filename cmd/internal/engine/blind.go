@@ -33,10 +33,9 @@ func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) 
 	return &Blind{models: models, states: map[string]*mechanism.State{}}, nil
 }
 
-// Follow makes the baseline use personal models and later versions, as Engine.Follow,
-// which checks them.
-func (b *Blind) Follow(personals PersonalModels, later []*Version) {
-	b.models.first.Personals = personals
+// Follow is Engine.Follow for the baseline, without its check.
+func (b *Blind) Follow(personals *mobility.Personals, later []*Version) {
+	b.models.personals = personals
 	b.models.amend(FromTheStart(later))
 }
 
@@ -66,9 +65,7 @@ func (b *Blind) Continue(fix schemas.Raw, state *mechanism.State) (mechanism.Bes
 	if err != nil {
 		return mechanism.Best{}, err
 	}
-	if _, err := use.sanitizer.MigrateTo(state, use.personal); err != nil {
-		return mechanism.Best{}, err
-	}
+	use.migrate(state)
 	if _, err := use.sanitizer.Step(state, mechanism.Input{
 		User: fix.UserID, Step: use.step, Personal: use.personal,
 	}); err != nil {

@@ -37,7 +37,7 @@ func New(s Settings) (*Engine, error) {
 	if !s.Key.HasNoise() {
 		return nil, errNoNoise
 	}
-	models, err := newModels(&Material{model, s.Personals},
+	models, err := newModels(&Material{model},
 		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 			return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
 		})
@@ -72,12 +72,13 @@ func (e *Engine) Placement() Placement { return e.placement }
 // Options returns the options of releases with their defaults filled in.
 func (e *Engine) Options() mechanism.Options { return e.options }
 
-// Follow makes the engine use later versions of the model, starts ascending, which must
-// have the first one's step.
-func (e *Engine) Follow(later []*Version) error {
+// Follow makes the engine use users' own models over the first version, or nil, which no service
+// has; and later versions of the model, starts ascending, which must have the first one's step.
+func (e *Engine) Follow(personals *mobility.Personals, later []*Version) error {
 	if err := CheckLater(e.models.first.Model, later, math.MaxInt); err != nil {
 		return err
 	}
+	e.models.personals = personals
 	e.models.amend(FromTheStart(later))
 	return nil
 }
@@ -116,10 +117,7 @@ func (e *Engine) sanitize(
 			Reason: schemas.ReasonOutsideMap,
 		}
 	}
-	migration, err := use.sanitizer.MigrateTo(state, use.personal)
-	if err != nil {
-		return schemas.Sanitized{}, mechanism.Outcome{}, migration, err
-	}
+	migration := use.migrate(state)
 	outcome, err := use.sanitizer.Step(state, mechanism.Input{
 		User:     fix.UserID,
 		Step:     use.step,
@@ -138,7 +136,7 @@ func (e *Engine) sanitize(
 		Epsilon:   outcome.Epsilon,
 		Delta:     e.options.Delta,
 		Mechanism: e.mechanism,
-		ModelID:   e.publisher.model(use, fix.UserID),
+		ModelID:   use.published(e.models.personals),
 		Step:      use.step,
 		Release:   int64(outcome.Number),
 		Kind:      kindOf(outcome.Kind),

@@ -24,13 +24,15 @@ type lane struct {
 // models picks for each fix the version of the mobility model, and brings the user's
 // state to it (mobility.Succession has the rule). For one goroutine.
 type models struct {
-	first   *Material
-	build   func(m *mobility.Model) (*mechanism.Sanitizer, error)
-	stepMS  int64
-	amended []Amended
-	rule    mobility.Succession // of the amended versions, in their order
-	lanes   []*lane             // the one used last in front; the first version's is not among them
-	base    *lane               // of the first version
+	first  *Material
+	build  func(m *mobility.Model) (*mechanism.Sanitizer, error)
+	stepMS int64
+	// personals are users' own models over the first version, for experiments; nil: none.
+	personals *mobility.Personals
+	amended   []Amended
+	rule      mobility.Succession // of the amended versions, in their order
+	lanes     []*lane             // last used in front; without the first version's
+	base      *lane               // of the first version
 }
 
 func newModels(
@@ -113,8 +115,8 @@ type choice struct {
 	personal *mobility.Personal // nil: the user has none
 }
 
-// choose picks the version of a fix, as mobility.Succession has it, and the user's own model in
-// it. Whether a fix is late is for the user's state to say.
+// choose picks the version of a fix, as mobility.Succession has it. Whether a fix is late is for
+// the user's state to say.
 func (m *models) choose(
 	offset int64, user string, timestampMS int64, state *mechanism.State,
 ) (choice, error) {
@@ -130,8 +132,25 @@ func (m *models) choose(
 	if c.lane, err = m.lane(m.version(m.rule.At(offset, c.step, last))); err != nil {
 		return c, err
 	}
-	if c.material.Personals != nil {
-		c.personal, err = c.material.Personals.Load(user)
+	if m.personals != nil {
+		c.personal = m.personals.Of(user)
 	}
 	return c, err
+}
+
+// migrate brings a user's state to the choice. Users with models of their own have one alone.
+func (c *choice) migrate(state *mechanism.State) mechanism.Migration {
+	if c.personal != nil {
+		return mechanism.Unchanged
+	}
+	return c.sanitizer.Migrate(state)
+}
+
+// published is the model's id for records. Users with models of their own share that of all these
+// models: the id of one would let anyone confirm a guess at the few traces in it.
+func (c *choice) published(personals *mobility.Personals) string {
+	if c.personal != nil {
+		return personals.ID()
+	}
+	return c.modelID
 }

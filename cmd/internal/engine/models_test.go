@@ -1,17 +1,16 @@
 package engine
 
 import (
-	"errors"
+	"bytes"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -205,44 +204,38 @@ func TestOneReleaseAStep(t *testing.T) {
 	}
 }
 
-// TestPersonal: who has a model of their own is released under it, in each version,
-// and everybody else under the popular one. A damaged one is an error.
+// TestPersonal: who has a model of their own is released under it, and everybody else under the
+// popular one. Records have one id for all personal models.
 func TestPersonal(t *testing.T) {
-	one, two := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
-		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)
-	o := testSettings(t, one)
-	first, second := servicetest.NewPersonals(t, one, 1), servicetest.NewPersonals(t, two, 2)
-	o.Personals = first
-	var with, without string
-	for v := range 60 {
-		user := "vehicle-0" + string(rune('0'+v/10)) + string(rune('0'+v%10))
-		if first.Models[user] != nil {
-			with = user
-		} else {
-			without = user
-		}
-	}
-	p := newTestProcessor(t, o, 0)
-	p.Use([]Amended{{0, newVersionOf(t, 10, Material{two, second})}})
-	names := newPersonalIDs(o.Key)
-	for user, want := range map[string][2]string{
-		with:    {names.of(first.Models[with], with), names.of(second.Models[with], with)},
-		without: {one.ID(), two.ID()},
-	} {
-		var state []byte
-		for i, step := range []int64{9, 10} {
-			var got string
-			if got, state = publishedBy(t, p, 0, fixOf(user, step, 0), state); got != want[i] {
-				t.Errorf("%s, version %d: released under %s, want %s", user, i+1, got, want[i])
+	model := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
+	at := model.Initial.Cells[0]
+	counts := mobility.PersonalCounts{Visits: []mobility.Count{{From: at, To: at, N: 1e6}}}
+	var file bytes.Buffer
+	servicetest.OK(t, mobility.WritePersonals(&file, model,
+		map[string]mobility.PersonalCounts{"a": counts, "b": counts}))
+	own, err := mobility.ReadPersonals(&file, model)
+	servicetest.OK(t, err)
+	engine, err := New(Settings{
+		Model: model, Key: servicetest.Key, Release: servicetest.Release,
+	})
+	servicetest.OK(t, err)
+	servicetest.OK(t, engine.Follow(own, nil))
+	for user, want := range map[string]string{"a": own.ID(), "b": own.ID(), "c": model.ID()} {
+		var state mechanism.State
+		for step := range int64(3) {
+			got, _, err := engine.Sanitize(fixOf(user, step, 0), &state)
+			servicetest.OK(t, err)
+			if got.ModelID != want {
+				t.Errorf("%s, step %d: released under %s, want %s", user, step, got.ModelID, want)
 			}
 		}
-	}
-	second.Fails = errors.New("personal/ab12.avro: damaged")
-	var fx task.Effects
-	err := p.Process(servicetest.Record(t, 3, fixOf(without, 11, 0)), nil, &fx)
-	if err == nil || task.RemedyOf(err) != task.Unmarked ||
-		!strings.Contains(err.Error(), "ab12.avro") || len(fx.Output) > 0 {
-		t.Errorf("a damaged personal model: %v (%v)", err, task.RemedyOf(err))
+		wantState := want
+		if user != "c" {
+			wantState = own.Of(user).ID()
+		}
+		if state.Model.String() != wantState {
+			t.Errorf("%s: the state is of %v, want %s", user, state.Model, wantState)
+		}
 	}
 }
 
@@ -255,8 +248,8 @@ func TestFollow(t *testing.T) {
 	blind, err := NewBlind(one, servicetest.Release)
 	servicetest.OK(t, err)
 	later := []*Version{newVersion(t, 3, two)}
-	servicetest.OK(t, engine.Follow(later))
-	if engine.Follow([]*Version{later[0], later[0]}) == nil {
+	servicetest.OK(t, engine.Follow(nil, later))
+	if engine.Follow(nil, []*Version{later[0], later[0]}) == nil {
 		t.Error("a start that comes twice was accepted")
 	}
 	blind.Follow(nil, later)

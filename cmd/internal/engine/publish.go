@@ -94,46 +94,18 @@ func (p *Pseudonyms) Of(dst []byte, user string) []byte {
 	return hex.AppendEncode(dst, p.mac.Sum(p.sum[:0])[:pseudonymBytes])
 }
 
-// personalLabel comes before what the published id of a personal model is the keyed
-// hash of, under a subkey of its own.
-const personalLabel = "geodither personal model 2\x00"
-
-// personalIDBytes makes ids as long as those of popular models.
-const personalIDBytes = 8
-
-// personalIDs computes the published ids of users' own models, for one goroutine.
-type personalIDs struct {
-	mac hash.Hash
-	sum [sha256.Size]byte
-}
-
-func newPersonalIDs(key noise.Key) *personalIDs {
-	return &personalIDs{mac: key.MAC(noise.PersonalModels)}
-}
-
-// of returns the id under which a user's own model is published.
-func (p *personalIDs) of(model *mobility.Personal, user string) string {
-	p.mac.Reset()
-	p.mac.Write([]byte(personalLabel))
-	p.mac.Write([]byte(model.ID())) // of one length
-	p.mac.Write([]byte(user))
-	return hex.EncodeToString(p.mac.Sum(p.sum[:0])[:personalIDBytes])
-}
-
 // publisher applies Publish to one record after the other.
 type publisher struct {
 	options Publish
 	stepMS  int64
-	key     noise.Key
-	names   *Pseudonyms  // nil: plain
-	keyed   *personalIDs // of personal models; nil until there is one
+	names   *Pseudonyms // nil: plain
 }
 
 func newPublisher(options Publish, model *mobility.Model, key noise.Key) (*publisher, error) {
 	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
-	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds(), key: key}
+	p := &publisher{options: options.withDefaults(), stepMS: model.Step.Milliseconds()}
 	if p.options.User == UserPseudonym {
 		p.names = NewPseudonyms(key)
 	}
@@ -146,21 +118,6 @@ func (p *publisher) user(id string) string {
 		return id
 	}
 	return string(p.names.Of(nil, id))
-}
-
-// model is the id to publish of what a fix was handled with: the content hash of a
-// popular model, which readers have too, and of a user's own one a keyed hash. The
-// content hash of a user's own model would let anyone confirm a guess at the traces in
-// it, of which few fixes leave few to try, and lead from a pseudonym to the file of a
-// user. That somebody has a model of their own, and when it changes, can be seen.
-func (p *publisher) model(use choice, user string) string {
-	if use.personal == nil {
-		return use.modelID
-	}
-	if p.keyed == nil {
-		p.keyed = newPersonalIDs(p.key)
-	}
-	return p.keyed.of(use.personal, user)
 }
 
 // timestamp is the time to publish, of an event or of a Kafka record, where -1

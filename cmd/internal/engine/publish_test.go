@@ -12,9 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -315,45 +313,5 @@ func TestPublishRefuses(t *testing.T) {
 	}
 	if _, err := New(o); err == nil {
 		t.Error("an engine takes them")
-	}
-}
-
-// TestPersonalModelID: what names a user's own model in records is a function of the
-// key, the model and the user, and not the content hash, which would confirm a guess at
-// what is in the model.
-func TestPersonalModelID(t *testing.T) {
-	popular := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
-	personal := func(cell grid.Cell) *mobility.Personal {
-		p, err := mobility.NewPersonal(popular,
-			mobility.PersonalCounts{Visits: []mobility.Count{{From: cell, To: cell, N: 1}}})
-		servicetest.OK(t, err)
-		return p
-	}
-	id := func(key noise.Key, p *mobility.Personal, user string) string {
-		publisher, err := newPublisher(Publish{}, popular, key)
-		servicetest.OK(t, err)
-		return publisher.model(choice{lane: &lane{modelID: popular.ID()}, personal: p}, user)
-	}
-	one := personal(7)
-	got := id(servicetest.Key, one, "u")
-	mac := hmac.New(sha256.New,
-		servicetest.Subkey(t, servicetest.Key, "geodither 1: ids of personal models"))
-	mac.Write([]byte("geodither personal model 2\x00" + one.ID() + "u"))
-	if want := hex.EncodeToString(mac.Sum(nil)[:8]); got != want {
-		t.Errorf("it is published as %s, want %s", got, want)
-	}
-	if got == one.ID() {
-		t.Error("the content hash is published")
-	}
-	for name, other := range map[string]string{
-		"key": id(noise.KeyFromSeed(99), one, "u"), "user": id(servicetest.Key, one, "v"),
-		"model": id(servicetest.Key, personal(8), "u"), "popular": id(servicetest.Key, nil, "u"),
-	} {
-		if other == got {
-			t.Errorf("another %s has the same id", name)
-		}
-	}
-	if id(servicetest.Key, nil, "u") != popular.ID() {
-		t.Error("the popular model has another id in records than its own")
 	}
 }

@@ -26,8 +26,7 @@ import (
 type Settings struct {
 	// Model is the first version of the mobility model. Later versions are no settings:
 	// each counts from an offset on, which the changelog has (task.Amender).
-	Model     *mobility.Model
-	Personals PersonalModels // users' own models over it, or nil
+	Model *mobility.Model
 
 	Key     noise.Key // secret of the noise
 	Release mechanism.Options
@@ -191,17 +190,13 @@ func (s Settings) settings() []setting {
 	if err != nil {
 		return nil
 	}
-	personal := ""
-	if s.Personals != nil {
-		personal = s.Personals.ID()
-	}
 	r := engine.options // with its defaults filled in
 	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
 	return []setting{
 		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
 		{"model", s.Model.ID()},
-		{"personal", personal},
+		{"personal", ""}, // gone
 		{keySetting, text("%x", s.KeyFingerprint())},
 		mechanismSetting(r),
 		{"release.inference", r.Inference},

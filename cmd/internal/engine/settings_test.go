@@ -38,9 +38,6 @@ func TestSettings(t *testing.T) {
 		"Model": func(o *Settings) {
 			o.Model = servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 		},
-		"Personals": func(o *Settings) {
-			o.Personals = servicetest.NewPersonals(t, o.Model, 1)
-		},
 		"Key":               func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
 		"RawEncoding":       func(o *Settings) { o.RawEncoding = schemas.JSON },
 		"SanitizedEncoding": func(o *Settings) { o.SanitizedEncoding = schemas.JSON },
@@ -192,9 +189,6 @@ func TestDifferences(t *testing.T) {
 	for want, change := range map[string]func(*Settings){
 		"key_file":        func(o *Settings) { o.Key = noise.KeyFromSeed(2) },
 		"release.epsilon": func(o *Settings) { o.Release.Epsilon *= 2 },
-		"personal": func(o *Settings) {
-			o.Personals = servicetest.NewPersonals(t, o.Model, 1)
-		},
 		"encoding.raw or how input reads records": func(o *Settings) {
 			o.RawEncoding = schemas.JSON
 		},

@@ -15,26 +15,13 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// PersonalModels are users' own models over one popular model: mobility.Personals.
-// Any number of goroutines may use them.
-type PersonalModels interface {
-	// ID is a hash of all of them and of the popular model's id, 16 hex digits.
-	ID() string
-	// Load is a user's own model; nil, nil if there is none.
-	Load(user string) (*mobility.Personal, error)
-}
-
 // Material is what a version of the mobility model consists of.
-type Material struct {
-	Model     *mobility.Model
-	Personals PersonalModels // nil: none
-}
+type Material struct{ Model *mobility.Model }
 
 // VersionID names a version of the mobility model by what it consists of and by
 // when it starts. It is what a mark of the changelog has as an amendment's name.
 type VersionID struct {
-	Model     mechanism.ID
-	Personals mechanism.ID // zero: none
+	Model mechanism.ID
 	// StartMS is event time in Unix milliseconds: a fix whose step begins at or after
 	// it is of this version.
 	StartMS int64
@@ -42,11 +29,7 @@ type VersionID struct {
 
 // String says all of it, for logs and errors.
 func (id VersionID) String() string {
-	text := "model " + id.Model.String()
-	if id.Personals != (mechanism.ID{}) {
-		text += ", personal models " + id.Personals.String()
-	}
-	return text + ", start " + id.Start().Format(time.RFC3339Nano)
+	return fmt.Sprintf("model %v, start %s", id.Model, id.Start().Format(time.RFC3339Nano))
 }
 
 // Start is StartMS as a time.
@@ -58,7 +41,7 @@ const nameVersion = 1
 // Name is the amendment's name; state/FORMAT.md has the layout.
 func (id VersionID) Name() []byte {
 	b := append([]byte{nameVersion}, id.Model[:]...)
-	return binary.BigEndian.AppendUint64(append(b, id.Personals[:]...), uint64(id.StartMS))
+	return binary.BigEndian.AppendUint64(b, uint64(id.StartMS))
 }
 
 var errName = errors.New("the changelog's mark has an amendment that this version of geodither " +
@@ -70,7 +53,6 @@ func ParseVersionID(name []byte) (id VersionID, err error) {
 		return id, errName
 	}
 	n := 1 + copy(id.Model[:], name[1:])
-	n += copy(id.Personals[:], name[n:])
 	id.StartMS = int64(binary.BigEndian.Uint64(name[n:]))
 	return id, nil
 }
@@ -78,10 +60,7 @@ func ParseVersionID(name []byte) (id VersionID, err error) {
 // ID is that of a version of the material, with a start in Unix milliseconds.
 func (m *Material) ID(startMS int64) (id VersionID, err error) {
 	id.StartMS = startMS
-	if id.Model, err = mechanism.ParseID(m.Model.ID()); err != nil || m.Personals == nil {
-		return id, err
-	}
-	id.Personals, err = mechanism.ParseID(m.Personals.ID())
+	id.Model, err = mechanism.ParseID(m.Model.ID())
 	return id, err
 }
 

@@ -18,10 +18,9 @@ import (
 // TestVersionNames pins what is stored of a version.
 func TestVersionNames(t *testing.T) {
 	id := VersionID{
-		Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, Personals: mechanism.ID{0xa, 0xb},
-		StartMS: 1_700_000_000_000,
+		Model: mechanism.ID{1, 2, 3, 4, 5, 6, 7, 8}, StartMS: 1_700_000_000_000,
 	}
-	const want = "01" + "0102030405060708" + "0a0b000000000000" + "0000018bcfe56800"
+	const want = "01" + "0102030405060708" + "0000018bcfe56800"
 	if got := hex.EncodeToString(id.Name()); got != want {
 		t.Errorf("the name is %s, want %s", got, want)
 	}
@@ -32,7 +31,7 @@ func TestVersionNames(t *testing.T) {
 		t.Error("no mark can hold it")
 	}
 	for _, bad := range [][]byte{
-		nil, id.Name()[:24], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...),
+		nil, id.Name()[:16], append(id.Name(), 0), append([]byte{2}, id.Name()[1:]...),
 	} {
 		if _, err := ParseVersionID(bad); err == nil {
 			t.Errorf("%x was accepted", bad)

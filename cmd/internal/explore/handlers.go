@@ -3,9 +3,11 @@ package explore
 import (
 	"cmp"
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"net/http"
@@ -29,6 +31,56 @@ type api struct {
 	outline Outline
 	begins  Settings
 	log     *slog.Logger
+}
+
+// site is the page. "make page" builds its app.js.
+//
+//go:embed page/site
+var site embed.FS
+
+// handler answers what guard lets through.
+func handler(o Options) http.Handler {
+	mux := http.NewServeMux()
+	begins := DefaultSettings()
+	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
+	a := &api{
+		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, begins: begins,
+		log:     o.Logger,
+		attacks: &oddsOf{truth: o.Truth}, fleets: &crowdsOf{truth: o.Truth, turn: make(turn, 1)},
+	}
+	mux.HandleFunc("/api/about", a.about)
+	if o.Truth != nil {
+		mux.HandleFunc("/api/map", answers(a, a.mapOf))
+		mux.HandleFunc("/api/users", answers(a, a.users))
+		mux.HandleFunc("/api/course", answers(a, a.course))
+		mux.HandleFunc("/api/step", answers(a, a.step))
+		mux.HandleFunc("/api/odds", answers(a, a.odds))
+		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
+	}
+	if o.Public != nil {
+		mux.HandleFunc("/api/live", answers(a, a.live))
+		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
+		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
+		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
+	}
+	if o.Outline != nil && o.Truth != nil {
+		mux.HandleFunc("/api/outline", answers(a, a.lines))
+	}
+	if o.Outline != nil && o.Public != nil {
+		mux.HandleFunc("/api/live/outline", answers(a, a.liveLines))
+	}
+	if len(o.Watched) > 0 {
+		mux.HandleFunc("/api/status", answers(a, a.status))
+	}
+	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
+	})
+	files, err := fs.Sub(site, "page/site")
+	if err != nil {
+		panic(err) // the name is a constant
+	}
+	mux.Handle("/", http.FileServerFS(files))
+	return mux
 }
 
 // About says what a page shows.

@@ -216,20 +216,16 @@ type window struct {
 
 // NewPublic returns the public side of a topic, which Run follows.
 func NewPublic(o PublicOptions) (*Public, error) {
-	if len(o.Read.Versions) == 0 {
+	if len(o.Read.Models) == 0 {
 		return nil, errors.New("the public side needs the public model of the records")
 	}
-	model := o.Read.Versions[0].Model
+	model := o.Read.Models[0]
 	steps := (o.Window + model.Step - 1) / model.Step
 	block := int(math.Ceil(math.Sqrt(float64(model.Grid.Cells()) / maxZones)))
 	o.Read.Collect = aggregate.CollectOptions{
 		WindowSteps: max(1, int64(steps)), Block: max(1, block), Open: openWindows,
 	}
 	o.Read.Estimate.Resamples = resamples
-	o.Read.Versions = slices.Clone(o.Read.Versions)
-	for i := range o.Read.Versions {
-		o.Read.Versions[i].Own = nil // a user's own model is no public knowledge
-	}
 	p := &Public{options: o, model: model}
 	p.clear()
 	// What cannot be used is said now, and not when the first record comes.

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func publicOf(t *testing.T, truth *Truth, s Settings, source Source) *Public {
 	p, err := NewPublic(PublicOptions{
 		Topic: "out", Source: source, Window: 15 * time.Minute,
 		Read: aggregate.ReadOptions{
-			Versions: []aggregate.Version{{Model: truth.model}}, Release: s.options(),
+			Models: aggregate.Models{truth.model}, Release: s.options(),
 		},
 	})
 	if err != nil {
@@ -190,47 +189,6 @@ func checkPublicAPI(t *testing.T, p *Public, l Live) {
 	}
 }
 
-// ownModels are users' own models that must not be asked for.
-type ownModels struct{ asked atomic.Bool }
-
-func (o *ownModels) Load(string) (*mobility.Personal, error) {
-	o.asked.Store(true)
-	return nil, nil //nolint:nilnil // no user has one
-}
-
-// TestPublicHasNoOwnModels: what the service alone knows of a user has no part in the public side.
-func TestPublicHasNoOwnModels(t *testing.T) {
-	truth, s := sampleTruth(t), DefaultSettings()
-	s.Delta = 0
-	all := publishedRecords(t, truth, s)
-	own := new(ownModels)
-	versions := []aggregate.Version{{Model: truth.model, Own: own}}
-	p, err := NewPublic(PublicOptions{
-		Window: 15 * time.Minute,
-		Read:   aggregate.ReadOptions{Versions: versions, Release: s.options()},
-		Source: func(_ context.Context, each func(schemas.Sanitized) error) error {
-			for _, r := range all {
-				if r.UserID == bus { // as a record under a model of the user's own
-					r.ModelID = "a keyed hash"
-				}
-				if err := each(r); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.follow(t.Context()); err != nil || p.live(0, 0).NoFleet != "" {
-		t.Errorf("the records are not followed: %v, %s", err, p.live(0, 0).NoFleet)
-	}
-	if own.asked.Load() || versions[0].Own == nil {
-		t.Error("the public side asks for users' own models, or takes them from its caller")
-	}
-}
-
 // TestPublicMemory: what is kept of the records of as many vehicles as there may be takes no more
 // than API.md says, though each record comes with strings of its own.
 func TestPublicMemory(t *testing.T) {
@@ -238,7 +196,7 @@ func TestPublicMemory(t *testing.T) {
 	truth, s := sampleTruth(t), DefaultSettings()
 	s.Delta = 0
 	p, err := NewPublic(PublicOptions{Read: aggregate.ReadOptions{
-		Versions: []aggregate.Version{{Model: truth.model}}, Release: s.options(),
+		Models: aggregate.Models{truth.model}, Release: s.options(),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,14 +1,11 @@
 package explore
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,11 +27,6 @@ const (
 	answerTime = 100 * time.Second
 	writeTime  = answerTime + 20*time.Second
 )
-
-// site is the page. "make page" builds its app.js.
-//
-//go:embed page/site
-var site embed.FS
 
 // Options say what a page shows, and where.
 type Options struct {
@@ -215,49 +207,4 @@ func addressed(hostport, token string, known map[string]bool) bool {
 	}
 	ip := net.ParseIP(host)
 	return known[strings.ToLower(host)] || ip != nil && (ip.IsLoopback() || token != "")
-}
-
-// handler answers what guard lets through.
-func handler(o Options) http.Handler {
-	mux := http.NewServeMux()
-	begins := DefaultSettings()
-	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
-	a := &api{
-		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, begins: begins,
-		log:     o.Logger,
-		attacks: &oddsOf{truth: o.Truth}, fleets: &crowdsOf{truth: o.Truth, turn: make(turn, 1)},
-	}
-	mux.HandleFunc("/api/about", a.about)
-	if o.Truth != nil {
-		mux.HandleFunc("/api/map", answers(a, a.mapOf))
-		mux.HandleFunc("/api/users", answers(a, a.users))
-		mux.HandleFunc("/api/course", answers(a, a.course))
-		mux.HandleFunc("/api/step", answers(a, a.step))
-		mux.HandleFunc("/api/odds", answers(a, a.odds))
-		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
-	}
-	if o.Public != nil {
-		mux.HandleFunc("/api/live", answers(a, a.live))
-		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
-		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
-		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
-	}
-	if o.Outline != nil && o.Truth != nil {
-		mux.HandleFunc("/api/outline", answers(a, a.lines))
-	}
-	if o.Outline != nil && o.Public != nil {
-		mux.HandleFunc("/api/live/outline", answers(a, a.liveLines))
-	}
-	if len(o.Watched) > 0 {
-		mux.HandleFunc("/api/status", answers(a, a.status))
-	}
-	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
-	})
-	files, err := fs.Sub(site, "page/site")
-	if err != nil {
-		panic(err) // the name is a constant
-	}
-	mux.Handle("/", http.FileServerFS(files))
-	return mux
 }

@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -22,7 +24,7 @@ type Training struct {
 	Plan
 	From     string          // names the traces in the model's provenance
 	Private  private.Options // without an ε: learned without differential privacy
-	Personal string          // new folder for users' own models; empty: none
+	Personal string          // file for users' own models; empty: none
 	Out      string          // file of the model
 	Inputs   []string        // files that Out must not be
 }
@@ -36,8 +38,10 @@ func (t *Training) Check() error {
 	if _, err := t.Into(t.From); err != nil {
 		return err
 	}
-	if err := t.checkPersonal(); err != nil {
-		return err
+	if t.Personal != "" {
+		if err := files.CheckTarget(t.Personal); err != nil {
+			return err
+		}
 	}
 	if t.Out == "-" {
 		return cli.Usagef("a model is a file, not a stream: name one with --out")
@@ -69,23 +73,6 @@ func (t *Training) checkPrivate() error {
 	if t.Personal != "" {
 		return cli.Usagef("--dp-epsilon and --personal exclude each other: " +
 			"a user's own model is learned without privacy, and no ε covers it")
-	}
-	return nil
-}
-
-func (t *Training) checkPersonal() error {
-	if t.Personal == "" {
-		return nil
-	}
-	entries, err := os.ReadDir(t.Personal)
-	switch {
-	case os.IsNotExist(err):
-		return files.CheckTarget(t.Personal)
-	case err != nil:
-		return err
-	case len(entries) > 0:
-		return fmt.Errorf("the folder %s is not empty: name a new one for the personal models",
-			t.Personal)
 	}
 	return nil
 }
@@ -136,7 +123,7 @@ func (t *Training) Run(ctx context.Context, from Source, log io.Writer) (Trained
 	}
 	defer file.Discard()
 	bar.Phase("personal models", nil)
-	users, err := t.writePersonals(trainer, model, bar.Reporter(ctx, "users"))
+	users, err := t.writePersonals(trainer, model)
 	if err != nil {
 		return Trained{}, err
 	}
@@ -184,33 +171,17 @@ func (t *Training) refuse(useless error, log io.Writer) error {
 }
 
 // writePersonals writes the users' own models, if they are wanted, and returns how many.
-func (t *Training) writePersonals(
-	trainer *train.Trainer, popular *mobility.Model, report func(done, total int64) error,
-) (
-	int64, error,
-) {
+func (t *Training) writePersonals(trainer *train.Trainer, popular *mobility.Model) (int64, error) {
 	if t.Personal == "" {
 		return 0, nil
 	}
-	users := int64(0)
-	var ended error
-	err := mobility.WritePersonals(t.Personal, popular,
-		func(yield func(string, mobility.PersonalCounts) bool) {
-			// 0: the default weight of the popular model
-			for user, counts := range trainer.Personals(0) {
-				if ended = report(users, popular.Provenance.Report.Users); ended != nil {
-					counts.Weight = -1 // is refused, and so no folder left
-				}
-				if !yield(user, counts) || ended != nil {
-					return
-				}
-				users++
-			}
-		})
-	if ended != nil {
-		return 0, ended
+	users := maps.Collect(trainer.Personals(0)) // 0: the default weight of the popular model
+	var data bytes.Buffer
+	err := mobility.WritePersonals(&data, popular, users)
+	if err == nil {
+		err = files.WriteSecret(t.Personal, data.Bytes())
 	}
-	return users, files.Unwritten(t.Personal, err)
+	return int64(len(users)), files.Unwritten(t.Personal, err)
 }
 
 // systemRandom is the operating system's generator.

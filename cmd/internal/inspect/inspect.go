@@ -341,7 +341,7 @@ func (f stored) inspect(o Options) (State, error) {
 	if err := s.DecodeBinary(f.value); err != nil {
 		return State{}, fmt.Errorf("partition %d: %w", f.partition, err)
 	}
-	model, known, err := o.modelOf(&s, o.User)
+	model, known, err := o.modelOf(&s)
 	if err != nil {
 		return State{}, err
 	}

@@ -15,7 +15,6 @@ type AdoptedVersion struct {
 	FromOffset int64     `json:"from_offset"` // of the raw topic
 	Start      time.Time `json:"start"`       // event time
 	Model      string    `json:"model"`
-	Personals  string    `json:"personals,omitempty"`
 	// Missing: the config's schedule does not have it.
 	Missing bool `json:"missing,omitempty"`
 }
@@ -30,42 +29,27 @@ func describe(
 			return nil, err
 		}
 		d := AdoptedVersion{FromOffset: a.From, Start: id.Start(), Model: id.Model.String()}
-		if id.Personals != (mechanism.ID{}) {
-			d.Personals = id.Personals.String()
-		}
 		d.Missing = !slices.ContainsFunc(known, func(v *engine.Version) bool { return v.ID == id })
 		described = append(described, d)
 	}
 	return described, nil
 }
 
-// modelOf finds the version whose model, or whose user's own model, a state is of. Without
-// one it is the first version, and ok is false.
-func (o Options) modelOf(s *mechanism.State, user string) (m *mobility.Model, ok bool, err error) {
-	all := []func() (*engine.Material, error){func() (*engine.Material, error) {
-		return &engine.Material{Model: o.Model, Personals: o.Personals}, nil
-	}}
-	for _, v := range slices.Backward(o.Later) {
-		all = append(all, v.Load)
+// modelOf finds the version whose model a state is of. Without one it is the first version, and ok
+// is false.
+func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err error) {
+	if o.Model.ID() == s.Model.String() {
+		return o.Model, true, nil
 	}
-	for _, load := range all {
-		material, err := load()
-		if err != nil {
-			return nil, false, err
-		}
-		if material.Model.ID() == s.Model.String() {
-			return material.Model, true, nil
-		}
-		if material.Personals == nil {
+	for _, v := range o.Later {
+		if v.ID.Model != s.Model {
 			continue
 		}
-		personal, err := material.Personals.Load(user)
+		material, err := v.Load()
 		if err != nil {
 			return nil, false, err
 		}
-		if personal != nil && personal.ID() == s.Model.String() {
-			return material.Model, true, nil
-		}
+		return material.Model, true, nil
 	}
 	return o.Model, false, nil
 }

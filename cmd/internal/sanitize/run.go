@@ -12,6 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/parallel"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
@@ -47,6 +48,8 @@ type Run struct {
 type Settings struct {
 	engine.Settings
 	Later []*engine.Version // of the model, after the first one
+	// Personals are users' own models over the first version; nil: none.
+	Personals *mobility.Personals
 	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
 	// without any release, and the sizes of states.
 	Brief bool

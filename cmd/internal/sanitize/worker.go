@@ -50,7 +50,7 @@ func newWorker(s Settings) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := releases.Follow(s.Later); err != nil {
+	if err := releases.Follow(s.Personals, s.Later); err != nil {
 		return nil, err
 	}
 	releases.MeasureNear()

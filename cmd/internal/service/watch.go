@@ -76,9 +76,7 @@ func (s *Service) look() error {
 	if slices.Equal(found.Later, had) {
 		return nil
 	}
-	first, err := (&engine.Material{
-		Model: s.options.Model, Personals: s.options.Personals,
-	}).ID(found.First.StartMS)
+	first, err := (&engine.Material{Model: s.options.Model}).ID(found.First.StartMS)
 	if err != nil {
 		return err
 	}

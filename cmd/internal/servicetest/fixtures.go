@@ -1,8 +1,6 @@
 package servicetest
 
 import (
-	"fmt"
-	"hash/fnv"
 	"testing"
 	"time"
 
@@ -25,46 +23,6 @@ func NextDay(tb testing.TB) noise.Key {
 
 // StepTime is the start of the nth step of the tests' fleets.
 func StepTime(n int64) time.Time { return time.UnixMilli(StartMS + n*60_000) }
-
-// Personals are personal models of every user whose name's hash is even.
-type Personals struct {
-	popular *mobility.Model
-	id      string
-	Models  map[string]*mobility.Personal
-	Fails   error // what Load ends with
-}
-
-// NewPersonals returns them over a model. Another seed makes others.
-func NewPersonals(tb testing.TB, popular *mobility.Model, seed int64) *Personals {
-	tb.Helper()
-	o := &Personals{
-		popular: popular, id: fmt.Sprintf("%016x", 0xabc0+seed),
-		Models: map[string]*mobility.Personal{},
-	}
-	for v := range 60 {
-		user := fmt.Sprintf("vehicle-%03d", v)
-		h := fnv.New32()
-		fmt.Fprint(h, user)
-		if h.Sum32()%2 == 1 {
-			continue
-		}
-		from := popular.Initial.Cells[int(h.Sum32()>>1)%popular.Initial.Len()]
-		counts := mobility.PersonalCounts{
-			Transitions: []mobility.Count{{From: from, To: from, N: float64(5 + seed)}},
-			Visits:      []mobility.Count{{From: from, To: from, N: 3}},
-		}
-		var err error
-		o.Models[user], err = mobility.NewPersonal(popular, counts)
-		OK(tb, err)
-	}
-	return o
-}
-
-// ID implements engine.PersonalModels.
-func (o *Personals) ID() string { return o.id }
-
-// Load implements engine.PersonalModels.
-func (o *Personals) Load(user string) (*mobility.Personal, error) { return o.Models[user], o.Fails }
 
 // BenchModels are a sparse one, like streets, and one like those that are
 // trained from a sample, where each cell leads to the 80 around it.

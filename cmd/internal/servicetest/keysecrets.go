@@ -17,8 +17,7 @@ import (
 // to be searched for must not depend on the code that is searched.
 
 var keyLabels = []string{
-	"geodither 1: pseudonyms", "geodither 1: ids of personal models",
-	"geodither 1: fingerprint of the key", "geodither 1: all days",
+	"geodither 1: pseudonyms", "geodither 1: fingerprint of the key", "geodither 1: all days",
 }
 
 // Subkey derives a secret from a whole key.

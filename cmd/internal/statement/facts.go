@@ -73,9 +73,8 @@ type Topics struct{ Raw, Sanitized, Changelog, DeadLetters string }
 // Model is one version of the mobility model.
 type Model struct {
 	*mobility.Model
-	ID       string
-	Start    time.Time // zero for the first version
-	Personal bool      // users have models of their own over it
+	ID    string
+	Start time.Time // zero for the first version
 }
 
 // Private says what training with differential privacy has spent; nil: the model was trained
@@ -137,9 +136,7 @@ func models(file *config.File) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []Model{{
-		Model: chosen.Model, ID: chosen.Model.ID(), Personal: chosen.Personals != nil,
-	}}
+	list := []Model{{Model: chosen.Model, ID: chosen.Model.ID()}}
 	for _, version := range chosen.Later {
 		material, err := version.Load()
 		if err != nil {
@@ -147,7 +144,6 @@ func models(file *config.File) ([]Model, error) {
 		}
 		list = append(list, Model{
 			Model: material.Model, ID: material.Model.ID(), Start: version.ID.Start(),
-			Personal: material.Personals != nil,
 		})
 	}
 	return list, nil
@@ -299,16 +295,6 @@ func (s *Sheet) Pseudonym() bool { return s.Publish.User == engine.UserPseudonym
 
 // StepTimes reports whether records tell the step in the place of the exact time.
 func (s *Sheet) StepTimes() bool { return s.Publish.Timestamp == engine.TimestampStep }
-
-// Personal reports whether users have models of their own.
-func (s *Sheet) Personal() bool {
-	for _, m := range s.Models {
-		if m.Personal {
-			return true
-		}
-	}
-	return false
-}
 
 // Measured is what an attack on the mechanism and the service has found: a report of "geodither
 // audit --json".

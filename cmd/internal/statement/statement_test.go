@@ -546,12 +546,6 @@ func TestSchedule(t *testing.T) {
 			"went into adds 2ε_M", "A model without ε_M among them leaves no bound",
 		"this model and the release together have the bound ε + 2ε_M (theorem 9)",
 	}, nil)
-	sheet.Models[1].Personal = true
-	_, markdown, values = s.both(sheet)
-	s.agree(values, markdown)
-	s.wording("Markdown", markdown, []string{
-		"A personal model says where its user lives", "Users' own models are among them",
-	}, nil)
 }
 
 // TestScheduleNear: the distance of near places is one that holds under every model.
