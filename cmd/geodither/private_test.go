@@ -9,7 +9,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/towntest"
-	"github.com/geodither/geodither/cmd/internal/tuning"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -63,7 +62,7 @@ func TestOpenFolderIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		var log strings.Builder
-		if _, err := tuning.Claim(dir, &log); err != nil {
+		if _, err := claim(dir, &log); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.Contains(log.String(), "chmod 700"); said != says {

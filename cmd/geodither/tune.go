@@ -3,11 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/tuning"
+	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/evaluation/tune"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/schemas"
 )
 
 type tuneFlags struct {
@@ -15,7 +23,8 @@ type tuneFlags struct {
 	box          string
 	cells        []string
 	targetRadius string
-	options      tuning.Options
+	folder       string
+	options      tune.Options
 }
 
 func newTune(std cli.Streams) *cobra.Command {
@@ -27,7 +36,7 @@ func newTune(std cli.Streams) *cobra.Command {
 40 and 80 a day it looks for the best plan: how many releases of which ε, how often, with which
 cells, and with or without a calendar in the model. It chooses a plan for
 
-  --target-radius 500m   the least Σε a day with half of the estimates within 500 m
+  --target-radius 500m   the least Σε of 5 to 80 a day with half of the estimates within 500 m
   --target-epsilon 20    the least error with a Σε of at most 20 in any 24 hours
 
 Each plan is measured over whole days, with their gaps, on users whom the model was not trained
@@ -58,22 +67,15 @@ with a larger error.`,
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")
-	flags.DurationSliceVar(&o.Steps, "step", nil,
-		"`TIMES` of a step to try; default: by how often fixes come")
-	flags.Float64SliceVar(&o.Deltas, "delta", nil,
-		"`NUMBERS` of δ to try with lattice; default: 0.01, and 0.6 up to ε = 2 or 0.3 above")
-	flags.StringSliceVar(&o.Mechanisms, "mechanism", nil,
-		"`NAMES` of mechanisms to try, codebook or lattice; default: codebook")
+	flags.DurationVar(&o.Step, "step", 0, "`TIME` of a step; default: by how often fixes come")
+	flags.StringVar(&o.Mechanism, "mechanism", law.Codebook, "`NAME`: codebook or lattice")
 	flags.StringVar(&f.targetRadius, "target-radius", "",
 		"`LENGTH` within which half of the estimates must lie")
 	flags.Float64Var(&o.TargetEpsilonDay, "target-epsilon", 0,
 		"`EPSILON` that the releases of a day may add up to")
 	flags.BoolVar(&o.Quick, "quick", false, "measure on few steps: a first look")
-	o.Seed = 1 // fixed, so that the same traces give the same figures
-	flags.StringVar(&o.Folder, "out", "", "new `FOLDER` for config, model, key and report")
-	for _, name := range []string{"step", "delta"} {
-		flags.Lookup(name).DefValue = "" // in the form that one writes
-	}
+	flags.StringVar(&f.folder, "out", "", "new `FOLDER` for config, model, key and report")
+	flags.Lookup("step").DefValue = "" // in the form that one writes
 	cli.Required(cmd, "box", "out")
 	return cmd
 }
@@ -86,7 +88,36 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	return tuning.Run(ctx, reader, f.options, std)
+	leave, err := claim(f.folder, std.Err)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
+	fixes, err := f.read(reader, bar, std.Err)
+	if err != nil {
+		return err
+	}
+	phase := ""
+	f.options.Progress = func(name string, done, total int64) error {
+		if name != phase {
+			phase = name
+			bar.Phase(name, nil)
+		}
+		bar.Count(done, total, "")
+		return ctx.Err()
+	}
+	var result *tune.Result
+	err = cli.Interruptibly(ctx, func() (err error) {
+		result, err = tune.Search(fixes, f.options)
+		return err
+	})
+	bar.Done()
+	if err != nil {
+		return err
+	}
+	return deliver(ctx, result, f.folder, std)
 }
 
 // complete makes options of the flags.
@@ -107,8 +138,53 @@ func (f *tuneFlags) complete() error {
 	if o.TargetKM, err = cli.Kilometres("--target-radius", f.targetRadius); err != nil {
 		return cli.Usage(err)
 	}
-	if err := o.Complete(); err != nil {
+	o.Seed = 1 // fixed, so that the same traces give the same figures
+	o.Workers, o.Tool = runtime.GOMAXPROCS(0), cli.Tool()
+	if err := o.Validate(); err != nil {
 		return cli.Usage(err)
 	}
 	return nil
+}
+
+// read gathers the traces, with all cores. It says on log what it left out.
+func (f *tuneFlags) read(
+	reader *traces.Reader, bar *cli.Progress, log io.Writer,
+) (*tune.Fixes, error) {
+	bar.Phase("reading", reader.Progress)
+	gathered := make([]*tune.Fixes, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
+	for i := range gathered {
+		gathered[i] = tune.NewFixes(f.options)
+	}
+	var all atomic.Int64
+	err := reader.Parallel(len(gathered), func(worker int, raw schemas.Raw) error {
+		const many = 4096
+		w := gathered[worker]
+		w.Add(train.Fix{
+			User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude,
+		})
+		if w.All%many == 0 {
+			bar.Show(all.Add(many))
+		}
+		return nil
+	})
+	bar.Done()
+	if err != nil {
+		return nil, err
+	}
+	if skips := reader.Skips(); skips.Total > 0 {
+		fmt.Fprintln(log, skips)
+	}
+	first := gathered[0]
+	for _, other := range gathered[1:] {
+		first.Merge(other)
+	}
+	if err := gather.NoneInside(cli.Quantity(int64(reader.Files()), "file"), first.All,
+		first.Inside, first.Swapped); err != nil {
+		return nil, err
+	}
+	if first.Inside < first.All/2 {
+		fmt.Fprintf(log, "warning: %d of %d fixes lie outside the box and are left out\n",
+			first.All-first.Inside, first.All)
+	}
+	return first, nil
 }

@@ -180,7 +180,12 @@ func (g *Grid) ID() string { return g.id }
 
 // Contains says whether the place lies in the box, its sides included.
 func (g *Grid) Contains(lat, lon float64) bool {
-	return lat >= g.box.South && lat <= g.box.North && lon >= g.box.West && lon <= g.box.East
+	return g.box.Contains(lat, lon)
+}
+
+// Contains says whether a place in degrees lies in the box.
+func (b Box) Contains(lat, lon float64) bool {
+	return lat >= b.South && lat <= b.North && lon >= b.West && lon <= b.East
 }
 
 // Beyond returns how far a place lies outside the cells of the map, in kilometres: the larger of

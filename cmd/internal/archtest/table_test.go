@@ -529,13 +529,6 @@ var table = map[string]rule{
 		ours: []string{"cmd/internal/fleet", "schemas"}, third: []string{franz, sync},
 		tests: []string{"cmd/internal/config", "cmd/internal/towntest"},
 	},
-	"cmd/internal/tuning": {
-		ours: []string{
-			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/gather",
-			"cmd/internal/traces", "mechanism/evaluation/tune", "mechanism/grid",
-			"mechanism/law", "mechanism/mobility/train", "mechanism/noise", "schemas",
-		},
-	},
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",
@@ -549,10 +542,11 @@ var table = map[string]rule{
 			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
-			"cmd/internal/tuning", "cmd/internal/verify", "consumer",
+			"cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
+			"mechanism/evaluation/tune",
 			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},

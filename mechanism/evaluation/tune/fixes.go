@@ -25,22 +25,35 @@ type fix struct {
 // measured all along the bin, that one standing for all in between. Memory: up to 96 bytes for each
 // user and bin with a fix, up to three times as much while more come. It belongs to one goroutine.
 type Fixes struct {
-	grid  *grid.Grid
+	// All is the number of fixes. Only those Inside the box are kept; Swapped would lie in it if
+	// latitude and longitude changed places.
+	All, Inside, Swapped int64
+
+	box   grid.Box
 	binMS int64
 	users map[string]*thread
 }
 
-// NewFixes returns an empty gathering for a map, of which only the box matters, and bins of a
-// positive length.
-func NewFixes(g *grid.Grid, bin time.Duration) *Fixes {
-	return &Fixes{grid: g, binMS: max(1, bin.Milliseconds()), users: map[string]*thread{}}
+// NewFixes returns an empty gathering for a search. Its bins are as long as the step, or as the
+// shortest that the search may choose.
+func NewFixes(o Options) *Fixes {
+	bin := usualSteps[0]
+	if o.Step > 0 {
+		bin = o.Step
+	}
+	return &Fixes{box: o.Box, binMS: max(1, bin.Milliseconds()), users: map[string]*thread{}}
 }
 
-// Add takes a fix. One outside the box is left out.
+// Add takes a fix.
 func (f *Fixes) Add(at train.Fix) {
-	if !f.grid.Contains(at.Lat, at.Lon) {
+	f.All++
+	if !f.box.Contains(at.Lat, at.Lon) {
+		if f.box.Contains(at.Lon, at.Lat) {
+			f.Swapped++
+		}
 		return
 	}
+	f.Inside++
 	t := f.users[at.User]
 	if t == nil {
 		t = &thread{}
@@ -51,6 +64,7 @@ func (f *Fixes) Add(at train.Fix) {
 
 // Merge takes all of other's fixes, whose box and bins must be the same.
 func (f *Fixes) Merge(other *Fixes) {
+	f.All, f.Inside, f.Swapped = f.All+other.All, f.Inside+other.Inside, f.Swapped+other.Swapped
 	for user, theirs := range other.users {
 		mine := f.users[user]
 		if mine == nil {
@@ -147,9 +161,9 @@ func (f fix) hash() uint64 {
 	return h
 }
 
-// MedianGap returns the median time between two successive fixes of a user at most an hour apart,
+// medianGap returns the median time between two successive fixes of a user at most an hour apart,
 // as far as they were kept; 0 if there are none.
-func (f *Fixes) MedianGap() time.Duration {
+func (f *Fixes) medianGap() time.Duration {
 	var gaps []int64
 	for user := range f.users {
 		fixes := f.thinned(user)
@@ -167,11 +181,10 @@ func (f *Fixes) MedianGap() time.Duration {
 	return time.Duration(gaps[len(gaps)/2]) * time.Millisecond
 }
 
-// bins returns the number of bins that fixes in the order of time fall into.
-func (f *Fixes) bins(fixes []fix) (n int64) {
+// bins returns the number of bins of a length that fixes in the order of time fall into.
+func bins(fixes []fix, binMS int64) (n int64) {
 	for i, at := range fixes {
-		if i == 0 ||
-			mobility.StepOf(at.timeMS, f.binMS) != mobility.StepOf(fixes[i-1].timeMS, f.binMS) {
+		if i == 0 || mobility.StepOf(at.timeMS, binMS) != mobility.StepOf(fixes[i-1].timeMS, binMS) {
 			n++
 		}
 	}

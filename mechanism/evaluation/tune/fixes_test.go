@@ -48,7 +48,7 @@ func TestFixesThin(t *testing.T) {
 	gather := func(parts int, order []train.Fix) *Fixes {
 		all := make([]*Fixes, parts)
 		for i := range all {
-			all[i] = NewFixes(mapOf(t, 500), time.Minute)
+			all[i] = NewFixes(Options{Box: box, Step: time.Minute})
 		}
 		for i, f := range order {
 			all[i%parts].Add(f)
@@ -62,6 +62,9 @@ func TestFixesThin(t *testing.T) {
 	rand.New(rand.NewPCG(3, 4)).Shuffle(len(shuffled),
 		func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 	one, many := gather(1, fixes), gather(4, shuffled)
+	if many.All != 9000 || many.Inside != one.Inside || one.Inside < 8000 || many.Swapped != 0 {
+		t.Errorf("%d of %d fixes inside, %d swapped", many.Inside, many.All, many.Swapped)
+	}
 	for _, user := range []string{"ann", "bob", "cid"} {
 		a, b := one.thinned(user), many.thinned(user)
 		if !reflect.DeepEqual(a, b) || len(a) == 0 {
@@ -104,7 +107,7 @@ func TestFixesThin(t *testing.T) {
 // TestThinTrainsTheSame: models for a bin, and for steps of more of them, are those of all fixes.
 func TestThinTrainsTheSame(t *testing.T) {
 	fixes := dense(6000)
-	thin := NewFixes(mapOf(t, 500), 30*time.Second)
+	thin := NewFixes(Options{Box: box})
 	for _, f := range fixes {
 		thin.Add(f)
 	}
@@ -142,7 +145,7 @@ func TestThinTrainsTheSame(t *testing.T) {
 }
 
 func TestMedianGap(t *testing.T) {
-	f := NewFixes(mapOf(t, 500), time.Second)
+	f := NewFixes(Options{Box: box, Step: time.Second})
 	// gaps of 10, 20, 30 and 40 seconds, and one that is too long
 	for i, seconds := range []int64{0, 10, 30, 60, 100, 9000} {
 		f.Add(
@@ -151,10 +154,10 @@ func TestMedianGap(t *testing.T) {
 			},
 		)
 	}
-	if gap := f.MedianGap(); gap != 30*time.Second {
+	if gap := f.medianGap(); gap != 30*time.Second {
 		t.Errorf("median gap %v", gap)
 	}
-	if gap := NewFixes(mapOf(t, 500), time.Second).MedianGap(); gap != 0 {
+	if gap := NewFixes(Options{Box: box, Step: time.Second}).medianGap(); gap != 0 {
 		t.Errorf("of nothing %v", gap)
 	}
 }

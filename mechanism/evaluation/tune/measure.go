@@ -42,15 +42,14 @@ func work(groups []group) (bins int64) {
 	return bins
 }
 
-// terrain is a map with a step and a calendar: what models are made for.
+// terrain is a map with a calendar: what models are made for.
 type terrain struct {
 	cellM    float64
-	step     time.Duration
 	calendar bool
 }
 
 // terrainOf returns the terrain of a setting.
-func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Step, s.Calendar} }
+func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Calendar} }
 
 // lab is where settings are measured. It keeps the models of one terrain at a time.
 type lab struct {
@@ -73,11 +72,7 @@ func (l *lab) enter(w terrain) error {
 	if err != nil {
 		return err
 	}
-	o := l.options.Train
-	if w.calendar {
-		o.Calendar = l.options.calendar()
-	}
-	t, err := train.New(g, w.step, o)
+	t, err := train.New(g, l.options.Step, l.options.training(w.calendar))
 	if err != nil {
 		return err
 	}
@@ -140,7 +135,7 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 		enlist(terrainOf(s))
 		in[terrainOf(s)] = append(in[terrainOf(s)], i)
 	}
-	if l.best.step > 0 {
+	if l.best.cellM > 0 {
 		enlist(l.best)
 	}
 	outcomes := make([]Outcome, len(settings))
@@ -189,8 +184,8 @@ func (l *lab) measureHere(
 	}
 	// Any release will do for a filter that has none.
 	silent := Setting{
-		Mechanism: law.Codebook, CellM: l.at.cellM, Step: l.at.step, Calendar: l.at.calendar,
-		DayEpsilon: 1, Interval: l.at.step, Epsilon: 1,
+		Mechanism: law.Codebook, CellM: l.at.cellM, Step: l.options.Step, Calendar: l.at.calendar,
+		DayEpsilon: 1, Interval: l.options.Step, Epsilon: 1,
 	}
 	pool := parallel.Pool{
 		Workers:  l.options.Workers,
@@ -218,7 +213,7 @@ func (l *lab) measureHere(
 // pass takes a group's days through the filter of a setting, as the service would: a release where
 // the setting has one, an estimate at each fix. Without release it is the blind baseline.
 func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
-	model, options := l.models[g.without], s.options(l.options.Release)
+	model, options := l.models[g.without], s.options()
 	if !release { // the place of least mean distance: another one would flatter all plans
 		options.Estimate = mechanism.EstimateMedian
 	}

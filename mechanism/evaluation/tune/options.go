@@ -1,3 +1,17 @@
+// Package tune searches for how to release: on traces it measures which errors plans of a day's
+// releases lead to, on users that the model was not trained on, at each of some Σε a day.
+//
+//	options.go  what is tried, and what for
+//	setting.go  what is chosen: a plan, and the model's mechanism, cell, step and calendar
+//	fixes.go    the traces, kept thin enough for memory and dense enough for any of the steps
+//	split.go    who a choice is made on and who it is checked on; their days, and samples of them
+//	measure.go  settings measured on a sample, on all cores
+//	summary.go  what a measurement comes to: errors, their interval, and what they gain
+//	search.go   scout, measure the best, look for a target, promise, check
+//	words.go    what to choose, in words; report.go has the tables and the figure
+//
+// Everything that it returns are figures over all users. They come from the truth and are for
+// whoever has the traces.
 package tune
 
 import (
@@ -17,97 +31,134 @@ import (
 // Axis is the Σε a day that plans are looked for at, whatever the target is.
 var Axis = []float64{5, 10, 20, 40, 80}
 
-// Options say what is tried, and what for. Box, Mechanisms, CellsM and Steps have no default.
+// Options say what is tried, and what for.
 type Options struct {
-	Box        grid.Box
-	Mechanisms []string        // of law.Names
-	CellsM     []float64       // sides of cells, metres
-	Steps      []time.Duration // multiples of the shortest, which is the fixes' bin
-	// Deltas are for every mechanism with a location set; empty: usualDeltas.
-	Deltas []float64
-	// Release is everything about releases that a Setting does not say, Train how models are
-	// trained. The search sets the calendar: it tries models with parts of the day and without.
-	Release mechanism.Options
-	Train   train.Options
-	// TargetKM is a median error in kilometres: the search looks for the least Σε a day that
-	// reaches it. TargetEpsilonDay is a Σε a day: the search looks for the least error that it
-	// buys. Without either nothing is chosen.
+	Box       grid.Box
+	Mechanism string        // law.Codebook or law.Lattice
+	CellsM    []float64     // sides of cells, metres; empty: two that suit the map and the target
+	Step      time.Duration // of the model; 0: by how often fixes come
+	// TargetKM is a median error in kilometres: the search looks for the least Σε a day, between
+	// the first and the last of Axis, that reaches it. TargetEpsilonDay is a Σε a day: the search
+	// looks for the least error that it buys. Without either nothing is chosen.
 	TargetKM, TargetEpsilonDay float64
-	// ScoutBins and Bins bound the samples of the first look at all candidates and of what is
-	// measured after it, in bins of the shortest step with a fix; default 1,500 and 8,000. Both are
-	// whole days, and at least a few.
-	ScoutBins, Bins int64
-	Seed            uint64
-	Workers         int // goroutines, default one; no figure depends on it
+	// Quick measures on few time steps: a first look.
+	Quick   bool
+	Tool    string // that trains the model, for its provenance
+	Seed    uint64
+	Workers int // goroutines, default one; no figure depends on it
 	// Progress, if set, is told how much of a phase is done, one call at a time. Its error ends the
 	// search.
 	Progress func(phase string, done, total int64) error
 }
 
-func (o Options) withDefaults() Options {
-	if o.ScoutBins == 0 {
-		o.ScoutBins = 1500
+// scoutBins and bins bound the samples of the first look at all candidates and of what is measured
+// after it, in bins of a step with a fix. Both are whole days, and at least a few.
+func (o *Options) scoutBins() int64 {
+	if o.Quick {
+		return 200
 	}
-	if o.Bins == 0 {
-		o.Bins = 8000
-	}
-	return o
+	return 1000
 }
 
-// Validate reports what cannot be used.
-func (o Options) Validate() error {
+func (o *Options) bins() int64 {
+	if o.Quick {
+		return 600
+	}
+	return 8000
+}
+
+// Validate reports what cannot be used. What was left open is not wrong.
+func (o *Options) Validate() error {
 	var errs []error
 	wrong := func(when bool, format string, args ...any) {
 		if when {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	wrong(len(o.Mechanisms)*len(o.CellsM)*len(o.Steps) == 0,
-		"there must be a mechanism, a cell and a step at least to try")
+	wrong(o.Mechanism != law.Codebook && o.Mechanism != law.Lattice, "mechanism %q: tune takes %s "+
+		"or %s, whose guarantee is proved", o.Mechanism, law.Codebook, law.Lattice)
 	wrong(o.TargetKM > 0 && o.TargetEpsilonDay > 0, "a target is an error or an ε a day, not both")
-	wrong(o.TargetKM < 0 || o.TargetEpsilonDay < 0 || math.IsNaN(o.TargetKM+o.TargetEpsilonDay),
-		"a target must be positive")
+	wrong(!(o.TargetKM >= 0 && o.TargetEpsilonDay >= 0), "a target must be positive")
 	wrong(o.TargetEpsilonDay > mechanism.MaxBudget, "the target of %g ε a day is above %g, the "+
 		"largest budget", o.TargetEpsilonDay, float64(mechanism.MaxBudget))
-	wrong(o.ScoutBins < 0 || o.Bins < 0, "samples cannot be negative")
 	for _, cell := range o.CellsM {
 		_, err := grid.New(o.Box, cell)
 		errs = append(errs, err)
 	}
-	for _, step := range o.Steps {
-		shortest := slices.Min(o.Steps)
-		if shortest <= 0 {
-			return errors.Join(append(errs, fmt.Errorf("a step of %v is none", shortest))...)
-		}
-		wrong(step%shortest != 0, "steps must be multiples of the shortest: %v is none of %v",
-			step, shortest)
-		errs = append(errs, o.Train.Validate(step))
+	if wrong(o.Step < 0, "a step of %v is none", o.Step); o.Step > 0 {
+		errs = append(errs, o.training(false).Validate(o.Step))
 	}
-	if errs = append(errs, o.validateReleases()); o.TargetEpsilonDay > 0 {
-		wrong(len(o.candidates(o.TargetEpsilonDay, []time.Duration{day})) == 0,
-			"no release has an ε so small that a day of them costs %g", o.TargetEpsilonDay)
-	}
+	plan := Setting{DayEpsilon: o.TargetEpsilonDay, Step: max(o.Step, time.Minute)}
+	wrong(o.TargetEpsilonDay > 0 && len(plan.plans([]time.Duration{day})) == 0,
+		"no release has an ε so small that a day of them costs %g", o.TargetEpsilonDay)
 	return errors.Join(errs...)
 }
 
-// validateReleases returns the first error of a plan.
-func (o Options) validateReleases() error {
-	for _, s := range o.candidates(Axis[0], []time.Duration{day}) {
-		if err := s.options(o.Release).Validate(); err != nil {
-			return err
-		}
+// fill gives the options what was left open. The step depends on how often fixes come, and is a
+// minute at least: a plan of a day's releases needs no finer one.
+func (o *Options) fill(f *Fixes) {
+	if len(o.CellsM) == 0 {
+		o.CellsM = usualCells(o.Box, o.TargetKM)
 	}
-	return nil
+	if o.Step == 0 {
+		gap := max(time.Minute, f.medianGap())
+		i := slices.IndexFunc(usualSteps, func(usual time.Duration) bool { return usual >= gap })
+		if i < 0 {
+			i = len(usualSteps) - 1
+		}
+		o.Step = usualSteps[i]
+	}
+}
+
+// usualSteps are times in which people think, multiples of the shortest.
+var usualSteps = []time.Duration{
+	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute,
+	10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
+}
+
+// usualCells returns a twentieth and a fortieth of the map's longer side, or smaller cells if a
+// target needs them: within a cell nobody is found.
+func usualCells(box grid.Box, targetKM float64) []float64 {
+	const (
+		plenty = 40_000 // cells: more take long
+		// Places in a cell of this share of the target are a quarter of the target away from its
+		// centre.
+		ofTarget = .7
+	)
+	probe, err := grid.New(box, 100)
+	if err != nil {
+		return []float64{1000} // the search says what is wrong with the box
+	}
+	corner := probe.ToMap(box.North, box.East)
+	fine := 1000 * max(corner.X, corner.Y) / 40
+	if targetKM > 0 {
+		fine = min(fine, max(1000*ofTarget*targetKM, 1000*math.Sqrt(corner.X*corner.Y/plenty)))
+	}
+	// to two significant digits, and to a metre
+	round := func(m float64) float64 { return max(1, math.Round(decimals(m, math.Round))) }
+	return []float64{round(fine), round(2 * fine)}
+}
+
+// training says how models are trained: moves that take longer than a step give transitions along
+// the way. A calendar has four parts of the day: night, morning, day and evening.
+func (o *Options) training(calendar bool) train.Options {
+	t := train.Options{
+		Interpolate: true, MaxGap: max(5*time.Minute, 2*o.Step), Source: "traces", Tool: o.Tool,
+	}
+	if calendar {
+		t.Calendar = mobility.Calendar{UTCOffset: o.local(), Hours: []int{6, 10, 16, 20}}
+	}
+	return t
 }
 
 // candidates are all settings that are tried at a Σε a day, for days that last so long.
-func (o Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
+func (o *Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []Setting) {
 	for _, cell := range o.CellsM {
-		for _, step := range o.Steps {
-			s := Setting{CellM: cell, Step: step, DayEpsilon: dayEpsilon}
-			for _, plan := range s.plans(lengths) {
-				for _, plan.Calendar = range []bool{false, true} {
-					all = append(all, o.releases(plan)...)
+		s := Setting{Mechanism: o.Mechanism, CellM: cell, Step: o.Step, DayEpsilon: dayEpsilon}
+		for _, plan := range s.plans(lengths) {
+			for _, plan.Calendar = range []bool{false, true} {
+				for _, plan.Delta = range plan.deltas() {
+					all = append(all, plan)
 				}
 			}
 		}
@@ -116,45 +167,8 @@ func (o Options) candidates(dayEpsilon float64, lengths []time.Duration) (all []
 	return slices.Compact(all)
 }
 
-// releases returns a plan with every mechanism and δ that is tried.
-func (o Options) releases(s Setting) (all []Setting) {
-	for _, s.Mechanism = range o.Mechanisms {
-		for _, s.Delta = range o.deltas(s) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// deltas returns the δ that are tried for a setting. A codebook has no location set.
-func (o Options) deltas(s Setting) []float64 {
-	switch {
-	case s.Mechanism == law.Codebook:
-		return []float64{0}
-	case len(o.Deltas) > 0:
-		return o.Deltas
-	}
-	return usualDeltas(s.Epsilon)
-}
-
-// usualDeltas returns the δ that tells near places apart least, and the one whose error was about
-// the least of six on the traces of RESULTS.md: the smaller ε is, the larger the noise, and the
-// more a smaller set is worth.
-func usualDeltas(epsilon float64) []float64 {
-	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
-	if epsilon <= 2 {
-		return []float64{small, forSmallEpsilon}
-	}
-	return []float64{small, forLargeEpsilon}
-}
-
 // local is the map's time minus UTC by the sun, in whole hours.
-func (o Options) local() time.Duration {
+func (o *Options) local() time.Duration {
 	const degrees = 15 // the earth turns by so many in an hour
 	return time.Duration(math.Round((o.Box.West+o.Box.East)/2/degrees)) * time.Hour
-}
-
-// calendar has four parts of the day: night, morning, day and evening.
-func (o Options) calendar() mobility.Calendar {
-	return mobility.Calendar{UTCOffset: o.local(), Hours: []int{6, 10, 16, 20}}
 }

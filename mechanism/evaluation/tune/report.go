@@ -33,8 +33,8 @@ func (r *Result) Report() *report.Report {
 			"users in turn, and %d more that the choice has not seen. %d settings were looked at "+
 			"on about %d time steps with a fix, and %d of them measured on about %d; what is "+
 			"promised and checked, on %d, with other noise.",
-			r.Users, r.Held, len(r.Scouted), r.Options.ScoutBins, len(r.Measured), r.Options.Bins,
-			enough*r.Options.Bins)),
+			r.Users, r.Held, len(r.Scouted), r.Options.scoutBins(), len(r.Measured),
+			r.Options.bins(), enough*r.Options.bins())),
 		r.table("measured", "The best settings of each Σε a day", r.Measured, true),
 		r.table("scouted", "All settings, on a small sample", r.Scouted, true),
 	}}
@@ -55,32 +55,36 @@ func (r *Result) chosen() (both []Outcome) {
 	return both
 }
 
-// columns are what a table of outcomes shows.
-var columns = []string{
-	"Σε a day", "mechanism", "releases a day", "ε", "every", "δ", "cell, m", "step", "calendar",
-	"median error, km", "low", "high", "mean error, km", "blind median, km", "blind mean, km",
-	"gain", "good for", "spent", "share between neighbours", "drift", "|ΔX|",
-	"users", "days", "fixes", "runs", "releases",
-}
-
+// table has a row for each outcome.
 func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *report.Table {
-	t := &report.Table{Name: name, Caption: caption, Columns: columns, Long: long}
+	t := &report.Table{Name: name, Caption: caption, Long: long, Columns: []string{
+		"Σε a day", "mechanism", "releases a day", "ε", "every", "δ", "cell, m", "step", "calendar",
+		"median error, km", "mean error, km", "blind median, km", "blind mean, km", "gain",
+		"good for", "spent", "share between neighbours", "drift", "|ΔX|",
+		"users", "days", "fixes", "runs", "releases",
+	}}
 	for i := range outcomes {
 		o := &outcomes[i]
-		calendar := "no"
-		if o.Calendar {
-			calendar = "yes"
+		t.Add(o.DayEpsilon, o.Mechanism, int(o.ReleasesDay()), o.Epsilon, Short(o.Interval),
+			o.Delta, o.CellM, Short(o.Step), o.Calendar,
+			report.Band{Value: o.MedianKM, Low: o.LowKM, High: o.HighKM}, o.MeanKM, o.BlindKM,
+			o.BlindMeanKM, o.Gain(), o.GoodFor(), o.SpentDay, o.NearShare, o.Drift, o.SetMean,
+			o.Users, o.Days, int(o.Fixes), o.Runs, int(o.Releases))
+	}
+	return t
+}
+
+// Frontier is what is read first: a row for the model alone, and one for each plan.
+func (r *Result) Frontier() *report.Table {
+	t := &report.Table{Columns: []string{"Σε", "releases", "median", "mean", "gain", "good for"}}
+	for i := range r.Plans {
+		p := &r.Plans[i]
+		if i == 0 {
+			t.Add("0", "the model alone", Length(p.BlindKM), Length(p.BlindMeanKM), "-",
+				"nothing of one user")
 		}
-		t.Rows = append(t.Rows, report.Strings(
-			Number(o.DayEpsilon), o.Mechanism, strconv.FormatInt(o.ReleasesDay(), 10),
-			Number(o.Epsilon), Short(o.Interval), Number(o.Delta), Number(o.CellM), Short(o.Step),
-			calendar, fixed(o.MedianKM), fixed(o.LowKM), fixed(o.HighKM), fixed(o.MeanKM),
-			fixed(o.BlindKM), fixed(o.BlindMeanKM), fixed(o.Gain()), o.GoodFor(),
-			Number(o.SpentDay), fixed(o.NearShare),
-			strconv.FormatFloat(o.Drift, 'f', 4, 64), strconv.FormatFloat(o.SetMean, 'f', 1, 64),
-			strconv.Itoa(o.Users), strconv.Itoa(o.Days), strconv.FormatInt(o.Fixes, 10),
-			strconv.Itoa(o.Runs), strconv.FormatInt(o.Releases, 10),
-		))
+		t.Add(p.DayEpsilon, p.Plan(), Length(p.MedianKM), Length(p.MeanKM),
+			fmt.Sprintf("%.0f %%", 100*p.Gain()), p.GoodFor())
 	}
 	return t
 }
@@ -131,5 +135,3 @@ func Length(km float64) string {
 	}
 	return strconv.FormatFloat(km, 'f', 2, 64) + " km"
 }
-
-func fixed(km float64) string { return strconv.FormatFloat(km, 'f', 3, 64) }

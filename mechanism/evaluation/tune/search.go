@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -24,13 +23,9 @@ type Result struct {
 	// on other days: the winner of many is partly lucky (winner's curse). All are measured under
 	// models that were not trained on the measured users.
 	Plans []Outcome
-	// Promise is the chosen one of Plans. It is nil if there is no target or it cannot be reached.
+	// Promise is the chosen one of Plans: the first that serves the target. It is nil if there is
+	// no target or it cannot be reached.
 	Promise *Outcome
-	// Raised is the ε that was chosen first, if the second measurement missed the target and ε
-	// had to be raised; else 0.
-	Raised float64
-	// Missed is the choice whose second measurement missed the target at every ε that was tried.
-	Missed *Outcome
 	// Others is the same as Promise on the users that were held out; nil: the users were too few to
 	// hold some out.
 	Others *Outcome
@@ -42,14 +37,14 @@ type Result struct {
 // needs. Models are trained on two thirds of the users and measured on the other third, in turn; a
 // fifth of all is held out and sees the chosen plan alone.
 //
-// Cost: a look at some hundred candidates takes ScoutBins steps of a filter for each, then some
-// dozen Bins. Memory: the fixes, and the models of one map, step and calendar. The same fixes and
-// options give the same result whatever Workers is.
+// Cost: a look at some hundred candidates takes a thousand steps of a filter for each, then some
+// dozen times eight thousand. Memory: the fixes, and the models of one map, step and calendar. The
+// same fixes and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
+	o.fill(f)
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
 	users, err := split(f, o.local(), o.Seed)
 	if err != nil {
 		return nil, err
@@ -68,13 +63,13 @@ func Search(f *Fixes, o Options) (*Result, error) {
 		s.Users++
 		chosenOn = append(chosenOn, users[i].days...)
 	}
-	s.Lengths = lengths(chosenOn, slices.Min(o.Steps))
-	s.scouts = s.byFold(o.ScoutBins, o.Seed)
-	s.groups = s.byFold(o.Bins, o.Seed)
+	s.Lengths = lengths(chosenOn, o.Step)
+	s.scouts = s.byFold(o.scoutBins(), o.Seed)
+	s.groups = s.byFold(o.bins(), o.Seed)
 	if o.TargetEpsilonDay > 0 && !slices.Contains(Axis, o.TargetEpsilonDay) {
 		s.wanted = append(s.wanted, o.TargetEpsilonDay)
 	}
-	for _, step := range []func() error{s.axis, s.reach, s.promise, s.check} {
+	for _, step := range []func() error{s.axis, s.narrow, s.promise, s.check} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -85,7 +80,7 @@ func Search(f *Fixes, o Options) (*Result, error) {
 // lengths returns the times that the releases of a day may be spread over: 24 hours; the time from
 // a day's first report to its last; and the time in which somebody does report, gaps left out. Of
 // the latter two they are such that half of all bins lie in days that are no longer.
-func lengths(days []userDay, bin time.Duration) []time.Duration {
+func lengths(days []userDay, step time.Duration) []time.Duration {
 	middle := func(of func(*userDay) time.Duration) time.Duration {
 		sorted := slices.SortedFunc(slices.Values(days), func(a, b userDay) int {
 			return cmp.Compare(of(&a), of(&b))
@@ -93,7 +88,7 @@ func lengths(days []userDay, bin time.Duration) []time.Duration {
 		left := work([]group{{days: days}}) / 2
 		for i := range sorted {
 			if left -= sorted[i].bins; left < 0 {
-				return max(bin, of(&sorted[i]).Round(bin))
+				return max(step, of(&sorted[i]).Round(step))
 			}
 		}
 		return day
@@ -101,7 +96,9 @@ func lengths(days []userDay, bin time.Duration) []time.Duration {
 	span := middle(func(d *userDay) time.Duration {
 		return time.Duration(d.fixes[len(d.fixes)-1].timeMS-d.fixes[0].timeMS) * time.Millisecond
 	})
-	active := middle(func(d *userDay) time.Duration { return time.Duration(d.bins) * bin })
+	active := middle(func(d *userDay) time.Duration {
+		return time.Duration(bins(d.fixes, step.Milliseconds())) * step
+	})
 	return []time.Duration{day, span, min(active, span)}
 }
 
@@ -111,7 +108,6 @@ type search struct {
 	Result
 	scouts, groups []group   // the small sample, and the large one
 	wanted         []float64 // Σε a day to promise something for
-	target         float64   // the one that reaches the targeted error; 0: none
 }
 
 func (s *search) phase(name string) {
@@ -147,7 +143,6 @@ const (
 	mostRuns = 16
 	first    = mostRuns
 	fresh    = 2 * mostRuns
-	last     = 3 * mostRuns
 )
 
 // runs returns the numbers of runs from one on. Where there is less to measure on than was asked
@@ -161,22 +156,22 @@ func runs(from int, groups []group, bins int64) (numbers []int) {
 }
 
 // axis looks for plans at each Σε a day that is wanted.
-func (s *search) axis() error { return s.look("scouting", "measuring", s.wanted...) }
+func (s *search) axis() error { return s.look(s.wanted...) }
 
 // look scouts all candidates of some Σε a day, and measures the few best of each on the large
 // sample.
-func (s *search) look(scouting, measuring string, daily ...float64) error {
+func (s *search) look(daily ...float64) error {
 	const few = 3
-	s.phase(scouting)
+	s.phase("scouting")
 	var candidates []Setting
 	for _, epsilon := range daily {
 		candidates = append(candidates, s.options.candidates(epsilon, s.Lengths)...)
 	}
-	scouted, err := s.measure(candidates, s.scouts, runs(0, s.scouts, s.options.ScoutBins)...)
+	scouted, err := s.measure(candidates, s.scouts, runs(0, s.scouts, s.options.scoutBins())...)
 	if err != nil {
 		return err
 	}
-	s.phase(measuring)
+	s.phase("measuring")
 	var settings []Setting
 	for _, epsilon := range daily {
 		sorted := best(scouted, epsilon)
@@ -184,7 +179,7 @@ func (s *search) look(scouting, measuring string, daily ...float64) error {
 			settings = append(settings, o.Setting)
 		}
 	}
-	measured, err := s.measure(settings, s.groups, runs(first, s.groups, s.options.Bins)...)
+	measured, err := s.measure(settings, s.groups, runs(first, s.groups, s.options.bins())...)
 	s.Scouted, s.Measured = byCost(s.Scouted, scouted), byCost(s.Measured, measured)
 	return err
 }
@@ -208,81 +203,46 @@ func best(outcomes []Outcome, dayEpsilon float64) (all []Outcome) {
 	return all
 }
 
-// reach looks for the least Σε a day whose plan reaches the targeted error: first along the axis,
-// then beyond it by doubling, and at last between what reaches it and what does not.
-func (s *search) reach() error {
+// narrow looks for plans between the last Σε a day whose best plan misses a targeted error and the
+// first whose plan reaches it, by halving what lies between them.
+func (s *search) narrow() error {
 	const halvings = 3
-	if !(s.options.TargetKM > 0) {
+	reaches := func(dayEpsilon float64) bool {
+		sorted := best(s.Measured, dayEpsilon)
+		return len(sorted) > 0 && sorted[0].MedianKM <= s.options.TargetKM
+	}
+	at := slices.IndexFunc(s.wanted, reaches)
+	if at <= 0 {
 		return nil
 	}
-	low, high, err := s.bracket()
+	low, high := s.wanted[at-1], s.wanted[at]
 	for range halvings {
 		next := decimals(math.Sqrt(low*high), math.Ceil)
-		if err != nil || next <= low || next >= high {
+		if next <= low || next >= high {
 			break
 		}
-		if err = s.look("reaching", "reaching", next); s.reaches(next) {
+		if err := s.look(next); err != nil {
+			return err
+		}
+		if s.wanted = append(s.wanted, next); reaches(next) {
 			high = next
 		} else {
 			low = next
 		}
 	}
-	if s.target = high; high > 0 && !slices.Contains(s.wanted, high) {
-		s.wanted = append(s.wanted, high)
-	}
-	return err
-}
-
-// bracket returns a Σε a day that does not reach the targeted error, or 0, and a larger one that
-// does, or 0 if none does. Beyond the axis it doubles for as long as that pays.
-func (s *search) bracket() (low, high float64, err error) {
-	const doublings, pays = 10, .97
-	for _, next := range s.wanted {
-		if s.reaches(next) {
-			return low, next, nil
-		}
-		low = next
-	}
-	for range doublings {
-		before, next := s.least(low), 2*low
-		if err := s.look("reaching", "reaching", next); err != nil {
-			return 0, 0, err
-		}
-		switch {
-		case s.reaches(next):
-			return low, next, nil
-		case !(s.least(next) <= pays*before):
-			return 0, 0, nil
-		}
-		low = next
-	}
-	return 0, 0, nil
-}
-
-// reaches says whether the best plan at a Σε a day has the targeted error.
-func (s *search) reaches(dayEpsilon float64) bool {
-	return s.least(dayEpsilon) <= s.options.TargetKM
-}
-
-// least is the median error of the best plan at a Σε a day; infinite: there is none, as no release
-// has so large an ε.
-func (s *search) least(dayEpsilon float64) float64 {
-	sorted := best(s.Measured, dayEpsilon)
-	if len(sorted) == 0 {
-		return math.Inf(1)
-	}
-	return sorted[0].MedianKM
+	return nil
 }
 
 // enough is by how much the sample of a promise is larger than that of a choice.
 const enough = 4
 
 // promise measures the best plans again, with other noise, more days and, if there are any, other
-// ones, and chooses what serves the target.
+// ones, and chooses the cheapest that serves the target: the least Σε that reaches an error, or the
+// Σε that was asked for.
 func (s *search) promise() error {
 	s.phase("promising")
 	o := &s.options
-	groups := s.byFold(enough*o.Bins, o.Seed+1)
+	groups := s.byFold(enough*o.bins(), o.Seed+1)
 	slices.Sort(s.wanted)
 	var settings []Setting
 	for _, epsilon := range s.wanted {
@@ -291,62 +251,16 @@ func (s *search) promise() error {
 		}
 	}
 	var err error
-	s.Plans, err = s.measure(settings, groups, runs(fresh, groups, enough*o.Bins)...)
+	s.Plans, err = s.measure(settings, groups, runs(fresh, groups, enough*o.bins())...)
 	if err != nil {
 		return err
 	}
 	chosen := slices.IndexFunc(s.Plans, func(p Outcome) bool {
-		return p.DayEpsilon == max(s.target, o.TargetEpsilonDay)
+		return p.MedianKM <= o.TargetKM || p.DayEpsilon == o.TargetEpsilonDay
 	})
-	if chosen < 0 {
-		return nil
+	if chosen >= 0 {
+		s.Promise = &s.Plans[chosen]
 	}
-	if s.target > 0 {
-		return s.keep(chosen, groups)
-	}
-	s.Promise = &s.Plans[chosen]
-	return nil
-}
-
-// keep promises the plan that has reached the targeted error. If its second measurement misses the
-// target, ε is raised, and the plan that then reaches the target is measured once more: the promise
-// is not the best of several either.
-func (s *search) keep(chosen int, groups []group) error {
-	const tries, more = 8, 1.08
-	const asGood = 1.05 // measured once more it may lie a little above
-	o := &s.options
-	again := func(setting Setting, from int) (Outcome, error) {
-		outcomes, err := s.measure([]Setting{setting}, groups, runs(from, groups, enough*o.Bins)...)
-		if err != nil {
-			return Outcome{}, err
-		}
-		return outcomes[0], nil
-	}
-	tried := s.Plans[chosen]
-	before := tried.Epsilon
-	for range tries {
-		larger := tried.raised(more)
-		if tried.MedianKM <= o.TargetKM || law.ValidateEpsilon(larger.Epsilon) != nil {
-			break
-		}
-		var err error
-		if tried, err = again(larger, fresh); err != nil {
-			return err
-		}
-	}
-	if tried.Epsilon != before {
-		s.Raised = before
-		var err error
-		if tried, err = again(tried.Setting, last); err != nil {
-			return err
-		}
-	}
-	if tried.MedianKM > asGood*o.TargetKM {
-		s.Missed = &tried
-		return nil
-	}
-	s.Plans[chosen] = tried
-	s.Promise = &s.Plans[chosen]
 	return nil
 }
 
@@ -358,7 +272,7 @@ func (s *search) check() (err error) {
 	}
 	s.phase("checking")
 	if s.Held > 0 {
-		bins := enough * s.options.Bins
+		bins := enough * s.options.bins()
 		groups := []group{
 			{
 				without: withoutHeld,

@@ -48,7 +48,7 @@ func fleet(users, fixes int, seed uint64) (all []train.Fix) {
 
 func gathered(tb testing.TB, fixes []train.Fix) *Fixes {
 	tb.Helper()
-	f := NewFixes(mapOf(tb, 500), 30*time.Second)
+	f := NewFixes(Options{Box: box})
 	for _, at := range fixes {
 		f.Add(at)
 	}
@@ -57,9 +57,8 @@ func gathered(tb testing.TB, fixes []train.Fix) *Fixes {
 
 func few() Options {
 	return Options{
-		Box: box, CellsM: []float64{500}, Steps: []time.Duration{time.Minute},
-		Mechanisms: []string{law.Codebook}, Seed: 1, Workers: 1,
-		ScoutBins: 200, Bins: 1500,
+		Box: box, CellsM: []float64{500}, Step: time.Minute, Mechanism: law.Codebook,
+		Quick: true, Seed: 1, Workers: 1,
 	}
 }
 
@@ -112,7 +111,7 @@ func TestSearch(t *testing.T) {
 func strangers(t *testing.T, r *Result) float64 {
 	t.Helper()
 	s, err := mechanism.NewSanitizer(r.Model, (&lab{options: Options{Seed: 99}}).streams(0),
-		r.Promise.options(r.Options.Release))
+		r.Promise.options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +248,7 @@ func TestCalendarIsTried(t *testing.T) {
 		}
 	}
 	o := few()
-	o.Steps, o.TargetEpsilonDay = []time.Duration{2 * time.Minute}, 5
+	o.Step, o.TargetEpsilonDay = 2*time.Minute, 5
 	r, err := Search(gathered(t, fixes), o)
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +317,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &search{lab: lab{options: o, users: users, tell: func(int64, int64) error { return nil }}}
-	w := terrain{500, time.Minute, false}
+	w := terrain{500, false}
 	if err := s.enter(w); err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +330,7 @@ func TestNobodyIsMeasuredUnderHisOwnModel(t *testing.T) {
 		for _, d := range g.days {
 			in[users[d.user].name] = true
 		}
-		want, err := train.New(mapOf(t, 500), w.step, o.Train)
+		want, err := train.New(mapOf(t, 500), o.Step, o.training(false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -364,7 +363,6 @@ func TestTargets(t *testing.T) {
 		{func(*Options) {}, "Name an error"},
 	} {
 		o := few()
-		o.Bins = 400
 		c.change(&o)
 		r, err := Search(f, o)
 		if err != nil {
@@ -382,20 +380,12 @@ func TestTargets(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for what, change := range map[string]func(*Options){
-		"there must be a mechanism": func(o *Options) { o.CellsM = nil },
-		"multiples of the shortest": func(o *Options) {
-			o.Steps = []time.Duration{
-				40 * time.Second, time.Minute,
-			}
-		},
 		"not both":         func(o *Options) { o.TargetKM, o.TargetEpsilonDay = 1, 1 },
 		"must be positive": func(o *Options) { o.TargetKM = -1 },
 		"so small":         func(o *Options) { o.TargetEpsilonDay = 1e-9 },
 		"largest budget":   func(o *Options) { o.TargetEpsilonDay = 1e10 },
-		"elta": func(o *Options) {
-			o.Mechanisms, o.Deltas = []string{law.Lattice}, []float64{2}
-		},
-		"is none": func(o *Options) { o.Steps = []time.Duration{0} },
+		"is none":          func(o *Options) { o.Step = -1 },
+		"whose guarantee":  func(o *Options) { o.Mechanism = law.PIM },
 	} {
 		o := few()
 		change(&o)

@@ -32,16 +32,16 @@ func (s Setting) ReleasesDay() int64 {
 	return min(int64((day+s.Interval-1)/s.Interval), int64(s.DayEpsilon/s.Epsilon+rounding))
 }
 
-// options are the mechanism's: those given, with the setting's in them. A spent budget leaves
-// predictions, which cost nothing.
-func (s Setting) options(o mechanism.Options) mechanism.Options {
-	o.Mechanism, o.Epsilon, o.Delta = s.Mechanism, s.Epsilon, s.Delta
-	o.ReleaseInterval = int(s.Interval / s.Step)
-	o.Budget = mechanism.Budget{
-		Epsilon: s.DayEpsilon, WindowSteps: int((day + s.Step - 1) / s.Step),
-		Spent: mechanism.SpentPredict,
+// options are the mechanism's. A spent budget leaves predictions, which cost nothing.
+func (s Setting) options() mechanism.Options {
+	return mechanism.Options{
+		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta,
+		ReleaseInterval: int(s.Interval / s.Step),
+		Budget: mechanism.Budget{
+			Epsilon: s.DayEpsilon, WindowSteps: int((day + s.Step - 1) / s.Step),
+			Spent: mechanism.SpentPredict,
+		},
 	}
-	return o
 }
 
 // cheaper orders settings by their cost, and those of equal cost by everything else, so that any
@@ -78,6 +78,21 @@ func (s Setting) plans(lengths []time.Duration) (all []Setting) {
 	return all
 }
 
+// deltas returns the δ that are tried: none for a codebook, which has no location set; else the one
+// that tells near places apart least, and the one whose error was about the least of six on the
+// traces of RESULTS.md: the smaller ε is, the larger the noise, and the more a smaller set is
+// worth.
+func (s Setting) deltas() []float64 {
+	const small, forSmallEpsilon, forLargeEpsilon = .01, .6, .3
+	switch {
+	case s.Mechanism == law.Codebook:
+		return []float64{0}
+	case s.Epsilon <= 2:
+		return []float64{small, forSmallEpsilon}
+	}
+	return []float64{small, forLargeEpsilon}
+}
+
 // resembles says whether another plan has the same ε, at an interval within a fifth.
 func (s Setting) resembles(other Setting) bool {
 	const fifth = 1.2
@@ -95,15 +110,6 @@ func spread(length time.Duration, releases int64, step time.Duration) time.Durat
 		unit = 10 * step
 	}
 	return max(step, (interval+unit-1)/unit*unit)
-}
-
-// raised returns the plan with as many releases of a larger ε, by a factor at least.
-func (s Setting) raised(factor float64) Setting {
-	const millionths = 1e6 // a product of two decimals that is one again
-	releases := float64(s.ReleasesDay())
-	s.Epsilon = decimals(factor*s.Epsilon, math.Ceil)
-	s.DayEpsilon = math.Round(millionths*releases*s.Epsilon) / millionths
-	return s
 }
 
 // decimals returns x with two significant digits, up or down; an ε is a decimal number that people

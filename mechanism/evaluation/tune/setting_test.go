@@ -64,22 +64,11 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestRaised: a larger ε leaves as many releases, which its budget pays for to the last digit.
-func TestRaised(t *testing.T) {
-	s := Setting{Step: time.Minute, Interval: 10 * time.Minute, DayEpsilon: 7, Epsilon: 2.3}
-	for range 40 {
-		before := s
-		if s = s.raised(1.08); s.ReleasesDay() != 3 || s.Epsilon < 1.08*before.Epsilon {
-			t.Fatalf("%v became %v, with %d releases", before, s, s.ReleasesDay())
-		}
-	}
-}
-
 // TestDays: a day is one unit whatever gaps it has, and starts at four by the local time.
 func TestDays(t *testing.T) {
 	const hour = 3_600_000
-	f := NewFixes(mapOf(t, 500), time.Minute)
-	o := Options{Box: box} // 20° E: one hour ahead of UTC
+	o := Options{Box: box, Step: time.Minute} // 20° E: one hour ahead of UTC
+	f := NewFixes(o)
 	for _, at := range []int64{4, 5, 12, 26, 27, 28} {
 		f.Add(trainFix(at * hour))
 	}
@@ -95,5 +84,15 @@ func TestDays(t *testing.T) {
 	if got := lengths(days, time.Minute); !slices.Equal(got,
 		[]time.Duration{day, 22 * time.Hour, 4 * time.Minute}) {
 		t.Errorf("lengths %v", got)
+	}
+	// Two bins of the traces may lie in one step of the model.
+	f = NewFixes(Options{Box: box})
+	for i := range int64(20) {
+		f.Add(trainFix(5*hour + i*30_000))
+	}
+	half := f.days(0, "ann", 0)
+	if got := lengths(half, time.Minute); len(half) != 1 || half[0].bins != 20 ||
+		!slices.Equal(got, []time.Duration{day, 10 * time.Minute, 10 * time.Minute}) {
+		t.Errorf("%d bins of half a minute are lengths %v", half[0].bins, got)
 	}
 }

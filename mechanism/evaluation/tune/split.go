@@ -82,7 +82,7 @@ func (f *Fixes) days(number int, name string, aheadMS int64) (days []userDay) {
 	for i := range fixes {
 		if i+1 == len(fixes) || of(fixes[i+1]) != of(fixes[i]) {
 			days = append(days, userDay{
-				user: number, fixes: fixes[from : i+1], bins: f.bins(fixes[from : i+1]),
+				user: number, fixes: fixes[from : i+1], bins: bins(fixes[from:i+1], f.binMS),
 			})
 			from = i + 1
 		}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -41,7 +43,7 @@ func (r *Result) Words() (lines []string) {
 	if o.TargetKM > 0 {
 		say("The cheapest plan found for a median error of %s: %s.", Length(o.TargetKM), p.Words())
 	} else {
-		say("The best plan found for Σε = %s a day: %s.", Number(o.TargetEpsilonDay), p.Words())
+		say("The best plan found for Σε = %s a day: %s.", report.Short(o.TargetEpsilonDay), p.Words())
 	}
 	if text := trial.LittleGain(1-p.Gain(), 1); text != "" {
 		say("WARNING: this plan is hardly worth its ε: %s.", text)
@@ -50,14 +52,10 @@ func (r *Result) Words() (lines []string) {
 		say("Above Σε = %d a day it hardly protects where somebody was over a day.",
 			mechanism.HighEpsilonDay)
 	}
-	measured := "This was measured again, with other noise than the choice."
-	if r.Raised > 0 {
-		measured = fmt.Sprintf("This was measured again, with other noise than the choice; for "+
-			"that the ε of a release had to be raised from %s.", Number(r.Raised))
-	}
 	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
-		"alone has a median of %s and a mean of %s. %s",
-		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM), measured)
+		"alone has a median of %s and a mean of %s. This was measured again, with other noise "+
+		"than the choice.",
+		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM))
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
@@ -104,7 +102,7 @@ func (r *Result) halving() string {
 		return text
 	}
 	return text + fmt.Sprintf(" At Σε = %s a day the error is halved, and hardly any privacy "+
-		"over a day is left.", Number(r.Plans[i+enough].DayEpsilon))
+		"over a day is left.", report.Short(r.Plans[i+enough].DayEpsilon))
 }
 
 // GoodFor says what records with such errors tell: of one user, or only of all.
@@ -133,7 +131,7 @@ const nearPlaces = "A codebook hides which neighbourhood somebody is in, with th
 // nearWords say what a release means for places that are near each other.
 func (o *Outcome) nearWords() string {
 	text := fmt.Sprintf("No release tells two places of the map apart by more than e^ε = %s.",
-		Number(math.Exp(o.Epsilon)))
+		report.Short(math.Exp(o.Epsilon)))
 	if o.Mechanism == law.Codebook {
 		return text + fmt.Sprintf(" It may do so by all of that with two neighbouring cells, "+
 			"where a border of the codebook runs between them: so it does with %.0f %% of such "+
@@ -150,21 +148,16 @@ func (r *Result) noChoice() string {
 	switch {
 	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
 		return "Name an error or a Σε a day to have a plan chosen."
-	case r.Missed != nil:
-		return fmt.Sprintf("What was chosen does not keep to the target when it is measured "+
-			"again, with other noise: %s gives %s.", r.Missed.Words(), r.Missed.Band())
 	case o.TargetEpsilonDay > 0:
-		return fmt.Sprintf("No plan can be made for Σε = %s a day.", Number(o.TargetEpsilonDay))
+		return fmt.Sprintf("No plan can be made for Σε = %s a day.", report.Short(o.TargetEpsilonDay))
 	}
-	best := slices.MinFunc(r.Measured, func(a, b Outcome) int {
-		if a.MedianKM < b.MedianKM {
-			return -1
-		}
-		return 1
+	best := slices.MinFunc(r.Plans, func(a, b Outcome) int {
+		return cmp.Compare(a.MedianKM, b.MedianKM)
 	})
-	return fmt.Sprintf("No plan that was tried reaches a median error of %s. The nearest is %s, "+
-		"at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
-		Length(o.TargetKM), Length(best.MedianKM), Number(best.DayEpsilon), best.Words())
+	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The nearest "+
+		"is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
+		Axis[len(Axis)-1], Length(o.TargetKM), Length(best.MedianKM),
+		report.Short(best.DayEpsilon), best.Words())
 }
 
 // doubt is what to add to an interval over few users.
@@ -185,15 +178,15 @@ func users(n int) string {
 // Plan names a setting's releases: how many of which ε, and how often.
 func (s Setting) Plan() string {
 	if s.ReleasesDay() == 1 {
-		return "1 × " + Number(s.Epsilon)
+		return "1 × " + report.Short(s.Epsilon)
 	}
-	return fmt.Sprintf("%d × %s, every %s", s.ReleasesDay(), Number(s.Epsilon), Short(s.Interval))
+	return fmt.Sprintf("%d × %s, every %s", s.ReleasesDay(), report.Short(s.Epsilon), Short(s.Interval))
 }
 
 // Words name a setting.
 func (s Setting) Words() string {
 	text := fmt.Sprintf("mechanism %s, a release of ε = %s every %s until %d a day are spent, "+
-		"cells of %s, steps of %s", s.Mechanism, Number(s.Epsilon), Short(s.Interval),
+		"cells of %s, steps of %s", s.Mechanism, report.Short(s.Epsilon), Short(s.Interval),
 		s.ReleasesDay(), Length(s.CellM/1000), Short(s.Step))
 	if s.Calendar {
 		text += ", a model with four parts of the day"
@@ -210,17 +203,6 @@ func (o *Outcome) Band() string {
 		return fmt.Sprintf("%.0f m (%.0f to %.0f)", 1000*o.MedianKM, 1000*o.LowKM, 1000*o.HighKM)
 	}
 	return fmt.Sprintf("%.2f km (%.2f to %.2f)", o.MedianKM, o.LowKM, o.HighKM)
-}
-
-// Number is one with three significant digits, without an exponent where it is short enough.
-func Number(x float64) string {
-	switch {
-	case x >= 1000 && x < 1e7:
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	case x >= 1e7:
-		return strconv.FormatFloat(x, 'e', 1, 64)
-	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
 // Short is a time without the parts that are zero.
