@@ -113,7 +113,7 @@ audit: build ## Attack the default mechanism and the service on the sample's mod
 	./bin/geodither audit --model "$$dir/model.avro" --epsilon 1
 
 figures: build ## Draw the paper's figures; DATA='geolife=PATH gowalla=PATH', FIGURES=FOLDER
-	@./bin/geodither evaluate $(DATA:%=--data %) --also estimate,lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
+	@./bin/geodither evaluate $(DATA:%=--data %) --also lattice,laplace-tight,paper-inference --out $(FIGURES) $(ARGS)
 
 kafka-up: ## Start a real Apache Kafka (NODES=3) for development; needs Java 17 and Maven
 	@deploy/kafka/kafka.sh up --nodes $(NODES) $(if $(SECURE),--secure)

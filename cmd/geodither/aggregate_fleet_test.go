@@ -12,7 +12,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/density"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -195,13 +195,14 @@ func TestFleetDesign(t *testing.T) {
 			continue
 		}
 		steps := func(n int) int { return int(time.Duration(n) * fleet.SampleStep / model.Step) }
-		scores, err := density.Run(density.Options{
-			Model: model, Fleets: []string{density.Expected}, Epsilons: []float64{c.epsilon},
+		scores, err := (&experiment.Fleets{
+			Kind: experiment.Expected, Model: model,
 			Release: mechanism.Options{
 				Mechanism: c.mechanism, Delta: .01, ReleaseInterval: steps(c.interval),
+				Epsilon: c.epsilon,
 			},
 			Vehicles: []int{c.vehicles}, Steps: steps(c.steps), Draws: 20, Block: block, Seed: 1,
-		})
+		}).Measure()
 		if err != nil {
 			t.Fatal(err)
 		}

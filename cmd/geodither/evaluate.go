@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 )
 
 type evaluateFlags struct {
@@ -51,14 +50,14 @@ The sets geolife and gowalla have maps, cells and steps of their own. Any other 
 your traces and needs --box, --cell and --step. Each of these is given for all sets, as 250m, or
 for one, as NAME=250m.
 
---also measures more than the paper's two mechanisms (none for nothing):
+--also measures more than the paper's two mechanisms:
   %s
 
 The same data and options give the same report on any number of cores, except for the times that
 releases take (claims). Finished pieces are kept in the folder: after Ctrl-C the same command
 goes on where it stopped, and other options reuse what is the same. Figures over time show the
 trace of one person, so the folder is for your eyes only, unless the data are open.`,
-			strings.Join(study.Alsos(), ", ")),
+			strings.Join(experiment.Alsos(), ", ")),
 		Example: `  geodither evaluate --out buses
   geodither evaluate --data "geolife=Geolife Trajectories 1.3/Data" \
     --data gowalla=loc-gowalla_totalCheckins.txt.gz --out paper
@@ -70,8 +69,8 @@ trace of one person, so the folder is for your eyes only, unless the data are op
 	flags := cmd.Flags()
 	f.data.register(flags)
 	flags.StringSliceVar(&f.experiments, "experiment", []string{"all"},
-		"`NAMES` with commas: "+experimentNames()+", or all")
-	flags.StringSliceVar(&f.also, "also", []string{study.AlsoEstimate},
+		"`NAMES` with commas: "+strings.Join(experiment.Names(), ", ")+", or all")
+	flags.StringSliceVar(&f.also, "also", nil,
 		"`NAMES` of what is measured besides, with commas")
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and the pieces that it is made of")
 	flags.BoolVar(&f.quick, "quick", false,
@@ -79,17 +78,8 @@ trace of one person, so the folder is for your eyes only, unless the data are op
 	flags.IntVar(&f.vehicles, "vehicles", 0,
 		"number of vehicles in the largest fleet; 0: 1000, with --quick 100")
 	flags.Lookup("experiment").DefValue = "all"
-	flags.Lookup("also").DefValue = study.AlsoEstimate
 	cli.Required(cmd, "out")
 	return cmd
-}
-
-func experimentNames() string {
-	var names []string
-	for _, e := range experiment.All() {
-		names = append(names, e.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
@@ -98,12 +88,9 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 		return cli.Usage(err)
 	}
 	started := time.Now()
-	options := study.Options{
-		Seed: 1, Quick: f.quick, Vehicles: f.vehicles, Tool: cli.Tool(),
+	options := experiment.Options{
+		Seed: 1, Quick: f.quick, Vehicles: f.vehicles, Also: f.also, Tool: cli.Tool(),
 		Clock: func() time.Duration { return time.Since(started) },
-	}
-	if len(f.also) != 1 || f.also[0] != "none" {
-		options.Also = f.also
 	}
 	if err := options.Validate(); err != nil {
 		return cli.Usage(err)
@@ -117,7 +104,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
-	var data []*study.Data
+	var data []*experiment.Data
 	for _, set := range sets {
 		d, err := set.load(ctx, bar, std)
 		if err != nil {
@@ -125,7 +112,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 		}
 		data = append(data, d)
 	}
-	plan, err := study.New(data, options)
+	plan, err := experiment.New(data, options)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -149,15 +136,14 @@ func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 
 // carry measures what is missing and writes the report.
 func (f *evaluateFlags) carry(
-	ctx context.Context, plan *study.Study, chosen []study.Experiment, bar *cli.Progress,
+	ctx context.Context, plan *experiment.Study, chosen []experiment.Experiment, bar *cli.Progress,
 	std cli.Streams,
 ) error {
-	store := study.Folder(filepath.Join(f.out, "pieces"))
-	var last study.Progress
+	var last experiment.Progress
 	bar.Phase("measuring", nil)
-	report, err := experiment.Carry(plan, chosen, study.Run{
-		Workers: runtime.GOMAXPROCS(0), Store: store,
-		Progress: func(p study.Progress) error {
+	report, err := experiment.Carry(plan, chosen, experiment.Run{
+		Workers: runtime.GOMAXPROCS(0), Folder: filepath.Join(f.out, "pieces"),
+		Progress: func(p experiment.Progress) error {
 			last = p
 			bar.Count(p.Done, p.Total, "timestamps")
 			return ctx.Err()

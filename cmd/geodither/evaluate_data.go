@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/traces"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
+	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -44,7 +44,7 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 
 // dataSet is a data set before it is read.
 type dataSet struct {
-	definition study.Definition
+	definition experiment.Definition
 	paths      []string
 	format     traces.Format // empty: seen from the content
 	sample     bool          // the shipped buses, instead of paths
@@ -58,7 +58,7 @@ const sampleName = "buses"
 func knownSets() []dataSet {
 	return []dataSet{
 		{
-			definition: study.Definition{
+			definition: experiment.Definition{
 				Name: "geolife", Title: "Geolife", Timestamps: 500, Least: 500,
 				MaxGap: 5 * time.Minute, Folds: 5,
 			},
@@ -67,7 +67,7 @@ func knownSets() []dataSet {
 			},
 		},
 		{
-			definition: study.Definition{
+			definition: experiment.Definition{
 				Name: "gowalla", Title: "Gowalla", Timestamps: 500, Least: 100, Folds: 5,
 			},
 			format: traces.Gowalla,
@@ -82,7 +82,7 @@ func knownSets() []dataSet {
 func sampleSet() dataSet {
 	b := fleet.SampleBox()
 	return dataSet{
-		definition: study.Definition{
+		definition: experiment.Definition{
 			Name: sampleName, Title: "Liverpool buses", Timestamps: 60, Least: 60,
 			MaxGap: 5 * time.Minute, Folds: 4, Open: true,
 		},
@@ -129,7 +129,7 @@ func newDataSet(name string) dataSet {
 			return set
 		}
 	}
-	return dataSet{definition: study.Definition{
+	return dataSet{definition: experiment.Definition{
 		Name: name, Title: name, Timestamps: 500, Least: 100, MaxGap: 5 * time.Minute, Folds: 5,
 	}}
 }
@@ -208,7 +208,7 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 // load reads a set's traces.
 func (s *dataSet) load(
 	ctx context.Context, bar *cli.Progress, std cli.Streams,
-) (*study.Data, error) {
+) (*experiment.Data, error) {
 	into, err := s.model.Into("traces " + s.definition.Name)
 	if err != nil {
 		return nil, err
@@ -231,12 +231,12 @@ func (s *dataSet) load(
 	if in.Skips.Total > 0 {
 		fmt.Fprintln(std.Err, &in.Skips)
 	}
-	data, err := study.NewData(s.definition, in.Trainer())
+	data, err := experiment.NewData(s.definition, in.Trainer())
 	if err != nil {
 		return nil, err
 	}
 	if points, kept := in.Places(); kept {
-		data.Places = study.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has "+
+		data.Places = experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has "+
 			"checked in, those of the same coordinates as one", len(points)), points)
 	}
 	return data, nil

@@ -147,14 +147,6 @@ var table = map[string]rule{
 	"mechanism/evaluation/chart": {
 		ours: []string{"mechanism/grid"}, third: []string{images}, pure: true, // a font, and dots
 	},
-	"mechanism/evaluation/density": {
-		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/trial", "mechanism/grid",
-			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
-		},
-		tests: []string{"mechanism/internal/testcase"},
-		pure:  true,
-	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
 			"mechanism/trial",
@@ -165,32 +157,16 @@ var table = map[string]rule{
 		pure: true,
 	},
 	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
-	"mechanism/evaluation/experiment/study": {
-		ours: []string{
-			"mechanism", "mechanism/evaluation/chart", "mechanism/evaluation/report",
-			"mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/noise", "mechanism/parallel", "mechanism/trial",
-		},
-		third: []string{gonum},
-		tests: []string{"mechanism/evaluation/experiment/study/studytest"},
-		pure:  true,
-	},
-	"mechanism/evaluation/experiment/study/studytest": {
-		ours: []string{"mechanism/grid", "mechanism/mobility/train"}, pure: true,
-	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/trial",
-			"mechanism/evaluation/bound", "mechanism/evaluation/chart",
-			"mechanism/evaluation/experiment/study", "mechanism/evaluation/report",
-			// what a reader makes of a fleet's releases
-			"mechanism/aggregate", "mechanism/evaluation/density",
+			"mechanism", "mechanism/aggregate", "mechanism/convex", "mechanism/evaluation/bound",
+			"mechanism/evaluation/chart", "mechanism/evaluation/report", "mechanism/grid",
+			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
+			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
-		tests: []string{
-			"mechanism/evaluation/experiment/study/studytest", "mechanism/mobility/train",
-		},
-		pure: true,
+		third: []string{gonum},
+		tests: []string{"mechanism/internal/testcase"},
+		pure:  true,
 	},
 
 	"schemas": {third: []string{goavro}},
@@ -546,15 +522,14 @@ var table = map[string]rule{
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
-			"mechanism/evaluation/tune",
-			"mechanism/evaluation/experiment/study", "mechanism/law", "mechanism/mobility",
+			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, pflag},
 		tests: []string{
 			"schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/evaluation/density", "mechanism/grid", "mechanism/hours",
+			"consumer/wire", "mechanism/grid", "mechanism/hours",
 			"mechanism/trial",
 			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
 		},

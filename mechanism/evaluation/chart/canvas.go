@@ -7,7 +7,6 @@ import (
 	"html"
 	"image"
 	"image/color"
-	"image/draw"
 	"image/png"
 	"math"
 
@@ -135,13 +134,6 @@ type raster struct {
 	scale  float64 // dots to a point
 }
 
-func newRaster(w, h, scale float64) *raster {
-	whole := image.Rect(0, 0, int(math.Ceil(w*scale)), int(math.Ceil(h*scale)))
-	c := &raster{img: image.NewRGBA(whole), inside: whole, scale: scale}
-	draw.Draw(c.img, whole, image.White, image.Point{}, draw.Src)
-	return c
-}
-
 func (c *raster) dots(r rect) image.Rectangle {
 	at := func(v float64) int { return int(math.Round(v * c.scale)) }
 	return image.Rect(at(r.left), at(r.top), at(r.right), at(r.bottom))
@@ -193,7 +185,10 @@ func (c *raster) line(points []point, s stroke) {
 			}
 			nx, ny := -(b.y-a.y)/length*s.width/2, (b.x-a.x)/length*s.width/2
 			shapes = append(shapes, []point{
-				{a.x + nx, a.y + ny}, {b.x + nx, b.y + ny}, {b.x - nx, b.y - ny}, {a.x - nx, a.y - ny},
+				{a.x + nx, a.y + ny},
+				{b.x + nx, b.y + ny},
+				{b.x - nx, b.y - ny},
+				{a.x - nx, a.y - ny},
 			})
 			if i > 0 { // a round joint
 				shapes = append(shapes, corners(a, s.width/2, 8, 0))

@@ -13,8 +13,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"image"
+	"image/draw"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +75,10 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 			`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
 			l.width, l.height, c.Bytes())
 	case PNG:
-		c := newRaster(l.width, l.height, dotsPerInch/inch)
+		const scale = dotsPerInch / inch
+		whole := image.Rect(0, 0, int(math.Ceil(l.width*scale)), int(math.Ceil(l.height*scale)))
+		c := &raster{img: image.NewRGBA(whole), inside: whole, scale: scale}
+		draw.Draw(c.img, whole, image.White, image.Point{}, draw.Src)
 		l.draw(c)
 		if err := png.Encode(&buf, c.img); err != nil {
 			return err
@@ -196,33 +202,23 @@ func (f *Figure) layout() (*layout, error) {
 	return l, nil
 }
 
-// placeRow places the panels of a row from a first one on, each to the right of the one before, and
-// returns their height. Data of a column are aligned.
-func placeRow(all []*frame, first, end, columns int, tile rect) (height float64) {
-	top := subSize * 1.4
-	for _, f := range all[first:end] {
-		if f.title != "" {
-			top = subSize * 2.8
-		}
+// looks numbers the names of a figure in the order of their first use.
+type looks map[string]int
+
+func (l *looks) choose(marks []*mark) {
+	if *l == nil {
+		*l = looks{}
 	}
-	for i, f := range all[first:end] {
-		left, right := 0., 8.
-		for j := i; j < len(all); j += columns {
-			left, right = max(left, all[j].left()), max(right, all[j].right())
+	for _, m := range marks {
+		number := m.Look - 1
+		if m.Look == 0 && !m.Reference && !m.Guide {
+			if _, known := (*l)[m.Name]; !known {
+				(*l)[m.Name] = len(*l)
+			}
+			number = (*l)[m.Name]
 		}
-		shift := float64(i) * (tile.width() + gap)
-		f.at = rect{
-			tile.left + shift + left, tile.top + top, tile.right + shift - right,
-			tile.bottom - below,
-		}
-		if f.shape > 0 { // a map keeps its shape
-			f.at.bottom = min(f.at.bottom, f.at.top+f.at.width()*f.shape)
-			spare := f.at.width() - f.at.height()/f.shape
-			f.at.left, f.at.right = f.at.left+spare/2, f.at.right-spare/2
-		}
-		height = max(height, f.at.bottom+below-tile.top)
+		m.look(number)
 	}
-	return height
 }
 
 func (l *layout) draw(c canvas) {

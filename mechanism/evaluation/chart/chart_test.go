@@ -36,8 +36,8 @@ func testFigure(t *testing.T) *Figure {
 	}
 	values[5] = math.NaN()
 	return &Figure{
-		Title: "Distance & drift, of so many things that the title takes more than a single line of " +
-			"the figure, and then a few words",
+		Title: "Distance & drift, of so many things that the title takes more than a single line " +
+			"of the figure, and then a few words",
 		Note: strings.Repeat("Bands: none. ", 40),
 		Panels: []Panel{
 			&Lines{
@@ -128,7 +128,8 @@ func TestNothingIsCutOff(t *testing.T) {
 	many := &Lines{X: Axis{Label: "x", Min: -10, Max: 15}, Y: Axis{Log: true}}
 	for _, name := range strings.Fields(strings.Repeat("one two three four five six ", 4)) {
 		many.Series = append(many.Series, Series{
-			Name: name + strings.Repeat("x", len(many.Series)), X: []float64{1, 2}, Y: []float64{1, 1000},
+			Name: name + strings.Repeat("x", len(many.Series)),
+			X:    []float64{1, 2}, Y: []float64{1, 1000},
 		})
 	}
 	for name, f := range map[string]*Figure{
@@ -204,7 +205,8 @@ func TestDegrees(t *testing.T) {
 		_, south := m.place(grid.Point{})
 		x, north := m.place(g.ToMap(53.5, east))
 		if math.Abs(x-east) > 1e-9 || math.Abs(north-53.5) > 1e-9 || math.Abs(south-53.4) > 1e-9 {
-			t.Errorf("up to %g east, from %g to %g north, want %g, 53.4, 53.5", x, south, north, east)
+			t.Errorf("up to %g east, from %g to %g north, want %g, 53.4, 53.5",
+				x, south, north, east)
 		}
 	}
 }
@@ -262,7 +264,7 @@ func TestAxes(t *testing.T) {
 		"two":         {Axis{Log: true}, []float64{.01, 1}, nil, "0.01 0.02 0.05 0.1 0.2 0.5 1"},
 		"five":        {Axis{Log: true}, []float64{.0007, 300}, nil, "0.001 0.01 0.1 1 10 100"},
 		"few":         {Axis{Log: true}, []float64{1.5, 4.2}, nil, "1.5 2 2.5 3 3.5 4"},
-		"chosen":      {Axis{Log: true, At: []float64{.1, 1.5, 2}}, []float64{.1, 2}, nil, "0.1 1.5 2"},
+		"chosen":      {Axis{Log: true, At: []float64{1.5, 2}}, []float64{.1, 2}, nil, "1.5 2"},
 		"a zero":      {Axis{Log: true}, []float64{0, .005, .1}, nil, "0 0.005 0.01 0.02 0.05 0.1"},
 		"low band":    {Axis{Log: true}, []float64{1, 10}, []float64{1e-9}, "0.1 0.2 0.5 1 2 5 10"},
 		"only zeros":  {Axis{Log: true}, []float64{0, 0}, nil, "0 0.2 0.4 0.6 0.8 1"},

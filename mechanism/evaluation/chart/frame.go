@@ -27,6 +27,35 @@ func (f *frame) right() float64 {
 	return 8
 }
 
+// placeRow places the panels of a row from a first one on, each to the right of the one before, and
+// returns their height. Data of a column are aligned.
+func placeRow(all []*frame, first, end, columns int, tile rect) (height float64) {
+	top := subSize * 1.4
+	for _, f := range all[first:end] {
+		if f.title != "" {
+			top = subSize * 2.8
+		}
+	}
+	for i, f := range all[first:end] {
+		left, right := 0., 8.
+		for j := i; j < len(all); j += columns {
+			left, right = max(left, all[j].left()), max(right, all[j].right())
+		}
+		shift := float64(i) * (tile.width() + gap)
+		f.at = rect{
+			tile.left + shift + left, tile.top + top, tile.right + shift - right,
+			tile.bottom - below,
+		}
+		if f.shape > 0 { // a map keeps its shape
+			f.at.bottom = min(f.at.bottom, f.at.top+f.at.width()*f.shape)
+			spare := f.at.width() - f.at.height()/f.shape
+			f.at.left, f.at.right = f.at.left+spare/2, f.at.right-spare/2
+		}
+		height = max(height, f.at.bottom+below-tile.top)
+	}
+	return height
+}
+
 // place returns where a value lies.
 func (f *frame) place(x, y float64) point {
 	return point{

@@ -134,25 +134,6 @@ var (
 	grey  = color.NRGBA{R: 130, G: 130, B: 130, A: 255}
 )
 
-// looks numbers the names of a figure in the order of their first use.
-type looks map[string]int
-
-func (l *looks) choose(marks []*mark) {
-	if *l == nil {
-		*l = looks{}
-	}
-	for _, m := range marks {
-		number := m.Look - 1
-		if m.Look == 0 && !m.Reference && !m.Guide {
-			if _, known := (*l)[m.Name]; !known {
-				(*l)[m.Name] = len(*l)
-			}
-			number = (*l)[m.Name]
-		}
-		m.look(number)
-	}
-}
-
 func (m *mark) look(number int) {
 	switch {
 	case m.Guide:

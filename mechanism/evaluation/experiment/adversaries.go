@@ -1,26 +1,21 @@
 package experiment
 
 import (
-	_ "embed"
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-//go:embed adversaries.md
-var adversariesText string
-
 // adversaries is what those learn who know more or less than M.
-var adversaries = study.Experiment{
-	Name: "adversaries", Title: "Adversaries", Text: adversariesText,
-	Plan: func(s *study.Study) (pieces []study.Piece) {
+var adversaries = Experiment{
+	Name: "adversaries", Title: "Adversaries",
+	Plan: func(s *Study) (pieces []Piece) {
 		for _, d := range s.Data {
-			pieces = append(pieces, beliefs.Pieces(s, watchedAt(s, d))...)
+			pieces = append(pieces, beliefs.Pieces(s, watchedAt(d))...)
 		}
 		return pieces
 	},
@@ -33,15 +28,15 @@ const adversaryUsers = 40
 
 // beliefs gives one run of PIM to all adversaries. The quantities of each are those of [learned],
 // first with the releases and then without any.
-var beliefs = &study.Walks{
+var beliefs = &Walks{
 	Name: "adversaries", Work: 8,
-	Traces: func(s *study.Study, d *study.Data) []study.Trace {
-		return study.Spread(s.Traces(d), adversaryUsers)
+	Traces: func(s *Study, d *Data) []Trace {
+		return spread(s.Traces(d), adversaryUsers)
 	},
-	Window: func(d *study.Data, timestamp int) int {
+	Window: func(d *Data, timestamp int) int {
 		return min(windows-1, timestamp*windows/d.Timestamps)
 	},
-	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
+	Probe: func(_ *Study, w *Walk) (Probe, error) {
 		with, err := filters(w)
 		if err != nil {
 			return nil, err
@@ -59,18 +54,16 @@ var beliefs = &study.Walks{
 }
 
 // watchedAt is the point at which adversaries watch.
-func watchedAt(s *study.Study, d *study.Data) study.Point {
-	return study.Point{
-		Case: study.Case{Data: d, Kind: study.Popular}, Variant: study.PIM, Setting: s.Fixed(),
-	}
+func watchedAt(d *Data) Point {
+	return Point{Case: Case{d, Popular}, Variant: PIM, Setting: Fixed}
 }
 
 // watch shows each release to the filters in with, and only the time of each to those in without.
-func watch(w *study.Walk, truth *mechanism.Emission, with, without []*filter) study.Probe {
+func watch(w *Walk, truth *mechanism.Emission, with, without []*filter) Probe {
 	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
 	next := standard(w.Model, w.Options)
 	g := w.Data.Grid
-	return func(to *study.Sums, r *trial.Result) error {
+	return func(to *Sums, r *trial.Result) error {
 		next.foresee(r.Step)
 		truth.Prepare(&next.prior)
 		if len(truth.Set()) != r.Outcome.SetSize {
@@ -113,7 +106,7 @@ func moving(p *mobility.Predictor, byLaw bool) func(
 }
 
 // filters are the adversaries of a walk, in the order of Adversaries.
-func filters(w *study.Walk) (list []*filter, err error) {
+func filters(w *Walk) (list []*filter, err error) {
 	d, m, t, o := w.Data, w.Model, w.Trace, w.Options
 	for _, a := range Adversaries() {
 		f := standard(m, o)
@@ -142,7 +135,7 @@ func filters(w *study.Walk) (list []*filter, err error) {
 			}
 		case StrongPersonal:
 			var own *mobility.Personal
-			if own, err = d.Personal(study.Personal, m, t); err == nil {
+			if own, err = d.Personal(Personal, m, t); err == nil {
 				predictor := mobility.NewPredictor(m)
 				predictor.Use(own)
 				f.start = own.Initial
@@ -177,19 +170,17 @@ func learnedScores(adversary int, with bool) []score {
 // What adversaries see.
 const seesReleases, seesNothing = "releases", "nothing"
 
-func showAdversaries(p *study.Page) {
-	p.Text("intro", study.Figures{"epsilon": p.Options.Epsilon, "delta": p.Options.Delta})
-	all := study.Long("adversaries", "data", "adversary", "sees", "from timestamp",
-		"to timestamp", "users", "metric")
+func showAdversaries(p *Page) {
+	all := long("adversaries", "data", "adversary", "sees", "from timestamp", "to timestamp",
+		"users", "metric")
 	for _, d := range p.Data {
-		got := p.Read(beliefs, watchedAt(p.Study, d))
+		got := p.Read(beliefs, watchedAt(d))
 		for w := range windows {
 			addLearned(all, d, got.Between(w, w+1), firstOf(d, w)+1, firstOf(d, w+1))
 		}
-		whole := study.Long("", all.Columns[:len(all.Columns)-1]...)
+		whole := long("", all.Columns[:len(all.Columns)-1]...)
 		addLearned(whole, d, got.All(), 1, d.Timestamps)
-		p.Figure("adversaries-"+d.Name, p.Say("caption", study.Figures{"data": d.Title}),
-			overWindows(p, d, all.Where("data", d.Name)))
+		p.Figure("adversaries-"+d.Name, overWindows(p, d, all.Where("data", d.Name)))
 		p.Table("adversaries-"+d.Name,
 			d.Title+": over whole traces, with 95 % confidence over users.",
 			whole.Pivot([]string{"adversary", "sees"}, "metric", axes(learnedScores(0, true))))
@@ -199,12 +190,12 @@ func showAdversaries(p *study.Page) {
 
 // addLearned adds what each adversary has learned in a window of time. Users whose trace ends
 // before have no part in it.
-func addLearned(t *report.Table, d *study.Data, s study.Sample, from, to int) {
+func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 	for a, adversary := range Adversaries() {
 		for _, sees := range []string{seesReleases, seesNothing} {
 			for _, m := range learnedScores(a, sees == seesReleases) {
 				if len(s) > 0 {
-					t.Add(d.Name, adversary.Label(), sees, from, to, len(s), m.name, m.of(s))
+					t.Add(d.Name, string(adversary), sees, from, to, len(s), m.name, m.of(s))
 				}
 			}
 		}
@@ -212,47 +203,27 @@ func addLearned(t *report.Table, d *study.Data, s study.Sample, from, to int) {
 }
 
 // firstOf returns the first timestamp of a window, from 0.
-func firstOf(d *study.Data, window int) int {
-	return (window*d.Timestamps + windows - 1) / windows
-}
+func firstOf(d *Data, window int) int { return (window*d.Timestamps + windows - 1) / windows }
 
 // overWindows draws two panels for each metric, with the releases and without.
-func overWindows(p *study.Page, d *study.Data, t *report.Table) *chart.Figure {
-	o := p.Options
+func overWindows(p *Page, d *Data, t *report.Table) *chart.Figure {
 	f := &chart.Figure{
-		Title: fmt.Sprintf("%s: what adversaries know over time; PIM, ε = %g, δ = %g",
-			d.Title, o.Epsilon, o.Delta),
-		Note: p.Say("note", study.Figures{
-			"users": len(beliefs.Chosen(p.Study, d)), "shorter": d.Least < d.Timestamps,
-		}),
-		Columns: 2, PanelWidth: 5, PanelHeight: 2.5,
+		Title: d.Title + ": what adversaries know over time", Columns: 2, PanelWidth: 5,
+		PanelHeight: 2.5,
+		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bands: "+
+			"95 %% confidence over users. The best guess is the mean of the belief.",
+			len(beliefs.Chosen(p.Study, d)), Fixed.Epsilon, Fixed.Delta),
 	}
 	for _, m := range learnedScores(0, true) {
-		rows := t.Where("metric", m.name)
-		with := believed(d, m, rows.Where("sees", seesReleases))
-		without := believed(d, m, rows.Where("sees", seesNothing))
-		with.Title, without.Title = "with the releases", "without any release"
-		blind := rows.Where("sees", seesNothing).Where("adversary", Standard.Label()).
-			Lines("sees", timestamps, nil)
-		for _, line := range blind { // what M alone gives away
-			line.Name, line.Reference = study.Blind, true
-			with.Series = append(with.Series, line)
+		for _, sees := range []string{seesReleases, seesNothing} {
+			panel := &chart.Lines{
+				Title: "who sees " + sees, X: timeAxis(d, d.Timestamps),
+				Y: chart.Axis{Label: m.axis, Log: m.log, Zero: true},
+				Series: t.Where("metric", m.name).Where("sees", sees).
+					Lines("adversary", timestamps, nil),
+			}
+			f.Panels = append(f.Panels, panel)
 		}
-		f.Panels = append(f.Panels, with, without)
 	}
 	return f
-}
-
-// believed draws a line for each adversary.
-func believed(d *study.Data, m score, t *report.Table) *chart.Lines {
-	panel := &chart.Lines{
-		X: timeAxis(d, d.Timestamps), Y: chart.Axis{Label: m.axis, Log: m.log, Zero: true},
-		Series: t.Lines("adversary", timestamps, nil),
-	}
-	for i, adversary := range Adversaries() {
-		if i < len(panel.Series) {
-			panel.Series[i].Look = adversary.look()
-		}
-	}
-	return panel
 }

@@ -9,41 +9,27 @@ import (
 )
 
 // Adversary is somebody who sees all releases of a user and the times of reports, and knows how
-// releases are made.
+// releases are made. Its text is its name in figures.
 type Adversary string
 
 // The adversaries. The paper's knows M.
 const (
 	// Standard knows M: its filter is the sanitizer's own.
-	Standard Adversary = "standard"
+	Standard Adversary = "standard: knows M"
 	// WeakUniform knows no M and takes every cell to be as likely as any other at every timestamp.
-	WeakUniform Adversary = "weak-uniform"
+	WeakUniform Adversary = "weak: uniform"
 	// WeakWalk takes people to walk at random, to a neighbouring cell or none.
-	WeakWalk Adversary = "weak-walk"
+	WeakWalk Adversary = "weak: random walk"
 	// StrongStart knows M, and the cell at the first timestamp.
-	StrongStart Adversary = "strong-start"
+	StrongStart Adversary = "strong: knows the start"
 	// StrongPersonal knows M, by which releases are made, and how this user moves: the personal M
 	// of all traces, the measured one among them.
-	StrongPersonal Adversary = "strong-personal"
+	StrongPersonal Adversary = "strong: personal M"
 )
 
 // Adversaries are all of them, from the weakest.
 func Adversaries() []Adversary {
 	return []Adversary{WeakUniform, WeakWalk, Standard, StrongStart, StrongPersonal}
-}
-
-// Label names the adversary in figures.
-func (a Adversary) Label() string {
-	return map[Adversary]string{
-		Standard: "standard: knows M", WeakUniform: "weak: uniform", WeakWalk: "weak: random walk",
-		StrongStart: "strong: knows the start", StrongPersonal: "strong: personal M",
-	}[a]
-}
-
-func (a Adversary) look() int {
-	return map[Adversary]int{
-		Standard: 1, WeakUniform: 2, WeakWalk: 3, StrongStart: 4, StrongPersonal: 5,
-	}[a]
 }
 
 // filter is what an adversary believes. start and move are its idea of how people move; with true

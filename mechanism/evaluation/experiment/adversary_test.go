@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -15,13 +13,13 @@ import (
 
 // TestLearnedByHand: a belief of a half in the true cell and a quarter in each of two others.
 func TestLearnedByHand(t *testing.T) {
-	g := studytest.Grid(t) // cells of .5 km
+	g := wanderGrid(t) // cells of .5 km
 	belief := mobility.Distribution{Cells: []grid.Cell{0, 2, 4}, P: []float64{.5, .25, .25}}
 	// The mean lies at .5·.25 + .25·1.25 + .25·2.25 = 1 km of x, .75 km from the true cell's
 	// centre.
 	got := learned(g, &belief, 0)
 	for i, want := range []float64{.5, 1.5, .75 * .75} {
-		if !studytest.Near(got[i], want) {
+		if !near(got[i], want) {
 			t.Errorf("%v, want .5, 1.5 bits and .5625 km²", got)
 		}
 	}
@@ -29,8 +27,8 @@ func TestLearnedByHand(t *testing.T) {
 		t.Errorf("the wrong cell counts: %v", wrong)
 	}
 	all := mobility.Uniform(g)
-	if got := entropy(&all); !studytest.Near(got, math.Log2(studytest.Side*studytest.Side)) {
-		t.Errorf("%g bits of %d equal cells", got, studytest.Side*studytest.Side)
+	if got := entropy(&all); !near(got, math.Log2(side*side)) {
+		t.Errorf("%g bits of %d equal cells", got, side*side)
 	}
 }
 
@@ -43,9 +41,9 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := d.Release(study.PIM, 2, .05)
-	filters, err := filters(&study.Walk{
-		Point: popular(d, study.PIM, 2, .05), Trace: trace, Model: model, Options: o,
+	o := d.Release(PIM, 2, .05)
+	filters, err := filters(&Walk{
+		Point: popular(d, PIM, 2, .05), Trace: trace, Model: model, Options: o,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,11 +52,11 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := mechanism.NewSanitizer(model, study.Keyed(1, 0), o)
+	s, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	walker, err := mechanism.NewSanitizer(model.RandomWalk(), study.Keyed(1, 0), o)
+	walker, err := mechanism.NewSanitizer(model.RandomWalk(), Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +66,7 @@ func TestFilters(t *testing.T) {
 	known, walk := slices.Index(Adversaries(), Standard), slices.Index(Adversaries(), WeakWalk)
 	next := standard(model, o)
 	var walking mechanism.State
-	err = study.Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
+	err = Releasing(s, trace.Track(d.Grid, nil), func(r *trial.Result) error {
 		i, out, state := r.Number, r.Outcome, r.State
 		next.foresee(trace.Steps[i])
 		truth.Prepare(&next.prior)
@@ -104,8 +102,8 @@ func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distributi
 // of the first timestamp.
 func TestAdversariesRank(t *testing.T) {
 	s := testStudy(t)
-	got := walked(t, s, beliefs, popular(s.Data[0], study.PIM, 5, .01))
-	of := func(a Adversary, with bool, m int, sample study.Sample) float64 {
+	got := walked(t, s, beliefs, popular(s.Data[0], PIM, 5, .01))
+	of := func(a Adversary, with bool, m int, sample Sample) float64 {
 		return learnedScores(slices.Index(Adversaries(), a), with)[m].of(sample).Value
 	}
 	truth := func(a Adversary, with bool) float64 { return of(a, with, 0, got.All()) }
@@ -126,7 +124,7 @@ func TestAdversariesRank(t *testing.T) {
 			truth(WeakUniform, true), truth(Standard, true), truth(StrongPersonal, true),
 			truth(StrongStart, true))
 	}
-	if p := truth(WeakUniform, false); !studytest.Near(p, 1./(studytest.Side*studytest.Side)) {
+	if p := truth(WeakUniform, false); !near(p, 1./(side*side)) {
 		t.Errorf("who knows nothing gives the true cell %g", p)
 	}
 }

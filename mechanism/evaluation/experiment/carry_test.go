@@ -9,12 +9,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
-// words are everything that a report says and tabulates.
-func words(r *report.Report) (all []string) {
+// said is everything that a report says and tabulates.
+func said(r *report.Report) (all []string) {
 	all = append(all, r.Title)
 	all = append(all, r.Text...)
 	for _, s := range r.Sections {
@@ -37,23 +36,23 @@ func words(r *report.Report) (all []string) {
 	return all
 }
 
-func carried(t *testing.T, r study.Run) []string {
+func carried(t *testing.T, r Run) []string {
 	t.Helper()
 	got, err := Carry(testStudy(t), All(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return words(got)
+	return said(got)
 }
 
 // TestWorkers: the report does not depend on the number of goroutines.
 func TestWorkers(t *testing.T) {
-	one := carried(t, study.Run{Workers: 1})
+	one := carried(t, Run{Workers: 1})
 	if len(one) < 500 {
 		t.Fatalf("a report of %d words", len(one))
 	}
 	for _, workers := range []int{2, 8} {
-		if !same(one, carried(t, study.Run{Workers: workers})) {
+		if !same(one, carried(t, Run{Workers: workers})) {
 			t.Errorf("%d workers give another report", workers)
 		}
 	}
@@ -72,17 +71,17 @@ func same(a, b []string) bool {
 // TestResume: a study that was stopped goes on where it was, measures nothing twice, and reports
 // what an undisturbed one does.
 func TestResume(t *testing.T) {
-	whole := carried(t, study.Run{Workers: 2})
-	store := study.Folder(t.TempDir())
+	whole := carried(t, Run{Workers: 2})
+	folder := t.TempDir()
 	stop := errors.New("stop")
 	for round := 0; ; round++ {
 		if round > 100 {
 			t.Fatal("it never ends")
 		}
-		before, finished := files(t, string(store)), 0
-		got, err := Carry(testStudy(t), All(), study.Run{
-			Workers: 2, Store: store,
-			Progress: func(p study.Progress) error {
+		before, finished := files(t, folder), 0
+		got, err := Carry(testStudy(t), All(), Run{
+			Workers: 2, Folder: folder,
+			Progress: func(p Progress) error {
 				finished = p.Finished
 				if p.Kept != before {
 					t.Errorf("%d pieces are kept, and %d taken", before, p.Kept)
@@ -94,7 +93,7 @@ func TestResume(t *testing.T) {
 			},
 		})
 		if err == nil {
-			if !same(whole, words(got)) {
+			if !same(whole, said(got)) {
 				t.Error("a resumed study reports something else")
 			}
 			break
@@ -102,7 +101,7 @@ func TestResume(t *testing.T) {
 		if !errors.Is(err, stop) {
 			t.Fatal(err)
 		}
-		if now := files(t, string(store)); now < before+finished {
+		if now := files(t, folder); now < before+finished {
 			t.Fatalf("%d pieces were finished, and %d kept", finished, now-before)
 		}
 	}
@@ -120,7 +119,7 @@ func files(t *testing.T, dir string) int {
 // TestDamagedPiece: what cannot be read is measured again.
 func TestDamagedPiece(t *testing.T) {
 	dir := t.TempDir()
-	whole := carried(t, study.Run{Store: study.Folder(dir)})
+	whole := carried(t, Run{Folder: dir})
 	found, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(found) == 0 {
 		t.Fatal(err)
@@ -129,7 +128,7 @@ func TestDamagedPiece(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := -1
-	again := carried(t, study.Run{Store: study.Folder(dir), Progress: func(p study.Progress) error {
+	again := carried(t, Run{Folder: dir, Progress: func(p Progress) error {
 		kept = p.Kept
 		return nil
 	}})
@@ -140,11 +139,11 @@ func TestDamagedPiece(t *testing.T) {
 
 // TestPieceKeys: whatever a result depends on is part of the key.
 func TestPieceKeys(t *testing.T) {
-	base := study.Piece{Name: "a", Inputs: "x"}
+	base := Piece{Name: "a", Inputs: "x"}
 	keys := map[string]bool{base.Key("tool 1"): true}
 	for _, other := range []string{
-		(&study.Piece{Name: "b", Inputs: "x"}).Key("tool 1"),
-		(&study.Piece{Name: "a", Inputs: "y"}).Key("tool 1"), base.Key("tool 2"),
+		(&Piece{Name: "b", Inputs: "x"}).Key("tool 1"),
+		(&Piece{Name: "a", Inputs: "y"}).Key("tool 1"), base.Key("tool 2"),
 	} {
 		if keys[other] {
 			t.Error("two different pieces have one key")
@@ -172,9 +171,9 @@ func TestPieceKeys(t *testing.T) {
 
 // TestProgress: what is done never falls, and ends at the total.
 func TestProgress(t *testing.T) {
-	var last study.Progress
+	var last Progress
 	var calls atomic.Int64
-	carried(t, study.Run{Workers: 3, Progress: func(p study.Progress) error {
+	carried(t, Run{Workers: 3, Progress: func(p Progress) error {
 		calls.Add(1)
 		if p.Done < last.Done || p.Done > p.Total || p.Finished < last.Finished {
 			t.Errorf("progress %+v after %+v", p, last)

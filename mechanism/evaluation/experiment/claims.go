@@ -2,11 +2,39 @@ package experiment
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/trial"
 )
+
+// paperClaims is which sentences of the paper hold. It plans what the other experiments do, and a
+// little more.
+var paperClaims = Experiment{
+	Name: "claims", Title: "The paper's claims",
+	Plan: func(s *Study) (pieces []Piece) {
+		for _, other := range []Experiment{overTime, parameters, knn} {
+			pieces = append(pieces, other.Plan(s)...)
+		}
+		for _, c := range s.Cases() {
+			for _, delta := range []float64{Fixed.Delta, halfDelta, wideDelta} {
+				pieces = append(pieces, traceErrors.Pieces(s,
+					Point{Case: c, Variant: PIM, Setting: Setting{Fixed.Epsilon, delta}})...)
+			}
+		}
+		for _, d := range s.Data {
+			pieces = append(pieces, (&singles{s, d}).pieces()...)
+			if s.Options.Clock != nil {
+				pieces = append(pieces, releaseTimes.Pieces(s, watchedAt(d))...)
+			}
+		}
+		return pieces
+	},
+	Show: showClaims,
+}
 
 // Verdict is what the measurements say of a claim.
 type Verdict string
@@ -26,7 +54,12 @@ type term struct {
 	weight float64
 	score  score
 	what   string // at which point, in words
-	sample study.Sample
+	sample Sample
+}
+
+func (t term) times(factor float64) term {
+	t.weight *= factor
+	return t
 }
 
 // comparison is a number that a claim says is above 0: the mean, over timestamps, of a constant
@@ -49,7 +82,7 @@ func (c *comparison) band(confidence float64) report.Band {
 		}
 		over, by = append(over, sum), append(by, first.N)
 	}
-	return study.Signed(over, by, confidence)
+	return Signed(over, by, confidence)
 }
 
 // verdict of a single comparison. Where there is no interval nothing is decided.
@@ -65,62 +98,43 @@ func (c *comparison) verdict(confidence float64) Verdict {
 
 // numbers are what was measured, of the first and the last term.
 func (c *comparison) numbers() string {
-	var words []string
-	for i, t := range c.terms {
-		if i == 0 || i == len(c.terms)-1 {
-			words = append(words, fmt.Sprintf("%s %s", t.what, t.score.of(t.sample)))
-		}
+	first, last := c.terms[0], c.terms[len(c.terms)-1]
+	text := first.what + " " + first.score.of(first.sample).String()
+	if len(c.terms) > 1 {
+		text += ", " + last.what + " " + last.score.of(last.sample).String()
 	}
-	return strings.Join(words, ", ")
+	return text
 }
 
-// claim is a sentence of the paper that can be tested.
-type claim struct {
-	sentence string
-	rule     string // what is compared, in words
-	reason   string // what theory lets expect, true whatever is measured
+// tested is a claim with its comparisons.
+type tested struct {
+	claim
 	// comparisons must hold together. They are in the order of where.
 	comparisons []comparison
-	// strict: only all comparisons of a where together are the claim, such as not shrinking and not
-	// growing, or a setting each of those that everywhere means; a single one that fails refutes
-	// it.
-	strict bool
-	// numbers say, for each where, what was measured.
-	numbers map[string]string
-	// given is a verdict that does not come from comparisons.
-	given Verdict
 }
 
 // level of each comparison, so that all intervals of the claim hold together with about 95 %
 // confidence (Bonferroni).
-func (c *claim) level() float64 { return 1 - (1-study.Level)/float64(max(1, len(c.comparisons))) }
+func (c *tested) level() float64 { return 1 - (1-Level)/float64(max(1, len(c.comparisons))) }
 
 // count is how many comparisons hold, fail and decide nothing.
-type count struct{ hold, fail, open int }
-
-func (n *count) add(v Verdict) {
-	switch v {
-	case Holds:
-		n.hold++
-	case Fails:
-		n.fail++
-	default:
-		n.open++
-	}
-}
+type count map[Verdict]int
 
 // verdict sums comparisons up. They hold if none fails and at least half of them hold, they fail if
 // none holds and at least half fail, it depends if some hold and some fail, and is undecided
-// otherwise.
-func (n count) verdict() Verdict {
+// otherwise. Strictly, one that decides nothing leaves all undecided unless one fails.
+func (n count) verdict(strict bool) Verdict {
+	hold, fail, open := n[Holds], n[Fails], n[Undecided]
 	switch {
-	case n == count{}:
+	case hold+fail+open == 0:
 		return Untested
-	case n.hold > 0 && n.fail > 0:
+	case strict && fail == 0 && open > 0:
+		return Undecided
+	case hold > 0 && fail > 0:
 		return Depends
-	case n.hold > 0 && n.hold >= n.open:
+	case hold > 0 && hold >= open:
 		return Holds
-	case n.fail > 0 && n.fail >= n.open:
+	case fail > 0 && fail >= open:
 		return Fails
 	}
 	return Undecided
@@ -130,56 +144,159 @@ func (n count) verdict() Verdict {
 func (n count) String() string {
 	var parts []string
 	for _, part := range []struct {
-		n    int
+		of   Verdict
 		what string
-	}{{n.hold, "hold"}, {n.fail, "fail"}, {n.open, "undecided"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
+	}{{Holds, "hold"}, {Fails, "fail"}, {Undecided, "undecided"}} {
+		if n[part.of] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[part.of], part.what))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 // counted counts the comparisons of a where, of all for "".
-func (c *claim) counted(where string) (n count) {
+func (c *tested) counted(where string) count {
+	n := count{}
 	for i := range c.comparisons {
 		if at := &c.comparisons[i]; where == "" || at.where == where {
-			n.add(at.verdict(c.level()))
+			n[at.verdict(c.level())]++
 		}
 	}
 	return n
 }
 
-// verdict sums the comparisons of a where up, of all for "".
-func (c *claim) verdict(where string) Verdict {
+// verdict sums the comparisons of a where up, of all for "". A strict claim fails at a where at
+// which one fails, and holds over all only if it does at each.
+func (c *tested) verdict(where string) Verdict {
 	n := c.counted(where)
-	switch {
-	case c.given != "":
-		return c.given
-	case !c.strict:
-		return n.verdict()
-	case where == "":
-		return c.everywhere()
-	case n.fail > 0:
-		return Fails
-	case n.open > 0:
-		return Undecided
+	if !c.strict {
+		return n.verdict(false)
 	}
-	return n.verdict()
-}
-
-// everywhere is the verdict of a strict claim: it holds only if it does at each where.
-func (c *claim) everywhere() Verdict {
-	var n count
-	seen := map[string]bool{}
+	if where != "" {
+		if n[Fails] > 0 {
+			return Fails
+		}
+		return n.verdict(true)
+	}
+	each, seen := count{}, map[string]bool{}
 	for _, at := range c.comparisons {
 		if !seen[at.where] {
 			seen[at.where] = true
-			n.add(c.verdict(at.where))
+			each[c.verdict(at.where)]++
 		}
 	}
-	if n.fail == 0 && n.open > 0 {
-		return Undecided
+	return each.verdict(true)
+}
+
+func showClaims(p *Page) {
+	verdicts := &report.Table{Columns: []string{"the paper", "verdict", "comparisons", "rule"}}
+	where := &report.Table{
+		Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"},
 	}
-	return n.verdict()
+	all := long("claims-comparisons", "the paper", "data, model", "comparison", "confidence",
+		"verdict")
+	all.Caption = "Every comparison: what is said to be above 0."
+	for _, claim := range claims {
+		c := &tested{claim: claim}
+		for _, k := range p.Cases() {
+			from := len(c.comparisons)
+			c.comparisons = append(c.comparisons, claim.of(prover{p}, k)...)
+			for i := range c.comparisons[from:] {
+				c.comparisons[from+i].where = k.Title()
+			}
+		}
+		verdicts.Add(c.sentence, string(c.verdict("")), c.counted("").String(), c.rule)
+		for i := range c.comparisons {
+			at := &c.comparisons[i]
+			if i == 0 || at.where != c.comparisons[i-1].where {
+				where.Add(c.sentence, at.where, string(c.verdict(at.where)),
+					c.counted(at.where).String(), c.numbers(at.where))
+			}
+			all.Add(c.sentence, at.where, at.what, c.level(), string(at.verdict(c.level())),
+				at.band(c.level()))
+		}
+	}
+	if p.Options.Clock != nil {
+		p.addTimes(verdicts, where)
+	}
+	p.Table("claims", "What holds: the verdicts over all data and models.", verdicts)
+	p.Table("claims-where", "The same, by data and model: |ΔX| in cells, distances in kilometres, "+
+		"drift, precision and recall as shares.", where)
+	p.Add(all)
+}
+
+// mostNumbers is how many comparisons have their numbers in the table; all are in the file.
+const mostNumbers = 4
+
+// numbers are what the first comparisons of a where are made of.
+func (c *tested) numbers(where string) string {
+	var words []string
+	for i := range c.comparisons {
+		at := &c.comparisons[i]
+		if text := at.what + ": " + at.numbers(); at.where == where && len(words) < mostNumbers {
+			words = append(words, text)
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// promised is the paper's time for a release.
+const promised = 300 * time.Millisecond
+
+// releaseTimes measures how long the releases of the first trace take.
+var releaseTimes = &Walks{
+	Name:   "time",
+	Traces: func(_ *Study, d *Data) []Trace { return d.Traces[:1] },
+	Probe: func(s *Study, _ *Walk) (Probe, error) {
+		before := s.Options.Clock()
+		return func(to *Sums, _ *trial.Result) error {
+			took := s.Options.Clock() - before
+			to.Add(1, share(took <= promised))
+			before = s.Options.Clock()
+			return nil
+		}, nil
+	},
+}
+
+// addTimes adds whether releases come within the paper's time. It holds if more than nine tenths
+// do, and fails if fewer than half. The times are this machine's.
+func (p *Page) addTimes(verdicts, where *report.Table) {
+	const sentence = "Most releases come within 0.3 s"
+	var all []Verdict
+	for _, d := range p.Data {
+		within := p.Read(releaseTimes, watchedAt(d)).All()
+		v := Depends
+		switch timely := mean(0, within).Value; {
+		case timely > .9:
+			v = Holds
+		case timely < .5:
+			v = Fails
+		}
+		all = append(all, v)
+		where.Add(sentence, Case{d, Popular}.Title(), string(v), "",
+			fmt.Sprintf("%.0f of %.0f releases", within[0].Of[0], within.N()))
+	}
+	v := Depends
+	if len(slices.Compact(slices.Sorted(slices.Values(all)))) == 1 {
+		v = all[0]
+	}
+	verdicts.Add(sentence, string(v), "",
+		"one trace, PIM: more than nine tenths of the releases, on this machine")
+}
+
+// slopes are the weights of the least squares' slope over the logarithms of ascending values.
+func slopes(values []float64) []float64 {
+	var mean, squares float64
+	for _, v := range values {
+		mean += math.Log(v) / float64(len(values))
+	}
+	weights := make([]float64, len(values))
+	for i, v := range values {
+		weights[i] = math.Log(v) - mean
+		squares += float64(weights[i] * weights[i])
+	}
+	for i := range weights {
+		weights[i] /= squares
+	}
+	return weights
 }

@@ -1,15 +1,12 @@
 package experiment
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -17,9 +14,9 @@ import (
 // evenly returns a comparison of nine users whose values lie evenly around a mean: its interval at
 // 95 % is the mean ± 2.306·σ/3 with σ = √7.5·spread.
 func evenly(where string, mean, spread float64) comparison {
-	var sample study.Sample
+	var sample Sample
 	for i := range 9 {
-		sample = append(sample, study.Sums{N: 1, Of: []float64{mean + float64(i-4)*spread}})
+		sample = append(sample, Sums{N: 1, Of: []float64{mean + float64(i-4)*spread}})
 	}
 	return comparison{where: where, terms: []term{{weight: 1, sample: sample}}}
 }
@@ -32,23 +29,23 @@ func TestComparison(t *testing.T) {
 		want Verdict
 	}{{2.2, Holds}, {2.0, Undecided}, {0, Undecided}, {-2.0, Undecided}, {-2.2, Fails}} {
 		of := evenly("", c.mean, 1)
-		if b := of.band(study.Level); math.Abs(b.High-b.Value-2.105) > .001 ||
+		if b := of.band(Level); math.Abs(b.High-b.Value-2.105) > .001 ||
 			math.Abs(b.Value-b.Low-2.105) > .001 {
 			t.Errorf("interval %v, want ± 2.105", b)
 		}
-		if got := of.verdict(study.Level); got != c.want {
+		if got := of.verdict(Level); got != c.want {
 			t.Errorf("%g ± 2.105: %s, want %s", c.mean, got, c.want)
 		}
 	}
 	one := evenly("", 5, 1)
 	one.terms[0].sample = one.terms[0].sample[:1]
-	if one.verdict(study.Level) != Undecided {
+	if one.verdict(Level) != Undecided {
 		t.Error("a single user decides")
 	}
-	if none := evenly("", 0, 0); none.verdict(study.Level) != Undecided {
+	if none := evenly("", 0, 0); none.verdict(Level) != Undecided {
 		t.Error("no difference at all decides")
 	}
-	if same := evenly("", 5, 0); same.verdict(study.Level) != Undecided {
+	if same := evenly("", 5, 0); same.verdict(Level) != Undecided {
 		t.Error("users of whom none differs decide")
 	}
 }
@@ -69,7 +66,7 @@ func TestVerdicts(t *testing.T) {
 		{"here and not there", []comparison{yes, elsewhere}, Holds, Depends},
 		{"nothing", nil, Untested, Untested},
 	} {
-		of := claim{comparisons: c.list}
+		of := tested{comparisons: c.list}
 		if a, all := of.verdict("a"), of.verdict(""); a != c.a || all != c.b {
 			t.Errorf("%s: %s at a and %s over all, want %s and %s", c.name, a, all, c.a, c.b)
 		}
@@ -87,13 +84,14 @@ func TestVerdicts(t *testing.T) {
 		{[]comparison{no, elsewhere}, Fails},
 		{nil, Untested},
 	} {
-		if got := (&claim{comparisons: c.list, strict: true}).verdict(""); got != c.want {
+		of := tested{claim: claim{strict: true}, comparisons: c.list}
+		if got := of.verdict(""); got != c.want {
 			t.Errorf("strictly: %s, want %s", got, c.want)
 		}
 	}
 	// The more comparisons, the wider their intervals: 2.2 is enough for one, and not for ten.
-	single := claim{comparisons: []comparison{evenly("a", 2.2, 1)}}
-	many := claim{}
+	single := tested{comparisons: []comparison{evenly("a", 2.2, 1)}}
+	many := tested{}
 	for range 10 {
 		many.comparisons = append(many.comparisons, evenly("a", 2.2, 1))
 	}
@@ -105,13 +103,13 @@ func TestVerdicts(t *testing.T) {
 // TestTerms: two users of 10 and 20 timestamps; 2·|ΔX| of the first sample less |ΔX| of the second,
 // less 3, by hand.
 func TestTerms(t *testing.T) {
-	users := func(first, second float64) study.Sample {
-		return study.Sample{{N: 10, Of: []float64{first}}, {N: 20, Of: []float64{second}}}
+	users := func(first, second float64) Sample {
+		return Sample{{N: 10, Of: []float64{first}}, {N: 20, Of: []float64{second}}}
 	}
 	c := comparison{constant: -3, terms: []term{
 		{2, setScore, "first", users(100, 100)}, {-1, setScore, "then", users(50, 10)},
 	}}
-	if got, want := c.band(study.Level).Value, (2*100-50-30+2*100-10-60)/30.; !studytest.Near(
+	if got, want := c.band(Level).Value, (2*100-50-30+2*100-10-60)/30.; !near(
 		got, want) {
 		t.Errorf("%g, want %g", got, want)
 	}
@@ -129,23 +127,23 @@ func TestSlopes(t *testing.T) {
 		line += w * (7 + 3*math.Log(values[i]))
 		constant += w * 7
 	}
-	if !studytest.Near(line, 3) || math.Abs(constant) > 1e-12 {
+	if !near(line, 3) || math.Abs(constant) > 1e-12 {
 		t.Errorf("slopes %g and %g, want 3 and 0", line, constant)
 	}
 }
 
 // claimStudy is small, with a δ so wide that drift shows, and a clock that runs a millisecond a
 // look.
-func claimStudy(t *testing.T) *study.Study {
+func claimStudy(t *testing.T) *Study {
 	t.Helper()
 	d := testDefinition()
 	d.Folds = 2
-	data, err := study.NewData(d, studytest.Trainer(t, studytest.Grid(t), train.Options{}, 12, 60))
+	data, err := NewData(d, wandering(t, wanderGrid(t), train.Options{}, 12, 60))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var now atomic.Int64
-	s, err := study.New([]*study.Data{data}, study.Options{
+	s, err := New([]*Data{data}, Options{
 		Seed: 5, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3},
 		MechanismEpsilons: []float64{2}, MechanismDeltas: []float64{.01, .3}, Tool: "test",
 		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
@@ -160,12 +158,12 @@ func claimStudy(t *testing.T) *study.Study {
 // and the largest δ. What held must fail.
 func TestClaimsNotice(t *testing.T) {
 	s := claimStudy(t)
-	r, err := s.Measure([]study.Experiment{claims}, study.Run{Workers: 2})
+	r, err := s.Measure([]Experiment{paperClaims}, Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	verdicts := func(r *study.Results) map[string]Verdict {
-		section, err := claims.Section(s, r)
+	verdicts := func(r Results) map[string]Verdict {
+		section, err := paperClaims.section(s, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,13 +197,13 @@ func TestClaimsNotice(t *testing.T) {
 	}
 	swap := strings.NewReplacer("pim/", "laplace/", "laplace/", "pim/", "δ 0.001/",
 		"δ 0.3/", "δ 0.3/", "δ 0.001/")
-	turned := &study.Results{ByName: map[string]json.RawMessage{}}
-	for name, data := range r.ByName {
-		turned.ByName[name] = data // what is measured of PIM alone stays
+	turned := Results{}
+	for name, data := range r {
+		turned[name] = data // what is measured of PIM alone stays
 	}
-	for name, data := range r.ByName {
-		if to := swap.Replace(name); r.ByName[to] != nil {
-			turned.ByName[to] = data
+	for name, data := range r {
+		if to := swap.Replace(name); r[to] != nil {
+			turned[to] = data
 		}
 	}
 	wrong := verdicts(turned)
@@ -215,19 +213,27 @@ func TestClaimsNotice(t *testing.T) {
 	}
 }
 
+// TestTiming: three releases within the paper's time and one beyond it leave the claim open.
 func TestTiming(t *testing.T) {
-	v, got := timely([]time.Duration{
-		310 * time.Millisecond, time.Millisecond, 300 * time.Millisecond, 3 * time.Millisecond,
-	})
-	const want = "3 of 4 releases; half of them within 5 ms, the slowest within 500 ms"
-	if v != Depends || got != want {
-		t.Errorf("%s: %s", v, got)
-	}
-	for d, want := range map[time.Duration]float64{
-		0: .001, time.Millisecond: 1, 1001 * time.Microsecond: 2, 7 * time.Second: 10000,
-	} {
-		if got := roundUp(d); !studytest.Near(got, want) {
-			t.Errorf("%s: %g ms, want %g", d, got, want)
+	s := claimStudy(t)
+	var now time.Duration
+	var looks int
+	s.Options.Clock = func() time.Duration {
+		if looks++; looks%16 == 0 { // two looks a release, and one at the start
+			now += time.Second
 		}
+		now += time.Millisecond
+		return now
+	}
+	r, err := s.Measure([]Experiment{paperClaims}, Run{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts := &report.Table{Columns: []string{"", "", "", ""}}
+	where := &report.Table{Columns: []string{"", "", "", "", ""}}
+	p := &Page{Study: s, Results: r}
+	p.addTimes(verdicts, where)
+	if got := where.Rows[0]; got[2] != "depends" || got[4] != "18 of 20 releases" {
+		t.Errorf("timed as %v", got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -29,18 +28,18 @@ const (
 const perDelta = 4
 
 // traceErrors measures the paper's metrics on whole traces.
-var traceErrors = &study.Walks{
+var traceErrors = &Walks{
 	Name: "errors",
-	Runs: func(s *study.Study) int { return s.Options.Runs },
-	Inputs: func(s *study.Study, at study.Point) string {
+	Runs: func(s *Study) int { return s.Options.Runs },
+	Inputs: func(s *Study, at Point) string {
 		if at.Blind {
-			return fmt.Sprintf("deltas %v", s.Deltas())
+			return fmt.Sprintf("deltas %v", s.deltas())
 		}
 		return ""
 	},
-	Probe: func(s *study.Study, w *study.Walk) (study.Probe, error) {
+	Probe: func(s *Study, w *Walk) (Probe, error) {
 		if w.Blind {
-			return blindErrors(s.Deltas(), exact), nil
+			return blindErrors(s.deltas(), exact), nil
 		}
 		return releaseErrors(exact), nil
 	},
@@ -61,8 +60,8 @@ func share(of bool) float64 {
 }
 
 // releaseErrors adds up the releases of a walk, with distances rounded by a function.
-func releaseErrors(round func(km float64) float64) study.Probe {
-	return func(to *study.Sums, r *trial.Result) error {
+func releaseErrors(round func(km float64) float64) Probe {
+	return func(to *Sums, r *trial.Result) error {
 		out := &r.Outcome
 		to.Add(1, float64(out.SetSize), share(out.Drift),
 			squared(round(out.Release.Distance(r.Place))),
@@ -74,12 +73,12 @@ func releaseErrors(round func(km float64) float64) study.Probe {
 
 // blindErrors adds up a walk without releases: for each δ what ΔX would be if nothing were known
 // but the model, and the distance of the model's own estimate.
-func blindErrors(deltas []float64, round func(km float64) float64) study.Probe {
+func blindErrors(deltas []float64, round func(km float64) float64) Probe {
 	var (
 		prior mobility.Distribution
 		set   locationset.Set
 	)
-	return func(to *study.Sums, r *trial.Result) error {
+	return func(to *Sums, r *trial.Result) error {
 		prior.CopyFrom(&r.State.Posterior)
 		prior.Normalize()
 		distance := squared(round(r.Outcome.Estimate.Distance(r.Place)))
@@ -96,12 +95,12 @@ func blindErrors(deltas []float64, round func(km float64) float64) study.Probe {
 
 // errorsAt returns what [traceErrors] has of a point, a cluster for each user. A blind point has
 // the quantities of its own δ.
-func errorsAt(p *study.Page, at study.Point) study.Sample {
+func errorsAt(p *Page, at Point) Sample {
 	sample := p.Read(traceErrors, at).All()
 	if !at.Blind {
 		return sample
 	}
-	k, ok := slices.BinarySearch(p.Deltas(), at.Delta)
+	k, ok := slices.BinarySearch(p.deltas(), at.Delta)
 	if !ok {
 		p.Fail(fmt.Errorf("experiment: δ = %g is not one of the study", at.Delta))
 		return nil
@@ -122,8 +121,8 @@ type score struct {
 	log      bool    // spans powers of ten
 }
 
-func (m score) of(s study.Sample) report.Band {
-	b := s.Mean(func(sums study.Sums) float64 {
+func (m score) of(s Sample) report.Band {
+	b := s.Mean(func(sums Sums) float64 {
 		if m.per != 0 {
 			return sums.Of[m.quantity] / m.per
 		}
@@ -150,12 +149,10 @@ var (
 	}
 )
 
-func errorScores() []score {
-	return []score{setScore, driftScore, releaseScore, estimateScore}
-}
+var errorScores = []score{setScore, driftScore, releaseScore, estimateScore}
 
 // mean is the mean of a quantity.
-func mean(quantity int, s study.Sample) report.Band { return score{quantity: quantity}.of(s) }
+func mean(quantity int, s Sample) report.Band { return score{quantity: quantity}.of(s) }
 
 // axes are what scores are called where people read them.
 func axes(scores []score) map[string]string {

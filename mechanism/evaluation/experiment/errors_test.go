@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -16,11 +14,11 @@ import (
 
 // TestErrorsByHand computes the metrics of three timestamps by hand.
 func TestErrorsByHand(t *testing.T) {
-	g := studytest.Grid(t) // cells of .5 km
+	g := wanderGrid(t) // cells of .5 km
 	at := func(column, row int) grid.Point {
 		return grid.Point{X: (float64(column) + .5) * .5, Y: (float64(row) + .5) * .5}
 	}
-	var sums study.Sums
+	var sums Sums
 	add := releaseErrors(exact)
 	for _, c := range []struct {
 		cell              grid.Cell
@@ -28,9 +26,9 @@ func TestErrorsByHand(t *testing.T) {
 		drift             bool
 		release, estimate grid.Point
 	}{
-		{0, 4, false, at(6, 8), at(0, 0)},                    // 3 and 4 km away: 5 km; and 0
-		{studytest.Side + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
-		{studytest.Side*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
+		{0, 4, false, at(6, 8), at(0, 0)},          // 3 and 4 km away: 5 km; and 0
+		{side + 1, 2, true, at(1, 1), at(1, 3)},    // 0; 1 km
+		{side*2 + 2, 3, false, at(8, 2), at(2, 6)}, // 3 km; 2 km
 	} {
 		err := add(&sums, &trial.Result{
 			Report: trial.Report{Cell: c.cell, Place: g.Centre(c.cell)},
@@ -43,8 +41,8 @@ func TestErrorsByHand(t *testing.T) {
 		}
 	}
 	want := []float64{3, 1. / 3, math.Sqrt(34. / 3), math.Sqrt(5. / 3)}
-	for i, m := range errorScores() {
-		if got := m.of(study.Sample{sums}).Value; !studytest.Near(got, want[i]) {
+	for i, m := range errorScores {
+		if got := m.of(Sample{sums}).Value; !near(got, want[i]) {
 			t.Errorf("%s: %g, want %g", m.name, got, want[i])
 		}
 	}
@@ -55,7 +53,7 @@ func TestErrorsByHand(t *testing.T) {
 func TestBlindErrors(t *testing.T) {
 	s := testStudy(t)
 	d := s.Data[0]
-	at := study.Point{Case: study.Case{Data: d, Kind: study.Popular}, Blind: true}
+	at := Point{Case: Case{Data: d, Kind: Popular}, Blind: true}
 	got := walked(t, s, traceErrors, at)
 	for i, trace := range s.Traces(d) {
 		model, err := d.WithoutFold(trace.Fold)
@@ -63,7 +61,7 @@ func TestBlindErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		sums := got[i][0]
-		want := modelAlone(model, &trace, s.Deltas())
+		want := modelAlone(model, &trace, s.deltas())
 		if sums.N != float64(len(trace.Steps)) {
 			t.Errorf("trace %d: %g timestamps, want %d", i, sums.N, len(trace.Steps))
 		}
@@ -77,7 +75,7 @@ func TestBlindErrors(t *testing.T) {
 }
 
 // modelAlone returns the sums of a blind walk, computed from the model's predictions.
-func modelAlone(m *mobility.Model, t *study.Trace, deltas []float64) []float64 {
+func modelAlone(m *mobility.Model, t *Trace, deltas []float64) []float64 {
 	sums := make([]float64, perDelta*len(deltas))
 	var belief mobility.Distribution
 	var set locationset.Set

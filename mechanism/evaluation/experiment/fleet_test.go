@@ -9,9 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/density"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -19,27 +16,27 @@ import (
 
 // steadyData has six users who report in each of 50 steps, each in a row of the map of their own,
 // to and fro.
-func steadyData(tb testing.TB, o train.Options) *study.Data {
+func steadyData(tb testing.TB, o train.Options) *Data {
 	tb.Helper()
-	g := studytest.Grid(tb)
-	trainer := studytest.Trainer(tb, g, o, 0, 0)
+	g := wanderGrid(tb)
+	trainer := wandering(tb, g, o, 0, 0)
 	for u := range 6 {
 		for i := range 50 {
-			x := i % (2 * (studytest.Side - 1))
-			if x >= studytest.Side {
-				x = 2*(studytest.Side-1) - x
+			x := i % (2 * (side - 1))
+			if x >= side {
+				x = 2*(side-1) - x
 			}
-			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*studytest.Side + x)))
+			lat, lon := g.ToDegrees(g.Centre(grid.Cell(2*u*side + x)))
 			trainer.Add(
 				train.Fix{
 					User:   fmt.Sprintf("user-%d", u),
-					TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon,
+					TimeMS: int64(i) * wanderStep.Milliseconds(), Lat: lat, Lon: lon,
 				},
 			)
 		}
 	}
-	d, err := study.NewData(
-		study.Definition{
+	d, err := NewData(
+		Definition{
 			Name: "steady", Title: "Steady", Timestamps: 20, Least: 20, MaxGap: time.Minute,
 			Folds: 3,
 		},
@@ -51,10 +48,10 @@ func steadyData(tb testing.TB, o train.Options) *study.Data {
 	return d
 }
 
-func fleetStudy(tb testing.TB, d *study.Data) *study.Study {
+func fleetStudy(tb testing.TB, d *Data) *Study {
 	tb.Helper()
-	s, err := study.New([]*study.Data{d},
-		study.Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
+	s, err := New([]*Data{d},
+		Options{Seed: 5, Vehicles: 25, FleetEpsilons: []float64{1, 4}, Tool: "test"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,12 +62,12 @@ func fleetStudy(tb testing.TB, d *study.Data) *study.Study {
 // two are the same one; and a small fleet is of many users.
 func TestFleetTraces(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	tracesOf := func(o study.Options) []stretch {
+	tracesOf := func(o Options) []stretch {
 		return (&fleet{
-			Study: &study.Study{Options: o}, data: d,
+			Study: &Study{Options: o}, data: d,
 		}).traces()
 	}
-	list := tracesOf(study.Options{Seed: 1, Vehicles: 1000})
+	list := tracesOf(Options{Seed: 1, Vehicles: 1000})
 	if len(list) != 6*5 {
 		t.Fatalf("%d stretches of 6 users of 50 steps", len(list))
 	}
@@ -84,78 +81,35 @@ func TestFleetTraces(t *testing.T) {
 		if len(s.cells) != fleetSteps {
 			t.Errorf("a stretch of %d steps", len(s.cells))
 		}
-		if i < study.LeastFleet {
+		if i < leastFleet {
 			first[int32(row)] = true
 		}
 	}
 	if len(first) < 3 {
 		t.Errorf("the first ten vehicles are of %d users", len(first))
 	}
-	if few := tracesOf(study.Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
+	if few := tracesOf(Options{Seed: 1, Vehicles: 12}); !reflect.DeepEqual(few, list[:12]) {
 		t.Error("fewer vehicles are others")
 	}
-	if other := tracesOf(study.Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
+	if other := tracesOf(Options{Seed: 2, Vehicles: 1000}); reflect.DeepEqual(other, list) {
 		t.Error("another seed has the same order")
 	}
 }
 
-// TestFleetScores holds the pieces to what density.Run says of all at once.
-func TestFleetScores(t *testing.T) {
-	d := steadyData(t, train.Options{})
-	s := fleetStudy(t, d)
-	model, err := d.WithoutFold(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// 12 × 12 cells of .5 km are zones of their own: 144.
-	x := density.Options{
-		Model: model, Fleets: []string{density.Expected, density.Gathered, density.Traces},
-		Release: d.Release(fleetVariant, 7, .01), Epsilons: []float64{1, 4},
-		Vehicles: []int{10, 25}, Steps: 10, Block: 1, GatheredKM: 1.1 * .5, Top: 10, Seed: 5,
-		Workers: 2,
-	}
-	for _, trace := range (&fleet{s, d}).traces() {
-		unseen, err := d.WithoutFold(trace.fold)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x.Traces, x.Models = append(x.Traces, trace.cells), append(x.Models, unseen)
-	}
-	want, err := density.Run(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pieces := whereFleet.Plan(s)
-	if len(pieces) != 6 {
+// TestFleetReport: what the section shows of fleets of traces and of simulated ones.
+func TestFleetReport(t *testing.T) {
+	s := fleetStudy(t, steadyData(t, train.Options{}))
+	if pieces := whereFleet.Plan(s); len(pieces) != 6 || pieces[0].Work != 25*fleetSteps {
 		t.Fatalf("%d pieces", len(pieces))
 	}
-	for _, p := range pieces {
-		if p.Work != 25*fleetSteps {
-			t.Errorf("%s: work %d", p.Name, p.Work)
-		}
-	}
-	results, err := s.Measure([]study.Experiment{whereFleet}, study.Run{Workers: 2})
+	got, err := Carry(s, []Experiment{whereFleet}, Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := (&fleet{s, d}).scores(&study.Page{Study: s, Results: results})
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%d scores differ from %d", len(got), len(want))
-	}
-}
-
-// TestFleetReport: what the section says of fleets of traces and of simulated ones.
-func TestFleetReport(t *testing.T) {
-	got, err := Carry(fleetStudy(t, steadyData(t, train.Options{})),
-		[]study.Experiment{whereFleet}, study.Run{Workers: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(words(got), "\n")
+	text := strings.Join(said(got), "\n")
 	for _, want := range []string{
-		"There are 25 traces of 6 users", "12 × 12 zones of 0.5 km",
-		"[expected 1 10 2 variation", "[traces 4 25 1 variation",
-		"fleet-steady-variation", "so that the 10 releases of a vehicle take 5 min",
+		"[expected 1 10 2 variation", "[traces 4 25 1 variation", "fleet-steady-gain",
+		" 0.01 10 144 25 1 fitted ", // δ, steps, zones, vehicles, fleets
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not say %q", want)
@@ -167,7 +121,7 @@ func TestFleetReport(t *testing.T) {
 // paper's mechanisms is not.
 func TestFleetKeys(t *testing.T) {
 	d := steadyData(t, train.Options{})
-	keys := func(change func(*study.Options)) (list []string) {
+	keys := func(change func(*Options)) (list []string) {
 		s := fleetStudy(t, d)
 		change(&s.Options)
 		for _, p := range whereFleet.Plan(s) {
@@ -175,19 +129,19 @@ func TestFleetKeys(t *testing.T) {
 		}
 		return list
 	}
-	base := keys(func(*study.Options) {})
+	base := keys(func(*Options) {})
 	if len(slices.Compact(slices.Sorted(slices.Values(base)))) != len(base) {
 		t.Error("two pieces have one key")
 	}
 	if !slices.Equal(
-		base, keys(func(o *study.Options) { o.Also, o.Runs, o.MaxUsers = study.Alsos(), 7, 2 }),
+		base, keys(func(o *Options) { o.Also, o.Runs, o.MaxUsers = Alsos(), 7, 2 }),
 	) {
 		t.Error("other experiments' options change the fleet's keys")
 	}
-	for name, change := range map[string]func(*study.Options){
-		"seed": func(o *study.Options) { o.Seed++ }, "δ": func(o *study.Options) { o.Delta *= 2 },
-		"vehicles": func(o *study.Options) { o.Vehicles++ },
-		"ε":        func(o *study.Options) { o.FleetEpsilons = []float64{.5, 3} },
+	for name, change := range map[string]func(*Options){
+		"seed":     func(o *Options) { o.Seed++ },
+		"vehicles": func(o *Options) { o.Vehicles++ },
+		"ε":        func(o *Options) { o.FleetEpsilons = []float64{.5, 3} },
 	} {
 		for i, key := range keys(change) {
 			if key == base[i] {
@@ -197,7 +151,7 @@ func TestFleetKeys(t *testing.T) {
 	}
 }
 
-// TestFleetOfCheckIns: simulated fleets alone, and the report says why.
+// TestFleetOfCheckIns: there are simulated fleets alone.
 func TestFleetOfCheckIns(t *testing.T) {
 	s := fleetStudy(t, steadyData(t, train.Options{EveryFix: true}))
 	pieces := whereFleet.Plan(s)
@@ -205,14 +159,9 @@ func TestFleetOfCheckIns(t *testing.T) {
 		t.Fatalf("%d pieces", len(pieces))
 	}
 	for _, p := range pieces {
-		if strings.Contains(p.Name, density.Traces) {
+		if strings.Contains(p.Name, OfTraces) {
 			t.Errorf("a piece %q", p.Name)
 		}
-	}
-	zones, _, err := zonesOf(s.Data[0])
-	text := study.NewProse(fleetText).Say("data", (&fleet{s, s.Data[0]}).figures(zones))
-	if err != nil || !strings.Contains(text, "There is no fleet of traces") {
-		t.Errorf("the report does not say that check-ins have no fleet of traces: %v", err)
 	}
 }
 
@@ -225,8 +174,7 @@ func TestFleetZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &study.Data{Grid: g}
-		zones, block, err := zonesOf(d)
+		zones, block, err := zonesOf(g)
 		if err != nil || block != c.block || zones.Count() > mostZones {
 			t.Errorf("%d × %d cells: blocks of %d, %d zones, %v",
 				c.width, c.height, block, zones.Count(), err)
@@ -234,91 +182,37 @@ func TestFleetZones(t *testing.T) {
 	}
 }
 
-// fleetCase is a row of so many fleets in which the model alone errs by .5 each, and the fit takes
-// shares of it away that lie evenly around gain.
-func fleetCase(kind string, epsilon float64, vehicles, fleets int, gain, spread float64) fleetRow {
-	score := func(estimator string, variation func(f int) float64) density.Score {
-		s := density.Score{
-			Fleet: kind, Epsilon: epsilon, Vehicles: vehicles, Fleets: fleets, Estimator: estimator,
-			Coverage: .95,
+// TestFleetGain: nine fleets whose gains lie a hundredth apart have an interval of their mean ±
+// .021 (TestComparison). Fewer than five, such as a single one, have none.
+func TestFleetGain(t *testing.T) {
+	for _, c := range []struct {
+		fleets int
+		gain   float64
+	}{{9, .13}, {9, -.02}, {4, .3}, {1, .9}} {
+		alone, fit := FleetScore{Variation: .5}, FleetScore{}
+		for f := range c.fleets {
+			v := .5 * (1 - c.gain - .01*(float64(f)-float64(c.fleets-1)/2))
+			alone.Variations = append(alone.Variations, .5)
+			fit.Variations = append(fit.Variations, v)
+			fit.Variation += v / float64(c.fleets)
 		}
-		for f := range fleets {
-			s.Variations = append(s.Variations, variation(f))
-			s.Variation += variation(f) / float64(fleets)
-		}
-		return s
-	}
-	constant := func(v float64) func(int) float64 { return func(int) float64 { return v } }
-	fitted := func(f int) float64 {
-		return .5 * (1 - gain - spread*(float64(f)-float64(fleets-1)/2))
-	}
-	return fleetRow{
-		score("naive", constant(.45)), score("blind", constant(.5)),
-		score("posterior", constant(.48)), score("fitted", fitted),
-	}
-}
-
-// TestFleetUse: nine fleets whose gains lie a hundredth apart have an interval of their mean ±
-// .021 (TestComparison). A size is of use whose interval lies above a tenth, and a single fleet
-// decides nothing however much it gains.
-func TestFleetUse(t *testing.T) {
-	rows := []fleetRow{
-		fleetCase("expected", 1, 10, 9, .07, .01),
-		fleetCase("expected", 1, 100, 9, .09, .01),
-		fleetCase("expected", 1, 1000, 1, .9, 0),
-		fleetCase("gathered", 1, 10, 9, .13, .01),
-		fleetCase("gathered", 1, 100, 9, .07, .01),
-		fleetCase("gathered", 1, 200, 4, .3, .01),
-		fleetCase("gathered", 1, 1000, 1, -.02, 0),
-		fleetCase("gathered", 4, 10, 9, .11, .01),
-		fleetCase("gathered", 4, 100, 9, .13, .01),
-		fleetCase("gathered", 4, 1000, 9, .6, .01),
-	}
-	got := uses(rows)
-	var words []string
-	for _, u := range got {
-		words = append(words, u.String())
-	}
-	if want := []string{
-		"not at 10, undecided at 100 and 1000", "at 10, not at 100, undecided at 200 and 1000",
-		"at 100 and 1000, undecided at 10",
-	}; !slices.Equal(words, want) {
-		t.Errorf("of use %q, want %q", words, want)
-	}
-	if g := got[1].gains(); g != "10: 13 % (11 to 15), 100: 7 % (5 to 9), 200: 30 %, 1000: -2 %" {
-		t.Errorf("gains %q", g)
-	}
-	if one := rows[2].gain(); !studytest.Near(one.Value, .9) || !math.IsNaN(one.Low) ||
-		!math.IsNaN(one.High) {
-		t.Errorf("a single fleet has the gain %+v", one)
-	}
-	text := study.NewProse(fleetText).Say("findings", findings(&study.Data{}, rows))
-	for _, want := range []string{
-		"expected, ε = 1: not at 10,", "; gathered, ε = 1: at 10, not at 100,", "; gathered, ε = " +
-			"4: at 100 and 1000,",
-		"by -90 to +2 %; the mean of posteriors is nearer than the fit in 1 of 10 rows",
-		"in 10 of 10 rows",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not said: %s", want, text)
+		got := fit.gain(&alone)
+		if half := (got.High - got.Low) / 2; !near(got.Value, c.gain) ||
+			math.IsNaN(half) != (c.fleets < leastFleets) || half > .0211 || half < .021 {
+			t.Errorf("%d fleets around %g: %+v", c.fleets, c.gain, got)
 		}
 	}
 }
 
 // TestFleetBands: a single fleet has no band.
 func TestFleetBands(t *testing.T) {
-	s := fleetStudy(t, steadyData(t, train.Options{}))
-	zones, _, err := zonesOf(s.Data[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	score := density.Score{
+	score := FleetScore{
 		Fleet: "expected", Epsilon: 1, Vehicles: 25, Fleets: 1, Estimator: "fitted", Variation: .3,
 		VariationLow: .2, VariationHigh: .3,
 	}
 	variation := func() report.Band {
-		t := study.Long("", "data")
-		(&fleet{s, s.Data[0]}).addTo(t, zones, score)
+		t := long("", "data")
+		score.addTo(t, "", 144)
 		return t.Rows[0][len(t.Rows[0])-1].(report.Band)
 	}
 	if b := variation(); b.Value != .3 || !math.IsNaN(b.Low) || !math.IsNaN(b.High) {

@@ -1,29 +1,21 @@
 package experiment
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-//go:embed knn.md
-var knnText string
-
 // knn is nearest places asked from releases, under the popular model.
-var knn = study.Experiment{
-	Name: "knn", Title: "Nearest neighbours", Text: knnText,
-	Plan: func(s *study.Study) (pieces []study.Piece) {
+var knn = Experiment{
+	Name: "knn", Title: "Nearest neighbours",
+	Plan: func(s *Study) (pieces []Piece) {
 		for _, d := range s.Data {
-			for _, at := range askedFrom(s, d) {
-				pieces = append(pieces, neighbours.Pieces(s, at)...)
-			}
+			pieces = append(pieces, neighbours.all(s, askedFrom(s, d))...)
 		}
 		return pieces
 	},
@@ -32,37 +24,30 @@ var knn = study.Experiment{
 
 // neighbours measures for each query how many of the wanted places are among the fetched ones:
 // first those asked from the release, then those asked from the estimate.
-var neighbours = &study.Walks{
+var neighbours = &Walks{
 	Name: "knn",
-	Runs: func(s *study.Study) int { return s.Options.Runs },
-	Inputs: func(_ *study.Study, at study.Point) string {
+	Runs: func(s *Study) int { return s.Options.Runs },
+	Inputs: func(_ *Study, at Point) string {
 		return "places " + at.Data.Places.ID
 	},
-	Probe: func(_ *study.Study, w *study.Walk) (study.Probe, error) {
+	Probe: func(_ *Study, w *Walk) (Probe, error) {
 		n := newNeighbourhood(w.Data)
-		return func(to *study.Sums, r *trial.Result) error {
+		return func(to *Sums, r *trial.Result) error {
 			to.Add(1, n.found(r.Cell, r.Outcome.Release, r.Outcome.Estimate)...)
 			return nil
 		}, nil
 	},
 }
 
-// askedFrom are the points of a data set: the paper's ε and δ, ten times that ε, and blind.
-func askedFrom(s *study.Study, d *study.Data) (points []study.Point) {
-	c := study.Case{Data: d, Kind: study.Popular}
-	for _, at := range knnSettings(s) {
-		points = append(points, s.Ways(c, at)...)
-	}
-	blind := study.Point{Case: c, Blind: true}
-	return append(slices.DeleteFunc(points, func(p study.Point) bool { return p.Blind }), blind)
-}
+// askedAt are the settings: the paper's, and ten times its ε.
+var askedAt = []Setting{Fixed, {Epsilon: 10, Delta: Fixed.Delta}}
 
-func knnSettings(s *study.Study) []study.Setting {
-	list := []study.Setting{s.Fixed()}
-	if more := 10 * s.Options.Epsilon; law.ValidateEpsilon(more) == nil {
-		list = append(list, study.Setting{Epsilon: more, Delta: s.Options.Delta})
-	}
-	return list
+// askedFrom are the points of a data set: each variant at each setting, and blind.
+func askedFrom(s *Study, d *Data) []Point {
+	c := Case{Data: d, Kind: Popular}
+	points := slices.DeleteFunc(append(s.Ways(c, askedAt[0]), s.Ways(c, askedAt[1])...),
+		func(p Point) bool { return p.Blind })
+	return append(points, Point{Case: c, Blind: true})
 }
 
 // query is a pair of k, how many nearest places of the truth are wanted, and k', how many places
@@ -77,7 +62,7 @@ var (
 )
 
 // queriesOf returns those that a set of places can answer, each once: the ones with k = k' first.
-func queriesOf(p *study.Places) (list []query) {
+func queriesOf(p *Places) (list []query) {
 	for _, k := range equalKs {
 		list = append(list, query{k, k})
 	}
@@ -91,7 +76,7 @@ func queriesOf(p *study.Places) (list []query) {
 
 // neighbourhood answers the queries for the cells of a map.
 type neighbourhood struct {
-	places  *study.Places
+	places  *Places
 	queries []query
 	most    query // of each number the most
 	grid    *grid.Grid
@@ -100,7 +85,7 @@ type neighbourhood struct {
 	rank    map[int]int
 }
 
-func newNeighbourhood(d *study.Data) *neighbourhood {
+func newNeighbourhood(d *Data) *neighbourhood {
 	n := &neighbourhood{
 		places: d.Places, queries: queriesOf(d.Places), grid: d.Grid, truths: map[grid.Cell][]int{},
 		rank: map[int]int{},
@@ -146,7 +131,7 @@ func (n *neighbourhood) found(truth grid.Cell, from ...grid.Point) (hits []float
 
 // shareFound returns |R∩R'| / of, at most 1. quantity is the query's number, behind all
 // queries for the estimate.
-func shareFound(s study.Sample, quantity, of int) report.Band {
+func shareFound(s Sample, quantity, of int) report.Band {
 	b := score{quantity: quantity, per: float64(of)}.of(s)
 	b.High = min(1, b.High)
 	return b
@@ -159,22 +144,30 @@ const (
 	fromEstimate      = "estimate"
 )
 
-func showKNN(p *study.Page) {
-	p.Text("intro", study.Figures{"delta": p.Options.Delta, "epsilon": p.Options.Epsilon})
-	all := study.Long("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'",
-		"metric")
+func showKNN(p *Page) {
+	all := long("knn", "data", "mechanism", "epsilon", "delta", "asked from", "k", "k'", "metric")
 	for _, d := range p.Data {
 		for _, at := range askedFrom(p.Study, d) {
 			addAnswers(all, at, p.Read(neighbours, at).All())
 		}
-		showAnswers(p, d, all.Where("data", d.Name))
+		t := all.Where("data", d.Name)
+		p.Figure("knn-"+d.Name, foundFrom(p, d, t.Where("asked from", fromRelease, nil)))
+		recalls := t.Where("metric", recall)
+		few := recalls.Equal("k", "k'").Where("k", 1, fixedK, 50)
+		few.Rows = append(few.Rows, recalls.Where("k", fixedK).Where("k'", 100).Rows...)
+		p.Table("knn-"+d.Name,
+			d.Title+": share of the nearest places found, with 95 % confidence over users.",
+			few.Pivot([]string{"epsilon", "mechanism", "asked from"}, "k'", map[string]string{
+				"epsilon": "ε", "1": "k = k' = 1", "5": "k = k' = 5", "50": "k = k' = 50",
+				"100": "recall for k = 5, k' = 100",
+			}))
 	}
 	p.Add(all)
 }
 
 // addAnswers adds a point's shares. Without releases there is only the model's estimate to ask
 // from.
-func addAnswers(t *report.Table, at study.Point, s study.Sample) {
+func addAnswers(t *report.Table, at Point, s Sample) {
 	queries := queriesOf(at.Data.Places)
 	label, epsilon, delta := at.Cells()
 	for i, from := range []any{fromRelease, fromEstimate} {
@@ -195,79 +188,40 @@ func addAnswers(t *report.Table, at study.Point, s study.Sample) {
 	}
 }
 
-func showAnswers(p *study.Page, d *study.Data, t *report.Table) {
-	p.Text("places", study.Figures{
-		"data": d.Title, "origin": d.Places.Origin, "k": fixedK,
-		"share": 100 * float64(fixedK) / float64(d.Places.Len()),
-	})
-	for _, g := range p.Groups() {
-		drawn := t.Where("mechanism", g.Labels()...)
-		showFound(p, d, g, fromRelease, drawn)
-		if p.Also(study.AlsoEstimate) {
-			showFound(p, d, g, fromEstimate, drawn)
-		}
-	}
-	recalls := t.Where("metric", recall)
-	few := recalls.Equal("k", "k'").Where("k", 1, fixedK, 50)
-	few.Rows = append(few.Rows, recalls.Where("k", fixedK).Where("k'", 100).Rows...)
-	p.Table("knn-"+d.Name,
-		d.Title+": share of the nearest places found, with 95 % confidence over users.",
-		few.Pivot([]string{"epsilon", "mechanism", "asked from"}, "k'", map[string]string{
-			"epsilon": "ε", "1": "k = k' = 1", "5": "k = k' = 5", "50": "k = k' = 50",
-			"100": "recall for k = 5, k' = 100",
-		}))
-}
-
-// question is one column of a figure.
-type question struct {
-	title, x, y string
-	rows        func(*report.Table) *report.Table
-}
-
-func questions() []question {
-	some := func(metric string) func(*report.Table) *report.Table {
-		return func(t *report.Table) *report.Table {
-			return t.Where("metric", metric).Where("k", fixedK)
-		}
+// foundFrom draws what is found from releases: a row of panels for each setting.
+func foundFrom(p *Page, d *Data, t *report.Table) *chart.Figure {
+	f := &chart.Figure{
+		Title: d.Title + ": nearest places found from releases", Columns: 3, PanelWidth: 3.5,
+		PanelHeight: 2.8, Note: p.bands(len(p.Traces(d))),
 	}
 	nearest := fmt.Sprintf("the nearest %d wanted", fixedK)
-	return []question{
-		{
-			"as many answers as wanted", "k = k', places", "precision = recall, share",
-			func(t *report.Table) *report.Table {
-				return t.Where("metric", precision).Equal("k", "k'")
+	for _, at := range askedAt {
+		rows := t.Where("epsilon", at.Epsilon, nil)
+		five := rows.Where("k", fixedK)
+		for _, question := range []struct {
+			title, x, y string
+			rows        *report.Table
+		}{
+			{
+				"as many answers as wanted", "k = k', places", "precision = recall, share",
+				rows.Where("metric", precision).Equal("k", "k'"),
 			},
-		},
-		{nearest, "answers k', places", "precision, share of the answers", some(precision)},
-		{nearest, "answers k', places", "recall, share of the wanted", some(recall)},
-	}
-}
-
-// showFound draws what is found from releases or from estimates.
-func showFound(p *study.Page, d *study.Data, g study.Group, from string, t *report.Table) {
-	file := "knn-" + d.Name
-	if from == fromEstimate {
-		file += "-estimate"
-	}
-	title := fmt.Sprintf("%s: nearest places found from %ss", d.Title, from)
-	f := &chart.Figure{
-		Title: g.Titled(title, "; "), Columns: 3, PanelWidth: 3.5, PanelHeight: 2.8,
-		Note: p.Say("note", study.Figures{
-			"places": d.Places.Len(), "users": len(p.Traces(d)), "runs": p.Options.Runs,
-			"delta": p.Options.Delta,
-		}),
-	}
-	for _, at := range knnSettings(p.Study) {
-		rows := t.Where("asked from", from, nil).Where("epsilon", at.Epsilon, nil)
-		for _, q := range questions() {
+			{
+				nearest, "answers k', places", "precision, share of the answers",
+				five.Where("metric", precision),
+			},
+			{
+				nearest, "answers k', places", "recall, share of the wanted",
+				five.Where("metric", recall),
+			},
+		} {
 			f.Panels = append(f.Panels, &chart.Lines{
-				Title:  fmt.Sprintf("ε = %g: %s", at.Epsilon, q.title),
-				X:      chart.Axis{Label: q.x, Log: true},
-				Y:      chart.Axis{Label: q.y, Zero: true},
-				Series: styled(q.rows(rows).Lines("mechanism", []string{"k'"}, nil)),
+				Title:  fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title),
+				X:      chart.Axis{Label: question.x, Log: true},
+				Y:      chart.Axis{Label: question.y, Zero: true},
+				Series: styled(question.rows.Lines("mechanism", []string{"k'"}, nil)),
 			})
 		}
 	}
-	p.Figure(g.File(file), p.Say("caption",
-		study.Figures{"data": d.Title, "from": from + "s", "group": g.Title}), f)
+	return f
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -17,7 +16,7 @@ func TestNeighboursByHand(t *testing.T) {
 		points = append(points, grid.Point{X: float64(x), Y: .25})
 	}
 	d := testData(t)
-	d.Places = study.NewPlaces("a line", points)
+	d.Places = NewPlaces("a line", points)
 	around := newNeighbourhood(d)
 	want := map[query]float64{{1, 1}: 0, {2, 2}: 0, {5, 5}: 3, {10, 10}: 10, {5, 10}: 5}
 	if len(around.queries) != len(want) {
@@ -33,7 +32,7 @@ func TestNeighboursByHand(t *testing.T) {
 		}
 	}
 	five := slices.Index(around.queries, query{5, 10})
-	sample := study.Sample{{N: 1, Of: hits}}
+	sample := Sample{{N: 1, Of: hits}}
 	if p, r := shareFound(sample, five, 10), shareFound(sample, five, 5); p.Value != .5 ||
 		r.Value != 1 {
 		t.Errorf("precision %v, recall %v, want .5 and 1", p, r)
@@ -47,7 +46,7 @@ func TestNeighboursOfLoudAndQuiet(t *testing.T) {
 	s := testStudy(t)
 	share := func(epsilon float64) float64 {
 		d := s.Data[0]
-		got := walked(t, s, neighbours, popular(d, study.PIM, epsilon, .01)).All()
+		got := walked(t, s, neighbours, popular(d, PIM, epsilon, .01)).All()
 		return shareFound(got, slices.Index(queriesOf(d.Places), query{5, 5}), 5).Value
 	}
 	if quiet, loud := share(700), share(.1); quiet < .8 || loud > .1 {

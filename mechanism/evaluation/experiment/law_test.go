@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/locationset"
@@ -33,12 +31,12 @@ type simulated struct {
 // simulate walks traces of a model. δ of the sanitizer may differ from the one that the
 // expectation is computed for: a planted fault.
 func simulate(
-	t *testing.T, model *mobility.Model, v study.Variant, released, stated study.Setting,
+	t *testing.T, model *mobility.Model, v Variant, released, stated Setting,
 ) (s simulated) {
 	t.Helper()
-	d := &study.Data{Grid: model.Grid, Step: model.Step}
+	d := &Data{Grid: model.Grid, Step: model.Step}
 	o := d.Release(v, released.Epsilon, released.Delta)
-	sanitizer, err := mechanism.NewSanitizer(model, study.Keyed(1, 0), o)
+	sanitizer, err := mechanism.NewSanitizer(model, Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +54,7 @@ func simulate(
 	for user := range 160 {
 		// Users of one name would share noise where they share everything else.
 		walker := trial.NewWalker(model, bits)
-		trace := &study.Trace{
+		trace := &Trace{
 			User: fmt.Sprint(user), Steps: []int64{0}, Cells: []grid.Cell{walker.Cell},
 		}
 		for i := int64(1); i < 24; i++ {
@@ -65,7 +63,7 @@ func simulate(
 		}
 		prior.CopyFrom(&model.Initial)
 		prior.Prune(mechanism.DefaultPrune)
-		err := study.Releasing(sanitizer, trace.Track(model.Grid, nil),
+		err := Releasing(sanitizer, trace.Track(model.Grid, nil),
 			func(r *trial.Result) error {
 				out := r.Outcome
 				ours.Choose(&prior, stated.Delta)
@@ -132,15 +130,15 @@ const alarm = 4.9
 // is .43 to .97 of LM's, as the shapes of hulls allow. With planted faults, noise of twice the ε
 // or sets of three times the δ, the scores alarm.
 func TestSimulatedTruth(t *testing.T) {
-	model, _, err := studytest.Trainer(t, studytest.Grid(t),
+	model, _, err := wandering(t, wanderGrid(t),
 		train.Options{KernelRadius: 3}, 7, 400).Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := study.Setting{Epsilon: 1, Delta: .1}
-	got := map[study.Variant]simulated{}
-	for _, v := range []study.Variant{
-		study.LM, study.PIM,
+	at := Setting{Epsilon: 1, Delta: .1}
+	got := map[Variant]simulated{}
+	for _, v := range []Variant{
+		LM, PIM,
 		{Mechanism: law.LaplaceTight, Inference: mechanism.InferenceSurrogate},
 		{Mechanism: law.Lattice, Inference: mechanism.InferenceSurrogate},
 	} {
@@ -159,17 +157,17 @@ func TestSimulatedTruth(t *testing.T) {
 				v.Label(), mean, at.Delta)
 		}
 	}
-	lm, pim := got[study.LM], got[study.PIM]
+	lm, pim := got[LM], got[PIM]
 	if ratio := math.Sqrt(
 		pim.squares / float64(pim.n) / (lm.squares / float64(lm.n)),
 	); ratio < .43 || ratio > .97 {
 		t.Errorf("PIM's error is %.3f of LM's, want .43 to .97", ratio)
 	}
-	loud := simulate(t, model, study.PIM, study.Setting{Epsilon: 2, Delta: .1}, at)
+	loud := simulate(t, model, PIM, Setting{Epsilon: 2, Delta: .1}, at)
 	if score := loud.errorScore(); math.Abs(score) < alarm {
 		t.Errorf("half the noise goes unnoticed: score %.1f", score)
 	}
-	wide := simulate(t, model, study.PIM, study.Setting{Epsilon: 1, Delta: .3}, at)
+	wide := simulate(t, model, PIM, Setting{Epsilon: 1, Delta: .3}, at)
 	if score := wide.driftScore(); math.Abs(score) < alarm {
 		t.Errorf("three times the drift goes unnoticed: score %.1f", score)
 	}

@@ -1,301 +1,257 @@
 package experiment
 
 import (
-	_ "embed"
 	"fmt"
 	"strings"
 
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
-//go:embed mechanisms.md
-var mechanismsText string
-
 // mechanisms is all mechanisms beside each other, and beside the least error that any mechanism can
-// have, under the popular model: whole traces, near factors (near.go), and one release beside the
-// bound (once.go).
-var mechanisms = study.Experiment{
-	Name: "mechanisms", Title: "Mechanisms", Text: mechanismsText,
-	Plan: func(s *study.Study) (pieces []study.Piece) {
+// have, under the popular model: whole traces, near factors, and one release beside the bound
+// (once.go).
+var mechanisms = Experiment{
+	Name: "mechanisms", Title: "Mechanisms",
+	Plan: func(s *Study) (pieces []Piece) {
 		for _, d := range s.Data {
-			pieces = append(pieces, traceErrors.Pieces(s, blindAt(s, d))...)
-			for _, at := range contenders(s, d) {
-				pieces = append(pieces, traceErrors.Pieces(s, at)...)
-				if hasNearFactor(at) {
-					pieces = append(pieces, nearFactors.Pieces(s, at)...)
+			pieces = append(pieces, traceErrors.Pieces(s, blindAt(d))...)
+			for _, v := range contenders {
+				for _, epsilon := range s.Options.MechanismEpsilons {
+					for _, at := range contending(s, d, v, epsilon) {
+						pieces = append(pieces, traceErrors.Pieces(s, at)...)
+						if hasNearFactor(v) {
+							pieces = append(pieces, nearFactors.Pieces(s, at)...)
+						}
+					}
 				}
 			}
 			pieces = append(pieces, (&singles{s, d}).pieces()...)
 		}
 		return pieces
 	},
-	Show: showMechanisms,
-}
-
-// blindAt is the baseline beside the mechanisms.
-func blindAt(s *study.Study, d *study.Data) study.Point {
-	return study.Point{
-		Case: study.Case{Data: d, Kind: study.Popular}, Blind: true,
-		Setting: study.Setting{Delta: s.Options.Delta},
-	}
-}
-
-// contenders are the mechanisms that are compared, each at every ε and δ. The codebook has no use
-// for a δ, so it has one.
-func contenders(s *study.Study, d *study.Data) (points []study.Point) {
-	for _, v := range []study.Variant{
-		study.Codebook, study.Lattice, study.PIM, study.Tight, study.LM,
-	} {
-		deltas := s.Options.MechanismDeltas
-		if v == study.Codebook {
-			deltas = []float64{s.Options.Delta}
-		}
-		for _, epsilon := range s.Options.MechanismEpsilons {
-			for _, delta := range deltas {
-				points = append(points, study.Point{
-					Case:    study.Case{Data: d, Kind: study.Popular},
-					Variant: v, Setting: study.Setting{Epsilon: epsilon, Delta: delta},
-				})
+	Show: func(p *Page) {
+		all := long("mechanisms", "data", "mechanism", "epsilon", "delta", "metric")
+		for _, d := range p.Data {
+			c := &contest{
+				Page: p, data: d, singles: singles{p.Study, d}, all: all,
+				best: long("", "epsilon", "mechanism", "metric"),
 			}
+			c.addTraces()
+			for _, epsilon := range p.Options.MechanismEpsilons {
+				c.addSingles(epsilon)
+			}
+			c.show()
 		}
+		p.Add(all)
+	},
+}
+
+// contenders are the mechanisms that are compared.
+var contenders = []Variant{Codebook, Lattice, PIM, Tight, LM}
+
+// contending are the points of a mechanism at an ε, by ascending δ. The codebook has no use for a
+// δ, so it has one.
+func contending(s *Study, d *Data, v Variant, epsilon float64) (points []Point) {
+	deltas := s.Options.MechanismDeltas
+	if v == Codebook {
+		deltas = []float64{Fixed.Delta}
+	}
+	for _, delta := range deltas {
+		points = append(points,
+			Point{Case: Case{d, Popular}, Variant: v, Setting: Setting{epsilon, delta}})
 	}
 	return points
 }
 
-// hasNearFactor says of which mechanisms near factors are measured.
-func hasNearFactor(at study.Point) bool {
-	return at.Variant == study.Codebook || at.Variant == study.Lattice
+// blindAt is the baseline beside the mechanisms.
+func blindAt(d *Data) Point {
+	return Point{Case: Case{d, Popular}, Blind: true, Setting: Setting{Delta: Fixed.Delta}}
 }
 
-// The metrics of the section.
+// hasNearFactor says of which mechanisms near factors are measured.
+func hasNearFactor(v Variant) bool { return v == Codebook || v == Lattice }
+
+// The quantities of [nearFactors]: Σ ln factor, and the pairs whose factor is above 1.
+const (
+	logFactors = iota
+	toldApart
+)
+
+// nearFactors measures near factors. That of two cells is the greatest ratio of the probabilities
+// with which they give the same release. At a timestamp it is measured for the pairs of the true
+// cell and the cells beside it, and each pair is counted.
+var nearFactors = &Walks{
+	Name: "mechanisms/near",
+	Probe: func(_ *Study, w *Walk) (Probe, error) {
+		g := w.Data.Grid
+		e, err := mechanism.NewEmission(g, w.Options)
+		return func(to *Sums, r *trial.Result) error {
+			e.Prepare(r.Outcome.Prior)
+			for _, other := range around(g, r.Cell) {
+				factor := logFactor(e, r.Cell, other)
+				to.Add(1, factor, share(factor > 0))
+			}
+			return nil
+		}, err
+	},
+}
+
+// around returns the cells of the map that share a side with a cell.
+func around(g *grid.Grid, c grid.Cell) (cells []grid.Cell) {
+	column, row, width := g.Column(c), g.Row(c), grid.Cell(g.Width())
+	for _, side := range []struct {
+		in    bool
+		shift grid.Cell
+	}{
+		{column > 0, -1}, {column < g.Width()-1, 1}, {row > 0, -width}, {row < g.Height()-1, width},
+	} {
+		if side.in {
+			cells = append(cells, c+side.shift)
+		}
+	}
+	return cells
+}
+
+// logFactor returns the greatest ln(P(z|a)/P(z|b)) over all releases z. A codebook has ε where the
+// cells vote differently. Noise is by ε‖σ(a)-σ(b)‖ more probable at the surrogate σ(a).
+func logFactor(e *mechanism.Emission, a, b grid.Cell) float64 {
+	g, o := e.Grid(), e.Options()
+	if q := e.Codebook(); q != nil {
+		return o.Epsilon * share(q.Vote(a) != q.Vote(b))
+	}
+	from, to := convex.Vec(g.Centre(e.Surrogate(a))), convex.Vec(g.Centre(e.Surrogate(b)))
+	return o.Epsilon * e.Hull().Share(o.Mechanism, from.Sub(to))
+}
+
+// The metrics of the section, and what stands beside mechanisms.
 const (
 	estimateMetric = "estimate"
 	nearMetric     = "near factor"
 	apartMetric    = "neighbours told apart"
 	leftMetric     = "variance left by one release"
-	deltaMetric    = "best δ"
+	boundLabel     = "bound on all mechanisms"
 )
-
-const boundLabel = "bound on all mechanisms"
-
-func showMechanisms(p *study.Page) {
-	p.Text("intro", study.Figures{"deltas": listed(p.Options.MechanismDeltas)})
-	all := study.Long("mechanisms", "data", "mechanism", "epsilon", "delta", "metric")
-	for _, d := range p.Data {
-		c := &contest{
-			Page: p, data: d, singles: singles{p.Study, d}, least: 1,
-			best: study.Long("", "epsilon", "mechanism", "metric"),
-		}
-		c.addTraces(all)
-		for _, epsilon := range p.Options.MechanismEpsilons {
-			c.addSingles(all, epsilon)
-		}
-		c.show(all.Where("data", d.Name))
-	}
-	p.Add(all)
-}
-
-// listed writes numbers with commas.
-func listed(values []float64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(values), " ", ", "), "[]")
-}
 
 // contest is all mechanisms on one data set.
 type contest struct {
-	*study.Page
-	data        *study.Data
-	singles     singles
-	best        *report.Table // each mechanism at its best δ
-	least, most float64       // masses of the priors of single releases
+	*Page
+	data    *Data
+	singles singles
+	all     *report.Table // every number, of all data sets
+	best    *report.Table // each mechanism at its best δ
+}
+
+// result is one number of a mechanism.
+type result struct {
+	metric string
+	band   report.Band
 }
 
 // addTraces adds what is measured on whole traces.
-func (c *contest) addTraces(all *report.Table) {
-	type way struct {
-		variant study.Variant
-		epsilon float64
-	}
-	best := map[way]measured{}
-	var order []way
-	for _, at := range contenders(c.Study, c.data) {
-		m := c.measured(at)
-		m.addTo(func(metric string, b report.Band) {
-			all.Add(c.data.Name, at.Label(), at.Epsilon, at.Delta, metric, b)
-		})
-		w := way{at.Variant, at.Epsilon}
-		other, known := best[w]
-		if !known {
-			order = append(order, w)
+func (c *contest) addTraces() {
+	for _, v := range contenders {
+		for _, epsilon := range c.Options.MechanismEpsilons {
+			var best []result
+			var delta any
+			for _, at := range contending(c.Study, c.data, v, epsilon) {
+				results := c.measured(at)
+				for _, r := range results {
+					c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, r.metric, r.band)
+				}
+				// δ ascend: of equals the smaller one stays.
+				if best == nil || results[0].band.Value < best[0].band.Value {
+					best, delta = results, at.Delta
+				}
+			}
+			if v == Codebook {
+				delta = "any"
+			}
+			c.best.Add(epsilon, v.Label(), "best δ", delta)
+			for _, r := range best {
+				c.best.Add(epsilon, v.Label(), r.metric, r.band)
+			}
 		}
-		// δ ascend: of equals the smaller one stays.
-		if !known || m.estimate.Value < other.estimate.Value {
-			best[w] = m
-		}
 	}
-	for _, w := range order {
-		m := best[w]
-		var delta any = m.at.Delta
-		if w.variant == study.Codebook {
-			delta = "any"
-		}
-		c.best.Add(w.epsilon, m.at.Label(), deltaMetric, delta)
-		m.addTo(func(metric string, b report.Band) {
-			c.best.Add(w.epsilon, m.at.Label(), metric, b)
-		})
-	}
-	blind := estimateScore.of(errorsAt(c.Page, blindAt(c.Study, c.data)))
-	all.Add(c.data.Name, study.Blind, nil, nil, estimateMetric, blind)
-	c.best.Add(nil, study.Blind, estimateMetric, blind)
-	c.best.Add(nil, study.Blind, leftMetric, report.Exact(1))
+	alone := estimateScore.of(errorsAt(c.Page, blindAt(c.data)))
+	c.all.Add(c.data.Name, blind, nil, nil, estimateMetric, alone)
+	c.best.Add(nil, blind, estimateMetric, alone)
+	c.best.Add(nil, blind, leftMetric, report.Exact(1))
 }
 
-// measured is a mechanism at a setting on whole traces. near and apart are the mean of ln near
-// factor and the share of pairs with one above 1.
-type measured struct {
-	at                    study.Point
-	estimate, near, apart report.Band
-}
-
-func (c *contest) measured(at study.Point) measured {
-	m := measured{at: at, estimate: estimateScore.of(errorsAt(c.Page, at))}
-	if hasNearFactor(at) {
+// measured is a mechanism at a setting on whole traces, its error first.
+func (c *contest) measured(at Point) []result {
+	results := []result{{estimateMetric, estimateScore.of(errorsAt(c.Page, at))}}
+	if hasNearFactor(at.Variant) {
 		near := c.Read(nearFactors, at).All()
-		m.near, m.apart = mean(logFactors, near), mean(toldApart, near)
+		results = append(results, result{nearMetric, mean(logFactors, near)},
+			result{apartMetric, mean(toldApart, near)})
 	}
-	return m
-}
-
-func (m *measured) addTo(add func(metric string, b report.Band)) {
-	add(estimateMetric, m.estimate)
-	if hasNearFactor(m.at) {
-		add(nearMetric, m.near)
-		add(apartMetric, m.apart)
-	}
+	return results
 }
 
 // addSingles adds what one release leaves of the variance at an ε.
-func (c *contest) addSingles(all *report.Table, epsilon float64) {
+func (c *contest) addSingles(epsilon float64) {
 	sample, best := c.singles.read(c.Page, epsilon)
 	add := func(label string, delta any, quantity int) {
-		all.Add(c.data.Name, label, epsilon, delta, leftMetric, mean(quantity, sample))
+		c.all.Add(c.data.Name, label, epsilon, delta, leftMetric, mean(quantity, sample))
 	}
-	add(study.Codebook.Label(), nil, codebookError)
+	add(Codebook.Label(), nil, codebookError)
 	for k, delta := range c.Options.MechanismDeltas {
-		add(study.Lattice.Label(), delta, latticeError+k)
+		add(Lattice.Label(), delta, latticeError+k)
 	}
 	add("best found", nil, reachedError)
 	add(boundLabel, nil, boundError)
-	c.best.Add(epsilon, study.Codebook.Label(), leftMetric, mean(codebookError, sample))
-	c.best.Add(epsilon, study.Lattice.Label(), leftMetric, mean(latticeError+best, sample))
+	c.best.Add(epsilon, Codebook.Label(), leftMetric, mean(codebookError, sample))
+	c.best.Add(epsilon, Lattice.Label(), leftMetric, mean(latticeError+best, sample))
 	c.best.Add(epsilon, boundLabel, leftMetric, mean(boundError, sample))
-	for i := range sample {
-		mass := sample[i].Of[onceMass]
-		c.least, c.most = min(c.least, mass), max(c.most, mass)
-	}
 }
 
-func (c *contest) show(all *report.Table) {
-	d, o := c.data, c.Options
-	c.Text("data", study.Figures{
-		"data": d.Title, "users": len(c.Traces(d)), "runs": o.Runs, "priors": c.singles.priors(),
-		"places": oncePlaces, "least": c.least, "most": c.most,
-	})
+// show draws the error over ε, and what one release leaves of the variance.
+func (c *contest) show() {
+	d, epsilons := c.data, c.Options.MechanismEpsilons
+	x := chart.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons}
+	lines := func(metric string) []chart.Series {
+		return styled(c.best.Where("metric", metric).
+			Lines("mechanism", []string{"epsilon"}, epsilons))
+	}
+	left := lines(leftMetric)
+	for i := range left {
+		if line := &left[i]; line.Name == boundLabel { // a line to compare with
+			line.Guide, line.Low, line.High = true, nil, nil
+		}
+	}
 	name := "mechanisms-" + d.Name
-	c.Figure(name, c.Say("caption", study.Figures{"data": d.Title}), &chart.Figure{
-		Title: d.Title + ": all mechanisms", PanelWidth: 3.5, PanelHeight: 3.2,
-		Note: c.Say("note", study.Figures{
-			"users": len(c.Traces(d)), "runs": o.Runs, "priors": c.singles.priors(),
-			"epsilons": listed(o.MechanismEpsilons),
-		}),
-		Panels: []chart.Panel{c.overEpsilon(), c.overOnce(all), c.overNear(all)},
+	c.Figure(name, &chart.Figure{
+		Title: d.Title + ": all mechanisms", PanelWidth: 4.6, PanelHeight: 3.2,
+		Note: fmt.Sprintf("Left: whole traces, %d users, %d runs each, every mechanism at its "+
+			"best δ of %s. Right: one release from each of %d priors that the filter met under the "+
+			"codebook, of which the %d most probable cells are kept, and the bound, which no "+
+			"mechanism of the same ε passes. Bands: 95 %% confidence over users and priors.",
+			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas),
+			c.singles.priors(), oncePlaces),
+		Panels: []chart.Panel{
+			&chart.Lines{
+				Title: "whole traces", X: x, Y: chart.Axis{Label: estimateScore.axis, Zero: true},
+				Series: lines(estimateMetric),
+			},
+			&chart.Lines{
+				Title: "one release", X: x, Series: left,
+				Y: chart.Axis{Label: "variance left, share of the prior's", Zero: true},
+			},
+		},
 	})
-	c.Table(name, c.Say("table.caption", study.Figures{"data": d.Title}),
+	c.Table(name, d.Title+": every mechanism at its best δ, with 95 % confidence.",
 		c.best.Pivot([]string{"epsilon", "mechanism"}, "metric", map[string]string{
 			"epsilon": "ε", estimateMetric: estimateScore.axis, nearMetric: "near factor, mean ln",
 		}))
 }
 
-// overEpsilon draws the error over ε.
-func (c *contest) overEpsilon() *chart.Lines {
-	return &chart.Lines{
-		Title: "whole traces", X: c.epsilonAxis(),
-		Y: chart.Axis{Label: estimateScore.axis, Zero: true},
-		Series: styled(c.best.Where("metric", estimateMetric).
-			Lines("mechanism", []string{"epsilon"}, c.Options.MechanismEpsilons)),
-	}
-}
-
-func (c *contest) epsilonAxis() chart.Axis {
-	return chart.Axis{
-		Label: "ε of a release (natural log)", Log: true, At: c.Options.MechanismEpsilons,
-	}
-}
-
-// overOnce draws what one release leaves of the variance.
-func (c *contest) overOnce(all *report.Table) *chart.Lines {
-	left := c.best.Where("metric", leftMetric)
-	over := func(t *report.Table, label string) []chart.Series {
-		return styled(t.Where("mechanism", label).Lines("mechanism", []string{"epsilon"}, nil))
-	}
-	lines := append(over(left, study.Codebook.Label()), over(left, study.Lattice.Label())...)
-	delta := c.Options.MechanismDeltas[0]
-	for _, line := range over(all.Where("metric", leftMetric).Where("delta", delta),
-		study.Lattice.Label()) {
-		line.Name, line.Look = c.latticeLook(delta)
-		lines = append(lines, line)
-	}
-	for _, line := range over(left, boundLabel) { // a line to compare with
-		line.Guide, line.Low, line.High = true, nil, nil
-		lines = append(lines, line)
-	}
-	return &chart.Lines{
-		Title: "one release", X: c.epsilonAxis(),
-		Y: chart.Axis{Label: "variance left, share of the prior's", Zero: true}, Series: lines,
-	}
-}
-
-// latticeLook returns the name and the look of the lattice at one δ, the same in every panel.
-func (c *contest) latticeLook(delta float64) (name string, look int) {
-	for k, d := range c.Options.MechanismDeltas {
-		if d == delta {
-			look = 6 + k
-		}
-	}
-	return fmt.Sprintf("lattice, δ = %g", delta), look
-}
-
-// overNear draws the error over the near factor, with a line for the codebook and one for the
-// lattice at each δ.
-func (c *contest) overNear(all *report.Table) *chart.Lines {
-	panel := &chart.Lines{
-		Title: "near places",
-		X:     chart.Axis{Label: "near factor (mean ln, cells side by side)", Zero: true},
-		Y:     chart.Axis{Label: estimateScore.axis, Zero: true},
-	}
-	most := 0.
-	add := func(v study.Variant, t *report.Table) *chart.Series {
-		line := chart.Series{Name: v.Label(), Look: v.Look()}
-		rows := func(metric string) []report.Row {
-			return t.Where("mechanism", v.Label()).Where("metric", metric).Rows
-		}
-		errs := rows(estimateMetric)
-		for i, row := range rows(nearMetric) {
-			x, y := row[len(row)-1].(report.Band).Value, errs[i][len(row)-1].(report.Band).Value
-			line.X, line.Y = append(line.X, x), append(line.Y, y)
-			most = max(most, x)
-		}
-		panel.Series = append(panel.Series, line)
-		return &panel.Series[len(panel.Series)-1]
-	}
-	add(study.Codebook, all)
-	for _, delta := range c.Options.MechanismDeltas {
-		line := add(study.Lattice, all.Where("delta", delta))
-		line.Name, line.Look = c.latticeLook(delta)
-	}
-	panel.Series = append(panel.Series, styled(c.best.Where("mechanism", study.Blind).
-		Where("metric", estimateMetric).Lines("mechanism", []string{"epsilon"},
-		[]float64{0, most}))...)
-	return panel
+// listed writes numbers with commas.
+func listed(values []float64) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(values), " ", ", "), "[]")
 }

@@ -8,14 +8,12 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/bound"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// TestOnceByHand: two cells of probability a half, d apart. Their variance is d²/4, and after a
+// TestOnceByHand: two cells of probability a half, d apart. Their varies is d²/4, and after a
 // release it is d²·q·(1-q). Randomized response leaves 1 - tanh²(ε/2) of it, and nothing
 // leaves less. Laplace noise of scale d/ε leaves, with the logarithm L of the likelihood ratio,
 //
@@ -29,9 +27,9 @@ func TestOnceByHand(t *testing.T) {
 	g := x.data.Grid
 	prior := &mobility.Distribution{Cells: []grid.Cell{14, 17}, P: []float64{.5, .5}}
 	places := []grid.Point{g.Centre(14), g.Centre(17)}
-	variance := spread(g, prior)
-	if want := 1.5 * 1.5 / 4; !studytest.Near(variance, want) {
-		t.Fatalf("variance %g km², want %g", variance, want)
+	varies := variance(g, prior)
+	if want := 1.5 * 1.5 / 4; !near(varies, want) {
+		t.Fatalf("varies %g km², want %g", varies, want)
 	}
 	for _, epsilon := range []float64{.5, 1, 4} {
 		response, err := responseOf(g, prior, epsilon)
@@ -40,23 +38,23 @@ func TestOnceByHand(t *testing.T) {
 		}
 		tanh := math.Tanh(epsilon / 2)
 		want := 1 - tanh*tanh
-		if got := bound.Error(places, prior.P, response) / variance; math.Abs(got-want) > 1e-6 {
+		if got := bound.Error(places, prior.P, response) / varies; math.Abs(got-want) > 1e-6 {
 			t.Errorf("ε = %g: the codebook leaves %g, want %g", epsilon, got, want)
 		}
 		least, err := bound.SquaredError(places, prior.P, epsilon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := least.Bound / variance; math.Abs(got-want) > .01*want {
+		if got := least.Bound / varies; math.Abs(got-want) > .01*want {
 			t.Errorf("ε = %g: the bound is %g, want %g", epsilon, got, want)
 		}
 		noisy := (1+math.Exp(-epsilon))/2*want +
 			2*math.Exp(-epsilon/2)*math.Atan(math.Tanh(epsilon/4))
-		drawn, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: .01}, 0)
+		drawn, err := x.drawn(prior, Setting{Epsilon: epsilon, Delta: .01}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := drawn / variance; math.Abs(got-noisy) > .02*noisy {
+		if got := drawn / varies; math.Abs(got-noisy) > .02*noisy {
 			t.Errorf("ε = %g: the lattice leaves %g, want %g", epsilon, got, noisy)
 		}
 	}
@@ -67,8 +65,8 @@ func TestMostProbable(t *testing.T) {
 	var kept mobility.Distribution
 	prior := &mobility.Distribution{Cells: []grid.Cell{1, 3, 5, 7}, P: []float64{.1, .5, .1, .3}}
 	mass := mostProbable(&kept, prior, 3)
-	if !studytest.Near(mass, .9) || len(kept.Cells) != 3 || kept.Cells[0] != 1 ||
-		kept.Cells[1] != 3 || kept.Cells[2] != 7 || !studytest.Near(kept.P[1], .5/.9) {
+	if !near(mass, .9) || len(kept.Cells) != 3 || kept.Cells[0] != 1 ||
+		kept.Cells[1] != 3 || kept.Cells[2] != 7 || !near(kept.P[1], .5/.9) {
 		t.Errorf("%g of the mass, %+v", mass, kept)
 	}
 }
@@ -109,7 +107,7 @@ func TestNearFactor(t *testing.T) {
 		}
 	}
 	prior.Normalize()
-	for _, v := range []study.Variant{study.Codebook, study.Lattice} {
+	for _, v := range []Variant{Codebook, Lattice} {
 		e, err := mechanism.NewEmission(g, d.Release(v, 3, .1))
 		if err != nil {
 			t.Fatal(err)
@@ -155,14 +153,14 @@ func search(e *mechanism.Emission, prior *mobility.Distribution, a, b grid.Cell)
 
 // TestAround: cells at the map's corner, side and inside have two, three and four beside them.
 func TestAround(t *testing.T) {
-	g := studytest.Grid(t)
-	for cell, want := range map[grid.Cell]int{0: 2, 5: 3, studytest.Side: 3, 30: 4, 143: 2} {
+	g := wanderGrid(t)
+	for cell, want := range map[grid.Cell]int{0: 2, 5: 3, side: 3, 30: 4, 143: 2} {
 		list := around(g, cell)
 		if len(list) != want {
 			t.Errorf("cell %d has %v beside it, want %d", cell, list, want)
 		}
 		for _, other := range list {
-			if !studytest.Near(g.Centre(other).Distance(g.Centre(cell)), g.CellKM()) {
+			if !near(g.Centre(other).Distance(g.Centre(cell)), g.CellKM()) {
 				t.Errorf("cell %d is not beside %d", other, cell)
 			}
 		}
@@ -173,11 +171,11 @@ func TestAround(t *testing.T) {
 // factor is ε for the share of neighbours that vote differently.
 func TestMechanismsBestDelta(t *testing.T) {
 	s := testStudy(t)
-	r, err := s.Measure([]study.Experiment{mechanisms}, study.Run{Workers: 2})
+	r, err := s.Measure([]Experiment{mechanisms}, Run{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	section, err := mechanisms.Section(s, r)
+	section, err := mechanisms.section(s, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +201,10 @@ func TestMechanismsBestDelta(t *testing.T) {
 			}
 		}
 		codebook := at.Where("mechanism", "codebook")
-		near := value(codebook.Where("metric", nearMetric).Rows[0])
+		factor := value(codebook.Where("metric", nearMetric).Rows[0])
 		apart := value(codebook.Where("metric", apartMetric).Rows[0])
-		if !studytest.Near(near, epsilon*apart) {
-			t.Errorf("a codebook's near factor is %g at a share of %g", near, apart)
+		if !near(factor, epsilon*apart) {
+			t.Errorf("a codebook's near factor is %g at a share of %g", factor, apart)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/bound"
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -42,8 +41,8 @@ const (
 // singles measures single releases on one data set: expected squared distances from the truth to
 // the mean of the posterior. The clusters are priors.
 type singles struct {
-	*study.Study
-	data *study.Data
+	*Study
+	data *Data
 }
 
 func (x *singles) priors() int {
@@ -58,16 +57,16 @@ func (x *singles) piece(epsilon float64, i int) string {
 }
 
 // pieces are one for each prior and ε.
-func (x *singles) pieces() (pieces []study.Piece) {
+func (x *singles) pieces() (pieces []Piece) {
 	o := x.Options
 	for _, epsilon := range o.MechanismEpsilons {
 		for i := range x.priors() {
-			pieces = append(pieces, study.Piece{
+			pieces = append(pieces, Piece{
 				Name: x.piece(epsilon, i),
 				Inputs: fmt.Sprintf("%s users %d seed %d deltas %v priors %d", x.data.ID,
 					len(x.Traces(x.data)), o.Seed, o.MechanismDeltas, x.priors()),
 				Work: onceDraws / 10,
-				Run:  func(study.Tick) (any, error) { return x.measure(epsilon, i) },
+				Run:  func(Tick) (any, error) { return x.measure(epsilon, i) },
 			})
 		}
 	}
@@ -76,9 +75,9 @@ func (x *singles) pieces() (pieces []study.Piece) {
 
 // read returns one release from each prior at an ε, and with which of the δ the lattice's mean
 // error is least.
-func (x *singles) read(p *study.Page, epsilon float64) (all study.Sample, bestDelta int) {
+func (x *singles) read(p *Page, epsilon float64) (all Sample, bestDelta int) {
 	for i := range x.priors() {
-		var one study.Sums
+		var one Sums
 		p.Fail(p.Results.Get(x.piece(epsilon, i), &one))
 		if len(one.Of) > 0 {
 			all = append(all, one)
@@ -106,14 +105,14 @@ func (x *singles) prior(epsilon float64, i int) (*mobility.Distribution, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := mechanism.NewSanitizer(model, study.Keyed(x.Options.Seed, 0),
-		d.Release(study.Codebook, epsilon, x.Options.Delta))
+	s, err := mechanism.NewSanitizer(model, Keyed(x.Options.Seed, 0),
+		d.Release(Codebook, epsilon, Fixed.Delta))
 	if err != nil {
 		return nil, err
 	}
 	last := (i + 1) * (len(t.Steps) - 1) / n
 	var prior mobility.Distribution
-	err = study.Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
+	err = Releasing(s, t.Track(d.Grid, nil), func(r *trial.Result) error {
 		if r.Number < last {
 			return nil
 		}
@@ -149,7 +148,7 @@ func mostProbable(dst, prior *mobility.Distribution, n int) (mass float64) {
 
 // measure measures one release from the i-th prior. The codebook's error is exact and the
 // bound's certain; the lattice's is a mean over draws.
-func (x *singles) measure(epsilon float64, i int) (*study.Sums, error) {
+func (x *singles) measure(epsilon float64, i int) (*Sums, error) {
 	whole, err := x.prior(epsilon, i)
 	if err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func (x *singles) measure(epsilon float64, i int) (*study.Sums, error) {
 	if least.Variance == 0 { // one cell: no release tells anything
 		ones := slices.Repeat([]float64{1}, latticeError+len(x.Options.MechanismDeltas))
 		ones[onceMass] = mass
-		return &study.Sums{N: 1, Of: ones}, nil
+		return &Sums{N: 1, Of: ones}, nil
 	}
 	response, err := responseOf(g, prior, epsilon)
 	if err != nil {
@@ -170,7 +169,7 @@ func (x *singles) measure(epsilon float64, i int) (*study.Sums, error) {
 	}
 	errs := []float64{least.Bound, least.Reached, bound.Error(centres(g, prior), prior.P, response)}
 	for _, delta := range x.Options.MechanismDeltas {
-		drawn, err := x.drawn(prior, study.Setting{Epsilon: epsilon, Delta: delta}, i)
+		drawn, err := x.drawn(prior, Setting{Epsilon: epsilon, Delta: delta}, i)
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +178,7 @@ func (x *singles) measure(epsilon float64, i int) (*study.Sums, error) {
 	for k := range errs {
 		errs[k] /= least.Variance
 	}
-	return &study.Sums{N: 1, Of: append([]float64{mass}, errs...)}, nil
+	return &Sums{N: 1, Of: append([]float64{mass}, errs...)}, nil
 }
 
 // bounded returns the most probable cells of a prior, their mass in it, and the bound for them. The
@@ -229,10 +228,10 @@ func responseOf(
 // drawn returns the mean variance of the posterior after a release of the lattice, km², over draws
 // of the true cell from the prior and of the release.
 func (x *singles) drawn(
-	prior *mobility.Distribution, at study.Setting, number int,
+	prior *mobility.Distribution, at Setting, number int,
 ) (float64, error) {
 	g := x.data.Grid
-	options := x.data.Release(study.Lattice, at.Epsilon, at.Delta)
+	options := x.data.Release(Lattice, at.Epsilon, at.Delta)
 	e, err := mechanism.NewEmission(g, options)
 	if err != nil {
 		return 0, err
@@ -243,7 +242,7 @@ func (x *singles) drawn(
 		return 0, err
 	}
 	noise.Prepare(e.Hull(), at.Epsilon)
-	source, err := study.Keyed(x.Options.Seed, 0).On(0,
+	source, err := Keyed(x.Options.Seed, 0).On(0,
 		fmt.Appendf(nil, "one release of prior %d, %v", number, at))
 	if err != nil {
 		return 0, err
@@ -254,7 +253,7 @@ func (x *singles) drawn(
 		i := stratum(prior.P, (float64(k)+.5)/onceDraws)
 		z := noise.Sample(source, e.Surrogate(prior.Cells[i]))
 		mobility.Update(&posterior, prior, e.Likelihoods(z, prior.Cells))
-		sum += spread(g, &posterior)
+		sum += variance(g, &posterior)
 	}
 	return sum / onceDraws, nil
 }
@@ -270,12 +269,12 @@ func stratum(p []float64, u float64) int {
 	return len(p) - 1
 }
 
-// spread returns the variance of a distribution about its mean, km².
-func spread(g *grid.Grid, d *mobility.Distribution) (variance float64) {
+// variance returns the variance of a distribution about its mean, km².
+func variance(g *grid.Grid, d *mobility.Distribution) (sum float64) {
 	mean := d.Mean(g)
 	for i, c := range d.Cells {
 		distance := g.Centre(c).Distance(mean)
-		variance += float64(d.P[i] * float64(distance*distance))
+		sum += float64(d.P[i] * float64(distance*distance))
 	}
-	return variance
+	return sum
 }

@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -72,11 +71,11 @@ func TestSynthetic(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := Synthetic(g), Synthetic(g)
-	if a.ID != b.ID || a.ID == Synthetic(studytest.Grid(t)).ID {
+	if a.ID != b.ID || a.ID == Synthetic(wanderGrid(t)).ID {
 		t.Error("the places are not those of the map")
 	}
-	if a.Len() != 4*20*10 || Synthetic(studytest.Grid(t)).Len() != 200 {
-		t.Errorf("%d and %d places, want 800 and 200", a.Len(), Synthetic(studytest.Grid(t)).Len())
+	if a.Len() != 4*20*10 || Synthetic(wanderGrid(t)).Len() != 200 {
+		t.Errorf("%d and %d places, want 800 and 200", a.Len(), Synthetic(wanderGrid(t)).Len())
 	}
 	for _, p := range a.points {
 		if p.X < 0 || p.X >= 20 || p.Y < 0 || p.Y >= 10 {

@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -21,7 +20,7 @@ func fixesAt(trainer *train.Trainer, g *grid.Grid, user string, columns []int) {
 		lat, lon := g.ToDegrees(g.Centre(grid.Cell(column)))
 		trainer.Add(
 			train.Fix{
-				User: user, TimeMS: int64(i) * studytest.Step.Milliseconds(), Lat: lat, Lon: lon,
+				User: user, TimeMS: int64(i) * wanderStep.Milliseconds(), Lat: lat, Lon: lon,
 			},
 		)
 	}
@@ -43,8 +42,8 @@ func TestCut(t *testing.T) {
 		{"too short", []int{0, 1}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := studytest.Grid(t)
-			trainer := studytest.Trainer(t, g, train.Options{}, 0, 0)
+			g := wanderGrid(t)
+			trainer := wandering(t, g, train.Options{}, 0, 0)
 			fixesAt(trainer, g, "u", c.columns)
 			d, err := NewData(
 				Definition{Name: "x", Timestamps: 4, Least: 3, MaxGap: 90 * time.Second, Folds: 2},
@@ -73,8 +72,8 @@ func TestCut(t *testing.T) {
 
 // TestCheckIns: each is a timestamp, counted one by one, and a trace is the last ones.
 func TestCheckIns(t *testing.T) {
-	g := studytest.Grid(t)
-	trainer := studytest.Trainer(t, g, train.Options{EveryFix: true}, 0, 0)
+	g := wanderGrid(t)
+	trainer := wandering(t, g, train.Options{EveryFix: true}, 0, 0)
 	fixesAt(trainer, g, "u", []int{0, 1, -1, -1, -1, -1, -1, -1, 2, 3, 4})
 	d, err := NewData(Definition{Name: "x", Timestamps: 3, Least: 2, Folds: 2}, trainer)
 	if err != nil {
@@ -121,11 +120,11 @@ func TestFolds(t *testing.T) {
 
 // TestPersonalCounts counts by hand: all of the user's fixes, or those before the trace.
 func TestPersonalCounts(t *testing.T) {
-	g := studytest.Grid(t)
-	trainer := studytest.Trainer(t, g, train.Options{}, 2, 60)
+	g := wanderGrid(t)
+	trainer := wandering(t, g, train.Options{}, 2, 60)
 	fixesAt(trainer, g, "u", []int{5, 5, 6, -1, -1, -1, -1, -1, 7, 8, 7, 8})
 	d, err := NewData(
-		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: studytest.Step, Folds: 2}, trainer)
+		Definition{Name: "x", Timestamps: 4, Least: 4, MaxGap: wanderStep, Folds: 2}, trainer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +177,7 @@ func TestDataID(t *testing.T) {
 	ids := map[string]string{}
 	note := func(name string, d Definition, users int, o train.Options) {
 		t.Helper()
-		data, err := NewData(d, studytest.Trainer(t, studytest.Grid(t), o, users, 60))
+		data, err := NewData(d, wandering(t, wanderGrid(t), o, users, 60))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +207,7 @@ func definition() Definition {
 func wanderers(tb testing.TB) *Data {
 	tb.Helper()
 	d, err := NewData(definition(),
-		studytest.Trainer(tb, studytest.Grid(tb), train.Options{}, 7, 60))
+		wandering(tb, wanderGrid(tb), train.Options{}, 7, 60))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"crypto/sha256"
@@ -61,6 +61,23 @@ type Walk struct {
 	Options mechanism.Options
 }
 
+// what names how the point releases, in the names of pieces. One filter without releases serves
+// every δ.
+func (p Point) what() string {
+	if p.Blind {
+		return blind
+	}
+	return fmt.Sprintf("%s/%s/ε %g/δ %g", p.Mechanism, p.Inference, p.Epsilon, p.Delta)
+}
+
+// release returns the options of the releases. Those of a blind point are not used for any.
+func (p Point) release() mechanism.Options {
+	if p.Blind {
+		return p.Data.Release(PIM, 1, .01)
+	}
+	return p.Data.Release(p.Variant, p.Epsilon, p.Delta)
+}
+
 // Probe adds up what it sees at a timestamp.
 type Probe func(to *Sums, r *trial.Result) error
 
@@ -104,8 +121,16 @@ func (w *Walks) Pieces(s *Study, at Point) (pieces []Piece) {
 	return pieces
 }
 
+// all is the work at many points.
+func (w *Walks) all(s *Study, points []Point) (pieces []Piece) {
+	for _, at := range points {
+		pieces = append(pieces, w.Pieces(s, at)...)
+	}
+	return pieces
+}
+
 // Read returns what was measured at a point, the clusters in the order of the traces.
-func (w *Walks) Read(s *Study, r *Results, at Point) (all Windows, err error) {
+func (w *Walks) Read(s *Study, r Results, at Point) (all Windows, err error) {
 	for i := range w.Chosen(s, at.Data) {
 		var clusters Windows
 		if err := r.Get(w.piece(at, i), &clusters); err != nil {

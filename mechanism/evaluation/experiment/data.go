@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"cmp"
@@ -234,6 +234,3 @@ func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
 		MinCells: -1, MaxGap: gap,
 	}
 }
-
-// Tracks returns all tracks of a user with a trace.
-func (d *Data) Tracks(user string) []mobility.Track { return d.tracks[user] }

@@ -1,11 +1,10 @@
-package study
+package experiment
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/evaluation/experiment/study/studytest"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -14,7 +13,7 @@ import (
 // freedom, cut off at 0.
 func TestRatio(t *testing.T) {
 	b := Ratio([]float64{2, 6}, []float64{4, 4})
-	if half := .5 * math.Tan(.475*math.Pi); !studytest.Near(b.Value, 1) || b.Low != 0 ||
+	if half := .5 * math.Tan(.475*math.Pi); !near(b.Value, 1) || b.Low != 0 ||
 		math.Abs(b.High-1-half) > 1e-6 {
 		t.Errorf("band %+v, want 1, 0, %g", b, 1+half)
 	}
@@ -29,7 +28,7 @@ func TestRatio(t *testing.T) {
 			over[i] = share * by[i]
 		}
 		b := Ratio(over, by)
-		if !studytest.Near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) ||
+		if !near(b.Value, share) || !math.IsNaN(b.Low) || !math.IsNaN(b.High) ||
 			b.String() != report.Short(b.Value) {
 			t.Errorf("eight equal users have the band %+v, %q", b, b.String())
 		}
@@ -41,8 +40,8 @@ func TestRatio(t *testing.T) {
 		t.Errorf("nothing has the value %g", b.Value)
 	}
 	root := report.Band{Value: 4, Low: 3, High: 5}.Root()
-	if !studytest.Near(root.Value, 2) || !studytest.Near(root.Low, 2*math.Exp(-.125)) ||
-		!studytest.Near(root.High, 2*math.Exp(.125)) {
+	if !near(root.Value, 2) || !near(root.Low, 2*math.Exp(-.125)) ||
+		!near(root.High, 2*math.Exp(.125)) {
 		t.Errorf("the root's band is %+v", root)
 	}
 }
@@ -97,7 +96,7 @@ func TestWindows(t *testing.T) {
 		t.Errorf("from the second window on there is %+v", late)
 	}
 	mean := w.All().Mean(func(s Sums) float64 { return s.Of[0] })
-	if !studytest.Near(mean.Value, 24./5) || w.Len() != 3 {
+	if !near(mean.Value, 24./5) || w.Len() != 3 {
 		t.Errorf("mean %+v of %d windows", mean, w.Len())
 	}
 }

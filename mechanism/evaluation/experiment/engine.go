@@ -1,4 +1,4 @@
-package study
+package experiment
 
 import (
 	"crypto/sha256"
@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
@@ -40,28 +43,23 @@ func (p *Piece) Key(tool string) string {
 }
 
 // Results are the results of a study's pieces, each in JSON by its piece's name.
-type Results struct{ ByName map[string]json.RawMessage }
+type Results map[string]json.RawMessage
 
 // Get reads the result of a piece into v.
-func (r *Results) Get(name string, v any) error {
-	data, ok := r.ByName[name]
+func (r Results) Get(name string, v any) error {
+	data, ok := r[name]
 	if !ok {
 		return fmt.Errorf("experiment: no result of %q: its experiment has not planned it", name)
 	}
 	return json.Unmarshal(data, v)
 }
 
-// Store keeps finished pieces. It is used by one goroutine at a time.
-type Store interface {
-	// Load returns what was saved under a key, nil if nothing was.
-	Load(key string) ([]byte, error)
-	Save(key string, data []byte) error
-}
-
 // Run says how a study is carried out. Its results do not depend on it.
 type Run struct {
-	Workers int   // goroutines, default one
-	Store   Store // nil: nothing is kept
+	Workers int // goroutines, default one
+	// Folder keeps the results of finished pieces, a file each; empty: nothing is kept. The files
+	// hold what the pieces have measured of the truth: only their owner may read them.
+	Folder string
 	// Progress, if set, is told now and then how much is done, one call at a time. Its error ends
 	// the study.
 	Progress func(Progress) error
@@ -71,18 +69,19 @@ type Run struct {
 type Progress struct {
 	Done, Total int64 // work, in steps of a filter, without what was kept
 	Pieces      int   // of them
-	Kept        int   // pieces whose results were taken from the store
+	Kept        int   // pieces whose results were taken from the folder
 	Finished    int   // pieces that have been measured
 }
 
-// Measure measures what the experiments need. What was measured before an error stays in the store.
-func (s *Study) Measure(experiments []Experiment, r Run) (*Results, error) {
+// Measure measures what the experiments need. What was measured before an error stays in the
+// folder.
+func (s *Study) Measure(experiments []Experiment, r Run) (Results, error) {
 	var pieces []Piece
-	known := map[string]bool{}
+	planned := map[string]bool{}
 	for _, e := range experiments {
 		for _, p := range e.Plan(s) {
-			if !known[p.Name] {
-				known[p.Name] = true
+			if !planned[p.Name] {
+				planned[p.Name] = true
 				pieces = append(pieces, p)
 			}
 		}
@@ -96,16 +95,22 @@ type engine struct {
 	tool     string
 	mu       sync.Mutex
 	progress Progress
-	results  map[string]json.RawMessage
+	results  Results
 	stopped  error
 }
 
-func carry(pieces []Piece, tool string, r Run) (*Results, error) {
-	e := &engine{run: r, tool: tool, results: map[string]json.RawMessage{}}
+func carry(pieces []Piece, tool string, r Run) (Results, error) {
+	e := &engine{run: r, tool: tool, results: Results{}}
 	e.progress.Pieces = len(pieces)
+	if r.Folder != "" {
+		if err := os.MkdirAll(r.Folder, 0o700); err != nil {
+			return nil, err
+		}
+	}
 	var missing []Piece
 	for _, p := range pieces {
-		if data := e.load(p.Key(tool)); data != nil {
+		// A result that cannot be read is measured again.
+		if data, err := os.ReadFile(e.file(&p)); err == nil && json.Valid(data) {
 			e.results[p.Name] = data
 			e.progress.Kept++
 			continue
@@ -119,22 +124,15 @@ func carry(pieces []Piece, tool string, r Run) (*Results, error) {
 	err := parallel.Pool{Workers: r.Workers}.Do(len(missing), func(int) func(*parallel.Task) error {
 		return func(t *parallel.Task) error { return e.measure(&missing[t.Number], t) }
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Results{e.results}, nil
+	return e.results, err
 }
 
-// load returns a kept result. One that cannot be read is measured again.
-func (e *engine) load(key string) json.RawMessage {
-	if e.run.Store == nil {
-		return nil
+// file is where a result is kept, nowhere without a folder.
+func (e *engine) file(p *Piece) string {
+	if e.run.Folder == "" {
+		return ""
 	}
-	data, err := e.run.Store.Load(key)
-	if err != nil || !json.Valid(data) {
-		return nil
-	}
-	return data
+	return filepath.Join(e.run.Folder, p.Key(e.tool)+".json")
 }
 
 // errBehind ends a piece behind one that has failed. Nobody sees it.
@@ -161,8 +159,8 @@ func (e *engine) measure(p *Piece, t *parallel.Task) error {
 	e.mu.Lock()
 	e.results[p.Name] = data
 	e.progress.Finished++
-	if e.run.Store != nil {
-		err = e.run.Store.Save(p.Key(e.tool), data)
+	if e.run.Folder != "" {
+		err = chart.Save(e.file(p), data)
 	}
 	e.mu.Unlock()
 	return errors.Join(err, e.tell(p.Work-done))

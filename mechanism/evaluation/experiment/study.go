@@ -1,0 +1,312 @@
+package experiment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/law"
+)
+
+// Options say how much is measured. The zero value of each field means its default.
+type Options struct {
+	// Seed makes a study repeatable: the same seed, data, options and program give the same report,
+	// except for Clock's times.
+	Seed uint64
+	// Quick measures a few users, parameters and runs: for a first look, with wide bands.
+	Quick bool
+	// Also lists what is drawn beside the paper's two mechanisms; see [Alsos].
+	Also []string
+	// Runs of the trace over time, default 20 (quick: 6), and of each trace over parameters,
+	// default 1: users differ more than runs.
+	TimeRuns, Runs int
+	// MaxUsers bounds the traces over parameters, default 100 (quick: 6), as many as the paper has.
+	MaxUsers int
+	// Epsilons and Deltas are what is swept, while the other one stays as in [Fixed].
+	Epsilons, Deltas []float64
+	// Vehicles is the size of the largest fleet, default 1000 (quick: 100); FleetEpsilons is what
+	// each release of a vehicle costs, default 1, 2 and 4 (quick: 1 and 4).
+	Vehicles      int
+	FleetEpsilons []float64
+	// MechanismEpsilons and MechanismDeltas are what all mechanisms are compared at, each at its
+	// best δ: default 1, 2, 4 and 6 (quick: 1 and 4), and .01, .1, .3, .5 and .7 (quick: .01, .3
+	// and .7).
+	MechanismEpsilons, MechanismDeltas []float64
+	// Clock is a clock that never goes back, for the time that releases take; nil: it is not
+	// measured. Nothing else depends on it.
+	Clock func() time.Duration
+	// Tool is the program's name and version: what it has measured is not taken for what another
+	// one would.
+	Tool string
+}
+
+func (o Options) withDefaults() Options {
+	of := func(full, quick int) int {
+		if o.Quick {
+			return quick
+		}
+		return full
+	}
+	o.TimeRuns, o.Runs = cmp.Or(o.TimeRuns, of(20, 6)), cmp.Or(o.Runs, 1)
+	o.MaxUsers, o.Vehicles = cmp.Or(o.MaxUsers, of(100, 6)), cmp.Or(o.Vehicles, of(1000, 100))
+	for _, list := range []struct {
+		to          *[]float64
+		full, quick []float64
+	}{
+		{&o.Epsilons, []float64{.1, .2, .5, 1, 1.5, 2}, []float64{.1, .5, 2}},
+		{&o.Deltas, []float64{.001, .003, .01, .03, .1}, []float64{.001, .01, .1}},
+		{&o.FleetEpsilons, []float64{1, 2, 4}, []float64{1, 4}},
+		{&o.MechanismEpsilons, []float64{1, 2, 4, 6}, []float64{1, 4}},
+		{&o.MechanismDeltas, []float64{.01, .1, .3, .5, .7}, []float64{.01, .3, .7}},
+	} {
+		if *list.to == nil && o.Quick {
+			*list.to = list.quick
+		} else if *list.to == nil {
+			*list.to = list.full
+		}
+	}
+	return o
+}
+
+// The smallest fleet that is looked at, and the most vehicles that one may have, of some kilobytes
+// each.
+const leastFleet, mostVehicles = 10, 100_000
+
+// Validate reports what cannot be used.
+func (o Options) Validate() error {
+	for _, also := range o.Also {
+		if !slices.Contains(Alsos(), also) {
+			return fmt.Errorf("%q is nothing that can be drawn beside the paper's mechanisms: "+
+				"choose of %v", also, Alsos())
+		}
+	}
+	if n := o.withDefaults().Vehicles; n < leastFleet || n > mostVehicles {
+		return fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet, or is more "+
+			"than memory holds: take %d to %d", n, leastFleet, mostVehicles)
+	}
+	return nil
+}
+
+// Study is some data sets and options.
+type Study struct {
+	Data    []*Data
+	Options Options
+}
+
+// New fills the options' defaults in.
+func New(data []*Data, o Options) (*Study, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, errors.New("a study needs a data set")
+	}
+	for _, d := range data {
+		if d.Places == nil {
+			d.Places = Synthetic(d.Grid)
+		}
+	}
+	return &Study{Data: data, Options: o.withDefaults()}, nil
+}
+
+// Variant is one way to release.
+type Variant struct{ Mechanism, Inference string }
+
+// The paper's two mechanisms and the others, with inference by the law that makes the releases.
+var (
+	LM       = Variant{law.Laplace, mechanism.InferenceSurrogate}
+	PIM      = Variant{law.PIM, mechanism.InferenceSurrogate}
+	Tight    = Variant{law.LaplaceTight, mechanism.InferenceSurrogate}
+	Lattice  = Variant{law.Lattice, mechanism.InferenceSurrogate}
+	Codebook = Variant{law.Codebook, mechanism.InferenceSurrogate}
+)
+
+// alsoEarlier adds personal models of traces from before the measured one, alsoPaper the paper's
+// inference.
+const alsoEarlier, alsoPaper = "earlier", "paper-inference"
+
+// known are all variants: their names in figures, their looks in every figure, and by which option
+// they are drawn.
+var known = []struct {
+	Variant
+	label, also string
+	look        int
+}{
+	{LM, "LM", "", 2},
+	{PIM, "PIM", "", 1},
+	{Tight, "LM, tight", "laplace-tight", 4},
+	{Lattice, "lattice", "lattice", 3},
+	{Codebook, "codebook", "codebook", 5},
+	// the same colour, dashes and markers of no other variant
+	{Variant{law.Laplace, mechanism.InferencePaper}, "LM, paper's inference", alsoPaper, 20},
+	{Variant{law.PIM, mechanism.InferencePaper}, "PIM, paper's inference", alsoPaper, 19},
+}
+
+// Alsos returns what Options.Also can name.
+func Alsos() []string {
+	names := []string{alsoEarlier}
+	for _, v := range known {
+		if v.also != "" && !slices.Contains(names, v.also) {
+			names = append(names, v.also)
+		}
+	}
+	return names
+}
+
+// Label is the variant's name in figures.
+func (v Variant) Label() string {
+	for _, k := range known {
+		if k.Variant == v {
+			return k.label
+		}
+	}
+	return v.Mechanism
+}
+
+// Variants are the paper's mechanisms and what is measured beside them.
+func (s *Study) Variants() (list []Variant) {
+	for _, k := range known {
+		if k.also == "" || slices.Contains(s.Options.Also, k.also) {
+			list = append(list, k.Variant)
+		}
+	}
+	return list
+}
+
+// Setting is an ε and a δ.
+type Setting struct{ Epsilon, Delta float64 }
+
+// Fixed is the setting at which nothing is swept.
+var Fixed = Setting{Epsilon: 1, Delta: .01}
+
+// Kind is whose traces a mobility model is learned from.
+type Kind string
+
+// The kinds.
+const (
+	// Popular is other users' traces: the model has not seen the user who is measured.
+	Popular Kind = "popular"
+	// Personal is all of the user's own traces, the measured one among them, over the popular
+	// model: as the paper has it. The model has seen what it is measured on, so its figures are
+	// better than anybody would get.
+	Personal Kind = "personal"
+	// PersonalEarlier is the user's own traces from before the measured one, over the popular
+	// model.
+	PersonalEarlier Kind = "personal-earlier"
+)
+
+// Case is a data set under a kind of model.
+type Case struct {
+	Data *Data
+	Kind Kind
+}
+
+// Title names the case in figures.
+func (c Case) Title() string {
+	return c.Data.Title + ", " + map[Kind]string{
+		Popular: "popular M", Personal: "personal M",
+		PersonalEarlier: "personal M of earlier traces",
+	}[c.Kind]
+}
+
+// Cases are the paper's: every data set with the popular model, and with the personal one where
+// traces are more than check-ins.
+func (s *Study) Cases() (cases []Case) {
+	for _, d := range s.Data {
+		cases = append(cases, Case{d, Popular})
+		if !d.EveryFix {
+			cases = append(cases, Case{d, Personal})
+		}
+	}
+	if slices.Contains(s.Options.Also, alsoEarlier) {
+		for _, d := range s.Data {
+			cases = append(cases, Case{d, PersonalEarlier})
+		}
+	}
+	return cases
+}
+
+// Point is one place on the axes of an experiment: data under a kind of model, and a way to release
+// at a setting. A blind point has no releases, and so neither a variant nor an ε; its δ, if there
+// is one, only says how its location sets are chosen.
+type Point struct {
+	Case
+	Variant
+	Setting
+	Blind bool
+}
+
+// blind is the name of the baseline that sees no release.
+const blind = "blind"
+
+// Label is the point's name in figures.
+func (p Point) Label() string {
+	if p.Blind {
+		return blind
+	}
+	return p.Variant.Label()
+}
+
+// Cells are the point's name, ε and δ for a table; nil for what it does not have.
+func (p Point) Cells() (label, epsilon, delta any) {
+	cell := func(v float64) any {
+		if v == 0 {
+			return nil
+		}
+		return v
+	}
+	return p.Label(), cell(p.Epsilon), cell(p.Delta)
+}
+
+// Ways are the points of a case: each variant at each of some settings, and blind at each of their
+// δ.
+func (s *Study) Ways(c Case, settings ...Setting) (points []Point) {
+	var deltas []float64
+	for _, at := range settings {
+		for _, v := range s.Variants() {
+			points = append(points, Point{Case: c, Variant: v, Setting: at})
+		}
+		deltas = append(deltas, at.Delta)
+	}
+	slices.Sort(deltas)
+	for _, delta := range slices.Compact(deltas) {
+		points = append(points, Point{Case: c, Setting: Setting{Delta: delta}, Blind: true})
+	}
+	return points
+}
+
+// Settings are those that are swept, each once: the ε at the fixed δ, and the δ at the fixed ε.
+func (s *Study) Settings() (list []Setting) {
+	for _, epsilon := range s.Options.Epsilons {
+		list = append(list, Setting{Epsilon: epsilon, Delta: Fixed.Delta})
+	}
+	for _, delta := range s.Options.Deltas {
+		if at := (Setting{Epsilon: Fixed.Epsilon, Delta: delta}); !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// deltas are all that occur, ascending.
+func (s *Study) deltas() []float64 {
+	list := append(slices.Clone(s.Options.Deltas), Fixed.Delta)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Traces are those of a data set that are measured: up to MaxUsers of them, evenly spread.
+func (s *Study) Traces(d *Data) []Trace { return spread(d.Traces, s.Options.MaxUsers) }
+
+// spread returns at most so many traces, evenly spread over a list.
+func spread(list []Trace, most int) []Trace {
+	n := min(len(list), most)
+	chosen := make([]Trace, 0, n)
+	for i := range n {
+		chosen = append(chosen, list[i*len(list)/n])
+	}
+	return chosen
+}
