@@ -127,11 +127,14 @@ test-kafka: ## Run what must hold on a real Apache Kafka, three nodes of its own
 bench-kafka: ## Measure geodither beside Kafka Streams (ARGS=--quick); needs Java, Maven, Python
 	@deploy/kafka/bench.py $(ARGS)
 
+# A test that says what it does while it does it, for as long as it takes.
+BY_HAND = $(GO) test -tags kafka -count 1 -timeout 0 -v -run
+
 chaos: ## Kill and freeze processes, then verify (ARGS='--records 1000000 --faults 200')
-	@$(GO) run ./cmd/internal/chaos $(ARGS)
+	@$(BY_HAND) '^TestChaos$$' ./cmd/internal/kafkatest -args $(ARGS)
 
 soak: ## Two hours at a steady rate, a verdict on leaks (ARGS='--minutes 20 --every 3m')
-	@$(GO) run ./cmd/internal/chaos --soak --nodes 1 $(ARGS)
+	@$(BY_HAND) '^TestSoak$$' ./cmd/internal/kafkatest -args --nodes 1 $(ARGS)
 
 fmt: ## Format the code
 	$(GOLANGCI) fmt

@@ -83,8 +83,8 @@ GEODITHER_BROKERS=$(cat "$dir/brokers")
 export GEODITHER_BROKERS GEODITHER_KAFKA_DIR=$dir
 
 step "a schema registry, a database, Confluent's client, DuckDB, Kafka Connect" deploy/kafka/clients.sh up --dir "$dir"
-step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m ./cmd/internal/kafkatest/...
+step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m -skip '^Test(Chaos|Soak)$' ./cmd/internal/kafkatest
 step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
 step "groups" tests -timeout 10m ./consumer ./consumer/admin ./consumer/group
 deploy/kafka/kafka.sh down --dir "$dir" > /dev/null # chaos has a cluster of its own
-step "chaos" "$go" run ./cmd/internal/chaos --records 100000 --faults 20
+step "chaos" tests -tags kafka -timeout 30m -v -run '^TestChaos$' ./cmd/internal/kafkatest -args --records 100000 --faults 20

@@ -459,12 +459,13 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/engine", "cmd/internal/erase", "cmd/internal/kafkaconn",
-			"cmd/internal/repair", "cmd/internal/service", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
-			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "producer", "producer/partition", "schemas", "schemas/registry", franz, kafkaGo,
+			"cmd/internal/config", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/repair",
+			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/topics", "cmd/internal/verify", "consumer", "consumer/admin",
+			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "producer",
+			"producer/partition", "schemas", "schemas/registry", franz, kafkaGo, sync,
 		},
 	},
 	"cmd/internal/servicetest": {
@@ -500,11 +501,6 @@ var table = map[string]rule{
 		tests: []string{"cmd/internal/servicetest", "producer"},
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
-	// Another client library reads what is checked.
-	"cmd/internal/chaos": {
-		ours: []string{"cmd/internal/fleet", "schemas"}, third: []string{franz, sync},
-		tests: []string{"cmd/internal/config", "cmd/internal/towntest"},
-	},
 	"cmd/geodither": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",

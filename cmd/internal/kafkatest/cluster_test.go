@@ -4,6 +4,8 @@ package kafkatest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -73,14 +75,51 @@ func (n nodes) up(settings []string, args ...string) {
 // script runs a command of kafka.sh.
 func (n nodes) script(command string, args ...string) {
 	n.Helper()
-	args = append(append([]string{command}, args...), "--dir", n.dir)
-	cmd := exec.Command(filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh"), args...)
-	cmd.Env = append(os.Environ(), n.env...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		n.Fatalf("kafka.sh %v: %v\n%s", args, err, &out)
+	if err := (kafkaDir{n.dir, n.env}).call(context.Background(), command, args...); err != nil {
+		n.Fatal(err)
 	}
+}
+
+// kafkaDir is the folder of a cluster of deploy/kafka/kafka.sh, with the script's environment
+// beside the test's own.
+type kafkaDir struct {
+	dir string
+	env []string
+}
+
+// call runs one command of kafka.sh. An error holds the command's output.
+func (k kafkaDir) call(ctx context.Context, command string, args ...string) error {
+	args = append(append([]string{command}, args...), "--dir", k.dir)
+	cmd := exec.CommandContext(ctx, kafkaScript, args...)
+	cmd.Env = append(os.Environ(), k.env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kafka.sh %v: %w\n%s", args, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// kafkaScript starts and stops nodes.
+var kafkaScript = filepath.Join("..", "..", "..", "deploy", "kafka", "kafka.sh")
+
+// up starts so many nodes and returns their addresses. With min.insync.replicas 2, one of three may
+// be down.
+func (k kafkaDir) up(ctx context.Context, nodes int) ([]string, error) {
+	if err := k.call(ctx, "up", "--nodes", strconv.Itoa(nodes)); err != nil {
+		// An interrupt kills the script, but not the nodes that it has started.
+		return nil, errors.Join(err, k.call(context.WithoutCancel(ctx), "down"))
+	}
+	return k.brokers()
+}
+
+// node runs one command on a node, counted from 0.
+func (k kafkaDir) node(ctx context.Context, command string, n int) error {
+	return k.call(ctx, command, strconv.Itoa(n+1))
+}
+
+// brokers are the addresses for clients.
+func (k kafkaDir) brokers() ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(k.dir, "brokers"))
+	return strings.Split(strings.TrimSpace(string(data)), ","), err
 }
 
 // on sends a command to one node.
@@ -108,11 +147,11 @@ func (n nodes) frozen(node int32) (thaw func()) {
 // brokers are the addresses for clients.
 func (n nodes) brokers() []string {
 	n.Helper()
-	data, err := os.ReadFile(filepath.Join(n.dir, "brokers"))
+	brokers, err := kafkaDir{dir: n.dir}.brokers()
 	if err != nil {
 		n.Fatal(err)
 	}
-	return strings.Split(strings.TrimSpace(string(data)), ",")
+	return brokers
 }
 
 // version is Kafka's, as the first lines of a node's log tell it.

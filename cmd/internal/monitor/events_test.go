@@ -22,7 +22,7 @@ const root = "../../.."
 
 // elsewhere are the packages whose lines are those of other commands.
 var elsewhere = []string{
-	"cmd/internal/devbroker", "cmd/internal/demo", "cmd/internal/chaos", "cmd/internal/replay",
+	"cmd/internal/devbroker", "cmd/internal/demo", "cmd/internal/replay",
 }
 
 // logged finds the messages of level info and above that the code of a service logs.

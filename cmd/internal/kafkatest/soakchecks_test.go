@@ -1,4 +1,6 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"bytes"
@@ -228,13 +230,13 @@ func TestMissingSamples(t *testing.T) {
 func TestSoakIsInterrupted(t *testing.T) {
 	asked := make(chan struct{})
 	var second sync.Once
-	serve := func(then func()) *instance {
+	serve := func(then func()) *supervised {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, metricsText)
 			then()
 		}))
 		t.Cleanup(server.Close)
-		return &instance{listen: server.Listener.Addr().String(), starts: 1}
+		return &supervised{listen: server.Listener.Addr().String(), starts: 1}
 	}
 	client, err := newClient([]string{"127.0.0.1:1"})
 	if err != nil {
@@ -248,7 +250,7 @@ func TestSoakIsInterrupted(t *testing.T) {
 		},
 		client: client, witness: &witness{},
 		// The first one has its sample when the second one is asked.
-		instances: []*instance{
+		instances: []*supervised{
 			serve(func() {}), serve(func() { second.Do(func() { close(asked) }) }),
 		},
 	}

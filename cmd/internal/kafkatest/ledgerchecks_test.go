@@ -1,4 +1,6 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"slices"
@@ -11,22 +13,22 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// world is what a good run leaves in the topics, of one partition: fixes at 0 to
+// aftermath is what a good run leaves in the topics, of one partition: fixes at 0 to
 // 4, of which 2 became a dead letter.
-type world struct {
+type aftermath struct {
 	t                                    *testing.T
 	partitions                           int
 	codec                                *schemas.Codec
 	raw, sanitized, dead, all, changelog []*kgo.Record
 }
 
-func newWorld(t *testing.T) *world {
+func newAftermath(t *testing.T) *aftermath {
 	t.Helper()
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, partitions: 1, codec: codec}
+	w := &aftermath{t: t, partitions: 1, codec: codec}
 	for n := range int64(5) {
 		value, err := codec.AppendRaw(nil, schemas.Raw{
 			UserID: "u", Timestamp: n, Latitude: 53, Longitude: -3,
@@ -49,7 +51,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // release is the sanitized record of a fix.
-func (w *world) release(n int64, latitude float64) *kgo.Record {
+func (w *aftermath) release(n int64, latitude float64) *kgo.Record {
 	w.t.Helper()
 	value, err := w.codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: "u", Timestamp: n, Latitude: latitude, Longitude: -3, Mechanism: "pim",
@@ -64,7 +66,7 @@ func (w *world) release(n int64, latitude float64) *kgo.Record {
 }
 
 // spend publishes releases that cost 1 each, at these steps, in a partition.
-func (w *world) spend(partition int32, steps ...int64) {
+func (w *aftermath) spend(partition int32, steps ...int64) {
 	w.t.Helper()
 	w.partitions = max(w.partitions, int(partition)+1)
 	for _, step := range steps {
@@ -83,7 +85,7 @@ func (w *world) spend(partition int32, steps ...int64) {
 
 // stray feeds a fix in a partition that is not the user's, and answers it with a dead
 // letter. There are as many partitions as put the user's other fixes in their place.
-func (w *world) stray(reason schemas.Reason) {
+func (w *aftermath) stray(reason schemas.Reason) {
 	w.t.Helper()
 	value, err := w.codec.AppendRaw(nil, schemas.Raw{
 		UserID: "u", Timestamp: 50, Latitude: 53, Longitude: -3,
@@ -114,14 +116,14 @@ func steps(first int64, n int) (all []int64) {
 	return all
 }
 
-func (w *world) letter(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonLate) }
+func (w *aftermath) letter(n int64) *kgo.Record { return w.refusedFor(n, schemas.ReasonLate) }
 
-func (w *world) refused(n int64) *kgo.Record {
+func (w *aftermath) refused(n int64) *kgo.Record {
 	return w.refusedFor(n,
 		schemas.ReasonWrongPartition)
 }
 
-func (w *world) refusedFor(n int64, reason schemas.Reason) *kgo.Record {
+func (w *aftermath) refusedFor(n int64, reason schemas.Reason) *kgo.Record {
 	w.t.Helper()
 	value, err := w.codec.AppendDeadLetter(nil, schemas.DeadLetter{
 		Topic: rawTopic, Offset: n, Reason: reason,
@@ -140,7 +142,7 @@ func marker(kind byte, epoch int16) *kgo.Record {
 	}
 }
 
-func (w *world) judge() *ledger {
+func (w *aftermath) judge() *ledger {
 	w.t.Helper()
 	l, err := newLedger(w.partitions)
 	if err != nil {
@@ -163,7 +165,7 @@ func (w *world) judge() *ledger {
 }
 
 func TestLedgerOfGoodRun(t *testing.T) {
-	w := newWorld(t)
+	w := newAftermath(t)
 	w.all = append(w.all, w.release(3, 53)) // aborted and repeated: the same bytes
 	l := w.judge()
 	if broken := l.violations(); len(broken) > 0 {
@@ -178,38 +180,38 @@ func TestLedgerOfGoodRun(t *testing.T) {
 // TestLedgerFindsPlants plants one fault after the other and wants it named.
 func TestLedgerFindsPlants(t *testing.T) {
 	for name, test := range map[string]struct {
-		plant func(*world)
+		plant func(*aftermath)
 		want  string
 	}{
 		"lost": {
-			func(w *world) { w.sanitized = w.sanitized[1:] }, "1 raw records lost",
+			func(w *aftermath) { w.sanitized = w.sanitized[1:] }, "1 raw records lost",
 		},
 		"differing": {
-			func(w *world) { w.all = append(w.all, w.release(3, 54)) },
+			func(w *aftermath) { w.all = append(w.all, w.release(3, 54)) },
 			"1 fixes with two different releases",
 		},
 		"zombie": {
-			func(w *world) { w.changelog = append(w.changelog, marker(1, 7)) },
+			func(w *aftermath) { w.changelog = append(w.changelog, marker(1, 7)) },
 			"1 records of fenced producers",
 		},
 		"budget": {
-			func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded",
+			func(w *aftermath) { w.spend(0, steps(100, budgetEpsilon+1)...) }, "1 budgets exceeded",
 		},
 		"two budgets": {
-			func(w *world) { w.spend(0, steps(100, budgetEpsilon)...); w.spend(1, 120) },
+			func(w *aftermath) { w.spend(0, steps(100, budgetEpsilon)...); w.spend(1, 120) },
 			"1 budgets exceeded",
 		},
 		"misplaced, answered": {
-			func(w *world) { w.stray(schemas.ReasonLate) },
+			func(w *aftermath) { w.stray(schemas.ReasonLate) },
 			"1 misplaced records without a dead letter",
 		},
 		"in its place, refused": {
-			func(w *world) { w.dead[0] = w.refused(2) },
+			func(w *aftermath) { w.dead[0] = w.refused(2) },
 			"1 dead letters that say wrong_partition of a record in its place",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newAftermath(t)
 			test.plant(w)
 			broken := strings.Join(w.judge().violations(), "\n")
 			if !strings.Contains(broken, test.want) {
@@ -223,33 +225,33 @@ func TestLedgerFindsPlants(t *testing.T) {
 // published alone.
 func TestBudgetsAreCounted(t *testing.T) {
 	for name, test := range map[string]struct {
-		spend func(*world)
+		spend func(*aftermath)
 		most  float64
 		users int
 	}{
 		"the budget": {
-			func(w *world) { w.spend(0, steps(100, budgetEpsilon)...) }, budgetEpsilon, 0,
+			func(w *aftermath) { w.spend(0, steps(100, budgetEpsilon)...) }, budgetEpsilon, 0,
 		},
 		"one more": {
-			func(w *world) { w.spend(0, steps(100, budgetEpsilon+1)...) }, budgetEpsilon + 1, 1,
+			func(w *aftermath) { w.spend(0, steps(100, budgetEpsilon+1)...) }, budgetEpsilon + 1, 1,
 		},
 		"half in each": {
-			func(w *world) { w.spend(0, steps(100, 20)...); w.spend(1, steps(110, 20)...) },
+			func(w *aftermath) { w.spend(0, steps(100, 20)...); w.spend(1, steps(110, 20)...) },
 			budgetEpsilon, 0,
 		},
 		"too much in two": {
-			func(w *world) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1,
+			func(w *aftermath) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1,
 		},
 		"a window's end": {
-			func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
+			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
 			budgetEpsilon, 0,
 		},
 		"just inside of it": {
-			func(w *world) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) },
+			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 99+budgetSteps)...) },
 			budgetEpsilon + 1, 1,
 		},
 	} {
-		w := newWorld(t)
+		w := newAftermath(t)
 		test.spend(w)
 		if l := w.judge(); l.Exceeded != test.users || l.MostSpent != test.most || l.Users != 1 {
 			t.Errorf("%s: %d exceeded, most %g; want %d and %g", name, l.Exceeded, l.MostSpent,
@@ -263,7 +265,7 @@ func TestBudgetsThatAreNotReached(t *testing.T) {
 	for most, want := range map[int]int{
 		0: 1, budgetEpsilon - 1: 1, budgetEpsilon: 0, budgetEpsilon + 1: 0,
 	} {
-		w := newWorld(t)
+		w := newAftermath(t)
 		w.spend(0, steps(100, most)...)
 		if got := w.judge().untried(); len(got) != want ||
 			want > 0 && !strings.Contains(got[0], "budgets were not tried") {
@@ -274,7 +276,7 @@ func TestBudgetsThatAreNotReached(t *testing.T) {
 
 // TestMisplacedAreAccountedFor by dead letters that say so.
 func TestMisplacedAreAccountedFor(t *testing.T) {
-	w := newWorld(t)
+	w := newAftermath(t)
 	w.stray(schemas.ReasonWrongPartition)
 	if l := w.judge(); l.Misplaced != 1 || l.MisplacedLetters != 1 || l.Unrefused != 0 ||
 		l.WronglyMisplaced != 0 || l.Lost != 0 {

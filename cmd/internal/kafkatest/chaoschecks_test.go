@@ -1,8 +1,11 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
-	"bytes"
+	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,40 +15,50 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
-func TestParse(t *testing.T) {
-	for args, want := range map[string]string{
-		"--records 0":             "must be positive",
-		"--faults -1":             "must not be negative",
-		"--static 4":              "at most --instances",
-		"--standbys -1":           "must not be negative",
-		"--duration 10":           "invalid value",
-		"--seed 1 something":      `what is "something"`,
-		"--records 10 --nonsense": "not defined",
-		"--seed 5 --faults 3":     "",
-		"--seed 5 --standbys 0":   "",
-		"--nodes 2":               "--nodes must be 3",
-		"--nodes 1":               "1 without --faults",
-		"--soak --every 10s":      "--every must be",
-		"--soak --rate 0":         "must be positive",
-		"--soak --instances 2 --every 90s --static 1":                  "two minutes or more",
-		"--seed 5 --soak --every 90s":                                  "",
-		"--seed 5 --soak --nodes 1 --minutes 20 --every 3m --rate 150": "",
+// TestSettings: what no run can have is refused, and what is printed repeats a run.
+func TestSettings(t *testing.T) {
+	parse := func(soak bool, args string) (*settings, error) {
+		flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+		s := register(flags)
+		s.Soak = soak
+		if err := flags.Parse(strings.Fields(args)); err != nil {
+			return s, err
+		}
+		return s, s.complete(flags)
+	}
+	for _, c := range []struct {
+		soak       bool
+		args, want string
+	}{
+		{false, "--records 0", "must be positive"},
+		{false, "--faults -1", "must not be negative"},
+		{false, "--static 4", "at most --instances"},
+		{false, "--standbys -1", "must not be negative"},
+		{false, "--nodes 2", "--nodes must be 3"},
+		{false, "--nodes 1", "1 without --faults"},
+		{false, "--seed 5 --faults 3", ""},
+		{false, "--seed 5 --standbys 0", ""},
+		{true, "--every 10s", "--every must be"},
+		{true, "--rate 0", "must be positive"},
+		{true, "--instances 2 --every 90s --static 1", "two minutes or more"},
+		{true, "--seed 5 --every 90s", ""},
+		{true, "--seed 5 --nodes 1 --minutes 20 --every 3m --rate 150", ""},
 	} {
-		var log bytes.Buffer
-		s, err := parse(strings.Fields(args), &log)
+		s, err := parse(c.soak, c.args)
 		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", args, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want %q", args, err, want)
-		case want == "":
-			again, err := parse(strings.Fields(s.again()), &log)
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.args, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		case c.want == "":
+			_, args, _ := strings.Cut(s.again(), "'")
+			again, err := parse(c.soak, strings.TrimSuffix(args, "'"))
 			again.given = s.given
-			if err != nil || again != s {
-				t.Errorf("%s is repeated as %+v (%v)", args, again, err)
+			if err != nil || *again != *s {
+				t.Errorf("%s is repeated as %+v (%v)", c.args, again, err)
 			}
 		}
 	}
@@ -53,13 +66,9 @@ func TestParse(t *testing.T) {
 
 // TestConfig wants a service to accept the configs of its instances, with an account to check.
 func TestConfig(t *testing.T) {
-	model, err := towntest.Model()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &harness{dir: t.TempDir(), brokers: []string{"localhost:9092"}}
+	h := &campaign{dir: t.TempDir(), brokers: []string{"localhost:9092"}}
 	h.Standbys = 2
-	if err := model.WriteFile(h.model()); err != nil {
+	if err := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4).WriteFile(h.model()); err != nil {
 		t.Fatal(err)
 	}
 	writeKey(t, filepath.Join(h.dir, "noise.key"))
@@ -156,5 +165,35 @@ func TestReport(t *testing.T) {
 	if bad := r.text(); strings.Contains(bad, "held") ||
 		!strings.Contains(bad, "FAILED\n  - one broken\n") {
 		t.Errorf("a bad report:\n%s", bad)
+	}
+}
+
+// TestInterruptedStart: a script that is killed as it starts nodes cannot stop them; somebody else
+// has to.
+func TestInterruptedStart(t *testing.T) {
+	dir, real := t.TempDir(), kafkaScript
+	t.Cleanup(func() { kafkaScript = real })
+	said := filepath.Join(dir, "said")
+	kafkaScript = filepath.Join(dir, "kafka.sh")
+	if err := os.WriteFile(kafkaScript,
+		[]byte("#!/bin/sh\necho $1 >> "+said+"\n[ $1 = down ] || exec sleep 60\n"),
+		0o700); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for { // until it is at work
+			if got, _ := os.ReadFile(said); string(got) == "up\n" {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if _, err := (kafkaDir{dir: dir}).up(ctx, 3); err == nil {
+		t.Error("the interrupt is not an error")
+	}
+	if got, err := os.ReadFile(said); string(got) != "up\ndown\n" {
+		t.Errorf("the script was asked for %q, %v", got, err)
 	}
 }

@@ -1,61 +1,79 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+// settings are the command line.
+type settings struct {
+	Seed       uint64
+	Records    int
+	Faults     int
+	Duration   time.Duration
+	Instances  int
+	Partitions int
+	Vehicles   int
+	Static     int
+	Standbys   int
+	Nodes      int
+	// Soak is a steady load without hard faults, in which one instance restarts Every so often.
+	Soak  bool
+	Every time.Duration
+	out   string // folder for the samples of a soak
+	keep  bool
+	given string // the flags
+
+	minutes   int // of a soak
+	perSecond float64
 }
 
-func command(ctx context.Context, args []string, out, log io.Writer) int {
-	s, err := parse(args, log)
-	if errors.Is(err, flag.ErrHelp) {
-		return 0
-	}
-	if err != nil {
-		fmt.Fprintf(log, "chaos: %v\n", err)
-		return 2
-	}
-	between := meanwhile(breakAndFeed)
-	if s.Soak {
-		between = soak
-	}
-	report, dir, err := chaos(ctx, s, log, between)
-	if err != nil {
-		report.Violations = append(report.Violations, err.Error())
-	}
-	fmt.Fprint(out, report.text())
-	if len(report.Violations) == 0 && !s.keep {
-		os.RemoveAll(dir)
-		return 0
-	}
-	fmt.Fprintf(log, "%s keeps all logs and topics; repeat the run with: make chaos ARGS='%s'\n",
-		dir, s.again())
-	if len(report.Violations) > 0 {
-		return 1
-	}
-	return 0
-}
+// Timeouts of the service. They are short because a schedule has to outlast them.
+const (
+	sessionTimeout     = 6 * time.Second
+	transactionTimeout = 10 * time.Second
+)
 
-func parse(args []string, log io.Writer) (settings, error) {
-	var s settings
-	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	flags.SetOutput(log)
+// The topics of a run.
+const (
+	rawTopic       = "chaos.raw"
+	sanitizedTopic = "chaos.sanitized"
+	changelogTopic = "chaos.changelog"
+	deadTopic      = "chaos.dead"
+)
+
+// The budget of every user in a run. A vehicle reports more often than its budget allows, so it
+// reaches the budget, and from then on predictions that cost no ε answer its fixes.
+const (
+	fleetStep     = 30 * time.Second // of the model
+	budgetEpsilon = 40
+	budgetSteps   = 60
+	budgetWindow  = budgetSteps * fleetStep
+)
+
+// rate is the number of fixes a second with which the feed lasts until the faults end.
+func (s settings) rate() float64 { return float64(s.Records) / s.Duration.Seconds() }
+
+// steps is the number of fixes of each vehicle.
+func (s settings) steps() int { return (s.Records + s.Vehicles - 1) / s.Vehicles }
+
+// secondUsers is the number of vehicles that the second producer reports too. They are few, so
+// that the service does not conclude that the whole topic is misplaced.
+func (s settings) secondUsers() int { return min(20, max(1, s.Vehicles/10)) }
+
+// asked is what the flags of the test's binary ask for.
+var asked = register(flag.CommandLine)
+
+func register(flags *flag.FlagSet) *settings {
+	s := new(settings)
 	flags.Uint64Var(&s.Seed, "seed", 0, "seed of the schedule; 0: a random one")
 	flags.IntVar(&s.Records, "records", 30_000,
 		"number of the fleet's fixes; a few odd records come on top")
@@ -67,43 +85,48 @@ func parse(args []string, log io.Writer) (settings, error) {
 	flags.IntVar(&s.Partitions, "partitions", 6, "partitions of each topic")
 	flags.IntVar(&s.Vehicles, "vehicles", 500, "vehicles of the fleet")
 	flags.IntVar(&s.Nodes, "nodes", 3, "Kafka nodes, 1 or 3")
-	flags.BoolVar(&s.Soak, "soak", false,
-		"no hard faults: a steady load, restarts in turn, and a verdict on what grows")
-	minutes := flags.Int("minutes", 120, "how long a soak lasts")
-	rate := flags.Float64("rate", 200, "number of the fleet's fixes a second in a soak")
+	flags.IntVar(&s.minutes, "minutes", 120, "how long a soak lasts")
+	flags.Float64Var(&s.perSecond, "rate", 200, "number of the fleet's fixes a second in a soak")
 	flags.DurationVar(&s.Every, "every", 10*time.Minute, "time between two restarts of a soak")
 	flags.StringVar(&s.out, "out", "bin/soak", "folder for the samples of a soak")
 	flags.IntVar(&s.Static, "static", 2, "instances with an instance_id (static members)")
 	flags.IntVar(&s.Standbys, "standbys", 1, "standby_replicas of each instance")
 	flags.BoolVar(&s.keep, "keep", false, "keep the logs and topics of a good run too")
-	if err := flags.Parse(args); err != nil {
-		return s, err
-	}
+	return s
+}
+
+// complete fills in what follows from the flags, and refuses what no run can have.
+func (s *settings) complete(flags *flag.FlagSet) error {
 	if s.Seed == 0 {
-		s.Seed = rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(os.Getpid()))).
-			Uint64N(1e9) + 1
+		s.Seed = rand.Uint64N(1e9) + 1
 	}
-	s.given = strings.Join(args, " ")
+	flags.Visit(func(f *flag.Flag) {
+		if !strings.HasPrefix(f.Name, "test.") {
+			s.given += fmt.Sprintf("--%s=%s ", f.Name, f.Value)
+		}
+	})
 	if s.Soak {
-		s.Faults, s.Duration = 0, time.Duration(*minutes)*time.Minute
-		s.Records = int(*rate * s.Duration.Seconds())
+		s.Faults, s.Duration = 0, time.Duration(s.minutes)*time.Minute
+		s.Records = int(s.perSecond * s.Duration.Seconds())
 	}
 	if s.Duration == 0 {
 		s.Duration = max(20*time.Second, time.Duration(s.Faults)*8*time.Second,
 			time.Duration(s.Records)*time.Millisecond)
 	}
-	return s, s.validate(flags)
+	return s.validate()
 }
 
-// again returns the command line that repeats the run.
+// again returns what repeats the run, behind "make".
 func (s settings) again() string {
-	return strings.TrimSpace(fmt.Sprintf("%s --seed %d", s.given, s.Seed))
+	target := "chaos"
+	if s.Soak {
+		target = "soak"
+	}
+	return fmt.Sprintf("%s ARGS='%s--seed %d'", target, s.given, s.Seed)
 }
 
-func (s settings) validate(flags *flag.FlagSet) error {
+func (s settings) validate() error {
 	switch {
-	case flags.NArg() > 0:
-		return fmt.Errorf("what is %q? (chaos --help)", flags.Arg(0))
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
 	case min(s.Faults, s.Static, s.Standbys) < 0 || s.Duration < 0 || s.Static > s.Instances:

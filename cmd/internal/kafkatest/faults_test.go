@@ -1,4 +1,6 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"context"
@@ -76,7 +78,7 @@ func schedule(s settings) []fault {
 	for n, k := range kinds {
 		f := fault{
 			kind: k, at: time.Duration((float64(n) + rng.Float64()) * float64(slot)),
-			lasts: lasting(k, rng),
+			lasts: lastsFor(k, rng),
 		}
 		f.target = rng.IntN(s.Instances)
 		if k.onBroker() {
@@ -101,7 +103,7 @@ func restarts(s settings) []fault {
 	return faults
 }
 
-func lasting(k kind, rng *rand.Rand) time.Duration {
+func lastsFor(k kind, rng *rand.Rand) time.Duration {
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(rng.Int64N(int64(most-least)))
 	}
@@ -128,8 +130,8 @@ const breath = 2 * time.Second
 
 // breaker carries out a schedule.
 type breaker struct {
-	cluster   cluster
-	instances []*instance
+	cluster   kafkaDir
+	instances []*supervised
 	note      func(format string, args ...any)
 	feeding   func() bool
 

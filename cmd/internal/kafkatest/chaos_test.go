@@ -1,22 +1,32 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
+	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // report is the result of a run.
@@ -38,47 +48,77 @@ type report struct {
 	soaked []finding // of a soak
 }
 
-// harness is one run.
-type harness struct {
+// campaign is one run.
+type campaign struct {
 	settings
-	root, dir string // the repository; the run's own folder
-	binary    string
-	log       io.Writer
-	began     time.Time
+	dir, binary string // the dir is the run's own
+	log         io.Writer
+	began       time.Time
 
-	cluster   cluster
+	cluster   kafkaDir
 	brokers   []string
-	instances []*instance
+	instances []*supervised
 	fed       fed
 }
 
-// chaos makes a run. It returns a report, which is worth reading even beside an error, and the
-// folder with all logs and topics.
-func chaos(
-	ctx context.Context, s settings, log io.Writer, meanwhile meanwhile,
-) (report, string, error) {
-	h := &harness{settings: s, began: time.Now()}
-	r := report{Settings: s}
-	var err error
-	if h.dir, err = os.MkdirTemp("", "geodither-chaos-"); err != nil {
-		return r, h.dir, err
+// TestChaos breaks a running service in every way that a machine can fail, and then checks that no
+// reader of its topics could have noticed ("make chaos"). It has three Kafka nodes (deploy/kafka),
+// three instances of "geodither run" and a simulated fleet that reports at a steady rate. A seeded
+// schedule kills, freezes, stops and restarts instances and brokers, and deletes state folders. All
+// the time a read_committed reader of another client library watches. At the end the topics are
+// compared with each other, and "geodither state verify" recomputes everything from the raw topic.
+//
+// A run that fails keeps its folder, and says where it is and how to repeat the run.
+func TestChaos(t *testing.T) { asked.run(t, breakAndFeed) }
+
+// TestSoak breaks nothing ("make soak"): instances restart in turn under a steady load, and the
+// verdict is on what grows (memory, files, goroutines, topics).
+func TestSoak(t *testing.T) {
+	s := *asked
+	s.Soak = true
+	s.run(t, soak)
+}
+
+// run makes a run and reports what it finds.
+func (s settings) run(t *testing.T, between meanwhile) {
+	t.Helper()
+	if err := s.complete(flag.CommandLine); err != nil {
+		t.Fatal(err)
 	}
-	timeline, err := os.Create(filepath.Join(h.dir, "chaos.log"))
+	dir, err := os.MkdirTemp("", "geodither-chaos-")
 	if err != nil {
-		return r, h.dir, err
+		t.Fatal(err)
+	}
+	timeline, err := os.Create(filepath.Join(dir, "chaos.log"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	defer timeline.Close()
-	h.log = io.MultiWriter(log, timeline)
-	err = h.breakAndCheck(ctx, &r, meanwhile)
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	h := &campaign{settings: s, began: time.Now(), dir: dir}
+	h.log = io.MultiWriter(os.Stderr, timeline)
+	r := report{Settings: s}
+	if err := h.breakAndCheck(ctx, &r, between); err != nil {
+		r.Violations = append(r.Violations, err.Error())
+	}
 	r.Took = time.Since(h.began).Round(time.Second)
-	return r, h.dir, err
+	fmt.Print(r.text())
+	if len(r.Violations) > 0 || s.keep {
+		t.Logf("%s keeps all logs and topics; repeat the run with: make %s", dir, s.again())
+	} else if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+	if len(r.Violations) > 0 {
+		t.Error("broken promises")
+	}
 }
 
 // meanwhile is what happens between the start of the service and the checks: that is what runs with
 // faults and soaks differ in.
-type meanwhile func(context.Context, *harness, *report, *witness) error
+type meanwhile func(context.Context, *campaign, *report, *witness) error
 
-func (h *harness) breakAndCheck(
+func (h *campaign) breakAndCheck(
 	ctx context.Context, r *report, meanwhile meanwhile,
 ) (err error) {
 	if err := h.prepare(ctx); err != nil {
@@ -113,48 +153,36 @@ func (h *harness) breakAndCheck(
 }
 
 // prepare makes the binary, the model and the key, and starts the cluster.
-func (h *harness) prepare(ctx context.Context) error {
-	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return fmt.Errorf("go env GOMOD: %w", err)
-	}
-	h.root = filepath.Dir(strings.TrimSpace(string(mod)))
-	h.cluster = cluster{
-		script: filepath.Join(h.root, "deploy", "kafka", "kafka.sh"),
-		dir:    filepath.Join(h.dir, "kafka"), nodes: h.Nodes,
-	}
-	h.binary = filepath.Join(h.dir, "geodither")
+func (h *campaign) prepare(ctx context.Context) (err error) {
 	h.note("building")
-	for _, args := range [][]string{
-		{"go", "build", "-o", h.binary, "./cmd/geodither"},
-		{
-			h.binary, "train", "--in", "cmd/internal/fleet/sample/liverpool.csv",
-			"--box", "53.40,-2.99,53.47,-2.89", "--cell", "250m", "--step", fleetStep.String(),
-			"--out", h.model(),
-		},
-		{h.binary, "key", "new", filepath.Join(h.dir, "noise.key")},
-	} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Dir = h.root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-		}
+	if h.binary, err = built(); err != nil {
+		return err
 	}
-	h.note("starting Kafka, %d nodes", h.Nodes)
-	h.brokers, err = h.cluster.up(ctx)
-	return err
-}
-
-func (h *harness) model() string { return filepath.Join(h.dir, "model.avro") }
-
-// start creates the topics and starts the instances.
-func (h *harness) start(ctx context.Context) error {
-	client, err := newClient(h.brokers)
+	fixes, err := fleet.Sample()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	if err := createTopics(ctx, client, h.Partitions); err != nil {
+	model, err := fleet.SampleModel(fixes)
+	if err != nil {
+		return err
+	}
+	key := []byte(testKey.Reveal() + "\n")
+	if err := errors.Join(model.WriteFile(h.model()),
+		os.WriteFile(filepath.Join(h.dir, "noise.key"), key, 0o600)); err != nil {
+		return err
+	}
+	h.note("starting Kafka, %d nodes", h.Nodes)
+	h.cluster = kafkaDir{dir: filepath.Join(h.dir, "kafka")}
+	h.brokers, err = h.cluster.up(ctx, h.Nodes)
+	return err
+}
+
+func (h *campaign) model() string { return filepath.Join(h.dir, "model.avro") }
+
+// start creates the topics and starts the instances.
+func (h *campaign) start(ctx context.Context) (err error) {
+	client := kafkaconn.NewClient(h.brokers)
+	if err := admin.CreateTopics(ctx, client, wire.Options{}, h.topics()...); err != nil {
 		return err
 	}
 	for n := range h.Instances {
@@ -163,7 +191,7 @@ func (h *harness) start(ctx context.Context) error {
 		if n < h.Static {
 			id = name
 		}
-		i := &instance{name: name, binary: h.binary}
+		i := &supervised{name: name, binary: h.binary}
 		if h.Soak {
 			if i.listen, err = freeAddress(); err != nil {
 				return err
@@ -190,45 +218,30 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// createTopics creates the topics, with the cluster's replication. In the raw topic the broker sets
-// the timestamps. The service copies them to what it publishes, so a reader knows how long a record
+// topics are those of a run, with the cluster's replication. In the raw topic the broker sets the
+// timestamps. The service copies them to what it publishes, so a reader knows how long a record
 // took. The changelog has small segments, so that Kafka compacts it during the run. Compaction
 // keeps the marker of a transaction, some 80 bytes, for delete.retention.ms, a day by default: a
 // soak would see nothing else grow.
-func createTopics(ctx context.Context, client *kgo.Client, partitions int) error {
-	request := kmsg.NewPtrCreateTopicsRequest()
-	request.TimeoutMillis = 20_000
-	add := func(name string, configs ...string) {
-		topic := kmsg.NewCreateTopicsRequestTopic()
-		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, int32(partitions), -1
-		for n := 0; n < len(configs); n += 2 {
-			config := kmsg.NewCreateTopicsRequestTopicConfig()
-			config.Name, config.Value = configs[n], &configs[n+1]
-			topic.Configs = append(topic.Configs, config)
-		}
-		request.Topics = append(request.Topics, topic)
-	}
-	add(rawTopic, "message.timestamp.type", "LogAppendTime")
+func (h *campaign) topics() (all []admin.Topic) {
 	const anyTime, ever = "message.timestamp.after.max.ms", "9223372036854775807"
-	add(sanitizedTopic, anyTime, ever)
-	add(deadTopic, anyTime, ever)
-	add(changelogTopic, anyTime, ever, "cleanup.policy", "compact", "segment.bytes", "1048576",
-		"min.cleanable.dirty.ratio", "0.1", "delete.retention.ms", "60000")
-	response, err := request.RequestWith(ctx, client)
-	if err != nil {
-		return fmt.Errorf("create topics: %w", err)
+	for name, configs := range map[string]map[string]string{
+		rawTopic:       {"message.timestamp.type": "LogAppendTime"},
+		sanitizedTopic: {anyTime: ever},
+		deadTopic:      {anyTime: ever},
+		changelogTopic: {
+			anyTime: ever, "cleanup.policy": "compact", "segment.bytes": "1048576",
+			"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "60000",
+		},
+	} {
+		all = append(all, admin.Topic{Name: name, Partitions: h.Partitions, Configs: configs})
 	}
-	for _, topic := range response.Topics {
-		if topic.ErrorCode != 0 {
-			return fmt.Errorf("create topic %s: error %d", topic.Topic, topic.ErrorCode)
-		}
-	}
-	return nil
+	return all
 }
 
 // config writes the configuration of an instance. It returns the file and the state folder. An
 // instance without an id is no static member, and one without an address shows no metrics.
-func (h *harness) config(name, id, listen string) (path, state string, err error) {
+func (h *campaign) config(name, id, listen string) (path, state string, err error) {
 	state = filepath.Join(h.dir, name+"-state")
 	text := fmt.Sprintf(`brokers: [%s]
 group: chaos
@@ -256,7 +269,7 @@ standby_replicas: %d
 }
 
 // breakAndFeed feeds the raw topic while the schedule's faults happen.
-func breakAndFeed(ctx context.Context, h *harness, r *report, _ *witness) error {
+func breakAndFeed(ctx context.Context, h *campaign, r *report, _ *witness) error {
 	feedLog, err := os.Create(filepath.Join(h.dir, "produce.log"))
 	if err != nil {
 		return err
@@ -292,7 +305,7 @@ func breakAndFeed(ctx context.Context, h *harness, r *report, _ *witness) error 
 const stuckAfter = 90 * time.Second
 
 // drain waits until every raw record is answered.
-func (h *harness) drain(ctx context.Context, w *witness) error {
+func (h *campaign) drain(ctx context.Context, w *witness) error {
 	want := h.fed.all()
 	h.note("waiting until all %d records are answered", want)
 	last, at := -1, time.Now()
@@ -314,7 +327,7 @@ func (h *harness) drain(ctx context.Context, w *witness) error {
 }
 
 // end kills the instances that still run and reports how all of them behaved.
-func (h *harness) end(r *report) error {
+func (h *campaign) end(r *report) error {
 	var failed error
 	for _, i := range h.instances {
 		deaths, errorLines, err := i.close()
@@ -328,13 +341,13 @@ func (h *harness) end(r *report) error {
 }
 
 // note writes a line of the timeline.
-func (h *harness) note(format string, args ...any) {
+func (h *campaign) note(format string, args ...any) {
 	fmt.Fprintf(h.log, "%6.1fs "+format+"\n",
 		append([]any{time.Since(h.began).Seconds()}, args...)...)
 }
 
 // check reads all topics, after the instances have stopped, and fills the report.
-func (h *harness) check(ctx context.Context, r *report, w *witness) error {
+func (h *campaign) check(ctx context.Context, r *report, w *witness) error {
 	l, err := newLedger(h.Partitions)
 	if err != nil {
 		return err
@@ -370,7 +383,7 @@ func (h *harness) check(ctx context.Context, r *report, w *witness) error {
 
 // settle waits until no transaction is open, and returns the number of partitions where one
 // still is. The transaction of a dead instance without a successor ends by its timeout.
-func (h *harness) settle(ctx context.Context) (open int, err error) {
+func (h *campaign) settle(ctx context.Context) (open int, err error) {
 	client, err := newClient(h.brokers)
 	if err != nil {
 		return 0, err
@@ -413,7 +426,7 @@ func openTransactions(ctx context.Context, client *kgo.Client,
 }
 
 // verify lets "geodither state verify" recompute everything and compare.
-func (h *harness) verify(ctx context.Context, r *report) error {
+func (h *campaign) verify(ctx context.Context, r *report) error {
 	config, _, err := h.config("verify", "", "")
 	if err != nil {
 		return err

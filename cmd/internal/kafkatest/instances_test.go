@@ -1,60 +1,22 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// cluster is one or three Kafka nodes by deploy/kafka/kafka.sh. With min.insync.replicas 2, one of
-// three may be down.
-type cluster struct {
-	script, dir string
-	nodes       int
-}
-
-// call runs one command of kafka.sh. An error holds the command's output.
-func (c cluster) call(ctx context.Context, command string, args ...string) error {
-	cmd := exec.CommandContext(ctx, c.script, append([]string{command, "--dir", c.dir}, args...)...)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("kafka.sh %s %s: %w\n%s", command, strings.Join(args, " "), err,
-			bytes.TrimSpace(said.Bytes()))
-	}
-	return nil
-}
-
-// up starts the cluster and returns its brokers.
-func (c cluster) up(ctx context.Context) ([]string, error) {
-	if err := c.call(ctx, "up", "--nodes", strconv.Itoa(c.nodes)); err != nil {
-		// An interrupt kills the script, but not the nodes that it has started.
-		return nil, errors.Join(err, c.call(context.WithoutCancel(ctx), "down"))
-	}
-	text, err := os.ReadFile(filepath.Join(c.dir, "brokers"))
-	if err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSpace(string(text)), ","), nil
-}
-
-// node runs one command on a node, counted from 0.
-func (c cluster) node(ctx context.Context, command string, n int) error {
-	return c.call(ctx, command, strconv.Itoa(n+1))
-}
-
-// instance is one "geodither run" under a supervisor, which notes an exit that nobody asked for
+// supervised is one "geodither run" under a supervisor, which notes an exit that nobody asked for
 // and starts the process again. All starts write to the same log.
-type instance struct {
+type supervised struct {
 	name, binary, config, stateDir string
 	listen                         string // address of its metrics; empty: none
 	log                            *os.File
@@ -69,7 +31,7 @@ type instance struct {
 }
 
 // launch starts an instance with the configuration file that it has, beside which it puts its log.
-func launch(i *instance) (*instance, error) {
+func launch(i *supervised) (*supervised, error) {
 	path := filepath.Join(filepath.Dir(i.config), i.name+".log")
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -82,13 +44,13 @@ func launch(i *instance) (*instance, error) {
 	return i, nil
 }
 
-func (i *instance) start() error {
+func (i *supervised) start() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.startLocked()
 }
 
-func (i *instance) startLocked() error {
+func (i *supervised) startLocked() error {
 	cmd := exec.Command(i.binary, "run", "-c", i.config)
 	cmd.Stdout, cmd.Stderr = i.log, i.log
 	// Ctrl-C must reach only the harness, which ends all in order
@@ -107,14 +69,14 @@ func (i *instance) startLocked() error {
 }
 
 // life returns how many times the process has been started.
-func (i *instance) life() int {
+func (i *supervised) life() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.starts
 }
 
 // supervise waits for the process and, if nobody ended it, starts it again.
-func (i *instance) supervise(cmd *exec.Cmd, ended chan<- error) {
+func (i *supervised) supervise(cmd *exec.Cmd, ended chan<- error) {
 	err := cmd.Wait()
 	i.mu.Lock()
 	wanted := i.wanted
@@ -138,7 +100,7 @@ func (i *instance) supervise(cmd *exec.Cmd, ended chan<- error) {
 }
 
 // end sends a signal that ends the process, and waits for that.
-func (i *instance) end(signal os.Signal, patience time.Duration) error {
+func (i *supervised) end(signal os.Signal, patience time.Duration) error {
 	i.mu.Lock()
 	i.wanted = false
 	cmd, ended := i.cmd, i.ended
@@ -161,7 +123,7 @@ func (i *instance) end(signal os.Signal, patience time.Duration) error {
 	}
 }
 
-func (i *instance) kill() error { return i.end(syscall.SIGKILL, 10*time.Second) }
+func (i *supervised) kill() error { return i.end(syscall.SIGKILL, 10*time.Second) }
 
 // stopPatience is how long an instance may take to stop cleanly, a broker's
 // failover included.
@@ -169,7 +131,7 @@ const stopPatience = 45 * time.Second
 
 // terminate asks the process to stop cleanly. It waits until the process has logged something,
 // because at the very start the process does not handle signals yet.
-func (i *instance) terminate() error {
+func (i *supervised) terminate() error {
 	i.mu.Lock()
 	began := i.began
 	i.mu.Unlock()
@@ -186,7 +148,7 @@ func (i *instance) terminate() error {
 }
 
 // signal freezes the process or lets it go on.
-func (i *instance) signal(signal os.Signal) error {
+func (i *supervised) signal(signal os.Signal) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if err := i.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -197,7 +159,7 @@ func (i *instance) signal(signal os.Signal) error {
 
 // close ends the process for good. It returns the exits that nobody asked for, and the number
 // of errors in the log.
-func (i *instance) close() (deaths []string, errorLines int, err error) {
+func (i *supervised) close() (deaths []string, errorLines int, err error) {
 	err = errors.Join(i.kill(), i.log.Close())
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -1,4 +1,6 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"bufio"
@@ -25,7 +27,7 @@ import (
 
 // soak feeds the raw topic while instances restart in turn, samples meanwhile, and judges the
 // samples. They are written also where it fails or is interrupted.
-func soak(ctx context.Context, h *harness, r *report, w *witness) error {
+func soak(ctx context.Context, h *campaign, r *report, w *witness) error {
 	client, err := newClient(h.brokers)
 	if err != nil {
 		return err
@@ -57,7 +59,7 @@ const topicsName = "topics"
 // sampler samples the instances and the topics of a soak.
 type sampler struct {
 	settings
-	instances []*instance
+	instances []*supervised
 	client    *kgo.Client
 	witness   *witness
 	began     time.Time
@@ -191,7 +193,7 @@ var shown = map[string]string{
 }
 
 // sample asks an instance for its metrics.
-func (i *instance) sample(ctx context.Context) (map[string]float64, error) {
+func (i *supervised) sample(ctx context.Context) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
@@ -229,8 +231,11 @@ func metricsOf(text io.Reader) (map[string]float64, error) {
 	return values, lines.Err()
 }
 
-// write writes the samples into a folder.
+// write writes the samples into a folder, which is below that of the repository.
 func (p *sampler) write(folder string) error {
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join("..", "..", "..", folder)
+	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -260,7 +265,7 @@ func (p *sampler) write(folder string) error {
 //     here for some seconds, and garbage collection comes in steps: neither moves a median much.
 //   - The life fails if the trend adds more over the life than the quantity's rule allows: a share
 //     of the life's median, and a floor for the steps in which the quantity comes.
-type rule struct {
+type leakRule struct {
 	share, floor float64
 	most         float64 // the largest median; 0: none
 }
@@ -268,8 +273,8 @@ type rule struct {
 // quantity is one thing that is sampled.
 type quantity struct {
 	name, label string
-	unit        float64 // samples in one unit of the label
-	rule        rule    // in units
+	unit        float64  // samples in one unit of the label
+	rule        leakRule // in units
 }
 
 // quantities are what a soak watches, in the order of the CSV file. The topics' stand behind those
@@ -280,12 +285,12 @@ type quantity struct {
 // each user. A changelog is compacted when a tenth of it is old. The feed's lag is that of one
 // transaction.
 var quantities = []quantity{
-	{"rss_bytes", "memory, MB", 1e6, rule{share: .2, floor: 10}},
-	{"open_files", "open files", 1, rule{share: .1, floor: 5}},
-	{"goroutines", "goroutines", 1, rule{share: .1, floor: 8}},
-	{"store_bytes", "state folder, MB", 1e6, rule{share: .25, floor: 5}},
-	{"changelog_bytes", "changelog, MB", 1e6, rule{share: .25, floor: 10}},
-	{"lag_seconds", "lag, seconds of the feed", 1, rule{floor: 1, most: 2}},
+	{"rss_bytes", "memory, MB", 1e6, leakRule{share: .2, floor: 10}},
+	{"open_files", "open files", 1, leakRule{share: .1, floor: 5}},
+	{"goroutines", "goroutines", 1, leakRule{share: .1, floor: 8}},
+	{"store_bytes", "state folder, MB", 1e6, leakRule{share: .25, floor: 5}},
+	{"changelog_bytes", "changelog, MB", 1e6, leakRule{share: .25, floor: 10}},
+	{"lag_seconds", "lag, seconds of the feed", 1, leakRule{floor: 1, most: 2}},
 }
 
 // whose returns who has the quantity: the instances, or the topics.

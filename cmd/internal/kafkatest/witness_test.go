@@ -1,4 +1,6 @@
-package main
+//go:build kafka
+
+package kafkatest
 
 import (
 	"context"
