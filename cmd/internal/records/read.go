@@ -9,11 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -132,85 +130,6 @@ func readLines(name string, in *bufio.Reader, each func(schemas.Sanitized, strin
 	return nil
 }
 
-// column is one column of a CSV file.
-type column struct {
-	name     string
-	optional bool // the column may be missing, and its cells empty
-	// set takes a cell's text into a record. It returns false for a text that it cannot read.
-	set func(r *schemas.Sanitized, text string) bool
-}
-
-// columns are the columns of a CSV file that are read.
-var columns = []column{
-	{"user_id", false, func(r *schemas.Sanitized, text string) bool {
-		r.UserID = text
-		return text != ""
-	}},
-	{"timestamp", false, func(r *schemas.Sanitized, text string) bool {
-		at, err := time.Parse(time.RFC3339Nano, text)
-		r.Timestamp = at.UnixMilli()
-		return err == nil
-	}},
-	numbers("latitude", func(r *schemas.Sanitized) *float64 { return &r.Latitude }),
-	numbers("longitude", func(r *schemas.Sanitized) *float64 { return &r.Longitude }),
-	numbers("radius_m", func(r *schemas.Sanitized) *float64 { return &r.RadiusM }),
-	nullables("sigma_major_m",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.SigmaMajorM }),
-	nullables("sigma_minor_m",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.SigmaMinorM }),
-	nullables("azimuth_deg",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.AzimuthDeg }),
-	texts("kind", func(r *schemas.Sanitized) *string { return &r.Kind }),
-	numbers("epsilon", func(r *schemas.Sanitized) *float64 { return &r.Epsilon }),
-	numbers("delta", func(r *schemas.Sanitized) *float64 { return &r.Delta }),
-	texts("mechanism", func(r *schemas.Sanitized) *string { return &r.Mechanism }),
-	texts("model_id", func(r *schemas.Sanitized) *string { return &r.ModelID }),
-	integers("step", func(r *schemas.Sanitized) *int64 { return &r.Step }),
-	integers("release", func(r *schemas.Sanitized) *int64 { return &r.Release }),
-	nullables("release_latitude",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLatitude }),
-	nullables("release_longitude",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLongitude }),
-}
-
-func texts(name string, field func(*schemas.Sanitized) *string) column {
-	return column{name, false, func(r *schemas.Sanitized, text string) bool {
-		*field(r) = text
-		return true
-	}}
-}
-
-func integers(name string, field func(*schemas.Sanitized) *int64) column {
-	return column{name, false, func(r *schemas.Sanitized, text string) (ok bool) {
-		var err error
-		*field(r), err = strconv.ParseInt(text, 10, 64)
-		return err == nil
-	}}
-}
-
-func numbers(name string, field func(*schemas.Sanitized) *float64) column {
-	return column{name, false, func(r *schemas.Sanitized, text string) (ok bool) {
-		*field(r), ok = number(text)
-		return ok
-	}}
-}
-
-func nullables(name string, field func(*schemas.Sanitized) *schemas.Nullable) column {
-	return column{name, true, func(r *schemas.Sanitized, text string) bool {
-		if text == "" {
-			return true
-		}
-		x, ok := number(text)
-		*field(r) = schemas.Some(x)
-		return ok
-	}}
-}
-
-func number(text string) (float64, bool) {
-	x, err := strconv.ParseFloat(text, 64)
-	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
-}
-
 // csvLayout says where the columns are in a file.
 type csvLayout struct {
 	at []int // of each of columns; -1: the file has it not
@@ -231,7 +150,7 @@ func layoutOf(header []string) (l csvLayout, missing string) {
 // parse reads a row. It returns the name of the first wrong column, or nothing.
 func (l csvLayout) parse(row []string) (r schemas.Sanitized, bad string) {
 	for i, c := range columns {
-		if at := l.at[i]; at >= 0 && !c.set(&r, row[at]) {
+		if at := l.at[i]; at >= 0 && !c.read(&r, row[at]) {
 			return r, c.name
 		}
 	}

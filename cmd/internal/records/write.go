@@ -29,7 +29,7 @@ func NewWriter(format string, out io.Writer) (Writer, error) {
 		return jsonWriter{json.NewEncoder(out)}, nil
 	case "csv":
 		rows := csv.NewWriter(out)
-		return csvWriter{rows}, rows.Write(header)
+		return csvWriter{rows}, rows.Write(names())
 	case "geojson":
 		return geoJSONWriter{NewCollection(out)}, nil
 	case "parquet":
@@ -103,25 +103,13 @@ func (w geoJSONWriter) Write(r schemas.Sanitized) error {
 
 type csvWriter struct{ rows *csv.Writer }
 
-// header has the columns of a CSV file of sanitized records: the fields of the schema in its order.
-var header = []string{
-	"user_id", "timestamp", "latitude", "longitude", "radius_m",
-	"sigma_major_m", "sigma_minor_m", "azimuth_deg", "kind", "epsilon", "delta", "mechanism",
-	"model_id", "step", "release", "release_latitude", "release_longitude",
-	"factor_200m", "factor_1km", "factor_set", "near_share",
-}
-
 // Write implements [Writer].
 func (w csvWriter) Write(r schemas.Sanitized) error {
-	return w.rows.Write([]string{
-		r.UserID, Time(r.Timestamp), Degrees(r.Latitude), Degrees(r.Longitude), tenths(r.RadiusM),
-		known(r.SigmaMajorM, tenths), known(r.SigmaMinorM, tenths), known(r.AzimuthDeg, azimuth),
-		r.Kind, Number(r.Epsilon), Number(r.Delta), r.Mechanism, r.ModelID,
-		strconv.FormatInt(r.Step, 10), strconv.FormatInt(r.Release, 10),
-		known(r.ReleaseLatitude, Degrees), known(r.ReleaseLongitude, Degrees),
-		factor(r.Factor200M), factor(r.Factor1KM), factor(r.FactorSet),
-		known(r.NearShare, Number),
-	})
+	row := make([]string, len(columns))
+	for i, c := range columns {
+		row[i] = c.write(&r)
+	}
+	return w.rows.Write(row)
 }
 
 // Close implements [Writer].
@@ -145,20 +133,4 @@ func azimuth(x float64) string {
 		x = 0
 	}
 	return tenths(x)
-}
-
-// known prints nothing for a number that the record lacks.
-func known(n schemas.Nullable, text func(float64) string) string {
-	if !n.Known {
-		return ""
-	}
-	return text(n.Number)
-}
-
-// factor prints nothing for 0, which stands for no factor.
-func factor(x float64) string {
-	if x == 0 {
-		return ""
-	}
-	return Number(x)
 }
