@@ -33,7 +33,7 @@ GOLANGCI := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.
 COMPOSE := $(GO) run github.com/compose-spec/compose-go/v2/cmd@v2.16.2
 
 GOVULNCHECK := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-# "make vuln" passes, and says so, where the database of vulnerabilities cannot be reached. With
+# "make vuln" passes, with a note, where the database of vulnerabilities cannot be reached. With
 # VULN=required it fails there.
 VULN ?=
 
@@ -80,7 +80,7 @@ test: ## Run the whole test suite
 
 # The race detector keeps memory for every goroutine there ever was, and the simulator of
 # consumer/task starts millions: it runs in full without it, in "make test". So does cmd/geodither,
-# but for sanitize, which works on all cores: under the detector the others take twenty minutes.
+# except for sanitize, which works on all cores: under the detector the others take twenty minutes.
 race: ## Run the tests of the concurrent packages under the race detector
 	$(GO) test -race -timeout 30m $(CONCURRENT)
 	$(GO) test -race -short ./consumer/task

@@ -49,7 +49,7 @@ type batch struct {
 	first, max   int64 // timestamps, ms
 	producerID   int64
 	count        int32
-	payload      []byte // records, compressed if the attributes say so
+	payload      []byte // records, compressed if the attributes name a codec
 	offsetOfNext int    // where the next batch starts, in bytes
 }
 

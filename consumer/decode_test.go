@@ -124,7 +124,7 @@ type rules struct {
 	showControl bool
 }
 
-// naive reads a log as the fetcher does, but for the rules that are planted out.
+// naive reads a log as the fetcher does, except for the rules that are planted out.
 func naive(batches []made, list []aborted, from int64, without rules) (
 	values []string, next int64,
 ) {

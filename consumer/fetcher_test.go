@@ -62,7 +62,7 @@ func TestOpenTransactionsAreNotRead(t *testing.T) {
 }
 
 // The trap of a compacted topic: aborted records go, their markers stay, and
-// a reader that opens a transaction only at its records hides the producer for ever.
+// a reader that opens a transaction only at its records hides the producer forever.
 func TestFetchAfterCompaction(t *testing.T) {
 	h := newHarness(t, kfake.NumBrokers(1),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))

@@ -28,7 +28,7 @@ func newFilter(list []aborted) *filter {
 //
 // It opens transactions before it looks at the batch, even if that is a control batch: compaction
 // can remove the aborted records and leave their marker, and a producer that was opened after its
-// own marker would stay hidden for ever.
+// own marker would stay hidden forever.
 func (f *filter) skip(b *batch) (bool, error) {
 	f.open(b)
 	if b.control() {

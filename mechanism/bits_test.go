@@ -15,18 +15,18 @@ import (
 )
 
 var update = flag.Bool("update", false,
-	"write testdata/bits.txt anew, for a new mechanismVersion or law.CodebookVersion")
+	"write testdata/bits.txt again, for a new mechanismVersion or law.CodebookVersion")
 
 const bitsHeader = "Releases and states, bit for bit, of one version of the mechanisms. A " +
 	"program that turns the same facts into other bits under\n" +
 	"the same version publishes two equations in one noise when a record is replayed: " +
-	"whoever changes these lines raises\n" +
-	"mechanismVersion, and writes them anew with \"go test ./mechanism -run TestBits " +
+	"a change of these lines raises\n" +
+	"mechanismVersion, and writes them again with \"go test ./mechanism -run TestBits " +
 	"-update\". For those of the codebook at\n" +
 	"the end law.CodebookVersion does, or StateVersion if their states alone have changed.\n"
 
 // TestBits compares releases of every mechanism under every shape of hull, and states some steps
-// into a walk, with a file. The file must be of this version, and is not written anew under the
+// into a walk, with a file. The file must be of this version, and is not written again under the
 // same version with other bits: lines may only be added to the end of each part.
 func TestBits(t *testing.T) {
 	t.Parallel()

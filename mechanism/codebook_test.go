@@ -26,7 +26,7 @@ func mustQuantizer(tb testing.TB, g *grid.Grid, epsilon float64) *law.Quantizer 
 }
 
 // TestStepReleasesTheVote releases every cell of the map. What comes out is the code point that the
-// codebook of the prior draws with the stream that was asked for. Cells that vote alike cannot be
+// codebook of the prior draws with the stream that was asked for. Cells of one vote cannot be
 // told apart by anything that is published or kept, and no cell drifts.
 func TestStepReleasesTheVote(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ const (
 // that holds at least 95 % of the mass wherever in its cell a place lies: the smallest that reaches
 // the centres of so many cells, and half a cell's diagonal. Both in kilometres. A distribution on
 // one cell has half the diagonal, not 0: a model of cells knows no place better. The distribution
-// must not be empty; it need not be normalized. Linear, but for sorting one bucket of distances;
+// must not be empty; it need not be normalized. Linear, except for sorting one bucket of distances;
 // the median takes up to 128 passes.
 func (e *Estimator) Estimate(
 	g *grid.Grid, d *mobility.Distribution,

@@ -37,9 +37,9 @@ var ErrUnseen = errors.New("mechanism: this record cannot follow the user's last
 // rounding can move, a prediction over a gap rounds and prunes in each step, whether or not there
 // was a report. There the states are the same bytes again after the next record.
 //
-// The exception is a report without a record that started the filter anew, as the first of all or
+// The exception is a report without a record that started the filter again, as the first of all or
 // after more than MaxGap steps. Of that step the observer knows nothing. No record says either that
-// the user was erased (State.Erase): the filter then starts anew in the last record's step.
+// the user was erased (State.Erase): the filter then starts over in the last record's step.
 //
 // State.Releases must be the number of releases before those that are shown to Observe. Cost: that
 // of Step.

@@ -136,7 +136,7 @@ func TestObserveHidden(t *testing.T) {
 			}
 			t.Run(mechanism+" "+name, func(t *testing.T) {
 				t.Parallel()
-				// No gap is longer, so that the filter never starts anew.
+				// No gap is longer, so that the filter never starts over.
 				o.Mechanism, o.Epsilon, o.MaxGap, o.Delta = mechanism, 1, 400, .05
 				n := 0
 				model := roadModel(t)
@@ -165,7 +165,7 @@ func TestObserveHidden(t *testing.T) {
 }
 
 // TestObserveCarried: a gap that hides reports is bridged on demand, where the rule for gaps would
-// start anew.
+// start over.
 func TestObserveCarried(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)

@@ -95,7 +95,7 @@ func TestPersonalSteps(t *testing.T) {
 	for i, cell := range walk(road, 1, 60) {
 		step += int64(1 + i%3)
 		if i == 30 {
-			step += 100 // starts anew
+			step += 100 // starts over
 		}
 		kind := Released
 		in := Input{User: "u", Step: step, Cell: cell, Release: i%7 != 6, Personal: user}
@@ -149,7 +149,7 @@ func TestPersonalStart(t *testing.T) {
 	}
 }
 
-// TestPersonalNeighbours: whoever's reports came before, with a personal model or without, changes
+// TestPersonalNeighbours: the reports that came before, with a personal model or without, changes
 // nothing.
 func TestPersonalNeighbours(t *testing.T) {
 	t.Parallel()

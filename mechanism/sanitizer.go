@@ -96,7 +96,7 @@ var ErrOtherModel = errors.New("mechanism: the state belongs to another model; m
 // ErrOtherPopular is what Step returns for a personal model over another popular model than the
 // sanitizer's.
 var ErrOtherPopular = errors.New("mechanism: the personal model lies over another popular model; " +
-	"make it anew over this one")
+	"make it again over this one")
 
 // use makes the user's personal model the one in use, or the popular model if it is nil.
 func (s *Sanitizer) use(user *mobility.Personal) error {

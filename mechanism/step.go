@@ -41,7 +41,7 @@ import (
 // release has the next number.
 //
 // "Prior" means that the posterior advances by prediction: to the same state whatever is published,
-// but for a rounding under Codebook with options that hide reports (Options.Hides).
+// except for a rounding under Codebook with options that hide reports (Options.Hides).
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
 // the state says and changes nothing. A release in a step with one (SameStep release) starts at
 // that one's posterior.
@@ -181,7 +181,7 @@ func dayOf(step, stepMS int64) noise.Day {
 	return noise.DayAt(max(step, 0) * stepMS)
 }
 
-// book infers from a release, keeps it and charges it. Whoever knows the release can do it.
+// book infers from a release, keeps it and charges it. An observer of the release can do it.
 func (s *Sanitizer) book(state *State, step int64, z grid.Point) {
 	s.advance(state, step, s.emission.Likelihoods(z, s.prior.Cells))
 	state.HasRelease, state.ReleaseStep, state.Release = true, step, z

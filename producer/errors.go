@@ -22,7 +22,7 @@ const (
 	// fence the rightful owner.
 	Fenced
 	// Unknown: the producer asked for the end of the transaction and got no answer. The transaction
-	// may be committed. Only Init, and then the committed offset, say so.
+	// may be committed. Only Init, and then the committed offset, tell.
 	Unknown
 	// Fatal: repeating does not help. A person has to change something.
 	Fatal

@@ -10,7 +10,7 @@ import (
 
 // decodeJSON reads the fields into row. It returns "" or the reason why the record is refused. It
 // finds fields by their exact name, in any order, and skips unknown ones. They may be inside Kafka
-// Connect's envelope, if unwrap says so.
+// Connect's envelope, if unwrap names it.
 func (l *layout) decodeJSON(row []value, data []byte, unwrap bool) Reason {
 	if !utf8.Valid(data) {
 		return ReasonInvalidUTF8

@@ -301,7 +301,7 @@ func TestCrashFindsMutants(t *testing.T) {
 }
 
 // TestFullAtEachWrite: whichever write of the store is the first for which the disk has no room,
-// the error says so, and with room again the store is a prefix of what was applied.
+// the error names it, and with room again the store is a prefix of what was applied.
 func TestFullAtEachWrite(t *testing.T) {
 	for k := int64(0); ; k++ {
 		mem := vfs.NewMem()

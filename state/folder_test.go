@@ -248,7 +248,7 @@ func TestLocked(t *testing.T) {
 	shut(t, s)
 }
 
-// TestNoFolder: a folder that cannot be one says so.
+// TestNoFolder: a folder that cannot be one gives an error.
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRemovedWhileOpen: somebody deletes the folder of a store that is in use.
-// The store says so in one line. (The next process begins with a new store; this one still
+// The store reports it in one line. (The next process begins with a new store; this one still
 // holds the lock of what it could not close.)
 func TestRemovedWhileOpen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "folder")

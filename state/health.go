@@ -13,7 +13,7 @@ import (
 //
 // In places, Pebble answers a failed write by ending the process: at a new log file it panics in a
 // way that cannot be recovered from, and at the manifest it calls Fatalf. A full disk should end in
-// an error that says so. So the first write that fails is remembered and does not return: the
+// an error for it. So the first write that fails is remembered and does not return: the
 // goroutine of Pebble stays where it is, with the locks that it holds. Calls to the store do not
 // wait for it and return the error. To open the store again takes a new process. Nothing is lost,
 // because the store is a cache.

@@ -112,7 +112,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 
 // TestAggregateFrom: records before --from are followed for what comes after, and how well they are
 // is told apart from it. A record that is missing there is no matter once a gap has started the
-// filter anew.
+// filter again.
 func TestAggregateFrom(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
@@ -120,7 +120,7 @@ func TestAggregateFrom(t *testing.T) {
 		minute := time.UnixMilli(fix.Timestamp).UTC().Minute()
 		return minute >= 24 && minute < 36
 	})
-	for i := range gap { // long enough for everybody to start anew after it
+	for i := range gap { // long enough for everybody to start again after it
 		if time.UnixMilli(gap[i].Timestamp).UTC().Minute() >= 36 {
 			gap[i].Timestamp += mechanism.DefaultMaxGap * time.Minute.Milliseconds()
 		}

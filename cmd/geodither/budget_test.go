@@ -57,7 +57,7 @@ func TestBudgetRequired(t *testing.T) {
 }
 
 // TestWrongBudget: a budget that limits nothing, that contradicts itself or under which nothing
-// could be released is an error with a line that says so. A misspelt key of it is none of its own.
+// could be released is an error with a line for it. A misspelt key of it is none of its own.
 func TestWrongBudget(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	for _, c := range []struct {

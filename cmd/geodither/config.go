@@ -27,7 +27,7 @@ func newConfig(std cli.Streams) *cobra.Command {
 			Short: "Check a config by its text and its files, without a broker",
 			Long: `Check a config as "geodither run" does before it connects, and warn of settings
 that are seldom meant. Files that are not here, such as the key, are not checked, nor are logins
-whose variables are not there, and the command says so: a config can be checked where the service
+whose variables are not there, and the command names them: a config can be checked where the service
 does not run. "geodither doctor" also looks at the brokers, the topics and the error to expect.
 
 The exit code is 2 if the service would not start with the config. Warnings do not change it.`,
@@ -37,7 +37,7 @@ The exit code is 2 if the service would not start with the config. Warnings do n
 			Use:   "show -c FILE",
 			Short: "Print a config with all defaults in it",
 			Long: `Print a config as the service understands it, with variables of the environment
-and all defaults in it. Secrets are redacted. The output is a config again, but for the secrets.`,
+and all defaults in it. Secrets are redacted. The output is a config again, without the secrets.`,
 			Example: "  geodither config show -c geodither.yml",
 		}, func(path string) error {
 			text, err := config.Show(path)

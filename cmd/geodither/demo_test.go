@@ -63,10 +63,10 @@ func TestDemoOnce(t *testing.T) {
 		one.Users != 8 || one.Late != 0 {
 		t.Errorf("the sample's %d fixes and 3 broken records gave %+v", len(fixes), one)
 	}
-	// A code point is the mean of the posterior after it, but for the steps of its lattice.
+	// A code point is the mean of the posterior after it, up to the steps of its lattice.
 	if one.RMSEEstimateM <= 0 || math.Abs(one.RMSEReleaseM/one.RMSEEstimateM-1) > .02 ||
 		one.RMSEEstimateM >= one.RMSEBlindM/4 || one.LocationSetMean < 1 || one.DriftRatio != 0 {
-		t.Errorf("release and estimate should be alike, and far better than blind: %+v", one)
+		t.Errorf("release and estimate should be close, and far better than blind: %+v", one)
 	}
 	if raceDetector {
 		return // one run shows the races there are

@@ -155,7 +155,7 @@ func (d *checkup) key(key noise.Key, path string) {
 	today := noise.DayAt(time.Now().UnixMilli())
 	switch first := key.FirstDay(); {
 	case key.Whole():
-		d.add("key days", doctor.OK, "all: whoever has this key can take the noise off "+
+		d.add("key days", doctor.OK, "all: everybody with this key can take the noise off "+
 			"everything that was ever published under it. \"geodither key export --until DAY\" "+
 			"makes one without the past")
 	case first > today:

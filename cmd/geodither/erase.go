@@ -40,7 +40,7 @@ again.
 
 The account of ε stays, without the id and without any place, under a hash that only the noise key
 can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a
-budget over. --reset-budget drops the account too. The receipt says so, and from which day on it is
+budget over. --reset-budget drops the account too. The receipt tells it, and from which day on it is
 not needed.
 
 The receipt is one JSON object a line, for each person and partition. It names nobody, and says

@@ -43,7 +43,7 @@ the owner of the traces alone. All noise in these views comes from a seed and is
 vehicles are likely to be, and where the fleet was, window by window. The page knows nothing
 then but the records, the public model and the public settings, unless --status is given. It
 reads neither the key nor the raw topic nor users' own models. A model that was trained without
-differential privacy tells about its traces, and the page shows its map: a warning says so. Beside
+differential privacy tells about its traces, and the page shows its map, with a warning. Beside
 -c, traces that are named have the views above, and say that they are secret.
 
 --outline draws lines and polygons of your own below the maps, for orientation: there are no map
@@ -51,10 +51,10 @@ tiles.
 
 --status shows how the instances of a service are, as the /status of each one's http.listen says:
 names of the topics, partitions, lag, throughput, refusals, the number of users, Σε of all of them.
-Whoever has the page's address sees that too.
+Everybody who has the page's address sees that too.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
-nobody else for anything. Its address has a random token, new at each start: whoever has that
+nobody else for anything. Its address has a random token, new at each start: who has that
 address sees all of the page, and other accounts and programs of this machine, which do not have
 it, see nothing. Keep the address to yourself. --listen takes an address that other machines reach;
 there is no encryption, so prefer a tunnel such as "ssh -L".

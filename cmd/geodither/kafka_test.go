@@ -276,7 +276,7 @@ func TestConsumeFollow(t *testing.T) {
 	}
 }
 
-// TestRunWarnsOfReadableKey: everybody can read the key, and the log says so
+// TestRunWarnsOfReadableKey: everybody can read the key, and the log warns of it
 // without the key.
 func TestRunWarnsOfReadableKey(t *testing.T) {
 	t.Setenv(files.KeyVariable, "")

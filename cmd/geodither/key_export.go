@@ -41,7 +41,7 @@ This cannot be undone. A fix of a destroyed day that still comes is refused: a d
 key_destroyed, which spends nothing. "replay" and "state verify" compute states from the first
 record on, so they are refused for releases of destroyed days.
 
---pseudonym leaves out everything that "geodither key pseudonym" does not need: whoever has FILE
+--pseudonym leaves out everything that "geodither key pseudonym" does not need: who has FILE
 can tell which user a pseudonym is, and cannot take the noise off anything.
 
 Both can be exported from a whole key, and from a file that --until has written.`,

@@ -75,7 +75,7 @@ func (w *misconfigWorld) serve() {
 	}
 }
 
-// remake deletes a topic and, with partitions, makes it anew.
+// remake deletes a topic and, with partitions, makes it again.
 func (w *misconfigWorld) remake(topic string, partitions int, configs map[string]string) {
 	w.Helper()
 	answer, err := w.client.DeleteTopics(w.Context(),
@@ -201,7 +201,7 @@ func requireClear(t *testing.T, code int, out, log string, words []string) {
 		}
 	}
 	if lines := strings.Count(strings.TrimSpace(log[at:]), "\n") + 1; lines > 4 {
-		t.Errorf("it says so in %d lines:\n%s", lines, log[at:])
+		t.Errorf("the cause is in %d lines:\n%s", lines, log[at:])
 	}
 }
 
@@ -239,7 +239,7 @@ var misconfigurations = []misconfigured{
 		words:  []string{"changelog", "rebuild-changelog", "accept_lost_account"},
 	},
 	{
-		name:   "changelog made anew, empty",
+		name:   "changelog made again, empty",
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			w.remake(w.name("g")+"-changelog", 2, map[string]string{"cleanup.policy": "compact"})
@@ -258,14 +258,14 @@ var misconfigurations = []misconfigured{
 		words: []string{"changelog", "accept_lost_account"},
 	},
 	{
-		name:   "raw topic made anew",
+		name:   "raw topic made again",
 		served: true,
 		wrong: func(w *misconfigWorld) {
 			w.remake(w.name("raw"), 2, nil)
 			succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"),
 				filepath.Join(w.dir, "traces.csv"))
 		},
-		words: []string{"deleted and made anew", "another group"},
+		words: []string{"deleted and made again", "another group"},
 	},
 	{
 		name:   "group moved back",

@@ -19,7 +19,7 @@ func TestSanitizeInterrupted(t *testing.T) {
 	in, feed := io.Pipe()
 	defer feed.Close()
 	out := filepath.Join(dir, "out", "sanitized.csv")
-	write(t, dir, "out/sanitized.csv", "of before")
+	write(t, dir, "out/sanitized.csv", "older")
 	b := start(t, in, sanitizeArgs("-", model, "--out", out)...)
 	if _, err := io.WriteString(feed, towntest.CSV(towntest.Fixes())); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestSanitizeInterrupted(t *testing.T) {
 		!strings.Contains(b.log.String(), "interrupted") {
 		t.Errorf("exit %d, %q", code, b.log)
 	}
-	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "of before" {
+	if left := names(t, filepath.Dir(out)); len(left) != 1 || read(t, out) != "older" {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -83,7 +83,7 @@ func TestOutputTargets(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
-	target := write(t, dir, "target.csv", "of before")
+	target := write(t, dir, "target.csv", "older")
 	link := filepath.Join(dir, "link.csv")
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ With the same key, model and config the records are those of the first release, 
 cost no ε. They cost none either where only publish.release differs. If
 anything else differs (a setting, raw records that retention has removed, fixes that the service
 has not released yet), this would be a second release of the same fixes. The command then refuses,
-says why and what it would cost, and goes on only with --spend-again. The records say so too:
+says why and what it would cost, and goes on only with --spend-again. The records show it too:
 their mechanism is "codebook (second release)".
 
 The cost is the ε of all second releases that the published records depend on: for each user with

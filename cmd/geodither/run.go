@@ -26,14 +26,14 @@ func newRun(std cli.Streams) *cobra.Command {
 same config (each with its own state_dir) to share the partitions.
 
 An interrupted instance finishes or aborts its transaction and leaves the group. A
-killed one loses nothing and repeats nothing: whoever gets its partitions restores the
+killed one loses nothing and repeats nothing: the instance that gets its partitions restores the
 states from the changelog and goes on at the committed offset.
 
 Keys of the config; deploy/geodither.yml is a complete one that explains each of them:
 ` + config.Keys() + `
 Required: brokers, group, topics.raw, topics.sanitized, model or models, key_file (or the
 key in GEODITHER_KEY), state_dir, release.mechanism,
-release.epsilon and release.budget, and release.delta but for the mechanism codebook.`,
+release.epsilon and release.budget, and release.delta except with the mechanism codebook.`,
 		Example: `  geodither run -c geodither.yml
   GEODITHER_KEY=$(cat noise.key) geodither run -c geodither.yml`,
 		Args: cli.NoArgs,
@@ -82,7 +82,7 @@ release.epsilon and release.budget, and release.delta but for the mechanism code
 	return cmd
 }
 
-// listen begins to answer whoever watches the service over HTTP, if the config says where.
+// listen begins to answer those who watch the service over HTTP, if the config says where.
 func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 	o = o.WithDefaults()
 	build := cli.ThisBuild()

@@ -27,7 +27,7 @@ checks that the changelog has everything that the folder has. If it has not, or 
 cannot check, the folder may be the only copy of the users' accounts of ε, and it stays: see
 "geodither state rebuild-changelog". --discard-account removes the folder all the same, without a
 check, and with it what each user has spent. It also removes stores that were set aside, which stay
-otherwise. While an instance has the folder open the command refuses; a dry run only says so.
+otherwise. While an instance has the folder open the command refuses; a dry run only warns.
 
 --everything also removes the group's offsets and all states in the changelog, so that processing
 starts again at the first record of the raw topic. That releases every fix that the topic still

@@ -26,8 +26,8 @@ func tuneTown(t *testing.T, dir string, more ...string) []string {
 	}, more...)
 }
 
-// TestTune: the folder is complete, its config can be read, runs on a broker as it is but for the
-// broker's address, and asks what was promised.
+// TestTune: the folder is complete, its config can be read, runs on a broker as it is except for
+// the broker's address, and asks what was promised.
 func TestTune(t *testing.T) {
 	dir := t.TempDir()
 	line := tuneTown(t, dir, "--target-epsilon", "20")

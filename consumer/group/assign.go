@@ -62,8 +62,8 @@ func (s *sharing) give(i int, p int32) {
 	s.taken[p] = true
 }
 
-// shareAmong is assign with the members in a given order: whoever comes first is the first to get
-// one more than others. The copies are ranked, of members by their places.
+// shareAmong is assign with the members in a given order: the member that comes first is the first
+// to get one more than others. The copies are ranked, of members by their places.
 func shareAmong(n int32, members []candidate, copies []ranked) []share {
 	if len(members) == 0 {
 		return nil
@@ -223,7 +223,7 @@ func addFurther(n int32, able []candidate, shares []share, most int, chosen map[
 	}
 }
 
-// fewest returns those of the members that are standbys of the fewest partitions, but for the two
+// fewest returns those of the members that are standbys of the fewest partitions, without the two
 // that have the partition already.
 func fewest(able []candidate, chosen map[string][]int32, most int, owner, first string) []string {
 	if most <= 0 {

@@ -229,7 +229,7 @@ type tenancy struct {
 	leases  []*Lease      // of the current generation
 	working []*Lease      // whose functions run, in the order in which they were started
 	current *Generation   // the last one that has begun; nil before the first
-	changed chan struct{} // closed, and made anew, when a generation or an identity is new
+	changed chan struct{} // closed, and replaced, when a generation or an identity is new
 }
 
 // start notes that a lease's function begins, and returns the lease whose function must return

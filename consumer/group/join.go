@@ -104,7 +104,7 @@ func (m *Member) enter(ctx context.Context) (joined, error) {
 		case a.code != 0:
 			return joined{}, wire.Refused(m.joinOp(), a.code)
 		default:
-			m.hear(time.Now()) // the session has begun anew: joining may take longer than one
+			m.hear(time.Now()) // the session has begun again: joining may take longer than one
 			return a, nil
 		}
 	}

@@ -34,7 +34,7 @@ type Member struct {
 
 	mu    sync.Mutex
 	last  error     // the error after which the member tries again, nil once a generation has begun
-	heard time.Time // when the coordinator's session with this member began anew, at the earliest
+	heard time.Time // when the coordinator's session with this member began again, at the earliest
 
 	kept memory // belongs to the member's goroutine
 }

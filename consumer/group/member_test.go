@@ -108,7 +108,7 @@ func TestRollingRestart(t *testing.T) {
 		first[i] = back
 	}
 	if h.Real {
-		// Whoever led the group still leads it, and sees new partitions.
+		// The member that led the group still leads it, and sees new partitions.
 		h.grow(7)
 		last := h.settle(7, processes...)
 		if n := moved(byName(names, first), byName(names, last)); n != 1 {
@@ -645,7 +645,7 @@ func TestWorkIsFinishedInTime(t *testing.T) {
 	})
 	lease.end(errMoved)
 	b := h.start(Options{})
-	// not for something to happen, but for the session to be over without the signs of life
+	// until the session is over, and for nothing else, without the signs of life
 	time.Sleep(2 * time.Second)
 	close(let)
 	h.OK(<-committed)

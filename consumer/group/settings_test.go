@@ -10,7 +10,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire/wiretest"
 )
 
-// TestInForce: the settings that count are those with the partitions, whoever leads.
+// TestInForce: the settings that count are those with the partitions, whichever member leads.
 func TestInForce(t *testing.T) {
 	claims := func(generation int32, settings string, partitions ...int32) said {
 		s := said{claim: claim{generation: generation, partitions: partitions}}

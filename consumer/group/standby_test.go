@@ -88,8 +88,8 @@ func TestSpreadProperties(t *testing.T) {
 	}
 }
 
-// TestStandbysInherit: whoever dies, each of its partitions goes to its standby, and those of
-// others stay.
+// TestStandbysInherit: whichever member dies, each of its partitions goes to its standby, and those
+// of others stay.
 func TestStandbysInherit(t *testing.T) {
 	for seed := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -85,7 +85,7 @@
 // record under MarkKey: a Mark, with the input offset that the transaction commits. After a
 // restoration the mark must agree with the committed offset, because the same transaction wrote
 // both. If it does not, somebody has moved the group's offsets or the cluster has lost data, and
-// going on would publish wrong results: the task says so and stops. If the group's offset has
+// going on would publish wrong results: the task stops with that error. If the group's offset has
 // expired, the mark stands in for it.
 //
 // An empty changelog is good only where nothing was ever processed: where the group has no offset
@@ -155,20 +155,21 @@
 //     read after the fence: an earlier adoption could show a record again, made with v.
 //
 // A worker that commits an adoption holds the newest epoch. So its successor either finds the
-// adoption in the last mark, or has made sure that it will never be there. Whoever wrote results
-// after the previous mark has been fenced, and those results lie before that end. The list belongs
-// to the settings: other settings begin with an empty one.
+// adoption in the last mark, or has made sure that it will never be there. A worker that wrote
+// results after the previous mark has been fenced, and those results lie before that end. The list
+// belongs to the settings: other settings begin with an empty one.
 //
 // If the list names something that this machine lacks, Amended returns an error, and the task is
 // suspended without processing anything until it is there.
 //
 // # Erasures
 //
-// A key's state can be erased while the task works (Eraser). Whoever wants that fences the task and
-// writes a request into the changelog; the owner that comes next carries it out. The condition is
-// that of an amendment: nobody can have seen results from that input offset on. A record that is
-// processed again without the state would give other bytes. What remains of an erased key, such as
-// an account, lies under a name that does not tell the key, and is recalled with its next record.
+// A key's state can be erased while the task works (Eraser). A caller that wants that fences the
+// task and writes a request into the changelog; the owner that comes next carries it out. The
+// condition is that of an amendment: nobody can have seen results from that input offset on. A
+// record that is processed again without the state would give other bytes. What remains of an
+// erased key, such as an account, lies under a name that does not tell the key, and is recalled
+// with its next record.
 //
 // # Idle partitions
 //

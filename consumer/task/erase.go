@@ -8,7 +8,7 @@ import (
 
 // erasure is what a task has to erase, and what it has to look for.
 //
-// The changelog holds a request: whoever wants a key erased fences the partition's owner, and
+// The changelog holds a request: a caller that wants a key erased fences the partition's owner, and
 // writes the request with the last mark once more, in a transaction. The owner's next restore
 // brings the request into the store. The owner then carries it out at the first boundary between
 // transactions where nobody can have seen results from the offset on, as with an amendment: a

@@ -212,8 +212,8 @@ func TestFollowSleeps(t *testing.T) {
 	}
 }
 
-// TestFollowGivenUp: the changelog was emptied, and somebody has accepted the loss. The copy of
-// before must not bring the states back: a standby leaves it, and a task says what is lost.
+// TestFollowGivenUp: the changelog was emptied, and somebody has accepted the loss. The older
+// copy must not bring the states back: a standby leaves it, and a task says what is lost.
 func TestFollowGivenUp(t *testing.T) {
 	given := Message{
 		Key:   markKey,

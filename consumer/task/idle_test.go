@@ -64,7 +64,7 @@ func TestIdle(t *testing.T) {
 }
 
 // TestTrimmedTail: retention may remove an aborted tail while the task is
-// stopped. Nothing is lost then, and the next start must not say so.
+// stopped. Nothing is lost then, and the next start must not warn.
 func TestTrimmedTail(t *testing.T) {
 	s := newScript()
 	s.end = 9 // the input's three records, and an aborted tail

@@ -122,7 +122,7 @@ type Transactions interface {
 	// committed, on every partition. changelogEnd is an offset of the changelog after the
 	// transaction's last record there, and not after any later record. Any error but Retry leaves
 	// the outcome open, and the transaction too: readers of committed data wait at its first record
-	// until the next Fence of the partition's owner, whoever that is, or until the broker ends it
+	// until the next Fence of the partition's owner, whichever that is, or until the broker ends it
 	// at the transaction's timeout.
 	Commit(ctx context.Context, next int64) (changelogEnd int64, err error)
 	// Abort drops the open transaction; without one it does nothing. It is not called after a

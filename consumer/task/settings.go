@@ -137,7 +137,7 @@ var (
 	// them as this task does.
 	ErrKept = errors.New("erased users' accounts need the noise key of their erasure")
 	// ErrSource: the mark was written for another input topic.
-	ErrSource = errors.New("the input topic was deleted and made anew")
+	ErrSource = errors.New("the input topic was deleted and made again")
 	// ErrAmended: the mark has amendments, and the task has no Amender.
 	ErrAmended = errors.New("the settings were amended by the worker before this one, which this " +
 		"one cannot do")

@@ -147,7 +147,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 			Options{Settings: []byte("S2")},
 			[]string{"accept_settings: true", "stop it cleanly", "beyond offset 1"},
 		},
-		{Options{Source: []byte("T2")}, []string{"made anew", "another group"}},
+		{Options{Source: []byte("T2")}, []string{"made again", "another group"}},
 	} {
 		err := s.run(t, test.o)
 		for _, want := range test.want {

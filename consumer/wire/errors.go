@@ -79,7 +79,7 @@ func CutShort(op string) *Error {
 type LinkError struct {
 	Broker string // host:port
 	Advice string // what is wrong and what a person can do
-	Err    error  // the cause, in the words of whoever found it
+	Err    error  // the cause, in the words of its finder
 	// Unproven says that the cause may also be a broker, a proxy or a token endpoint that is
 	// starting or away: it closed the connection or said nothing that refuses this client.
 	Unproven bool

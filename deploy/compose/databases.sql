@@ -6,7 +6,7 @@ CREATE DATABASE registry OWNER registry;
 CREATE ROLE sink LOGIN;
 CREATE DATABASE fleet OWNER sink;
 
--- Whoever may look at the map may send Grafana queries of their own. This role only reads.
+-- Users who may look at the map may send Grafana queries of their own. This role only reads.
 CREATE ROLE map LOGIN;
 \connect fleet
 ALTER DEFAULT PRIVILEGES FOR ROLE sink GRANT SELECT ON TABLES TO map;

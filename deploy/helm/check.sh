@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the chart: it renders with every example, Kubernetes takes what it renders, geodither takes
-# the config in it, and what is missing or misspelt has an error that says so.
+# the config in it, and what is missing or misspelt has an error that names it.
 #
 #   deploy/helm/check.sh
 #
@@ -59,7 +59,7 @@ PYTHON
   fi
 done
 
-# refused WORDS ARGUMENTS...: rendering must fail, and say so.
+# refused WORDS ARGUMENTS...: rendering must fail, and name the cause.
 refused() {
   local words=$1
   shift

@@ -36,7 +36,7 @@ and with --secure, which makes new certificates (openssl),
                                  $session_ms ms, by SCRAM-SHA-256 $long_session_ms ms
   DIR/brokers-ssl                listeners that want a client certificate
   DIR/tls/{ca,client,other}.crt  the authority and two clients, their keys beside them
-There nobody may do anything without an ACL. Whoever comes by DIR/brokers is a super user.
+There nobody may do anything without an ACL. Clients of DIR/brokers are super users.
 Node 1 is in rack a, 2 in b, 3 in c.
 END
 }

@@ -135,7 +135,7 @@ func (t *tracer) advance(from []uint16, user string, before, after moment) []uin
 
 // bridge is advance over a gap by the model's law of gaps. An ancestor of a cell is one that the
 // cell has after a number of moves, drawn with the probability that so many moves led to the cell.
-// Whoever started anew may come from anywhere. The draw among the parts of the law is Chao's
+// A vehicle that started over may come from anywhere. The draw among the parts of the law is Chao's
 // (1982, doi 10.1093/biomet/69.3.653) for a sample of one: each part replaces what was drawn with
 // the share that it has of all parts so far.
 func (t *tracer) bridge(from []uint16, user string, before, after moment) []uint16 {

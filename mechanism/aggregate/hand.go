@@ -11,7 +11,7 @@ type PlaceError struct {
 	cause error
 }
 
-// Error is the cause's: whoever shows it names the place too.
+// Error is the cause's: the caller that shows it names the place too.
 func (e *PlaceError) Error() string { return e.cause.Error() }
 
 // Unwrap returns the cause.

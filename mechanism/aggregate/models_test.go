@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// restless is town with a model under which vehicles stay less, and from everywhere alike.
+// restless is town with a model under which vehicles stay less, everywhere.
 func restless(tb testing.TB, width, height int) *mobility.Model {
 	tb.Helper()
 	g, err := grid.Plain(width, height, .5)

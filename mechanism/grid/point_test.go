@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestScaleRounds adds a scaled point to one that cancels it but for the product's rounding error.
+// TestScaleRounds adds a scaled point to one that cancels it, up to the product's rounding error.
 // A processor that fuses the two operations, as arm64 does and amd64 does not, would leave that
 // error instead of 0.
 func TestScaleRounds(t *testing.T) {

@@ -62,7 +62,7 @@ const (
 // in turn, and m is the number with the greatest gain.
 //
 // The border between two code points' votes tells two neighbouring cells apart by the full e^ε.
-// Two cells that vote alike are not told apart at all. K-norm noise tells near places apart less
+// Two cells of one vote are not told apart at all. K-norm noise tells near places apart less
 // than far ones, so which mechanism is better depends on what is to stay hidden.
 //
 // A Quantizer is scratch for one goroutine. After a few calls it does not allocate. Everything but
@@ -234,7 +234,7 @@ func (q *Quantizer) Vote(x grid.Cell) int {
 
 // Votes writes the votes of ascending cells into dst, which it returns as long as cells. In a row
 // of the map the cells that vote for one code point lie side by side, so where two cells of a row
-// vote alike, all between them do too.
+// have one vote, all between them have it too.
 func (q *Quantizer) Votes(dst []uint8, cells []grid.Cell) []uint8 {
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
 	width := int64(q.grid.Width())

@@ -190,7 +190,7 @@ func TestCodebookWords(t *testing.T) {
 }
 
 var updateGolden = flag.Bool("update", false,
-	"write testdata/codebook.json and near.json anew, for a new version")
+	"write testdata/codebook.json and near.json again, for a new version")
 
 // goldenCodebook is one release in numbers that another implementation can compare with. All
 // indices begin at 0, and cells are numbered by row, from the south-west.
@@ -252,7 +252,7 @@ func goldenFrom(q *Quantizer, name string, g *grid.Grid, epsilon float64, d *mob
 
 // TestCodebookGolden compares codebooks with testdata/codebook.json bit for bit: the same on every
 // architecture, from one program to the next of one CodebookVersion. Under the same version the
-// file is not written anew with other codebooks: cases may only be added to its end.
+// file is not written again with other codebooks: cases may only be added to its end.
 func TestCodebookGolden(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "codebook.json")

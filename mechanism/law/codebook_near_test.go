@@ -379,7 +379,7 @@ var nearFaults = map[string]codebookSampler{
 		row := min(max(q.grid.Row(x)+i/n-d.reach, 0), q.grid.Height()-1)
 		return q.Draw(src, row*q.grid.Width()+column)
 	},
-	"all shifts alike": func(q *Quantizer, src noise.Source, x grid.Cell) int {
+	"all shifts the same": func(q *Quantizer, src noise.Source, x grid.Cell) int {
 		n := uint64(2*q.noise.reach + 1)
 		column := q.grid.Column(x) + int(noise.Below(src, n)) - q.noise.reach
 		row := q.grid.Row(x) + int(noise.Below(src, n)) - q.noise.reach

@@ -18,7 +18,7 @@ type patches struct {
 	mass, moment []float64
 }
 
-// massClass is the cells whose masses are alike up to a factor of about √2.
+// massClass is the cells whose masses are equal up to a factor of about √2.
 type massClass struct {
 	count int
 	mass  float64

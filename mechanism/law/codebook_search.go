@@ -13,7 +13,7 @@ type searcher struct {
 const (
 	// growMisses is how many divisions in a row may gain nothing before a codebook has grown.
 	growMisses = 2
-	// growWhole is up to how many regions all patches vote anew after each division. Three regions
+	// growWhole is up to how many regions all patches vote again after each division. Three regions
 	// have to turn about each other, which a further division alone does not do.
 	growWhole = 4
 	// growTurns is how many turns of Lloyd's iteration that takes.
@@ -31,7 +31,7 @@ const (
 
 // grow makes a codebook from the prior's mean alone. It halves regions, each time the one that
 // should gain most, for as long as code points pay, and keeps the best codebook. Beyond a few
-// regions only the patches of the halved one vote anew, until the codebook has grown.
+// regions only the patches of the halved one vote again, until the codebook has grown.
 func (s *searcher) grow(a *patches, rest float64) {
 	d := &s.next
 	d.regions, d.stale = append(d.regions[:0], moments{p: 1}), true

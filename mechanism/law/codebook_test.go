@@ -422,7 +422,7 @@ func TestCodebookDegenerate(t *testing.T) {
 	line := everywhere[500_000:501_000]
 	tiny := slices.Repeat([]float64{1e-300}, len(everywhere))
 	tiny[123_456] = 1
-	// all but a millionth of the mass in one corner, and masses that are equal but for rounding
+	// all but a millionth of the mass in one corner, and masses that are equal up to rounding
 	corner := slices.Repeat([]float64{1e-12}, len(everywhere))
 	near := slices.Repeat([]float64{1}, len(line))
 	for i := range near {

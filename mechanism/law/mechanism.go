@@ -11,7 +11,8 @@ import (
 // set's hull and ε, which are public. Sample is the only method that is given a secret. A
 // Mechanism is scratch for one goroutine.
 //
-// All mechanisms treat a set of a single place alike: the release is that place, whatever x is.
+// All mechanisms treat a set of a single place in the same way: the release is that place, whatever
+// x is.
 type Mechanism interface {
 	// Name is one of PIM, KNorm, Laplace, LaplaceTight, Lattice.
 	Name() string

@@ -51,7 +51,7 @@ func (n Near) Validate(epsilon float64) error {
 	}
 	if !(n.DistanceKM > 0) || math.IsInf(n.DistanceKM, 1) {
 		return errors.New("near distance must be above 0: set it to how far apart places are " +
-			"that must look alike, 340m say")
+			"that must not be told apart, 340m say")
 	}
 	whole, per, decimals := shortest(n.Factor)
 	switch {
@@ -65,7 +65,7 @@ func (n Near) Validate(epsilon float64) error {
 		return fmt.Errorf("near factor %v has %d decimals, and the mechanism computes with all of "+
 			"them, at most %d: write it shorter", n.Factor, decimals, MaxNearDecimals)
 	}
-	usable := (Options{Name: Codebook}).CheckEpsilon(epsilon) == nil // else that error says so
+	usable := (Options{Name: Codebook}).CheckEpsilon(epsilon) == nil // else that error comes first
 	if usable && bigProduct(whole, otherWeight(epsilon)).Cmp(
 		new(big.Int).Lsh(new(big.Int).SetUint64(per), 64)) >= 0 {
 		return fmt.Errorf("near factor %g is not below e^epsilon, which is %.4g and holds between "+

@@ -8,7 +8,7 @@ import (
 )
 
 // Distribution is a sparse distribution over the cells of a grid. P[i] > 0 is the mass of Cells[i],
-// cells ascend, and every other cell has no mass. Methods that need a total of 1 say so;
+// cells ascend, and every other cell has no mass. Methods that need a total of 1 mention it;
 // [Distribution.Normalize] makes it 1. The zero value is empty and ready to use. A distribution
 // reuses its slices, so two distributions must not share one.
 type Distribution struct {

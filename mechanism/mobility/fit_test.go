@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFitJSON: what is read is what was written, but for intervals that are not known; files of
-// before may have them.
+// TestFitJSON: what is read is what was written, except for intervals that are not known, and older
+// files may have them.
 func TestFitJSON(t *testing.T) {
 	fit := Fit{
 		Held: "some", Users: EnoughForIntervals, Steps: 400, Epsilon: 1, Delta: .01,
@@ -51,7 +51,7 @@ func TestFitJSON(t *testing.T) {
 	const before = `{"users":6,"calibration":[` +
 		`{"delta":0.01,"drift":0.02,"drift_low":0.01,"drift_high":0.03}]}`
 	if err := json.Unmarshal([]byte(before), &old); err != nil || old.Calibration[0].High != .03 {
-		t.Errorf("a fit of before is read as %+v (%v)", old, err)
+		t.Errorf("an older fit is read as %+v (%v)", old, err)
 	}
 	if text, _ := again(old); strings.Contains(text, "drift_low") {
 		t.Errorf("and written as %s", text)

@@ -33,7 +33,7 @@ func TestStepOf(t *testing.T) {
 	}
 }
 
-// TestRandomWalk: the walk is a model, and its steps go to the cell and its neighbours alike, also
+// TestRandomWalk: the walk is a model, and its steps go to the cell and its neighbours evenly, also
 // at the edge of the map.
 func TestRandomWalk(t *testing.T) {
 	g := plainGrid(t, 4, 3)

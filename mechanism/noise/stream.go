@@ -6,7 +6,7 @@
 // the same release again, so a retry, a replay or a second instance publishes the same bytes and
 // spends no privacy; another transcript gives a stream that nobody without the key can distinguish
 // from independent uniform bits. The claim is computational: it rests on HMAC-SHA-256 as a
-// pseudorandom function and ChaCha8 as a generator, and it holds against whoever lacks the key.
+// pseudorandom function and ChaCha8 as a generator, and it holds against those who lack the key.
 //
 // The caller must put into the transcript everything that determines a release except the key,
 // secrets included. Releases that share a stream must be one release. If they differed in anything

@@ -176,7 +176,7 @@ func TestKeyedReadsAhead(t *testing.T) {
 }
 
 // TestKeyedClosed: Add and Flush of a Keyed that is closed fail, also with tasks that nobody has
-// begun, where they would wait for ever.
+// begun, where they would wait forever.
 func TestKeyedClosed(t *testing.T) {
 	k := NewKeyed(1, blockTasks, func(int, *int) {}, func(*int) error { return nil })
 	if err := k.Add("a", 0); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Walker is somebody who moves as a model says.
 type Walker struct {
-	// Cell is where the walker is. Whoever sets it has moved the walker there.
+	// Cell is where the walker is. Setting it moves the walker there.
 	Cell grid.Cell
 
 	model *mobility.Model

@@ -50,7 +50,8 @@ type Mapping struct {
 	text                string
 }
 
-// Text is the same for two mappings that read every record alike, in every run of a program.
+// Text is the same for two mappings that read every record in the same way, in every run of a
+// program.
 func (m *Mapping) Text() string { return m.text }
 
 // Name is the preset, or the format of a mapping without one.
@@ -93,7 +94,7 @@ func (m *Mapping) NewReader(d Decoders) (*Reader, error) {
 
 // Read returns the fixes of a record in their order, at least one. They share no memory with the
 // record. All that are neither refused nor skipped are of one user, and have passed
-// schemas.Raw.Validate. If the record as a whole is refused or skipped, the only fix says so. An
+// schemas.Raw.Validate. If the record as a whole is refused or skipped, the only fix tells it. An
 // error is a Decoder's, and says that the record cannot be read now.
 func (m *Reader) Read(r Record) ([]Fix, error) {
 	if len(r.Value) == 0 {

@@ -81,7 +81,7 @@ func (o Options) over(s source) Options {
 	return o
 }
 
-// text is all of the options, in a text that two programs write alike.
+// text is all of the options, in a text that is the same in every program.
 func (o Options) text(rules []rule) string {
 	var where strings.Builder
 	for _, r := range rules {

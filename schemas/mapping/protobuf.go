@@ -244,7 +244,7 @@ func gtfsFeed(value []byte) (any, error) {
 	return map[string]any{"entity": entities}, err
 }
 
-// locationText is a place as fleet-telemetry servers of before 2023 wrote it.
+// locationText is a place as fleet-telemetry servers wrote it until 2022.
 var locationText = regexp.MustCompile(
 	`^\((\d{1,3}(?:\.\d{1,17})?) ([NS]), (\d{1,3}(?:\.\d{1,17})?) ([EW])\)$`)
 

@@ -119,7 +119,7 @@ func userOf(v any) (string, bool) {
 	return "", false
 }
 
-// degreesOf reads a coordinate. Numbers in texts are for whoever allows them.
+// degreesOf reads a coordinate. Numbers in texts are for mappings that allow them.
 func degreesOf(v any, inText bool) (float64, schemas.Reason) {
 	switch v := v.(type) {
 	case float64:

@@ -281,7 +281,7 @@ func (c *Client) find(ctx context.Context, key string, ask asking) (*writer, err
 	}
 }
 
-// look is find, but a lack that does not count yet is an *Error that says so.
+// look is find, but a lack that does not count yet is marked in the *Error.
 func (c *Client) look(ctx context.Context, key string, ask asking) (*writer, error) {
 	if a, ok := c.writers.Get(key); ok && a.holds(c) {
 		return a.result()
@@ -387,7 +387,7 @@ func (c *Client) refer(
 		found, err := c.sr.SchemaByVersion(ctx, r.Subject, r.Version)
 		switch err = explain(c.url, err); {
 		case missing(err):
-			// It was deleted: whoever has a schema has had those that it is made of before.
+			// It was deleted: a registry with a schema has had those that it is made of.
 			return false, nil
 		case err != nil:
 			return false, err

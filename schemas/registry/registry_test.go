@@ -46,7 +46,7 @@ func clientOf(t testing.TB, o Options) *Client {
 	return c
 }
 
-// answering is a server that answers everything alike, and counts.
+// answering is a server that gives every question one answer, and counts.
 func answering(t *testing.T, status int, body string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -293,7 +293,7 @@ func TestLateSchema(t *testing.T) {
 // TestWaitEnds: who waits for an answer does not outlive its context.
 func TestWaitEnds(t *testing.T) {
 	_, c := fake(t)
-	<-c.turn // somebody asks for ever
+	<-c.turn // somebody asks forever
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.Tree(ctx, framed(5, nil), nil); !errors.Is(err, context.Canceled) {

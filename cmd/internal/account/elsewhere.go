@@ -21,7 +21,7 @@ func (e *ElsewhereError) Error() string {
 	}
 	return fmt.Sprintf("the state folder %s is of another cluster or of an earlier raw topic: %s "+
 		"%s, and group %s has processed nothing here. If the cluster is the wrong one, or "+
-		"topics.raw misspelt, correct that. If it was made anew, remove the folder with "+
+		"topics.raw misspelt, correct that. If it was made again, remove the folder with "+
 		"\"geodither state reset --discard-account\": what each user has spent so far then "+
 		"counts no more, and adds to what is spent from there on", e.lost.Folder, e.Raw, is,
 		e.lost.Group)

@@ -70,7 +70,7 @@ type Homes struct {
 // unchanged settings reads no more than the marks.
 //
 // It answers with a *MovedError if users have states elsewhere. AnyPartitioner puts users
-// nowhere: whoever sets it vouches for it that all users stay where they are, so nothing can be
+// nowhere: it turns the check off that all users stay where they are, so nothing can be
 // compared. Nor can it where keys are no user ids (Input.Mapping): partitioners go by keys.
 func CheckHomes(ctx context.Context, client *kafka.Client, call wire.Options,
 	settings engine.Settings, cluster topics.Cluster, partitions int32,

@@ -77,7 +77,7 @@ func (p *Placement) Mostly(by engine.Partitioner) bool {
 	return wrong >= leastMisplaced && 2*p.partitions*wrong > (p.partitions-1)*p.pairs
 }
 
-// Likely is the partitioner that explains where the users lie, but for a tenth of them
+// Likely is the partitioner that explains where the users lie, except for a tenth of them
 // at most; ok is false if none does or two do, as with one partition or few users.
 func (p *Placement) Likely() (by engine.Partitioner, ok bool) {
 	for _, one := range engine.Partitioners() {

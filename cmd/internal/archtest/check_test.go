@@ -124,7 +124,7 @@ func (r rule) unused(pkg string, used map[string]bool) (broken []string) {
 	return broken
 }
 
-// allows returns whether a file may import a path, and the entry of the rule that says so: "" for
+// allows returns whether a file may import a path, and the entry of the rule that allows it: "" for
 // what needs none.
 func (r rule) allows(f source, imported string) (entry string, ok bool) {
 	if imported == "math/rand" || imported == "io/ioutil" {

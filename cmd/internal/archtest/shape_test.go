@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 )
 
-// limits say how far a reader may have to walk. Tests do not count but for the last.
+// limits say how far a reader may have to walk. Tests count in the last only.
 type limits struct {
 	files     int     // of a package
 	scattered int     // types whose methods lie in three or more files

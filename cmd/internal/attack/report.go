@@ -23,7 +23,7 @@ type Report struct {
 	Simulated bool                 `json:"simulated"`
 	Again     string               `json:"command"`
 	Seconds   float64              `json:"seconds"`
-	// Program and Time say which geodither ran the audit, and when it ended. Reports of before have
+	// Program and Time say which geodither ran the audit, and when it ended. Older reports have
 	// neither.
 	Program string     `json:"program,omitempty"`
 	Time    *time.Time `json:"time,omitempty"`
@@ -69,14 +69,14 @@ func (r Report) Print(out io.Writer) error {
 		fmt.Fprintf(out, "surrogates   %s: any cell of the map is published as the nearest one of "+
 			"the set is, with its estimate and radius\n", passes(r.Surrogates))
 	} else {
-		truth, alike := "vote", "cells that vote for one code point"
+		truth, same := "vote", "cells that vote for one code point"
 		if a.Near != nil { // each cell has a law of its own
-			truth, alike = "cell", "all places of one cell"
+			truth, same = "cell", "all places of one cell"
 		}
 		fmt.Fprintf(out, "separation   %s: another key, user, %s, step, number, codebook, ε or "+
 			"model gives other noise\n", passes(r.Separation), truth)
-		fmt.Fprintf(out, "votes        %s: %s are published alike, with their estimate and "+
-			"radius\n", passes(r.Surrogates), alike)
+		fmt.Fprintf(out, "votes        %s: %s are published the same, with their estimate and "+
+			"radius\n", passes(r.Surrogates), same)
 		fmt.Fprintf(out, "law          %s: code points are drawn with the stated probabilities\n",
 			passes(*r.Law))
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // broken is an engine with a fault: a wrapper that changes what the engine returns, or does
-// a small part of its work anew.
+// a small part of its work again.
 type broken struct {
 	Settings
 	inner    Subject
@@ -134,7 +134,7 @@ func onTruth(change func(b *broken, f Fix, e *Effect)) func(Maker) Maker {
 	})
 }
 
-// otherRules plants a rule that looks at the truth: where wants says so, a second engine
+// otherRules plants a rule that looks at the truth: where wants is true, a second engine
 // under other rules does the work.
 func otherRules(change func(o *mechanism.Options),
 	wants func(b *broken, f Fix, before []byte) bool,

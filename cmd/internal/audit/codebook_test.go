@@ -72,7 +72,7 @@ func (a *answer) draw(vote int, factor float64) grid.Point {
 	return a.code.Place(rank)
 }
 
-// loud draws at another ε where a fault says so.
+// loud draws at another ε where a fault is planted.
 func loud(factor float64, where func(a *answer) bool) func(Maker) Maker {
 	return answered(func(a *answer) grid.Point {
 		if where(a) {

@@ -286,7 +286,7 @@ func faultsOfRules() []fault {
 	}
 }
 
-// stretched draws with another ε where a fault says so, and infers as stated.
+// stretched draws with another ε where a fault is planted, and infers as stated.
 func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
 	return drawn(func(r *redraw) grid.Point {
 		if where(r) {

@@ -22,7 +22,7 @@ type Report struct {
 	Hits             int64   `json:"hits"`
 	Misses           int64   `json:"misses"`
 	Passed           bool    `json:"passed"`
-	// Settings are the Facts of what was audited. Reports of before have none.
+	// Settings are the Facts of what was audited. Older reports have none.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 

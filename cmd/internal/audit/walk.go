@@ -398,7 +398,7 @@ func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
 	return nil
 }
 
-// votes tests that two cells that vote alike have the same effect, byte for byte; with a near
+// votes tests that two cells of one vote have the same effect, byte for byte; with a near
 // factor, two places of one cell. The fixes are anywhere within their cells and have different
 // accuracies. If records carry only the step, times within the step must not matter either.
 func (w *walker) votes(f Fix, before []byte, code *attack.Codebook) error {

@@ -112,7 +112,7 @@ func (p *Progress) Reporter(ctx context.Context, unit string) func(done, total i
 
 // due reports whether it is time to print. If it is, the caller holds the lock.
 func (p *Progress) due() bool {
-	if !p.live || !p.mu.TryLock() { // whoever has it is about to print
+	if !p.live || !p.mu.TryLock() { // its holder is about to print
 		return false
 	}
 	if p.now().Sub(p.shown) < 250*time.Millisecond {

@@ -14,7 +14,7 @@ import (
 const OneWish = 2 * time.Second
 
 // UntilSignal returns a context that SIGTERM or Ctrl-C ends: the command is asked to finish well.
-// Further signals are ignored for two seconds. Whoever sends one after that cannot wait, and the
+// Further signals are ignored for two seconds. A user who sends one after that cannot wait, and the
 // process ends at once, as the system ends it.
 func UntilSignal(parent context.Context) context.Context {
 	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)

@@ -52,7 +52,7 @@ type InputTime struct {
 	Unit schemas.TimeUnit `yaml:"unit"`
 }
 
-// Options returns the service's options but for the mapping, which files of fixes do without.
+// Options returns the service's options without the mapping, which files of fixes do without.
 func (c Input) Options() engine.Input {
 	return engine.Input{Outside: c.Outside, Late: c.Late, NullIsland: c.NullIsland}
 }

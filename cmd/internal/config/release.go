@@ -99,7 +99,7 @@ func onMap(o mechanism.Options, g *grid.Grid) error {
 		return nil
 	}
 	if wrong := o.Validate(); wrong != nil {
-		return nil //nolint:nilerr // whoever takes the options says so
+		return nil //nolint:nilerr // the reader of the options reports it
 	}
 	_, err := law.NewNearQuantizer(g, o.Epsilon, o.Near)
 	return err
@@ -170,7 +170,7 @@ func (c Release) complete() error {
 			"such as .01, tells near places of its location set apart less than far ones, with " +
 			"a larger error")
 	case !slices.Contains(law.Names(), c.Mechanism):
-		return nil // Validate says so, and what its ε and δ would be is not known
+		return nil // Validate reports it, and what its ε and δ would be is not known
 	case c.Mechanism == law.Codebook && c.Delta != nil:
 		return fmt.Errorf("delta is the mass outside the location set, and mechanism %s has no "+
 			"such set: leave delta out, or choose mechanism %s", law.Codebook, law.Lattice)

@@ -96,7 +96,7 @@ func expandText(text string) (string, error) {
 
 // numbers puts variables into the numbers, durations and switches of a config's text, whose
 // decoder would take no variable for one. What a variable holds has to be such a value as a whole,
-// and is written anew, so that it cannot change the document. Texts keep their variables.
+// and is written again, so that it cannot change the document. Texts keep their variables.
 type numbers struct {
 	lines [][]byte // of the text
 	found []number // in the document's order

@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	if err := d.print(report, std.Out); err != nil {
 		return err
 	}
-	// Whoever looks at the page has not seen all of it when the sample ends.
+	// A reader of the page has not seen all of it when the sample ends.
 	// A program that reads the report waits for the demo's end and no page.
 	if address != "" && !d.interrupted && !o.JSON && newView(std.Out).live {
 		fmt.Fprintf(std.Out, "\nThe page stays at %s until Ctrl-C.\n", address)
@@ -165,7 +165,7 @@ func (p page) Close() {
 const pageWindow = 15 * time.Minute
 
 // serve serves the page. The sample is open data, and further vehicles are simulated: so the page
-// has its secret side too, and whoever is on this machine may look.
+// has its secret side too, and every account of this machine may look.
 func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 	truth, err := explore.SampleTruth()
 	if err != nil {

@@ -32,7 +32,7 @@ type scoreboard struct {
 	truth     map[uint64]schemas.Raw
 	users     map[string]struct{} // that have a sanitized record
 	out, dead int64
-	late      int64 // dead letters that say so
+	late      int64 // dead letters with that reason
 	releases  int64
 	repeats   int64
 	predicted int64

@@ -19,7 +19,7 @@ const lateShare = .01
 // of users no more than the last step of each.
 type sampled struct {
 	refused  engine.Refusals
-	fixes    int // that could be used but for their place and order
+	fixes    int // that could be used, apart from their place and order
 	outside  int // of these, outside the map of their version
 	far      int // and beyond its margin
 	swapped  int // of those outside, on the map with latitude and longitude swapped

@@ -22,7 +22,7 @@ func (d *examination) models() {
 			g.Height(), 1000*g.CellKM()), OK
 		if v.GridID() != d.o.Model.Grid.ID() {
 			level, detail = Warning, detail+
-				", another map than the first version's: every user who comes to it begins anew"
+				", another map than the first version's: every user who comes to it starts over"
 		}
 		d.add("models", level, "%s", detail)
 		if text := engine.NearAdvice(d.o.Release, g); text != "" && level != OK {

@@ -41,8 +41,8 @@ func TestDoctorTimes(t *testing.T) {
 	for _, want := range []string{
 		"retention: times.raw: until its retention, 1h0m0s after each record, and no more than " +
 			"4096 bytes a partition",
-		"retention: times.out: for ever",
-		"retention: times.log: compacted, for ever",
+		"retention: times.out: forever",
+		"retention: times.log: compacted, forever",
 		"retention: times.dead: until its retention, 1h0m0s",
 		"timestamps: times.raw has those of the broker's clock",
 		"transactions: transaction.timeout is 15s; the brokers allow 15m0s",

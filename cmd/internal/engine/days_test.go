@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestSettingsOfAdvancedKey: an advanced key is the same key to whoever compares settings.
+// TestSettingsOfAdvancedKey: an advanced key is the same key where settings are compared.
 func TestSettingsOfAdvancedKey(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	want := o.Fingerprint()
@@ -33,7 +33,7 @@ func TestSettingsOfAdvancedKey(t *testing.T) {
 	}
 }
 
-// TestSeededRecords: what is published under a seed's key says so, and under the same key from a
+// TestSeededRecords: what is published under a seed's key is marked, and under the same key from a
 // file nothing of the kind.
 func TestSeededRecords(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))

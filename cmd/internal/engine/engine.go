@@ -84,10 +84,10 @@ func (e *Engine) Follow(personals *mobility.Personals, later []*Version) error {
 }
 
 // Sanitize takes the step of one valid fix on its user's state, in place, and
-// returns the record to publish. There is one if Outcome.Kind.Published says so.
-// The state is to be stored if Outcome.Changed says so, whether or not there is a
+// returns the record to publish. There is one if Outcome.Kind.Published is true.
+// The state is to be stored if Outcome.Changed is true, whether or not there is a
 // record: a step that publishes nothing still moves the posterior on. The state may be
-// new, or of another model: on the same grid its posterior is kept, else it starts anew.
+// new, or of another model: on the same grid its posterior is kept, else it starts over.
 // All versions of the model count. A fix that Input refuses is a *schemas.Rejection, and
 // leaves the state as it is.
 func (e *Engine) Sanitize(

@@ -10,7 +10,7 @@ import (
 
 // maxLanes is how many versions of the model a partition works with at a time. Two are
 // needed while users move from one to the next; one more for those who are late. What
-// is needed beyond that is built anew: that costs time and changes nothing.
+// is needed beyond that is built again: that costs time and changes nothing.
 const maxLanes = 3
 
 // lane is one version at work: scratch memory of the mechanism under its model.

@@ -138,7 +138,7 @@ func TestLanesAreBounded(t *testing.T) {
 }
 
 // TestMigrations: on the same map the posterior stays, on another one the user begins
-// anew; both are counted, once, and only where the state is stored.
+// over; both are counted, once, and only where the state is stored.
 func TestMigrations(t *testing.T) {
 	one, same := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
 		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5)

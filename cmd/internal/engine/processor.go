@@ -18,7 +18,7 @@ import (
 // and nothing of its content.
 //
 // Each fix that is read leads to one of three: a sanitized record, a dead
-// letter, or, where the options say so, nothing (skipped, suppressed, dropped, late),
+// letter, or, where the options demand it, nothing (skipped, suppressed, dropped, late),
 // which the counters show. A record has one fix, or as many as Input.Mapping finds. A late
 // fix, and one outside the map, is a dead letter unless Input says otherwise. A fix of a day
 // whose noise key was destroyed is one too: it spends nothing and leaves the user's state as it
@@ -130,7 +130,7 @@ func (p *Processor) Key(rec task.Record) (key []byte, err error) {
 }
 
 // Process implements task.Processor. Its error is fatal: a state that cannot be
-// read, or a record that cannot be written; unless it says that the record cannot be read now.
+// read, or a record that cannot be written; unless it carries a Retry remedy.
 //
 // A record may have several fixes of its user. They are processed in their order, each on the state
 // that the one before it has left. If the noise key of the day of one of them was destroyed, the

@@ -33,7 +33,7 @@ type Publish struct {
 	// Timestamp is TimestampExact or TimestampStep; empty means TimestampExact. With
 	// TimestampStep the Kafka timestamps of sanitized records are cut to the step as
 	// well. When a record came to be published, and in what order, can be seen in any
-	// case by whoever watches the topic.
+	// case by an observer of the topic.
 	Timestamp string
 	// User is UserPlain or UserPseudonym; empty means UserPlain. It names the
 	// sanitized record and is its Kafka key; the partition stays the raw record's.
@@ -41,7 +41,7 @@ type Publish struct {
 	User string
 	// Metric adds the metric view to new releases: schemas.Sanitized's factors and NearShare.
 	Metric bool
-	// OmitRelease leaves the release out of records and publishes the estimate alone. Whoever
+	// OmitRelease leaves the release out of records and publishes the estimate alone. A reader who
 	// computes from releases, as "aggregate" does, cannot use such records. By default releases
 	// are published: the guarantee is about them, and what was left out cannot be added later.
 	OmitRelease bool
@@ -70,8 +70,8 @@ const pseudonymBytes = 16
 
 // Pseudonym returns the name that a key gives to a user: the first 16 bytes of
 // HMAC-SHA-256(subkey, "geodither pseudonym 2", NUL, user id), as hex digits, under the
-// key's subkey for pseudonyms. Whoever has that can compute it, and can do nothing else
-// with it; whoever lacks it can neither find the user id, however few there are to choose
+// key's subkey for pseudonyms. Who has that can compute it, and can do nothing else
+// with it; who lacks it can neither find the user id, however few there are to choose
 // from, nor tell whether two keys' pseudonyms are one user's. It panics on the zero key.
 func Pseudonym(key noise.Key, user string) string {
 	return string(NewPseudonyms(key).Of(nil, user))

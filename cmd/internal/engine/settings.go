@@ -54,7 +54,7 @@ type Settings struct {
 	Partitioner Partitioner
 }
 
-// WithDefaults returns the settings with every empty one filled in, but for those of the
+// WithDefaults returns the settings with every empty one filled in, except those of the
 // releases: mechanism.NewSanitizer fills them in.
 func (s Settings) WithDefaults() Settings {
 	s.Publish = s.Publish.withDefaults()
@@ -150,7 +150,7 @@ const settingsVersion = 4
 const keyLabel = "geodither settings: fingerprint of the key 2"
 
 // setting is one of the facts that determine published bytes: its key in the config,
-// and its value in a text that two programs write alike.
+// and its value in a text that is the same in every program.
 type setting struct{ name, value string }
 
 // words is the name, and the keys that share its digest.
@@ -265,7 +265,7 @@ const codebookSetting = "release.mechanism or the version of its codebook"
 // another one under other settings. It is a hash over all settings (16 bytes), and behind
 // it a digest of one byte for each, so that Differences can name those that differ. It is
 // kept in the changelog and shown to the group, in the clear, and says nothing of the key
-// to whoever cannot guess all of it: the key enters through a keyed hash. Nil for settings
+// to those who cannot guess all of it: the key enters through a keyed hash. Nil for settings
 // that Validate refuses.
 func (s Settings) Fingerprint() []byte {
 	list := s.settings()
@@ -308,7 +308,7 @@ func (s Settings) Differences(other []byte) string {
 }
 
 // GroupFingerprint is what an instance tells its group: the fingerprint, and behind it the
-// first day of the key. An advanced key is no other setting to whoever goes on under it,
+// first day of the key. An advanced key is no other setting to a service that goes on under it,
 // but side by side with the older key whether a fix of a day between is released would
 // depend on which instance has the partition.
 func (s Settings) GroupFingerprint() []byte {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		}
 	}
 	if len(result.Pending) > 0 {
-		return result, fmt.Errorf("%w: the requests of %d are in the changelog, and whoever has "+
+		return result, fmt.Errorf("%w: the requests of %d are in the changelog, and the owner of "+
 			"the partition next carries them out. %s", ErrPending, len(result.Pending),
 			e.advice(ctx))
 	}

@@ -17,7 +17,7 @@ import (
 // ReceiptVersion is the version of a receipt's fields.
 const ReceiptVersion = 1
 
-// Receipt says that a user was erased from one partition, without personal data: whoever has the
+// Receipt says that a user was erased from one partition, without personal data: who has the
 // key can compute Subject of an id and find its receipt, and nobody else can.
 type Receipt struct {
 	Receipt  int       `json:"receipt"` // ReceiptVersion
@@ -47,7 +47,7 @@ type Receipt struct {
 type Account struct {
 	Kept bool `json:"kept"`
 	// NeededUntil is the day from which on no window of the budget holds anything of it: the
-	// account can then go with --reset-budget, and that resets nothing. Nil: it is needed for ever,
+	// account can then go with --reset-budget, and that resets nothing. Nil: it is needed forever,
 	// or none is kept.
 	NeededUntil *string `json:"needed_until"`
 	Note        string  `json:"note"`
@@ -178,7 +178,7 @@ func (e reporter) account(kept engine.Kept) (Account, error) {
 		"any place: number, times and ε of releases, and the last step. "}
 	switch {
 	case budget.Lifetime > 0:
-		a.Note += "A budget for the user's lifetime is set, so it is needed for ever"
+		a.Note += "A budget for the user's lifetime is set, so it is needed forever"
 	case budget.WindowSteps > 0:
 		var s mechanism.State
 		if err := s.DecodeBinary(kept.Account); err != nil {
@@ -207,9 +207,9 @@ func Retention(settings map[string]string) string {
 	ms := milliseconds(settings[retentionMS])
 	switch {
 	case settings[cleanupPolicy] == "compact":
-		return "compacted, for ever, unless a tombstone is written"
+		return "compacted, forever, unless a tombstone is written"
 	case ms < 0:
-		return "for ever: it has no retention.ms"
+		return "forever: it has no retention.ms"
 	}
 	return fmt.Sprintf("until its retention, %v after each record", ms)
 }

@@ -210,7 +210,7 @@ func TestExpectEnds(t *testing.T) {
 	}
 }
 
-// TestExpectationEndsWithTheService: whoever has stopped it may close the log.
+// TestExpectationEndsWithTheService: the caller that stopped it may close the log.
 func TestExpectationEndsWithTheService(t *testing.T) {
 	var log strings.Builder // not safe beside another goroutine
 	model, release := town(t), mechanism.Options{Epsilon: 1, Delta: .01}
@@ -228,7 +228,7 @@ func TestExpectationEndsWithTheService(t *testing.T) {
 }
 
 // TestMetricSaysOfWhichPlaces: the factors hold within a location set alone, and
-// whoever reads them has to be told.
+// their readers have to be told.
 func TestMetricSaysOfWhichPlaces(t *testing.T) {
 	var v MetricView
 	v.Add("u", 0, 1, law.Metric{Within200M: 1.5, Within1KM: 2, Across: 3, WidthKM: 4})

@@ -78,7 +78,7 @@ type Summary struct {
 }
 
 // course computes a Course fix by fix, as far as somebody asked for. It keeps the states before
-// some of its steps. Whoever has its turn may use it.
+// some of its steps. The holder of its turn may use it.
 type course struct {
 	Course
 	options mechanism.Options // with every default
@@ -122,7 +122,7 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 // turn lets one goroutine at a time do something.
 type turn chan struct{}
 
-// take waits for the turn. Whoever gets it calls leave.
+// take waits for the turn. The caller that gets it calls leave.
 func (t turn) take(ctx context.Context) error {
 	select {
 	case t <- struct{}{}:

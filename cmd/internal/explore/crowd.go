@@ -63,7 +63,7 @@ type Crowd struct {
 	Truth  *Field  `json:"truth"`
 }
 
-// crowdsOf are the fleets under some settings, the oldest one first. Whoever has its turn may use
+// crowdsOf are the fleets under some settings, the oldest one first. The holder of its turn may use
 // it.
 type crowdsOf struct {
 	turn

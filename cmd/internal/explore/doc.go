@@ -5,8 +5,8 @@
 // A page has one or two sides of the wall. Truth has raw fixes, and everything about them is
 // recomputed by the library itself, with a seeded stream that protects nothing: it is for the owner
 // of the fixes. Public follows a sanitized topic and knows nothing else but the public model, so no
-// true fix can be in what it answers, but for what a model without differential privacy tells about
-// the traces that it was trained on. A Server has no way to a side that it was not given.
+// true fix can be in what it answers, except for what a model without differential privacy tells
+// about the traces that it was trained on. A Server has no way to a side that it was not given.
 //
 // Files: truth.go the fixes and the models; settings.go the knobs of a request; course.go a user's
 // fixes under them; step.go one step, taken apart; evidence.go what a release speaks for; view.go

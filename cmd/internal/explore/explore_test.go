@@ -404,7 +404,7 @@ func TestOdds(t *testing.T) {
 }
 
 // TestOddsFollowTheCourse: what the standard adversary believes about two cells is what the
-// posterior of the step says, but for the rounding of that. So the odds are about the releases that
+// posterior of the step says, up to its rounding. So the odds are about the releases that
 // the other views show, and those are the ones of "sanitize".
 func TestOddsFollowTheCourse(t *testing.T) {
 	truth := sampleTruth(t)

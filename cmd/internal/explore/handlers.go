@@ -384,7 +384,7 @@ func answers(
 // write writes JSON.
 func write(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(value) // the caller may be gone
 }
 
 // refuse answers with what is wrong.

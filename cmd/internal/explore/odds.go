@@ -42,7 +42,7 @@ func adversaries() []string { return []string{standard, strongStart, weakWalk, w
 // differs by a factor of e^Σε at most, and those under two places at one time are means over
 // tracks. The adversary rounds masses to float32 alone. A gap that starts a filter again at the
 // model's initial distribution forgets earlier releases. So what is computed here may be off by as
-// little. Whoever knows no model does not know from which code points, or which location set, a
+// little. Who knows no model does not know from which code points, or which location set, a
 // release was drawn, and takes those that follow from its own prior.
 type Odds struct {
 	Adversary string `json:"adversary"`
@@ -78,7 +78,8 @@ type asked struct {
 // adversaries at a time, so as many are always kept.
 const keptOdds = 6
 
-// odds computes an Odds fix by fix, as far as somebody asked for. Whoever has its turn may use it.
+// odds computes an Odds fix by fix, as far as somebody asked for. The holder of its turn may use
+// it.
 type odds struct {
 	Odds
 	asked

@@ -240,7 +240,7 @@ func (p *Public) clear() {
 	p.start++
 }
 
-// Run follows the topic until the context ends. After an error it says so on the page, and starts
+// Run follows the topic until the context ends. After an error it shows it on the page, and starts
 // again from the first record.
 func (p *Public) Run(ctx context.Context) {
 	const least, most = time.Second, 30 * time.Second
@@ -405,7 +405,7 @@ func (v *Vehicles) add(user string, s *sighting) {
 }
 
 // live returns what the topic has told so far. Of the users it has those with a record after the
-// first ones of so many, if the topic was not read anew since a start.
+// first ones of so many, if the topic was not read again since a start.
 func (p *Public) live(start int, since int64) Live {
 	l, last := p.copied(start, since)
 	return l.with(last)

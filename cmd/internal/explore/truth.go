@@ -22,7 +22,7 @@ import (
 const MaxFixes = 2_000_000
 
 // Truth is the secret side: raw fixes, and the model that they are released under. It does not
-// change but for what it keeps of earlier answers. Any number of goroutines may use it.
+// change, except for what it keeps of earlier answers. Any number of goroutines may use it.
 type Truth struct {
 	model  *mobility.Model
 	sample bool

@@ -48,7 +48,7 @@ func TestUnwritten(t *testing.T) {
 // TestWriteWhole: a file is replaced as a whole, and nothing else is left.
 func TestWriteWhole(t *testing.T) {
 	dir := t.TempDir()
-	path := testFile(t, dir, "fit.json", "of before, and longer")
+	path := testFile(t, dir, "fit.json", "older, and longer")
 	if err := WriteWhole(path, []byte("new")); err != nil || textOf(t, path) != "new" {
 		t.Errorf("%v, %q", err, textOf(t, path))
 	}

@@ -84,7 +84,7 @@ func (t *TLS) explainAlert(text string) string {
 		return "it refuses a client without a certificate: set kafka.tls.cert_file and key_file, " +
 			"or use a listener with ssl.client.auth=none"
 	case strings.Contains(text, "expired"):
-		return fmt.Sprintf("it says that this client's certificate has expired: renew %s, or "+
+		return fmt.Sprintf("this client's certificate has expired, it answers: renew %s, or "+
 			"check the broker's clock", t.CertFile)
 	}
 	return fmt.Sprintf("it refuses this client's certificate (%s): is it signed by an authority "+

@@ -168,8 +168,8 @@ func (c *Connection) throttled(api protocol.ApiKey, held time.Duration) {
 		"client_id", c.clientID, "request", api.String(), "held", held, "held_in_all", c.held)
 }
 
-// patience is how long Connect waits for a broker before it says that there is none. kafka-go may
-// dial twice for the first request, and each time the handshake's own error says more.
+// patience is how long Connect waits for a broker before it reports that there is none. kafka-go
+// may dial twice for the first request, and each time the handshake's own error says more.
 const patience = 2*handshakePatience + time.Second
 
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
@@ -202,8 +202,8 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 
 // Refused asks the brokers once, and returns an error only if they prove that they refuse this
 // client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error
-// code of the login. Brokers that are away or close the connection are no error: whoever goes on
-// waits for them.
+// code of the login. Brokers that are away or close the connection are no error: a caller that goes
+// on waits for them.
 func (c *Connection) Refused(ctx context.Context, brokers []string) error {
 	_, err := c.connect(ctx, brokers, patience)
 	var link *wire.LinkError

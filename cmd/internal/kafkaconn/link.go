@@ -140,7 +140,7 @@ func host(address string) string {
 	return address
 }
 
-// logIn logs in, for the first time or again. It returns how long the session lasts, 0 for ever.
+// logIn logs in, for the first time or again. It returns how long the session lasts, 0 forever.
 func (l *link) logIn(ctx context.Context) (time.Duration, error) {
 	d := l.dialer
 	began := d.now()

@@ -69,7 +69,7 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 		return nil, fmt.Errorf("%s: %s would send its secret over the network in plain text: set "+
 			"kafka.tls, or %s", section, s.Mechanism, permit)
 	case t == nil:
-		return nil, fmt.Errorf("%s: without TLS whoever listens can try passwords on a login of "+
+		return nil, fmt.Errorf("%s: without TLS an eavesdropper can try passwords on a login of "+
 			"%s, and reads all records: set kafka.tls, or %s", section, s.Mechanism, permit)
 	case t.InsecureSkipVerify && reveals:
 		return nil, fmt.Errorf("%s: %s would give its secret to anybody who answers, because of "+

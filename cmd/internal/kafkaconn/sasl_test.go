@@ -238,7 +238,7 @@ func TestChangedPassword(t *testing.T) {
 }
 
 // TestLoginAgain: a connection whose session is about to end logs in again, between two requests
-// and on the same connection, whole requests and requests in pieces alike; and one whose session
+// and on the same connection, both whole requests and requests in pieces; and one whose session
 // does not end never does.
 func TestLoginAgain(t *testing.T) {
 	const session = time.Minute

@@ -32,7 +32,7 @@ func mustRefuse(t *testing.T, err error, words ...string) {
 	}
 }
 
-// TestTLS: a broker with a certificate is reached by whoever trusts it, with and without a
+// TestTLS: a broker with a certificate is reached by a client that trusts it, with and without a
 // certificate of one's own.
 func TestTLS(t *testing.T) {
 	a := newAuthority(t)
@@ -70,7 +70,7 @@ func TestTLS(t *testing.T) {
 }
 
 // TestCertificates: the ends of both sides' certificates are known, the client's from the start and
-// anew after it was replaced, and the first of the brokers' after they were reached.
+// again after it was replaced, and the first of the brokers' after they were reached.
 func TestCertificates(t *testing.T) {
 	if ends := (*Connection)(nil).Certificates(); len(ends) != 0 {
 		t.Errorf("in plain text there are %v", ends)

@@ -22,7 +22,7 @@ type nodes struct {
 	env []string // of the script, beside the test's own
 }
 
-// shared are the nodes of the cluster that GEODITHER_BROKERS names. Whoever stops
+// shared are the nodes of the cluster that GEODITHER_BROKERS names. A test that stops
 // one must not run in parallel with other tests, and puts it back.
 func shared(t *testing.T) nodes {
 	t.Helper()

@@ -41,7 +41,7 @@ func TestAPartitionForgetsAnIdleProducer(t *testing.T) {
 
 // TestTheCoordinatorForgetsAnIdleProducer: a transactional id that is not used for
 // transactional.id.expiration.ms is gone, with its producer id. The producer is
-// told to abort and to begin anew, and loses nothing.
+// told to abort and to begin again, and loses nothing.
 func TestTheCoordinatorForgetsAnIdleProducer(t *testing.T) {
 	t.Parallel()
 	cluster := private(t, "transactional.id.expiration.ms=2000",
@@ -84,7 +84,7 @@ func TestTheCoordinatorForgetsAnIdleProducer(t *testing.T) {
 
 // TestAnIdleServiceIsForgotten leaves the service without work for longer than the
 // coordinator and the partitions remember its producers. With the next records it
-// is told so, begins anew, and goes on.
+// is told so, begins again, and goes on.
 func TestAnIdleServiceIsForgotten(t *testing.T) {
 	t.Parallel()
 	cluster := private(t, "producer.id.expiration.ms=1000",

@@ -113,7 +113,7 @@ func (i *supervised) end(signal os.Signal, patience time.Duration) error {
 	}
 	select {
 	case err := <-ended:
-		ended <- err // for whoever asks again
+		ended <- err // for the next caller
 		if signal == syscall.SIGKILL {
 			return nil
 		}

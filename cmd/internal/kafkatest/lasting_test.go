@@ -102,7 +102,7 @@ kafka:
 	if trouble := service.log.first(5, "event=retrying"); len(trouble) > 0 {
 		t.Errorf("the end of a session, or new files, were noticed: %q", trouble)
 	}
-	// The broker gets a certificate of the new authority, and forgets the old one: whoever connects
+	// The broker gets a certificate of the new authority, and forgets the old one: who connects
 	// from here on has read the new files.
 	brokerCRT, brokerKey := authority.sign(t, "broker")
 	s.ok(os.WriteFile(s.path("broker.pem"), append(brokerKey, brokerCRT...), 0o600))

@@ -274,7 +274,7 @@ func TestBudgetsThatAreNotReached(t *testing.T) {
 	}
 }
 
-// TestMisplacedAreAccountedFor by dead letters that say so.
+// TestMisplacedAreAccountedFor by dead letters with that reason.
 func TestMisplacedAreAccountedFor(t *testing.T) {
 	w := newAftermath(t)
 	w.stray(schemas.ReasonWrongPartition)

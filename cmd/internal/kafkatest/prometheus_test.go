@@ -124,8 +124,8 @@ func (w *world) query(addr, expr string) map[string]string {
 }
 
 // TestPrometheus: a real Prometheus scrapes a running instance and evaluates the alert rules over
-// it. All series that the rules use are there, and none fires but for what is wrong: in this feed
-// every thirtieth fix or so is malformed.
+// it. All series that the rules use are there, and none fires except for what is wrong: in this
+// feed every thirtieth fix or so is malformed.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t).world(2, 30)

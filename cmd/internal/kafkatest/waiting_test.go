@@ -19,7 +19,7 @@ const outage = 70 * time.Second
 
 // TestAFreshClusterThatGoesAway starts the service on a cluster whose coordinators
 // nobody has asked yet, and then takes the broker away for a while, twice: once
-// killed at work and once idle. The service waits, says so, and goes on.
+// killed at work and once idle. The service waits, logs it, and goes on.
 func TestAFreshClusterThatGoesAway(t *testing.T) {
 	t.Parallel()
 	cluster := private(t)

@@ -99,7 +99,7 @@ func (w *world) options(name string) service.Options {
 	}
 }
 
-// createRaw makes the raw topic, which keeps its records for ever: they are older
+// createRaw makes the raw topic, which keeps its records forever: they are older
 // than Kafka would keep them by default.
 func (w *world) createRaw() {
 	w.Helper()

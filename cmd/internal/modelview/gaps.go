@@ -54,7 +54,7 @@ func (g Gap) shares() string {
 	}
 	add(g.Chain, "a move a step")
 	add(g.Fewer, "fewer moves (%.1f)", g.MeanMoves)
-	add(g.Anew, "anew")
+	add(g.Anew, "start over")
 	return strings.Join(parts, ", ")
 }
 

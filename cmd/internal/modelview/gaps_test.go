@@ -13,7 +13,7 @@ func TestGapLines(t *testing.T) {
 	}
 	const want = `gaps         2 steps            50 % a move a step, 50 % fewer moves (0.5)
              3 to 4 steps       100 % a move a step
-             5 to 8 steps       100 % anew
+             5 to 8 steps       100 % start over
 `
 	if got := gapLines(gapsOf(law)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
@@ -29,7 +29,7 @@ func TestChangesOfGaps(t *testing.T) {
 	text := strings.Join(changes(a, b), "\n")
 	for _, want := range []string{
 		"law of gaps: up to 4 steps, then up to 2 steps",
-		"gaps of 2 steps: 100 % a move a step, then 50 % a move a step, 50 % anew",
+		"gaps of 2 steps: 100 % a move a step, then 50 % a move a step, 50 % start over",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)

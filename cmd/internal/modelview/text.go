@@ -91,7 +91,7 @@ func (s Summary) trainedOn() string {
 // privacyLine says what anyone who has the model may learn about the traces.
 func privacyLine(p *mobility.Privacy) string {
 	if p == nil {
-		return "learned without differential privacy: whoever has this file learns about the " +
+		return "learned without differential privacy: readers of this file learn about the " +
 			"traces it was trained on"
 	}
 	return fmt.Sprintf("learned with differential privacy: ε = %s for each user's whole trace, "+

@@ -44,7 +44,7 @@ type Board struct {
 	phase      Phase // Starting, Joining, Running (partitions are assigned), Draining or Failed
 	generation int32
 	assigned   []*Partition        // ascending
-	working    map[*Partition]bool // whose tasks have not returned, also those of before
+	working    map[*Partition]bool // whose tasks have not returned, also earlier ones
 	standbys   map[*Standby]bool   // that have not ended
 	rebalances int64
 	lost       int64
@@ -114,7 +114,7 @@ func (b *Board) Joining() {
 }
 
 // Assigned says that a generation of the group begins, in which the instance has some partitions.
-// Each is in phase joining until Begin, but for those whose tasks go on.
+// Each is in phase joining until Begin, except those whose tasks go on.
 func (b *Board) Assigned(generation int32, partitions []int32) {
 	b.stepGroup()
 	b.mu.Lock()

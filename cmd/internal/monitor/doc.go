@@ -1,7 +1,7 @@
 // Package monitor tells operators and their machines how an instance is: over HTTP, under /live,
 // /ready, /metrics and /status. Nothing that it tells is of a user or of a single record; it counts
 // raw traffic all the same, so the listener belongs inside. deploy/ONCALL.md explains the
-// answers to whoever reads them.
+// answers to their readers.
 //
 // Data flows one way: the service writes on a Board what it does, the engine counts what comes of
 // records, and the handlers read both when somebody asks. So the service knows nothing of HTTP, and

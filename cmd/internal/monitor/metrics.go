@@ -108,7 +108,7 @@ func unixSeconds(t time.Time) float64 {
 }
 
 // families are all metrics but the histograms and what Go and the process say of themselves.
-// deploy/ONCALL.md explains them to whoever watches a service, and a test compares the two.
+// deploy/ONCALL.md explains them to operators, and a test compares the two.
 var families = []family{
 	{
 		describe("build_info",

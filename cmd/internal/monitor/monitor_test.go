@@ -167,7 +167,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestLive: whoever makes no step for too long is named, in whatever phase but starting and
+// TestLive: a loop that makes no step for too long is named, in whatever phase but starting and
 // restoring; and whatever counts as a step ends that.
 func TestLive(t *testing.T) {
 	const stall = time.Minute
@@ -357,7 +357,7 @@ func TestOpen(t *testing.T) {
 	nowhere.Close()
 }
 
-// TestStatus: the answer is the same to the letter for the same board, so that whoever reads it can
+// TestStatus: the answer is the same to the letter for the same board, so that its reader can
 // rely on its names.
 func TestStatus(t *testing.T) {
 	b, at, _ := newTestBoard()

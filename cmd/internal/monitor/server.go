@@ -145,7 +145,7 @@ func answer(w http.ResponseWriter, well bool, value any) {
 	if !well {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(value) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(value) // the caller may be gone
 }
 
 // profiles answers with Go's profiles, under the paths of net/http/pprof.

@@ -11,11 +11,11 @@ import (
 )
 
 // A key that was advanced (noise.Key.From) is the same key by its fingerprint, so that a service
-// goes on under it without a question. What it answers is the same too, but for fixes whose noise
-// is of days that it no longer has: those are refused. Whoever computes the answers again, perhaps
-// under an older copy of the key, has to refuse the same ones. The dead letters name them. Where
-// these are gone, the users' states in the changelog tell: each release counts in them, so they
-// are the same only if the same fixes were released.
+// goes on under it without a question. What it answers is the same too, except for fixes whose
+// noise is of days that it no longer has: those are refused. A caller that computes the answers
+// again, perhaps under an older copy of the key, has to refuse the same ones. The dead letters name
+// them. Where these are gone, the users' states in the changelog tell: each release counts in them,
+// so they are the same only if the same fixes were released.
 
 // ReadRefused reads from a partition's dead letters which raw records [from, to) were refused for
 // their day, and counts all letters of that range.

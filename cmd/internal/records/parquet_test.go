@@ -262,7 +262,7 @@ func TestParquetRowGroups(t *testing.T) {
 	}
 }
 
-// TestParquetIsNotRead: whoever names a Parquet file learns that it is one.
+// TestParquetIsNotRead: a user who names a Parquet file learns that it is one.
 func TestParquetIsNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.parquet")
 	if err := os.WriteFile(path, written(t, "parquet", mixed()), 0o600); err != nil {

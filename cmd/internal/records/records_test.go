@@ -207,7 +207,7 @@ func TestEmptyCollection(t *testing.T) {
 	}
 }
 
-// Whoever reads seeded records is told so.
+// Readers of seeded records are told so.
 func TestPrinterSaysSeeded(t *testing.T) {
 	for name, mechanism := range map[string]string{
 		"seeded": schemas.Noted("lattice", schemas.Seeded), "keyed": "lattice",

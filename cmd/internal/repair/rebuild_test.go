@@ -147,7 +147,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 		"another raw topic's": {func(m task.Mark) []byte {
 			m.Source = []byte("another")
 			return task.AppendMark(nil, m)
-		}, "deleted and made anew"},
+		}, "deleted and made again"},
 	} {
 		dir := o.StateDir + "." + strings.ReplaceAll(what, " ", "-")
 		servicetest.OK(t, os.CopyFS(dir, os.DirFS(o.StateDir)))

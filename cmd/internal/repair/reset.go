@@ -74,7 +74,7 @@ type Reset struct {
 	Everything bool
 	Group      string
 	Changelog  string
-	// Fixes is how many records of the raw topic would be processed anew, and
+	// Fixes is how many records of the raw topic would be processed again, and
 	// so at most how many releases charged a second time.
 	Fixes   int64
 	Epsilon float64 // of each
@@ -120,7 +120,7 @@ func (o Options) resetFolder(ctx context.Context) (Reset, error) {
 }
 
 // ResetEverything also removes the group's offsets and all states, so that the
-// service begins anew at the raw topic's first record: all fixes that it still
+// service begins again at the raw topic's first record: all fixes that it still
 // holds are released, and charged, a second time, behind the first releases in
 // the same sanitized topic. It refuses while the group has members, and where ResetFolder refuses.
 //
@@ -203,7 +203,7 @@ func deleteGroup(ctx context.Context, client *kafka.Client, group string) error 
 	return nil
 }
 
-// remakeChangelog deletes the changelog and makes it anew, with its settings.
+// remakeChangelog deletes the changelog and makes it again, with its settings.
 func remakeChangelog(ctx context.Context, client *kafka.Client, o Options) error {
 	topic := o.Topics.Changelog
 	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)

@@ -15,7 +15,7 @@ import (
 )
 
 // TestResetKeepsTheOnlyCopy: a folder that may hold what the changelog does not is not
-// removed, whatever has become of the changelog, unless somebody says so.
+// removed, whatever has become of the changelog, unless somebody asks for it.
 func TestResetKeepsTheOnlyCopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		lose func(*servicetest.World, service.Options) service.Options

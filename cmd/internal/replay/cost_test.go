@@ -65,7 +65,7 @@ func counted(whole, part map[string]float64) (c replay.Cost) {
 	return c
 }
 
-// near reports whether two costs are the same but for rounding.
+// near reports whether two costs are the same up to rounding.
 func near(c, o replay.Cost) bool {
 	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 	return same(c.Epsilon, o.Epsilon) && same(c.BeforeFrom, o.BeforeFrom) &&

@@ -88,7 +88,7 @@ type PartitionPlan struct {
 
 	amended []engine.Amended // the model's later versions that count
 	begun   bool             // by an earlier run
-	second  bool             // it is not the first release again, and its records say so
+	second  bool             // it is not the first release again, which its records show
 
 	refused *engine.Offsets // what the first release refused for its day
 }
@@ -459,7 +459,7 @@ func (p *planner) differs(
 		"offset %d, where the first release began, to %d: states depend on them", mark.Origin,
 		first)
 	say(len(mark.Source) > 0 && len(p.source) > 0 && !bytes.Equal(mark.Source, p.source),
-		"the raw topic was deleted and made anew since the first release")
+		"the raw topic was deleted and made again since the first release")
 	say(mark.Lost, "the first release went on at raw offset %d after a loss (skip_lost): it "+
 		"depends on lost records", mark.Origin)
 	say(to > mark.Input, "the service has come to raw offset %d only: what lies behind is not "+

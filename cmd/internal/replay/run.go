@@ -64,7 +64,7 @@ func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 		err = ended
 	}
 	if err == nil && plan.Done && !plan.Identical {
-		// Whoever stops it now knows all but that: the replay is done.
+		// A user who stops it now knows all but that: the replay is done.
 		if settled := plan.settle(asked, o, r); asked.Err() == nil {
 			err = settled
 		}
@@ -81,7 +81,7 @@ func (p *Plan) Refusal(r Options) error {
 	return fmt.Errorf("%w: %s", ErrSpend, p.why())
 }
 
-// settle reads from the replay's own topics what it has cost in the end, whoever has run it,
+// settle reads from the replay's own topics what it has cost in the end, by whatever process,
 // and logs it.
 func (p *Plan) settle(ctx context.Context, o service.Options, r Options) error {
 	planner := &planner{first: o.WithDefaults(), client: o.Client(), partitions: len(p.Partitions)}
@@ -135,7 +135,7 @@ func (c Cost) words(each float64) string {
 }
 
 // await waits until the group has committed the whole range, in all partitions
-// and whoever did it. A context that ends before is no error.
+// and whatever process did it. A context that ends before is no error.
 func (p *Plan) await(
 	ctx context.Context, o service.Options, progress func(done, total int64),
 ) error {
@@ -185,7 +185,7 @@ func (p *Plan) look(
 			return 0, false
 		}
 		// An error is one of a broker that is away for a moment: the tasks
-		// find out whether it is more, and say so.
+		// find out whether it is more, and report it.
 		if err == nil && found {
 			p.Partitions[i].Committed = committed
 			processed += max(0, min(committed, w.End)-w.Origin)

@@ -8,7 +8,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// Course takes the fixes of one user one at a time, exactly as a Run does, for whoever looks at
+// Course takes the fixes of one user one at a time, exactly as a Run does, for a reader of
 // single steps. One goroutine owns it.
 type Course struct {
 	worker *worker
@@ -29,7 +29,7 @@ type Step struct {
 	// Refused is why the service would refuse the fix, empty if it takes it. Then nothing else is
 	// set.
 	Refused schemas.Reason
-	// Record is to be published if Outcome.Kind.Published says so.
+	// Record is to be published if Outcome.Kind.Published is true.
 	Record  schemas.Sanitized
 	Outcome mechanism.Outcome
 	// Blind is the best estimate without any release, on the map of the model.

@@ -55,7 +55,7 @@ type Settings struct {
 	Brief bool
 }
 
-// user is what is known of one user. It belongs to whoever works on the user's fixes.
+// user is what is known of one user. It belongs to the worker on the user's fixes.
 type user struct {
 	state, blind mechanism.State
 	failed       bool // by an error that ends the run

@@ -10,7 +10,7 @@ import (
 const (
 	// reportInterval is how often a working service says what it has done.
 	reportInterval = 30 * time.Second
-	// alarmInterval is how often it looks whether something goes wrong at large: whoever
+	// alarmInterval is how often it looks whether something goes wrong at large: an operator who
 	// has just started a service with a wrong setting is still watching its log then.
 	alarmInterval = 2 * time.Second
 )

@@ -40,7 +40,7 @@ func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Sto
 			began := time.Now()
 			if users, err := countUsers(ctx, now, store); err == nil {
 				c.last.Store(&count{users, began.UTC().Truncate(time.Second)})
-			} // else the store is closing, or has failed and says so itself
+			} // else the store is closing, or has failed and reports it itself
 			counted, next = now, time.Now().Add(max(countEvery, countShare*time.Since(began)))
 		}
 		select {

@@ -21,7 +21,7 @@ const changelogEvery = 5 * time.Second
 
 // watchChangelog stops the service when its changelog was deleted, made again, or given a
 // policy that deletes. A partition at work sees the first two at its next transaction,
-// before the commit; this is for those that are idle, and for whoever would only see a
+// before the commit; this is for those that are idle, and for those that would only see a
 // retry in the log.
 func (s *Service) watchChangelog(ctx context.Context) {
 	ticker := time.NewTicker(s.changelogEvery)

@@ -24,7 +24,7 @@ import (
 var untouched = regexp.MustCompile(`(?m)msg="state restored" .*took=\S+$`)
 
 // TestCrashes cuts a service off from its broker and its disk in the middle of
-// its work, again and again, and starts it anew on what a power cut has left of
+// its work, again and again, and starts it again on what a power cut has left of
 // the disk: a part of what was not synced, or nothing at all. The output is that
 // of an undisturbed service. (TestLoopCrashes crashes one task at every call;
 // here are whole services, with their group, their model and their zombies.)

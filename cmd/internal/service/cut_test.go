@@ -77,7 +77,7 @@ func TestCutChangelog(t *testing.T) {
 	}
 }
 
-// TestCutChangelogIsAccepted: who says so goes on with what is left, and is warned.
+// TestCutChangelogIsAccepted: who accepts it goes on with what is left, and is warned.
 func TestCutChangelogIsAccepted(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
@@ -90,7 +90,7 @@ func TestCutChangelogIsAccepted(t *testing.T) {
 		t.Errorf("doctor finds %s", said)
 	}
 	r := atwork.Start(t, o)
-	servicetest.Await(t, "it says so",
+	servicetest.Await(t, "the warning",
 		func() bool { return strings.Contains(r.Log.String(), "does not begin at offset 0") }, r)
 	r.Stop(t)
 	o.AcceptLost = false

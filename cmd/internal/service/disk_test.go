@@ -19,7 +19,7 @@ import (
 )
 
 // TestDiskFull: the disk with the state fills up in the middle of the work. The
-// service ends with an error that says so; with room again it goes on, and the
+// service ends with an error that names it; with room again it goes on, and the
 // output is that of an undisturbed one.
 func TestDiskFull(t *testing.T) {
 	w := servicetest.NewWorld(t, 30)

@@ -119,7 +119,7 @@ func TestWaitsForTopics(t *testing.T) {
 	o := atwork.Options(w, "late")
 	o.Topics.Create = false
 	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-	servicetest.Await(t, "it says that it waits",
+	servicetest.Await(t, "a line about waiting",
 		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
 		r)
 	for _, part := range []string{
@@ -136,7 +136,7 @@ func TestWaitsForTopics(t *testing.T) {
 	r.Stop(t)
 }
 
-// TestWaitsForBroker: nobody listens at the address; the service says so, and
+// TestWaitsForBroker: nobody listens at the address; the service logs it, and
 // works when somebody does. Asked to stop before, it stops.
 func TestWaitsForBroker(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -151,7 +151,7 @@ func TestWaitsForBroker(t *testing.T) {
 		o := atwork.Options(&w, "g")
 		o.Topics.Create, o.Topics.Partitions = comes, servicetest.Partitions
 		r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-		servicetest.Await(t, "it says that it waits", func() bool {
+		servicetest.Await(t, "a line about waiting", func() bool {
 			return strings.Contains(r.Log.String(),
 				`level=WARN msg="waiting for Kafka and its topics"`) &&
 				strings.Contains(r.Log.String(), addr)

@@ -86,7 +86,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	}
 }
 
-// TestPartitionerIsAccepted: who says so goes on, and what happens then is what the check
+// TestPartitionerIsAccepted: who accepts it goes on, and what happens then is what the check
 // is for: the independent count finds budgets exceeded. The next start needs no permission.
 func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5

@@ -24,12 +24,12 @@ func TestKafkaIsBack(t *testing.T) {
 	}
 	for n := 1; n <= 2; n++ {
 		network.Cut()
-		servicetest.Await(t, "it says that Kafka is away", func() bool {
+		servicetest.Await(t, "a line that Kafka is away", func() bool {
 			return strings.Count(r.Log.String(), `level=WARN msg="calls to Kafka fail:`) == n
 		}, r)
 		w.Feed(t)
 		network.Mend()
-		servicetest.Await(t, "it says that Kafka is back", func() bool {
+		servicetest.Await(t, "a line that Kafka is back", func() bool {
 			return strings.Count(r.Log.String(),
 				`level=INFO msg="contact restored: Kafka is back" away=`) == n
 		}, r)

@@ -24,7 +24,7 @@ import (
 )
 
 // TestLostChangelog: a changelog that was deleted, or deleted and made again, is not
-// begun anew while the group has offsets or the folder has states. It is written back from
+// begun again while the group has offsets or the folder has states. It is written back from
 // the folder, and what comes out is what an undisturbed run gives.
 func TestLostChangelog(t *testing.T) {
 	for name, test := range map[string]struct{ again, create, folder bool }{
@@ -103,7 +103,7 @@ func TestLostChangelog(t *testing.T) {
 	}
 }
 
-// TestAcceptedLoss: who says so goes on without the account, once, and no fix is
+// TestAcceptedLoss: who accepts it goes on without the account, once, and no fix is
 // answered twice or left out.
 func TestAcceptedLoss(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)

@@ -112,7 +112,7 @@ func (a *asked) value(t *testing.T, series string) (v float64) {
 	return v
 }
 
-// stops is a log that nobody reads: whoever writes a certain line hangs, until the log is read.
+// stops is a log that nobody reads: the writer of a certain line hangs, until the log is read.
 type stops struct {
 	slog.Handler
 	line func(slog.Record) bool
@@ -315,7 +315,7 @@ func TestReadyWhileItDrains(t *testing.T) {
 	}
 }
 
-// TestFailedIsNotReady: a service that ends with an error says so.
+// TestFailedIsNotReady: a service that ends with an error shows it.
 func TestFailedIsNotReady(t *testing.T) {
 	w := servicetest.NewWorld(t, 3)
 	o := atwork.Options(w, "fails")

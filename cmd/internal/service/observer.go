@@ -23,7 +23,7 @@ var phases = map[task.State]monitor.Phase{
 
 // observer logs what one partition's task does and books its tally when the
 // transaction is known to be committed: at once, or after a commit without an
-// answer when the committed offset has been read anew.
+// answer when the committed offset has been read again.
 type observer struct {
 	task.NopObserver
 	log       *slog.Logger // has the partition

@@ -49,7 +49,7 @@ type Options struct {
 	Standbys int
 
 	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
-	// for a service that goes through all there is, for ever.
+	// for a service that goes through all there is, forever.
 	Windows []Window
 
 	// AutoRegister permits to add the schemas that records are written with to Registry, if the
@@ -61,19 +61,19 @@ type Options struct {
 	SkipLost bool
 
 	// AcceptSettings goes on with other settings (model, key, release) than those of
-	// an instance that was killed, perhaps in the middle of a transaction: whoever
+	// an instance that was killed, perhaps in the middle of a transaction: who
 	// reads uncommitted records may then see two releases of the fixes that were in
-	// it. Otherwise the service stops and says so.
+	// it. Otherwise the service stops with an error.
 	AcceptSettings bool
 
 	// AcceptLost goes on where the changelog is lost: every user's account of ε begins at
 	// 0, at the group's offset, and adds to what was spent before. Otherwise the service
-	// stops and says so. Meant for one start.
+	// stops with an error. Meant for one start.
 	AcceptLost bool
 
 	Logger   *slog.Logger     // default slog.Default()
 	Counters *engine.Counters // default a new one
-	Board    *monitor.Board   // for whoever watches the service; default: nobody does
+	Board    *monitor.Board   // for observers of the service; default: there are none
 }
 
 // WithDefaults fills what was left empty.

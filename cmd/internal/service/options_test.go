@@ -169,7 +169,7 @@ func TestModelTooLarge(t *testing.T) {
 }
 
 // TestNextWait: a partition that is lost again and again is left alone for
-// longer each time, and anew after it has run well.
+// longer each time, and from the first pause after it has run well.
 func TestNextWait(t *testing.T) {
 	s := new(Service)
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
@@ -210,7 +210,7 @@ func TestPlumbing(t *testing.T) {
 		"MaxInterval": true, "MaxBatchBytes": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true, "Board": true,
 		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true, "AutoRegister": true,
-		"Standbys": true, // their copies are judged by whoever works on the partition
+		"Standbys": true, // their copies are judged by the partition's owner
 		"Windows":  true, // of a replay, whose marks carry the windows' own settings
 		"Later":    true, // amendments: each counts from an offset on
 		"Watch":    true, // for further ones

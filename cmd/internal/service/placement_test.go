@@ -223,7 +223,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 }
 
 // TestProbationEnds: after a partition's first records a wrong producer stops nobody,
-// whoever has the partition then.
+// the partition's owner then.
 func TestProbationEnds(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
 	o := atwork.Options(w, "first")

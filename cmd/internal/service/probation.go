@@ -45,7 +45,7 @@ type probation struct {
 	by    engine.Partitioner
 	topic string
 	begun bool                       // users may have states by now
-	sound func(consumer.Record) bool // it would be accepted but for its place
+	sound func(consumer.Record) bool // it would be accepted, apart from its place
 
 	mu    sync.Mutex
 	seen  *account.Placement
@@ -213,7 +213,7 @@ func (s *Service) lookFirst(ctx context.Context, n int32) error {
 	return nil
 }
 
-// patiently calls Kafka again, as long as that may help, and says so in the log.
+// patiently calls Kafka again, as long as that may help, and logs it.
 func (s *Service) patiently(ctx context.Context, call func() error) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := call()

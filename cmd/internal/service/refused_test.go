@@ -17,7 +17,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestMostRecordsAreRefused: a service that refuses most of what it reads says so soon,
+// TestMostRecordsAreRefused: a service that refuses most of what it reads warns soon,
 // long before it reports, with a guess from the first bytes or the reason. Nothing of the
 // records is in the log but the bytes that were recognised.
 func TestMostRecordsAreRefused(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// TestRawTopicIsRemade: a raw topic that is deleted and made anew under a service
+// TestRawTopicIsRemade: a raw topic that is deleted and made again under a service
 // at work ends it. Going on at the old offset would leave the new records before
-// it out, for ever.
+// it out, forever.
 func TestRawTopicIsRemade(t *testing.T) {
 	w := servicetest.NewWorld(t, 10)
 	for range 4 {

@@ -25,7 +25,7 @@ func Schemas(c topics.Cluster) []Schema {
 }
 
 // awaitSchemas returns the numbers of the schemas in the registry, if records carry them. It waits
-// for a registry that does not answer, and the log says so.
+// for a registry that does not answer, and the log names it.
 func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 	if o.SanitizedEncoding != schemas.AvroRegistry {
 		return schemas.IDs{}, nil

@@ -54,7 +54,7 @@ type Service struct {
 }
 
 // CallPatience is how long one call to Kafka is tried again inside the client.
-// The task above it tries again itself, and says so in the log.
+// The task above it tries again itself, and logs it.
 const CallPatience = 5 * time.Second
 
 // New checks the options and connects to nothing yet.
@@ -256,7 +256,7 @@ func (s *Service) joining() func(error) {
 const groupCaller = "group"
 
 // runTask runs one partition until its lease is over. If the task leaves before that,
-// this member joins anew; a fatal error stops the service.
+// this member joins again; a fatal error stops the service.
 func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.Lease) {
 	partition := lease.Partition
 	log := s.log.With("partition", partition)
@@ -292,7 +292,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 		s.options.Board.Lost()
 		wait := s.nextWait(partition, time.Since(began))
 		log.Warn("partition lost, joining the group again", "cause", err, "wait", wait)
-		// Whoever took the partition needs a moment to show in the group.
+		// The member that took the partition needs a moment to show in the group.
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):

@@ -14,8 +14,8 @@ import (
 )
 
 // TestOtherSettingsBeside: a second instance of a group under other settings stops by
-// itself and names them, whoever leads; the first goes on. Settings that change no bytes
-// are no obstacle. doctor says so beforehand.
+// itself and names them, whichever leads; the first goes on. Settings that change no bytes
+// are no obstacle. doctor warns beforehand.
 func TestOtherSettingsBeside(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")

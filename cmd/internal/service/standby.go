@@ -13,8 +13,8 @@ import (
 )
 
 // copies returns what the store has of partitions' states, the newest first. A copy that is too old
-// to be caught up is of no use to anybody. A store that fails says so itself, so its error is left
-// to those that use it.
+// to be caught up is of no use to anybody. A store that fails reports it itself, so its error is
+// left to those that use it.
 func copies(store *state.Store, now time.Time) []group.Copy {
 	numbers, err := store.Partitions()
 	if err != nil {

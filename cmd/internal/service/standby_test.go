@@ -237,7 +237,7 @@ func TestStandbyCrashes(t *testing.T) {
 		}
 		return true
 	}, alive(nil)...)
-	// They all stop at once: a mark that says so is in the changelog and in no copy.
+	// They all stop at once: a mark of that is in the changelog and in no copy.
 	for _, m := range all {
 		m.Cancel()
 	}

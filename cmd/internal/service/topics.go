@@ -26,7 +26,7 @@ const (
 )
 
 // awaitTopics looks at the four topics until they are there. A cluster that does
-// not answer and topics that are missing are waited for, and the log says so: a
+// not answer and topics that are missing are waited for, and the log names them: a
 // service is often started before either. Whatever waiting does not mend is an
 // error at once.
 func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
@@ -103,7 +103,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 }
 
 // identify names the raw topic and the changelog by their ids, and says whose states a
-// folder holds. Topic ids tell a topic from one that was made anew under its name; a
+// folder holds. Topic ids tell a topic from one that was made again under its name; a
 // cluster without them has names alone.
 func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) error {
 	t := s.options.Topics
@@ -126,7 +126,7 @@ func (s *Service) identify(ctx context.Context, o wire.Options, found *ready) er
 	return nil
 }
 
-// warnOfRetention says so if a topic that was made elsewhere forgets sooner than
+// warnOfRetention warns if a topic that was made elsewhere forgets sooner than
 // the raw topic: what is published for old records would be gone at once.
 func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
@@ -180,7 +180,7 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 }
 
 // changelogBefore says of a folder of this service that only its changelog is another one by
-// now: it was written back, say, or a reset of everything has made it anew.
+// now: it was written back, say, or a reset of everything has made it again.
 func (s *Service) changelogBefore(cluster string) func(identity []byte) string {
 	return func(identity []byte) string {
 		t := s.options.Topics

@@ -27,7 +27,7 @@ func TestMissingRawTopicIsAwaited(t *testing.T) {
 	o := atwork.Options(w, "typo")
 	o.Topics.Raw = "fleet-rwa"
 	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-	servicetest.Await(t, "it says that it waits",
+	servicetest.Await(t, "a line about waiting",
 		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
 		r)
 	for _, part := range []string{

@@ -51,9 +51,9 @@ func (t *transactions) Fence(ctx context.Context) error {
 	return t.sameTopics(ctx)
 }
 
-// sameTopics looks whether the raw topic or the changelog was made anew while the
+// sameTopics looks whether the raw topic or the changelog was made again while the
 // service works. The raw topic's offsets mean other records then, and the changelog no
-// longer holds what the store is a copy of. Whoever deletes a topic sends the task that
+// longer holds what the store is a copy of. Deleting a topic sends the task that
 // reads or writes it here.
 func (t *transactions) sameTopics(ctx context.Context) error {
 	if t.source == nil {

@@ -248,7 +248,7 @@ func TestCommitWhileSharingOut(t *testing.T) {
 	}
 }
 
-// TestFenceTellsOfRefusals: whoever may not write is told so at once.
+// TestFenceTellsOfRefusals: a client that may not write is told so at once.
 func TestFenceTellsOfRefusals(t *testing.T) {
 	cluster, client := transactionsWorld(t)
 	m := membership(t, client, "")

@@ -89,7 +89,7 @@ func (s *Service) look() error {
 		return err
 	}
 	if err := s.timeline.holds(found.Later); err != nil {
-		return err // before files are read for nothing, each time anew
+		return err // before files are read for nothing, each time again
 	}
 	keep, err := s.options.prepare(found.Later)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Service) checkAdopted(ctx context.Context) error {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Changelog, err)
 		}
 		if !bytes.Equal(mark.Settings, settings) {
-			continue // they begin anew with these settings, or are refused for them
+			continue // they begin again with these settings, or are refused for them
 		}
 		if _, err := s.timeline.resolve(mark.Amendments); err != nil {
 			return fmt.Errorf("partition %d: %w", n, err)

@@ -61,7 +61,7 @@ func (w *World) Alter(tb testing.TB, topic, name, value string) {
 	OK(tb, err)
 }
 
-// RemakeRaw deletes the raw topic and makes it anew, with its number of partitions.
+// RemakeRaw deletes the raw topic and makes it again, with its number of partitions.
 func (w *World) RemakeRaw(tb testing.TB) {
 	tb.Helper()
 	w.DeleteTopic(tb, "raw", false)

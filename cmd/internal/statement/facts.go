@@ -88,7 +88,7 @@ type Key struct {
 }
 
 // New collects the facts of the service that a config describes. It refuses a config with which the
-// service would not start. The key need not be there: the statement then says so. Errors are the
+// service would not start. The key need not be there: the statement then names it. Errors are the
 // user's and name the file.
 func New(path string, now time.Time) (*Sheet, error) {
 	file, warnings, err := config.Lint(path)

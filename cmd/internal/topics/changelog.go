@@ -139,7 +139,7 @@ func SettingsChanged(ctx context.Context, client *kafka.Client, raw string, part
 	if err != nil || r.First > mark.Origin || r.End < mark.Since {
 		return Unproved, err // what was there cannot be known any more
 	}
-	// A compacted topic forgets records and does not say so.
+	// A compacted topic forgets records silently.
 	const policy = "cleanup.policy"
 	have, err := admin.Configs(ctx, client, wire.Options{}, raw, policy)
 	if err != nil || strings.Contains(have[policy], "compact") {

@@ -86,8 +86,8 @@ func (c Cluster) Validate() error {
 }
 
 // TransactionalID names the producer that may write for one partition of the raw topic:
-// whoever takes the partition over fences its predecessor by it. The separator is one that
-// no topic's name holds, so that two services never share an id.
+// the instance that takes the partition over fences its predecessor by it. The separator is one
+// that no topic's name holds, so that two services never share an id.
 func (c Cluster) TransactionalID(partition int32) string {
 	return strings.Join([]string{c.Group, c.Topics.Raw, fmt.Sprint(partition)}, "/")
 }

@@ -12,6 +12,6 @@ func TestTransactionalID(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if id("fleet", "eu-raw", 0) == id("fleet-eu", "raw", 0) {
-		t.Error("two services share a transactional id and would fence each other for ever")
+		t.Error("two services share a transactional id and would fence each other forever")
 	}
 }

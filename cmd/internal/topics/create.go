@@ -141,7 +141,7 @@ func Similar(
 ) string {
 	all, err := admin.Topics(ctx, client, o)
 	if err != nil {
-		return "" // whoever asks has an error already
+		return "" // the caller has an error already
 	}
 	own := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
 	var found []string
@@ -178,7 +178,7 @@ func letters(name string) string {
 	}, strings.ToLower(name))
 }
 
-// ShorterRetention compares two values of retention.ms, of which -1 is for ever.
+// ShorterRetention compares two values of retention.ms, of which -1 is forever.
 func ShorterRetention(a, b string) bool {
 	x, errX := strconv.ParseInt(a, 10, 64)
 	y, errY := strconv.ParseInt(b, 10, 64)

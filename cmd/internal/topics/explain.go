@@ -10,7 +10,7 @@ import (
 )
 
 // LostTopic puts into an error of a missing changelog what must not be done about it.
-// Whatever makes the topic anew, empty, hides the loss. Other errors stay as they are.
+// Whatever makes the topic again, empty, hides the loss. Other errors stay as they are.
 func LostTopic(err error, changelog string) error {
 	var missing *admin.MissingTopicsError
 	if !errors.As(err, &missing) || !slices.Contains(missing.Topics, changelog) {

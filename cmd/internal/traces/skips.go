@@ -84,7 +84,7 @@ func Merge(parts ...*Skips) Skips {
 }
 
 // Nothing returns an error if nothing was read because all of it was skipped. An input that has no
-// lines at all is no error: whoever exports traces may have none of a day.
+// lines at all is no error: an exporter of traces may have none of a day.
 func (s *Skips) Nothing(read int64) error {
 	if read > 0 || s.Total == 0 {
 		return nil

@@ -71,7 +71,7 @@ type PartitionReport struct {
 	DeadLetters int64 `json:"dead_letters"` // committed dead letters read
 	Users       int64 `json:"users"`        // states in the changelog
 	// RefusedDays of the raw records are taken as refused since the service's key had no noise
-	// of their day: their dead letters say so, and no older key is asked whether it has.
+	// of their day: their dead letters show it, and no older key is asked whether it has.
 	RefusedDays int64 `json:"refused_days"`
 	// sanitized records ever written that the log still has
 	UncommittedScanned int64 `json:"uncommitted_scanned"`
@@ -164,7 +164,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		something = something || p.committed
 	}
 	if !something && n > 0 {
-		// Whoever asks expects something: this is the wrong group, or a new one.
+		// The user expects something: this is the wrong group, or a new one.
 		report.Verified, report.Partitions[0].Verified = false, false
 		report.Partitions[0].NotVerified = append(report.Partitions[0].NotVerified,
 			fmt.Sprintf("group %s has committed nothing, in no partition: is it the service's?",
@@ -353,7 +353,7 @@ func (c *check) judgeOrigin(first, committed int64, found bool) bool {
 	switch {
 	case c.changelog.Marked && len(c.changelog.Mark.Source) > 0 && len(c.source) > 0 &&
 		!bytes.Equal(c.changelog.Mark.Source, c.source):
-		c.unverified("the raw topic was deleted and made anew: its records are not those that " +
+		c.unverified("the raw topic was deleted and made again: its records are not those that " +
 			"were processed")
 	case first > c.from:
 		c.unverified("the raw topic begins at offset %d now, and processing began at %d: "+

@@ -253,7 +253,7 @@ func TestVerifyFindsMovedOffsets(t *testing.T) {
 }
 
 // TestVerifyAfterRetention: without the raw records there is nothing to verify
-// against, and the report says so.
+// against, and the report names it.
 func TestVerifyAfterRetention(t *testing.T) {
 	w := atwork.Served(t, 30, 12)
 	const p = 1

@@ -103,7 +103,7 @@ type Report struct {
 	Repeat     CheckReport       `json:"repeat"`
 	Separation CheckReport       `json:"separation"`
 	// Surrogates is about cells that are released as others are: as their surrogates, or under the
-	// codebook mechanism as cells that vote alike.
+	// codebook mechanism as cells of one vote.
 	Surrogates CheckReport  `json:"surrogates"`
 	Estimates  CheckReport  `json:"estimates"`
 	Law        *CheckReport `json:"law,omitempty"` // of draws from codebooks
@@ -178,8 +178,8 @@ func (a *auditor) rng(test string) *rand.Rand {
 // It runs the closed-form attack (AttackReport), and tests the low bits of releases (BitsReport),
 // that the same facts give the same bytes, that each fact of a release changes its noise, that a
 // cell outside the location set is published as its surrogate is, and that equal releases come with
-// the same estimate, radius and kind. Under the codebook mechanism cells that vote alike must be
-// published alike, and draws must follow the stated law.
+// the same estimate, radius and kind. Under the codebook mechanism cells of one vote must be
+// published in the same way, and draws must follow the stated law.
 //
 // False alarms on a right mechanism: 1 - Confidence for the attack; below 10⁻⁶ for the test of
 // separation, and for that of a codebook's law; none for the others, which look for what cannot
@@ -268,7 +268,7 @@ func (r *Report) judge() {
 	if r.Law == nil {
 		check("a cell outside the location set is not released as its surrogate is", r.Surrogates)
 	} else {
-		check("cells that vote alike are not released alike", r.Surrogates)
+		check("cells of one vote are not released in the same way", r.Surrogates)
 		check("code points are not drawn by the stated law", *r.Law)
 	}
 	check("what is published beside a release depends on more than the releases", r.Estimates)

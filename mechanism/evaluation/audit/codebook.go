@@ -180,7 +180,7 @@ func (c *Codebook) corners() [2]grid.Cell {
 }
 
 // Farthest returns two of the cells whose code points lie furthest apart; ok is false if all vote
-// alike. O(cells·Len + Len²).
+// the same. O(cells·Len + Len²).
 func (c *Codebook) Farthest(cells []grid.Cell) (pair [2]grid.Cell, ok bool) {
 	of := make([]grid.Cell, c.Len())
 	var votes []int

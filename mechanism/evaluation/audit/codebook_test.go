@@ -47,7 +47,7 @@ func border(tb testing.TB, q *law.Quantizer, g *grid.Grid) [2]grid.Cell {
 			return [2]grid.Cell{c, c + 1}
 		}
 	}
-	tb.Fatal("all cells vote alike")
+	tb.Fatal("all cells have one vote")
 	return [2]grid.Cell{}
 }
 

@@ -110,7 +110,7 @@ func pairsOf(s *Situation, o mechanism.Options) []*pair {
 // exactly.
 //
 // The events of the edges ask for a before and b behind an edge's end: the ratio is below e^ε
-// there, but for a sampler that gives the edges another weight than their triangles' areas.
+// there, except for a sampler that gives the edges another weight than their triangles' areas.
 func vertexPair(s *Situation, i int, o mechanism.Options) *pair {
 	v := s.vertex(i)
 	p := &pair{at: s, kind: "members", reach: o.Epsilon, norm: func(

@@ -326,7 +326,7 @@ func TestSeparationNoticesEachFact(t *testing.T) {
 				return first, again, err
 			}
 			noisy.Prepare(&at.hull, f.Options.Epsilon)
-			if without == "mechanism" { // words in common show under laws that use them alike
+			if without == "mechanism" { // words in common show under laws with equal use of them
 				noisy, _ = mechanism.Options{Mechanism: law.KNorm}.NewMechanism()
 				noisy.Prepare(&at.hull, 1)
 			}

@@ -51,7 +51,7 @@ func repeat(a *auditor, report *Report) error {
 // all that goes with the release. The surrogate is found by its definition here. A release that
 // looks at the true cell, or at drift, any further gives the places outside the set, which K does
 // not cover, away. Under the codebook mechanism a cell must be published as any other that votes
-// alike.
+// in the same way.
 func surrogates(a *auditor, report *Report) error {
 	rng, r := a.rng("surrogates"), &report.Surrogates
 	what := "surrogate"
@@ -60,7 +60,7 @@ func surrogates(a *auditor, report *Report) error {
 	}
 	for _, s := range a.situations {
 		for i := range placeTrials {
-			cell, twin, ok := s.alike(rng)
+			cell, twin, ok := s.twins(rng)
 			if !ok {
 				break
 			}
@@ -86,7 +86,7 @@ func surrogates(a *auditor, report *Report) error {
 }
 
 // estimates tests that what is published beside a release follows from the release: two members of
-// the set that come to the same place, whoever reports, must have the same estimate, radius and
+// the set that come to the same place, from any user, must have the same estimate, radius and
 // kind. Else the estimate tells the member, at no ε. Equal releases are rare on a fine lattice and
 // never seen in floats, so this test, whatever the law of the others, draws from a lattice of one
 // point to a cell at an ε of 1. It keeps a codebook, of an ε at which cells with other votes

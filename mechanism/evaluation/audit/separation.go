@@ -285,7 +285,7 @@ func (t answers) owned(change func(f *Facts)) (own []bool, p float64, err error)
 	return own, code.Law(f.Cell)[code.Vote(f.Cell)], nil
 }
 
-// changes returns the facts to change, which are those of other mechanisms but for the set, which
+// changes lists the facts to vary: those of the other mechanisms, except for the set, which
 // is the code points here, and the surrogate, which is the vote.
 func (t answers) changes() ([]change, error) {
 	all := []change{

@@ -222,9 +222,9 @@ func (s *Situation) neighbours() (first, second grid.Cell) {
 	return first, second
 }
 
-// alike returns a random cell and another that must be published as it is, if they are easily
-// found: a cell outside the set and its surrogate, or two cells that vote alike.
-func (s *Situation) alike(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
+// twins returns a random cell and another that must be published as it is, if they are easily
+// found: a cell outside the set and its surrogate, or two cells of one vote.
+func (s *Situation) twins(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
 	if s.code != nil {
 		cell = grid.Cell(rng.IntN(s.grid.Cells()))
 		if s.code.Blurred() {
@@ -239,7 +239,7 @@ func (s *Situation) alike(rng *rand.Rand) (cell, twin grid.Cell, ok bool) {
 	return cell, s.surrogate(cell), true
 }
 
-// mildEpsilon returns an ε at which two truths often have the same release: 1, but for a codebook
+// mildEpsilon returns an ε at which two truths often have the same release: 1; for a codebook
 // no more than the given one, and more where its prior has one code point at 1.
 func (s *Situation) mildEpsilon(given float64) (float64, error) {
 	if s.code == nil {

@@ -73,8 +73,9 @@ type Result struct {
 	Reached  float64 // the error of Mechanism, at least Bound
 	// Mechanism[k][i] is the probability of output k at place i. Entries of a row differ by a
 	// factor of at most e^ε, and each column sums to 1 up to 10⁻⁹. Each row has two values,
-	// but for the last, which collects improbable outputs. There are some thousands of rows for 100
-	// places, because the search ends in the interior of a set of mechanisms that are equally good.
+	// except for the last, which collects improbable outputs. There are some thousands of rows for
+	// 100 places, because the search ends in the interior of a set of mechanisms that are equally
+	// good.
 	Mechanism [][]float64
 }
 
@@ -112,7 +113,7 @@ const (
 // mass is not finite, that a mass is negative or their sum is not positive, that epsilon lies
 // outside [MinEpsilon, MaxEpsilon], or that the search did not converge.
 //
-// It takes .01 s for 30 places, .1 s for 60, 2 s for 120 and 13 s for 200 if most masses are alike;
+// It takes .01 s for 30 places, .1 s for 60, 2 s for 120 and 13 s for 200 if most masses are equal;
 // .03 s, .4 s and 30 s for 30, 60 and 120 if they span six orders of magnitude; and minutes for
 // 225 places on a square lattice. For a prior of more places, choose a set A of them: the bound for
 // the prior given A, times the probability of A, is a bound too, because to tell whether the place

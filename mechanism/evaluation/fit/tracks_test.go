@@ -107,11 +107,12 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestBootstrap: users who are all alike leave no doubt, and one who differs from all others much.
+// TestBootstrap: users who are all the same leave no doubt, and one who differs from all others
+// much.
 func TestBootstrap(t *testing.T) {
 	alike := slices.Repeat([]clusterCount{{n: 10, hits: 1}}, 20)
 	if low, high := bootstrapShare(alike, 1); low != .1 || high != .1 {
-		t.Errorf("users who are alike: %g to %g", low, high)
+		t.Errorf("users who are the same: %g to %g", low, high)
 	}
 	odd := append(slices.Repeat([]clusterCount{{n: 10}}, 19), clusterCount{10, 10})
 	low, high := bootstrapShare(odd, 1)

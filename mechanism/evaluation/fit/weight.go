@@ -72,11 +72,11 @@ var (
 // is trained on.
 //
 // Three rules hold, since figures are of both groups. The fit is of at least [FewestUsers] users:
-// that of one user tells how this user moves, and in the fit of a few whoever knows all but one of
-// them can take them off. The model is trained on at least as many others. And no user has more
-// than half of what is measured ([Weight.Dominated]). Five is in the middle of what statistical
-// offices ask for behind a published figure, three to ten. The rules prove nothing, as the rest of
-// a model that was learned without differential privacy does not.
+// that of one user tells how this user moves, and in the fit of a few somebody who knows all but
+// one of them can take them off. The model is trained on at least as many others. And no user has
+// more than half of what is measured ([Weight.Dominated]). Five is in the middle of what
+// statistical offices ask for behind a published figure, three to ten. The rules prove nothing, as
+// the rest of a model that was learned without differential privacy does not.
 func Disclosable(held Weight, others int64) error {
 	switch {
 	case held.Users < FewestUsers:

@@ -11,7 +11,7 @@
 //	words.go    what to choose, in words; report.go has the tables and the figure
 //
 // Everything that it returns are figures over all users. They come from the truth and are for
-// whoever has the traces.
+// the owner of the traces.
 package tune
 
 import (

@@ -34,7 +34,7 @@ func TestMedianOver(t *testing.T) {
 		var of []int32
 		var ones []int64
 		for u := range int32(30) {
-			own := random.NormFloat64() // a user's fixes are alike
+			own := random.NormFloat64() // a user's fixes are correlated
 			for range 1 + random.IntN(9) {
 				km = append(km, 10+own+.3*random.NormFloat64())
 				of, ones = append(of, u), append(ones, 1)

@@ -119,7 +119,7 @@ func TestCalendarOfTransitions(t *testing.T) {
 	}
 }
 
-// TestTooManyClasses: what fits with one class need not with many, and the error says so.
+// TestTooManyClasses: what fits with one class need not with many, and the error tells it.
 func TestTooManyClasses(t *testing.T) {
 	g, err := grid.Plain(1500, 1500, 0.1)
 	if err != nil {

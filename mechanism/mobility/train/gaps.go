@@ -15,7 +15,7 @@ import (
 // How the law of gaps is learned.
 const (
 	// gapReachMS is the time that a law covers at least. People come back to where they slept. What
-	// is beyond starts anew, so that whoever missed a user's records can follow them again.
+	// is beyond starts over, so that an observer who missed a user's records can follow them again.
 	gapReachMS = 24 * 3_600_000
 	// gapPseudo is the weight, in gaps, of what a filter without a law does: of the chain or, where
 	// a gap is too long for it, of the initial distribution. Where the weights of the gaps of a set
@@ -75,7 +75,7 @@ func learnGaps(
 	return trimmed(law), nil
 }
 
-// trimmed returns a law without what it says in vain: of long gaps that all start anew, as beyond
+// trimmed returns a law without what it says in vain: of long gaps that all start over, as beyond
 // the law, and nil where short gaps are the chain's.
 func trimmed(law mobility.GapLaw) mobility.GapLaw {
 	for len(law) > 0 && law[len(law)-1].Anew == 1 {

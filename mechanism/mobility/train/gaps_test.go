@@ -43,7 +43,7 @@ func TestLearnGaps(t *testing.T) {
 			silences(g, 30, []int64{2, 7, 500}, stay)))
 		for _, gap := range []uint64{2, 7, 500} {
 			w := m.Gaps[mobility.GapIndex(gap)]
-			// Whoever appears anywhere may appear nearby too.
+			// A user who appears anywhere may appear nearby too.
 			if w.Moves[0] < stay-.15 || w.Moves[0] > stay+.15 || w.Anew+w.Chain < 1-stay-.15 {
 				t.Errorf("of gaps of %d steps, %v of which end where they began: %+v", gap, stay, w)
 			}

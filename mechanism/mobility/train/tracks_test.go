@@ -95,8 +95,8 @@ func TestInterpolateIsNamed(t *testing.T) {
 	}
 }
 
-// TestSharedFixes: what two users report alike is dropped for both, as if they had not reported; a
-// difference of a millisecond or of some centimetres is one.
+// TestSharedFixes: what two users report in the same words is dropped for both, as if they had not
+// reported; a difference of a millisecond or of some centimetres is one.
 func TestSharedFixes(t *testing.T) {
 	g := plainGrid(t, 20, 3)
 	base := func(user string, seconds ...float64) (fixes []Fix) {

@@ -97,7 +97,7 @@ test("a newcomer sees a bus, where it hides, and the guess", async (t) => {
   assert.match(await page.textContent("#side"), /Secret side/);
   assert.match(await page.textContent("#caption"), /bus-\d+ is really at/);
   assert.match(await page.textContent(".says"), /What ε = 1 means.*2\.7.*73 %/);
-  await page.waitForFunction(() => /whoever rides in bus-\d+\. There are \d+ releases, .*Σε = \d+\. .*from the truth in the median/
+  await page.waitForFunction(() => /somebody who rides in bus-\d+\. There are \d+ releases, .*Σε = \d+\. .*from the truth in the median/
     .test(document.querySelector("#mine").textContent));
   assert.equal(await page.isVisible("#wrong"), false);
   await shot(page, "step");

@@ -103,8 +103,8 @@ func TestModelIDs(t *testing.T) {
 }
 
 // TestPrivateModelTellsNoCounts: what the file says beside the model is a function of public
-// parameters, also where there is nobody, and the entries of the matrix are the same whoever is
-// there.
+// parameters, also where there is nobody, and the entries of the matrix are the same, whichever
+// user is there.
 func TestPrivateModelTellsNoCounts(t *testing.T) {
 	g := plainGrid(t, 30, 20)
 	o := Options{Epsilon: "900", Contribution: 100}

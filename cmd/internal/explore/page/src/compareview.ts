@@ -111,7 +111,7 @@ export class CompareView {
     this.element = make("div", { class: "stack" },
       make("section", {},
         make("h2", {}, "The same vehicle, the same moment, two settings"),
-        make("p", { class: "soft" }, "Less error for whoever reads the records is less privacy for whoever is in them. " +
+        make("p", { class: "soft" }, "Less error for the readers of the records is less privacy for the people in them. " +
           "Change a knob on either side and look at what it costs.")),
       make("div", { class: "two" }, ...figures),
       legend([

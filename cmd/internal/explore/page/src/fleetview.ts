@@ -78,7 +78,7 @@ export class FleetView {
     this.maps.forEach((view, i) => {
       const p = pictures[i]!;
       view.show(map, (pen) => {
-        if (crowd) pen.field(alike(crowd[p.of], most), p.colour, "root", 0.95, crowd.zone_km);
+        if (crowd) pen.field(levelled(crowd[p.of], most), p.colour, "root", 0.95, crowd.zone_km);
       });
     });
     const times = windowsOf(crowds.windows);
@@ -110,8 +110,8 @@ export class FleetView {
 
 const scaled = new WeakMap<Field, { most: number; field: Field }>();
 
-// alike is a field in the colours of all three: the darkest colour is the same number in each.
-function alike(field: Field, most: number): Field {
+// levelled is a field in the colours of all three: the darkest colour is the same number in each.
+function levelled(field: Field, most: number): Field {
   if (field.blocks === 0 || field.max >= most) return field;
   const kept = scaled.get(field);
   if (kept?.most === most) return kept.field;

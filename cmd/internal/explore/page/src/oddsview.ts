@@ -163,7 +163,7 @@ export class OddsView {
     if (focused) document.getElementById(`adversary-${this.adversary}`)?.focus();
     const who = adversaries[this.adversary];
     this.note.textContent = `The charts and the words beside are about somebody who ${who?.name ?? this.adversary}: ${who?.knows ?? ""}. ` +
-      "Whoever knows more beforehand may be surer, but what the records add stays within e^Σε for everybody.";
+      "An observer who knows more beforehand may be surer, but what the records add stays within e^Σε for everybody.";
   }
 
   private tell(course: Course, odds: Odds): void {

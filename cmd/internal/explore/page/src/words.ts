@@ -18,7 +18,7 @@ export function meaning(epsilon: number): string {
   const factor = times(Math.exp(epsilon));
   const sure = percent(likelier(epsilon));
   return `*What ε = ${sum(epsilon)} means.* One release changes anybody’s odds between any two places by a factor of ` +
-    `at most e^${sum(epsilon)} = *${factor}*. This holds whatever somebody knew before. Whoever thought that home and ` +
+    `at most e^${sum(epsilon)} = *${factor}*. This holds whatever somebody knew before. Somebody who thought that home and ` +
     `clinic are equally likely (50 %) is at most *${sure}* sure of either of them after one release. ` +
     `A smaller ε hides more, and the published places are further from the truth.`;
 }
@@ -27,8 +27,8 @@ export function meaning(epsilon: number): string {
 export function toWhom(c: Course): string {
   const { releases, spent, estimate_m, blind_m } = c.summary;
   const so = c.done < c.total ? " so far" : "";
-  if (releases === 0) return `*What it means for whoever rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
-  return `*What it means for whoever rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
+  if (releases === 0) return `*What it means for somebody who rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
+  return `*What it means for somebody who rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
     `${so}, and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
     `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice" : ` = *${times(Math.exp(spent))}*`}. ` +
     `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
