@@ -113,8 +113,10 @@ func (c *svg) area(points []point, fill color.NRGBA) {
 }
 
 func (c *svg) write(at point, w words) {
-	fmt.Fprintf(c, `<text x="%.2f" y="%.2f" font-size="%g" text-anchor="%s">%s</text>`+"\n",
-		at.x, at.y, w.size, []string{"start", "middle", "end"}[int(2*w.anchor)],
+	// With its length a text stays within the picture on machines whose font is wider.
+	fmt.Fprintf(c, `<text x="%.2f" y="%.2f" font-size="%g" text-anchor="%s" textLength="%.2f" `+
+		`lengthAdjust="spacingAndGlyphs">%s</text>`+"\n", at.x, at.y, w.size,
+		[]string{"start", "middle", "end"}[int(2*w.anchor)], width(w.text, w.size),
 		html.EscapeString(w.text))
 }
 

@@ -70,10 +70,10 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 	case SVG:
 		c := &svg{}
 		l.draw(c)
-		fmt.Fprintf(&buf, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0fpt" height="%.0fpt" `+
-			`viewBox="0 0 %[1]g %[2]g" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
+		fmt.Fprintf(&buf, `<svg xmlns="http://www.w3.org/2000/svg" width="%dpt" height="%dpt" `+
+			`viewBox="0 0 %[1]d %[2]d" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
 			`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
-			l.width, l.height, c.Bytes())
+			int(math.Ceil(l.width)), int(math.Ceil(l.height)), c.Bytes())
 	case PNG:
 		const scale = dotsPerInch / inch
 		whole := image.Rect(0, 0, int(math.Ceil(l.width*scale)), int(math.Ceil(l.height*scale)))
