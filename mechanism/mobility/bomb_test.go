@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // TestReadRefusesBombs reads small files that inflate to much, behind a header that allows for
@@ -82,16 +80,12 @@ func TestReadRefusesBombs(t *testing.T) {
 // hugeHeader declares a grid of 2²⁰ cells and far more entries than any file holds.
 func hugeHeader(t *testing.T) fields {
 	t.Helper()
-	g, err := grid.Plain(1<<10, 1<<10, .01)
-	if err != nil {
-		t.Fatal(err)
-	}
 	parts := partsOf(t, neighbourModel(t, 2, 2, 1, true, 1))
-	header := inner(parts[0], headerPart)
-	header["width"], header["height"], header["cell_m"], header["cell_km"] = g.Width(), g.Height(),
-		g.CellM(), g.CellKM()
-	header["entries"] = binary.AppendUvarint(nil, MaxEntries)
-	reseal(t, parts)
+	for name, value := range map[string]any{
+		"width": 1 << 10, "height": 1 << 10, "cell_km": .01, "entries": []int{MaxEntries},
+	} {
+		parts = told(t, parts, name, value)
+	}
 	return parts[0]
 }
 

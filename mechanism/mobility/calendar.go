@@ -12,13 +12,13 @@ import (
 // and weekends. A model has one matrix for each class. The zero value has a single class.
 type Calendar struct {
 	// UTCOffset is the map's local time minus UTC, the same all year. Whole minutes.
-	UTCOffset time.Duration
+	UTCOffset time.Duration `json:"utc_offset_ns"`
 	// Hours are the local hours, 0 to 23 and ascending, at which the parts of the day start. The
 	// last part lasts until the first hour of the next day. With fewer than two hours, days have no
 	// parts.
-	Hours []int
+	Hours []int `json:"hours"`
 	// Weekend gives Saturdays and Sundays classes of their own.
-	Weekend bool
+	Weekend bool `json:"weekend"`
 }
 
 // parts returns how many parts a day has.

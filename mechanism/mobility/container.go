@@ -78,11 +78,8 @@ func newContainer(r io.Reader) (*container, error) {
 
 // checkSchema refuses a file that is no model, and one of another version of the format.
 func checkSchema(schema []byte) error {
-	codec, err := partCodec()
 	switch {
-	case err != nil:
-		return err
-	case codec.Schema() == string(schema):
+	case string(schema) == Schema:
 		return nil
 	case bytes.Contains(schema, []byte("geodither.model")):
 		return errors.New("mobility: the model file has a schema that this program does not " +

@@ -33,16 +33,12 @@ func (m *Model) Write(w io.Writer) error {
 			}
 		}
 	}
-	codec, err := partCodec()
-	if err != nil {
-		return err
-	}
 	// The marker is not random: the same model gives the same bytes.
 	marker := []byte(m.ID())
 	// The writer of goavro packs one block after the other, and writes the pairs of the head in the
 	// order of a map.
 	head := append([]byte("Obj\x01"), 4) // two pairs
-	for _, text := range []string{"avro.codec", "deflate", "avro.schema", codec.Schema()} {
+	for _, text := range []string{"avro.codec", "deflate", "avro.schema", Schema} {
 		head = appendBytes(head, []byte(text))
 	}
 	head = append(append(head, 0), marker...)

@@ -8,10 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"github.com/linkedin/goavro/v2"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/decode"
@@ -23,101 +20,57 @@ import (
 //go:embed model.avsc
 var Schema string
 
-// formatVersion is the version of the format; the schema in a file has it too.
+// formatVersion is the version of the format.
 const formatVersion = 3
 
 // MaxEntries is the largest number of transitions that one matrix of a model file may have.
 const MaxEntries = 1 << 28
 
-// codec is made once. A goavro codec is safe for use by many goroutines.
-var codec = sync.OnceValues(func() (*goavro.Codec, error) { return goavro.NewCodec(Schema) })
-
-func partCodec() (*goavro.Codec, error) {
-	c, err := codec()
-	if err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
-	}
-	return c, nil
+// header is what a model file says before its rows, as JSON. FORMAT.md describes the fields.
+type header struct {
+	Version    int        `json:"version"`
+	ID         string     `json:"id"`
+	Plain      bool       `json:"plain"`
+	Box        grid.Box   `json:"box"`
+	CellM      float64    `json:"cell_m"`
+	CellKM     float64    `json:"cell_km"`
+	Width      int        `json:"width"`
+	Height     int        `json:"height"`
+	StepMS     int64      `json:"step_ms"`
+	Calendar   Calendar   `json:"calendar"`
+	Entries    []int64    `json:"entries"`
+	Gaps       GapLaw     `json:"gaps"`
+	Provenance Provenance `json:"provenance"`
 }
 
-// Names of the union's branches.
-const (
-	headerPart  = "geodither.model.Header"
-	privacyPart = "geodither.model.Privacy"
-	gapsPart    = "array"
-)
-
-// fields is a record as goavro represents it.
-type fields = map[string]any
-
-// headerOf returns the first part of a model's file, sealed.
-func headerOf(m *Model) (fields, error) {
-	g, p := m.Grid, m.Provenance
-	report, err := json.Marshal(p.Report)
-	if err != nil {
-		return nil, fmt.Errorf("mobility: %w", err)
+// encodeHeader returns the first part of a model's file.
+func encodeHeader(m *Model) ([]byte, error) {
+	g := m.Grid
+	h := header{
+		Version: formatVersion, ID: m.ID(), Plain: g.IsPlain(), Box: g.Box(), CellM: g.CellM(),
+		CellKM: g.CellKM(), Width: g.Width(), Height: g.Height(), StepMS: m.Step.Milliseconds(),
+		Calendar: m.Calendar, Gaps: m.Gaps, Provenance: m.Provenance,
 	}
-	var privacy, fit, gaps any
-	if p.Privacy != nil {
-		privacy = goavro.Union(privacyPart, fields{
-			"epsilon":      p.Privacy.Epsilon,
-			"contribution": p.Privacy.Contribution, "radius": p.Privacy.Radius,
-		})
-	}
-	if m.Gaps != nil {
-		gaps = goavro.Union(gapsPart, gapsField(m.Gaps))
-	}
-	if p.Fit != nil {
-		text, err := json.Marshal(p.Fit)
-		if err != nil {
-			return nil, fmt.Errorf("mobility: the fit report cannot be written: %w", err)
-		}
-		fit = goavro.Union("string", string(text))
-	}
-	var entries []byte
 	for _, matrix := range m.Matrices {
-		entries = binary.AppendUvarint(entries, uint64(matrix.Transitions()))
+		h.Entries = append(h.Entries, int64(matrix.Transitions()))
 	}
-	hours := int32(0)
-	for _, hour := range m.Calendar.Hours {
-		hours |= 1 << hour
+	text, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("mobility: the header cannot be encoded: %w", err)
 	}
-	box := g.Box()
-	content := fields{
-		"version": int32(formatVersion), "id": m.ID(), "seal": "", "plain": g.IsPlain(),
-		"south": box.South, "west": box.West, "north": box.North, "east": box.East,
-		"cell_m": g.CellM(), "cell_km": g.CellKM(), "width": g.Width(), "height": g.Height(),
-		"step_ms": m.Step.Milliseconds(),
-		"calendar": fields{
-			"utc_offset_minutes": int32(m.Calendar.UTCOffset.Minutes()), "hours": hours,
-			"weekend": m.Calendar.Weekend,
-		},
-		"entries": entries, "gaps": gaps,
-		"provenance": fields{
-			"source": p.Source, "tool": p.Tool, "options": p.Options, "report": string(report),
-			"privacy": privacy, "fit": fit,
-		},
+	if len(text) > maxHeaderBytes {
+		return nil, fmt.Errorf("mobility: the model's header has %d bytes, and a file takes at "+
+			"most %d; shorten its provenance", len(text), maxHeaderBytes)
 	}
-	content["seal"], err = seal(content)
-	return fields{"part": goavro.Union(headerPart, content)}, err
+	data := binary.AppendVarint(nil, headerKind)
+	return appendBytes(appendBytes(data, []byte(seal(text))), text), nil
 }
 
-// seal returns the hash of a header without its seal: 16 hex digits. The model id does not cover
-// the provenance, so without the seal a damaged ε would go unnoticed.
-func seal(header fields) (string, error) {
-	c, err := partCodec()
-	if err != nil {
-		return "", err
-	}
-	before := header["seal"]
-	header["seal"] = ""
-	data, err := c.BinaryFromNative(nil, fields{"part": goavro.Union(headerPart, header)})
-	header["seal"] = before
-	if err != nil {
-		return "", fmt.Errorf("mobility: the header cannot be encoded: %w", err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8]), nil
+// seal returns the hash of a header: 16 hex digits. The model id does not cover the provenance, so
+// without the seal a damaged ε would go unnoticed.
+func seal(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // head is the content of a header: a model without rows, its id, and how many entries each class
@@ -131,61 +84,50 @@ type head struct {
 // decodeHeader reads the header, with which the content of the file's first block starts. It
 // returns what follows the header.
 func decodeHeader(at *block, content []byte) (*head, []byte, error) {
-	if (&decode.Reader{Rest: content}).Varint() != headerKind {
+	c := cursor{decode.Reader{Rest: content}}
+	if c.Varint() != headerKind {
 		return nil, nil, at.damaged("its parts are not in order: it does not begin with a header")
 	}
-	c, err := partCodec()
-	if err != nil {
-		return nil, nil, err
-	}
-	value, rest, err := c.NativeFromBinary(content[:min(len(content), maxHeaderBytes)])
-	if err != nil {
+	sealed, text := c.bytes(), c.bytes()
+	var h header
+	switch {
+	case c.Bad || len(text) > maxHeaderBytes:
 		return nil, nil, at.damaged("the header cannot be decoded")
-	}
-	content = content[min(len(content), maxHeaderBytes)-len(rest):]
-	h := value.(fields)["part"].(fields)[headerPart].(fields)
-	// goavro has checked the types against the schema.
-	if version := h["version"].(int32); version != formatVersion {
-		return nil, nil, fmt.Errorf("mobility: the model file has version %d, and this program "+
-			"reads version %d; use the program that wrote it, or train again", version,
-			formatVersion)
-	}
-	if want, err := seal(h); err != nil || want != h["seal"].(string) {
+	case string(sealed) != seal(text):
 		return nil, nil, at.damaged("the header does not match its seal")
 	}
-	head, err := headOf(h)
-	return head, content, err
+	if err := json.Unmarshal(text, &h); err != nil {
+		return nil, nil, errors.New("mobility: the model's header is not JSON of the expected " +
+			"form; train again, or use the program that wrote it")
+	}
+	head, err := h.head()
+	return head, c.Rest, err
 }
 
-func headOf(h fields) (*head, error) {
-	g, err := gridOf(h)
+// head checks what a header says.
+func (h *header) head() (*head, error) {
+	if h.Version != formatVersion {
+		return nil, fmt.Errorf("mobility: the model file has version %d, and this program "+
+			"reads version %d; use the program that wrote it, or train again", h.Version,
+			formatVersion)
+	}
+	g, err := h.grid()
 	if err != nil {
 		return nil, err
 	}
-	stepMS := h["step_ms"].(int64)
-	if stepMS < 1 || stepMS > (24*time.Hour).Milliseconds() {
+	if h.StepMS < 1 || h.StepMS > (24*time.Hour).Milliseconds() {
 		return nil, errors.New("mobility: the model's step is not between a millisecond and a " +
 			"day; train again")
 	}
-	out := &head{
-		model: &Model{Grid: g, Step: time.Duration(stepMS) * time.Millisecond},
-		id:    h["id"].(string),
+	if err := errors.Join(h.Calendar.Validate(), h.Gaps.Validate()); err != nil {
+		return nil, fmt.Errorf("%w; train again", err)
 	}
-	if out.model.Calendar, err = calendarOf(h["calendar"].(fields)); err != nil {
-		return nil, err
-	}
-	if out.entries, err = entriesOf(h["entries"].([]byte),
-		out.model.Calendar.Classes()); err != nil {
-		return nil, err
-	}
-	if out.model.Provenance, err = provenanceOf(h["provenance"].(fields)); err != nil {
-		return nil, err
-	}
-	if out.model.Gaps, err = gapsOf(h["gaps"]); err != nil {
-		return nil, err
+	if classes := h.Calendar.Classes(); len(h.Entries) != classes {
+		return nil, fmt.Errorf("mobility: the model file states the entries of %d classes, and "+
+			"its calendar has %d; train again", len(h.Entries), classes)
 	}
 	total := int64(0)
-	for _, n := range out.entries {
+	for _, n := range h.Entries {
 		if n < int64(g.Cells()) || n > MaxEntries {
 			return nil, fmt.Errorf("mobility: the model file states %d entries for a grid of %d "+
 				"cells: each needs one, and there can be %d in all; train again",
@@ -193,136 +135,31 @@ func headOf(h fields) (*head, error) {
 		}
 		total += n
 	}
-	out.model.Provenance.Report.MatrixEntries = total
-	return out, nil
+	h.Provenance.Report.MatrixEntries = total
+	if len(h.Gaps) == 0 {
+		h.Gaps = nil
+	}
+	return &head{
+		model: &Model{
+			Grid: g, Step: time.Duration(h.StepMS) * time.Millisecond, Calendar: h.Calendar,
+			Gaps: h.Gaps, Provenance: h.Provenance,
+		},
+		id: h.ID, entries: h.Entries,
+	}, nil
 }
 
-func gridOf(h fields) (g *grid.Grid, err error) {
-	width, height := int(h["width"].(int32)), int(h["height"].(int32))
-	if h["plain"].(bool) {
-		g, err = grid.Plain(width, height, h["cell_km"].(float64))
+func (h *header) grid() (g *grid.Grid, err error) {
+	if h.Plain {
+		g, err = grid.Plain(h.Width, h.Height, h.CellKM)
 	} else {
-		box := grid.Box{
-			South: h["south"].(float64), West: h["west"].(float64),
-			North: h["north"].(float64), East: h["east"].(float64),
-		}
-		g, err = grid.New(box, h["cell_m"].(float64))
+		g, err = grid.New(h.Box, h.CellM)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("mobility: the model's grid cannot be used: %w", err)
 	}
-	if g.Width() != width || g.Height() != height {
+	if g.Width() != h.Width || g.Height() != h.Height {
 		return nil, fmt.Errorf("mobility: the model's grid has %d × %d cells, its box gives %d "+
-			"× %d; train again", width,
-			height, g.Width(), g.Height())
+			"× %d; train again", h.Width, h.Height, g.Width(), g.Height())
 	}
 	return g, nil
-}
-
-// gapsField returns a law of gaps as goavro represents it.
-func gapsField(l GapLaw) []any {
-	list := make([]any, len(l))
-	for i, w := range l {
-		moves := make([]any, len(w.Moves))
-		for j, v := range w.Moves {
-			moves[j] = v
-		}
-		list[i] = fields{"moves": moves, "chain": w.Chain, "anew": w.Anew}
-	}
-	return list
-}
-
-// gapsOf is the inverse of gapsField, for any file that its schema allows.
-func gapsOf(field any) (GapLaw, error) {
-	branch, ok := field.(fields)
-	if !ok {
-		return nil, nil
-	}
-	list := branch[gapsPart].([]any)
-	if len(list) == 0 || len(list) > MaxGapWeights {
-		return nil, fmt.Errorf("mobility: the model's law of gaps has %d sets of weights, where 1 "+
-			"to %d are possible; train again", len(list), MaxGapWeights)
-	}
-	law := make(GapLaw, len(list))
-	for i, item := range list {
-		moves := item.(fields)["moves"].([]any)
-		if len(moves) != len(GapMoves) {
-			return nil, fmt.Errorf("mobility: the model's law of gaps has %d weights of moves in "+
-				"a set, and needs %d; train again", len(moves), len(GapMoves))
-		}
-		for j, v := range moves {
-			law[i].Moves[j] = v.(float64)
-		}
-		law[i].Chain = item.(fields)["chain"].(float64)
-		law[i].Anew = item.(fields)["anew"].(float64)
-	}
-	if err := law.Validate(); err != nil {
-		return nil, fmt.Errorf("%w; train again", err)
-	}
-	return law, nil
-}
-
-func calendarOf(h fields) (Calendar, error) {
-	c := Calendar{
-		UTCOffset: time.Duration(h["utc_offset_minutes"].(int32)) * time.Minute,
-		Weekend:   h["weekend"].(bool),
-	}
-	hours := h["hours"].(int32)
-	if hours < 0 || hours >= 1<<24 {
-		return c, errors.New("mobility: the model's calendar has hours outside 0 to 23; " +
-			"train again")
-	}
-	for hour := range 24 {
-		if hours>>hour&1 == 1 {
-			c.Hours = append(c.Hours, hour)
-		}
-	}
-	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("%w; train again", err)
-	}
-	return c, nil
-}
-
-func entriesOf(data []byte, classes int) (entries []int64, err error) {
-	for range classes {
-		n, read := binary.Uvarint(data)
-		if read <= 0 || n > MaxEntries {
-			return nil, fmt.Errorf("mobility: the model file does not state how many entries "+
-				"each of its %d classes has, or states more than %d; train again", classes,
-				MaxEntries)
-		}
-		data = data[read:]
-		entries = append(entries, int64(n))
-	}
-	if len(data) > 0 {
-		return nil, fmt.Errorf("mobility: the model file states entries of more than its %d "+
-			"classes; train again", classes)
-	}
-	return entries, nil
-}
-
-func provenanceOf(h fields) (Provenance, error) {
-	p := Provenance{
-		Source: h["source"].(string), Tool: h["tool"].(string),
-		Options: h["options"].(string),
-	}
-	if err := json.Unmarshal([]byte(h["report"].(string)), &p.Report); err != nil {
-		return p, errors.New("mobility: the model file's training report is not JSON of the " +
-			"expected form; train again")
-	}
-	if branch, ok := h["privacy"].(fields); ok {
-		v := branch[privacyPart].(fields)
-		p.Privacy = &Privacy{
-			Epsilon:      v["epsilon"].(string),
-			Contribution: int(v["contribution"].(int32)), Radius: int(v["radius"].(int32)),
-		}
-	}
-	if branch, ok := h["fit"].(fields); ok {
-		if err := json.Unmarshal([]byte(branch["string"].(string)), &p.Fit); err != nil ||
-			p.Fit == nil {
-			return p, errors.New("mobility: the model file's fit report is not JSON of the " +
-				"expected form; train again, or read it with the program that wrote it")
-		}
-	}
-	return p, nil
 }

@@ -2,7 +2,6 @@ package mobility
 
 import (
 	"encoding/binary"
-	"fmt"
 	"iter"
 	"math"
 
@@ -47,26 +46,6 @@ func endOfPart(m *Matrix, first, cells grid.Cell) grid.Cell {
 		end++
 	}
 	return end
-}
-
-func encodeHeader(m *Model) ([]byte, error) {
-	header, err := headerOf(m)
-	if err != nil {
-		return nil, err
-	}
-	codec, err := partCodec()
-	if err != nil {
-		return nil, err
-	}
-	data, err := codec.BinaryFromNative(nil, header)
-	if err != nil {
-		return nil, fmt.Errorf("mobility: the header cannot be encoded: %w", err)
-	}
-	if len(data) > maxHeaderBytes {
-		return nil, fmt.Errorf("mobility: the model's header has %d bytes, and a file takes at "+
-			"most %d; shorten its provenance", len(data), maxHeaderBytes)
-	}
-	return data, nil
 }
 
 // encodeRows returns the part with the rows from first up to end, in Avro's binary encoding.

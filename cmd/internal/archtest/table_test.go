@@ -43,7 +43,7 @@ var table = map[string]rule{
 	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
 	"mechanism/mobility": {
 		ours:  []string{"mechanism/grid", "mechanism/internal/decode", "mechanism/parallel"},
-		third: []string{goavro}, // the model file
+		tests: []string{goavro}, // reads the model file by itself
 		pure:  true,
 	},
 	"mechanism/mobility/train": {
