@@ -155,7 +155,7 @@ func (e *Engine) sanitize(
 // map of its version. All versions of the model count.
 func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
 	step = e.models.first.Model.StepAt(fix.Timestamp)
-	use, err := e.models.lane(e.models.versionAt(math.MaxInt64, step))
+	use, err := e.models.lane(e.models.at(math.MaxInt64, step, new(mechanism.State)))
 	if err != nil {
 		return step, Placement{}, err
 	}

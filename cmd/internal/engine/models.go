@@ -22,7 +22,7 @@ type lane struct {
 }
 
 // models picks for each fix the version of the mobility model, and brings the user's
-// state to it (mobility.Succession has the rule). For one goroutine.
+// state to it. For one goroutine.
 type models struct {
 	first  *Material
 	build  func(m *mobility.Model) (*mechanism.Sanitizer, error)
@@ -30,9 +30,8 @@ type models struct {
 	// personals are users' own models over the first version, for experiments; nil: none.
 	personals *mobility.Personals
 	amended   []Amended
-	rule      mobility.Succession // of the amended versions, in their order
-	lanes     []*lane             // last used in front; without the first version's
-	base      *lane               // of the first version
+	lanes     []*lane // last used in front; without the first version's
+	base      *lane   // of the first version
 }
 
 func newModels(
@@ -41,7 +40,6 @@ func newModels(
 	m := &models{first: first, build: build, stepMS: first.Model.Step.Milliseconds()}
 	var err error
 	m.base, err = m.newLane(VersionID{}, first)
-	m.rule = mobility.Succession{StepMS: m.stepMS, GridID: first.Model.Grid.ID()}
 	return m, err
 }
 
@@ -58,28 +56,48 @@ func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
 // amend makes a list the one to go by, instead of the one before.
 func (m *models) amend(list []Amended) {
 	m.amended = list
-	m.rule.Later = make([]mobility.Successor, len(list))
-	for i, a := range list {
-		m.rule.Later[i] = mobility.Successor{
-			StartMS: a.Version.ID.StartMS, GridID: a.Version.GridID(), From: a.From,
-		}
-	}
 	m.lanes = slices.DeleteFunc(m.lanes, func(l *lane) bool {
 		return !slices.ContainsFunc(list, func(a Amended) bool { return a.Version.ID == l.id })
 	})
 }
 
-// versionAt is the version that counts for a new user's record at an offset; nil is the first.
-func (m *models) versionAt(offset, step int64) *Version {
-	return m.version(m.rule.At(offset, step, mobility.LastStep{}))
+// at returns the version that counts for a user's record at an offset; nil is the first:
+//
+//   - Of the versions known at the offset, the one with the latest start at or before the beginning
+//     of the step counts. Of several with the same start, the one that was taken up last counts.
+//   - The step is the later of the record's and the user's last one: a state never goes back to a
+//     version that it has left.
+//   - A further record of the user's last step stays on the map of that step, if a version of that
+//     map counts. What was released of the step is known on that map alone; on another map the step
+//     would be released, and paid for, once more.
+//
+// Starts need no order. Cost: one pass over the versions, seldom two.
+func (m *models) at(offset, step int64, state *mechanism.State) *Version {
+	known, counting := state.Started && state.StepMS == m.stepMS, step
+	if known {
+		counting = max(step, state.Step)
+	}
+	found, _ := m.latest(offset, counting, "")
+	if known && state.Step == step {
+		if on, ok := m.latest(offset, counting, state.Grid.String()); ok {
+			return on
+		}
+	}
+	return found
 }
 
-// version is one by its index; nil is the first.
-func (m *models) version(i int) *Version {
-	if i < 0 {
-		return nil
+// latest applies the first rule to the versions of one map, or of any if gridID is empty. ok is
+// false if there is none.
+func (m *models) latest(offset, step int64, gridID string) (found *Version, ok bool) {
+	for _, a := range m.amended {
+		v := a.Version
+		counts := a.From <= offset && v.ID.StartMS <= step*m.stepMS &&
+			(gridID == "" || v.GridID() == gridID)
+		if counts && (found == nil || found.ID.StartMS <= v.ID.StartMS) {
+			found = v
+		}
 	}
-	return m.amended[i].Version
+	return found, found != nil || gridID == "" || gridID == m.first.Model.Grid.ID()
 }
 
 // lane is that of a version.
@@ -115,21 +133,13 @@ type choice struct {
 	personal *mobility.Personal // nil: the user has none
 }
 
-// choose picks the version of a fix, as mobility.Succession has it. Whether a fix is late is for
-// the user's state to say.
+// choose picks the version of a fix. Whether a fix is late is for the user's state to say.
 func (m *models) choose(
 	offset int64, user string, timestampMS int64, state *mechanism.State,
 ) (choice, error) {
 	c := choice{step: m.first.Model.StepAt(timestampMS)}
-	var last mobility.LastStep
-	if state.Started && state.StepMS == m.stepMS {
-		last.Known, last.Step = true, state.Step
-		if last.Step == c.step {
-			last.GridID = state.Grid.String()
-		}
-	}
 	var err error
-	if c.lane, err = m.lane(m.version(m.rule.At(offset, c.step, last))); err != nil {
+	if c.lane, err = m.lane(m.at(offset, c.step, state)); err != nil {
 		return c, err
 	}
 	if m.personals != nil {

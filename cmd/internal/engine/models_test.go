@@ -279,3 +279,79 @@ func TestFollow(t *testing.T) {
 		}
 	}
 }
+
+// TestVersionAt reads like the rule: which version counts, by start, by offset and by the user's
+// last step.
+func TestVersionAt(t *testing.T) {
+	const minute = 60_000
+	maps := map[string]*grid.Grid{}
+	for i, name := range []string{"town", "country", "sea", "moon"} {
+		g, err := grid.Plain(1+i, 1, 1)
+		servicetest.OK(t, err)
+		maps[name] = g
+	}
+	on := func(name string, step int64) mechanism.State {
+		id, err := mechanism.ParseID(maps[name].ID())
+		servicetest.OK(t, err)
+		return mechanism.State{Started: true, StepMS: minute, Step: step, Grid: id}
+	}
+	at := func(step int64) mechanism.State { return on("town", step) }
+	m := &models{
+		first: &Material{Model: &mobility.Model{Grid: maps["town"]}}, stepMS: minute,
+	}
+	for _, v := range []struct { // 0 to 4, in the order in which they were taken up
+		startMS int64
+		name    string
+		from    int64
+	}{
+		{10 * minute, "town", 100},
+		{30*minute + 1, "country", 200},
+		{20 * minute, "town", 300},    // starts before the one above
+		{20 * minute, "country", 400}, // replaces the one of the same start
+		{50 * minute, "sea", 500},
+	} {
+		version := &Version{ID: VersionID{StartMS: v.startMS}, grid: maps[v.name]}
+		m.amended = append(m.amended, Amended{v.from, version})
+	}
+	const end = math.MaxInt64
+	for name, test := range map[string]struct {
+		position, step int64
+		last           mechanism.State
+		want           int
+	}{
+		"before every start":               {end, 9, mechanism.State{}, -1},
+		"at a start":                       {end, 10, mechanism.State{}, 0},
+		"after a start":                    {end, 19, mechanism.State{}, 0},
+		"before the position":              {99, 10, mechanism.State{}, -1},
+		"at the position":                  {100, 10, mechanism.State{}, 0},
+		"taken up late":                    {300, 20, mechanism.State{}, 2},
+		"of one start, the last one":       {400, 20, mechanism.State{}, 3},
+		"a start inside the step":          {end, 30, mechanism.State{}, 3},
+		"a start before the step":          {end, 31, mechanism.State{}, 1},
+		"a start before others":            {300, 31, mechanism.State{}, 1},
+		"negative steps":                   {end, -5, mechanism.State{}, -1},
+		"a late record":                    {end, 5, at(12), 0},
+		"a late record after two changes":  {end, 5, at(60), 4},
+		"the next step":                    {end, 20, at(19), 3},
+		"the same step on the same map":    {end, 10, at(10), 0},
+		"the same step on another map":     {end, 20, at(20), 2},
+		"the same step on the first map":   {end, 55, at(55), 2},
+		"the same step, an older position": {250, 31, at(31), 0},
+		"the same step on no known map": {
+			end, 20,
+			on("moon", 20),
+			3,
+		},
+		"the same step of a new user": {end, 20, mechanism.State{Step: 20}, 3},
+	} {
+		got := m.at(test.position, test.step, &test.last)
+		i := slices.IndexFunc(m.amended, func(a Amended) bool { return a.Version == got })
+		if i != test.want {
+			t.Errorf("%s: version %d counts, want %d", name, i, test.want)
+		}
+	}
+	m.amended = []Amended{{0, &Version{grid: maps["sea"]}}}
+	if last := at(3); m.at(end, 3, &last) != nil {
+		t.Error("a later version counts, not the first one's map")
+	}
+}
