@@ -22,8 +22,8 @@ func TestLaterWhileCleaned(t *testing.T) {
 	before, err := ReadChangelog(t.Context(), r, nil)
 	servicetest.OK(t, err)
 	w.Put(t, "log", key, once.AppendBinary(nil))
-	cleaned, err := topics.Open(t.Context(), w.Cleaned(t, "log", key, twice.AppendBinary(nil)), "log", 0,
-		consumer.FetcherOptions{})
+	client := w.Cleaned(t, "log", key, twice.AppendBinary(nil))
+	cleaned, err := topics.Open(t.Context(), client, "log", 0, consumer.FetcherOptions{})
 	servicetest.OK(t, err)
 	first := before
 	first.log = cleaned

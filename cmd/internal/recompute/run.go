@@ -6,6 +6,7 @@ package recompute
 
 import (
 	"context"
+	"sync"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -113,4 +114,32 @@ func (r *Run) step(record task.Record) (Result, error) {
 // how many of the accounts that a changelog keeps of erased users are not the recomputed ones.
 func (r *Run) Finish(offset int64, listed Erased) (differ int, err error) {
 	return r.erasures.finish(offset, listed, r.o.States)
+}
+
+// Progress adds up how far partitions are that are worked on at the same time.
+type Progress struct {
+	tell        func(done, total int64)
+	mu          sync.Mutex
+	done, total []int64 // by partition
+}
+
+// NewProgress returns that of partitions with so much to do each. If tell is set, it hears of each
+// Set, one call at a time.
+func NewProgress(tell func(done, total int64), total []int64) *Progress {
+	return &Progress{tell: tell, done: make([]int64, len(total)), total: total}
+}
+
+// Set notes how far a partition is, and of how much.
+func (p *Progress) Set(partition int, done, total int64) {
+	if p.tell == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done[partition], p.total[partition] = done, total
+	var sumDone, sumTotal int64
+	for i := range p.done {
+		sumDone, sumTotal = sumDone+p.done[i], sumTotal+p.total[i]
+	}
+	p.tell(sumDone, sumTotal)
 }

@@ -2,9 +2,9 @@ package replay
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"runtime"
 	"sync"
@@ -32,41 +32,60 @@ type Cost struct {
 	Users      int64   `json:"users"`            // with a published record
 }
 
-// add joins the cost of other users.
-func (c *Cost) add(o Cost) {
-	c.Epsilon, c.BeforeFrom = c.Epsilon+o.Epsilon, c.BeforeFrom+o.BeforeFrom
-	c.UserMax, c.Users = max(c.UserMax, o.UserMax), c.Users+o.Users
+// sums adds up what the second releases of each user cost over all partitions: under
+// topics.partitioner: any, and after a change of the partitioner, one user may have releases in
+// several. It knows users by hashes, since ids take many times the memory. Partitions may use it at
+// the same time.
+type sums struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	of   map[uint64]Cost
 }
 
-// rounded removes what adding floats has left behind the billionths, in which ledgers count.
-func (c Cost) rounded() Cost {
+func newSums() *sums { return &sums{seed: maphash.MakeSeed(), of: map[uint64]Cost{}} }
+
+// add books what a user's releases in one partition have cost.
+func (s *sums) add(user []byte, epsilon, before float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	hash := maphash.Bytes(s.seed, user)
+	of := s.of[hash]
+	s.of[hash] = Cost{Epsilon: of.Epsilon + epsilon, BeforeFrom: of.BeforeFrom + before}
+}
+
+// total is the cost over all users. It is rounded to billionths, in which ledgers count: what the
+// order of users has left behind them goes.
+func (s *sums) total() Cost {
+	var all Cost
+	for _, of := range s.of {
+		all.Epsilon, all.BeforeFrom = all.Epsilon+of.Epsilon, all.BeforeFrom+of.BeforeFrom
+		all.UserMax, all.Users = max(all.UserMax, of.Epsilon), all.Users+1
+	}
 	const billion = 1e9
-	for _, x := range []*float64{&c.Epsilon, &c.BeforeFrom, &c.UserMax} {
+	for _, x := range []*float64{&all.Epsilon, &all.BeforeFrom, &all.UserMax} {
 		*x = math.Round(*x*billion) / billion
 	}
-	return c
+	return all
 }
 
-// bill keeps, on disk and by user, what the second releases of one partition cost. The
-// states have the sums themselves: a ledger counts every release since processing began.
+// bill keeps by user what the second releases of one partition cost. The states, which are on disk,
+// have the sums themselves: a ledger counts every release since processing began.
 type bill struct {
 	o      service.Options // of the replay
 	part   PartitionPlan
 	of     int            // partitions of the raw topic
 	states *recompute.Map // user → offset of the last fix, state
-	// published name → ε of the published releases, for users with a record
-	shown *recompute.Map
+	// hash of a published name → ε of the published releases, for users with a record
+	shown map[uint64]float64
+	seed  maphash.Seed
 	names *engine.Pseudonyms // nil: users are published under their own names
 	aged  bool               // retention has removed published records: anybody may have had one
-
-	state mechanism.State // scratch
-	name  []byte          // scratch
 }
 
-func newBill(o service.Options, part PartitionPlan, of int, folder *recompute.Folder) *bill {
+func newBill(o service.Options, part PartitionPlan, of int, states *recompute.Map) *bill {
 	b := &bill{
-		o: o, part: part, of: of,
-		states: folder.Map(0), shown: folder.Map(1),
+		o: o, part: part, of: of, states: states,
+		shown: map[uint64]float64{}, seed: maphash.MakeSeed(),
 	}
 	if o.Publish.User == engine.UserPseudonym {
 		b.names = engine.NewPseudonyms(o.Key)
@@ -75,41 +94,28 @@ func newBill(o service.Options, part PartitionPlan, of int, folder *recompute.Fo
 }
 
 // show books a published record under its name.
-func (b *bill) show(name []byte, epsilon float64) error {
-	_, value, err := b.shown.Get(name)
-	if err != nil {
-		return err
-	}
-	if len(value) >= 8 {
-		epsilon += math.Float64frombits(binary.BigEndian.Uint64(value))
-	}
-	return b.shown.Put(name, 0, binary.BigEndian.AppendUint64(nil, math.Float64bits(epsilon)))
+func (b *bill) show(name []byte, epsilon float64) {
+	b.shown[maphash.Bytes(b.seed, name)] += epsilon
 }
 
 // cost adds what is booked to the users' sums over all partitions.
-func (b *bill) cost(costs *userCosts, to *recompute.Map) error {
-	if err := b.shown.Flush(); err != nil {
-		return err
-	}
+func (b *bill) cost(to *sums) error {
+	var state mechanism.State
+	var name []byte
 	return b.states.Each(func(user []byte, _ int64, value []byte) error {
-		name := user
-		if b.names != nil {
-			b.name = b.names.Of(b.name[:0], string(user))
-			name = b.name
+		if name = append(name[:0], user...); b.names != nil {
+			name = b.names.Of(name[:0], string(user))
 		}
-		_, found, err := b.shown.Get(name)
-		if err != nil || found == nil && !b.aged {
+		published, found := b.shown[maphash.Bytes(b.seed, name)]
+		if !found && !b.aged {
+			return nil
+		}
+		if err := state.DecodeBinary(value); err != nil {
 			return err
 		}
-		if err := b.state.DecodeBinary(value); err != nil {
-			return err
-		}
-		published := 0.
-		if found != nil {
-			published = math.Float64frombits(binary.BigEndian.Uint64(found))
-		}
-		spent := b.state.EpsilonSpent
-		return costs.add(to, user, spent, max(0, spent-published))
+		spent := state.EpsilonSpent
+		to.add(user, spent, max(0, spent-published))
+		return nil
 	})
 }
 
@@ -136,7 +142,8 @@ func (b *bill) load(ctx context.Context, p *planner) (next int64, err error) {
 		if err != nil {
 			return fmt.Errorf("%s at offset %d: %w", t.Sanitized, r.Offset, err)
 		}
-		return b.show(r.Key, s.Epsilon)
+		b.show(r.Key, s.Epsilon)
+		return nil
 	})
 }
 
@@ -158,9 +165,7 @@ func (b *bill) run(ctx context.Context, raw *topics.Reader, from int64,
 			return nil
 		}
 		for _, m := range r.Output {
-			if err := b.show(m.Key, r.Tally.Epsilon); err != nil {
-				return err
-			}
+			b.show(m.Key, r.Tally.Epsilon)
 		}
 		return nil
 	})
@@ -172,19 +177,15 @@ func (p PartitionPlan) costs() bool { return p.second && !p.empty() }
 
 // costs fills in what the second releases of a plan cost, and what of that an earlier run
 // has spent. It runs the mechanism once over the raw records that are left, so that release
-// intervals, budgets and whatever else decides on a release count as they will. It takes
-// memory that does not grow with users or records.
+// intervals, budgets and whatever else decides on a release count as they will. It takes some 200
+// bytes of memory a user.
 func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 	if plan.Identical {
 		return nil
 	}
 	recompute.Sweep(p.r.TempDir)
-	costs, err := p.openCosts()
-	if err != nil {
-		return fmt.Errorf("the cost of the replay: %w", err)
-	}
-	defer func() { err = errors.Join(err, costs.close()) }()
-	progress := newPlanning(plan, p.r.Planning, PartitionPlan.costs)
+	spent, whole := newSums(), newSums()
+	progress := planning(plan, p.r.Planning, PartitionPlan.costs)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(runtime.GOMAXPROCS(0), 4)) // each has a store open
 	for i, part := range plan.Partitions {
@@ -192,8 +193,8 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 			continue
 		}
 		group.Go(func() error {
-			err := p.cost(ctx, part, costs, func(offset int64) {
-				progress.set(i, offset-part.Origin)
+			err := p.cost(ctx, part, spent, whole, func(offset int64) {
+				progress.Set(i, offset-part.Origin, part.To-part.Origin)
 			})
 			if err != nil {
 				return fmt.Errorf("partition %d: the cost of the replay: %w", part.Partition, err)
@@ -201,73 +202,38 @@ func (p *planner) costs(ctx context.Context, plan *Plan) (err error) {
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	if plan.Spent, err = costs.total(costs.spent); err != nil {
-		return err
-	}
-	plan.Cost, err = costs.total(costs.whole)
+	err = group.Wait()
+	plan.Spent, plan.Cost = spent.total(), whole.total()
 	return err
 }
 
-// planning adds up how far the partitions of a plan are.
-type planning struct {
-	tell  func(done, total int64) // may be nil
-	total int64
-
-	mu sync.Mutex
-	at []int64
-}
-
-// newPlanning returns that of the partitions of a plan which count.
-func newPlanning(plan *Plan, tell func(done, total int64), counts func(PartitionPlan) bool,
-) *planning {
-	p := &planning{tell: tell, at: make([]int64, len(plan.Partitions))}
-	for _, part := range plan.Partitions {
+// planning is the progress of the partitions of a plan which count.
+func planning(plan *Plan, tell func(done, total int64), counts func(PartitionPlan) bool,
+) *recompute.Progress {
+	total := make([]int64, len(plan.Partitions))
+	for i, part := range plan.Partitions {
 		if counts(part) {
-			p.total += part.To - part.Origin
+			total[i] = part.To - part.Origin
 		}
 	}
-	return p
-}
-
-func (p *planning) set(i int, at int64) {
-	if p.tell == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at[i] = at
-	done := int64(0)
-	for _, n := range p.at {
-		done += n
-	}
-	p.tell(done, p.total)
+	return recompute.NewProgress(tell, total)
 }
 
 // cost books what one partition has cost so far, and what it will have cost at its end.
-func (p *planner) cost(ctx context.Context, part PartitionPlan, costs *userCosts,
+func (p *planner) cost(ctx context.Context, part PartitionPlan, spent, whole *sums,
 	progress func(at int64),
-) error {
+) (err error) {
 	folder, err := recompute.NewFolder(p.r.TempDir, p.replay.Logger)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.costIn(ctx, folder, part, costs, progress), folder.Close())
-}
-
-// costIn is cost with an open folder of the partition's own.
-func (p *planner) costIn(ctx context.Context, folder *recompute.Folder, part PartitionPlan,
-	costs *userCosts, progress func(at int64),
-) error {
-	b, next := newBill(p.replay, part, p.partitions, folder), part.Origin
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	b, next := newBill(p.replay, part, p.partitions, folder.Map(0)), part.Origin
 	if part.begun {
-		var err error
 		if next, err = b.load(ctx, p); err != nil {
 			return err
 		}
-		if err := b.cost(costs, costs.spent); err != nil {
+		if err := b.cost(spent); err != nil {
 			return err
 		}
 	}
@@ -282,5 +248,5 @@ func (p *planner) costIn(ctx context.Context, folder *recompute.Folder, part Par
 		}
 		progress(part.To)
 	}
-	return b.cost(costs, costs.whole)
+	return b.cost(whole)
 }

@@ -239,7 +239,7 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 // count counts the records of a plan, in one pass over the raw topic. Offsets count transaction
 // markers and aborted records too. Records that retention has removed are not counted.
 func (p *planner) count(ctx context.Context, plan *Plan) error {
-	progress := newPlanning(plan, p.r.Planning,
+	progress := planning(plan, p.r.Planning,
 		func(part PartitionPlan) bool { return !part.empty() })
 	for i, part := range plan.Partitions {
 		if part.empty() {
@@ -255,7 +255,7 @@ func (p *planner) count(ctx context.Context, plan *Plan) error {
 					plan.Publish++
 				}
 				if plan.Read%countEvery == 0 {
-					progress.set(i, r.Offset-part.Origin)
+					progress.Set(i, r.Offset-part.Origin, part.To-part.Origin)
 				}
 				return nil
 			})
@@ -263,7 +263,7 @@ func (p *planner) count(ctx context.Context, plan *Plan) error {
 		if err != nil {
 			return fmt.Errorf("partition %d: count records: %w", part.Partition, err)
 		}
-		progress.set(i, part.To-part.Origin)
+		progress.Set(i, part.To-part.Origin, part.To-part.Origin)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 		}
 	}
 	run, err := c.newRecomputation(sanitized, dead, func(at int64) {
-		c.progress(c.p, at-from, c.end-from)
+		c.progress.Set(int(c.p), at-from, c.end-from)
 	})
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *check) recompute(ctx context.Context, raw *topics.Reader, sanitized, de
 	if err != nil && !errors.Is(err, errExplained) {
 		return err
 	}
-	c.progress(c.p, c.end-from, c.end-from)
+	c.progress.Set(int(c.p), c.end-from, c.end-from)
 	if err := run.finish(ctx); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (c *check) newRecomputation(sanitized, dead output, progress func(at int64)
 	r = &recomputation{check: c, showing: make([]uint64, 1<<16)}
 	again := recompute.Options{
 		Settings:  c.o.Settings,
-		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: len(c.done)},
+		Partition: engine.Partition{Topic: c.o.Topics.Raw, Number: c.p, Of: c.partitions},
 		States:    c.recomputed, Amended: c.amended, Refused: c.refused, Erased: c.erased,
 		Progress: progress,
 	}

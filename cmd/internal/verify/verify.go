@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"sync"
 
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
@@ -133,8 +132,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, topics.LostTopic(err, o.Topics.Changelog)
 	}
 	w := &verification{
-		o: o, client: client, done: make([]int64, n),
-		total: make([]int64, n),
+		o: o, client: client, partitions: n,
+		progress: recompute.NewProgress(o.Progress, make([]int64, n)),
 	}
 	if w.undated, err = topics.Undated(ctx, client, o.Topics.Sanitized,
 		o.Topics.DeadLetters); err != nil {
@@ -180,23 +179,8 @@ type verification struct {
 	source  []byte          // id of the raw topic
 	undated map[string]bool // topics whose brokers set the timestamps
 
-	mu          sync.Mutex
-	done, total []int64 // raw records by partition
-}
-
-// progress books how far a partition is and tells of all of them.
-func (w *verification) progress(p int32, done, total int64) {
-	if w.o.Progress == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.done[p], w.total[p] = done, total
-	var sumDone, sumTotal int64
-	for i := range w.done {
-		sumDone, sumTotal = sumDone+w.done[i], sumTotal+w.total[i]
-	}
-	w.o.Progress(sumDone, sumTotal)
+	partitions int
+	progress   *recompute.Progress // in raw records
 }
 
 // partition verifies one partition.
