@@ -358,11 +358,20 @@ func fillUp(fs vfs.FS) (h history, err error) {
 			{Key: []byte("ann"), Value: []byte(value)}, {Key: []byte("bob"), Value: []byte(value)},
 		}, Positions{Input: int64(n), Changelog: 10 * int64(n), AppliedMS: -int64(n)})
 	}
+	if err != nil { // then everything fails, and says the same
+		_, get := p.Get([]byte("ann"))
+		for _, again := range []error{get, p.Wipe(), p.Apply(nil, Positions{})} {
+			if !errors.Is(again, ErrFull) {
+				return h, again
+			}
+		}
+	}
 	return h, errors.Join(err, s.Close())
 }
 
-// TestTorn flips a bit of each file of a store in many places, and cuts each file at many lengths.
-// What is found then is a prefix of the batches, or damage is reported, or the store was set aside.
+// TestTorn flips a bit of each file of a store in many places, cuts each file at many lengths, and
+// removes each. What is found then is a prefix of the batches, or the store was set aside at the
+// start, or it reports the damage and is set aside at the next start.
 func TestTorn(t *testing.T) {
 	const places = 12
 	mem, h := vfs.NewMem(), history{nil}
@@ -401,7 +410,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// tear flips a bit of a file at a fraction of its length, or cuts it there.
+// tear flips a bit of a file at a fraction of its length, or cuts it there; at 0 it removes the file.
 func tear(t *testing.T, mem *vfs.MemFS, name string, place, places int, cut bool) bool {
 	t.Helper()
 	data, ok := content(t, mem, name)
@@ -409,6 +418,9 @@ func tear(t *testing.T, mem *vfs.MemFS, name string, place, places int, cut bool
 		return false
 	}
 	at := place * len(data) / places
+	if cut && at == 0 {
+		return mem.Remove(name) == nil
+	}
 	if cut {
 		data = data[:at]
 	} else {
@@ -428,6 +440,12 @@ func afterTear(t *testing.T, mem *vfs.MemFS, h history, what string) string {
 	at, err := prefixOf(s.Partition(0), h)
 	switch {
 	case errors.Is(err, ErrDamaged):
+		_ = s.Close()
+		next := open(t, mem, Options{})
+		defer shut(t, next)
+		if aside(t, mem) != 1 || contents(t, next.Partition(0)) != "" {
+			t.Errorf("%s: found damaged, but not set aside at the next start", what)
+		}
 		return "found while reading"
 	case err != nil:
 		t.Errorf("%s: %v", what, err)
@@ -453,67 +471,6 @@ func TestFlushEvery(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("it is never flushed")
-}
-
-// TestDiskFull: writes fail with a clear error, everything goes on failing, and
-// with room on the disk again the store is a prefix of what was applied.
-func TestDiskFull(t *testing.T) {
-	mem := vfs.NewMem()
-	var full atomic.Bool
-	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return fmt.Errorf("write: %w", syscall.ENOSPC)
-		}
-		return nil
-	}))
-	s := open(t, fs, Options{MemTableBytes: 128 << 10})
-	p := s.Partition(0)
-	apply(t, p, Positions{Input: 0}, "first", "value")
-	full.Store(true)
-	n, err := applyUntilError(p, 100_000)
-	if err == nil {
-		t.Fatal("a full disk is never noticed")
-	}
-	if !errors.Is(err, ErrFull) || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("the error does not say that the disk is full: %v", err)
-	}
-	if err := p.Apply(nil, Positions{}); !errors.Is(err, ErrFull) {
-		t.Errorf("after a failed write the next one answers %v", err)
-	}
-	if err := p.Wipe(); !errors.Is(err, ErrFull) {
-		t.Errorf("after a failed write Wipe answers %v", err)
-	}
-	if _, err := p.Get([]byte("first")); !errors.Is(err, ErrFull) {
-		t.Errorf("after a failed write Get answers %v", err)
-	}
-	// Whether closing has something left to write depends on what ran in the
-	// background; if it has, it says the same.
-	if err := s.Close(); err != nil && !errors.Is(err, ErrFull) {
-		t.Errorf("closing after a failure: %v", err)
-	}
-	full.Store(false)
-	clone := vfs.NewMem()
-	if ok, err := vfs.Clone(mem, clone, "data", "data"); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	s = open(t, clone, Options{})
-	defer shut(t, s)
-	pos, found, err := s.Partition(0).Positions()
-	if err != nil || pos.Input > int64(n) {
-		t.Errorf("after a restart: %+v, %v, %v; %d were applied", pos, found, err, n)
-	}
-}
-
-func applyUntilError(p *Partition, most int) (n int, err error) {
-	value := []byte(strings.Repeat("x", 3000))
-	for n < most {
-		n++
-		if err := p.Apply([]Change{{Key: fmt.Append(nil, n), Value: value}},
-			Positions{Input: int64(n)}); err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // TestFullAtStart: a store that cannot be begun says why, and sets nothing aside.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -92,69 +90,6 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestDamaged damages each file of a store in turn. The store must then either
-// hold what it did, or be set aside at a start, or report the damage, leave a
-// note, and be set aside at the next start. It must never hold something else.
-func TestDamaged(t *testing.T) {
-	build := func() (*vfs.MemFS, []string) {
-		fs := vfs.NewMem()
-		s := open(t, fs, Options{})
-		var kv []string
-		for i := range 300 {
-			kv = append(kv, fmt.Sprintf("user%d", i), strings.Repeat(fmt.Sprint(i), 40))
-		}
-		apply(t, s.Partition(0), Positions{Input: 300, Changelog: 300}, kv...)
-		if err := s.db.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		shut(t, s)
-		names, err := fs.List("data/geodither/store")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fs, names
-	}
-	_, names := build()
-	slices.Sort(names) // a folder in memory lists its files in another order each time
-	outcomes := map[string]int{}
-	for _, name := range names {
-		for _, how := range []string{"removed", "truncated", "flipped"} {
-			fs, _ := build()
-			if !damage(t, fs, "data/geodither/store/"+name, how) {
-				continue
-			}
-			outcome := afterDamage(t, fs, name+" "+how)
-			outcomes[outcome]++
-			// Pebble reads tables in the background too, so it is a matter of timing which of
-			// the two other outcomes it is.
-			if strings.HasSuffix(name, ".sst") && outcome == "harmless" {
-				t.Errorf("%s %s: it holds all values, and its damage was not found", name, how)
-			}
-		}
-	}
-	t.Log(outcomes)
-	if outcomes["set aside at the start"]+outcomes["found while reading"] < 3 {
-		t.Errorf("outcomes %v: the test does not damage enough", outcomes)
-	}
-}
-
-func damage(t *testing.T, fs *vfs.MemFS, name, how string) bool {
-	t.Helper()
-	data, ok := content(t, fs, name)
-	switch {
-	case !ok:
-		return false
-	case how == "removed":
-		return fs.Remove(name) == nil
-	case how == "truncated":
-		data = data[:len(data)/2]
-	default:
-		data[len(data)/3] ^= 0x55
-	}
-	replace(t, fs, name, data)
-	return true
-}
-
 // content returns what a file holds; ok is false if that is nothing.
 func content(t *testing.T, fs *vfs.MemFS, name string) (data []byte, ok bool) {
 	t.Helper()
@@ -187,44 +122,6 @@ func replace(t *testing.T, fs *vfs.MemFS, name string, data []byte) {
 	}
 }
 
-func afterDamage(t *testing.T, fs *vfs.MemFS, what string) string {
-	t.Helper()
-	s := open(t, fs, Options{CacheBytes: -1})
-	if aside(t, fs) == 1 {
-		defer shut(t, s)
-		if contents(t, s.Partition(0)) != "" {
-			t.Errorf("%s: a new store is not empty", what)
-		}
-		return "set aside at the start"
-	}
-	p := s.Partition(0)
-	_, found, err := p.Positions()
-	for i := 0; i < 300 && err == nil; i++ {
-		var v []byte
-		if v, err = p.Get(fmt.Appendf(nil, "user%d", i)); err == nil && found &&
-			string(v) != strings.Repeat(fmt.Sprint(i), 40) {
-			t.Errorf("%s: user%d is %.20q", what, i, v)
-		}
-	}
-	if err == nil {
-		shut(t, s)
-		if found {
-			return "harmless"
-		}
-		return "lost whole"
-	}
-	if !errors.Is(err, ErrDamaged) {
-		t.Errorf("%s: the error does not speak of damage: %v", what, err)
-	}
-	_ = s.Close()
-	s = open(t, fs, Options{})
-	defer shut(t, s)
-	if aside(t, fs) != 1 || contents(t, s.Partition(0)) != "" {
-		t.Errorf("%s: found damaged, but not set aside at the next start", what)
-	}
-	return "found while reading"
-}
-
 // TestLocked: a second instance is told so, in this process and on a real disk,
 // and does no harm.
 func TestLocked(t *testing.T) {
@@ -246,26 +143,6 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	shut(t, s)
-}
-
-// TestNoFolder: a folder that cannot be one gives an error.
-func TestNoFolder(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(filepath.Join(file, "sub"), Options{Logger: quiet()}); err == nil {
-		t.Error("a folder inside a file was accepted")
-	}
-	if os.Getuid() != 0 {
-		dir := t.TempDir()
-		if err := os.Chmod(dir, 0o500); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Open(dir, Options{Logger: quiet()}); !errors.Is(err, ErrReadOnly) {
-			t.Errorf("a folder without write permission: %v", err)
-		}
-	}
 }
 
 // TestReadOnly looks at a store without touching it.

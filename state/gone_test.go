@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -27,7 +28,10 @@ func TestRemovedWhileOpen(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	_, err = applyUntilError(s.Partition(0), 100_000)
+	value := []byte(strings.Repeat("x", 3000))
+	for n, p := 0, s.Partition(0); n < 100_000 && err == nil; n++ {
+		err = p.Apply([]Change{{Key: fmt.Append(nil, n), Value: value}}, Positions{})
+	}
 	if !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), "start again") {
 		t.Errorf("the error is %v", err)

@@ -2,7 +2,6 @@ package erase_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -323,16 +322,6 @@ func TestNobody(t *testing.T) {
 	if _, err := erase.Run(t.Context(), options(o, "vehicle-000")); err == nil ||
 		!strings.Contains(err.Error(), "other settings") {
 		t.Errorf("under another ε: %v", err)
-	}
-}
-
-// TestReceiptIsNoPersonalData: no receipt has an id, in whatever spelling.
-func TestReceiptIsNoPersonalData(t *testing.T) {
-	w := atwork.Served(t, 4, 2)
-	text, err := json.Marshal(run(t, options(atwork.Options(w, "first"), "vehicle-001")))
-	servicetest.OK(t, err)
-	if bytes.Contains(bytes.ToLower(text), []byte("vehicle")) {
-		t.Errorf("%s", text)
 	}
 }
 
