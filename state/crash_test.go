@@ -410,7 +410,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// tear flips a bit of a file at a fraction of its length, or cuts it there; at 0 it removes the file.
+// tear flips a bit of a file at a fraction of its length, or cuts it there; at 0 it removes the
+// file.
 func tear(t *testing.T, mem *vfs.MemFS, name string, place, places int, cut bool) bool {
 	t.Helper()
 	data, ok := content(t, mem, name)

@@ -66,7 +66,8 @@ past releases and the model, but it is not published. Sums over a handful of use
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&query.User, "user", "", "`ID` of the user in the raw records; without it, all users")
+	flags.StringVar(&query.User, "user", "",
+		"`ID` of the user in the raw records; without it, all users")
 	flags.BoolVar(&query.Local, "local", false,
 		"read the local store (state_dir), which no instance may use, in place of the changelog")
 	flags.IntVar(&query.Top, "top", 0, "also list this `NUMBER` of most probable cells")

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/repair"
 )
 
 func newStateRebuild(std cli.Streams) *cobra.Command {
@@ -27,6 +27,12 @@ Stop all instances first, and name the state folder of every instance. Without a
 takes the state_dir of the config. For each partition it takes the folder whose states are those at
 the committed offset of the group. If there is none it refuses: older states leave out what users
 have spent since. It also refuses while the group has members. A missing topic is created.
+
+States also lag if their instance was killed: it had not written what it applied in the half minute
+before. If no folder has newer ones, and the raw topic still holds the records from their offset on,
+set the offset of the group in that partition back to it and run this again. Then start the service
+with the settings and the key that were in force. It makes the same records once more, byte for
+byte, at no cost of ε; they come twice in the sanitized topic.
 
 Partitions that have their marks already stay as they are, so the command can be repeated. It reads
 the store/ of a folder. To use one that was set aside, move its store.aside-N to store/ in a folder
@@ -47,7 +53,7 @@ Prove what was written with "geodither state verify" before you start the servic
 			if len(folders) == 0 {
 				folders = []string{options.StateDir}
 			}
-			plan, err := repair.RebuildChangelog(cmd.Context(),
+			plan, err := account.RebuildChangelog(cmd.Context(),
 				repairOptions(options, dry, false), folders)
 			if err != nil {
 				return err
@@ -63,7 +69,7 @@ Prove what was written with "geodither state verify" before you start the servic
 }
 
 // printRebuild prints a line for each partition, and what to do next.
-func printRebuild(out io.Writer, plan repair.Rebuild, dry bool) error {
+func printRebuild(out io.Writer, plan account.Rebuild, dry bool) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "partition\tusers\tup to raw offset\tfrom")
 	for _, p := range plan.Partitions {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
 
@@ -49,7 +48,7 @@ stops. To release a range once more beside what is there, use replay.`,
 				if err != nil {
 					return err
 				}
-				found, err := repair.ResetFolder(cmd.Context(),
+				found, err := account.ResetFolder(cmd.Context(),
 					repairOptions(options, dry, discard))
 				if err != nil {
 					return kept(err)
@@ -60,7 +59,7 @@ stops. To release a range once more beside what is there, use replay.`,
 			if err != nil {
 				return err
 			}
-			plan, err := repair.ResetEverything(cmd.Context(),
+			plan, err := account.ResetEverything(cmd.Context(),
 				repairOptions(options, dry || !spend, discard))
 			if err != nil {
 				return kept(err)
@@ -86,8 +85,8 @@ stops. To release a range once more beside what is there, use replay.`,
 }
 
 // repairOptions are a service's, for what removes or writes back its states.
-func repairOptions(o service.Options, dry, discard bool) repair.Options {
-	return repair.Options{
+func repairOptions(o service.Options, dry, discard bool) account.Options {
+	return account.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir,
 		MaxBatchBytes: o.MaxBatchBytes, DryRun: dry, Discard: discard, Logger: o.Logger,
 	}
@@ -104,13 +103,13 @@ func kept(err error) error {
 }
 
 // cost says what a second release of everything costs.
-func cost(r repair.Reset) string {
+func cost(r account.Reset) string {
 	return fmt.Sprintf("the raw topic holds %d records, and each fix among them would be "+
 		"released a second time, at up to ε = %g each, %g in all over all users", r.Fixes,
 		r.Epsilon, float64(r.Fixes)*r.Epsilon)
 }
 
-func printFolder(out io.Writer, r repair.Reset, dry bool) error {
+func printFolder(out io.Writer, r account.Reset, dry bool) error {
 	did := "removed"
 	if dry {
 		did = "would remove"
@@ -136,7 +135,7 @@ func printFolder(out io.Writer, r repair.Reset, dry bool) error {
 	return err
 }
 
-func printEverything(out io.Writer, r repair.Reset, dry bool) error {
+func printEverything(out io.Writer, r account.Reset, dry bool) error {
 	did := "removed"
 	if dry {
 		did = "would remove"

@@ -13,7 +13,7 @@ func TestStateFolderIsNotWorthless(t *testing.T) {
 		"deploy/geodither.yml":             {"loses nothing"},
 		"consumer/task/consume.go":         {"nothing is lost", "delete it"},
 		"cmd/internal/engine/processor.go": {"delete the state folder"},
-		"cmd/internal/repair/reset.go":     {"nothing is lost"},
+		"cmd/internal/account/reset.go":    {"nothing is lost"},
 		"cmd/geodither/state_reset.go":     {"nothing is lost"},
 		"state/store.go":                   {"nothing is lost"},
 		"state/errors.go":                  {"nothing is lost"},

@@ -1,5 +1,7 @@
-// Package account looks whether the changelog still holds every user's account of ε: whether it
-// was lost or emptied (Check), belongs to another raw topic (ElsewhereError), can replace the local
-// state folder (Check.Restorable), and has each account where the configured partitioner puts its
-// user (CheckHomes, Placement). It changes nothing.
+// Package account keeps every user's account of ε from being lost. It looks whether the changelog
+// still holds the accounts: whether it was lost or emptied (Check), belongs to another raw topic
+// (ElsewhereError), can replace the local state folder (Check.Restorable), and has each account
+// where the configured partitioner puts its user (CheckHomes, Placement). After that look it
+// removes a local state folder (ResetFolder), or all states in Kafka (ResetEverything), and it
+// writes a changelog that was lost back from state folders (RebuildChangelog).
 package account

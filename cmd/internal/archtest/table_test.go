@@ -214,8 +214,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
-			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/inspect",
-			"cmd/internal/repair", "cmd/internal/replay", "cmd/internal/service",
+			"cmd/internal/account", "cmd/internal/doctor", "cmd/internal/engine",
+			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
 			"mechanism/law", "mechanism/mobility",
 		},
@@ -241,17 +241,6 @@ var table = map[string]rule{
 		tests: []string{
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism",
 			"producer",
-		},
-	},
-	"cmd/internal/repair": {
-		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/task", "consumer/wire", "producer", "state",
-		},
-		third: []string{kafkaGo},
-		tests: []string{
-			"cmd/internal/service", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork",
 		},
 	},
 	"cmd/internal/erase": {
@@ -311,7 +300,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
-			"cmd/internal/inspect", "cmd/internal/kafkaconn", "cmd/internal/repair",
+			"cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/verify", "mechanism", "mechanism/grid", "mechanism/mobility",
 			"mechanism/noise", "producer/partition", franz, pebble,
@@ -459,8 +448,9 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/config", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/repair",
+			"cmd/internal/account", "cmd/internal/config", "cmd/internal/engine",
+			"cmd/internal/erase",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn",
 			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/topics", "cmd/internal/verify", "consumer", "consumer/admin",
 			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
@@ -495,10 +485,12 @@ var table = map[string]rule{
 	"cmd/internal/account": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/task", "consumer/wire", "state",
+			"consumer/task", "consumer/wire", "producer", "state",
 		},
 		third: []string{kafkaGo},
-		tests: []string{"cmd/internal/servicetest", "producer"},
+		tests: []string{
+			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+		},
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	"cmd/geodither": {
@@ -511,7 +503,6 @@ var table = map[string]rule{
 			"cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect",
 			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
-			"cmd/internal/repair",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
 			"cmd/internal/verify", "consumer",

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
@@ -60,8 +60,8 @@ func (w *world) requireLost(err error) {
 }
 
 // repairOptions are those of a service, for what mends its changelog.
-func repairOptions(o service.Options) repair.Options {
-	return repair.Options{
+func repairOptions(o service.Options) account.Options {
+	return account.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
 	}
 }
@@ -90,7 +90,7 @@ func TestTheChangelogIsRemadeAtWork(t *testing.T) {
 			t.Errorf("partition %d of the new changelog holds %d committed records", p, len(got))
 		}
 	}
-	_, err := repair.RebuildChangelog(t.Context(), repairOptions(o), []string{o.StateDir})
+	_, err := account.RebuildChangelog(t.Context(), repairOptions(o), []string{o.StateDir})
 	w.ok(err)
 	r = w.serve(o)
 	w.eventually("all is answered", func() bool { return w.answered(o) })

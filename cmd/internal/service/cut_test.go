@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -60,12 +60,12 @@ func TestCutChangelog(t *testing.T) {
 	if !errors.Is(err, task.ErrLost) || a.Read(t) != before {
 		t.Errorf("the service ends with %v, and %d answers have become %d", err, before, a.Read(t))
 	}
-	if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir}); err == nil || !strings.Contains(err.Error(), "Delete first.log") {
 		t.Errorf("writing back beside what is left: %v", err)
 	}
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	servicetest.OK(t, os.RemoveAll(other.StateDir))

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/task"
@@ -36,7 +36,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 		if !strings.Contains(bad, "account: the state folder") {
 			t.Errorf("accepting %t, the doctor finds %s", accept, bad)
 		}
-		_, err = repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
+		_, err = account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
 		servicetest.OK(t, err)
 		o.AcceptLost = false
 		r := atwork.Start(t, o)
@@ -77,7 +77,7 @@ func TestFolderOfTheChangelogBefore(t *testing.T) {
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	r := atwork.Start(t, o)

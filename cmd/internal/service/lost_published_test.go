@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
@@ -110,14 +110,14 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
 	for _, folders := range [][]string{{part}, nil} {
-		plan, err := repair.RebuildChangelog(t.Context(),
+		plan, err := account.RebuildChangelog(t.Context(),
 			atwork.RepairOptions(o, false, false), folders)
 		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") ||
 			w.Exists(t, o.Topics.Changelog) {
 			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
 		}
 	}
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{part, o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
@@ -129,7 +129,7 @@ func TestRebuildUnnamedPartition(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)
@@ -146,10 +146,10 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	atwork.Serve(t, w, o, 3)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	servicetest.OK(t, os.RemoveAll(o.StateDir))
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{old})
 	if err == nil || !strings.Contains(err.Error(),
-		"set the group's offset in this partition back to") {
+		"or set the group's offset to") {
 		t.Fatalf("states that lag: %v", err)
 	}
 	var at [servicetest.Partitions]int64
@@ -164,7 +164,7 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	for p, offset := range at {
 		w.MoveOffset(t, o.Group, p, offset)
 	}
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{old})
 	servicetest.OK(t, err)
 	a := w.Answers(t, o.Group)
@@ -203,18 +203,18 @@ func TestRebuildFromTwoChangelogs(t *testing.T) {
 	old := o.StateDir + ".old"
 	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{old})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 2)
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
-		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		if plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 			folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
 			t.Errorf("rebuilt as %+v: %v", plan, err)
 		}
 	}
-	_, err = repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	atwork.Serve(t, w, o, 1)

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -84,7 +84,7 @@ func TestLostChangelog(t *testing.T) {
 				t.Errorf("doctor finds it well that the changelog is missing: %+v", found)
 			}
 
-			plan, err := repair.RebuildChangelog(t.Context(),
+			plan, err := account.RebuildChangelog(t.Context(),
 				atwork.RepairOptions(o, false, false), []string{saved})
 			servicetest.OK(t, err)
 			if plan.Made == test.again || len(plan.Partitions) != servicetest.Partitions {
@@ -179,7 +179,7 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 		"accept_lost_account"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
-	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir})
 	servicetest.OK(t, err)
 	for _, p := range plan.Partitions {
@@ -225,7 +225,7 @@ func TestChangelogIsRemadeAtWork(t *testing.T) {
 			if got := a.Read(t); got != before {
 				t.Errorf("%d answers have become %d", before, got)
 			}
-			_, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+			_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 				[]string{o.StateDir})
 			servicetest.OK(t, err)
 			atwork.Serve(t, w, o, 2)

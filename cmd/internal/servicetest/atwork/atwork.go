@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -156,8 +156,8 @@ func Verify(tb testing.TB, o service.Options) verify.Report {
 }
 
 // RepairOptions reset or write back what a service has left.
-func RepairOptions(o service.Options, dryRun, discard bool) repair.Options {
-	return repair.Options{
+func RepairOptions(o service.Options, dryRun, discard bool) account.Options {
+	return account.Options{
 		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, DryRun: dryRun,
 		Discard: discard, Logger: o.Logger,
 	}

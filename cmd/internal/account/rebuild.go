@@ -1,4 +1,4 @@
-package repair
+package account
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -80,7 +79,8 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string) (plan Re
 		return plan, err
 	}
 	if plan.Made {
-		if err := r.makeTopic(ctx, len(plan.Partitions)); err != nil {
+		missing := r.o.Topics.ChangelogOf(len(plan.Partitions))
+		if err := admin.CreateTopics(ctx, r.client, wire.Options{}, missing); err != nil {
 			return plan, err
 		}
 	}
@@ -98,7 +98,7 @@ func RebuildChangelog(ctx context.Context, o Options, folders []string) (plan Re
 // rebuilder holds the folders open, so that no instance can use them meanwhile.
 type rebuilder struct {
 	client *kafka.Client
-	look   *account.Check
+	look   *Check
 	o      Options
 	stores []*state.Store
 	names  []string // of the folders
@@ -121,15 +121,14 @@ func (r *rebuilder) open(ctx context.Context, folders []string) error {
 			return err
 		}
 		r.stores, r.names = append(r.stores, store), append(r.names, name)
-		id, ours := account.CopyOf(store.Identity(), cluster, r.o.Group, r.o.Topics)
+		id, ours := CopyOf(store.Identity(), cluster, r.o.Group, r.o.Topics)
 		if !ours {
 			return fmt.Errorf("folder %s: %w", name, state.ErrForeign)
 		}
 		// Offsets of two changelogs cannot be compared, so which states are newer is not known.
 		if r.copied != nil && !bytes.Equal(r.copied, id) {
-			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name, one "+
-				"of which was made when the other was gone: name only folders of the later one",
-				r.names[0], name)
+			return fmt.Errorf("folders %s and %s are copies of two changelogs of this name: name "+
+				"only folders of the later one", r.names[0], name)
 		}
 		r.copied = id
 	}
@@ -187,9 +186,8 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	for _, p := range plan.Partitions {
 		if p.unknown && evidence {
 			problems = append(problems, fmt.Errorf("partition %d: no folder has its states, and "+
-				"group %s has no offset there, which may have expired: name the state folder of "+
-				"the instance that had it last. If nothing of it was ever processed, set the "+
-				"group's offset there to 0", p.Number, r.o.Group))
+				"the group has no offset: 1. name its last instance's folder; 2. if nothing of it "+
+				"was processed, set the offset to 0", p.Number))
 		}
 	}
 	if len(problems) > 0 {
@@ -209,18 +207,9 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 ) (RebuiltPartition, error) {
 	p := RebuiltPartition{Number: n}
 	if !made {
-		_, found, err := topics.LastMark(ctx, r.client, r.o.Topics.Changelog, n)
-		if err != nil {
+		var err error
+		if p.Kept, err = r.kept(ctx, n); err != nil || p.Kept {
 			return p, err
-		}
-		if p.Kept = found; found {
-			return p, r.whole(ctx, n)
-		}
-		if some, err := r.look.Holds(ctx, n); err != nil {
-			return p, err
-		} else if some {
-			return p, fmt.Errorf("%s has records here, but no mark of geodither's: is it another "+
-				"topic? Set topics.changelog to the right one", r.o.Topics.Changelog)
 		}
 	}
 	committed, found, err := consumer.Committed(ctx, r.client, wire.Options{}, r.o.Group,
@@ -229,44 +218,21 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 		return p, err
 	}
 	best, err := r.newest(n, committed, found)
-	if err != nil {
-		return p, err
-	}
 	switch {
+	case err != nil, best == nil && found && committed == 0:
+		return p, err // nothing was ever processed
 	case best == nil && !found:
-		p.unknown, err = r.hasInput(ctx, n)
+		raw, err := topics.Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
+		p.unknown = err == nil && raw.End > 0 // something of it may have been processed
 		return p, err
-	case best == nil && committed == 0:
-		return p, nil // nothing was ever processed
 	case best == nil:
 		return p, fmt.Errorf("group %s is at raw offset %d, and no folder has states of it: name "+
-			"the state folder of the instance that had it last", r.o.Group, committed)
+			"the folder of the partition's last instance", r.o.Group, committed)
 	}
 	p = *best
 	p.Number, p.NoOffset = n, !found
-	switch {
-	case found && p.Input < committed:
-		return p, fmt.Errorf("group %s is at raw offset %d, but the newest states, in %s, are "+
-			"those at %d: what users have spent on the fixes in between is in no account. Name "+
-			"the state folder of the instance that had the partition last. If this is it, it was "+
-			"killed, and lacks what it applied in the half minute before. Then, or if there is "+
-			"none, and %[5]s still holds its records from offset %[4]d on, set the group's offset "+
-			"in this partition back to %[4]d, run this again, and start the service with the "+
-			"settings and the key that were in force: it makes the same records once more, byte "+
-			"for byte, which costs no ε, and they come twice in %[6]s", r.o.Group,
-			committed, p.Folder, p.Input, r.o.Topics.Raw, r.o.Topics.Sanitized)
-	case found && p.Input > committed:
-		return p, fmt.Errorf("group %s is at raw offset %d, but the states in %s are those at "+
-			"%d: were the group's offsets moved? Set its offset to %[4]d", r.o.Group, committed,
-			p.Folder, p.Input)
-	case len(p.value) == 0:
-		return p, fmt.Errorf("the store in %s has no mark, which has to be written back with the "+
-			"states: name another folder", p.Folder)
-	case p.mark.Input != p.Input:
-		return p, fmt.Errorf("the store in %s does not add up: its states are those at raw "+
-			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
-	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
-		return p, fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
+	if err := p.check(committed, source); err != nil {
+		return p, err
 	}
 	// A mark alone commits the offset of the mark before it, so the store may have missed
 	// one. That the last worker has left something open is therefore to be assumed.
@@ -275,21 +241,50 @@ func (r *rebuilder) partition(ctx context.Context, n int32, made bool,
 	return p, p.store.Iterate(func(_, _ []byte) error { p.Users++; return nil })
 }
 
-// hasInput reports whether a partition of the raw topic has, or had, a record: then
-// something of it may have been processed.
-func (r *rebuilder) hasInput(ctx context.Context, n int32) (bool, error) {
-	raw, err := topics.Open(ctx, r.client, r.o.Topics.Raw, n, consumer.FetcherOptions{})
-	return err == nil && raw.End > 0, err
+// kept reports whether a partition of the changelog has its mark, and is left alone. It then must
+// have its beginning.
+func (r *rebuilder) kept(ctx context.Context, n int32) (bool, error) {
+	topic := r.o.Topics.Changelog
+	_, found, err := topics.LastMark(ctx, r.client, topic, n)
+	if err != nil {
+		return false, err
+	}
+	if found {
+		log, err := topics.Open(ctx, r.client, topic, n, consumer.FetcherOptions{})
+		if err == nil && log.First > 0 {
+			err = fmt.Errorf("%s does not begin at offset 0. Delete %[1]s, with all instances "+
+				"stopped, and run this again: all of it is then written back", topic)
+		}
+		return true, err
+	}
+	some, err := r.look.Holds(ctx, n)
+	if some {
+		err = fmt.Errorf("%s has records here, but no mark of geodither's: set topics.changelog "+
+			"to the right topic", topic)
+	}
+	return false, err
 }
 
-// whole makes sure that a partition that is left alone still has its beginning.
-func (r *rebuilder) whole(ctx context.Context, n int32) error {
-	changelog, err := topics.Open(ctx, r.client, r.o.Topics.Changelog, n, consumer.FetcherOptions{})
-	if err == nil && changelog.First > 0 {
-		return fmt.Errorf("%s. Delete %s, with all instances stopped, and run this again: all of "+
-			"it is then written back", account.CutChangelog, r.o.Topics.Changelog)
+// check refuses states that are not those at the group's offset, or that have not the mark that
+// belongs to them.
+func (p *RebuiltPartition) check(committed int64, source []byte) error {
+	switch {
+	case !p.NoOffset && p.Input < committed:
+		return fmt.Errorf("the newest states, at raw offset %d in %s, lag behind the group, at "+
+			"%d: 1. name the last instance's folder; 2. or set the group's offset to %[1]d (see "+
+			"--help)", p.Input, p.Folder, committed)
+	case !p.NoOffset && p.Input > committed:
+		return fmt.Errorf("the states in %s are those at raw offset %d, and the group is at %d: "+
+			"set its offset to %[2]d", p.Folder, p.Input, committed)
+	case len(p.value) == 0:
+		return fmt.Errorf("the store in %s has no mark: name another folder", p.Folder)
+	case p.mark.Input != p.Input:
+		return fmt.Errorf("the store in %s does not add up: its states are those at raw "+
+			"offset %d, its mark says %d", p.Folder, p.Input, p.mark.Input)
+	case len(source) > 0 && len(p.mark.Source) > 0 && !bytes.Equal(source, p.mark.Source):
+		return fmt.Errorf("%w since the states in %s were made", task.ErrSource, p.Folder)
 	}
-	return err
+	return nil
 }
 
 // newest is the folder that is where the group is, or else the one that is furthest;
@@ -325,11 +320,6 @@ func (r *rebuilder) newest(n int32, committed int64, found bool) (best *RebuiltP
 	return best, nil
 }
 
-// makeTopic makes the changelog as the service would.
-func (r *rebuilder) makeTopic(ctx context.Context, partitions int) error {
-	return admin.CreateTopics(ctx, r.client, wire.Options{}, r.o.Topics.ChangelogOf(partitions))
-}
-
 // chunk is how many states are sent at once.
 const chunk = 1000
 
@@ -354,8 +344,8 @@ func (r *rebuilder) write(ctx context.Context, p *RebuiltPartition) error {
 		return err
 	}
 	if found && committed != p.Input || !found && !p.NoOffset {
-		return fmt.Errorf("the group has moved to raw offset %d meanwhile: is an instance "+
-			"running? Stop it and try again", committed)
+		return fmt.Errorf("the group has moved to raw offset %d: stop its instances and try again",
+			committed)
 	}
 	if err := r.send(ctx, tx, p); err != nil {
 		return errors.Join(err, tx.Abort(context.WithoutCancel(ctx)))
@@ -369,8 +359,7 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 ) error {
 	now := time.Now().UnixMilli()
 	batch := producer.Batch{TopicPartition: producer.TopicPartition{
-		Topic:     r.o.Topics.Changelog,
-		Partition: p.Number,
+		Topic: r.o.Topics.Changelog, Partition: p.Number,
 	}}
 	flush := func() error {
 		_, err := tx.Produce(ctx, batch)
@@ -379,8 +368,7 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 	}
 	add := func(key, value []byte) error {
 		batch.Records = append(batch.Records, producer.Record{
-			Key:   slices.Clone(key),
-			Value: slices.Clone(value), Timestamp: now,
+			Key: slices.Clone(key), Value: slices.Clone(value), Timestamp: now,
 		})
 		if len(batch.Records) < chunk {
 			return nil
@@ -398,8 +386,7 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 		return err
 	}
 	batch.Records = append(batch.Records, producer.Record{
-		Key:   []byte(task.MarkKey),
-		Value: p.value, Timestamp: now,
+		Key: []byte(task.MarkKey), Value: p.value, Timestamp: now,
 	})
 	if err := flush(); err != nil || !p.NoOffset {
 		return err

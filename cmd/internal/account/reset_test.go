@@ -1,11 +1,11 @@
-package repair_test
+package account_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/repair"
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/state"
@@ -23,13 +23,13 @@ func TestResetFolder(t *testing.T) {
 	service := atwork.Start(t, o)
 	servicetest.Await(t, "everything is answered",
 		func() bool { return a.Read(t) >= w.Fed }, service)
-	if _, err := repair.ResetFolder(t.Context(),
+	if _, err := account.ResetFolder(t.Context(),
 		atwork.RepairOptions(o, false, false)); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("the state folder of a running service: %v", err)
 	}
 	service.Stop(t)
 	for _, keep := range []bool{true, true, false} {
-		got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
+		got, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
 		servicetest.OK(t, err)
 		if len(got.Names) != 1 || got.Bytes == 0 || !got.Restorable || got.Folder != o.StateDir {
 			t.Errorf("keep %t: %+v", keep, got)
@@ -49,7 +49,7 @@ func TestResetEverything(t *testing.T) {
 	servicetest.Await(t, "it has joined",
 		func() bool { return strings.Contains(service.Log.String(), "partitions assigned") },
 		service)
-	if _, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false,
+	if _, err := account.ResetEverything(t.Context(), atwork.RepairOptions(o, false,
 		false)); err == nil || !strings.Contains(err.Error(), "has members") {
 		t.Errorf("a group at work: %v", err)
 	}
@@ -58,7 +58,7 @@ func TestResetEverything(t *testing.T) {
 		if report := atwork.Verify(t, o); !report.Verified {
 			t.Fatalf("before keep %t: %+v", keep, report)
 		}
-		got, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, keep, false))
+		got, err := account.ResetEverything(t.Context(), atwork.RepairOptions(o, keep, false))
 		servicetest.OK(t, err)
 		if got.Fixes != w.Fed || got.Epsilon != 1 || !got.Everything || len(got.Names) != 1 {
 			t.Errorf("keep %t: %+v, want %d fixes", keep, got, w.Fed)

@@ -1,4 +1,4 @@
-package repair_test
+package account_test
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/account"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -57,14 +56,14 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			atwork.Serve(t, w, o, 3)
 			o = test.lose(w, o)
 			for _, keep := range []bool{true, false} {
-				_, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
+				_, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, keep, false))
 				if !errors.Is(err, account.ErrOnlyCopy) ||
 					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("keep %t: %v", keep, err)
 				}
 			}
 			if name == "deleted" {
-				_, err := repair.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false))
+				_, err := account.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false))
 				if !errors.Is(err, account.ErrOnlyCopy) {
 					t.Errorf("a reset of everything: %v", err)
 				}
@@ -72,7 +71,7 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(o.StateDir, "store")); err != nil {
 				t.Fatalf("the store is gone: %v", err)
 			}
-			got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
+			got, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
 			if err != nil || len(got.Names) != 1 || got.Restorable {
 				t.Errorf("discarded: %+v, %v", got, err)
 			}
@@ -88,14 +87,14 @@ func TestResetLeavesWhatIsAside(t *testing.T) {
 	atwork.Serve(t, w, o, 2)
 	aside := filepath.Join(o.StateDir, "store.aside-1")
 	servicetest.OK(t, os.CopyFS(aside, os.DirFS(filepath.Join(o.StateDir, "store"))))
-	got, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, false))
+	got, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, false))
 	if err != nil || len(got.Names) != 1 || len(got.Aside) != 1 || !got.Restorable {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := os.Stat(aside); err != nil {
 		t.Errorf("what was set aside is gone: %v", err)
 	}
-	if _, err := repair.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true)); err != nil {
+	if _, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true)); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(aside); err == nil {

@@ -1,4 +1,4 @@
-package repair_test
+package account_test
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/repair"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -26,7 +26,7 @@ func TestRebuildRefuses(t *testing.T) {
 	refused := func(what string, o service.Options, folders []string, want ...string) {
 		t.Helper()
 		for _, keep := range []bool{true, false} {
-			plan, err := repair.RebuildChangelog(t.Context(),
+			plan, err := account.RebuildChangelog(t.Context(),
 				atwork.RepairOptions(o, keep, false), folders)
 			if err == nil {
 				t.Errorf("%s: rebuilt as %+v", what, plan)
@@ -51,7 +51,7 @@ func TestRebuildRefuses(t *testing.T) {
 	r.Stop(t)
 
 	w.DeleteTopic(t, o.Topics.Changelog, false)
-	refused("states that lag", o, []string{old}, "the newest states", "is in no account", old)
+	refused("states that lag", o, []string{old}, "the newest states", "lag behind the group", old)
 	refused("no folder has them", o, nil, "no folder has states of it")
 	refused("a folder that is not there", o, []string{o.StateDir + ".none"}, "no store")
 	other := atwork.Options(w, "second")
@@ -64,7 +64,7 @@ func TestRebuildRefuses(t *testing.T) {
 	// A dry run writes nothing; the newest of several folders counts; a second run has
 	// nothing left to do.
 	for _, keep := range []bool{true, false} {
-		plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false),
+		plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, keep, false),
 			[]string{old, o.StateDir, old})
 		servicetest.OK(t, err)
 		users := 0
@@ -111,12 +111,12 @@ func TestRebuildFromSeveralFolders(t *testing.T) {
 	servicetest.OK(t, errors.Join(one.Err, two.Err))
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	for _, folders := range [][]string{{o.StateDir}, {second.StateDir}} {
-		if plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, true, false),
+		if plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, true, false),
 			folders); err == nil {
 			t.Logf("%s has taken everything over before its end: %+v", folders, plan)
 		}
 	}
-	plan, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+	plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{o.StateDir, second.StateDir})
 	servicetest.OK(t, err)
 	t.Logf("rebuilt as %+v", plan.Partitions)
@@ -169,7 +169,7 @@ func TestRebuildChecksTheMark(t *testing.T) {
 				[]state.Change{{Key: []byte(state.MarkName), Value: change.mark(m)}}, at))
 		}
 		servicetest.OK(t, store.Close())
-		if _, err := repair.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		if _, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 			[]string{dir}); err == nil || !strings.Contains(err.Error(), change.want) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -1,8 +1,4 @@
-// Package repair removes what a service has stored, or writes it back: a local state folder
-// (ResetFolder), that and all states in Kafka (ResetEverything), and a changelog that was lost
-// (RebuildChangelog). Before it removes anything it looks whether that is the last copy of an
-// account of ε. No instance of the service may be at work meanwhile.
-package repair
+package account
 
 import (
 	"context"
@@ -14,7 +10,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
@@ -23,8 +18,8 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// Options are those of the service, and how to go about it. Required is what Settings and
-// Cluster require, and StateDir. No instance may be at work.
+// Options are those of the service, and how to reset or rebuild its states. Required is what
+// Settings and Cluster require, and StateDir. No instance may be at work.
 type Options struct {
 	engine.Settings
 	topics.Cluster
@@ -33,7 +28,7 @@ type Options struct {
 
 	// DryRun only looks, and says what would be removed or written.
 	DryRun bool
-	// Discard removes a folder without a look whether it is the only copy of an account. It also
+	// Discard removes a folder without a look whether it is the only copy of an  It also
 	// removes stores that were set aside.
 	Discard bool
 
@@ -51,8 +46,8 @@ func (o Options) prepare() (Options, error) {
 }
 
 // account is the check of the changelog, and of the folder that is its copy.
-func (o Options) account(client *kafka.Client, call wire.Options) *account.Check {
-	return &account.Check{
+func (o Options) account(client *kafka.Client, call wire.Options) *Check {
+	return &Check{
 		Client: client, Call: call, Cluster: o.Cluster, StateDir: o.StateDir, Logger: o.Logger,
 	}
 }
