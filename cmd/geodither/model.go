@@ -58,8 +58,7 @@ a model learned from a few people. --strict makes that a failure.
 
 --against OLD prints how far the model is from another one instead: by how much their initial
 distributions and their rows differ (total variation, 0 to 1, rows weighted by how popular their
-cells are), in which cells most, and what that does: tracks that are simulated from OLD are
-released under both by the mechanism lattice, and drift, location sets and errors are compared.
+cells are), and what that does: tracks that are simulated from OLD are released under both by the mechanism lattice, and drift, location sets and errors are compared.
 If the model drifts far more than OLD, it does not know how OLD's vehicles move. That counts for
 codebook too, which has no location set to drift from, but the same filter. With --strict the
 command fails if the models differ.
@@ -211,14 +210,13 @@ lattice, whatever the service uses: codebook has no location set, so no drift. T
 fixes are those that the model's training took. Drift is the share of releases whose true cell
 lies outside the location set: far above δ, the model is too sure; far below, too unsure.
 Intervals are over users, since the steps of one user depend on each other. At most 20,000 steps
-are measured, taken evenly from users, in stretches of at least an hour of steps where enough
-users have such. The same traces give the same figures.
+are measured, taken evenly from users and of none more than of all others together, in stretches
+of at least 60 steps where enough users have such. The same traces give the same figures.
 
 The command prints figures over all measured users, and no name or place. The figures of one user
 are that person's all the same, and those of a few users tell about these few: keep them as you
 keep the traces. --write stores the fit in the model's file, where every reader of the model sees
-it, so it is refused for few users: it takes at least five users to measure and five others, and
-it measures fewer steps where one user would have more than half of them.
+it, so it is refused for few users: it takes at least five users to measure and five others.
 
 A model that was trained with differential privacy can be measured on traces of other users only.`,
 		Example: `  geodither model fit model.avro --in other-users.csv

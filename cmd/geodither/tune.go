@@ -75,7 +75,6 @@ with a larger error.`,
 		"`EPSILON` that the releases of a day may add up to")
 	flags.BoolVar(&o.Quick, "quick", false, "measure on few steps: a first look")
 	flags.StringVar(&f.folder, "out", "", "new `FOLDER` for config, model, key and report")
-	flags.Lookup("step").DefValue = "" // in the form that one writes
 	cli.Required(cmd, "box", "out")
 	return cmd
 }

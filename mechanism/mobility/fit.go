@@ -1,7 +1,5 @@
 package mobility
 
-import "encoding/json"
-
 // EnoughForIntervals is the number of users that a fit needs for its intervals to be reliable.
 // Resampling fewer users gives intervals that are too narrow. The interval of a mean over n users
 // has √((n-1)/n) of the right length, and uses the normal quantile in place of Student's:
@@ -32,16 +30,14 @@ type Fit struct {
 	Epsilon   float64 `json:"epsilon"`
 	Delta     float64 `json:"delta"`
 	// LogPrior is the mean natural logarithm of the filter's prior at the true cell. A true cell
-	// without mass counts as [MinProbability]; Unforeseen is the share of such steps.
-	LogPrior   float64 `json:"log_prior"`
-	Unforeseen float64 `json:"unforeseen"`
+	// without mass counts as [MinProbability].
+	LogPrior float64 `json:"log_prior"`
 
 	// Calibration is the drift against δ, ascending by δ.
 	Calibration []FitDelta `json:"calibration"`
 
-	// Distances to the centre of the true cell: of the release, of the estimate, and of the
-	// estimate without any release.
-	Release  FitError `json:"release_m"`
+	// Distances to the centre of the true cell: of the estimate, and of the estimate without any
+	// release.
 	Estimate FitError `json:"estimate_m"`
 	Blind    FitError `json:"blind_m"`
 }
@@ -56,59 +52,16 @@ type FitDelta struct {
 	Delta float64 `json:"delta"`
 	// Drift is the share of releases whose true cell lay outside the location set. Low and High
 	// bound it with a confidence of 95 % for other users like these: users are independent of each
-	// other, the steps of one user are not. With fewer than [EnoughForIntervals] users the bounds
-	// are too close together, and files do not have them.
-	Drift float64 `json:"drift"`
-	Low   float64 `json:"drift_low"`
-	High  float64 `json:"drift_high"`
-	// SetMean and SetMedian are |ΔX| in cells.
-	SetMean   float64 `json:"set_mean"`
-	SetMedian float64 `json:"set_median"`
-	// EntropyBits is the mean entropy of the filter's prior. LogPrior is the mean natural logarithm
-	// of that prior at the true cell.
-	EntropyBits float64 `json:"entropy_bits"`
-	LogPrior    float64 `json:"log_prior"`
-}
-
-// known says whether there is an interval: with enough users, at least one of whom drifted.
-func (d *FitDelta) known(users int64) bool {
-	return users >= EnoughForIntervals && (d.Low != 0 || d.High != 0)
-}
-
-// MarshalJSON implements json.Marshaler. It leaves out intervals that are not known; old files may
-// have them.
-func (f Fit) MarshalJSON() ([]byte, error) {
-	type point struct {
-		Delta       float64  `json:"delta"`
-		Drift       float64  `json:"drift"`
-		Low         *float64 `json:"drift_low,omitempty"`
-		High        *float64 `json:"drift_high,omitempty"`
-		SetMean     float64  `json:"set_mean"`
-		SetMedian   float64  `json:"set_median"`
-		EntropyBits float64  `json:"entropy_bits"`
-		LogPrior    float64  `json:"log_prior"`
-	}
-	var points []point
-	for _, d := range f.Calibration {
-		p := point{
-			Delta: d.Delta, Drift: d.Drift, SetMean: d.SetMean, SetMedian: d.SetMedian,
-			EntropyBits: d.EntropyBits, LogPrior: d.LogPrior,
-		}
-		if d.known(f.Users) {
-			p.Low, p.High = &d.Low, &d.High
-		}
-		points = append(points, p)
-	}
-	type plain Fit
-	return json.Marshal(struct {
-		plain
-		Calibration []point `json:"calibration"` // replaces the field of plain
-	}{plain(f), points})
+	// other, the steps of one user are not. Both are 0 where they are not known: with fewer users
+	// than [EnoughForIntervals], or if none of them drifted.
+	Drift   float64 `json:"drift"`
+	Low     float64 `json:"drift_low,omitzero"`
+	High    float64 `json:"drift_high,omitzero"`
+	SetMean float64 `json:"set_mean"` // |ΔX|, cells
 }
 
 // FitError summarizes distances in metres.
 type FitError struct {
-	RMS    float64 `json:"rms"`
 	Mean   float64 `json:"mean"`
 	Median float64 `json:"median"`
 }

@@ -1,13 +1,10 @@
 package modelview
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -64,12 +61,7 @@ func changes(a, b *mobility.Model) (list []string) {
 	differ("users", a.Provenance.Report.Users, b.Provenance.Report.Users)
 	differ("fixes", a.Provenance.Report.Fixes, b.Provenance.Report.Fixes)
 	differ("privacy", privacyWord(a.Provenance.Privacy), privacyWord(b.Provenance.Privacy))
-	before, after := parameters(a.Provenance.Options), parameters(b.Provenance.Options)
-	names := maps.Clone(before)
-	maps.Copy(names, after)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		differ("option "+name, cmp.Or(before[name], "none"), cmp.Or(after[name], "none"))
-	}
+	differ("options", a.Provenance.Options, b.Provenance.Options)
 	return list
 }
 
@@ -112,16 +104,6 @@ func printComparison(b *strings.Builder, c *fit.Comparison) {
 	fmt.Fprintf(b, `initial      total variation %.3f
 rows         total variation %.3f on average by popularity, %.3f at most; %d rows differ
 `, c.Initial, c.RowMean, c.RowWorst, c.Rows)
-	if len(c.Cells) > 0 {
-		cells := report.Table{Columns: []string{
-			"cell", "latitude", "longitude", "variation", "popularity", "share of the difference",
-		}}
-		for _, d := range c.Cells {
-			cells.Add(int(d.Cell), fmt.Sprintf("%.5f", d.Lat), fmt.Sprintf("%.5f", d.Lon), d.TV,
-				d.Popularity, d.Share)
-		}
-		printTable(b, &cells)
-	}
 	fmt.Fprintf(b, "filter       tracks simulated from the first, ε = %g, δ = %g a step\n",
 		c.Epsilon, c.Delta)
 	runs := report.Table{Columns: []string{"under", "drift, 95 %", "|ΔX|", "estimate", "blind"}}

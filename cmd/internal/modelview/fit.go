@@ -141,12 +141,6 @@ func (m *measurement) heldOut() (*mobility.Fit, error) {
 		return nil, err
 	}
 	tracks, o := trainer.Tracks(held), m.options(options.EveryFix)
-	if m.Write {
-		others := trainer.Tracks(func(user string) bool { return !held(user) })
-		if err := disclosable(fit.Weigh(tracks, &o), movers(others)); err != nil {
-			return nil, err
-		}
-	}
 	m.bar.Phase("holding out", nil)
 	second, _, err := trainer.Without(held).FinishWithProgress(m.bar.Reporter(m.ctx, ""))
 	if err != nil {
@@ -156,10 +150,15 @@ func (m *measurement) heldOut() (*mobility.Fit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if measured.Held = words; m.Write {
-		err = m.store(measured)
+	measured.Held = words
+	if !m.Write {
+		return measured, nil
 	}
-	return measured, err
+	others := trainer.Tracks(func(user string) bool { return !held(user) })
+	if err := disclosable(measured.Users, movers(others)); err != nil {
+		return nil, err
+	}
+	return measured, m.store(measured)
 }
 
 func (m *measurement) options(everyFix bool) fit.Options {
@@ -193,8 +192,8 @@ func (m *measurement) requireTraces(trainer *train.Trainer) error {
 }
 
 // disclosable returns an error unless the fit may be stored, with what to do.
-func disclosable(w fit.Weight, others int64) error {
-	err := fit.Disclosable(w, others)
+func disclosable(held, others int64) error {
+	err := fit.Disclosable(held, others)
 	if err == nil {
 		return nil
 	}

@@ -8,8 +8,6 @@ package modelview
 
 import (
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
@@ -42,7 +40,6 @@ type Summary struct {
 	Calendar   string              `json:"calendar"`
 	Classes    []Class             `json:"classes"`
 	Provenance mobility.Provenance `json:"provenance"`
-	Parameters map[string]string   `json:"parameters"` // the provenance's options, one by one
 	Private    bool                `json:"differentially_private"`
 	Fit        *mobility.Fit       `json:"fit,omitempty"`        // nil: not measured
 	Verdict    []string            `json:"verdict,omitempty"`    // on the fit, in words
@@ -68,8 +65,8 @@ func Summarize(m *mobility.Model, delta float64) Summary {
 		Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
-		Parameters: parameters(m.Provenance.Options), Private: m.Provenance.Privacy != nil,
-		Fit: m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m, delta),
+		Private: m.Provenance.Privacy != nil,
+		Fit:     m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m, delta),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
@@ -109,27 +106,6 @@ func summarizeClasses(m *mobility.Model) []Class {
 }
 
 const hoursAWeek = 7 * 24
-
-// parameters reads the options of a model's provenance: name=value or name="a value", with spaces
-// between them.
-func parameters(options string) map[string]string {
-	found := map[string]string{}
-	for options = strings.TrimSpace(options); options != ""; options = strings.TrimSpace(options) {
-		name, rest, ok := strings.Cut(options, "=")
-		if !ok {
-			break
-		}
-		value, after, _ := strings.Cut(rest, " ")
-		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
-			value, after = quoted, rest[len(quoted):]
-			if plain, err := strconv.Unquote(quoted); err == nil {
-				value = plain
-			}
-		}
-		found[name], options = value, after
-	}
-	return found
-}
 
 // entropy of a distribution in bits.
 func entropy(p []float64) float64 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -119,7 +118,7 @@ func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	curve := report.Table{Columns: []string{"δ", "drift", "95 % interval", "|ΔX|"}}
 	for _, p := range f.Calibration {
 		interval := fmt.Sprintf("%.4f to %.4f", p.Low, p.High)
-		if f.Users < fit.EnoughUsers || p.Low == p.High {
+		if p.Low == p.High {
 			interval = "not known" // of few users, or of users who never drifted
 		}
 		curve.Add(p.Delta, fmt.Sprintf("%.4f", p.Drift), interval, fmt.Sprintf("%.1f", p.SetMean))

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,11 +16,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Of a comparison: the simulated tracks, the steps of each, and the cells that are named.
-const (
-	comparedTracks, comparedSteps = 60, 60
-	comparedCells                 = 10
-)
+// Of a comparison: the simulated tracks, and the steps of each.
+const comparedTracks, comparedSteps = 60, 60
 
 // Comparison says how far a model B is from a model A on the same grid, at the same step. Total
 // variations lie between 0 and 1.
@@ -35,8 +31,6 @@ type Comparison struct {
 	RowWorst float64 `json:"row_tv_worst"`
 	// Rows is the number of cells whose rows differ at all.
 	Rows int `json:"rows_that_differ"`
-	// Cells are the cells that add most to the mean, largest first.
-	Cells []CellDifference `json:"cells"`
 
 	Epsilon float64 `json:"epsilon"` // of the simulated releases
 	Delta   float64 `json:"delta"`
@@ -44,17 +38,6 @@ type Comparison struct {
 	// A and under B. The drift of the first is about δ.
 	AofA Run `json:"tracks_of_a_under_a"`
 	BofA Run `json:"tracks_of_a_under_b"`
-}
-
-// CellDifference is a cell and how its rows differ.
-type CellDifference struct {
-	Cell grid.Cell `json:"cell"`
-	Lat  float64   `json:"lat"` // of its centre
-	Lon  float64   `json:"lon"`
-	TV   float64   `json:"row_tv"`
-	// Popularity is the cell's weight in the mean, and Share what it adds to it, of 1.
-	Popularity float64 `json:"popularity"`
-	Share      float64 `json:"share"`
 }
 
 // Run is what one simulated filter did.
@@ -154,7 +137,6 @@ func (c *Comparison) rows(a, b *mobility.Model) {
 	c.Initial = variation(a.Initial.Cells, a.Initial.P, b.Initial.Cells, b.Initial.P)
 	popular := popularity(a, b)
 	together := meetings(a, b)
-	var all []CellDifference
 	for cell := range grid.Cell(a.Grid.Cells()) {
 		tv := 0.0
 		for _, m := range together {
@@ -169,19 +151,6 @@ func (c *Comparison) rows(a, b *mobility.Model) {
 		}
 		c.Rows++
 		c.RowMean += float64(popular[cell] * tv)
-		all = append(all, CellDifference{Cell: cell, TV: tv, Popularity: popular[cell]})
-	}
-	slices.SortFunc(all, func(x, y CellDifference) int {
-		return cmp.Or(cmp.Compare(float64(y.TV*y.Popularity), float64(x.TV*x.Popularity)),
-			cmp.Compare(x.Cell, y.Cell))
-	})
-	c.Cells = slices.Clone(all[:min(comparedCells, len(all))])
-	for i := range c.Cells {
-		d := &c.Cells[i]
-		d.Lat, d.Lon = a.Grid.ToDegrees(a.Grid.Centre(d.Cell))
-		if c.RowMean > 0 {
-			d.Share = float64(d.TV*d.Popularity) / c.RowMean
-		}
 	}
 }
 

@@ -86,12 +86,14 @@ func TestFitByHand(t *testing.T) {
 	rows := [2][2]float64{{.9, .1}, {.4, .6}}
 	m := chain(t, 2, 1, []float64{.6, .4},
 		func(from, to grid.Cell) float64 { return rows[from][to] })
-	tracks := []mobility.Track{track("b", 1), track("a", 0, 0, 1)}
+	tracks := []mobility.Track{
+		track("b", 1), track("a", 0, 0, 1), track("c", 1), track("d", 1),
+	}
 	fit := measure(t, m, tracks, Options{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .45, MinCells: -1},
 		Deltas:  []float64{}, MinSegment: 1,
 	})
-	if fit.Users != 2 || fit.Segments != 2 || fit.Steps != 4 || fit.Moves != 2 ||
+	if fit.Users != 4 || fit.Segments != 4 || fit.Steps != 6 || fit.Moves != 2 ||
 		len(fit.Calibration) != 1 {
 		t.Errorf("counts: %+v", fit)
 	}
@@ -99,23 +101,18 @@ func TestFitByHand(t *testing.T) {
 	about(t, "popularity", fit.LogPopularity, (math.Log(.6)+math.Log(.4))/2)
 	about(t, "uniform", fit.LogUniform, math.Log(.5))
 	about(t, "impossible", fit.Impossible, 0)
-	about(t, "log prior", fit.LogPrior, (math.Log(.6)+math.Log(.7)+math.Log(.25)+math.Log(.4))/4)
+	about(t, "log prior", fit.LogPrior, (math.Log(.6)+math.Log(.7)+math.Log(.25)+3*math.Log(.4))/6)
 	at := fit.Calibration[0]
-	about(t, "drift", at.Drift, .5) // the last step of a, and b
-	about(t, "low", at.Low, 1./3)   // a alone, and
-	about(t, "high", at.High, 1)    // b alone
+	about(t, "drift", at.Drift, 4./6) // the last step of a, and b, c, d
+	about(t, "low", at.Low, 0)        // four users tell no interval
+	about(t, "high", at.High, 0)
 	about(t, "set", at.SetMean, 1)
-	bits := func(p float64) float64 { return -p*math.Log2(p) - (1-p)*math.Log2(1-p) }
-	about(t, "entropy", at.EntropyBits, (2*bits(.6)+bits(.7)+bits(.75))/4)
-	// Distances to centres, in metres: of the release 0, 0, 1, 1 km; of the estimate .4, .3, .75,
-	// .6 km.
-	about(t, "release", fit.Release.Mean, 500)
-	about(t, "release rms", fit.Release.RMS, 1000*math.Sqrt(.5))
-	about(t, "estimate", fit.Estimate.Mean, 1000*(.4+.3+.75+.6)/4)
-	about(t, "estimate median", fit.Estimate.Median, 500)
-	// Cell 0 is the geometric median of each prior, as is the release; the mean is the estimate.
-	about(t, "blind", fit.Blind.Mean, fit.Release.Mean)
-	about(t, "blind rms", fit.Blind.RMS, fit.Estimate.RMS)
+	// Distances to centres: of the estimate .4, .3, .75 and 3 × .6 km; of cell 0 0, 0 and
+	// 4 × 1 km.
+	about(t, "estimate", fit.Estimate.Mean, 1000*(.4+.3+.75+3*.6)/6)
+	about(t, "estimate median", fit.Estimate.Median, 600)
+	// Cell 0 is the geometric median of each prior.
+	about(t, "blind", fit.Blind.Mean, 4000./6)
 }
 
 // TestFitImpossible counts moves and places that the model holds impossible, and lets none of them
@@ -131,7 +128,6 @@ func TestFitImpossible(t *testing.T) {
 		Options{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
-	about(t, "unforeseen", fit.Unforeseen, 1./3)
 }
 
 // wander draws tracks of a model, each of another user.
@@ -231,7 +227,7 @@ func TestFitRepeats(t *testing.T) {
 		}
 	}
 	o.Seed = 4
-	if got := measure(t, m, tracks, o); got.Release == want.Release {
+	if got := measure(t, m, tracks, o); got.Estimate == want.Estimate {
 		t.Error("another seed draws the same noise")
 	}
 }

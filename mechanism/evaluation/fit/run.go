@@ -15,11 +15,8 @@ type part struct {
 	steps, lost int64 // lost: of probability 0
 	logs        float64
 
-	popular float64 // one step
-
-	entropy float64 // the rest: the filter
-	sets    []int32
-	score   trial.Score // with distances only for the δ of the settings
+	popular float64     // one step
+	score   trial.Score // the filter, with distances only for the δ of the settings
 }
 
 // addLog counts one place and the probability that it was given.
@@ -147,10 +144,6 @@ func (w *worker) filter(p *part, t mobility.Track) error {
 	reports := trial.Centres(w.model.Grid, t.Steps, t.Cells)
 	return w.runner.Run(trial.Track{User: t.User, Reports: reports}, func(r *trial.Result) error {
 		p.addLog(r.Outcome.Prior.At(r.Cell))
-		p.entropy += entropyBits(r.Outcome.Prior.P)
-		if r.Outcome.Kind == mechanism.Released {
-			p.sets = append(p.sets, int32(r.Outcome.SetSize))
-		}
 		switch {
 		case w.runner.Beside:
 			p.score.Add(r)
@@ -159,15 +152,4 @@ func (w *worker) filter(p *part, t mobility.Track) error {
 		}
 		return nil
 	})
-}
-
-// entropyBits returns the entropy of a normalized distribution.
-func entropyBits(p []float64) float64 {
-	sum := 0.0
-	for _, q := range p {
-		if q > 0 {
-			sum -= float64(q * math.Log2(q))
-		}
-	}
-	return sum
 }

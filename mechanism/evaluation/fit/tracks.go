@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -88,22 +89,31 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts the users with most steps to a common limit, so that o.MaxSteps is not exceeded. If
-// not even MinSegment steps of each user fit, it keeps as many users as fit, at least one, chosen
-// at random.
+// atMost cuts the users with most steps to a common limit, so that o.MaxSteps is not exceeded and
+// no user has more steps than all others together: figures are means over steps, and that user
+// would determine them. If not even MinSegment steps of each user fit, it keeps as many users as
+// fit, at least one, chosen at random.
 func atMost(held []mobility.Track, o Options) []mobility.Track {
-	if o.MaxSteps == 0 {
-		return held
+	limit := int64(math.MaxInt64)
+	if o.MaxSteps > 0 {
+		held = fewer(held, max(o.MaxSteps/int64(o.MinSegment), 1), o.Seed)
 	}
-	held = fewer(held, max(o.MaxSteps/int64(o.MinSegment), 1), o.Seed)
 	var totals []int64
+	all, most := int64(0), int64(0)
 	for i, t := range held {
 		if i == 0 || t.User != held[i-1].User {
 			totals = append(totals, 0)
 		}
 		totals[len(totals)-1] += int64(len(t.Cells))
+		all, most = all+int64(len(t.Cells)), max(most, totals[len(totals)-1])
 	}
-	limit := max(fairLimit(totals, o.MaxSteps), int64(o.MinSegment))
+	if o.MaxSteps > 0 {
+		limit = fairLimit(totals, o.MaxSteps)
+	}
+	if others := all - most; others > 0 {
+		limit = min(limit, others)
+	}
+	limit = max(limit, int64(o.MinSegment))
 	var kept []mobility.Track
 	for start := 0; start < len(held); {
 		end := start

@@ -131,3 +131,35 @@ func plural(n int64, one, many string) string {
 }
 
 func kilometres(metres float64) string { return fmt.Sprintf("%.2f km", metres/1000) }
+
+// FewestUsers is how many users a fit that others may read must be of, and how many others the
+// model that is measured must be trained on. See [Disclosable].
+const FewestUsers = 5
+
+// What [Disclosable] says against a fit.
+var (
+	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d would tell about these few", FewestUsers)
+	ErrFewOthers = fmt.Errorf("a fit of a model that fewer than %d users trained would reveal "+
+		"how these few move", FewestUsers)
+)
+
+// Disclosable says whether a fit may be stored in a model's file, which everybody may read who has
+// the model: nil, or an error that wraps [ErrFewHeld] or [ErrFewOthers]. held is how many users are
+// measured, and others is how many users with a transition the measured model is trained on.
+//
+// Figures are of both groups. That of one user tells how this user moves, and from the fit of a few
+// anybody who knows all but one of them can take them off; [Measure] lets no user have more than
+// all others together. Five is in the middle of what statistical offices ask for behind a published
+// figure, three to ten (Hundepool et al., Statistical Disclosure Control, Wiley 2012, chapter 4).
+// The rules prove nothing, as the rest of a model that was learned without differential privacy
+// does not.
+func Disclosable(held, others int64) error {
+	switch {
+	case held < FewestUsers:
+		return fmt.Errorf("of the users held out %d were measured: %w", held, ErrFewHeld)
+	case others < FewestUsers:
+		return fmt.Errorf("of the users who are not held out %d have two steps without a gap: %w",
+			others, ErrFewOthers)
+	}
+	return nil
+}

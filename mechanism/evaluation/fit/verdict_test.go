@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -102,6 +103,23 @@ func TestFraction(t *testing.T) {
 	} {
 		if got := fraction(x); got != want {
 			t.Errorf("%g is written %q, want %q", x, got, want)
+		}
+	}
+}
+
+// TestDisclosable: a fit that others may read is of five users at least, of a model of five others
+// at least.
+func TestDisclosable(t *testing.T) {
+	for _, c := range []struct {
+		held, others int64
+		want         error
+	}{
+		{5, 5, nil}, {200, 1000, nil}, {4, 100, ErrFewHeld}, {0, 100, ErrFewHeld},
+		{100, 4, ErrFewOthers}, {100, 0, ErrFewOthers}, {4, 4, ErrFewHeld},
+	} {
+		if err := Disclosable(c.held, c.others); !errors.Is(err, c.want) ||
+			(err == nil) != (c.want == nil) {
+			t.Errorf("%d held out, %d others: %v, want %v", c.held, c.others, err, c.want)
 		}
 	}
 }
