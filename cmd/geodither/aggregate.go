@@ -280,7 +280,7 @@ func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*command.I
 	if len(f.paths) > 0 {
 		return command.Files(f.paths, std.In)
 	}
-	client, err := f.topic.Connect(ctx, std.Err)
+	client, err := f.topic.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -42,9 +42,9 @@ func TestAggregateFollowsModels(t *testing.T) {
 	model, second := filepath.Join(dir, "model.avro"), filepath.Join(dir, "second.avro")
 	for name, release := range map[string]string{
 		"plain":    "budget: none",
-		"interval": "interval: 3m, min_radius: 0.7km, budget: none",
+		"interval": "interval: 3m, budget: none",
 		"skip":     "interval: 3m, between: skip, budget: none",
-		"budget":   "same_step: drop, budget: {epsilon: 8, window: 20m, spent: suppress}",
+		"budget":   "between: skip, budget: {epsilon: 8, window: 20m}",
 	} {
 		sanitized, schedule := changedTown(t, dir, "second.avro", release)
 		config := readerConfig(t, dir, "models: "+schedule, release)

@@ -69,13 +69,13 @@ func TestAggregateFiles(t *testing.T) {
 	}{
 		"plain":    {nil, nil, none, none},
 		"flags":    {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
-		"interval": {nil, nil, "interval: 3m, min_radius: 0.7km, budget: none", none},
+		"interval": {nil, nil, "interval: 3m, budget: none", none},
 		"laplace": {
 			[]string{"--mechanism", "laplace-tight"}, nil, "budget: none", none,
 		},
 		"skip": {nil, nil, "interval: 2m, between: skip, budget: none", none},
 		"budget": {
-			nil, nil, "same_step: drop, budget: {epsilon: 8, window: 20m, spent: repeat}", none,
+			nil, nil, "budget: {epsilon: 8, window: 20m}", none,
 		},
 		"anonymous": {
 			[]string{"--mechanism", "pim"}, nil, none, "{timestamp: step, user: pseudonym}",
@@ -284,7 +284,7 @@ encoding: {raw: avro, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {mechanism: lattice, epsilon: 2, delta: 0.02, min_radius: 700m, interval: 2m, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, interval: 2m, budget: none}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
 	sanitized := filepath.Join(dir, "sanitized.csv")
@@ -301,7 +301,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, min_radius: 700m, interva
 		t.Fatal(err)
 	}
 	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
-	reader := readerConfig(t, dir, "model: "+model, "min_radius: 700m, budget: none")
+	reader := readerConfig(t, dir, "model: "+model, "budget: none")
 	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized,
 		"--window", "10m", "--interval", "2m")
 	if !strings.Contains(fromTopic.err, "followed    all") {
@@ -314,7 +314,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, min_radius: 700m, interva
 		}
 	}
 	other := readerConfig(t, dir, "model: "+model,
-		"epsilon: 3, interval: 2m, min_radius: 700m, budget: none")
+		"epsilon: 3, interval: 2m, budget: none")
 	requireMessage(t, call(t, "aggregate", "-c", other, "--in", sanitized, "--window", "10m"),
 		cli.ExitFailed, "ε = 2", "the settings say 3", "leave release.epsilon out")
 	raw := write(t, dir, "raw.yml",
@@ -421,11 +421,6 @@ func TestAggregateRefuses(t *testing.T) {
 			cli.ExitFailed,
 			[]string{"lattice", "leave release.mechanism out"},
 		},
-		{[]string{
-			"aggregate",
-			"-c", readerConfig(t, t.TempDir(), "model: "+model, "min_radius: 3km, budget: none"),
-			"--in", sanitized,
-		}, cli.ExitFailed, []string{"do not follow from this model", "min_radius"}},
 		{[]string{"aggregate", "--model", other, "--in", sanitized}, cli.ExitFailed, []string{
 			"under the model", "several --model",
 		}},

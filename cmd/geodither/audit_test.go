@@ -59,7 +59,7 @@ func TestAuditOfTheLattice(t *testing.T) {
 		Visits   int
 		Command  string
 	}
-	settings := withConfig(t, "release: {mechanism: lattice, min_radius: 1km, budget: none}")[1]
+	settings := withConfig(t, "release: {mechanism: lattice, budget: none}")[1]
 	r = succeed(t, auditArgs(model, "--json", "--in", traces, "--seed", "7", "-c", settings)...)
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
@@ -143,17 +143,17 @@ func TestAuditOfAConfig(t *testing.T) {
 	_, model := townFiles(t, dir)
 	path := write(t, dir, "geodither.yml", "model: "+filepath.Base(model)+`
 key_file: there-is-none
-release: {mechanism: lattice, epsilon: 2, delta: 0.1, interval: 1m, same_step: drop, budget: none}
+release: {mechanism: lattice, epsilon: 2, delta: 0.1, interval: 1m, budget: none}
 publish: {user: pseudonym, timestamp: step}
 encoding: {sanitized: json}
-input: {outside: clamp, late: drop}
+input: {outside: clamp}
 `)
 	given, err := (&auditFlags{settings: config.Flags{Path: path}}).service(new(pflag.FlagSet))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if given.Encoding != schemas.JSON || given.Publish.User != engine.UserPseudonym ||
-		given.Input != (engine.Input{Outside: engine.OutsideClamp, Late: engine.LateDrop}) {
+		given.Input != (engine.Input{Outside: engine.OutsideClamp}) {
 		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
 	}
 	r := succeed(t, "audit", "-c", path, "--draws", "2e4", "--json")
@@ -208,9 +208,9 @@ func TestAuditUsage(t *testing.T) {
 			"--delta", "1", "--mechanism", "lattice"), cli.ExitUsage, []string{"delta"}},
 		{
 			auditArgs(model, withConfig(t,
-				"release: {mechanism: lattice, min_radius: 3, budget: none}")...),
+				"release: {mechanism: lattice, min_radius: 3km, budget: none}")...),
 			cli.ExitUsage,
-			[]string{"settings.yml", "no unit"},
+			[]string{"settings.yml", `unknown key "min_radius"`},
 		},
 		{auditArgs(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},
 		{auditArgs(model, "--in", filepath.Join(dir, "gone")), cli.ExitFailed, []string{

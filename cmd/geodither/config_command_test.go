@@ -44,12 +44,12 @@ func TestConfigLint(t *testing.T) {
 			t.Errorf("with hours %s lint says\n%s", hours, r.out)
 		}
 	}
-	elsewhere := write(t, t.TempDir(), "geodither.yml", "accept_settings: true\n"+complete)
+	elsewhere := write(t, t.TempDir(), "geodither.yml", complete)
 	r = succeed(t, "config", "lint", "-c", elsewhere)
 	for _, want := range []string{
 		"warning  model: not checked, because model.avro is not here",
 		"warning  key_file: not checked, because noise.key is not here",
-		"warning  accept_settings is true", "no errors, 4 warnings",
+		"no errors, 3 warnings",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%q is not in:\n%s", want, r.out)
@@ -95,8 +95,7 @@ func TestConfigLint(t *testing.T) {
 		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},
 		{"log: {", "http: {listen: 8080}\nlog: {", "http: listen: write HOST:PORT"},
 		{
-			"mechanism: lattice, epsilon: 0.5, delta: 0.02, " +
-				"min_radius: 750m",
+			"mechanism: lattice, epsilon: 0.5, delta: 0.02",
 			"mechanism: codebook, epsilon: 2, near: {distance: 90km, factor: 2}",
 			"shorten the distance",
 		},
@@ -193,7 +192,7 @@ func TestConfigShow(t *testing.T) {
 		Contains(shown, "hunter2") || !strings.Contains(shown, "url: '[redacted]'") {
 		t.Errorf("a login in an address:\n%s", shown)
 	}
-	none := strings.Replace(complete, "{epsilon: 6, window: 2h, lifetime: 500, spent: predict}",
+	none := strings.Replace(complete, "{epsilon: 6, window: 2h, lifetime: 500}",
 		"none", 1)
 	if shown := succeed(t, "config", "show", "-c", write(t, dir, "none.yml", none)).out; !strings.
 		Contains(shown, "budget: none\n") || strings.Contains(shown, "kafka") {
@@ -250,10 +249,10 @@ func TestConfigSchema(t *testing.T) {
 		"login": strings.Replace(complete, "group: fleet", "group: fleet\nkafka: {tls: {}, sasl: "+
 			"{mechanism: \"${MECHANISM:PLAIN}\", password: a}}", 1),
 		"no budget": strings.Replace(complete,
-			"{epsilon: 6, window: 2h, lifetime: 500, spent: predict}", "none", 1),
+			"{epsilon: 6, window: 2h, lifetime: 500}", "none", 1),
 		"variables": strings.NewReplacer("epsilon: 0.5", `epsilon: "${EPSILON:1}"`, "create: true",
-			"create: ${CREATE:true}", "max_ahead: 2h", "max_ahead: ${AHEAD}", "cache_mib: 8",
-			"cache_mib: ${MIB}").Replace(complete),
+			"create: ${CREATE:true}", "max_ahead: 2h", "max_ahead: ${AHEAD}", "standby_replicas: 2",
+			"standby_replicas: ${COPIES}").Replace(complete),
 	} {
 		if err := valid(config); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -268,7 +267,6 @@ func TestConfigSchema(t *testing.T) {
 		"partitions: 6":        "partitions: six",
 		"session_timeout: 7s":  "session_timeout: 7",
 		"create: true":         "create: often",
-		"spent: predict":       "spent: cry",
 		"budget: {epsilon: 6,": "budget: {epsilon: much,",
 		"state_dir: state\n":   "",
 	} {

@@ -41,14 +41,13 @@ encoding: {raw: json, sanitized: avro}
 model: model.avro
 key_file: noise.key
 state_dir: state
-cache_mib: 8
-release: {mechanism: lattice, epsilon: 0.5, delta: 0.02, min_radius: 750m, interval: 10m, between: skip, adaptive_radius: 1.5km, same_step: drop, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500, spent: predict}}
-publish: {timestamp: step, user: pseudonym, metric: true, release: false}
-input: {outside: clamp, late: drop}
+standby_replicas: 2
+release: {mechanism: lattice, epsilon: 0.5, delta: 0.02, interval: 10m, between: skip, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500}}
+publish: {timestamp: step, user: pseudonym, release: false}
+input: {outside: clamp}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
 max_ahead: 2h
-standby_replicas: 2
 log: {level: debug, format: json}
 `
 
@@ -97,21 +96,21 @@ func TestLoadConfig(t *testing.T) {
 		"encoding": o.RawEncoding == schemas.JSON && o.SanitizedEncoding == schemas.Avro,
 		"model":    o.Model != nil && o.Model.Step == time.Minute,
 		"key":      o.Key.Equal(noise.KeyFromSeed(3 << 40)),
-		"state":    o.StateDir == filepath.Join(dir, "state") && o.CacheBytes == 8<<20,
+		"state":    o.StateDir == filepath.Join(dir, "state"),
 		"transaction": o.MaxRecords == 100 && o.MaxInterval == 20*time.Millisecond &&
 			o.TransactionTimeout == 12*time.Second,
 		"standbys": o.Standbys == 2,
 		"times":    o.SessionTimeout == 7*time.Second && o.MaxAhead == 2*time.Hour,
 		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": reflect.DeepEqual(o.Release, mechanism.Options{
-			Mechanism: "lattice", Epsilon: .5, Delta: .02, MinRadiusKM: .75,
-			ReleaseInterval: 10, Between: "skip", AdaptiveRadiusKM: 1.5, SameStep: "drop",
+			Mechanism: "lattice", Epsilon: .5, Delta: .02,
+			ReleaseInterval: 10, Between: "skip",
 			Hours:  []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
-			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "predict"},
+			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "suppress"},
 		}),
-		"input": o.Input == engine.Input{Outside: "clamp", Late: "drop"},
+		"input": o.Input == engine.Input{Outside: "clamp"},
 		"publish": o.Publish == engine.Publish{
-			Timestamp: "step", User: "pseudonym", Metric: true, OmitRelease: true,
+			Timestamp: "step", User: "pseudonym", OmitRelease: true,
 		},
 	} {
 		if !ok {
@@ -378,12 +377,6 @@ func TestWrongConfig(t *testing.T) {
 		{"window between steps", "window: 2h", "window: 61s", []string{
 			"budget.window", "whole multiple",
 		}},
-		{"radius without unit", "min_radius: 750m", "min_radius: 750", []string{
-			"min_radius", "no unit",
-		}},
-		{"radius negative", "adaptive_radius: 1.5km", "adaptive_radius: -1km", []string{
-			"adaptive_radius", "positive",
-		}},
 		{
 			"no mechanism", "mechanism: lattice, ", "",
 			[]string{
@@ -410,18 +403,11 @@ func TestWrongConfig(t *testing.T) {
 				"for comparison: pim",
 			},
 		},
-		{
-			"radius of a codebook", "mechanism: lattice, " +
-				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, epsilon: 0.5, ",
-			[]string{"min radius", "codebook", "leave min radius out, or choose mechanism lattice"},
-		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
-		{"same step", "same_step: drop", "same_step: charge", []string{`"charge"`, "release"}},
 		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{
 			"budget", "nothing would ever be released",
 		}},
 		{"budget without window", "window: 2h, ", "", []string{"window"}},
-		{"spent", "spent: predict", "spent: cry", []string{`"cry"`, "suppress"}},
 		{
 			"too exact", "mechanism: lattice, epsilon: 0.5",
 			"mechanism: lattice, epsilon: 0.1234567891",
@@ -534,13 +520,14 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"line 21: max_ahead: ${AHEAD} gives something else than a duration"},
 		},
 		{
-			"a number of a variable that is not there", "cache_mib: 8",
-			"cache_mib: ${GEODITHER_NOWHERE}",
-			[]string{"line 15: cache_mib: the environment has no variable GEODITHER_NOWHERE"},
+			"a number of a variable that is not there", "standby_replicas: 2",
+			"standby_replicas: ${GEODITHER_NOWHERE}",
+			[]string{"line 15: standby_replicas: the environment has no variable GEODITHER_NOWHERE"},
 		},
 		{
-			"a number over two lines", "cache_mib: 8", "cache_mib: >-\n  ${MIB:8}",
-			[]string{"line 15: cache_mib: write \"${MIB}\" in quotes, on one line"},
+			"a number over two lines", "standby_replicas: 2",
+			"standby_replicas: >-\n  ${COPIES:2}",
+			[]string{"line 15: standby_replicas: write \"${COPIES}\" in quotes, on one line"},
 		},
 		{
 			"a variable that is not there", "group: fleet",

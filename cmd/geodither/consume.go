@@ -65,7 +65,7 @@ record's content is not in it.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			client, err := topic.Connect(cmd.Context(), std.Err)
+			client, err := topic.Connect(cmd.Context())
 			if err != nil {
 				return err
 			}

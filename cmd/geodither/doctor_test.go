@@ -212,21 +212,6 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestDoctorWarnsOfUncheckedBrokers: the doctor names a connection that takes any certificate, and
-// is silent about one that checks them.
-func TestDoctorWarnsOfUncheckedBrokers(t *testing.T) {
-	for tls, want := range map[string]bool{
-		"{insecure_skip_verify: true}": true, "{enabled: true}": false,
-	} {
-		_, config := configDir(t, complete+"kafka: {tls: "+tls+"}\n")
-		_, found := examine(t, config)
-		said := strings.Contains(found["broker warning"], "certificates are not checked")
-		if said != want {
-			t.Errorf("%s: warned %t, want %t: %v", tls, said, want, found)
-		}
-	}
-}
-
 // TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
 // nothing is simulated once one has failed.
 func TestDoctorTellsAtOnce(t *testing.T) {

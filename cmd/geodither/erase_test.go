@@ -82,24 +82,20 @@ func TestEraseOtherKey(t *testing.T) {
 	succeed(t, "erase", "-c", s.config, "--user", "sim-000001")
 	r := call(t, "run", "-c", other)
 	requireWords(t, r.err, "erased users' accounts need the noise key of their erasure",
-		"1. set that key_file", "accept_lost_account: true")
+		"1. set that key_file", "--accept-lost-account")
 	if r.code != cli.ExitFailed {
 		t.Errorf("exit %d", r.code)
 	}
 	requireWords(t, call(t, "doctor", "-c", other).out, words)
 
-	accepted := write(t, s.dir, "accepted.yml", read(t, other)+"\naccept_lost_account: true\n")
-	if r := call(t, "doctor", "-c", accepted); strings.Contains(r.out, words) {
-		t.Errorf("accepted, the doctor still says %s", r.out)
-	}
-	for _, config := range []string{accepted, other} {
-		service := start(t, nil, "run", "-c", config)
+	for _, flags := range [][]string{{"--accept-lost-account"}, nil} {
+		service := start(t, nil, append([]string{"run", "-c", other}, flags...)...)
 		eventually(t, "all partitions are restored", func() bool {
 			return strings.Count(service.log.String(), "state restored") == 3
 		})
 		time.Sleep(3 * time.Second) // the marks that accept the loss follow, and no line tells
 		if code := service.stop(t); code != cli.ExitDone {
-			t.Fatalf("%s: exit %d: %s", config, code, service.log)
+			t.Fatalf("%q: exit %d: %s", flags, code, service.log)
 		}
 	}
 }

@@ -206,7 +206,7 @@ func (f *exploreFlags) public(
 				"who may have the model.\n", m.ID())
 		}
 	}
-	client, err := topic.Connect(ctx, std.Err)
+	client, err := topic.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 func withInput(t *testing.T, section string) string {
 	t.Helper()
 	text := strings.Replace(complete, "{raw: json, sanitized: avro}", "{sanitized: avro}", 1)
-	text = strings.Replace(text, "input: {outside: clamp, late: drop}", "input:"+section, 1)
+	text = strings.Replace(text, "input: {outside: clamp}", "input:"+section, 1)
 	if !strings.Contains(text, "input:"+section) || strings.Contains(text, "raw: json") {
 		t.Fatal("the config was not changed")
 	}
@@ -34,8 +34,6 @@ const ownNames = `
   latitude: pos.lat
   longitude: pos.lon
   timestamp: {path: at, unit: s}
-  numbers_in_strings: true
-  null_island: skip
   key: json
   key_check: off
 `
@@ -45,8 +43,8 @@ func TestInputMapping(t *testing.T) {
 	dir, _ := configDir(t, complete)
 	fingerprints := map[string]string{}
 	for _, section := range []string{
-		" {outside: clamp, late: drop}", " {preset: traccar}", " {preset: tesla}",
-		" {preset: traccar, key_check: off}", " {format: auto}", " {null_island: skip}",
+		" {outside: clamp}", " {preset: traccar}", " {preset: tesla}",
+		" {preset: traccar, key_check: off}", " {format: auto}",
 		ownNames, strings.Replace(ownNames, "unit: s", "unit: ms", 1),
 		strings.Replace(ownNames, "test", "other", 1),
 	} {
@@ -66,7 +64,7 @@ func TestInputMapping(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := strings.Join(o.Input.Rules(), ", ")
-	if o.Input.NullIsland != "skip" || !strings.Contains(rules,
+	if !strings.Contains(rules,
 		"ok is true, kind is not test, parts[key=Location] exists") {
 		t.Errorf("the rules are %s", rules)
 	}
@@ -134,12 +132,6 @@ func TestWrongInput(t *testing.T) {
 		{"key check", change("key_check: off", "key_check: never"), []string{
 			`input: key_check: "never" is unknown`, "on or off",
 		}},
-		{"null island", change("null_island: skip", "null_island: keep"), []string{
-			"input: null_island", "dead_letter or skip",
-		}},
-		{"numbers", change("numbers_in_strings: true", "numbers_in_strings: maybe"), []string{
-			"cannot be used here", "true or false",
-		}},
 		{"a word for a section", " {user: key, preset: traccar}", []string{
 			"cannot be used here: write settings below it",
 		}},
@@ -149,7 +141,7 @@ func TestWrongInput(t *testing.T) {
 			requireMessage(t, r, cli.ExitUsage, append(c.words, "wrong.yml")...)
 		})
 	}
-	both := strings.Replace(complete, "late: drop", "late: drop, preset: traccar", 1)
+	both := strings.Replace(complete, "outside: clamp", "outside: clamp, preset: traccar", 1)
 	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", both)), cli.ExitUsage,
 		"encoding.raw and the mapping under input exclude each other", "remove encoding.raw")
 

@@ -51,24 +51,21 @@ func TestProduceRunConsume(t *testing.T) {
 		},
 		{
 			name: "interval", encoding: "auto", sanitized: "avro_registry",
-			release: "mechanism: lattice, delta: 0.02, interval: 3m, min_radius: 700m, " +
-				"budget: none",
-			keeps: func(s sanitize.Summary) bool { return s.Predictions > 0 },
+			release: "mechanism: lattice, delta: 0.02, interval: 3m, budget: none",
+			keeps:   func(s sanitize.Summary) bool { return s.Predictions > 0 },
 		},
 		{
 			name: "rules", encoding: "avro", sanitized: "json_schema",
 			release: "mechanism: codebook, interval: 2m, " +
-				"between: skip, same_step: drop, " +
-				"budget: {epsilon: 8, window: 20m, lifetime: 20, spent: repeat}",
+				"between: skip, budget: {epsilon: 8, window: 20m, lifetime: 20}",
 			keeps: func(s sanitize.Summary) bool {
-				return s.Skipped > 0 && s.Dropped > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
+				return s.Skipped > 0 && s.Suppressed > 0 && s.Repeats > 0 && s.EpsilonMax <= 20
 			},
 		},
 		{
 			name: "anonymous", encoding: "avro",
-			release: "mechanism: lattice, delta: 0.02, adaptive_radius: 1.9km, " +
-				"budget: none",
-			publish: "{timestamp: step, user: pseudonym, metric: true}",
+			release: "mechanism: lattice, delta: 0.02, interval: 2m, budget: none",
+			publish: "{timestamp: step, user: pseudonym}",
 			keeps: func(s sanitize.Summary) bool {
 				return s.Predictions > 0 && s.Metric.Farthest.Largest > 1
 			},
@@ -111,7 +108,7 @@ brokers: [%q]
 group: g
 topics: {raw: raw, sanitized: out, create: true}
 encoding: {raw: %s, sanitized: %s}
-registry: {url: %q, auto_register: true}
+registry: {url: %q}
 model: model.avro
 key_file: noise.key
 state_dir: state

@@ -229,14 +229,14 @@ var misconfigurations = []misconfigured{
 		name:   "changelog deleted",
 		served: true,
 		wrong:  func(w *misconfigWorld) { w.remake(w.name("g")+"-changelog", 0, nil) },
-		words:  []string{"changelog", "rebuild-changelog", "accept_lost_account"},
+		words:  []string{"changelog", "rebuild-changelog", "--accept-lost-account"},
 	},
 	{
 		name:   "changelog deleted, asked the doctor",
 		served: true,
 		wrong:  func(w *misconfigWorld) { w.remake(w.name("g")+"-changelog", 0, nil) },
 		args:   []string{"doctor", "-c", "CONFIG"},
-		words:  []string{"changelog", "rebuild-changelog", "accept_lost_account"},
+		words:  []string{"changelog", "rebuild-changelog", "--accept-lost-account"},
 	},
 	{
 		name:   "changelog made again, empty",
@@ -244,7 +244,7 @@ var misconfigurations = []misconfigured{
 		wrong: func(w *misconfigWorld) {
 			w.remake(w.name("g")+"-changelog", 2, map[string]string{"cleanup.policy": "compact"})
 		},
-		words: []string{"changelog", "rebuild-changelog", "accept_lost_account"},
+		words: []string{"changelog", "rebuild-changelog", "--accept-lost-account"},
 	},
 	{
 		name:   "changelog and state folder lost",
@@ -255,7 +255,7 @@ var misconfigurations = []misconfigured{
 				w.Fatal(err)
 			}
 		},
-		words: []string{"changelog", "accept_lost_account"},
+		words: []string{"changelog", "--accept-lost-account"},
 	},
 	{
 		name:   "raw topic made again",

@@ -81,7 +81,7 @@ topics: {raw: raw, sanitized: out, create: true, partitioner: any}
 model: model.avro
 key_file: noise.key
 state_dir: state
-release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m, spent: predict}}
+release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 `, broker)
 	config := write(t, dir, "geodither.yml", settings)
 	service := start(t, nil, "run", "-c", config)

@@ -86,7 +86,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	if err != nil {
 		return err
 	}
-	client, err := topic.Connect(ctx, std.Err)
+	client, err := topic.Connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,10 @@ import (
 )
 
 func newRun(std cli.Streams) *cobra.Command {
-	var path string
+	var (
+		path string
+		once service.Options // what is meant for one start
+	)
 	cmd := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run the service: raw topic in, sanitized topic out",
@@ -42,6 +45,8 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			if err != nil {
 				return err
 			}
+			options.SkipLost, options.AcceptSettings, options.AcceptLost = once.SkipLost,
+				once.AcceptSettings, once.AcceptLost
 			if options.Logger, err = file.Log.Logger(std.Err); err != nil {
 				return config.Error(path, err)
 			}
@@ -77,7 +82,14 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 			return service.Run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	flags := cmd.Flags()
+	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	flags.BoolVar(&once.AcceptSettings, "accept-settings", false,
+		"for one start: go on after a kill under another key, model or release settings")
+	flags.BoolVar(&once.AcceptLost, "accept-lost-account", false,
+		"for one start: go on without the changelog, with every user's sum of ε at 0")
+	flags.BoolVar(&once.SkipLost, "skip-lost", false,
+		"for one start: go on where retention removed raw records before they were read")
 	cli.Required(cmd, "config")
 	return cmd
 }
@@ -105,7 +117,7 @@ func listen(o service.Options, h config.HTTP) (*monitor.Server, error) {
 func loadService(ctx context.Context, path string, std cli.Streams) (service.Options, error) {
 	options, err := loadLocal(ctx, path, std)
 	if err == nil {
-		_, err = options.Connection.Connect(ctx, options.Brokers, std.Err)
+		_, err = options.Connection.Connect(ctx, options.Brokers)
 	}
 	return options, err
 }

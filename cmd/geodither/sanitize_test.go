@@ -245,9 +245,8 @@ func TestSanitizeSeeds(t *testing.T) {
 func TestSanitizeFormats(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	metric := withConfig(t, "publish: {metric: true}")[1]
 	in := func(format string) string {
-		args := sanitizeArgs(traces, model, "--seed", "1", "-c", metric)
+		args := sanitizeArgs(traces, model, "--seed", "1")
 		r, text := sanitizeTo(t, format, args...)
 		if r.out != "" {
 			t.Errorf("%s: standard output gets %q", format, r.out)
@@ -258,10 +257,6 @@ func TestSanitizeFormats(t *testing.T) {
 		return text
 	}
 	want := decoded(t, in("json"))
-	if !slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet > 1 }) ||
-		!slices.ContainsFunc(want, func(r schemas.Sanitized) bool { return r.FactorSet == 0 }) {
-		t.Error("want records with and without factors")
-	}
 	requireCSV(t, in("csv"), want)
 	requireGeoJSON(t, in("geojson"), want)
 }

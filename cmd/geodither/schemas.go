@@ -53,7 +53,7 @@ The exit code is 1 if a schema would be refused, or the registry could not be as
 	add("register", "Register the schemas where they are missing",
 		`Make the schemas of sanitized records and of dead letters versions of the subjects
 TOPIC-value in the schema registry of a config, where they are none yet. "geodither run" needs them
-there with encoding.sanitized: avro_registry, unless registry.auto_register is true.`,
+there with encoding.sanitized: avro_registry, and makes them itself where the registry lets it.`,
 		registerSchema)
 	return cmd
 }

@@ -48,7 +48,7 @@ the service: it compares everything that was committed when it began, and later 
 sees them. The recomputed states, which are private, lie in a temporary folder while it works. If
 it is killed they stay there until the next verification removes them.
 
-After an accepted loss of the account (accept_lost_account), and after a reset of everything, the
+After an accepted loss of the account (--accept-lost-account), and after a reset of everything, the
 command finds differences, because states and releases started again.
 
 Exit code 0 means that everything was verified and is equal. It is 1 if anything differs, and also
@@ -153,7 +153,7 @@ func verdict(report verify.Report) error {
 	}
 	if len(different) > 0 {
 		return fmt.Errorf("violations in partition %s: an accepted loss of the account "+
-			"(accept_lost_account) and a reset of everything look so too. If it was neither, keep "+
+			"(--accept-lost-account) and a reset of everything look so too. If it was neither, keep "+
 			"the topics as they are until you know why, and report it",
 			strings.Join(different, ", "))
 	}

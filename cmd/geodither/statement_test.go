@@ -13,7 +13,7 @@ import (
 // TestStatementCites: the command reads a config and the reports of audits, and prints both formats
 func TestStatementCites(t *testing.T) {
 	dir, path := configDir(t, strings.Replace(complete, "mechanism: lattice, "+
-		"epsilon: 0.5, delta: 0.02, min_radius: 750m",
+		"epsilon: 0.5, delta: 0.02",
 		"mechanism: codebook, epsilon: 0.5", 1))
 	r := succeed(t, "audit", "-c", path, "--draws", "5e4", "--json")
 	report := write(t, dir, "audit.json", r.out)

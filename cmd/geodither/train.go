@@ -216,6 +216,6 @@ func (f *trainFlags) source(
 	if err != nil {
 		return nil, config.Error(f.config, err)
 	}
-	s.Client, err = connection.Connect(ctx, c.Brokers, std.Err)
+	s.Client, err = connection.Connect(ctx, c.Brokers)
 	return s, err
 }

@@ -164,7 +164,6 @@ release:
   budget:
     epsilon: %s  # %d releases a day
     window: %s
-    spent: predict
 `,
 		tunedModel, tunedKey, p.Mechanism, decimal(p.Epsilon), delta,
 		tune.Short(p.Interval), decimal(p.DayEpsilon), p.ReleasesDay(), tune.Short(window))

@@ -495,13 +495,9 @@ func (f *fetching) wait() bool {
 }
 
 // WaysOut says what can be done about a changelog that is lost.
-const WaysOut = "The changelog holds every user's state and account of ε: to go on without it " +
-	"would start every account at 0. Stop all instances. Then restore the topic from a mirror or " +
-	"a backup; or write it back from an intact state folder: " +
-	"\"geodither state rebuild-changelog\". If it is lost for good, or if the " +
-	"group's offset was set by hand before the first start, set accept_lost_account: true for " +
-	"one start: what each user has spent so far then counts no more, and adds to what is spent " +
-	"from there on"
+const WaysOut = "Stop all instances, then: 1. restore the topic from a backup; or 2. write it back " +
+	"with \"geodither state rebuild-changelog\"; or 3. start once with --accept-lost-account: every " +
+	"account of ε starts at 0"
 
 // lostError returns the error of a lost changelog: what shows the loss, and what can be done.
 func (r *restoration) lostError() error {
@@ -524,14 +520,8 @@ func (r *restoration) lostError() error {
 // cutError returns the error of a changelog that has lost its beginning. It says why the store does
 // not help, which is the reason for a full restore.
 func (r *restoration) cutError() error {
-	return fmt.Errorf("%w: it begins at offset %d, since retention or somebody has deleted what "+
-		"was before, and all of it is needed here (%s). A user whose state was in that part would "+
-		"have an account of ε that starts at 0 again. Stop all instances. Then restore the topic "+
-		"from a mirror or a backup; or delete it and write it back from intact state folders: "+
-		"\"geodither state rebuild-changelog\". If that part is lost for good, set "+
-		"accept_lost_account: true for one start: what those users have spent so far then counts "+
-		"no more, and adds to what is spent from there on. An instance without a state folder "+
-		"needs that again, until the topic was deleted and written back", ErrLost, r.first, r.full)
+	return fmt.Errorf("%w: it begins at offset %d, and all of it is needed here (%s). %s", ErrLost,
+		r.first, r.full, WaysOut)
 }
 
 // foreign returns the error of a changelog that has records, but not the marks that the store has

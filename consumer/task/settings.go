@@ -117,12 +117,10 @@ type SettingsError struct {
 
 // Error says what may happen and what to do.
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in the middle of a transaction beyond offset "+
-		"%d: going on could show readers of uncommitted data two different releases of the same "+
-		"fixes. Start once with the old settings, let it catch up with the input and stop it "+
-		"cleanly (SIGTERM); then start with the new ones. If nobody reads sanitized records "+
-		"uncommitted, or two releases of some fixes are acceptable, set accept_settings: true for "+
-		"one start", ErrSettings, e.Found, e.Own, e.Input)
+	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in a transaction beyond offset %d: 1. start with "+
+		"the old settings and stop it cleanly (SIGTERM); or 2. start once with --accept-settings: "+
+		"readers of uncommitted data may see two releases of a fix", ErrSettings, e.Found, e.Own,
+		e.Input)
 }
 
 // Is matches ErrSettings.

@@ -176,8 +176,8 @@ func (t *Task) renamed(m Mark) (bool, error) {
 	if len(m.Names) > 0 {
 		why = fmt.Sprintf("it was %.4x, now %.4x", m.Names, t.names)
 	}
-	return true, WithRemedy(fmt.Errorf("%w; %s: 1. set that key_file; or 2. start them at 0: "+
-		"accept_lost_account: true, once", ErrKept, why), Fatal)
+	return true, WithRemedy(fmt.Errorf("%w; %s: 1. set that key_file; or 2. start them at 0, "+
+		"with --accept-lost-account, once", ErrKept, why), Fatal)
 }
 
 // fence shuts out earlier owners, and only then reads the committed offset; none if there is none.
@@ -231,8 +231,8 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 		t.next = first
 	case input < first:
 		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: "+
-			"retention has removed records before they were processed. Set skip_lost: true to go "+
-			"on without them, and lengthen the topic's retention (retention.ms)",
+			"retention has removed records before they were processed. Lengthen retention.ms, "+
+			"and start once with --skip-lost to go on without them",
 			ErrInputLost, input, first), Fatal)
 	case input > end:
 		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+

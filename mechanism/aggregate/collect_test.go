@@ -237,7 +237,7 @@ func TestFollowSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := k.Add(records[0]); !errors.Is(err, ErrSettings) ||
-			!strings.Contains(err.Error(), "delta, near, min_radius") {
+			!strings.Contains(err.Error(), "delta, near, interval") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -23,8 +23,8 @@ func settings() map[string]Options {
 	}
 	all["debezium"] = Options{
 		Preset: Debezium, User: User{Path: "device"}, Latitude: "lat", Longitude: "lon",
-		Timestamp: Time{Path: "at", Unit: schemas.Microseconds}, NumbersInStrings: yes(),
-		KeyCheck: KeyCheckOff,
+		Timestamp: Time{Path: "at", Unit: schemas.Microseconds},
+		KeyCheck:  KeyCheckOff,
 	}
 	return all
 }

@@ -44,7 +44,6 @@ type Mapping struct {
 	timestamp           path
 	unit                schemas.TimeUnit
 	fromKafka           bool
-	inText              bool
 	key                 Key
 	check               KeyCheck
 	text                string

@@ -23,8 +23,8 @@ func New(o Options) (*Mapping, error) {
 	o = o.over(source)
 	m := &Mapping{
 		source: source, preset: o.Preset, format: o.Format, key: o.Key, check: o.KeyCheck,
-		user: o.User.From,
-		unit: o.Timestamp.Unit, inText: *o.NumbersInStrings,
+		user:      o.User.From,
+		unit:      o.Timestamp.Unit,
 		fromKafka: o.Timestamp.From == FromKafka,
 	}
 	c := checks{hint: source.hint}
@@ -75,7 +75,6 @@ func (o Options) over(s source) Options {
 	}
 	o.Latitude = cmp.Or(o.Latitude, d.Latitude)
 	o.Longitude = cmp.Or(o.Longitude, d.Longitude)
-	o.NumbersInStrings = cmp.Or(o.NumbersInStrings, d.NumbersInStrings, new(bool))
 	o.Key = cmp.Or(o.Key, d.Key, KeyString)
 	o.KeyCheck = cmp.Or(o.KeyCheck, KeyCheckOn)
 	return o
@@ -88,9 +87,9 @@ func (o Options) text(rules []rule) string {
 		fmt.Fprintf(&where, " {%q %t %t %q %t}", r.path.text, r.presence, r.exists != r.not, r.want,
 			r.numeric)
 	}
-	return fmt.Sprintf("1 %q %q %q %q%s user %q %q place %q %q time %q %q %q texts %t key %q %q",
+	return fmt.Sprintf("1 %q %q %q %q%s user %q %q place %q %q time %q %q %q key %q %q",
 		o.Preset, o.Format, o.Unwrap, o.Each, where.String(), o.User.From, o.User.Path, o.Latitude,
-		o.Longitude, o.Timestamp.From, o.Timestamp.Path, o.Timestamp.Unit, *o.NumbersInStrings,
+		o.Longitude, o.Timestamp.From, o.Timestamp.Path, o.Timestamp.Unit,
 		o.Key, o.KeyCheck)
 }
 

@@ -25,8 +25,6 @@ type Options struct {
 	Latitude, Longitude string // paths to degrees, WGS 84
 	Timestamp           Time
 
-	NumbersInStrings *bool // read "53.4" as 53.4; nil: as the preset has it, else no
-
 	Key      Key      // how keys are encoded
 	KeyCheck KeyCheck // whether keys have to be their user's
 }

@@ -127,7 +127,6 @@ func TestText(t *testing.T) {
 		func(o *Options) { o.Longitude = "x" },
 		func(o *Options) { o.Timestamp = Time{From: FromKafka} },
 		func(o *Options) { o.Timestamp.Unit = schemas.Milliseconds },
-		func(o *Options) { o.NumbersInStrings = yes() },
 		func(o *Options) { o.KeyCheck = KeyCheckOff },
 		func(o *Options) { o.Key, o.KeyCheck = KeyJSON, KeyCheckOff },
 	} {
@@ -139,7 +138,7 @@ func TestText(t *testing.T) {
 	}
 	// What a default says in words is no change.
 	if text(func(*Options) {}) != text(func(o *Options) {
-		o.Format, o.Key, o.KeyCheck, o.NumbersInStrings = Auto, KeyString, KeyCheckOn, &no
+		o.Format, o.Key, o.KeyCheck = Auto, KeyString, KeyCheckOn
 	}) {
 		t.Error("defaults that are written out are another mapping")
 	}

@@ -90,9 +90,8 @@ var presets = map[Preset]source{
 			{Path: "vehicle.position", Exists: yes()}, {Path: "isDeleted", NotEquals: true},
 		},
 		User: User{Path: "vehicle.vehicle.id"}, Latitude: "vehicle.position.latitude",
-		Longitude:        "vehicle.position.longitude",
-		Timestamp:        Time{Path: "vehicle.timestamp", Unit: schemas.Seconds},
-		NumbersInStrings: yes(),
+		Longitude: "vehicle.position.longitude",
+		Timestamp: Time{Path: "vehicle.timestamp", Unit: schemas.Seconds},
 	}, eaches: []string{"entity", itself}, protobuf: gtfsFeed},
 	// The SDK of Transistor Software, and the Traccar Client: one location or a batch of them.
 	BackgroundGeolocation: {options: Options{

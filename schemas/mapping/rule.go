@@ -22,12 +22,11 @@ type Rule struct {
 
 // Rules that every mapping has, by their number; the rules of Options.Where follow.
 const (
-	NoRule         = 0 // not skipped
-	RuleTombstone  = 1 // no value
-	RuleDeleted    = 2 // unwrap leads to null: the row is gone
-	RuleEmpty      = 3 // each leads to an empty array
-	RuleNullIsland = 4 // latitude and longitude are exactly 0, and Options of the caller skip that
-	firstWhere     = 5
+	NoRule        = 0 // not skipped
+	RuleTombstone = 1 // no value
+	RuleDeleted   = 2 // unwrap leads to null: the row is gone
+	RuleEmpty     = 3 // each leads to an empty array
+	firstWhere    = 4
 
 	// MaxRules is the number of rules there can be, NoRule included.
 	MaxRules = 20
@@ -35,7 +34,7 @@ const (
 )
 
 // BuiltIn are the names of the rules that every mapping has, by their number.
-func BuiltIn() []string { return []string{"", "tombstone", "deleted", "empty", "null_island"} }
+func BuiltIn() []string { return []string{"", "tombstone", "deleted", "empty"} }
 
 // rule is a Rule that was checked.
 type rule struct {

@@ -84,7 +84,7 @@ func (m *Reader) time(s *sight) (int64, schemas.Reason) {
 	if !ok || found == nil {
 		return 0, schemas.ReasonMissingField.At("timestamp")
 	}
-	ms, reason := millisOf(found, m.unit, m.inText)
+	ms, reason := millisOf(found, m.unit)
 	return ms, at(reason, "timestamp")
 }
 
@@ -93,7 +93,7 @@ func (m *Reader) degrees(s *sight, p path, field string) (float64, schemas.Reaso
 	if !ok || found == nil {
 		return 0, schemas.ReasonMissingField.At(field)
 	}
-	degrees, reason := degreesOf(found, m.inText)
+	degrees, reason := degreesOf(found)
 	return degrees, at(reason, field)
 }
 
@@ -119,15 +119,15 @@ func userOf(v any) (string, bool) {
 	return "", false
 }
 
-// degreesOf reads a coordinate. Numbers in texts are for mappings that allow them.
-func degreesOf(v any, inText bool) (float64, schemas.Reason) {
+// degreesOf reads a coordinate, which may be a number in a text.
+func degreesOf(v any) (float64, schemas.Reason) {
 	switch v := v.(type) {
 	case float64:
 		return v, "" // Raw.Validate looks whether it is finite
 	case int64:
 		return float64(v), ""
 	case json.Number, string:
-		text, ok := numberText(v, inText)
+		text, ok := numberText(v)
 		if !ok {
 			return 0, schemas.ReasonWrongType
 		}
@@ -144,20 +144,20 @@ func degreesOf(v any, inText bool) (float64, schemas.Reason) {
 }
 
 // numberText returns the digits of a number, or of a text that holds one and nothing else.
-func numberText(v any, inText bool) (string, bool) {
+func numberText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
 		return v.String(), true
 	case string:
 		// Digits alone: ParseFloat would take "inf", "0x10" and "1_0" too.
-		return v, inText && v != "" && strings.Trim(v, "0123456789+-.eE") == ""
+		return v, v != "" && strings.Trim(v, "0123456789+-.eE") == ""
 	}
 	return "", false
 }
 
 // millisOf reads a time, rounded down to a millisecond. One that is too large for the number or
 // negative is one that Raw.Validate refuses.
-func millisOf(v any, unit schemas.TimeUnit, inText bool) (int64, schemas.Reason) {
+func millisOf(v any, unit schemas.TimeUnit) (int64, schemas.Reason) {
 	text, isText := v.(string)
 	if unit == schemas.RFC3339 || unit == ofRaw && isText {
 		ms, ok := parseTime(text)
@@ -178,7 +178,7 @@ func millisOf(v any, unit schemas.TimeUnit, inText bool) (int64, schemas.Reason)
 		text = strconv.FormatFloat(v, 'e', -1, 64)
 	default:
 		var ok bool
-		if text, ok = numberText(v, inText); !ok {
+		if text, ok = numberText(v); !ok {
 			return 0, schemas.ReasonWrongType
 		}
 	}

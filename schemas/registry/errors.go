@@ -64,8 +64,7 @@ func (e *Error) Error() string {
 			"registry.basic_auth or registry.bearer_token_file", e.url)
 	case e.Status == http.StatusForbidden:
 		return fmt.Sprintf("the schema registry %s does not permit this (403): the login needs "+
-			"the right to read schemas and subjects, and to write with auto_register or "+
-			"schemas register", e.url)
+			"the right to read schemas and subjects, and to write where one is missing", e.url)
 	case e.Status == http.StatusNotFound && e.code == 0 || e.Status == http.StatusOK:
 		return fmt.Sprintf("%s does not answer like a schema registry (HTTP status %d): is "+
 			"registry.url right? Apicurio's ends with /apis/ccompat/v7", e.url, e.Status)

@@ -38,7 +38,7 @@ func (e *MovedError) Error() string {
 		"partition than topics.partitioner: %s puts them, so each of these accounts would start "+
 		"at 0. Put back %s, and have the producers use that partitioner. Or feed a new raw topic, "+
 		"with a group, a sanitized topic and a changelog of its own: there each account starts at "+
-		"0 and adds to what is spent already. Or set accept_lost_account: true for one start: "+
+		"0 and adds to what is spent already. Or start once with --accept-lost-account: "+
 		"what the moved users have spent so far then counts no more, and adds to what is spent "+
 		"from there on", ErrMoved, e.Moved, e.Changelog, e.By, before)
 }

@@ -97,8 +97,8 @@ func (e *LostError) Error() string {
 		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
 			"go on, or all fixes in the raw topic are released once more. If this is a new "+
 			"service, or after \"geodither state reset\", give it a sanitized topic and a "+
-			"dead-letter topic of its own, in place of %s and %s, or set accept_lost_account: "+
-			"true for one start",
+			"dead-letter topic of its own, in place of %s and %s, or start once with "+
+			"--accept-lost-account",
 			e.Outputs[0], e.Outputs[1])
 	}
 	was := "It was deleted, emptied or made again"
@@ -215,7 +215,7 @@ func (c *Check) silent(ctx context.Context, n, partitions int32, stored map[int3
 func (c *Check) mayBeAccepted(found *LostError) error {
 	for n, e := range found.lost {
 		if e.committed < 0 && e.stored > 0 {
-			return fmt.Errorf("%w: accept_lost_account is set, but group %s has no offset in "+
+			return fmt.Errorf("%w: --accept-lost-account is set, but group %s has no offset in "+
 				"partition %d of %s either, and would release all its "+
 				"fixes again: set its offset to %d first, where the state folder ends",
 				task.ErrLost, c.Cluster.Group, n, c.Cluster.Topics.Raw, e.stored)

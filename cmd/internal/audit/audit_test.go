@@ -42,8 +42,8 @@ func TestSoundService(t *testing.T) {
 			s.Release.MinCells, s.Release.Epsilon, s.Release.Estimate = -1, 6,
 				mechanism.EstimateMedian
 		},
-		"clamped, late ones dropped, in JSON": func(s *Settings) {
-			s.Input = engine.Input{Outside: engine.OutsideClamp, Late: engine.LateDrop}
+		"clamped, in JSON": func(s *Settings) {
+			s.Input = engine.Input{Outside: engine.OutsideClamp}
 			s.Encoding = schemas.JSON
 		},
 		"codebook": func(s *Settings) { s.Release.Mechanism = law.Codebook },
@@ -57,7 +57,7 @@ func TestSoundService(t *testing.T) {
 			s.Release.Budget = mechanism.Budget{
 				Epsilon: 12, WindowSteps: 10, Lifetime: 150, Spent: mechanism.SpentRepeat,
 			}
-			s.Publish.Metric, s.Input.Outside = true, engine.OutsideClamp
+			s.Input.Outside = engine.OutsideClamp
 		},
 		"laplace": func(s *Settings) { s.Release.Mechanism = law.Laplace },
 		"tight":   func(s *Settings) { s.Release.Mechanism = law.LaplaceTight },

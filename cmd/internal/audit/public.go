@@ -62,7 +62,6 @@ func (o *observer) decide(f Fix, before []byte) (mechanism.Outcome, error) {
 	}
 	return o.sanitizer.Step(&o.state, mechanism.Input{
 		User: f.User, Step: o.settings.Model.StepAt(f.Timestamp), Release: true,
-		Near: o.settings.Publish.Metric,
 	})
 }
 
@@ -81,9 +80,6 @@ func (o *observer) expected(f Fix, before []byte, got Effect) (Effect, error) {
 		if err := o.observe(&out, f, before, after.Release); err != nil {
 			return Effect{}, err
 		}
-	}
-	if out.Kind == mechanism.Late && o.settings.Input.Late == engine.LateDrop {
-		got.DeadLetters = nil // none may be written
 	}
 	want := Effect{State: before, DeadLetters: got.DeadLetters, Counts: o.counted(out, f)}
 	if out.Changed {
@@ -136,11 +132,6 @@ func (o *observer) record(f Fix, out mechanism.Outcome) schemas.Sanitized {
 		latitude, longitude := g.ToDegrees(out.Release)
 		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Some(latitude), schemas.Some(longitude)
 	}
-	if o.settings.Publish.Metric && out.Kind == mechanism.Released {
-		r.NearShare = schemas.Some(out.Metric.NearShare)
-		r.Factor200M, r.Factor1KM, r.FactorSet = out.Metric.Within200M, out.Metric.Within1KM,
-			out.Metric.Across
-	}
 	return r
 }
 
@@ -173,12 +164,7 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) engine.Tally {
 	case mechanism.Predicted:
 		s.Predictions = 1
 	case mechanism.Late:
-		s.Late, s.Lateness = 1, o.lateness(f)
-		if o.settings.Input.Late == engine.LateDrop {
-			s.LateDropped = 1
-		} else {
-			s.DeadLetters = 1
-		}
+		s.Late, s.DeadLetters, s.Lateness = 1, 1, o.lateness(f)
 	case mechanism.Skipped:
 		s.Skipped = 1
 	case mechanism.Suppressed:

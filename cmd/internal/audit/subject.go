@@ -53,8 +53,8 @@ func (s Settings) Facts() map[string]string {
 		"release.budget.window": r.Budget.WindowSteps, "release.budget.lifetime": r.Budget.Lifetime,
 		"release.budget.spent": r.Budget.Spent, "release.hours": r.Hours,
 		"publish.timestamp": publish.Timestamp,
-		"publish.user":      publish.User, "publish.metric": publish.Metric,
-		"publish.release": !publish.OmitRelease, "input.outside": input.Outside,
+		"publish.user":      publish.User,
+		"publish.release":   !publish.OmitRelease, "input.outside": input.Outside,
 		"encoding.sanitized": s.encoding(),
 	} {
 		facts[key] = fmt.Sprint(value)

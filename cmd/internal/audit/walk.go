@@ -24,11 +24,9 @@ const (
 func published(given engine.Publish, run int) engine.Publish {
 	switch run % 3 {
 	case 1:
-		return engine.Publish{
-			Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true,
-		}
+		return engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym}
 	case 2:
-		return engine.Publish{Metric: true}
+		return engine.Publish{}
 	}
 	return given
 }

@@ -20,7 +20,6 @@ type Budget struct {
 	Epsilon  float64       `yaml:"epsilon"`
 	Window   time.Duration `yaml:"window"`
 	Lifetime float64       `yaml:"lifetime"`
-	Spent    string        `yaml:"spent"`
 
 	decided bool // the file has a budget, or says that there is none
 }

@@ -54,7 +54,6 @@ type File struct {
 	Personal    string   `yaml:"personal"`
 	KeyFile     string   `yaml:"key_file"`
 	StateDir    string   `yaml:"state_dir"`
-	CacheMiB    int64    `yaml:"cache_mib"`
 	Release     Release  `yaml:"release"`
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
@@ -65,9 +64,6 @@ type File struct {
 	} `yaml:"transaction"`
 	SessionTimeout time.Duration `yaml:"session_timeout"`
 	MaxAhead       time.Duration `yaml:"max_ahead"`
-	SkipLost       bool          `yaml:"skip_lost"`
-	AcceptSettings bool          `yaml:"accept_settings"`
-	AcceptLost     bool          `yaml:"accept_lost_account"`
 	HTTP           HTTP          `yaml:"http"`
 	Log            Log           `yaml:"log"`
 
@@ -246,11 +242,9 @@ func (c *File) withoutFiles() service.Options {
 			Input:       c.Input.Options(),
 		},
 		InstanceID: c.Member, Standbys: c.Standby,
-		StateDir: c.StateDir, CacheBytes: c.CacheMiB << 20,
+		StateDir:   c.StateDir,
 		MaxRecords: c.Transaction.MaxRecords, MaxInterval: c.Transaction.MaxInterval,
 		SessionTimeout: c.SessionTimeout,
-		SkipLost:       c.SkipLost, AcceptSettings: c.AcceptSettings, AcceptLost: c.AcceptLost,
-		AutoRegister: c.Registry.AutoRegister,
 	}
 }
 

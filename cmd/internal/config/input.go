@@ -12,9 +12,7 @@ import (
 // Input is the section "input": how raw records are read, and what becomes of fixes that cannot be
 // used.
 type Input struct {
-	Outside    string `yaml:"outside"`
-	Late       string `yaml:"late"`
-	NullIsland string `yaml:"null_island"`
+	Outside string `yaml:"outside"`
 
 	Preset    mapping.Preset `yaml:"preset"`
 	Format    mapping.Format `yaml:"format"`
@@ -25,7 +23,6 @@ type Input struct {
 	Latitude  string         `yaml:"latitude"`
 	Longitude string         `yaml:"longitude"`
 	Timestamp InputTime      `yaml:"timestamp"`
-	InText    *bool          `yaml:"numbers_in_strings"`
 
 	Key      mapping.Key      `yaml:"key"`
 	KeyCheck mapping.KeyCheck `yaml:"key_check"`
@@ -54,7 +51,7 @@ type InputTime struct {
 
 // Options returns the service's options without the mapping, which files of fixes do without.
 func (c Input) Options() engine.Input {
-	return engine.Input{Outside: c.Outside, Late: c.Late, NullIsland: c.NullIsland}
+	return engine.Input{Outside: c.Outside}
 }
 
 // mapping returns the options of the mapping.
@@ -62,8 +59,7 @@ func (c Input) mapping() mapping.Options {
 	o := mapping.Options{
 		Preset: c.Preset, Format: c.Format, Unwrap: c.Unwrap, Each: c.Each,
 		User: mapping.User(c.User), Latitude: c.Latitude, Longitude: c.Longitude,
-		Timestamp: mapping.Time(c.Timestamp), NumbersInStrings: c.InText, Key: c.Key,
-		KeyCheck: c.KeyCheck,
+		Timestamp: mapping.Time(c.Timestamp), Key: c.Key, KeyCheck: c.KeyCheck,
 	}
 	for _, rule := range c.Where {
 		o.Where = append(o.Where, mapping.Rule(rule))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
@@ -27,12 +26,10 @@ type Kafka struct {
 
 // KafkaTLS says how to encrypt connections to brokers.
 type KafkaTLS struct {
-	Enabled    *bool  `yaml:"enabled"` // default: true, if there is a section tls
 	CAFile     string `yaml:"ca_file"`
 	CertFile   string `yaml:"cert_file"`
 	KeyFile    string `yaml:"key_file"`
 	ServerName string `yaml:"server_name"`
-	Insecure   bool   `yaml:"insecure_skip_verify"`
 }
 
 // KafkaSASL says how to log in to brokers.
@@ -67,11 +64,9 @@ func (k Kafka) ready() (Kafka, error) {
 	}
 	var errs []error
 	paths := k.paths()
-	off := k.TLS.Enabled != nil && !*k.TLS.Enabled
 	for _, key := range slices.Sorted(maps.Keys(paths)) {
 		path := paths[key]
-		idle := off && strings.HasPrefix(key, "tls.")
-		if *path == "" && k.written[key] && !idle {
+		if *path == "" && k.written[key] {
 			errs = append(errs,
 				fmt.Errorf("kafka.%s is empty: name a file, or remove the key", key))
 		}
@@ -101,16 +96,11 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 	if member != "" {
 		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
 	}
-	t := &kafkaconn.TLS{
-		CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
-		ServerName: k.TLS.ServerName, InsecureSkipVerify: k.TLS.Insecure,
-	}
-	on := k.written["tls"]
-	if k.TLS.Enabled != nil {
-		on = *k.TLS.Enabled
-	}
-	if on {
-		o.TLS = t
+	if k.written["tls"] {
+		o.TLS = &kafkaconn.TLS{
+			CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
+			ServerName: k.TLS.ServerName,
+		}
 	}
 	s, a := &k.SASL, &k.SASL.OAuth
 	if k.written["sasl"] {

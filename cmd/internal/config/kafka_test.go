@@ -30,8 +30,7 @@ func TestKafka(t *testing.T) {
 kafka:
   client_id: truck
   rack: a
-  tls: {enabled: true, ca_file: ca, cert_file: cert, key_file: key, server_name: name,
-    insecure_skip_verify: true}
+  tls: {ca_file: ca, cert_file: cert, key_file: key, server_name: name}
   sasl:
     mechanism: OAUTHBEARER
     username: u
@@ -79,25 +78,19 @@ kafka:
 	}
 }
 
-// TestKafkaSwitches: TLS is on if its section is there, unless the config says otherwise, and a
-// login is on if its section is there. Nothing in them, such as a variable that is empty, turns
+// TestKafkaSwitches: TLS is on if its section is there, and a login is on if its section is there. Nothing in them, such as a variable that is empty, turns
 // them off.
 func TestKafkaSwitches(t *testing.T) {
 	for text, want := range map[string]string{
 		"group: g": "", "kafka: {rack: a}": "",
-		"kafka: {tls: {enabled: true}}":               "TLS",
-		"kafka: {tls: {ca_file: ca}}":                 "TLS",
-		"kafka: {tls: {insecure_skip_verify: true}}":  "TLS",
-		"kafka: {tls: {enabled: false, ca_file: ca}}": "",
-		"kafka: {tls: {enabled: false, ca_file: ''}}": "",
-		"kafka: {tls: {}}":                            "TLS",
-		"kafka: {tls: }":                              "TLS",
-		"kafka: {tls: {insecure_skip_verify: false}}": "TLS",
-		"kafka: {tls: {server_name: ''}}":             "TLS",
-		"kafka: {<<: {tls: {}}}":                      "TLS",
-		"kafka: {sasl: {username: u}}":                "SASL",
-		"kafka: {sasl: {username: ''}}":               "SASL",
-		"kafka: {sasl: }":                             "SASL",
+		"kafka: {tls: {ca_file: ca}}":     "TLS",
+		"kafka: {tls: {}}":                "TLS",
+		"kafka: {tls: }":                  "TLS",
+		"kafka: {tls: {server_name: ''}}": "TLS",
+		"kafka: {<<: {tls: {}}}":          "TLS",
+		"kafka: {sasl: {username: u}}":    "SASL",
+		"kafka: {sasl: {username: ''}}":   "SASL",
+		"kafka: {sasl: }":                 "SASL",
 	} {
 		file, _, err := readText(t, text)
 		if err != nil {
@@ -118,7 +111,7 @@ func TestKafkaSwitches(t *testing.T) {
 func TestEmptyPaths(t *testing.T) {
 	for text, key := range map[string]string{
 		"tls: {ca_file: '${GEODITHER_TEST_NONE:}'}":        "tls.ca_file",
-		"tls: {enabled: true, cert_file: '', key_file: a}": "tls.cert_file",
+		"tls: {cert_file: '', key_file: a}":                "tls.cert_file",
 		"tls: {key_file: }":                                "tls.key_file",
 		"sasl: {password_file: '${GEODITHER_TEST_NONE:}'}": "sasl.password_file",
 		"sasl: {oauthbearer: {ca_file: ''}}":               "sasl.oauthbearer.ca_file",
@@ -233,20 +226,19 @@ func TestNumbersFromVariables(t *testing.T) {
 	t.Setenv("GEODITHER_TEST_NUMBER", "1e-3")
 	t.Setenv("GEODITHER_TEST_SECONDS", "90")
 	t.Setenv("GEODITHER_TEST_OFF", "false")
-	t.Setenv("GEODITHER_TEST_TRICK", "8 # more\nskip_lost: true")
+	t.Setenv("GEODITHER_TEST_TRICK", "8 # more\nmax_ahead: 3m7s")
 	file, _, err := readText(t, `
 group: größe
 topics: {create: "${GEODITHER_TEST_OFF}", partitions: '${GEODITHER_TEST_NONE:6}'} # ${NOTHING}
-cache_mib: ${GEODITHER_TEST_SECONDS}
+standby_replicas: ${GEODITHER_TEST_SECONDS}
 release:
   epsilon: ${GEODITHER_TEST_NUMBER}  # a comment
   mechanism: "${GEODITHER_TEST_NONE:codebook}"
   near: {distance: "ü", factor: "${GEODITHER_TEST_NONE:2}"}
   budget: {"epsilon": "1${GEODITHER_TEST_SECONDS}", window: "${GEODITHER_TEST_NONE:24h}"}
 session_timeout: ${GEODITHER_TEST_SECONDS}s
-kafka: {tls: {enabled: "${GEODITHER_TEST_OFF}"}}
+kafka: {sasl: {allow_plaintext: "${GEODITHER_TEST_NONE:yes}"}}
 input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
-registry: {auto_register: "${GEODITHER_TEST_NONE:yes}"}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -255,24 +247,23 @@ registry: {auto_register: "${GEODITHER_TEST_NONE:yes}"}
 	for name, ok := range map[string]bool{
 		"a switch in quotes":        !file.Topics.Create,
 		"a number in quotes":        file.Topics.Partitions == 6,
-		"a number":                  file.CacheMiB == 90,
+		"a number":                  file.Standby == 90,
 		"a number that may be away": file.Release.Epsilon != nil && *file.Release.Epsilon == .001,
 		"behind other letters":      file.Release.Near.Factor == 2,
 		"a part of a number":        file.Release.Budget.Epsilon == 190,
 		"a duration":                file.Release.Budget.Window == 24*time.Hour,
 		"a part of a duration":      file.SessionTimeout == 90*time.Second,
-		"a switch that may be away": file.Kafka.TLS.Enabled != nil && !*file.Kafka.TLS.Enabled,
 		"a switch in a list":        exists != nil && !*exists,
-		"a switch in YAML's words":  file.Registry.AutoRegister,
+		"a switch in YAML's words":  file.Kafka.SASL.AllowPlaintext,
 	} {
 		if !ok {
 			t.Errorf("%s is not what its variable holds", name)
 		}
 	}
-	_, _, err = readText(t, "cache_mib: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
-	if err == nil || !strings.Contains(err.Error(), "cache_mib: ${GEODITHER_TEST_TRICK} gives") ||
+	_, _, err = readText(t, "standby_replicas: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
+	if err == nil || !strings.Contains(err.Error(), "standby_replicas: ${GEODITHER_TEST_TRICK} gives") ||
 		!strings.Contains(err.Error(), "max_ahead: ${GEODITHER_TEST_OFF} gives something else") ||
-		strings.Contains(err.Error(), "skip_lost") {
+		strings.Contains(err.Error(), "3m7s") {
 		t.Errorf("variables that hold something else: %v", err)
 	}
 }

@@ -95,27 +95,9 @@ func (l *linter) settings() {
 		l.warn("topics.partitioner is any: nothing notices a user in two partitions, who would " +
 			"have two budgets")
 	}
-	for _, key := range []struct {
-		name string
-		on   bool
-		risk string
-	}{
-		{"accept_settings", c.AcceptSettings, "a start under other settings by mistake would not " +
-			"be noticed"},
-		{"accept_lost_account", c.AcceptLost, "if the changelog is lost, every user's Σε starts " +
-			"at 0 and nothing stops"},
-		{"skip_lost", c.SkipLost, "raw records that retention removed are left out without a stop"},
-	} {
-		if key.on {
-			l.warn("%s is true: %s. It is meant for one start", key.name, key.risk)
-		}
-	}
 	if c.Input.KeyCheck == mapping.KeyCheckOff {
 		l.warn("input.key_check is off: it is safe only if all records of each user are in one " +
 			"partition, since a user in two has two budgets; geodither doctor looks at a sample")
-	}
-	if c.Kafka.TLS.Insecure {
-		l.warn("kafka.tls.insecure_skip_verify is true: anybody in between can read raw fixes")
 	}
 	if c.Kafka.SASL.AllowPlaintext {
 		l.warn("kafka.sasl.allow_plaintext is true: the login can be read on the network")

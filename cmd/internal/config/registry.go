@@ -15,7 +15,6 @@ type Registry struct {
 	TokenFile      string      `yaml:"bearer_token_file"`
 	AllowPlaintext bool        `yaml:"allow_plaintext"`
 	TLS            RegistryTLS `yaml:"tls"`
-	AutoRegister   bool        `yaml:"auto_register"`
 
 	dir string // of the config, for relative paths
 }
@@ -33,7 +32,6 @@ type RegistryTLS struct {
 	CertFile   string `yaml:"cert_file"`
 	KeyFile    string `yaml:"key_file"`
 	ServerName string `yaml:"server_name"`
-	Insecure   bool   `yaml:"insecure_skip_verify"`
 }
 
 // Client returns a client of the registry; nil if the config names none. It puts in the variables
@@ -56,7 +54,7 @@ func (r Registry) Client() (*registry.Client, error) {
 	sender, login, err := kafkaconn.Web{
 		Section: "registry", URL: r.URL, TLS: kafkaconn.TLS{
 			CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile,
-			ServerName: r.TLS.ServerName, InsecureSkipVerify: r.TLS.Insecure,
+			ServerName: r.TLS.ServerName,
 		},
 		Username: r.BasicAuth.Username, Password: r.BasicAuth.Password,
 		PasswordFile: r.BasicAuth.PasswordFile, TokenFile: r.TokenFile,

@@ -21,14 +21,11 @@ type Release struct {
 	Epsilon   *float64 `yaml:"epsilon"`   // nil: not set, which is an error: ε has no default
 	Delta     *float64 `yaml:"delta"`     // nil: not set, which only codebook takes
 
-	Near           Near          `yaml:"near"`
-	MinRadius      string        `yaml:"min_radius"` // a length
-	Hours          []Hours       `yaml:"hours"`
-	Interval       time.Duration `yaml:"interval"`
-	Between        string        `yaml:"between"`
-	AdaptiveRadius string        `yaml:"adaptive_radius"` // a length
-	SameStep       string        `yaml:"same_step"`
-	Budget         Budget        `yaml:"budget"`
+	Near     Near          `yaml:"near"`
+	Hours    []Hours       `yaml:"hours"`
+	Interval time.Duration `yaml:"interval"`
+	Between  string        `yaml:"between"`
+	Budget   Budget        `yaml:"budget"`
 }
 
 // Near is the section "release.near": a second bound of mechanism codebook, for near places.
@@ -132,10 +129,14 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 
 func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	o := mechanism.Options{
-		Mechanism: c.Mechanism, Between: c.Between, SameStep: c.SameStep,
+		Mechanism: c.Mechanism, Between: c.Between,
+		// Where the budget is spent, records are what they are between two releases.
 		Budget: mechanism.Budget{
-			Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: c.Budget.Spent,
+			Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: mechanism.SpentPredict,
 		},
+	}
+	if c.Between == mechanism.BetweenSkip {
+		o.Budget.Spent = mechanism.SpentSuppress
 	}
 	if c.Epsilon != nil {
 		o.Epsilon = *c.Epsilon
@@ -146,14 +147,12 @@ func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	if err := c.complete(); err != nil {
 		return o, err
 	}
-	var errs [7]error
-	o.MinRadiusKM, errs[0] = cli.Kilometres("min_radius", c.MinRadius)
-	o.AdaptiveRadiusKM, errs[1] = cli.Kilometres("adaptive_radius", c.AdaptiveRadius)
-	o.ReleaseInterval, errs[2] = cli.InSteps("interval", c.Interval, step)
-	o.Budget.WindowSteps, errs[3] = cli.InSteps("budget.window", c.Budget.Window, step)
-	errs[4] = c.Budget.agree()
-	o.Near, errs[5] = c.Near.options()
-	o.Hours, errs[6] = spans(c.Hours)
+	var errs [5]error
+	o.ReleaseInterval, errs[0] = cli.InSteps("interval", c.Interval, step)
+	o.Budget.WindowSteps, errs[1] = cli.InSteps("budget.window", c.Budget.Window, step)
+	errs[2] = c.Budget.agree()
+	o.Near, errs[3] = c.Near.options()
+	o.Hours, errs[4] = spans(c.Hours)
 	return o, errors.Join(errs[:]...)
 }
 
@@ -214,14 +213,13 @@ func (c Release) ProofWarning() string {
 type Publish struct {
 	Timestamp string `yaml:"timestamp"`
 	User      string `yaml:"user"`
-	Metric    bool   `yaml:"metric"`
 	Release   *bool  `yaml:"release"` // default: true
 }
 
 // Options returns the service's options.
 func (c Publish) Options() engine.Publish {
 	return engine.Publish{
-		Timestamp: c.Timestamp, User: c.User, Metric: c.Metric,
+		Timestamp: c.Timestamp, User: c.User,
 		OmitRelease: c.Release != nil && !*c.Release,
 	}
 }

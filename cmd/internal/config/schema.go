@@ -33,17 +33,9 @@ var choices = map[string][]string{
 	},
 	"release.mechanism": law.Names(),
 	"release.between":   {mechanism.BetweenPredict, mechanism.BetweenSkip},
-	"release.same_step": {
-		mechanism.SameStepRepeat, mechanism.SameStepDrop, mechanism.SameStepRelease,
-	},
-	"release.budget.spent": {
-		mechanism.SpentSuppress, mechanism.SpentRepeat, mechanism.SpentPredict,
-	},
 	"publish.timestamp": {engine.TimestampExact, engine.TimestampStep},
 	"publish.user":      {engine.UserPlain, engine.UserPseudonym},
 	"input.outside":     {engine.OutsideDeadLetter, engine.OutsideClamp},
-	"input.late":        {engine.LateDeadLetter, engine.LateDrop},
-	"input.null_island": {engine.NullIslandDeadLetter, engine.NullIslandSkip},
 	"input.preset":      words(mapping.Presets()...),
 	"input.format": words(mapping.Auto, mapping.JSON, mapping.Avro,
 		mapping.Protobuf),

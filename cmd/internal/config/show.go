@@ -63,18 +63,12 @@ func (c *File) fill(o service.Options) {
 		c.Encoding.Raw = o.RawEncoding
 	}
 	c.Encoding.Sanitized = o.SanitizedEncoding
-	c.CacheMiB = o.CacheBytes >> 20
 	r := &c.Release
 	r.Between = cmp.Or(r.Between, mechanism.BetweenPredict)
-	r.SameStep = cmp.Or(r.SameStep, mechanism.SameStepRepeat)
-	if r.Budget.Epsilon > 0 || r.Budget.Lifetime > 0 {
-		r.Budget.Spent = cmp.Or(r.Budget.Spent, mechanism.SpentSuppress)
-	}
 	c.Publish.Timestamp, c.Publish.User = o.Publish.Timestamp, o.Publish.User
 	release := !o.Publish.OmitRelease
 	c.Publish.Release = &release
-	c.Input.Outside, c.Input.Late = o.Input.Outside, o.Input.Late
-	c.Input.NullIsland = o.Input.NullIsland
+	c.Input.Outside = o.Input.Outside
 	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
 	c.Transaction.Timeout = o.TransactionTimeout
 	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, o.MaxAhead

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"context"
-	"io"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
@@ -39,8 +38,8 @@ type Topic struct {
 }
 
 // Connect returns a client of the topic's brokers, which have answered.
-func (t Topic) Connect(ctx context.Context, warnings io.Writer) (*kafka.Client, error) {
-	return t.Connection.Connect(ctx, t.Brokers, warnings)
+func (t Topic) Connect(ctx context.Context) (*kafka.Client, error) {
+	return t.Connection.Connect(ctx, t.Brokers)
 }
 
 // RawTopic returns the raw topic as a config names it; its name is empty where no config does.

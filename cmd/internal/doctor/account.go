@@ -40,17 +40,8 @@ func (d *examination) account(ctx context.Context) {
 		d.add("account", Warning, "not known yet, a transaction may be open: %v", err)
 	case errors.As(err, &other):
 		d.add("account", Failure, "%v", other)
-	case errors.As(err, &lost) && d.o.AcceptLost:
-		d.add("account", Warning, "accept_lost_account is set, so run would start every "+
-			"user's account of ε at 0: %v", err)
 	case err != nil:
 		d.add("account", Failure, "%v", err)
-	case cut && d.o.AcceptLost:
-		d.add("account", Warning, "accept_lost_account is set, so run would go on: %s",
-			account.CutChangelog)
-	case d.o.AcceptLost:
-		d.add("account", Warning, "accept_lost_account is set, and no changelog is lost: take it "+
-			"out, or a loss would go on unseen")
 	case cut:
 		d.add("account", Failure, "%s. An instance that has to restore all of it stops. Stop "+
 			"all instances, delete the topic and write it back from intact state folders: "+

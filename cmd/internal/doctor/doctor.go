@@ -79,12 +79,9 @@ func (d *examination) schemas(ctx context.Context) {
 		case err == nil:
 			d.add("registry", OK, "subject %s has the schema, id %d, version %d", s.Subject,
 				found.ID, found.Version)
-		case errors.Is(err, registry.ErrMissing) && d.o.AutoRegister:
-			d.add("registry", Warning, "subject %s does not have the schema; run will add it "+
-				"(registry.auto_register)", s.Subject)
 		case errors.Is(err, registry.ErrMissing):
-			d.add("registry", Failure, "subject %s does not have the schema: register it with "+
-				"\"geodither schemas register\"", s.Subject)
+			d.add("registry", Warning, "subject %s does not have the schema: run will add it if it "+
+				"may; else register it with \"geodither schemas register\"", s.Subject)
 		default:
 			d.add("registry", Failure, "%v", err)
 		}
@@ -163,9 +160,6 @@ func (d *examination) brokers(ctx context.Context) (found bool) {
 		if errs[i] == nil {
 			found, level = true, Warning // for those that do not
 		}
-	}
-	if advice := d.o.Connection.Insecure(); advice != "" {
-		d.add("broker", Warning, "%s", advice)
 	}
 	for i, broker := range d.o.Brokers {
 		if errs[i] == nil {
@@ -426,7 +420,7 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 // differences says in which settings a mark's differ from these, and what a key means among them.
 func (d *examination) differences(m task.Mark) string {
 	text := d.o.Differences(m.Settings)
-	if bytes.Equal(m.Names, d.o.KeyFingerprint()) || d.o.AcceptLost {
+	if bytes.Equal(m.Names, d.o.KeyFingerprint()) {
 		return text
 	}
 	return text + ". Under another noise key run refuses to start where the changelog keeps " +
@@ -468,10 +462,10 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 		}
 	}
 	switch {
-	case open > 0 && !d.o.AcceptSettings:
+	case open > 0:
 		d.add("changelog", Failure, "%d partitions were written under other settings by an "+
 			"instance that works still or was killed: stop it cleanly under its own settings, or "+
-			"set accept_settings: true. What differs: %s", open, differ)
+			"start once with --accept-settings. What differs: %s", open, differ)
 	case other > 0:
 		d.add("changelog", Warning, "%d partitions were written under other settings: from the "+
 			"start on releases are made under these. What differs: %s", other, differ)

@@ -46,16 +46,9 @@ func TestDoctorOtherSettings(t *testing.T) {
 	other.Release.Epsilon = 2
 	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
 		doctor.Failure); !strings.Contains(bad, "changelog") ||
-		!strings.Contains(bad, "accept_settings") {
+		!strings.Contains(bad, "--accept-settings") {
 		t.Errorf("other settings beside it: %s", bad)
 	}
-	other.AcceptSettings = true // of a mark that was left; those at work are another matter
-	if bad := atwork.Details(doctor.Examine(t.Context(), other, nil),
-		doctor.Failure); strings.Contains(bad, "changelog") ||
-		!strings.Contains(bad, "release.epsilon") {
-		t.Errorf("other settings, accepted: %s", bad)
-	}
-	other.AcceptSettings = false
 	running.Stop(t)
 	found := doctor.Examine(t.Context(), other, nil)
 	if bad := atwork.Details(found, doctor.Failure); bad != "" ||

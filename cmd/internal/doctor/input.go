@@ -152,8 +152,8 @@ func (s *sampled) report(d *examination) {
 	switch {
 	case float64(s.late) > lateShare*float64(s.fixes):
 		d.add("order", Warning, "%s are late, of a step before their user's last one in the "+
-			"sample: they are not published (input.late: %s). A user's fixes have to come in "+
-			"order; are there two feeds of the same users?", share(s.late), d.o.Input.Late)
+			"sample: they are not published. A user's fixes have to come in order: are there two "+
+			"feeds of the same users?", share(s.late))
 	default:
 		d.add("order", OK, "%s are late", share(s.late))
 	}

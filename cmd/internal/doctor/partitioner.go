@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -14,10 +13,7 @@ func (d *examination) homes(ctx context.Context, partitions int) (begun bool) {
 	const check = "accounts' places"
 	found, err := account.CheckHomes(ctx, d.client, d.call, d.o.Settings,
 		d.o.Cluster, int32(partitions))
-	var moved *account.MovedError
 	switch {
-	case errors.As(err, &moved) && d.o.AcceptLost:
-		d.add(check, Warning, "accept_lost_account is set, so run would go on: %v", err)
 	case err != nil:
 		d.add(check, Failure, "%v", err)
 	case found.Other && d.o.Partitioner == engine.AnyPartitioner:

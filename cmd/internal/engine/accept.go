@@ -19,11 +19,10 @@ const DefaultMaxAhead = 2 * time.Minute
 
 // Source is the part of Settings that says how raw records are read.
 type Source struct {
-	Encoding   schemas.Encoding // of records of raw.avsc, if there is no Mapping
-	Mapping    *mapping.Mapping // or nil
-	Registry   *registry.Client // or nil
-	NullIsland string           // Input.NullIsland
-	MaxAhead   time.Duration
+	Encoding schemas.Encoding // of records of raw.avsc, if there is no Mapping
+	Mapping  *mapping.Mapping // or nil
+	Registry *registry.Client // or nil
+	MaxAhead time.Duration
 }
 
 // UsersAreKeys reports whether the key of each record that is accepted is its user id, byte for
@@ -164,10 +163,7 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 		f.Refused = &schemas.Rejection{Reason: schemas.ReasonTimestampAhead}
 		return f
 	}
-	if errors.As(Plausible(f.Raw), &f.Refused) && r.source.NullIsland == NullIslandSkip &&
-		f.Refused.Reason == schemas.ReasonNullIsland {
-		return Fix{Skipped: mapping.RuleNullIsland}
-	}
+	errors.As(Plausible(f.Raw), &f.Refused)
 	return f
 }
 

@@ -15,7 +15,7 @@ import (
 // explains. It names no user.
 //
 // Every fix read is in exactly one of Releases, Repeats, Predictions, Skipped,
-// Suppressed, Dropped, LateDropped, DeadLetters and RecordsSkipped. A record has one fix, unless
+// Suppressed, Dropped, DeadLetters and RecordsSkipped. A record has one fix, unless
 // Input.Mapping finds several.
 //
 // The numbers of drifts and of fixes outside the map are secret-side: they are
@@ -25,7 +25,7 @@ type Tally struct {
 
 	Releases, Repeats, Predictions                 int64 // RecordsOut is their sum
 	Skipped, Suppressed, Dropped                   int64
-	Late, LateDropped, Misplaced, Destroyed        int64
+	Late, Misplaced, Destroyed                     int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
 	SetCells, Drifts, Exhausted                    int64
 	RecordsSkipped                                 int64                   // by a rule
@@ -66,16 +66,12 @@ var counters = []counter{
 		func(t *Tally) *int64 { return &t.RecordsOut },
 	},
 	{
-		"dead_letters", "records refused, late ones included unless they are dropped", logged,
+		"dead_letters", "records refused, late ones included", logged,
 		func(t *Tally) *int64 { return &t.DeadLetters },
 	},
 	{
 		"late", "records of a step before the user's last one", logged,
 		func(t *Tally) *int64 { return &t.Late },
-	},
-	{
-		"late_dropped", "late records without a dead letter (input.late: drop)", logged,
-		func(t *Tally) *int64 { return &t.LateDropped },
 	},
 	{
 		"outside_clamped", "fixes outside the map that counted as in its nearest cell", logged,
@@ -181,7 +177,7 @@ func (t *Tally) All() iter.Seq2[string, int64] {
 }
 
 // latenessAfter is the counter behind which a report has the lateness.
-const latenessAfter = "late_dropped"
+const latenessAfter = "late"
 
 // LogAttrs returns what a report of the service says, as slog's keys and values.
 func (t *Tally) LogAttrs() []any {
@@ -226,7 +222,7 @@ func (t *Tally) add(more *Tally) {
 
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
 func (t Tally) Silent() int64 {
-	return t.Skipped + t.Suppressed + t.Dropped + t.LateDropped + t.RecordsSkipped
+	return t.Skipped + t.Suppressed + t.Dropped + t.RecordsSkipped
 }
 
 // Fixes is the number of fixes that were read, without those that a rule skips.

@@ -51,7 +51,7 @@ func New(s Settings) (*Engine, error) {
 	options := models.base.sanitizer.Options()
 	e := &Engine{
 		models: models, options: options, publisher: publisher,
-		mechanism: options.Mechanism, input: s.Input.withDefaults(), near: s.Publish.Metric,
+		mechanism: options.Mechanism, input: s.Input.withDefaults(),
 	}
 	if s.Key.Seeded() {
 		e.Note(schemas.Seeded)
@@ -62,7 +62,7 @@ func New(s Settings) (*Engine, error) {
 // Note adds a note about the releases to the mechanism that records name: schemas.Noted.
 func (e *Engine) Note(text string) { e.mechanism = schemas.Noted(e.mechanism, text) }
 
-// MeasureNear has outcomes hold law.Metric.NearShare also where records do not.
+// MeasureNear has outcomes hold law.Metric.NearShare.
 func (e *Engine) MeasureNear() { e.near = true }
 
 // Placement is how the last Sanitize's fix lay to the map of its version. A late fix is
@@ -147,7 +147,6 @@ func (e *Engine) sanitize(
 	if outcome.Kind != mechanism.Predicted {
 		e.publisher.release(&record, g, outcome.Release)
 	}
-	e.publisher.view(&record, &outcome)
 	return record, outcome, migration, nil
 }
 

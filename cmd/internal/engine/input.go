@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -18,18 +17,6 @@ const (
 	OutsideClamp = "clamp"
 )
 
-// What becomes of a fix of a step before its user's last one.
-const (
-	LateDeadLetter = "dead_letter" // the default
-	LateDrop       = "drop"        // it is counted, and leaves no other trace
-)
-
-// What becomes of a fix at latitude 0 and longitude 0, which is what a device without a fix says.
-const (
-	NullIslandDeadLetter = "dead_letter" // the default
-	NullIslandSkip       = "skip"        // it is counted, as one that a rule skips
-)
-
 // Input says how raw records are read, and what becomes of sound records whose fix cannot be used
 // as it is.
 //
@@ -40,41 +27,27 @@ const (
 // for somebody who is not there. mechanism/PROOFS.md says it in full.
 type Input struct {
 	Outside string // OutsideDeadLetter or OutsideClamp; empty means OutsideDeadLetter
-	Late    string // LateDeadLetter or LateDrop; empty means LateDeadLetter
-	// NullIsland is NullIslandDeadLetter or NullIslandSkip; empty means NullIslandDeadLetter.
-	NullIsland string
 	// Mapping says where the parts of a record are; nil: they are those of raw.avsc.
 	Mapping *mapping.Mapping
 }
 
 func (i Input) withDefaults() Input {
 	i.Outside = cmp.Or(i.Outside, OutsideDeadLetter)
-	i.Late = cmp.Or(i.Late, LateDeadLetter)
-	i.NullIsland = cmp.Or(i.NullIsland, NullIslandDeadLetter)
 	return i
 }
 
 // Validate reports settings that are unknown. Empty ones are the defaults.
 func (i Input) Validate() error {
-	i = i.withDefaults()
-	return errors.Join(
-		oneOf("outside", i.Outside, OutsideDeadLetter, OutsideClamp),
-		oneOf("late", i.Late, LateDeadLetter, LateDrop),
-		oneOf("null_island", i.NullIsland, NullIslandDeadLetter, NullIslandSkip))
+	return oneOf("outside", i.withDefaults().Outside, OutsideDeadLetter, OutsideClamp)
 }
 
 // reading is what determines how a raw record is read, beside its encoding; empty where nothing is
 // set.
 func (i Input) reading() string {
-	i = i.withDefaults()
-	text := ""
-	if i.Mapping != nil {
-		text = i.Mapping.Text()
+	if i.Mapping == nil {
+		return ""
 	}
-	if i.NullIsland != NullIslandDeadLetter {
-		text += " null_island " + i.NullIsland
-	}
-	return text
+	return i.Mapping.Text()
 }
 
 // Encoding names the form of raw records, for status and logs: the preset or the format of the

@@ -170,49 +170,33 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// TestLatePolicy: a late fix is a dead letter, or, if it is to be dropped, nothing but a
-// number; either way it changes no state and its lateness is counted.
-func TestLatePolicy(t *testing.T) {
-	for _, policy := range []string{"", LateDeadLetter, LateDrop} {
-		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town,
-			1000, 4)).WithDefaults()
-		o.Input.Late, o.Partitioner = policy, AnyPartitioner
-		p := newTestProcessor(t, o, 0)
-		state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()),
-			nil).State
-		for i, by := range []time.Duration{
-			time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour,
-		} {
-			fix := servicetest.Sentinel()
-			fix.Timestamp -= by.Milliseconds()
-			got := servicetest.Process(t, p, servicetest.Record(t, int64(i+1), fix), state)
-			if policy != LateDrop {
-				if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonLate {
-					t.Errorf("%s: refused as %s", policy, letter.Reason)
-				}
-			} else if len(got.Output)+len(got.Dead)+len(got.State) > 0 {
-				t.Errorf("%s: a late fix leaves something", policy)
-			}
+// TestLate: a late fix is a dead letter. It changes no state and its lateness is counted.
+func TestLate(t *testing.T) {
+	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)).WithDefaults()
+	o.Partitioner = AnyPartitioner
+	p := newTestProcessor(t, o, 0)
+	state := servicetest.Process(t, p, servicetest.Record(t, 0, servicetest.Sentinel()), nil).State
+	for i, by := range []time.Duration{
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 7 * time.Hour, 25 * time.Hour,
+	} {
+		fix := servicetest.Sentinel()
+		fix.Timestamp -= by.Milliseconds()
+		got := servicetest.Process(t, p, servicetest.Record(t, int64(i+1), fix), state)
+		if letter := got.Letter(t, schemas.Avro); letter.Reason != schemas.ReasonLate ||
+			len(got.State) > 0 {
+			t.Errorf("refused as %s, with a state of %d bytes", letter.Reason, len(got.State))
 		}
-		s, _ := p.Take()
-		want := Lateness{
-			Counts:  [10]int64{0, 0, 0, 1, 2, 0, 0, 0, 1, 1},
-			Seconds: (8*time.Minute + 32*time.Hour).Seconds(),
-		}
-		if s.Late != 5 || s.Lateness != want {
-			t.Errorf("%s: %d late, %+v", policy, s.Late, s.Lateness)
-		}
-		dropped := int64(0)
-		if policy == LateDrop {
-			dropped = 5
-		}
-		if s.LateDropped != dropped || s.DeadLetters != 5-dropped || s.Silent() != dropped ||
-			s.RecordsIn != s.RecordsOut+s.DeadLetters+s.Silent() {
-			t.Errorf("%s: counted %+v", policy, s)
-		}
-		if got := s.Lateness.String(); got != "≤1m 1, ≤5m 2, ≤24h 1, >24h 1" {
-			t.Errorf("the histogram reads %q", got)
-		}
+	}
+	s, _ := p.Take()
+	want := Lateness{
+		Counts:  [10]int64{0, 0, 0, 1, 2, 0, 0, 0, 1, 1},
+		Seconds: (8*time.Minute + 32*time.Hour).Seconds(),
+	}
+	if s.Late != 5 || s.Lateness != want || s.DeadLetters != 5 || s.Silent() != 0 {
+		t.Errorf("counted %+v", s)
+	}
+	if got := s.Lateness.String(); got != "≤1m 1, ≤5m 2, ≤24h 1, >24h 1" {
+		t.Errorf("the histogram reads %q", got)
 	}
 	var none Lateness
 	if got := none.String(); got != "none" {

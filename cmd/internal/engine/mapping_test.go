@@ -241,8 +241,8 @@ func TestReadsOnce(t *testing.T) {
 	}
 }
 
-// TestNullIslandSkip: exactly 0, 0 is a dead letter or skipped, with a mapping and without one.
-func TestNullIslandSkip(t *testing.T) {
+// TestNullIsland: exactly 0, 0 is a dead letter.
+func TestNullIsland(t *testing.T) {
 	fix := servicetest.Sentinel()
 	fix.Latitude, fix.Longitude = 0, 0
 	s := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
@@ -250,11 +250,5 @@ func TestNullIslandSkip(t *testing.T) {
 	if letter := servicetest.Process(t, newTestProcessor(t, s, 0), rec, nil).
 		Letter(t, schemas.Avro); letter.Reason != schemas.ReasonNullIsland {
 		t.Errorf("by default the reason is %s", letter.Reason)
-	}
-	s.Input.NullIsland = NullIslandSkip
-	p := newTestProcessor(t, s, 0)
-	if got := servicetest.Process(t, p, rec, nil); len(got.Output)+len(got.Dead) > 0 ||
-		p.Tally().SkippedByRule[mapping.RuleNullIsland] != 1 {
-		t.Error("it is not skipped")
 	}
 }

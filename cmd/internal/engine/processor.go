@@ -18,9 +18,9 @@ import (
 // and nothing of its content.
 //
 // Each fix that is read leads to one of three: a sanitized record, a dead
-// letter, or, where the options demand it, nothing (skipped, suppressed, dropped, late),
-// which the counters show. A record has one fix, or as many as Input.Mapping finds. A late
-// fix, and one outside the map, is a dead letter unless Input says otherwise. A fix of a day
+// letter, or, where the options demand it, nothing (skipped, suppressed), which the
+// counters show. A record has one fix, or as many as Input.Mapping finds. A late fix is a dead
+// letter, and so is one outside the map unless Input says otherwise. A fix of a day
 // whose noise key was destroyed is one too: it spends nothing and leaves the user's state as it
 // was.
 type Processor struct {
@@ -30,7 +30,6 @@ type Processor struct {
 	out       *schemas.Codec
 	at        Partition
 	by        Partitioner
-	dropLate  bool     // late fixes leave no dead letter
 	refused   *Offsets // in a recomputation: what the first release refused for its day
 	// seen is what Key has read last: a partition has one record of an offset, and Process gets it
 	// next.
@@ -76,7 +75,7 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 	out.UseIDs(s.SchemaIDs)
 	return &Processor{
 		engine: engine, publisher: engine.publisher, reader: reader, out: out,
-		at: at, by: s.Partitioner, dropLate: s.Input.Late == LateDrop,
+		at: at, by: s.Partitioner,
 	}, nil
 }
 
@@ -223,10 +222,6 @@ func (p *Processor) one(rec task.Record, found Fix, state []byte, fx *task.Effec
 	switch {
 	case outcome.Kind == mechanism.Late:
 		p.tally.Lateness.Add(p.engine.latenessMS(fix, &p.state))
-		if p.dropLate {
-			p.tally.LateDropped++
-			return nil
-		}
 		return p.reject(rec, found.Number, schemas.ReasonLate, fx)
 	case !outcome.Kind.Published():
 		return nil // as the options have it: the record is at no fault, so it is no dead letter

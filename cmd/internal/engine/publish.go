@@ -39,8 +39,6 @@ type Publish struct {
 	// sanitized record and is its Kafka key; the partition stays the raw record's.
 	// States in the changelog keep the user id.
 	User string
-	// Metric adds the metric view to new releases: schemas.Sanitized's factors and NearShare.
-	Metric bool
 	// OmitRelease leaves the release out of records and publishes the estimate alone. A reader who
 	// computes from releases, as "aggregate" does, cannot use such records. By default releases
 	// are published: the guarantee is about them, and what was left out cannot be added later.
@@ -146,14 +144,4 @@ func (p *publisher) release(record *schemas.Sanitized, g *grid.Grid, z grid.Poin
 	latitude, longitude := g.ToDegrees(z)
 	record.ReleaseLatitude = schemas.Some(latitude)
 	record.ReleaseLongitude = schemas.Some(longitude)
-}
-
-// view fills in the metric view of a new release, if it is to be published.
-func (p *publisher) view(record *schemas.Sanitized, out *mechanism.Outcome) {
-	if !p.options.Metric || out.Kind != mechanism.Released {
-		return
-	}
-	m := out.Metric
-	record.Factor200M, record.Factor1KM, record.FactorSet = m.Within200M, m.Within1KM, m.Across
-	record.NearShare = schemas.Some(m.NearShare)
 }

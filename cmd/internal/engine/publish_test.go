@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -186,42 +185,6 @@ func letterOf(t *testing.T, e servicetest.Effects, o Settings) string {
 		return "E"
 	}
 	return map[string]string{"r": "R", "p": "P", "-": "+"}[letter]
-}
-
-// TestMetricView: the factors are there where they are asked for and on new releases only. Under
-// lattice they grow with the distance and end below e^ε, under the codebook each of them is e^ε.
-func TestMetricView(t *testing.T) { each(t, "view", testMetricView) }
-
-func testMetricView(t *testing.T, mechanism string) {
-	t.Helper()
-	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 500, 4))
-	o.Release.Mechanism, o.Release.Delta = mechanism, 1e-4
-	plain := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
-	o.Publish.Metric = true
-	viewed := reports(t, newTestProcessor(t, o, 0), 0, 60, 70)
-	for i := range viewed {
-		s := viewed[i].Sanitized(t, schemas.Avro)
-		near, far, across := s.Factor200M, s.Factor1KM, s.FactorSet
-		if i == 2 && (near != 0 || far != 0 || across != 0) {
-			t.Errorf("a repeat has factors: %+v", s)
-		}
-		most := math.Exp(o.Release.Epsilon) * (1 + 1e-12)
-		grow := 1 < near && near < far && far <= across && across <= most
-		if mechanism == law.Codebook { // two votes differ by all of ε, however near
-			grow = near == far && far == across && near > most/(1+1e-9) && near <= most
-		}
-		if i < 2 && !grow {
-			t.Errorf("factors %v, %v, %v", near, far, across)
-		}
-		share := s.NearShare
-		if share.Known != (i < 2) || share.Known && !(0 < share.Number && share.Number < 1) {
-			t.Errorf("record %d has the share %+v between neighbours", i, share)
-		}
-		s.Factor200M, s.Factor1KM, s.FactorSet, s.NearShare = 0, 0, 0, schemas.Nullable{}
-		if s != plain[i].Sanitized(t, schemas.Avro) {
-			t.Error("the view changes something else")
-		}
-	}
 }
 
 // TestOmitRelease: the release is left out, and nothing else changes.

@@ -69,7 +69,7 @@ func (s Settings) WithDefaults() Settings {
 // Source returns how raw records are read.
 func (s Settings) Source() Source {
 	s = s.WithDefaults()
-	return Source{s.RawEncoding, s.Input.Mapping, s.Registry, s.Input.NullIsland, s.MaxAhead}
+	return Source{s.RawEncoding, s.Input.Mapping, s.Registry, s.MaxAhead}
 }
 
 // RecordsVersion is the version of the sanitized records that an engine writes.
@@ -219,13 +219,11 @@ func (s Settings) settings() []setting {
 		{"release.budget.spent", r.Budget.Spent},
 		{"publish.timestamp", s.Publish.Timestamp},
 		{"publish.user", s.Publish.User},
-		{"publish.metric", text("%t", s.Publish.Metric)},
 		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
 		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
 		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
 		{partitionerSetting, string(s.Partitioner)},
 		{"input.outside", s.Input.Outside},
-		{"input.late", s.Input.Late},
 		{"publish.release", text("%t", !s.Publish.OmitRelease)},
 		{hoursKey, hoursSetting(r.Hours)},
 	}

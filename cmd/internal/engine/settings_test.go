@@ -81,11 +81,8 @@ func TestSettings(t *testing.T) {
 		"Publish.User":            func(o *Settings) { o.Publish.User = UserPseudonym },
 		"Partitioner":             func(o *Settings) { o.Partitioner = CRC32 },
 		"Partitioner: any":        func(o *Settings) { o.Partitioner = AnyPartitioner },
-		"Publish.Metric":          func(o *Settings) { o.Publish.Metric = true },
 		"Publish.OmitRelease":     func(o *Settings) { o.Publish.OmitRelease = true },
 		"Input.Outside":           func(o *Settings) { o.Input.Outside = OutsideClamp },
-		"Input.Late":              func(o *Settings) { o.Input.Late = LateDrop },
-		"Input.NullIsland":        func(o *Settings) { o.Input.NullIsland = NullIslandSkip },
 		"Input.Mapping": func(o *Settings) {
 			o.Input.Mapping = mappingOf(t, mapping.Options{Preset: mapping.Traccar})
 		},

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -122,9 +121,6 @@ func (c *Connection) Log(log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = log
-	if advice := c.Insecure(); advice != "" {
-		log.Warn("brokers are not told from impostors", "advice", advice)
-	}
 }
 
 // Protocol is Kafka's name of what the connection speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or
@@ -139,15 +135,6 @@ func (c *Connection) Protocol() string {
 		return "SASL_PLAINTEXT"
 	}
 	return "SASL_SSL"
-}
-
-// Insecure says what is wrong if the connection takes any certificate, and is empty otherwise.
-func (c *Connection) Insecure() string {
-	if c == nil || c.tls == nil || !c.tls.InsecureSkipVerify {
-		return ""
-	}
-	return "kafka.tls.insecure_skip_verify: the brokers' certificates are not checked, so " +
-		"anybody on the way can read and change everything: name a ca_file instead"
 }
 
 // throttleGap is the least time between two lines about throttling.
@@ -173,14 +160,8 @@ func (c *Connection) throttled(api protocol.ApiKey, held time.Duration) {
 const patience = 2*handshakePatience + time.Second
 
 // Connect returns a client whose brokers have answered, for commands that a person waits for.
-// Requests that follow wait longer for brokers that are away, because they were there. It warns of
-// a connection that takes any certificate.
-func (c *Connection) Connect(ctx context.Context, brokers []string, warnings io.Writer) (
-	*kafka.Client, error,
-) {
-	if advice := c.Insecure(); advice != "" {
-		fmt.Fprintf(warnings, "warning: %s\n", advice)
-	}
+// Requests that follow wait longer for brokers that are away, because they were there.
+func (c *Connection) Connect(ctx context.Context, brokers []string) (*kafka.Client, error) {
 	return c.connect(ctx, brokers, patience)
 }
 

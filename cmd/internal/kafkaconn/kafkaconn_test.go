@@ -3,7 +3,6 @@ package kafkaconn
 import (
 	"bytes"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"runtime"
@@ -20,13 +19,11 @@ import (
 
 // TestConnect: the error names a broker that does not answer, and what to do.
 func TestConnect(t *testing.T) {
-	if _, err := (*Connection)(nil).Connect(t.Context(),
-		nil, io.Discard); !errors.As(err, new(cli.UsageError)) {
+	if _, err := (*Connection)(nil).Connect(t.Context(), nil); !errors.As(err, new(cli.UsageError)) {
 		t.Errorf("no brokers: %v", err)
 	}
 	const hint = "127.0.0.1:1: is Kafka running there?"
-	if _, err := (*Connection)(nil).Connect(t.Context(), []string{"127.0.0.1:1"},
-		io.Discard); err == nil ||
+	if _, err := (*Connection)(nil).Connect(t.Context(), []string{"127.0.0.1:1"}); err == nil ||
 		!strings.Contains(err.Error(), hint) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -44,11 +41,11 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestLog: an operator hears at the start that certificates are not checked, once a minute that
+// TestLog: an operator hears once a minute that
 // brokers throttle this client, and at level debug that sessions are renewed.
 func TestLog(t *testing.T) {
 	var told bytes.Buffer
-	c, clock := connection(t, Options{TLS: &TLS{InsecureSkipVerify: true}, ClientID: "truck"})
+	c, clock := connection(t, Options{TLS: &TLS{}, ClientID: "truck"})
 	transport := c.Client([]string{"b:1"}).Transport.(*wire.Transport)
 	transport.Throttled(protocol.Fetch, time.Second) // nobody listens yet
 	c.Log(slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -59,7 +56,6 @@ func TestLog(t *testing.T) {
 	c.renewed("b:1", time.Minute)
 	text := told.String()
 	for words, times := range map[string]int{
-		"insecure_skip_verify: the brokers' certificates are not checked":                      1,
 		"level=WARN msg=\"brokers throttle this client":                                        2,
 		"client_id=truck request=Produce held=1s held_in_all=2s":                               1,
 		"client_id=truck request=Produce held=1s held_in_all=1m2s":                             1,
@@ -71,8 +67,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestProtocol: the log says at the start how far the connection is protected, in Kafka's words,
-// and a command for a person warns of one that takes any certificate.
+// TestProtocol: the log says at the start how far the connection is protected, in Kafka's words.
 func TestProtocol(t *testing.T) {
 	login := &SASL{
 		Mechanism: Plain, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
@@ -84,20 +79,12 @@ func TestProtocol(t *testing.T) {
 		c, _ := connection(t, o)
 		var told bytes.Buffer
 		c.Log(slog.New(slog.NewTextHandler(&told, nil)))
-		if !strings.Contains(told.String(), "protocol="+want+"\n") || c.Insecure() != "" {
-			t.Errorf("%s: %s%s", want, &told, c.Insecure())
+		if !strings.Contains(told.String(), "protocol="+want+"\n") {
+			t.Errorf("%s: %s", want, &told)
 		}
 	}
 	if got := (*Connection)(nil).Protocol(); got != "PLAINTEXT" {
 		t.Errorf("no connection: %s", got)
-	}
-	a := newAuthority(t)
-	_, brokers := cluster(t, kfake.TLS(a.server("broker", nil)))
-	c, _ := connection(t, Options{TLS: &TLS{InsecureSkipVerify: true}})
-	var told bytes.Buffer
-	if _, err := c.Connect(t.Context(), brokers, &told); err != nil ||
-		!strings.Contains(told.String(), "certificates are not checked") {
-		t.Errorf("%v, and the warning is %q", err, &told)
 	}
 }
 
@@ -108,7 +95,7 @@ func TestDroppedClientCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	client, err := (*Connection)(nil).Connect(t.Context(), cluster.ListenAddrs(), io.Discard)
+	client, err := (*Connection)(nil).Connect(t.Context(), cluster.ListenAddrs())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,10 +71,6 @@ func newLogin(s SASL, t *TLS) (*login, error) {
 	case t == nil:
 		return nil, fmt.Errorf("%s: without TLS an eavesdropper can try passwords on a login of "+
 			"%s, and reads all records: set kafka.tls, or %s", section, s.Mechanism, permit)
-	case t.InsecureSkipVerify && reveals:
-		return nil, fmt.Errorf("%s: %s would give its secret to anybody who answers, because of "+
-			"kafka.tls.insecure_skip_verify: name a ca_file instead, or set %s", section,
-			s.Mechanism, permit)
 	}
 	if s.AWSRegion != "" && s.Mechanism != MSKIAM {
 		return nil, fmt.Errorf("%s.aws_region is for mechanism: %s, and the mechanism is %s",

@@ -22,8 +22,6 @@ type TLS struct {
 	// ServerName is the name that the broker's certificate has to have. Empty: the one that the
 	// client connects to.
 	ServerName string
-	// InsecureSkipVerify takes any certificate.
-	InsecureSkipVerify bool
 }
 
 // kafkaTLS is the section of the config that the settings of brokers come from.
@@ -36,7 +34,6 @@ func (t *TLS) config(
 ) (*tls.Config, time.Time, error) {
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12, ServerName: cmp.Or(t.ServerName, host),
-		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // asked for, and logged
 	}
 	var err error
 	if c.RootCAs, err = readPool(section+".ca_file", t.CAFile); err != nil {

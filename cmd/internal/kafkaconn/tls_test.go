@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"strings"
@@ -53,7 +52,6 @@ func TestTLS(t *testing.T) {
 		client *TLS
 	}{
 		"trusted authority": {plain, a.trusting()},
-		"any certificate":   {plain, &TLS{InsecureSkipVerify: true}},
 		"client certificate": {mutual, with(func(t *TLS) {
 			t.CertFile, t.KeyFile = a.path("client.crt"), a.path("client.key")
 		})},
@@ -62,7 +60,7 @@ func TestTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, brokers := cluster(t, kfake.TLS(c.server))
 			conn, _ := connection(t, Options{TLS: c.client})
-			if _, err := conn.Connect(t.Context(), brokers, io.Discard); err != nil {
+			if _, err := conn.Connect(t.Context(), brokers); err != nil {
 				t.Error(err)
 			}
 		})
@@ -176,7 +174,7 @@ func TestTLSRefused(t *testing.T) {
 				// the test's broker waits for more of a request
 				conn.handshake = 50 * time.Millisecond
 			}
-			_, err := conn.Connect(t.Context(), brokers, io.Discard)
+			_, err := conn.Connect(t.Context(), brokers)
 			mustRefuse(t, err, append(c.words, brokers[0])...)
 			if wire.NeverSent(err) != (c.client != nil) {
 				t.Errorf("never sent is %t: %v", wire.NeverSent(err), err)

@@ -252,7 +252,7 @@ state_dir: %q
 release:
   mechanism: codebook
   epsilon: 1
-  budget: {epsilon: %v, window: %v, spent: predict}
+  budget: {epsilon: %v, window: %v}
 transaction: {max_records: 200, max_interval: 50ms, timeout: %v}
 session_timeout: %v
 standby_replicas: %d

@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -108,7 +107,7 @@ func TestSignedTokens(t *testing.T) {
 		s.ok(os.WriteFile(file, []byte(token), 0o600))
 		_, err := s.connection(kafkaconn.Options{TLS: s.tls(), SASL: &kafkaconn.SASL{
 			Mechanism: kafkaconn.OAuthBearer, OAuth: kafkaconn.OAuth{TokenFile: file},
-		}}).Connect(t.Context(), s.sasl, io.Discard)
+		}}).Connect(t.Context(), s.sasl)
 		if err == nil || !strings.Contains(err.Error(), "refuses the token") {
 			t.Errorf("a token that is %s: %v", name, err)
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -225,9 +224,9 @@ func TestSecuredRefused(t *testing.T) {
 		},
 	} {
 		connection := s.connection(c.options)
-		_, err := connection.Connect(s.Context(), c.brokers, io.Discard)
+		_, err := connection.Connect(s.Context(), c.brokers)
 		for try := 0; try < 3 && wire.RanOut(err); try++ { // a machine at its limits
-			_, err = connection.Connect(s.Context(), c.brokers, io.Discard)
+			_, err = connection.Connect(s.Context(), c.brokers)
 		}
 		switch {
 		case c.words == "" && err != nil:

@@ -151,15 +151,11 @@ var families = []family{
 		},
 	},
 	counter("records_suppressed_total",
-		"Fixes without a record, because the budget was spent (budget.spent: suppress).",
+		"Fixes without a record, because the budget was spent.",
 		func(s *sample) float64 { return float64(s.tally.Suppressed) }),
 	counter("records_withheld_total",
 		"Fixes without a record, because it was not time for a release (between: skip).",
 		func(s *sample) float64 { return float64(s.tally.Skipped) }),
-	counter("records_dropped_total",
-		"Fixes without a record: further ones of a step (same_step: drop), and late ones "+
-			"(input.late: drop).",
-		func(s *sample) float64 { return float64(s.tally.Dropped + s.tally.LateDropped) }),
 	{
 		describe("dead_letters_total",
 			"Raw records that were refused, by the reason.", "reason"),

@@ -92,7 +92,7 @@ func TestCanary(t *testing.T) {
 		t.Errorf("found %q", found)
 	}
 	hidden := expose(t, w, "anonymous", fix,
-		engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym, Metric: true})
+		engine.Publish{Timestamp: engine.TimestampStep, User: engine.UserPseudonym})
 	hidden.anonymous = true
 	if found := audit(hidden, fix, g); len(found) > 0 || len(hidden.sanitized) == 0 {
 		t.Errorf("found %q in %d anonymous records and what is beside them",

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -201,20 +200,4 @@ func TestDeadLettersAgedOut(t *testing.T) {
 			t.Errorf("dead letters gone %t: %v, %+v", gone, err, plan.Partitions)
 		}
 	}
-}
-
-// TestDroppedOnADestroyedDay: a late fix needs no noise, so one of a destroyed day that is dropped
-// is no release which the key lacks.
-func TestDroppedOnADestroyedDay(t *testing.T) {
-	w := servicetest.NewWorld(t, 8)
-	w.Step = servicetest.BeforeMidnight + 12
-	o := atwork.Options(w, "first")
-	o.Key, o.Input.Late = servicetest.NextDay(t), engine.LateDrop
-	atwork.Process(t, w, o, 4)
-	w.Step = servicetest.BeforeMidnight
-	atwork.Process(t, w, o, 2)
-	if n := o.Counters.Snapshot(); n.LateDropped == 0 || n.Destroyed != 0 {
-		t.Fatalf("counted %+v", n)
-	}
-	released(t, w, o)
 }

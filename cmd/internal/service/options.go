@@ -31,7 +31,7 @@ type Options struct {
 	Watch func() (engine.Schedule, error)
 
 	StateDir   string // one folder per running instance
-	CacheBytes int64  // cache of states in front of the store; default 64 MiB
+	CacheBytes int64  // of states in front of the store; default 64 MiB
 
 	MaxRecords  int           // records per transaction; default 5000
 	MaxInterval time.Duration // age at which a transaction is committed; default 100 ms
@@ -51,10 +51,6 @@ type Options struct {
 	// Windows are the parts of the raw partitions that a replay goes through, by partition. Nil
 	// for a service that goes through all there is, forever.
 	Windows []Window
-
-	// AutoRegister permits to add the schemas that records are written with to Registry, if the
-	// encoding is schemas.AvroRegistry and it does not have them.
-	AutoRegister bool
 
 	// SkipLost goes on where retention has removed raw records that were not
 	// processed yet. Otherwise the service stops.
@@ -124,7 +120,6 @@ func (o Options) Validate() error {
 		"session_timeout: must be at least 10ms")
 	need(o.Standbys >= 0 && o.Standbys <= group.MaxStandbys,
 		"standby_replicas: must be between 0 and %d", group.MaxStandbys)
-	need(o.CacheBytes >= 0, "cache_mib: must not be negative")
 	return errors.Join(errs...)
 }
 

@@ -59,7 +59,6 @@ func TestOptionsValidate(t *testing.T) {
 		"no model":  {func(o *Options) { o.Model = nil }, "model: "},
 		"no key":    {func(o *Options) { o.Key = noise.Key{} }, "key_file: "},
 		"no folder": {func(o *Options) { o.StateDir = "" }, "state_dir: "},
-		"cache":     {func(o *Options) { o.CacheBytes = -1 }, "cache_mib: "},
 		"raw encoding": {
 			func(o *Options) { o.RawEncoding = "xml" }, `encoding.raw: unknown encoding "xml"`,
 		},
@@ -82,10 +81,6 @@ func TestOptionsValidate(t *testing.T) {
 		"outside": {
 			func(o *Options) { o.Input.Outside = "keep" },
 			`input: outside "keep" is unknown: choose dead_letter or clamp`,
-		},
-		"late": {
-			func(o *Options) { o.Input.Late = "keep" },
-			`input: late "keep" is unknown: choose dead_letter or drop`,
 		},
 		"epsilon":   {func(o *Options) { o.Release.Epsilon = 0 }, "release: "},
 		"delta":     {func(o *Options) { o.Release.Delta = 1 }, "release: "},
@@ -209,7 +204,7 @@ func TestPlumbing(t *testing.T) {
 		"StateDir": true, "CacheBytes": true, "MaxRecords": true,
 		"MaxInterval": true, "MaxBatchBytes": true, "SessionTimeout": true,
 		"SkipLost": true, "Logger": true, "Counters": true, "Board": true,
-		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true, "AutoRegister": true,
+		"InstanceID": true, "AcceptSettings": true, "AcceptLost": true,
 		"Standbys": true, // their copies are judged by the partition's owner
 		"Windows":  true, // of a replay, whose marks carry the windows' own settings
 		"Later":    true, // amendments: each counts from an offset on
@@ -251,12 +246,12 @@ func TestPlumbing(t *testing.T) {
 func TestOldSettingsAreNamed(t *testing.T) {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	before := o
-	before.Publish.Metric = true
+	before.Publish.User = engine.UserPseudonym
 	err := o.named(task.WithRemedy(
 		&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7},
 		task.Fatal))
 	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal ||
-		!strings.Contains(err.Error(), "What differs: publish.metric") {
+		!strings.Contains(err.Error(), "What differs: publish.user") {
 		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
 	}
 	if other := errors.New("other"); !errors.Is(o.named(other), other) ||

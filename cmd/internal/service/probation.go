@@ -166,7 +166,7 @@ func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
 		s.options.Settings, s.options.Cluster, s.partitions)
 	var moved *account.MovedError
 	if errors.As(err, &moved) && s.options.AcceptLost {
-		s.log.Warn("accept_lost_account is set and topics.partitioner has changed: the accounts "+
+		s.log.Warn("--accept-lost-account is set and topics.partitioner has changed: the accounts "+
 			"of ε of users who move to another partition start at 0 and add to what was "+
 			"spent before",
 			"moved_users", moved.Moved)
@@ -260,7 +260,7 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 // guarded is an input whose records are looked at before any of them is processed, as
 // long as the raw topic is on probation. When the verdict is against the topic, it has
 // the service stop and delivers nothing more: the tasks end as at a signal, with what was
-// delivered before, so the settings can be changed afterwards without accept_settings.
+// delivered before, so the settings can be changed afterwards without --accept-settings.
 type guarded struct {
 	*partitionLog
 	probation *probation

@@ -3,12 +3,10 @@ package service_test
 import (
 	"bytes"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -107,32 +105,6 @@ func TestMostRecordsAreRefused(t *testing.T) {
 			}
 			servicetest.RequireNoLeak(t, "the findings", []byte(found), secrets)
 		})
-	}
-}
-
-// TestLateDropInTheService: with input.late: drop a late fix leaves no dead letter, and
-// the log's totals have it.
-func TestLateDropInTheService(t *testing.T) {
-	w := servicetest.NewWorld(t, 3)
-	o := atwork.Options(w, "drops")
-	o.Input.Late = engine.LateDrop
-	o.StateDir = filepath.Join(w.Dir, "drops")
-	published := w.Answers(t, o.Group)
-	for range 10 {
-		w.Feed(t) // one late fix among them
-	}
-	service := atwork.Start(t, o)
-	servicetest.Await(t, "everything is read",
-		func() bool { return o.Counters.Snapshot().RecordsIn >= w.Fed }, service)
-	service.Stop(t)
-	if n := published.Read(t); n != w.Fed-1 {
-		t.Errorf("%d answers to %d records, of which one is late", n, w.Fed)
-	}
-	if !strings.Contains(service.Log.String(), `late=1 late_dropped=1 lateness="≤1m 1"`) {
-		t.Errorf("the totals do not say what was late:\n%s", service.Log)
-	}
-	if report := atwork.Verify(t, o); !report.Verified {
-		t.Errorf("it does not verify: %+v", report)
 	}
 }
 

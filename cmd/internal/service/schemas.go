@@ -54,17 +54,16 @@ func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 	return schemas.IDs{Sanitized: ids[0], DeadLetter: ids[1]}, nil
 }
 
-// schemaID looks a schema up, and registers it if it may.
+// schemaID looks a schema up, and registers one that is missing.
 func schemaID(ctx context.Context, o Options, schema Schema) (registry.Registered, error) {
 	found, err := o.Registry.Find(ctx, schema.Subject, schema.Text)
 	if !errors.Is(err, registry.ErrMissing) {
 		return found, err
 	}
-	if o.AutoRegister {
-		return o.Registry.Register(ctx, schema.Subject, schema.Text)
+	found, err = o.Registry.Register(ctx, schema.Subject, schema.Text)
+	if err == nil || registry.IsAway(err) {
+		return found, err
 	}
-	t := o.Topics
-	return found, fmt.Errorf("%w: register it with \"geodither schemas register -c FILE "+
-		"--topic %s --dead-letters %s\", or set registry.auto_register: true", err, t.Sanitized,
-		t.DeadLetters)
+	return found, fmt.Errorf("%w: register the schemas once with \"geodither schemas register -c "+
+		"FILE\", as a user who has the right to", err)
 }

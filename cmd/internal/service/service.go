@@ -144,8 +144,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		found.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
 		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
 	if s.options.AcceptLost {
-		s.log.Warn("accept_lost_account is set: it is meant for one start. Take it out of the " +
-			"config, or the next loss goes on unseen")
+		s.log.Warn("--accept-lost-account is set: it is meant for one start. Take it out, or the " +
+			"next loss goes on unseen")
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })

@@ -47,7 +47,7 @@ type Sheet struct {
 
 	Release mechanism.Options // with the defaults that the statement needs filled in
 	Step    time.Duration
-	// DayEpsilon is the most that a user's releases can cost in 24 hours; +Inf: there is no bound.
+	// DayEpsilon is the most that a user's releases can cost in 24 hours.
 	DayEpsilon float64
 
 	Publish  engine.Publish
@@ -94,9 +94,6 @@ func New(path string, now time.Time) (*Sheet, error) {
 	file, warnings, err := config.Lint(path)
 	if err != nil {
 		return nil, err
-	}
-	if why := file.Release.ProofWarning(); why != "" { // there is no guarantee to state
-		return nil, config.Error(path, errors.New(why))
 	}
 	s := &Sheet{
 		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
@@ -270,9 +267,6 @@ func (s *Sheet) Hours() string {
 
 // ZoneVersion is the version of the time zones' rules.
 func (s *Sheet) ZoneVersion() string { return hours.ZoneVersion }
-
-// DayBound reports whether Σε of 24 hours has a bound.
-func (s *Sheet) DayBound() bool { return !math.IsInf(s.DayEpsilon, 1) }
 
 // High reports whether Σε of 24 hours is so high that it promises little about a day.
 func (s *Sheet) High() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }

@@ -112,7 +112,7 @@ func (s *service) at(values map[string]any, path string) any {
 }
 
 const plain = "{mechanism: codebook, epsilon: 2, interval: 3h, " +
-	"budget: {epsilon: 18, window: 24h, spent: predict}}"
+	"budget: {epsilon: 18, window: 24h}}"
 
 // cases are configs, each with what its statement has to say and must not say, both in YAML and in
 // Markdown, and with values of the YAML.
@@ -162,28 +162,28 @@ var cases = map[string]struct {
 	"near": {
 		release: "{mechanism: codebook, epsilon: 4, interval: 1h, " +
 			"near: {distance: 700m, factor: 2}, " +
-			"budget: {epsilon: 8, window: 24h, lifetime: 400, spent: repeat}}",
+			"budget: {epsilon: 8, window: 24h, lifetime: 400}}",
 		says: []string{
 			"theorem 13 (near factor)", "most 700 m apart by at most the factor 2.", "keep to 2^k",
 			"distance on the ground (WGS 84)", "the noise is made for 700.",
-			"at most Σε = 400, which is 100 releases", "the last release again",
+			"at most Σε = 400, which is 100 releases",
 		},
 		not: []string{"No second bound", "There is no limit for all time"},
 		values: map[string]any{
 			"geodither.near.distance_m": 700, "geodither.near.factor": 2,
-			"geodither.budget.lifetime": 400, "geodither.budget.spent": "repeat",
+			"geodither.budget.lifetime": 400, "geodither.budget.spent": "predict",
 		},
 	},
 	"lattice": {
 		release: "{mechanism: lattice, epsilon: 1, delta: 0.3, interval: 2h, " +
-			"adaptive_radius: 1.5km, between: skip, budget: {lifetime: 60}}",
+			"between: skip, budget: {lifetime: 60}}",
 		rest: "publish: {user: pseudonym, timestamp: step}\ninput: {outside: clamp}\n",
 		says: []string{
 			"theorem 2 (privacy)", "theorem 8 (release and words)", "0.3, is another quantity",
 			"a pseudonym of the user", "the step of 1 minute in which each fix",
 			"counts as one in the nearest cell",
 			"That a report was left out", "Between releases it publishes nothing",
-			"a radius of at most 1500 m without it", "the service publishes nothing",
+			"the service publishes nothing",
 			"For as long as the account is kept, a user's releases cost at most Σε = 60",
 		},
 		not: []string{
@@ -212,11 +212,6 @@ var cases = map[string]struct {
 		says: []string{
 			"hours of event time of a user cost at most Σε = 126.35", "Σε is at most 126.35 for",
 		},
-	},
-	"no bound": {
-		release: "{mechanism: codebook, epsilon: 4, same_step: release, budget: none}",
-		says:    []string{"Σε has no bound", "further ones for further fixes of a step"},
-		values:  map[string]any{"geodither.budget.most_in_24_h": nil},
 	},
 	"private model": {
 		release: plain,
@@ -727,11 +722,9 @@ func TestRefused(t *testing.T) {
 		"{mechanism: codebook, epsilon: 2}":                           "release.budget",
 		"{mechanism: codebook, epsilon: 2, delta: 0.1, budget: none}": "delta",
 		"{mechanism: laplace, epsilon: 2, delta: 0.1, budget: none}":  "no proof",
-		"{mechanism: pim, epsilon: 2, delta: 0.1, unproved: true, budget: none}": "To protect " +
-			"people, write \"mechanism: codebook\"",
-		"{mechanism: codebook, near: {distance: 1m}, budget: none}": "near needs both",
-		"{mechanism: codebook, epsilon: 2, budget: {epsilon: 1}}":   "budget",
-		"{mechanism: codebook, epsilon: 2, budget: none, more: no}": "more",
+		"{mechanism: codebook, near: {distance: 1m}, budget: none}":   "near needs both",
+		"{mechanism: codebook, epsilon: 2, budget: {epsilon: 1}}":     "budget",
+		"{mechanism: codebook, epsilon: 2, budget: none, more: no}":   "more",
 	} {
 		s := newService(t, release, "")
 		if _, err := New(s.config, noon); err == nil || !strings.Contains(err.Error(), want) ||
