@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -36,26 +35,13 @@ func said(r *report.Report) (all []string) {
 	return all
 }
 
-func carried(t *testing.T, r Run) []string {
+func carried(t *testing.T, chosen []Experiment, r Run) []string {
 	t.Helper()
-	got, err := Carry(testStudy(t), All(), r)
+	got, err := Carry(testStudy(t), chosen, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return said(got)
-}
-
-// TestWorkers: the report does not depend on the number of goroutines.
-func TestWorkers(t *testing.T) {
-	one := carried(t, Run{Workers: 1})
-	if len(one) < 500 {
-		t.Fatalf("a report of %d words", len(one))
-	}
-	for _, workers := range []int{2, 8} {
-		if !same(one, carried(t, Run{Workers: workers})) {
-			t.Errorf("%d workers give another report", workers)
-		}
-	}
 }
 
 // same compares what is said; figures are compared by what their tables say, since they print as
@@ -68,41 +54,40 @@ func same(a, b []string) bool {
 	return slices.Equal(noPointers(a), noPointers(b))
 }
 
-// TestResume: a study that was stopped goes on where it was, measures nothing twice, and reports
-// what an undisturbed one does.
+// TestResume: the report does not depend on the number of goroutines, nor on whether the study was
+// stopped on the way. It then goes on where it was, measures nothing twice, and what is done never
+// falls.
 func TestResume(t *testing.T) {
-	whole := carried(t, Run{Workers: 2})
-	folder := t.TempDir()
-	stop := errors.New("stop")
+	whole := carried(t, All(), Run{Workers: 1})
+	if len(whole) < 500 {
+		t.Fatalf("a report of %d words", len(whole))
+	}
+	folder, stop := t.TempDir(), errors.New("stop")
 	for round := 0; ; round++ {
-		if round > 100 {
-			t.Fatal("it never ends")
-		}
-		before, finished := files(t, folder), 0
+		var last Progress
+		before, limit := files(t, folder), 1<<round*40
 		got, err := Carry(testStudy(t), All(), Run{
-			Workers: 2, Folder: folder,
+			Workers: 8, Folder: folder,
 			Progress: func(p Progress) error {
-				finished = p.Finished
-				if p.Kept != before {
-					t.Errorf("%d pieces are kept, and %d taken", before, p.Kept)
+				if p.Kept != before || p.Done < last.Done || p.Done > p.Total ||
+					p.Finished < last.Finished {
+					t.Errorf("progress %+v after %+v, with %d files", p, last, before)
 				}
-				if p.Finished >= 40 && p.Kept+p.Finished < p.Pieces {
+				last = p
+				if p.Finished >= limit && p.Kept+p.Finished < p.Pieces {
 					return stop
 				}
 				return nil
 			},
 		})
 		if err == nil {
-			if !same(whole, said(got)) {
-				t.Error("a resumed study reports something else")
+			if !same(whole, said(got)) || last.Done != last.Total || round < 2 {
+				t.Errorf("after %d rounds it ends at %+v, or reports something else", round, last)
 			}
-			break
+			return
 		}
-		if !errors.Is(err, stop) {
-			t.Fatal(err)
-		}
-		if now := files(t, folder); now < before+finished {
-			t.Fatalf("%d pieces were finished, and %d kept", finished, now-before)
+		if now := files(t, folder); !errors.Is(err, stop) || now < before+last.Finished {
+			t.Fatalf("%v; %d pieces were finished, and %d kept", err, last.Finished, now-before)
 		}
 	}
 }
@@ -118,8 +103,8 @@ func files(t *testing.T, dir string) int {
 
 // TestDamagedPiece: what cannot be read is measured again.
 func TestDamagedPiece(t *testing.T) {
-	dir := t.TempDir()
-	whole := carried(t, Run{Folder: dir})
+	dir, chosen := t.TempDir(), []Experiment{adversaries}
+	whole := carried(t, chosen, Run{Folder: dir})
 	found, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(found) == 0 {
 		t.Fatal(err)
@@ -128,7 +113,7 @@ func TestDamagedPiece(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := -1
-	again := carried(t, Run{Folder: dir, Progress: func(p Progress) error {
+	again := carried(t, chosen, Run{Folder: dir, Progress: func(p Progress) error {
 		kept = p.Kept
 		return nil
 	}})
@@ -166,23 +151,6 @@ func TestPieceKeys(t *testing.T) {
 		if (p.Key("t") == reseeded[i].Key("t")) != blind {
 			t.Errorf("%q: the seed is not where it should be", p.Name)
 		}
-	}
-}
-
-// TestProgress: what is done never falls, and ends at the total.
-func TestProgress(t *testing.T) {
-	var last Progress
-	var calls atomic.Int64
-	carried(t, Run{Workers: 3, Progress: func(p Progress) error {
-		calls.Add(1)
-		if p.Done < last.Done || p.Done > p.Total || p.Finished < last.Finished {
-			t.Errorf("progress %+v after %+v", p, last)
-		}
-		last = p
-		return nil
-	}})
-	if last.Done != last.Total || last.Finished != last.Pieces || calls.Load() < 10 {
-		t.Errorf("it ends at %+v", last)
 	}
 }
 

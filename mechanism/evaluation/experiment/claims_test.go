@@ -225,7 +225,10 @@ func TestTiming(t *testing.T) {
 		now += time.Millisecond
 		return now
 	}
-	r, err := s.Measure([]Experiment{paperClaims}, Run{})
+	timed := Experiment{Plan: func(s *Study) []Piece {
+		return releaseTimes.Pieces(s, watchedAt(s.Data[0]))
+	}}
+	r, err := s.Measure([]Experiment{timed}, Run{})
 	if err != nil {
 		t.Fatal(err)
 	}
