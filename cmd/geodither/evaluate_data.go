@@ -236,8 +236,7 @@ func (s *dataSet) load(
 		return nil, err
 	}
 	if points, kept := in.Places(); kept {
-		data.Places = experiment.NewPlaces(fmt.Sprintf("the %d on the map at which somebody has "+
-			"checked in, those of the same coordinates as one", len(points)), points)
+		data.Places = experiment.NewPlaces(points)
 	}
 	return data, nil
 }

@@ -20,7 +20,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -43,8 +42,6 @@ type Figure struct {
 type Panel interface {
 	// frame returns what is drawn. Its y axis may depend on the other panels of its row.
 	frame(row []Panel) (*frame, error)
-	// describe returns what the panel shows.
-	describe() string
 }
 
 // Format is the file format of a figure.
@@ -119,25 +116,6 @@ func Save(path string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(file.Name(), path)
-}
-
-// Describe describes the figure for readers who do not see it: the panels with their axes, and the
-// names of what is in them.
-func (f *Figure) Describe() string {
-	var panels, names []string
-	for _, panel := range f.Panels {
-		panels = append(panels, panel.describe())
-	}
-	if l, err := f.layout(); err == nil {
-		for _, e := range slices.Concat(l.legend...) {
-			names = append(names, e.Name)
-		}
-	}
-	text := fmt.Sprintf("%s. Panels: %s.", f.Title, strings.Join(panels, "; "))
-	if len(names) > 0 {
-		text += " Shown: " + strings.Join(names, "; ") + "."
-	}
-	return text
 }
 
 // Lengths, and sizes of text, in points.

@@ -100,12 +100,6 @@ func TestSVG(t *testing.T) {
 			t.Errorf("no text %q", want)
 		}
 	}
-	what := testFigure(t).Describe()
-	panels := "Panels: first: distance, km, over ε; map: second (cars, as colours)"
-	if !strings.Contains(what, panels) ||
-		!strings.Contains(what, "Shown: PIM; LM; blind; track.") {
-		t.Errorf("described as %q", what)
-	}
 }
 
 // extents is a canvas that keeps where texts lie.

@@ -73,14 +73,6 @@ func (l *Lines) frame(row []Panel) (*frame, error) {
 	return f, nil
 }
 
-func (l *Lines) describe() string {
-	what := l.Y.Label + ", over " + l.X.Label
-	if l.Title != "" {
-		what = l.Title + ": " + what
-	}
-	return what
-}
-
 // seldom is the number of points above which a line has no markers, crowd that above which markers
 // are small.
 const seldom, crowd = 24, 150

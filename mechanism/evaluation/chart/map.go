@@ -87,17 +87,6 @@ func (m *Map) place(p grid.Point) (x, y float64) {
 	return west + float64(p.X*(east-west)/km), south + float64(p.Y*(north-south)/km)
 }
 
-func (m *Map) describe() string {
-	what := "map"
-	if m.Title != "" {
-		what += ": " + m.Title
-	}
-	if len(m.Values) > 0 {
-		what += " (" + m.Scale.Label + ", as colours)"
-	}
-	return what
-}
-
 // viridis is the colour map of that name by Smith and van der Walt. Equal steps of value look
 // equal, also without colour vision and on paper.
 var viridis = []color.NRGBA{

@@ -16,7 +16,7 @@ func TestNeighboursByHand(t *testing.T) {
 		points = append(points, grid.Point{X: float64(x), Y: .25})
 	}
 	d := testData(t)
-	d.Places = NewPlaces("a line", points)
+	d.Places = NewPlaces(points)
 	around := newNeighbourhood(d)
 	want := map[query]float64{{1, 1}: 0, {2, 2}: 0, {5, 5}: 3, {10, 10}: 10, {5, 10}: 5}
 	if len(around.queries) != len(want) {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,8 +14,6 @@ import (
 
 // Places are points of interest, in map kilometres. They may be searched by many goroutines.
 type Places struct {
-	// Origin says in words where they are from.
-	Origin string
 	// ID is a hash of the points.
 	ID string
 
@@ -25,8 +22,8 @@ type Places struct {
 
 // NewPlaces makes places of points, in their order: of two that are equally near the earlier one
 // counts as nearer. Points that occur twice are two places.
-func NewPlaces(origin string, points []grid.Point) *Places {
-	p := &Places{Origin: origin, points: slices.Clone(points)}
+func NewPlaces(points []grid.Point) *Places {
+	p := &Places{points: slices.Clone(points)}
 	hash := sha256.New()
 	for _, at := range points {
 		var buf []byte
@@ -76,10 +73,7 @@ func Synthetic(g *grid.Grid) *Places {
 			points = append(points, at)
 		}
 	}
-	return NewPlaces(fmt.Sprintf("%d synthetic places, %d on a square kilometre and %d at the "+
-		"least, from a fixed seed: half of them evenly spread over the map, half in clusters of "+
-		"%d with a spread of %g m",
-		n, syntheticPerKM2, syntheticLeast, clusterSize, 1000*clusterKM), points)
+	return NewPlaces(points)
 }
 
 // Len returns the number of places.

@@ -40,7 +40,7 @@ func TestNearestByForce(t *testing.T) {
 		sets["one spot"] = append(sets["one spot"], grid.Point{X: 3, Y: 3})
 	}
 	for name, points := range sets {
-		p := NewPlaces("", points)
+		p := NewPlaces(points)
 		if p.Len() != len(points) {
 			t.Errorf("%s: %d places", name, p.Len())
 		}
@@ -86,9 +86,9 @@ func TestSynthetic(t *testing.T) {
 
 func TestPlacesID(t *testing.T) {
 	points := []grid.Point{{X: 1, Y: 2}, {X: 2, Y: 1}}
-	id := NewPlaces("", points).ID
+	id := NewPlaces(points).ID
 	slices.Reverse(points)
-	if NewPlaces("", points).ID == id {
+	if NewPlaces(points).ID == id {
 		t.Error("places in another order have one id")
 	}
 }

@@ -171,7 +171,7 @@ func (r *Report) markdown() []byte {
 			case *Table:
 				part.markdown(&b)
 			case *Figure:
-				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Describe()),
+				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Title),
 					figures, part.Name)
 				fmt.Fprintf(&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n",
 					plain.Replace(part.Caption), figures, part.Name)

@@ -27,7 +27,7 @@ func testReport() *Report {
 				Rows: []Row{{"row"}},
 			},
 			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{
-				Title: "A line",
+				Title: "A line", Note: "Of one.",
 				Panels: []chart.Panel{
 					&chart.Lines{
 						X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"},
@@ -66,7 +66,7 @@ func TestWrite(t *testing.T) {
 	for _, want := range []string{
 		"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>",
 		"<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv",
-		`alt="A line. Panels: y, over x. Shown: a."`, `<a href="#section-0">One &amp; only</a>`,
+		`alt="A line. Of one."`, `<a href="#section-0">One &amp; only</a>`,
 		`<section id="section-0">`,
 	} {
 		if !strings.Contains(page, want) &&
@@ -84,7 +84,7 @@ func TestWrite(t *testing.T) {
 	text := read(t, dir, "report.md")
 	for _, want := range []string{
 		"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`,
-		"![A line. Panels: y, over x. Shown: a.](figures/lines.png)", "[SVG](figures/lines.svg)",
+		"![A line](figures/lines.png)", "[SVG](figures/lines.svg)",
 		"[long.csv](tables/long.csv)",
 	} {
 		if !strings.Contains(text, want) {

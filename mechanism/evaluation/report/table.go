@@ -2,7 +2,6 @@ package report
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -15,7 +14,7 @@ import (
 
 // Table is results as data: each row is one of them, and each column is a named field. A table to
 // read ([Table.Pivot]), the lines of a figure ([Table.Lines]) and the files ([Table.CSV],
-// [Table.JSON], [Table.Text]) are projections of one table, so that a number is computed once.
+// [Table.Text]) are projections of one table, so that a number is computed once.
 type Table struct {
 	// Name is the name of the table's file without an ending: lower-case letters, digits and
 	// hyphens.
@@ -230,34 +229,6 @@ func (t *Table) banded(column int) bool {
 		_, ok := row[column].(Band)
 		return ok
 	})
-}
-
-// JSON writes the table as an array with an object for each row. A band is an object of its value
-// and its ends, and nothing is null.
-func (t *Table) JSON(w io.Writer) error {
-	rows := make([]map[string]any, len(t.Rows))
-	for i, row := range t.Rows {
-		rows[i] = map[string]any{}
-		for j, cell := range row {
-			rows[i][t.Columns[j]] = finite(cell)
-		}
-	}
-	return json.NewEncoder(w).Encode(rows)
-}
-
-// finite returns what JSON has for a cell: it has no NaN.
-func finite(cell any) any {
-	switch cell := cell.(type) {
-	case Band:
-		return map[string]any{
-			"value": finite(cell.Value), "low": finite(cell.Low), "high": finite(cell.High),
-		}
-	case float64:
-		if math.IsNaN(cell) || math.IsInf(cell, 0) {
-			return nil
-		}
-	}
-	return cell
 }
 
 // Text writes the table for a terminal, with columns of one width each.
