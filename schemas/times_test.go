@@ -2,8 +2,10 @@ package schemas
 
 import (
 	"math/big"
+	"regexp"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // FuzzMillis compares times with exact rational numbers.
@@ -39,6 +41,31 @@ func FuzzMillis(f *testing.F) {
 		}
 		if got != want {
 			t.Errorf("%s %s is %d ms, want %d", text, unit, got, want)
+		}
+	})
+}
+
+// rfc3339 is the grammar of RFC 3339, section 5.6. Package time takes more, such as an hour of one
+// digit.
+var rfc3339 = regexp.MustCompile(
+	`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+// FuzzTime: what follows the grammar is read as package time reads it, and nothing else is read.
+func FuzzTime(f *testing.F) {
+	for _, seed := range []string{
+		"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.123456+05:30", "2023-11-14T2:13:20Z",
+		"1969-12-31T23:59:59.9999-23:59", "0000-02-29T00:00:00Z", "2023-02-29T00:00:00Z",
+		"2023-11-14 22:13:20", "2023-11-14T22:13:20,5Z", "2023-11-14T22:13:20+24:00",
+		"2023-11-14T22:13:20", "2023-11-14T22:13:20+05:60",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := ParseTime([]byte(text))
+		want, err := time.Parse(time.RFC3339Nano, text)
+		if reads := rfc3339.MatchString(text) && err == nil; ok != reads ||
+			ok && got != want.UnixMilli() {
+			t.Fatalf("%q: got %d %v, want %d %v", text, got, ok, want.UnixMilli(), err)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -310,8 +309,8 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestPublishedSchemasAreSound: the library that reads others' schemas reads ours, has the same
-// fingerprints as our codecs write, and finds the published versions compatible.
+// TestPublishedSchemasAreSound: the library that reads others' schemas reads ours, and has the same
+// fingerprints as our codecs write.
 func TestPublishedSchemasAreSound(t *testing.T) {
 	codec, err := schemas.NewCodec(schemas.Avro)
 	if err != nil {
@@ -329,15 +328,6 @@ func TestPublishedSchemasAreSound(t *testing.T) {
 	if rest, err := schema.DecodeSingleObject(value, &record); err != nil || len(rest) > 0 ||
 		record["latitude"] != 53.5 || record["near_share"] != .5 || record["factor_1km"] != nil {
 		t.Errorf("it is read as %v, %v", record, err)
-	}
-	published, err := os.ReadFile("../testdata/published/sanitized_3.avsc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := avro.MustParse(string(published))
-	if err := errors.Join(avro.CheckCompatibility(schema, other),
-		avro.CheckCompatibility(other, schema)); err != nil {
-		t.Error(err)
 	}
 	if !json.Valid([]byte(schemas.DeadLetterSchema())) {
 		t.Error("the schema of dead letters is not JSON")

@@ -169,7 +169,7 @@ var table = map[string]rule{
 		pure:  true,
 	},
 
-	"schemas": {third: []string{goavro}},
+	"schemas": {third: []string{goavro}, tests: []string{avro}},
 	"schemas/mapping": {
 		ours: []string{"schemas"}, third: []string{protobuf}, // the wire format alone
 	},

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/csv"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -40,34 +38,6 @@ func FuzzRecord(f *testing.F) {
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("%q: got %q, want %q", line, got, want)
-		}
-	})
-}
-
-// rfc3339 is the grammar of RFC 3339, section 5.6. Package time takes more, such
-// as an hour of one digit.
-var rfc3339 = regexp.MustCompile(
-	`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-// FuzzTime compares what follows the grammar with package time.
-func FuzzTime(f *testing.F) {
-	for _, seed := range []string{
-		"2023-11-14T22:13:20Z", "2023-11-14T22:13:20.123456+05:30",
-		"1969-12-31T23:59:59.9999-23:59",
-		"0000-02-29T00:00:00Z", "2023-02-29T00:00:00Z", "2023-11-14 22:13:20",
-		"2023-11-14T2:13:20Z", "2023-11-14T22:13:20,5Z",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got, ok := parseTime([]byte(text))
-		if !rfc3339.MatchString(text) {
-			return
-		}
-		var want time.Time
-		err := want.UnmarshalText([]byte(text))
-		if ok != (err == nil) || ok && got != want.UnixMilli() {
-			t.Fatalf("%q: got %d %v, want %d %v", text, got, ok, want.UnixMilli(), err)
 		}
 	})
 }
