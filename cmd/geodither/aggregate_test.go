@@ -17,7 +17,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/schemas"
 )
@@ -251,12 +250,12 @@ func TestAggregateOutputs(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
 		}
-		if p := columns[i]; records.Number(p.Vehicles) != row[6] || len(p.Geometry) != 93 ||
+		if p := columns[i]; files.Number(p.Vehicles) != row[6] || len(p.Geometry) != 93 ||
 			time.UnixMilli(p.WindowStart).UTC().Format(time.RFC3339) != row[0] {
 			t.Fatalf("row %d is %v, and in Parquet %+v", i, row, p)
 		}
-		if p := geo.Features[i].Properties; records.Number(line["vehicles"].(float64)) != row[6] ||
-			records.Number(p["vehicles"].(float64)) != row[6] || p["window_start"] != row[0] {
+		if p := geo.Features[i].Properties; files.Number(line["vehicles"].(float64)) != row[6] ||
+			files.Number(p["vehicles"].(float64)) != row[6] || p["window_start"] != row[0] {
 			t.Fatalf("row %d is %v, the line %v, the feature %v", i, row, line, p)
 		}
 		ring := geo.Features[i].Geometry.Coordinates[0]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/schemas"
@@ -58,9 +58,9 @@ record's content is not in it.`,
 				return cli.Usage(err)
 			}
 			buffered := bufio.NewWriter(std.Out)
-			printer, err := records.NewPrinter(format, buffered, std.Err, codec)
+			printer, err := files.NewPrinter(format, buffered, std.Err, codec)
 			if dead {
-				printer, err = records.NewLetterPrinter(format, buffered, std.Err, codec)
+				printer, err = files.NewLetterPrinter(format, buffered, std.Err, codec)
 			}
 			if err != nil {
 				return cli.Usage(err)
@@ -98,7 +98,7 @@ record's content is not in it.`,
 // consumeTopic prints a topic's records, and returns how many it read. It leaves complete output
 // behind, also when it is interrupted.
 func consumeTopic(
-	ctx context.Context, source topics.Tail, printer records.Printer, buffered *bufio.Writer,
+	ctx context.Context, source topics.Tail, printer files.Printer, buffered *bufio.Writer,
 ) (read int, err error) {
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
 		read++

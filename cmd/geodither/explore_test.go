@@ -16,7 +16,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -246,7 +245,7 @@ func requireLastRecords(t *testing.T, live explore.Live, broker string, g *grid.
 	last := map[string]schemas.Sanitized{}
 	text := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--format", "csv").out
 	path := write(t, t.TempDir(), "records.csv", text)
-	err := records.File(path, nil, func(int) {})(t.Context(),
+	err := files.Records(path, nil, func(int) {})(t.Context(),
 		func(r schemas.Sanitized, _ string) error {
 			last[r.UserID] = r
 			return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -98,7 +97,7 @@ nothing.`,
 func (f *sanitizeFlags) run(
 	ctx context.Context, flags *pflag.FlagSet, args []string, std cli.Streams,
 ) error {
-	if _, err := records.FormatOf(f.out); err != nil {
+	if _, err := files.FormatOf(f.out); err != nil {
 		return err
 	}
 	settings, err := f.read(flags, std.Err)
@@ -117,7 +116,7 @@ func (f *sanitizeFlags) run(
 	if err != nil {
 		return err
 	}
-	out, err := records.NewOutput(f.out, std.Out)
+	out, err := files.NewOutput(f.out, std.Out)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -19,7 +19,7 @@ import (
 
 // Input is where sanitized records come from. It serves one Run.
 type Input struct {
-	sources []records.Source
+	sources []files.Source
 	split   *split
 	read    atomic.Int64 // bytes
 	total   int64        // bytes; 0 if that is not known
@@ -30,14 +30,14 @@ func (in *Input) progress() (done, total int64) { return in.read.Load(), in.tota
 
 // Files is an input of files of "sanitize" or "consume"; "-" is standard input.
 func Files(paths []string, stdin io.Reader) (*Input, error) {
-	total, err := records.Sizes(paths)
+	total, err := files.Sizes(paths)
 	if err != nil {
 		return nil, err
 	}
 	in := &Input{split: newSplit(), total: total}
 	for _, path := range paths {
 		count := func(n int) { in.read.Add(int64(n)) }
-		in.sources = append(in.sources, records.File(path, stdin, count))
+		in.sources = append(in.sources, files.Records(path, stdin, count))
 	}
 	return in, nil
 }
@@ -63,7 +63,7 @@ func Topic(
 }
 
 // partition reads one partition, and notes whose records lie there.
-func (in *Input) partition(t topics.Tail, p int32, codec *schemas.Codec) records.Source {
+func (in *Input) partition(t topics.Tail, p int32, codec *schemas.Codec) files.Source {
 	return func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
 		return t.Partition(ctx, p, func(r consumer.Record) error {
 			where := fmt.Sprintf("%s/%d at offset %d", t.Topic, p, r.Offset)

@@ -10,7 +10,7 @@ import (
 	"io"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
@@ -78,7 +78,7 @@ func (r *run) read(ctx context.Context) (aggregate.Summary, error) {
 		return aggregate.Summary{}, cli.Usage(err)
 	}
 	defer r.reader.Close()
-	if err := records.Merge(ctx, r.input.sources, r.add); err != nil {
+	if err := files.Merge(ctx, r.input.sources, r.add); err != nil {
 		if ctx.Err() == nil { // else nobody waits for what an earlier record would have said
 			if earlier := r.reader.Flush(); earlier != nil {
 				return aggregate.Summary{}, r.located(earlier, "")

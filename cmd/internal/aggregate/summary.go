@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
@@ -38,7 +38,7 @@ func (r *run) words(s aggregate.Summary) string {
 	}
 	fmt.Fprintln(l)
 	if r.seeded > 0 {
-		l.add("seeded", "%s", records.SeededWords(r.seeded))
+		l.add("seeded", "%s", files.SeededWords(r.seeded))
 	}
 	if n := r.options.Output.OffMap; n > 0 {
 		l.add("WARNING", "%s of --zones off the map left out", cli.Quantity(int64(n), "polygon"))

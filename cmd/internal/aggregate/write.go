@@ -13,7 +13,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -80,13 +79,13 @@ var zoneHeader = []string{
 func (r zoneRow) fields() []string {
 	text := []string{
 		r.WindowStart, r.WindowEnd,
-		strconv.Itoa(r.Zone), r.Name, records.Degrees(r.Latitude), records.Degrees(r.Longitude),
+		strconv.Itoa(r.Zone), r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
 	}
 	for _, x := range []float64{
 		r.Vehicles, r.Low, r.High, r.Share,
 		r.Posterior, r.PosteriorLow, r.PosteriorHigh, r.Naive, r.Model,
 	} {
-		text = append(text, records.Number(x))
+		text = append(text, files.Number(x))
 	}
 	return text
 }
@@ -111,7 +110,7 @@ type Output struct {
 
 // Validate reports what cannot be used.
 func (o Output) Validate() error {
-	if _, err := records.FormatOf(o.Path); err != nil {
+	if _, err := files.FormatOf(o.Path); err != nil {
 		return err
 	}
 	if !(o.Least >= 0) {
@@ -129,29 +128,29 @@ func (o Output) Validate() error {
 // output writes zones, flows and the map. Files appear when they are complete.
 type output struct {
 	options Output
-	format  string           // of density, as for [records.NewWriter]
+	format  string           // of density, as for [files.NewWriter]
 	zones   *aggregate.Zones // from the first window on
 	density *files.File
 	flows   *files.File // nil if there are none
 
 	rows     *csv.Writer
 	flowRows *csv.Writer
-	features *records.Collection
-	table    *records.Parquet[parquetZone]
+	features *files.Collection
+	table    *files.Parquet[parquetZone]
 }
 
 func newOutput(options Output, stdout io.Writer) (*output, error) {
 	o := &output{options: options}
 	var err error
-	if o.format, err = records.FormatOf(options.Path); err != nil {
+	if o.format, err = files.FormatOf(options.Path); err != nil {
 		return nil, err
 	}
 	if o.density, err = files.CreateOrStdout(options.Path, stdout); err != nil {
 		return nil, err
 	}
-	o.rows, o.features = csv.NewWriter(o.density), records.NewCollection(o.density)
+	o.rows, o.features = csv.NewWriter(o.density), files.NewCollection(o.density)
 	if o.format == "parquet" {
-		o.table = records.NewParquet[parquetZone](o.density)
+		o.table = files.NewParquet[parquetZone](o.density)
 	}
 	if options.Flows != "" {
 		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
@@ -216,9 +215,9 @@ func (o *output) window(
 		toLat, toLon := middle(zones, f.To)
 		err := o.flowRows.Write([]string{
 			utc(w.StartMS),
-			strconv.Itoa(int(f.From)), records.Degrees(fromLat), records.Degrees(fromLon),
-			strconv.Itoa(int(f.To)), records.Degrees(toLat), records.Degrees(toLon),
-			records.Number(rounded(f.Vehicles)), records.Number(f.Low), records.Number(f.High),
+			strconv.Itoa(int(f.From)), files.Degrees(fromLat), files.Degrees(fromLon),
+			strconv.Itoa(int(f.To)), files.Degrees(toLat), files.Degrees(toLon),
+			files.Number(rounded(f.Vehicles)), files.Number(f.Low), files.Number(f.High),
 		})
 		if err != nil {
 			return err
@@ -354,6 +353,6 @@ func rounded(x float64) float64 {
 
 // toMetre keeps seven decimals of a degree: a centimetre.
 func toMetre(x float64) float64 {
-	v, _ := strconv.ParseFloat(records.Degrees(x), 64)
+	v, _ := strconv.ParseFloat(files.Degrees(x), 64)
 	return v
 }

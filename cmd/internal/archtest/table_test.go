@@ -326,10 +326,8 @@ var table = map[string]rule{
 		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
 		third: []string{cobra, pflag, term},
 	},
-	"cmd/internal/files": {ours: []string{"mechanism/noise", "cmd/internal/cli"}},
-	"cmd/internal/records": {
-		ours:  []string{"schemas", "cmd/internal/cli", "cmd/internal/files"},
-		third: []string{parquet},
+	"cmd/internal/files": {
+		ours: []string{"mechanism/noise", "schemas", "cmd/internal/cli"}, third: []string{parquet},
 	},
 	"cmd/internal/fleet": {
 		ours: []string{
@@ -385,7 +383,7 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/chart", "mechanism/grid",
 			"schemas", "consumer", "consumer/admin", "consumer/wire",
-			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/records", "cmd/internal/topics",
+			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/topics",
 		},
 		third: []string{kafkaGo},
 	},
@@ -411,7 +409,7 @@ var table = map[string]rule{
 	"cmd/internal/sanitize": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/records", "cmd/internal/traces", "mechanism", "mechanism/law",
+			"cmd/internal/files", "cmd/internal/traces", "mechanism", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 			"schemas",
 		},
@@ -434,7 +432,7 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/monitor", "cmd/internal/records", "cmd/internal/sanitize",
+			"cmd/internal/monitor", "cmd/internal/files", "cmd/internal/sanitize",
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
 			"consumer/wire", "mechanism", "mechanism/aggregate", "mechanism/convex",
 			"mechanism/grid",
@@ -502,7 +500,7 @@ var table = map[string]rule{
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect",
-			"cmd/internal/modelview", "cmd/internal/monitor", "cmd/internal/records",
+			"cmd/internal/modelview", "cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
 			"cmd/internal/verify", "consumer",

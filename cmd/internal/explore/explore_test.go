@@ -22,8 +22,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/fleet"
-	"github.com/geodither/geodither/cmd/internal/records"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -111,7 +111,7 @@ func sanitized(t *testing.T, truth *Truth, s Settings) ([]schemas.Sanitized, san
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "out.ndjson")
-	out, err := records.NewOutput(path, io.Discard)
+	out, err := files.NewOutput(path, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func sanitized(t *testing.T, truth *Truth, s Settings) ([]schemas.Sanitized, san
 		t.Fatal(err)
 	}
 	var found []schemas.Sanitized
-	written := records.File(path, strings.NewReader(""), func(int) {})
+	written := files.Records(path, strings.NewReader(""), func(int) {})
 	err = written(t.Context(), func(r schemas.Sanitized, _ string) error {
 		found = append(found, r)
 		return nil

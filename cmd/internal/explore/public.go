@@ -14,7 +14,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
@@ -88,7 +88,7 @@ type following struct {
 }
 
 func (f *following) run(ctx context.Context) error {
-	var there []records.Source
+	var there []files.Source
 	for p, r := range f.readers {
 		there = append(there, func(ctx context.Context,
 			each func(schemas.Sanitized, string) error,
@@ -101,7 +101,7 @@ func (f *following) run(ctx context.Context) error {
 		defer f.mu.Unlock()
 		return f.each(record)
 	}
-	if err := records.Merge(ctx, there, take); err != nil {
+	if err := files.Merge(ctx, there, take); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)

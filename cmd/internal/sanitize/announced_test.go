@@ -13,7 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -103,7 +103,7 @@ func measured(t *testing.T, m *mobility.Model, o mechanism.Options, csv string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := records.NewOutput("-", new(bytes.Buffer))
+	out, err := files.NewOutput("-", new(bytes.Buffer))
 	if err != nil {
 		t.Fatal(err)
 	}

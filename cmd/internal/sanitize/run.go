@@ -9,7 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -30,7 +30,7 @@ type Run struct {
 	workers  []*worker
 	do       func(ctx context.Context, worker int, j *job)
 	users    map[string]*user
-	out      *records.Output
+	out      *files.Output
 
 	metrics trial.Score
 	fixes   int64
@@ -62,7 +62,7 @@ type user struct {
 }
 
 // New prepares a run whose records go to out.
-func New(s Settings, out *records.Output) (*Run, error) {
+func New(s Settings, out *files.Output) (*Run, error) {
 	r := &Run{
 		settings: s, out: out, users: map[string]*user{}, kinds: map[mechanism.Kind]int64{},
 		refused: map[schemas.Reason]int64{},

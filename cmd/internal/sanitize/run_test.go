@@ -13,7 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/records"
+	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
@@ -64,7 +64,7 @@ func runOn(
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	out, err := records.NewOutput("-", &lines)
+	out, err := files.NewOutput("-", &lines)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package records
+package files
 
 import (
 	"bytes"
@@ -268,7 +268,7 @@ func TestParquetIsNotRead(t *testing.T) {
 	if err := os.WriteFile(path, written(t, "parquet", mixed()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := File(path, nil, nil)(t.Context(), func(schemas.Sanitized, string) error { return nil })
+	err := Records(path, nil, nil)(t.Context(), func(schemas.Sanitized, string) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "is a Parquet file") {
 		t.Errorf("%v", err)
 	}

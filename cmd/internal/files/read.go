@@ -1,4 +1,4 @@
-package records
+package files
 
 import (
 	"bufio"
@@ -26,9 +26,9 @@ const parquetMagic = "PAR1"
 // the input, which errors name.
 type Source func(ctx context.Context, each func(schemas.Sanitized, string) error) error
 
-// File reads a file of "sanitize" or "consume": CSV or JSON lines, plain or gzip. It calls read, if
-// that is not nil, with the number of bytes that it has read since the last call.
-func File(path string, stdin io.Reader, read func(int)) Source {
+// Records reads a file of "sanitize" or "consume": CSV or JSON lines, plain or gzip. It calls read,
+// if that is not nil, with the number of bytes that it has read since the last call.
+func Records(path string, stdin io.Reader, read func(int)) Source {
 	return func(_ context.Context, each func(schemas.Sanitized, string) error) error {
 		name, in := path, stdin
 		if path == "-" {

@@ -1,17 +1,16 @@
-package records
+package files
 
 import (
 	"errors"
 	"io"
 
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/schemas"
 )
 
 // Output is where sanitized records go: a file that appears when it is complete, or a stream.
 type Output struct {
 	writer Writer
-	file   *files.File
+	file   *File
 }
 
 // NewOutput opens a path, whose extension is its format, or standard output for "-", which is CSV.
@@ -20,7 +19,7 @@ func NewOutput(path string, stdout io.Writer) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := files.CreateOrStdout(path, stdout)
+	file, err := CreateOrStdout(path, stdout)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package records
+package files
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func TestWrittenIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		bytesRead := 0
-		got, places := all(t, File(path, nil, func(n int) { bytesRead += n }))
+		got, places := all(t, Records(path, nil, func(n int) { bytesRead += n }))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: read %+v, want %+v", format, got, want)
 		}
@@ -149,7 +149,7 @@ func TestWrongColumns(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := File(path, nil, nil)(t.Context(),
+		err := Records(path, nil, nil)(t.Context(),
 			func(schemas.Sanitized, string) error { return nil })
 		if text == good.String() || err == nil || !strings.Contains(err.Error(), c.column) {
 			t.Errorf("%q for %q: %v, want an error about %s", c.after, c.before, err, c.column)
