@@ -221,7 +221,7 @@ func (s *State) CopyFrom(from *State) {
 	s.Posterior, s.Ledger = posterior, costs
 }
 
-// Erase removes everything that tells of the user's places: posterior, estimate, last release, and
+// Erase removes everything that says where the user was: posterior, estimate, last release, and
 // the model, which may be the user's own. It keeps what budgets and the order of time need: the
 // last step, the number of releases, their costs and their times.
 //

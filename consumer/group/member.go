@@ -200,7 +200,7 @@ type reporter struct {
 // longestSilence is the longest time between two reports while attempts keep failing.
 const longestSilence = 5 * time.Second
 
-// dueAt reports whether to tell of an error now. No error resets the reporter. The gaps grow as the
+// dueAt reports whether to report an error now. No error resets the reporter. The gaps grow as the
 // pauses between attempts do, and further, up to longestSilence.
 func (r *reporter) dueAt(now time.Time, failure *wire.Error, first time.Duration) bool {
 	if failure == nil {

@@ -666,7 +666,7 @@ func TestGrownTopic(t *testing.T) {
 
 // TestRefusals answers each of a member's requests with what a coordinator may
 // say. Which of it passes is in the table; the member gets in all the same, and
-// tells of what is not part of a group's daily life.
+// reports what is not part of a group's daily life.
 func TestRefusals(t *testing.T) {
 	const quiet, told = false, true
 	for _, c := range []struct {

@@ -18,7 +18,7 @@ const none = -1
 //
 //   - The group's committed offset, if it is not 0. Every offset that a task commits comes with a
 //     mark, and nothing lies before offset 0. An offset that somebody has set by hand looks the
-//     same, and somebody has to vouch for it (Options.AcceptLost).
+//     same, and somebody has to accept it (Options.AcceptLost).
 //   - A store that a transaction has written. It may be the only copy left, so the task neither
 //     wipes it nor writes to it. To accept the loss is to give the store up; a Keeper keeps a copy
 //     first.

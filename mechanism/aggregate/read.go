@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Published is one record as it is published: in degrees, with what it tells of the settings.
+// Published is one record as it is published: in degrees, with what it says about the settings.
 type Published struct {
 	User string
 	// Model is the id of the model.

@@ -26,7 +26,7 @@ func (p plainLedger) since(ms int64) Billionths {
 }
 
 // TestAgainstAList charges releases by many habits, with windows and costs that change, and encodes
-// and decodes in between. The ledger never tells of less than the list does; of more only where it
+// and decodes in between. The ledger never has less than the list does, and more only where it
 // had to add up, and then as if the window were a 31st longer.
 func TestAgainstAList(t *testing.T) {
 	t.Parallel()

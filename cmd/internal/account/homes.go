@@ -155,7 +155,7 @@ func (c *homeCheck) count(ctx context.Context, n, partitions int32, users away) 
 	return err
 }
 
-// AnyVouches is said where users have states under another partitioner than any.
-const AnyVouches = "topics.partitioner was set to any, which vouches for it that every user's " +
+// AnyUnchecked is said where users have states under another partitioner than any.
+const AnyUnchecked = "topics.partitioner: any turns off the check that every user's " +
 	"records stay in the partition that has the user's state: if the producers change their " +
 	"partitioner too, the users who move have an account of ε that starts at 0"

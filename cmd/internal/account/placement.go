@@ -125,8 +125,8 @@ func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) stri
 	}
 	if !ok || likely == by {
 		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed "+
-			"a new raw topic; or set topics.partitioner: %s if the producers' side vouches for "+
-			"it that each user is in one partition", engine.Murmur2, engine.CRC32,
+			"a new raw topic; or set topics.partitioner: %s if the producers make sure "+
+			"that each user is in one partition", engine.Murmur2, engine.CRC32,
 			engine.AnyPartitioner)
 	}
 	return found + fmt.Sprintf("; these records lie where %s puts them (%s): set "+

@@ -16,7 +16,7 @@ import (
 // a plain substitute: who, again, except for, in the same way, forever, earlier, and the noun of
 // what is said.
 var dialect = regexp.MustCompile(`\b(anew|(?i:whoever|but for|alike|for ever|of before|says so|` +
-	`it says that))\b`)
+	`it says that|foretells?|tells? of|whence|vouch(es)? for))\b`)
 
 // TestPlainWords: no document, comment, error or help text uses a word of the dialect.
 func TestPlainWords(t *testing.T) {

@@ -17,7 +17,7 @@ func (d *examination) homes(ctx context.Context, partitions int) (begun bool) {
 	case err != nil:
 		d.add(check, Failure, "%v", err)
 	case found.Other && d.o.Partitioner == engine.AnyPartitioner:
-		d.add(check, Warning, "%s", account.AnyVouches)
+		d.add(check, Warning, "%s", account.AnyUnchecked)
 	case found.Begun:
 		d.add(check, OK, "topics.partitioner moves nobody away from a state")
 	}

@@ -18,8 +18,8 @@ const (
 	Murmur2 Partitioner = "murmur2"
 	// CRC32 is librdkafka's "consistent", and its default for records with a key.
 	CRC32 Partitioner = "crc32"
-	// AnyPartitioner refuses no record for its partition. The producers' side vouches
-	// for it that all records of a user are in one partition.
+	// AnyPartitioner refuses no record for its partition. The producers' side makes
+	// sure that all records of a user are in one partition.
 	AnyPartitioner Partitioner = "any"
 )
 

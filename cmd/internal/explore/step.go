@@ -191,7 +191,7 @@ func (a *Anatomy) draw(
 	return nil
 }
 
-// codebook tells of the code points of a prior.
+// codebook describes the code points of a prior.
 func (a *Anatomy) codebook(
 	e *mechanism.Emission, v view, out *mechanism.Outcome, posterior *mobility.Distribution,
 	cell grid.Cell,
@@ -223,7 +223,7 @@ func (a *Anatomy) codebook(
 	a.Codebook = b
 }
 
-// set tells of the location set, its hull and the surrogate.
+// set describes the location set, its hull and the surrogate.
 func (a *Anatomy) set(e *mechanism.Emission, v view, cell grid.Cell) {
 	g, cells := e.Grid(), e.Set()
 	own := e.Surrogate(cell)

@@ -19,7 +19,7 @@ var assignment = regexp.MustCompile(
 	`msg="partitions assigned" generation=(\d+) partitions=("[^"]*"|\S+)`)
 
 // assigned are the generation and the partitions of the last assignment that a
-// log tells of.
+// log names.
 func (c captured) assigned() (generation, partitions string) {
 	all := assignment.FindAllStringSubmatch(c.String(), -1)
 	if len(all) == 0 {

@@ -62,7 +62,7 @@ const (
 	StateMissing                          // the changelog has none
 )
 
-// CompareStates compares the states of a changelog with the recomputed ones. It tells of each
+// CompareStates compares the states of a changelog with the recomputed ones. It reports each
 // difference, with the changelog's offset of the state and the raw offset of the user's last
 // change, each -1 where there is none; and returns how many states the changelog has.
 func CompareStates(recomputed, stored *Map, differs func(is StateDifference, at, last int64)) (

@@ -117,7 +117,7 @@ func TestPartitionerIsAccepted(t *testing.T) {
 	atwork.Start(t, o).Stop(t)
 }
 
-// TestPartitionerAny: any cannot be compared with anything, and says what it vouches for.
+// TestPartitionerAny: any cannot be compared with anything, and says which check it turns off.
 // From any to a partitioner that moves nobody is no loss.
 func TestPartitionerAny(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
@@ -134,7 +134,7 @@ func TestPartitionerAny(t *testing.T) {
 		servicetest.Await(t, "everything is answered",
 			func() bool { return a.Read(t) >= w.Fed }, service)
 		service.Stop(t)
-		if said := strings.Contains(service.Log.String(), "vouches for it that every user's "+
+		if said := strings.Contains(service.Log.String(), "turns off the check that every user's "+
 			"records stay"); said != (by == engine.AnyPartitioner) {
 			t.Errorf("start %d with %s: %t\n%s", i, by, said, service.Log)
 		}

@@ -173,7 +173,7 @@ func (s *Service) checkHomes(ctx context.Context) (account.Homes, error) {
 		return found, nil
 	}
 	if err == nil && found.Other && s.options.Partitioner == engine.AnyPartitioner {
-		s.log.Warn(account.AnyVouches) //nolint:sloglint // a constant
+		s.log.Warn(account.AnyUnchecked) //nolint:sloglint // a constant
 	}
 	return found, err
 }

@@ -62,7 +62,7 @@ type Sheet struct {
 	Measured []Measured
 	Expected *expect.Summary // nil: not simulated
 	Homes    []expect.Home   // what nights at home tell; empty: not simulated
-	Nights   []int           // the numbers of nights that Simulate tells of
+	Nights   []int           // the numbers of nights that Simulate measures
 
 	audited map[string]string // what an audit of this config says that it has attacked
 }

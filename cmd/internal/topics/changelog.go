@@ -104,7 +104,7 @@ func LastMark(ctx context.Context, client *kafka.Client, changelog string, parti
 	return mark, false, nil
 }
 
-// Change says what the raw topic tells of settings that may have changed during a first
+// Change says what the raw topic shows of settings that may have changed during a first
 // release.
 type Change uint8
 

@@ -152,7 +152,7 @@ func likely(m *mobility.Model, gaps []gap, work *parallel.Progress) ([]gap, erro
 			if !yield(func() (part, error) {
 				predictor := predictors.Get().(*mobility.Predictor)
 				defer predictors.Put(predictor)
-				return part{len(same), foretell(m, predictor, same)}, nil
+				return part{len(same), likelihoods(m, predictor, same)}, nil
 			}, nil) {
 				return
 			}
@@ -181,9 +181,9 @@ func scrambled(c grid.Cell) uint64 {
 	return z ^ z>>31
 }
 
-// foretell fills in the likelihoods of gaps out of one cell in one class of the calendar. It
+// likelihoods fills in the likelihoods of gaps out of one cell in one class of the calendar. It
 // returns the number of multiplications, more or less.
-func foretell(m *mobility.Model, p *mobility.Predictor, gaps []gap) (cost int) {
+func likelihoods(m *mobility.Model, p *mobility.Predictor, gaps []gap) (cost int) {
 	at := mobility.Distribution{Cells: []grid.Cell{gaps[0].from}, P: []float64{1}}
 	last := int64(0)
 	for i := range gaps {

@@ -1,4 +1,4 @@
-// Where all users were: what their records tell of that, beside the truth.
+// Where all users were: what their records tell about that, beside the truth.
 
 import { Crowd, Crowds, Field, MapInfo } from "./api";
 import { panel } from "./knobs";
