@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -87,27 +86,6 @@ func TestTune(t *testing.T) {
 	})
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, service.log)
-	}
-}
-
-// TestTuneSame: the same figures on any number of cores.
-func TestTuneSame(t *testing.T) {
-	var texts []string
-	for _, cores := range []int{1, 3} {
-		before := runtime.GOMAXPROCS(cores)
-		dir := t.TempDir()
-		out := strings.ReplaceAll(succeed(t, tuneTown(t, dir, "--target-radius", "400m")...).out,
-			dir, "")
-		runtime.GOMAXPROCS(before)
-		for _, name := range []string{
-			tunedConfig, "tables/scouted.csv", "tables/plans.csv", "report.md",
-		} {
-			out += read(t, filepath.Join(dir, "tuned", name))
-		}
-		texts = append(texts, out)
-	}
-	if texts[0] != texts[1] {
-		t.Error("three cores come to other figures than one")
 	}
 }
 

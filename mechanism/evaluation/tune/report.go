@@ -21,7 +21,6 @@ func (r *Result) Report() *report.Report {
 			"the median, whichever gains less."),
 		r.table("plans", "The best plan for each Σε a day", r.Plans, false),
 		r.figure(),
-		report.Text(nearPlaces),
 	}}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
 		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for "+
@@ -91,31 +90,13 @@ func (r *Result) Frontier() *report.Table {
 
 // figure draws the errors of the best plans against Σε a day.
 func (r *Result) figure() *report.Figure {
-	lines := &chart.Lines{
-		Title: "error against Σε a day", X: chart.Axis{Label: "Σε a day", Log: true},
-		Y: chart.Axis{Label: "error while reporting, km", Zero: true},
-	}
-	series := []struct {
-		chart.Series
-		of func(*Outcome) float64
-	}{
-		{chart.Series{Name: "median"}, func(o *Outcome) float64 { return o.MedianKM }},
-		{chart.Series{Name: "mean"}, func(o *Outcome) float64 { return o.MeanKM }},
-		{
-			chart.Series{Name: "median of the model alone", Reference: true},
-			func(o *Outcome) float64 { return o.BlindKM },
-		},
-		{
-			chart.Series{Name: "mean of the model alone", Guide: true},
-			func(o *Outcome) float64 { return o.BlindMeanKM },
-		},
-	}
-	for _, s := range series {
-		for i := range r.Plans {
-			s.X = append(s.X, r.Plans[i].DayEpsilon)
-			s.Y = append(s.Y, s.of(&r.Plans[i]))
-		}
-		lines.Series = append(lines.Series, s.Series)
+	errors := report.Table{Columns: []string{"of", "Σε", "km"}}
+	for i := range r.Plans {
+		p := &r.Plans[i]
+		errors.Add("median", p.DayEpsilon, p.MedianKM)
+		errors.Add("mean", p.DayEpsilon, p.MeanKM)
+		errors.Add("median of the model alone", p.DayEpsilon, p.BlindKM)
+		errors.Add("mean of the model alone", p.DayEpsilon, p.BlindMeanKM)
 	}
 	return &report.Figure{
 		Name: "plans", Caption: "What the best plan of each Σε a day leaves of the error",
@@ -123,7 +104,11 @@ func (r *Result) figure() *report.Figure {
 			Title: "What a day's ε buys",
 			Note: fmt.Sprintf("Distances of estimates from the truth while somebody reports, on "+
 				"%d users that the models had not seen.", r.Users),
-			Panels: []chart.Panel{lines},
+			Panels: []chart.Panel{&chart.Lines{
+				Title: "error against Σε a day", X: chart.Axis{Label: "Σε a day", Log: true},
+				Y:      chart.Axis{Label: "error while reporting, km", Zero: true},
+				Series: errors.Lines("of", []string{"Σε"}, nil),
+			}},
 		},
 	}
 }

@@ -15,13 +15,6 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Of the blind error: the part that releases must take away to be worth their ε, and the part at
-// which one may speak of knowing where somebody is.
-const (
-	worthwhile = trial.LeastGain
-	half       = .5
-)
-
 // Words say what to choose, a paragraph each.
 func (r *Result) Words() (lines []string) {
 	o := &r.Options
@@ -29,15 +22,12 @@ func (r *Result) Words() (lines []string) {
 	say("Half of what was reported lies in days of at most %s from the first report to the last, "+
 		"with reports in %s of it. Plans are made for such days: for users who report for longer "+
 		"the budget ends before their day does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
-	if text := r.halving(); text != "" {
-		lines = append(lines, text)
-	}
-	if blind := r.blind(); o.TargetKM > 0 && blind <= o.TargetKM {
+	if blind := r.Plans[0].BlindKM; o.TargetKM > 0 && blind <= o.TargetKM {
 		say("The model alone reaches %s: the median error without any release is %s.",
 			Length(o.TargetKM), Length(blind))
 	}
 	if r.Promise == nil {
-		return append(lines, r.noChoice(), nearPlaces)
+		return append(lines, r.noChoice())
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
@@ -79,36 +69,10 @@ func (r *Result) worse() string {
 	return fmt.Sprintf(" The check is %.0f %% worse: expect that for other users.", more)
 }
 
-// blind is the median error of the best model alone.
-func (r *Result) blind() float64 { return r.Plans[0].BlindKM }
-
-// halving says what the largest Σε a day that still protects a day buys.
-func (r *Result) halving() string {
-	at := func(p Outcome) bool { return p.DayEpsilon == mechanism.HighEpsilonDay }
-	i := slices.IndexFunc(r.Plans, at)
-	if i < 0 {
-		return ""
-	}
-	p := &r.Plans[i]
-	if gain := p.Gain(); gain >= half {
-		return fmt.Sprintf("At Σε = %d a day, the most that still protects a day, the error is "+
-			"%.0f %% less than that of the model alone.", mechanism.HighEpsilonDay, 100*gain)
-	}
-	text := fmt.Sprintf("At Σε = %d a day nothing was found that halves the error of the model "+
-		"alone: the best plan takes %.0f %% off.", mechanism.HighEpsilonDay,
-		math.Round(100*max(0, p.Gain())))
-	enough := slices.IndexFunc(r.Plans[i:], func(p Outcome) bool { return p.Gain() >= half })
-	if enough < 0 {
-		return text
-	}
-	return text + fmt.Sprintf(" At Σε = %s a day the error is halved, and hardly any privacy "+
-		"over a day is left.", report.Short(r.Plans[i+enough].DayEpsilon))
-}
-
 // GoodFor says what records with such errors tell: of one user, or only of all.
 func (o *Outcome) GoodFor() string {
 	switch {
-	case o.Gain() < worthwhile:
+	case o.Gain() < trial.LeastGain:
 		return "the fleet, not one user"
 	case o.MedianKM < .3:
 		return "one user's street"
@@ -119,14 +83,6 @@ func (o *Outcome) GoodFor() string {
 	}
 	return "one user's part of town"
 }
-
-// nearPlaces says when to take which mechanism.
-const nearPlaces = "A codebook hides which neighbourhood somebody is in, with the least error. " +
-	"Where the border of two code points runs between two neighbouring cells, a release may tell " +
-	"them apart by the full factor e^ε; elsewhere it does not tell them apart at all. " +
-	"release.near in a config bounds that by a smaller factor, with a larger error. " +
-	"With --mechanism lattice and a small δ, such as .01, near places of the location set are " +
-	"told apart less than far ones, with a larger error."
 
 // nearWords say what a release means for places that are near each other.
 func (o *Outcome) nearWords() string {
