@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	command "github.com/geodither/geodither/cmd/internal/aggregate"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -29,7 +28,7 @@ type aggregateFlags struct {
 	from, to string // times
 	at       string // time
 	level    float64
-	output   command.Output
+	output   aggregateOutput
 }
 
 func newAggregate(std cli.Streams) *cobra.Command {
@@ -97,7 +96,7 @@ a hundred vehicles and more are about a fleet.`,
 			if err != nil {
 				return err
 			}
-			return command.Run(cmd.Context(), in, options, std)
+			return runAggregate(cmd.Context(), in, options, std)
 		},
 	}
 	flags := cmd.Flags()
@@ -144,7 +143,7 @@ const (
 )
 
 // options resolves the flags and the config of the service. It does not read the config's key.
-func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err error) {
+func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err error) {
 	c, err := f.settings.File(flags)
 	if err != nil {
 		return o, err
@@ -202,19 +201,19 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o command.Options, err e
 }
 
 // areas reads the zones of --zones, and refuses what cannot be used on the map of the first model.
-func (f *aggregateFlags) areas(o *command.Options) error {
+func (f *aggregateFlags) areas(o *aggregateOptions) error {
 	if f.zones == "" {
 		return nil
 	}
 	if f.zone != "" {
 		return cli.Usagef("--zone and --zones exclude each other: give one of them")
 	}
-	areas, err := command.ReadZones(f.zones)
+	areas, err := readZones(f.zones)
 	if err != nil {
 		return cli.Usage(err)
 	}
 	g := o.Read.Models[0].Grid
-	on, off := command.OnMap(g, areas)
+	on, off := zonesOnMap(g, areas)
 	if len(on) == 0 && off > 0 {
 		return cli.Usagef("--zones %s: no polygon lies on the map: check that they have longitude "+
 			"before latitude", f.zones)
@@ -252,7 +251,7 @@ func publicOf(settings *config.Flags, c config.File, models []string) (
 }
 
 // check refuses what cannot be used before anything is read.
-func (f *aggregateFlags) check(o command.Options) error {
+func (f *aggregateFlags) check(o aggregateOptions) error {
 	switch {
 	case len(f.paths) == 0 && f.topic.Name == "":
 		return cli.Usagef("name the sanitized records to read with --in, - for standard input, " +
@@ -276,13 +275,13 @@ func (f *aggregateFlags) check(o command.Options) error {
 }
 
 // input opens the files, or connects to the brokers.
-func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*command.Input, error) {
+func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*aggregateInput, error) {
 	if len(f.paths) > 0 {
-		return command.Files(f.paths, std.In)
+		return aggregateFiles(f.paths, std.In)
 	}
 	client, err := f.topic.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return command.Topic(ctx, client, f.topic.Name, f.topic.Encoding)
+	return aggregateTopic(ctx, client, f.topic.Name, f.topic.Encoding)
 }

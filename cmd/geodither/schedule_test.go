@@ -2,17 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/towntest"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // townVersions are two models of the town, the second with models of its users (own), and a
@@ -243,4 +248,129 @@ func TestSanitizePersonal(t *testing.T) {
 		t.Fatal(err)
 	}
 	requireMessage(t, call(t, args...), cli.ExitUsage, own, "train again")
+}
+
+// TestKilledServiceSwapsModels changes the model under a service in a process of its own, before
+// and after it is killed with SIGKILL. What it has published verifies, and a replay of it is the
+// same.
+func TestKilledServiceSwapsModels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and kills processes")
+	}
+	w := newCrashWorld(t)
+	moved, err := neighbours(w.model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := moved.WriteFile(filepath.Join(w.dir, "moved.avro")); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.UnixMilli(1_700_000_000_000).UTC()
+	listed := "- model: model.avro\n"
+	write(t, w.dir, "schedule.yml", listed)
+	text := fmt.Sprintf(`
+brokers: [%[1]s]
+group: %[2]s
+topics: {raw: %[3]sraw, sanitized: %[2]s.sanitized, changelog: %[2]s.changelog, dead_letters: %[2]s.dead, create: true}
+models: schedule.yml
+key_file: noise.key
+state_dir: swap-state
+release: {mechanism: lattice, epsilon: 1, delta: 0.01, budget: none}
+transaction: {max_records: 40, max_interval: 20ms, timeout: 10s}
+session_timeout: 2s
+`, w.addr, w.prefix+"swap", w.prefix)
+	config := write(t, w.dir, "swap.yml", text)
+	add := func(model string, minutes int) {
+		listed += fmt.Sprintf("- {model: %s, start: %s}\n", model,
+			begin.Add(time.Duration(minutes)*time.Minute).Format(time.RFC3339))
+		write(t, w.dir, "schedule.yml", listed)
+	}
+	adopted := func(n int) func() bool {
+		return func() bool {
+			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
+			var found inspect.State
+			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil &&
+				len(found.Versions) == n
+		}
+	}
+	var fed int64
+	feed := func(from int) {
+		// eight steps, four minutes
+		fed += w.feedFrom(t, 30, 8, begin.Add(time.Duration(from)*time.Minute))
+	}
+	feed(0)
+	service := w.start(t, config)
+	w.await(t, service, "swap", fed)
+	add("moved.avro", 5) // that is still to come
+	eventually(t, "the second version is adopted", adopted(1))
+	feed(4)
+	w.await(t, service, "swap", fed*3/4)
+	service.kill(t)
+	service = w.start(t, config)
+	w.await(t, service, "swap", fed)
+	add("model.avro", 7) // that is past
+	eventually(t, "the third version is adopted", adopted(2))
+	service.kill(t)
+	feed(8)
+	service = w.start(t, config)
+	w.await(t, service, "swap", fed)
+	service.terminate(t)
+
+	succeed(t, "state", "verify", "-c", config)
+	succeed(t, "replay", "-c", config, "--output-topic", w.prefix+"again")
+	requireSame(t, w.read(t, "swap.sanitized", false), w.read(t, "again", false))
+	requireNoOther(t, w.read(t, "swap.sanitized", false), w.read(t, "swap.sanitized", true))
+	if found := diagnosed(t, config); !strings.Contains(
+		found, "ok changelog under these settings") ||
+		!strings.Contains(found, "2 later versions of the model adopted") ||
+		!strings.Contains(found, "ok models model "+moved.ID()) ||
+		!strings.Contains(found, "2 later versions; a fix of this moment has model "+w.model.ID()) {
+		t.Errorf("the doctor finds\n%s", found)
+	}
+	printed := succeed(t, "state", "inspect", "-c", config, "--user", "sim-000001")
+	if strings.Count(printed.out, "version      from raw offset") != 2 {
+		t.Errorf("inspect prints\n%s", printed.out)
+	}
+	write(t, w.dir, "schedule.yml", "- model: model.avro\n")
+	if found := diagnosed(t, config); !strings.Contains(found, "failure changelog partition") ||
+		!strings.Contains(found, moved.ID()) {
+		t.Errorf("without a version in use the doctor finds\n%s", found)
+	}
+	if r := call(t, "run", "-c", config); r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, moved.ID()) {
+		t.Errorf("without a version in use: exit %d\n%s", r.code, r.err)
+	}
+}
+
+// diagnosed is what the doctor finds, without its simulation, which takes long.
+func diagnosed(t *testing.T, path string) string {
+	t.Helper()
+	options, _, err := config.Service(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := checkup{findings: doctor.Examine(t.Context(), options, nil)}
+	d.starts(options.Later)
+	var b strings.Builder
+	for _, f := range d.findings {
+		fmt.Fprintln(&b, f.Level, f.Check, f.Detail)
+	}
+	return b.String()
+}
+
+// neighbours is a model of another's map and step, in which everybody stays with one
+// half and else goes anywhere near.
+func neighbours(m *mobility.Model) (*mobility.Model, error) {
+	trainer, err := train.New(m.Grid, m.Step, train.Options{Source: "test", Backoff: 7})
+	if err != nil {
+		return nil, err
+	}
+	for i := range 50 {
+		lat, lon := m.Grid.ToDegrees(m.Grid.Centre(m.Initial.Cells[i%m.Initial.Len()]))
+		trainer.Add(train.Fix{
+			User: fmt.Sprint(i % 5), TimeMS: int64(i/5) * m.Step.Milliseconds(), Lat: lat, Lon: lon,
+		})
+	}
+	model, _, err := trainer.Finish()
+	return model, err
 }

@@ -379,14 +379,6 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 	},
-	"cmd/internal/aggregate": {
-		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/evaluation/chart", "mechanism/grid",
-			"schemas", "consumer", "consumer/admin", "consumer/wire",
-			"cmd/internal/cli", "cmd/internal/files", "cmd/internal/topics",
-		},
-		third: []string{kafkaGo},
-	},
 	"cmd/internal/modelview": {
 		ours: []string{
 			"mechanism", "mechanism/evaluation/chart", "mechanism/evaluation/fit",
@@ -493,7 +485,7 @@ var table = map[string]rule{
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	"cmd/geodither": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/aggregate", "cmd/internal/attack",
+			"cmd/internal/account", "cmd/internal/attack",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
@@ -503,20 +495,20 @@ var table = map[string]rule{
 			"cmd/internal/modelview", "cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
-			"cmd/internal/verify", "consumer",
+			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/wire",
 			"deploy",
 			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
+			"mechanism/evaluation/chart", "mechanism/grid",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
 			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},
-		third: []string{cobra, pflag},
+		third: []string{cobra, kafkaGo, pflag},
 		tests: []string{
 			"schemas/mapping",
-			"cmd/internal/kafkaconn", "cmd/internal/towntest", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/hours",
+			"cmd/internal/kafkaconn", "cmd/internal/towntest", "mechanism/hours",
 			"mechanism/trial",
-			"producer/partition", franz, jsonSchema, kafkaGo, parquet, yamlGo,
+			"producer/partition", franz, jsonSchema, parquet, yamlGo,
 		},
 	},
 }

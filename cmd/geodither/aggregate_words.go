@@ -1,4 +1,4 @@
-package aggregate
+package main
 
 import (
 	"cmp"
@@ -13,20 +13,20 @@ import (
 )
 
 // enough is how many vehicles make an estimate one of a fleet.
-const enough = 100
+const enoughVehicles = 100
 
 // lines is a text of lines with a word in front of each.
-type lines struct{ strings.Builder }
+type summaryLines struct{ strings.Builder }
 
-func (l *lines) add(word, format string, args ...any) {
+func (l *summaryLines) add(word, format string, args ...any) {
 	fmt.Fprintf(l, "%-12s"+format+"\n", append([]any{word}, args...)...)
 }
 
 // words say what was found, and how far to trust it.
-func (r *run) words(s aggregate.Summary) string {
+func (r *aggregation) words(s aggregate.Summary) string {
 	c, zones, collect := s.Counts, r.reader.Zones(), &r.options.Read.Collect
 	length := time.Duration(collect.WindowSteps) * r.options.Read.Models[0].Step
-	l := new(lines)
+	l := new(summaryLines)
 	fmt.Fprintf(l, "%s of %s; windows of %v",
 		cli.Quantity(c.Records, "record"), cli.Quantity(int64(c.Users), "user"), length)
 	if zones != nil {
@@ -64,17 +64,17 @@ func (r *run) words(s aggregate.Summary) string {
 		l.add("flows", "of %d vehicles from one window to the next, over all windows", s.Flowing)
 	}
 	l.fullest(zones, s)
-	if s.Smallest < enough {
+	if s.Smallest < enoughVehicles {
 		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+
 			"has there is mostly the model's: look at low and high, and at larger zones or windows",
-			enough)
+			enoughVehicles)
 	}
 	return l.String()
 }
 
 // followed says whose records were followed, and why those of others were not. Only records of
 // windows that are wanted count.
-func (l *lines) followed(s aggregate.Summary) {
+func (l *summaryLines) followed(s aggregate.Summary) {
 	const why = "estimate follows from the model, the settings and the releases"
 	c, w := s.Counts, s.Counts.Wanted
 	switch {
@@ -99,7 +99,7 @@ func (l *lines) followed(s aggregate.Summary) {
 }
 
 // outside says what became of records outside of --from and --to.
-func (l *lines) outside(s aggregate.Summary) {
+func (l *summaryLines) outside(s aggregate.Summary) {
 	if c := s.Counts; c.Unwanted > 0 {
 		l.add("outside", "%s of windows before --from count in no window; %d could be followed",
 			cli.Quantity(c.Unwanted, "record"), c.Followed-c.Wanted.Followed)
@@ -111,7 +111,7 @@ func (l *lines) outside(s aggregate.Summary) {
 }
 
 // windows says what the windows have on average.
-func (l *lines) windows(s aggregate.Summary) {
+func (l *summaryLines) windows(s aggregate.Summary) {
 	n := float64(s.Windows)
 	text := fmt.Sprintf("%d with %.0f vehicles on average, the smallest with %d",
 		s.Windows, float64(s.Vehicles)/n, s.Smallest)
@@ -129,7 +129,7 @@ func (l *lines) windows(s aggregate.Summary) {
 }
 
 // fullest names the zones with most vehicles in the window with most vehicles.
-func (l *lines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
+func (l *summaryLines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 	d := s.Most
 	if d.Vehicles == 0 {
 		l.add("beware", "no window with a vehicle holds the time of --at, so none is shown and no "+
@@ -144,9 +144,9 @@ func (l *lines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 		return cmp.Compare(d.Fitted[j], d.Fitted[i])
 	})
 	const shown = 5
-	l.add("fullest", "from %s, %s:", utc(s.MostMS), cli.Quantity(int64(d.Vehicles), "vehicle"))
+	l.add("fullest", "from %s, %s:", inUTC(s.MostMS), cli.Quantity(int64(d.Vehicles), "vehicle"))
 	for _, z := range order[:min(shown, len(order))] {
-		lat, lon := middle(zones, int32(z))
+		lat, lon := middleOfZone(zones, int32(z))
 		name := zones.Name(int32(z))
 		if name != "" {
 			name += "   "

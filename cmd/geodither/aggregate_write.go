@@ -1,4 +1,4 @@
-package aggregate
+package main
 
 import (
 	"encoding/csv"
@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,55 +22,29 @@ import (
 
 // zoneRow is what is written of one zone in one window.
 type zoneRow struct {
-	WindowStart   string  `json:"window_start"`
-	WindowEnd     string  `json:"window_end"`
-	Zone          int     `json:"zone"`
-	Name          string  `json:"name,omitempty"` // of --zones
-	Latitude      float64 `json:"latitude"`       // of its middle
-	Longitude     float64 `json:"longitude"`
-	Vehicles      float64 `json:"vehicles"`
-	Low           float64 `json:"low"`
-	High          float64 `json:"high"`
-	Share         float64 `json:"share"` // of the fleet
-	Posterior     float64 `json:"posterior"`
-	PosteriorLow  float64 `json:"posterior_low"`
-	PosteriorHigh float64 `json:"posterior_high"`
-	Naive         float64 `json:"naive"`
-	Model         float64 `json:"model"`
-
-	startMS, endMS int64 // of the window, for parquetZone
+	WindowStart   instant `json:"window_start" parquet:"window_start,timestamp(millisecond:utc)"`
+	WindowEnd     instant `json:"window_end" parquet:"window_end,timestamp(millisecond:utc)"`
+	Zone          int64   `json:"zone" parquet:"zone"`
+	Name          string  `json:"name,omitempty" parquet:"name"` // of --zones
+	Latitude      float64 `json:"latitude" parquet:"latitude"`   // of its middle
+	Longitude     float64 `json:"longitude" parquet:"longitude"`
+	Vehicles      float64 `json:"vehicles" parquet:"vehicles"`
+	Low           float64 `json:"low" parquet:"low"`
+	High          float64 `json:"high" parquet:"high"`
+	Share         float64 `json:"share" parquet:"share"` // of the fleet
+	Posterior     float64 `json:"posterior" parquet:"posterior"`
+	PosteriorLow  float64 `json:"posterior_low" parquet:"posterior_low"`
+	PosteriorHigh float64 `json:"posterior_high" parquet:"posterior_high"`
+	Naive         float64 `json:"naive" parquet:"naive"`
+	Model         float64 `json:"model" parquet:"model"`
+	Outline       []byte  `json:"-" parquet:"geometry"` // of Parquet alone
 }
 
-// parquetZone is a zoneRow as a row of Parquet: the same columns, with times as such, and behind
-// them the zone's outline.
-type parquetZone struct {
-	WindowStart   int64   `parquet:"window_start,timestamp(millisecond:utc)"`
-	WindowEnd     int64   `parquet:"window_end,timestamp(millisecond:utc)"`
-	Zone          int64   `parquet:"zone"`
-	Name          string  `parquet:"name"`
-	Latitude      float64 `parquet:"latitude"`
-	Longitude     float64 `parquet:"longitude"`
-	Vehicles      float64 `parquet:"vehicles"`
-	Low           float64 `parquet:"low"`
-	High          float64 `parquet:"high"`
-	Share         float64 `parquet:"share"`
-	Posterior     float64 `parquet:"posterior"`
-	PosteriorLow  float64 `parquet:"posterior_low"`
-	PosteriorHigh float64 `parquet:"posterior_high"`
-	Naive         float64 `parquet:"naive"`
-	Model         float64 `parquet:"model"`
-	Geometry      []byte  `parquet:"geometry"`
-}
+// instant is a time in milliseconds since 1970, a text in JSON.
+type instant int64
 
-func (r zoneRow) parquet(outline []byte) parquetZone {
-	return parquetZone{
-		WindowStart: r.startMS, WindowEnd: r.endMS, Zone: int64(r.Zone),
-		Latitude: r.Latitude, Longitude: r.Longitude, Vehicles: r.Vehicles, Low: r.Low,
-		High: r.High, Share: r.Share, Posterior: r.Posterior, PosteriorLow: r.PosteriorLow,
-		PosteriorHigh: r.PosteriorHigh, Naive: r.Naive, Model: r.Model, Name: r.Name,
-		Geometry: outline,
-	}
-}
+// MarshalText implements encoding.TextMarshaler.
+func (t instant) MarshalText() ([]byte, error) { return []byte(inUTC(int64(t))), nil }
 
 var zoneHeader = []string{
 	"window_start", "window_end", "zone", "name", "latitude", "longitude",
@@ -78,8 +54,8 @@ var zoneHeader = []string{
 
 func (r zoneRow) fields() []string {
 	text := []string{
-		r.WindowStart, r.WindowEnd,
-		strconv.Itoa(r.Zone), r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
+		inUTC(int64(r.WindowStart)), inUTC(int64(r.WindowEnd)),
+		strconv.FormatInt(r.Zone, 10), r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
 	}
 	for _, x := range []float64{
 		r.Vehicles, r.Low, r.High, r.Share,
@@ -96,7 +72,7 @@ var flowHeader = []string{
 }
 
 // Output says where to write estimates and how.
-type Output struct {
+type aggregateOutput struct {
 	Path string // "-" is standard output, as CSV; the extension of a file is its format
 	// Least is the expected number of vehicles below which zones and flows are left out.
 	Least float64
@@ -109,7 +85,7 @@ type Output struct {
 }
 
 // Validate reports what cannot be used.
-func (o Output) Validate() error {
+func (o aggregateOutput) Validate() error {
 	if _, err := files.FormatOf(o.Path); err != nil {
 		return err
 	}
@@ -126,8 +102,8 @@ func (o Output) Validate() error {
 }
 
 // output writes zones, flows and the map. Files appear when they are complete.
-type output struct {
-	options Output
+type aggregateWriter struct {
+	options aggregateOutput
 	format  string           // of density, as for [files.NewWriter]
 	zones   *aggregate.Zones // from the first window on
 	density *files.File
@@ -136,11 +112,11 @@ type output struct {
 	rows     *csv.Writer
 	flowRows *csv.Writer
 	features *files.Collection
-	table    *files.Parquet[parquetZone]
+	table    *files.Parquet[zoneRow]
 }
 
-func newOutput(options Output, stdout io.Writer) (*output, error) {
-	o := &output{options: options}
+func newAggregateWriter(options aggregateOutput, stdout io.Writer) (*aggregateWriter, error) {
+	o := &aggregateWriter{options: options}
 	var err error
 	if o.format, err = files.FormatOf(options.Path); err != nil {
 		return nil, err
@@ -150,7 +126,7 @@ func newOutput(options Output, stdout io.Writer) (*output, error) {
 	}
 	o.rows, o.features = csv.NewWriter(o.density), files.NewCollection(o.density)
 	if o.format == "parquet" {
-		o.table = files.NewParquet[parquetZone](o.density)
+		o.table = files.NewParquet[zoneRow](o.density)
 	}
 	if options.Flows != "" {
 		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
@@ -171,7 +147,7 @@ func newOutput(options Output, stdout io.Writer) (*output, error) {
 }
 
 // restrict leaves the files to their owner: the estimates are about a few people.
-func (o *output) restrict() error {
+func (o *aggregateWriter) restrict() error {
 	err := o.density.Restrict()
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Restrict())
@@ -180,7 +156,7 @@ func (o *output) restrict() error {
 }
 
 // window writes one window.
-func (o *output) window(
+func (o *aggregateWriter) window(
 	zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density, level float64,
 ) error {
 	o.zones = zones
@@ -188,19 +164,18 @@ func (o *output) window(
 		if d.Fitted[zone] < o.options.Least {
 			continue
 		}
-		lat, lon := middle(zones, int32(zone))
+		lat, lon := middleOfZone(zones, int32(zone))
 		err := o.zone(zoneRow{
-			WindowStart: utc(w.StartMS), WindowEnd: utc(w.EndMS),
-			Zone: zone, Latitude: toMetre(lat), Longitude: toMetre(lon),
-			Vehicles: rounded(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone],
-			Share:         rounded(d.Fitted[zone] / float64(d.Vehicles)),
-			Posterior:     rounded(d.Posterior[zone]),
+			WindowStart: instant(w.StartMS), WindowEnd: instant(w.EndMS),
+			Zone: int64(zone), Latitude: toMetre(lat), Longitude: toMetre(lon),
+			Vehicles: sixDigits(d.Fitted[zone]), Low: d.Low[zone], High: d.High[zone],
+			Share:         sixDigits(d.Fitted[zone] / float64(d.Vehicles)),
+			Posterior:     sixDigits(d.Posterior[zone]),
 			PosteriorLow:  d.PosteriorLow[zone],
 			PosteriorHigh: d.PosteriorHigh[zone],
 			Naive:         d.Naive[zone],
-			Model:         rounded(d.Blind[zone]),
+			Model:         sixDigits(d.Blind[zone]),
 			Name:          zones.Name(int32(zone)),
-			startMS:       w.StartMS, endMS: w.EndMS,
 		})
 		if err != nil {
 			return err
@@ -211,13 +186,13 @@ func (o *output) window(
 	}
 	const leastFlow = .01
 	for _, f := range w.Flows(max(o.options.Least, leastFlow), level) {
-		fromLat, fromLon := middle(zones, f.From)
-		toLat, toLon := middle(zones, f.To)
+		fromLat, fromLon := middleOfZone(zones, f.From)
+		toLat, toLon := middleOfZone(zones, f.To)
 		err := o.flowRows.Write([]string{
-			utc(w.StartMS),
+			inUTC(w.StartMS),
 			strconv.Itoa(int(f.From)), files.Degrees(fromLat), files.Degrees(fromLon),
 			strconv.Itoa(int(f.To)), files.Degrees(toLat), files.Degrees(toLon),
-			files.Number(rounded(f.Vehicles)), files.Number(f.Low), files.Number(f.High),
+			files.Number(sixDigits(f.Vehicles)), files.Number(f.Low), files.Number(f.High),
 		})
 		if err != nil {
 			return err
@@ -227,38 +202,39 @@ func (o *output) window(
 }
 
 // middle returns the middle of a zone.
-func middle(zones *aggregate.Zones, zone int32) (lat, lon float64) {
+func middleOfZone(zones *aggregate.Zones, zone int32) (lat, lon float64) {
 	return zones.Grid().ToDegrees(zones.Middle(zone))
 }
 
-func (o *output) zone(r zoneRow) error {
+func (o *aggregateWriter) zone(r zoneRow) error {
 	switch o.format {
 	case "csv":
 		return o.rows.Write(r.fields())
 	case "geojson":
 		return o.features.Add(o.polygon(int32(r.Zone)), r)
 	case "parquet":
-		return o.table.Write(r.parquet(o.table.Polygons(o.polygons(int32(r.Zone)))))
+		r.Outline = o.table.Polygons(o.polygons(int32(r.Zone)))
+		return o.table.Write(r)
 	}
 	return json.NewEncoder(o.density).Encode(r)
 }
 
-type polygon struct {
+type zonePolygon struct {
 	Type        string `json:"type"`
 	Coordinates any    `json:"coordinates"` // longitude first, see RFC 7946
 }
 
-func (o *output) polygon(zone int32) polygon {
+func (o *aggregateWriter) polygon(zone int32) zonePolygon {
 	all := o.polygons(zone)
 	if len(all) == 1 {
-		return polygon{"Polygon", all[0]}
+		return zonePolygon{"Polygon", all[0]}
 	}
-	return polygon{"MultiPolygon", all}
+	return zonePolygon{"MultiPolygon", all}
 }
 
 // polygons returns the polygons of a zone. The rest of the map around zones with names has the
 // outline of the map.
-func (o *output) polygons(zone int32) [][][][2]float64 {
+func (o *aggregateWriter) polygons(zone int32) [][][][2]float64 {
 	g := o.zones.Grid()
 	switch {
 	case !o.zones.Named():
@@ -272,7 +248,7 @@ func (o *output) polygons(zone int32) [][][][2]float64 {
 }
 
 // ring returns the corners of a rectangle, counter-clockwise, and the first one again.
-func (o *output) ring(low, high grid.Point) (ring [][2]float64) {
+func (o *aggregateWriter) ring(low, high grid.Point) (ring [][2]float64) {
 	for _, p := range []grid.Point{low, {X: high.X, Y: low.Y}, high, {X: low.X, Y: high.Y}, low} {
 		lat, lon := o.zones.Grid().ToDegrees(p)
 		ring = append(ring, [2]float64{toMetre(lon), toMetre(lat)})
@@ -281,7 +257,7 @@ func (o *output) ring(low, high grid.Point) (ring [][2]float64) {
 }
 
 // close completes what is written and draws the map of the window with most vehicles.
-func (o *output) close(s aggregate.Summary) error {
+func (o *aggregateWriter) close(s aggregate.Summary) error {
 	o.rows.Flush()
 	err := o.rows.Error()
 	switch o.format {
@@ -308,7 +284,7 @@ func (o *output) close(s aggregate.Summary) error {
 }
 
 // draw draws the fitted density and the model's with the same colours.
-func (o *output) draw(s aggregate.Summary) error {
+func (o *aggregateWriter) draw(s aggregate.Summary) error {
 	fit := o.panel("as the releases tell", s.Most.Fitted)
 	model := o.panel("the model alone", s.Most.Blind)
 	top := 0.0
@@ -319,7 +295,7 @@ func (o *output) draw(s aggregate.Summary) error {
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
 	figure := &chart.Figure{
-		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, utc(s.MostMS)),
+		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, inUTC(s.MostMS)),
 		Note: "Vehicles to be expected. What does not differ between the two, the releases do " +
 			"not tell.",
 		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
@@ -328,14 +304,14 @@ func (o *output) draw(s aggregate.Summary) error {
 }
 
 // panel is a map of an estimate.
-func (o *output) panel(title string, vehicles []float64) *chart.Map {
+func (o *aggregateWriter) panel(title string, vehicles []float64) *chart.Map {
 	return &chart.Map{
 		Title: title, Grid: o.zones.Grid(), Degrees: true, Values: o.zones.PerKM2(vehicles),
 		Scale: chart.Axis{Label: "vehicles per km²", Zero: true},
 	}
 }
 
-func (o *output) discard() error {
+func (o *aggregateWriter) discard() error {
 	err := o.density.Discard()
 	if o.flows != nil {
 		err = errors.Join(err, o.flows.Discard())
@@ -343,10 +319,10 @@ func (o *output) discard() error {
 	return err
 }
 
-func utc(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+func inUTC(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
 // rounded keeps six digits: the estimates know fewer.
-func rounded(x float64) float64 {
+func sixDigits(x float64) float64 {
 	v, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	return v
 }
@@ -355,4 +331,87 @@ func rounded(x float64) float64 {
 func toMetre(x float64) float64 {
 	v, _ := strconv.ParseFloat(files.Degrees(x), 64)
 	return v
+}
+
+// feature is a GeoJSON feature as far as zones need it (RFC 7946): a polygon or several, and the
+// property "name".
+type zoneFeature struct {
+	Properties struct {
+		Name string `json:"name"`
+	} `json:"properties"`
+	Geometry struct {
+		Type        string          `json:"type"`
+		Coordinates json.RawMessage `json:"coordinates"`
+	} `json:"geometry"`
+}
+
+// OnMap returns the areas that lie on a map at least in part, as far as their corners tell, and how
+// many do not.
+func zonesOnMap(g *grid.Grid, areas []aggregate.Area) (on []aggregate.Area, off int) {
+	for _, a := range areas {
+		low, high := [2]float64{180, 90}, [2]float64{-180, -90} // longitude first
+		for _, ring := range slices.Concat(a.Polygons...) {
+			for _, corner := range ring {
+				for i, degrees := range corner {
+					low[i], high[i] = min(low[i], degrees), max(high[i], degrees)
+				}
+			}
+		}
+		if b := g.Box(); low[0] < b.East && high[0] > b.West && low[1] < b.North &&
+			high[1] > b.South {
+			on = append(on, a)
+		}
+	}
+	return on, len(areas) - len(on)
+}
+
+// ReadZones reads zones from a GeoJSON file: a feature collection of polygons with names.
+//
+// github.com/paulmach/orb/geojson would read more than that, but its features also have BSON, which
+// puts a MongoDB driver's package into the binary.
+func readZones(path string) ([]aggregate.Area, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--zones: %w", err)
+	}
+	var file struct {
+		Type     string        `json:"type"`
+		Features []zoneFeature `json:"features"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil || file.Type != "FeatureCollection" {
+		return nil, fmt.Errorf("--zones %s is no GeoJSON feature collection: export the polygons "+
+			"as one, each with the property \"name\"", path)
+	}
+	var areas []aggregate.Area
+	for i, f := range file.Features {
+		area := aggregate.Area{Name: f.Properties.Name}
+		if area.Polygons, err = f.polygons(); err != nil {
+			return nil, fmt.Errorf("--zones %s: feature %d %w", path, i+1, err)
+		}
+		areas = append(areas, area)
+	}
+	return areas, nil
+}
+
+// polygons returns a feature's polygons.
+func (f *zoneFeature) polygons() (polygons [][][][2]float64, err error) {
+	switch f.Geometry.Type {
+	case "Polygon":
+		polygons = make([][][][2]float64, 1)
+		err = json.Unmarshal(f.Geometry.Coordinates, &polygons[0])
+	case "MultiPolygon":
+		err = json.Unmarshal(f.Geometry.Coordinates, &polygons)
+	default:
+		return nil, fmt.Errorf("is no polygon but %.20q: leave it out", f.Geometry.Type)
+	}
+	if err != nil {
+		return nil, errors.New("has coordinates that are no polygon's: write lists of " +
+			"[longitude, latitude]")
+	}
+	for _, ring := range slices.Concat(polygons...) {
+		if len(ring) < 4 || ring[0] != ring[len(ring)-1] {
+			return nil, errors.New("has a ring that is not closed: end it with its first corner")
+		}
+	}
+	return polygons, nil
 }
