@@ -22,7 +22,6 @@ type evaluateFlags struct {
 	also        []string
 	out         string
 	quick       bool
-	vehicles    int
 }
 
 func newEvaluate(std cli.Streams) *cobra.Command {
@@ -75,8 +74,6 @@ trace of one person, so the folder is for your eyes only, unless the data are op
 	flags.StringVar(&f.out, "out", "", "`FOLDER` for the report and the pieces that it is made of")
 	flags.BoolVar(&f.quick, "quick", false,
 		"few users, runs and parameters: a first look, with wide bands")
-	flags.IntVar(&f.vehicles, "vehicles", 0,
-		"number of vehicles in the largest fleet; 0: 1000, with --quick 100")
 	flags.Lookup("experiment").DefValue = "all"
 	cli.Required(cmd, "out")
 	return cmd
@@ -89,7 +86,7 @@ func (f *evaluateFlags) run(ctx context.Context, std cli.Streams) error {
 	}
 	started := time.Now()
 	options := experiment.Options{
-		Seed: 1, Quick: f.quick, Vehicles: f.vehicles, Also: f.also, Tool: cli.Tool(),
+		Seed: 1, Quick: f.quick, Also: f.also, Tool: cli.Tool(),
 		Clock: func() time.Duration { return time.Since(started) },
 	}
 	if err := options.Validate(); err != nil {

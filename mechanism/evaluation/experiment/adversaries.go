@@ -60,16 +60,10 @@ func watchedAt(d *Data) Point {
 
 // watch shows each release to the filters in with, and only the time of each to those in without.
 func watch(w *Walk, truth *mechanism.Emission, with, without []*filter) Probe {
-	// The sanitizer's prior of a timestamp is known before the release, and with it the law.
-	next := standard(w.Model, w.Options)
 	g := w.Data.Grid
 	return func(to *Sums, r *trial.Result) error {
-		next.foresee(r.Step)
-		truth.Prepare(&next.prior)
-		if len(truth.Set()) != r.Outcome.SetSize {
-			return fmt.Errorf(
-				"experiment: an observer who knows M finds another location set than the sanitizer")
-		}
+		// The sanitizer's prior is known before the release, and with it the law.
+		truth.Prepare(r.Outcome.Prior)
 		var values []float64
 		for a := range with {
 			with[a].observe(r.Step, &r.Outcome.Release, truth)
@@ -78,7 +72,6 @@ func watch(w *Walk, truth *mechanism.Emission, with, without []*filter) Probe {
 			values = append(values, learned(g, &without[a].posterior, r.Cell)...)
 		}
 		to.Add(1, values...)
-		next.posterior.CopyFrom(&r.State.Posterior)
 		return nil
 	}
 }

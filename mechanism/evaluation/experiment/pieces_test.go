@@ -38,12 +38,8 @@ func TestWorkersMeet(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for name, o := range map[string]Options{
-		"also": {Also: []string{"nonsense"}}, "few": {Vehicles: 9}, "many": {Vehicles: 1 << 20},
-	} {
-		if o.Validate() == nil {
-			t.Errorf("%s: accepted", name)
-		}
+	if (Options{Also: []string{"nonsense"}}).Validate() == nil {
+		t.Error("nonsense is drawn beside the paper's mechanisms")
 	}
 	if _, err := New(nil, Options{}); err == nil {
 		t.Error("a study of nothing")

@@ -71,9 +71,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// The smallest fleet that is looked at, and the most vehicles that one may have, of some kilobytes
-// each.
-const leastFleet, mostVehicles = 10, 100_000
+// leastFleet is the smallest fleet that is looked at: a smaller one says more of people.
+const leastFleet = 10
 
 // Validate reports what cannot be used.
 func (o Options) Validate() error {
@@ -82,10 +81,6 @@ func (o Options) Validate() error {
 			return fmt.Errorf("%q is nothing that can be drawn beside the paper's mechanisms: "+
 				"choose of %v", also, Alsos())
 		}
-	}
-	if n := o.withDefaults().Vehicles; n < leastFleet || n > mostVehicles {
-		return fmt.Errorf("a fleet of %d vehicles says more of people than of a fleet, or is more "+
-			"than memory holds: take %d to %d", n, leastFleet, mostVehicles)
 	}
 	return nil
 }

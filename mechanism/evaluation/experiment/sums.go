@@ -81,16 +81,13 @@ func (s Sample) Mean(of func(Sums) float64) report.Band {
 // Level is the confidence of an interval, two-sided.
 const Level = .95
 
-// Enough is the number of users or runs from which an interval is worth its confidence.
-const Enough = 10
-
 // equal is up to which part of a value an interval is rounding alone.
 const equal = 1e-12
 
 // Ratio returns Σ over / Σ by of some clusters, each of which brings a sum of many dependent values
 // and their number. The interval treats clusters as independent and nothing else: the ratio
 // estimator's linearized variance (Cochran, Sampling Techniques, 1977, section 6.4) with Student's
-// quantile of one degree less than clusters. It is an approximation, poor below [Enough] clusters,
+// quantile of one degree less than clusters. It is an approximation, poor below ten clusters,
 // and too symmetric near the ends of a share: what would reach below 0 is cut off there, since no
 // quantity here is negative. A single cluster has no interval. Neither have clusters that are all
 // equal, such as users without any drift: they tell nothing about how others would differ, and no

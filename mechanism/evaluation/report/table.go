@@ -28,15 +28,6 @@ type Table struct {
 // Row has a cell for each column: a string, an integer, a float64, a [Band], or nil for nothing.
 type Row []any
 
-// Strings returns a row of texts.
-func Strings(cells ...string) Row {
-	row := make(Row, len(cells))
-	for i, cell := range cells {
-		row[i] = cell
-	}
-	return row
-}
-
 // Add appends a row.
 func (t *Table) Add(cells ...any) { t.Rows = append(t.Rows, cells) }
 
