@@ -11,7 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/schemas"
 )
@@ -116,7 +116,7 @@ func TestAggregateConfigOfModels(t *testing.T) {
 func TestAggregateFrom(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	gap := slices.DeleteFunc(towntest.Fixes(), func(fix schemas.Raw) bool {
+	gap := slices.DeleteFunc(servicetest.TownFixes(), func(fix schemas.Raw) bool {
 		minute := time.UnixMilli(fix.Timestamp).UTC().Minute()
 		return minute >= 24 && minute < 36
 	})
@@ -125,7 +125,8 @@ func TestAggregateFrom(t *testing.T) {
 			gap[i].Timestamp += mechanism.DefaultMaxGap * time.Minute.Milliseconds()
 		}
 	}
-	traces, whole := write(t, dir, "gap.csv", towntest.CSV(gap)), filepath.Join(dir, "whole.csv")
+	traces, whole := write(t, dir, "gap.csv", servicetest.TownCSV(gap)), filepath.Join(dir,
+		"whole.csv")
 	succeed(t, sanitizeArgs(traces, model, "--seed", "5", "--out", whole)...)
 	holed := ""
 	for _, line := range strings.SplitAfter(read(t, whole), "\n") {
@@ -158,8 +159,8 @@ func TestAggregateFrom(t *testing.T) {
 func TestAggregateMaps(t *testing.T) {
 	dir := t.TempDir()
 	traces, _ := townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m",
-		"--step", towntest.Step, "--out", filepath.Join(dir, "coarse.avro"))
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell", "400m",
+		"--step", servicetest.TownStep, "--out", filepath.Join(dir, "coarse.avro"))
 	sanitized, schedule := changedTown(t, dir, "coarse.avro", "budget: none")
 	out := filepath.Join(dir, "out.csv")
 	config := readerConfig(t, dir, "models: "+schedule, "budget: none")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -125,13 +125,13 @@ func TestAggregateOnAllCores(t *testing.T) {
 	_, model := townFiles(t, dir)
 	var fixes []schemas.Raw
 	for day := range int64(8) {
-		for _, fix := range towntest.Fixes() {
+		for _, fix := range servicetest.TownFixes() {
 			fix.Timestamp += day * 86_400_000
 			fixes = append(fixes, fix)
 		}
 	}
 	csvFile := filepath.Join(dir, "sanitized.csv")
-	succeed(t, sanitizeArgs(write(t, dir, "days.csv", towntest.CSV(fixes)), model,
+	succeed(t, sanitizeArgs(write(t, dir, "days.csv", servicetest.TownCSV(fixes)), model,
 		"--seed", "3", "--out", csvFile)...)
 	sorted := slices.Collect(strings.Lines(read(t, csvFile)))
 	slices.SortStableFunc(sorted[1:], func(a, b string) int {
@@ -349,8 +349,8 @@ func TestAggregateRefuses(t *testing.T) {
 	text := read(t, sanitized)
 	lines := strings.SplitAfter(text, "\n")
 	other := filepath.Join(dir, "other.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "400m",
-		"--step", towntest.Step, "--out", other)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell", "400m",
+		"--step", servicetest.TownStep, "--out", other)
 	file := func(name, text string) string { return write(t, dir, name, text) }
 	before := len(names(t, dir)) + 10 // the files below
 	args := func(in string, more ...string) []string {

@@ -13,7 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -185,8 +185,8 @@ func TestAuditUsage(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	tiny := filepath.Join(dir, "tiny.avro") // a map of one cell
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", "11km",
-		"--step", towntest.Step, "--out", tiny)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell", "11km",
+		"--step", servicetest.TownStep, "--out", tiny)
 	for _, c := range []struct {
 		args  []string
 		code  int

@@ -17,7 +17,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
 )
@@ -168,7 +168,7 @@ func canaryTown(t *testing.T) (traces, bad string, g *grid.Grid) {
 	return write(t, dir, "traces.csv", text.String()), write(t, dir, "bad.csv", lines), g
 }
 
-// canaryMap is the map of towntest.Box and towntest.Cell.
+// canaryMap is the map of servicetest.TownBox and servicetest.TownCell.
 func canaryMap(t *testing.T) *grid.Grid {
 	t.Helper()
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.03, East: 20.03}, 500)
@@ -216,7 +216,8 @@ func TestCanaryTrain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			args := []string{
-				"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+				"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
+				servicetest.TownStep,
 				"--out", filepath.Join(dir, "model.avro"),
 			}
 			for _, in := range []string{traces, bad} {
@@ -247,8 +248,9 @@ func TestCanaryHeldOut(t *testing.T) {
 			dir := t.TempDir()
 			model := filepath.Join(dir, "model.avro")
 			for _, in := range []string{traces, bad} {
-				succeed(t, "train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell,
-					"--step", towntest.Step, "--out", model)
+				succeed(t, "train", "--in", in, "--box", servicetest.TownBox, "--cell",
+					servicetest.TownCell,
+					"--step", servicetest.TownStep, "--out", model)
 				r := call(t, append([]string{"model", "fit", model, "--in", in, "--json"},
 					more...)...)
 				if fails := name == "refused"; (r.code != cli.ExitDone) != fails {
@@ -268,8 +270,9 @@ func TestCanaryFit(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model)
 	for _, in := range []string{traces, bad} {
 		requireUntold(t, g, succeed(t, "model", "fit", model, "--in", in), dir)
 	}
@@ -302,7 +305,8 @@ func TestCanaryEvaluate(t *testing.T) {
 	})
 	r := succeed(t, "evaluate",
 		"--data", "crowd="+write(t, t.TempDir(), "few.csv", strings.Join(few, "")),
-		"--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
+		servicetest.TownStep,
 		"--timestamps", "25", "--quick", "--out", dir)
 	requireUntold(t, g, r, dir)
 	report := read(t, filepath.Join(dir, "report.md"))
@@ -329,8 +333,9 @@ func TestCanaryAggregate(t *testing.T) {
 	traces, _, g := canaryTown(t)
 	dir, out := t.TempDir(), t.TempDir()
 	model, sanitized := filepath.Join(dir, "model.avro"), filepath.Join(dir, "sanitized.csv")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
 	if !strings.Contains(read(t, sanitized), canaryUser) {
 		t.Fatal("there is no record of the canary")

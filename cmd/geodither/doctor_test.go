@@ -16,7 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 )
 
@@ -110,7 +110,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
 	eventually(t, "records", func() bool {
 		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
-			"\n") >= len(towntest.Fixes())
+			"\n") >= len(servicetest.TownFixes())
 	})
 	service.stop(t)
 	report, found := examine(t, config)

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/experiment"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -84,10 +84,11 @@ func golden(t *testing.T, path, got string) {
 // as the data have them.
 func TestEvaluateOwn(t *testing.T) {
 	dir := t.TempDir()
-	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
+	traces := write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	out := filepath.Join(dir, "out")
-	succeed(t, "evaluate", "--data", "town="+traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", "town="+towntest.Step, "--timestamps", "30",
+	succeed(t, "evaluate", "--data", "town="+traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", "town="+servicetest.TownStep, "--timestamps", "30",
 		"--quick", "--experiment", "parameters", "--also", "lattice", "--out", out)
 	rows, err := csv.NewReader(
 		strings.NewReader(read(t, filepath.Join(out, "tables", "parameters.csv")))).ReadAll()
@@ -147,7 +148,8 @@ func TestEvaluateRefuses(t *testing.T) {
 		"write NAME=PATH":                  {"--data", "traces.csv"},
 		"has no --box":                     {"--data", "fleet=traces.csv"},
 		"has no --step": {
-			"--data", "fleet=traces.csv", "--box", towntest.Box, "--cell", towntest.Cell,
+			"--data", "fleet=traces.csv", "--box", servicetest.TownBox, "--cell",
+			servicetest.TownCell,
 		},
 		`"other=250m" is of a data set`: {"--cell", "other=250m"},
 		"is no time":                    {"--step", "soon"},

@@ -16,7 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -161,10 +161,11 @@ func names(t *testing.T, dir string) []string {
 // townFiles writes the town's traces and a model of them, and returns their paths.
 func townFiles(t *testing.T, dir string) (traces, model string) {
 	t.Helper()
-	traces, model = write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())),
+	traces, model = write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes())),
 		filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model)
 	return traces, model
 }
 
@@ -221,7 +222,7 @@ func pipe(t *testing.T) (from, to *os.File) {
 // townModel is the model of the town.
 func townModel(t *testing.T) *mobility.Model {
 	t.Helper()
-	model, err := towntest.Model()
+	model, err := servicetest.TownModel()
 	if err != nil {
 		t.Fatal(err)
 	}

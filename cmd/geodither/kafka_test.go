@@ -19,7 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -88,11 +88,11 @@ func (c throughKafka) test(t *testing.T) {
 	encoding, sanitized := c.encoding, cmp.Or(c.sanitized, c.encoding)
 	registry := srfake.New()
 	defer registry.Close()
-	dir, broker, fixes := t.TempDir(), startBroker(t), towntest.Fixes()
+	dir, broker, fixes := t.TempDir(), startBroker(t), servicetest.TownFixes()
 	townFiles(t, dir)
 	late := fixes[0]
 	late.Latitude += .001 // another fix of the first step, after the last one
-	traces := write(t, dir, "traces.csv", towntest.CSV(append(fixes, late))+"0,junk,10,20\n")
+	traces := write(t, dir, "traces.csv", servicetest.TownCSV(append(fixes, late))+"0,junk,10,20\n")
 	key := filepath.Join(dir, "noise.key")
 	succeed(t, "key", "new", key)
 
@@ -223,7 +223,7 @@ release: {mechanism: codebook, epsilon: 2, budget: none}
 		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
 	})
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", traces)
-	return service, len(towntest.Fixes())
+	return service, len(servicetest.TownFixes())
 }
 
 // TestConsumeFollow: with --follow records are shown as they come, in each

@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -55,7 +55,7 @@ func TestKeyExport(t *testing.T) {
 	}
 	later := refused("later.key")
 	requireWords(t, later.err, fmt.Sprintf(
-		"left out, as the service refuses them: %d key_destroyed", len(towntest.Fixes())),
+		"left out, as the service refuses them: %d key_destroyed", len(servicetest.TownFixes())),
 		"no noise of the days")
 	if later.code != cli.ExitDone || strings.Count(read(t, in("refused.csv")), "lattice") != 0 {
 		t.Errorf("under a key without the day: exit %d, %s", later.code, later.err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
@@ -68,7 +68,7 @@ func (w *misconfigWorld) serve() {
 	eventually(w.T, "every answer", func() bool {
 		return strings.Count(
 			call(w.T, "consume", "--brokers", w.broker, "--topic", w.name("out")).out,
-			"\n") >= len(towntest.Fixes())
+			"\n") >= len(servicetest.TownFixes())
 	})
 	if code := service.stop(w.T); code != cli.ExitDone {
 		w.Fatalf("the service ended with %d\n%s", code, service.log)
@@ -385,8 +385,9 @@ var misconfigurations = []misconfigured{
 		name:   "verification under another model",
 		served: true,
 		wrong: func(w *misconfigWorld) {
-			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box", towntest.Box,
-				"--cell", "250m", "--step", towntest.Step,
+			succeed(w.T, "train", "--in", filepath.Join(w.dir, "traces.csv"), "--box",
+				servicetest.TownBox,
+				"--cell", "250m", "--step", servicetest.TownStep,
 				"--out", filepath.Join(w.dir, "model.avro"))
 		},
 		args:  []string{"state", "verify", "-c", "CONFIG"},
@@ -530,12 +531,12 @@ func (w *misconfigWorld) otherPartitioner() {
 	w.remake(w.name("raw"), 2, nil)
 	var fixes []schemas.Raw
 	for n := range 60 {
-		fix := towntest.Fixes()[0]
+		fix := servicetest.TownFixes()[0]
 		fix.UserID = fmt.Sprintf("bus-%d", n)
 		fixes = append(fixes, fix)
 	}
 	succeed(w.T, "produce", "--brokers", w.broker, "--topic", w.name("raw"),
-		write(w.T, w.dir, "many.csv", towntest.CSV(fixes)))
+		write(w.T, w.dir, "many.csv", servicetest.TownCSV(fixes)))
 	w.edit("create: true", "create: true, partitioner: crc32")
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -36,8 +36,8 @@ func crowdModel(t *testing.T, dir, in string, more ...string) (model, out string
 	t.Helper()
 	model = filepath.Join(dir, "model.avro")
 	r := succeed(t, append([]string{
-		"train", "--in", in, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model,
+		"train", "--in", in, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model,
 	}, more...)...)
 	return model, r.out
 }
@@ -57,7 +57,7 @@ func storedFit(t *testing.T, path string) (*mobility.Fit, string) {
 // and the text say the same.
 func TestModelFitWrites(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	model, trained := crowdModel(t, dir, in)
 	fit, id := storedFit(t, model)
 	if fit != nil || strings.Contains(trained, "verdict") || !strings.Contains(trained,
@@ -101,7 +101,7 @@ func TestModelFitWrites(t *testing.T) {
 // together.
 func TestModelFitHeldOutBy(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	list := write(t, dir, "held.txt", "user-3\n\nuser-5\nnobody\nuser-8\nuser-13\nuser-21\n")
 	model, _ := crowdModel(t, dir, in)
 	for by, want := range map[string]int64{"5": 5, "0.2": 7, list: 5} {
@@ -130,7 +130,7 @@ func TestModelFitHeldOutBy(t *testing.T) {
 // on the traces of the first.
 func TestModelFitRebuilds(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	for _, more := range []string{
 		"", "--interpolate 2m", "--calendar 6,23,weekend,utc+1h",
 		"--every-fix", "--smoothing radius=3,backoff=12.5,cap=7,jumps=0",
@@ -143,7 +143,7 @@ func TestModelFitRebuilds(t *testing.T) {
 	}
 	model, _ := crowdModel(t, dir, in)
 	before := read(t, model)
-	others := write(t, dir, "others.csv", towntest.CSV(crowd()[35:]))
+	others := write(t, dir, "others.csv", servicetest.TownCSV(crowd()[35:]))
 	r := call(t, "model", "fit", model, "--in", others, "--held-out", "6", "--write")
 	requireMessage(t, r, cli.ExitFailed, "training on these traces gives model ",
 		"give all traces that it was trained on")
@@ -160,7 +160,7 @@ func TestModelFitRebuilds(t *testing.T) {
 // gets into no model; the owner of the traces may see it.
 func TestModelFitHoldsOutEnough(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	list := write(t, dir, "held.txt", "user-3\nuser-5\nuser-8\nuser-13\nnobody\nno one\n")
 	model, _ := crowdModel(t, dir, in)
 	before := read(t, model)
@@ -189,7 +189,7 @@ func TestModelFitHoldsOutEnough(t *testing.T) {
 // measures them.
 func TestModelFitKeepsPrivacy(t *testing.T) {
 	dir := t.TempDir()
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	model, out := crowdModel(t, dir, in, "--dp-epsilon", "1")
 	if strings.Contains(out, "verdict") || strings.Contains(out, "--held-out") {
 		t.Errorf("of a private model it says\n%s", out)
@@ -210,7 +210,7 @@ func TestModelFitKeepsPrivacy(t *testing.T) {
 func TestModelFit(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	in := write(t, dir, "crowd.csv", towntest.CSV(crowd()))
+	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
 	first := succeed(t, "model", "fit", model, "--in", in, "--epsilon", "2").out
 	for _, word := range []string{"34 users", "ε = 2, δ = 0.01", "verdict      "} {
 		if !strings.Contains(first, word) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/modelview"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -91,8 +91,9 @@ func TestModelDiff(t *testing.T) {
 	dir := t.TempDir()
 	traces, a := townFiles(t, dir)
 	b := filepath.Join(dir, "b.avro")
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--smoothing", "backoff=1", "--out", b)
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--smoothing", "backoff=1", "--out", b)
 	out := succeed(t, "model", "inspect", "--against", a, b).out
 	for _, word := range []string{
 		"options: kernel_radius=5 backoff=20", "rows         total variation", "under", "verdict",

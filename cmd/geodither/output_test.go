@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestSanitizeInterrupted: Ctrl-C in the middle of a slow input ends the run at
@@ -21,7 +21,7 @@ func TestSanitizeInterrupted(t *testing.T) {
 	out := filepath.Join(dir, "out", "sanitized.csv")
 	write(t, dir, "out/sanitized.csv", "older")
 	b := start(t, in, sanitizeArgs("-", model, "--out", out)...)
-	if _, err := io.WriteString(feed, towntest.CSV(towntest.Fixes())); err != nil {
+	if _, err := io.WriteString(feed, servicetest.TownCSV(servicetest.TownFixes())); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a temporary file", func() bool { return len(names(t, filepath.Dir(out))) == 2 })
@@ -48,7 +48,7 @@ func TestSanitizeTwiceAtOnce(t *testing.T) {
 		feed *io.PipeWriter
 	}
 	var runs [2]running
-	head, tail, _ := strings.Cut(towntest.CSV(towntest.Fixes()), "\n1,")
+	head, tail, _ := strings.Cut(servicetest.TownCSV(servicetest.TownFixes()), "\n1,")
 	for i, seed := range []string{"1", "2"} {
 		in, feed := io.Pipe()
 		runs[i] = running{

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -30,8 +30,8 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	train := []string{
-		"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out",
+		"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out",
 	}
 	open := write(t, dir, "open.avro", "")
 	if err := os.Chmod(open, 0o644); err != nil {

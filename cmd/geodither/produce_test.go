@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestProduceSimulated: a fleet for a number of steps, the same one with the
@@ -66,8 +66,8 @@ func TestProduceRate(t *testing.T) {
 		"--in", traces, "--rate", "1000")
 	// A lower bound only: a busy machine takes longer.
 	if took, least := time.Since(began),
-		time.Duration(len(towntest.Fixes())-20)*time.Millisecond; took < least {
-		t.Errorf("%d records at 1000 a second took %v", len(towntest.Fixes()), took)
+		time.Duration(len(servicetest.TownFixes())-20)*time.Millisecond; took < least {
+		t.Errorf("%d records at 1000 a second took %v", len(servicetest.TownFixes()), took)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestProduceQuietSource(t *testing.T) {
 	in, feed := pipe(t)
 	b := start(t, in, "produce", "--brokers", broker, "--topic", "raw",
 		"--create", "1", "--in", "-")
-	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes()[:3])); err != nil {
+	if _, err := feed.WriteString(servicetest.TownCSV(servicetest.TownFixes()[:3])); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "three records", func() bool { return end(t, broker, "raw") == 3 })

@@ -13,7 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/cmd/internal/replay"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -87,7 +87,7 @@ func TestReleaseHours(t *testing.T) {
 		}
 		fixes = append(fixes, fix)
 	}
-	write(t, s.dir, "raw.csv", towntest.CSV(fixes))
+	write(t, s.dir, "raw.csv", servicetest.TownCSV(fixes))
 	succeed(t, "sanitize", "-c", s.config, "--in", traces, "--out", published)
 	for name, lines := range map[string]string{
 		"run": succeed(t, "consume", "--brokers", s.addr, "--topic", s.prefix+"town.sanitized",

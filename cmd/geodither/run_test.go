@@ -11,7 +11,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestRunIsWatched: "run" answers over HTTP where its config says, until it is asked to stop; and
@@ -22,12 +22,12 @@ func TestRunIsWatched(t *testing.T) {
 	broker, dir := startBroker(t), t.TempDir()
 	townFiles(t, dir)
 	succeed(t, "key", "new", filepath.Join(dir, "noise.key"))
-	fixes := towntest.Fixes()
+	fixes := servicetest.TownFixes()
 	for i := range fixes {
 		fixes[i].UserID = canaryUser + "-" + fixes[i].UserID
 	}
 	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "2",
-		write(t, dir, "canaries.csv", towntest.CSV(fixes)))
+		write(t, dir, "canaries.csv", servicetest.TownCSV(fixes)))
 	config := write(t, dir, "geodither.yml", fmt.Sprintf(`brokers: [%q]
 group: watched
 topics: {raw: raw, sanitized: out, create: true}

@@ -21,7 +21,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -105,10 +105,10 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 				releases.Note(schemas.Unproved)
 			}
 			got := decoded(t, lines)
-			if len(got) != len(towntest.Fixes()) {
-				t.Fatalf("%d records of %d fixes", len(got), len(towntest.Fixes()))
+			if len(got) != len(servicetest.TownFixes()) {
+				t.Fatalf("%d records of %d fixes", len(got), len(servicetest.TownFixes()))
 			}
-			requireReleased(t, releases, towntest.Fixes(), got)
+			requireReleased(t, releases, servicetest.TownFixes(), got)
 			for i := range got {
 				if schemas.MechanismName(got[i].Mechanism) != o.Mechanism ||
 					schemas.HasNote(got[i].Mechanism, schemas.Unproved) != experiment ||
@@ -154,7 +154,7 @@ func TestSanitizeOnAllCores(t *testing.T) {
 	}
 	var fixes []schemas.Raw
 	for day := range int64(250) {
-		for _, fix := range towntest.Fixes() {
+		for _, fix := range servicetest.TownFixes() {
 			fix.Timestamp += day * 86_400_000
 			fixes = append(fixes, fix)
 		}
@@ -169,7 +169,7 @@ func TestSanitizeOnAllCores(t *testing.T) {
 		nowhere, off := fixes[0], fixes[0]
 		nowhere.UserID, nowhere.Latitude, nowhere.Longitude = "nobody", 0, 0
 		off.UserID, off.Latitude = "far", 11
-		csv := towntest.CSV(slices.Concat([]schemas.Raw{nowhere, off}, fixes))
+		csv := servicetest.TownCSV(slices.Concat([]schemas.Raw{nowhere, off}, fixes))
 		args := sanitizeArgs(write(t, dir, "traces.csv", csv), path, "--seed", "5")
 		reports, lines := map[int]sanitize.Summary{}, map[int]string{}
 		for _, cores := range []int{1, 2, 8} {
@@ -397,18 +397,18 @@ func TestSanitizeWarnsOfADay(t *testing.T) {
 func TestSanitizeInputs(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	fixes := towntest.Fixes()
+	fixes := servicetest.TownFixes()
 	want := succeed(t, sanitizeArgs(traces, model, "--seed", "1")...).out
-	write(t, dir, "folder/a.csv", towntest.CSV(fixes[:100]))
-	write(t, dir, "folder/b.csv.gz", packed(t, towntest.CSV(fixes[100:])))
+	write(t, dir, "folder/a.csv", servicetest.TownCSV(fixes[:100]))
+	write(t, dir, "folder/b.csv.gz", packed(t, servicetest.TownCSV(fixes[100:])))
 	for name, got := range map[string]result{
 		"folder": call(t, sanitizeArgs(filepath.Join(dir, "folder"),
 			model, "--seed", "1")...),
 		"gzip": call(t, sanitizeArgs(
-			write(t, dir, "t.gz", packed(t, towntest.CSV(fixes))), model, "--seed", "1")...),
+			write(t, dir, "t.gz", packed(t, servicetest.TownCSV(fixes))), model, "--seed", "1")...),
 		"ndjson": call(t, sanitizeArgs(write(t, dir, "t.ndjson", asNDJSON(fixes)),
 			model, "--seed", "1")...),
-		"standard input": callWith(t, towntest.CSV(fixes),
+		"standard input": callWith(t, servicetest.TownCSV(fixes),
 			sanitizeArgs("-", model, "--seed", "1")...),
 	} {
 		if got.code != cli.ExitDone || got.out != want {
@@ -416,7 +416,7 @@ func TestSanitizeInputs(t *testing.T) {
 				name, got.code, got.err)
 		}
 	}
-	cut := write(t, dir, "cut.gz", packed(t, towntest.CSV(fixes))[:200])
+	cut := write(t, dir, "cut.gz", packed(t, servicetest.TownCSV(fixes))[:200])
 	requireMessage(t, call(t, sanitizeArgs(cut, model, "--out", filepath.Join(dir, "out"))...),
 		cli.ExitFailed, "cut.gz", "cut short")
 	if slices.ContainsFunc(names(t, dir), func(name string) bool {
@@ -431,8 +431,8 @@ func TestSanitizeInputs(t *testing.T) {
 func TestSanitizeReport(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
-	fixes := towntest.Fixes()
-	text := towntest.CSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) +
+	fixes := servicetest.TownFixes()
+	text := servicetest.TownCSV(fixes) + fmt.Sprintf("0,%d,10.01,20.01\n", fixes[0].Timestamp) +
 		"0,junk,10,20\n" +
 		fmt.Sprintf("0,%d,11,21\n", fixes[len(fixes)-1].Timestamp+60_000)
 	traces = write(t, dir, filepath.Base(traces), text)
@@ -485,14 +485,15 @@ func TestSanitizeReport(t *testing.T) {
 func TestSanitizeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	_, model := townFiles(t, dir)
-	last := towntest.Fixes()[len(towntest.Fixes())-1].Timestamp
+	last := servicetest.TownFixes()[len(servicetest.TownFixes())-1].Timestamp
 	rows := []string{
 		fmt.Sprintf("0,%d,0,0", last+60_000),
 		"1,315964800000,10.01,20.01",
 		fmt.Sprintf("2,%d,20.01,10.01", last+60_000),
 		fmt.Sprintf("3,%d,20.02,10.01", last+60_000),
 	}
-	traces := write(t, dir, "odd.csv", towntest.CSV(towntest.Fixes())+strings.Join(rows, "\n")+"\n")
+	traces := write(t, dir, "odd.csv",
+		servicetest.TownCSV(servicetest.TownFixes())+strings.Join(rows, "\n")+"\n")
 	path := filepath.Join(dir, "report.json")
 	for outside, refused := range map[string]map[schemas.Reason]int64{
 		"dead_letter": {
@@ -512,7 +513,7 @@ func TestSanitizeRefuses(t *testing.T) {
 			report.Clamped != clamped || report.SwappedMap != 2 {
 			t.Errorf("%s: the report says %+v", outside, report)
 		}
-		if n := len(decoded(t, lines)); n != len(towntest.Fixes())+int(clamped) {
+		if n := len(decoded(t, lines)); n != len(servicetest.TownFixes())+int(clamped) {
 			t.Errorf("%s: %d records", outside, n)
 		}
 		for _, part := range []string{

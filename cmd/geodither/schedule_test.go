@@ -15,7 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
@@ -25,8 +25,9 @@ import (
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--smoothing", "backoff=3",
+	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--smoothing", "backoff=3",
 		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
 		"- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -21,8 +21,8 @@ func TestSeededOutput(t *testing.T) {
 	succeed(t, "key", "new", key)
 	for _, format := range []string{"csv", "json", "geojson"} {
 		seeded, text := sanitizeTo(t, format, sanitizeArgs(traces, model, "--seed", "1")...)
-		if n := strings.Count(text, marked); n != len(towntest.Fixes()) {
-			t.Errorf("%s: %d of %d records are marked", format, n, len(towntest.Fixes()))
+		if n := strings.Count(text, marked); n != len(servicetest.TownFixes()) {
+			t.Errorf("%s: %d of %d records are marked", format, n, len(servicetest.TownFixes()))
 		}
 		requireWords(t, seeded.err, "WARNING: NOT PRIVATE", "--key-file")
 		for name, more := range map[string][]string{

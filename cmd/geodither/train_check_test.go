@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestTrainUseless: traces that teach nothing make no model, and the message
@@ -60,10 +60,11 @@ func TestTrainUseless(t *testing.T) {
 
 // TestTrainWarnings: what makes a poor model is said, beside the model.
 func TestTrainWarnings(t *testing.T) {
-	fixes := towntest.Fixes()
+	fixes := servicetest.TownFixes()
 	outside := fixes[0]
 	outside.Latitude = 11
-	far := strings.Repeat(towntest.CSV(append(fixes[:0:0], outside))[len(towntest.CSV(nil)):],
+	far := strings.Repeat(servicetest.TownCSV(append(fixes[:0:0],
+		outside))[len(servicetest.TownCSV(nil)):],
 		10*len(fixes))
 	alone := fixes[:0:0]
 	for _, f := range fixes {
@@ -76,35 +77,37 @@ func TestTrainWarnings(t *testing.T) {
 		more []string
 		want string
 	}{
-		"good":    {towntest.CSV(fixes), nil, ""},
-		"outside": {towntest.CSV(fixes) + far, nil, "fixes lie outside the box"},
+		"good":    {servicetest.TownCSV(fixes), nil, ""},
+		"outside": {servicetest.TownCSV(fixes) + far, nil, "fixes lie outside the box"},
 		"skipped": {
-			towntest.CSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil,
+			servicetest.TownCSV(fixes) + strings.Repeat("junk\n", 2*len(fixes)), nil,
 			"more was skipped than read",
 		},
-		"one user": {towntest.CSV(alone), nil, "all fixes are of one user"},
+		"one user": {servicetest.TownCSV(alone), nil, "all fixes are of one user"},
 		"small cells": {
-			towntest.CSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing",
+			servicetest.TownCSV(fixes), []string{"--cell", "50m"}, "little more than its smoothing",
 		},
 		"large cells": {
-			towntest.CSV(fixes),
+			servicetest.TownCSV(fixes),
 			[]string{"--box", "10,20,10.2,20.2", "--cell", "11km"},
 			"all fixes lie in one of 6 cells",
 		},
 		"idle classes": {
-			towntest.CSV(fixes), []string{"--calendar", "6,20,weekend"}, "no transition falls " +
+			servicetest.TownCSV(fixes), []string{"--calendar", "6,20,weekend"},
+			"no transition falls " +
 				"into 3 classes of 4 that --calendar makes: working days, 6 to 20 h; " +
 				"weekends, 6 to " +
 				"20 h; weekends, 20 to 6 h; there everybody moves as in all others together",
 		},
 		"two classes": {
-			towntest.CSV(fixes),
+			servicetest.TownCSV(fixes),
 			[]string{"--calendar", "weekend"},
 			"no transition falls into 1 class of 2 that --calendar makes: weekends;",
 		},
-		"busy classes": {towntest.CSV(fixes), []string{"--calendar", "0,22,utc-24m"}, ""},
+		"busy classes": {servicetest.TownCSV(fixes), []string{"--calendar", "0,22,utc-24m"}, ""},
 		"other places": {
-			towntest.CSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n", 2*len(fixes)),
+			servicetest.TownCSV(fixes) + strings.Repeat("0,1700000040000,20.01,10.01\n",
+				2*len(fixes)),
 			nil, "if latitude and longitude changed places",
 		},
 	} {
@@ -124,7 +127,7 @@ func TestTrainWarnings(t *testing.T) {
 // one, where it can be seen.
 func TestTrainBoxOrder(t *testing.T) {
 	dir := t.TempDir()
-	input, model := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes())),
+	input, model := write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes())),
 		filepath.Join(dir, "model.avro")
 	for _, box := range []string{
 		"116.27,39.85,116.5,39.97", "39.85,39.97,116.27,116.5", "116.27,116.5,39.85,39.97",
@@ -143,7 +146,8 @@ func TestTrainColumns(t *testing.T) {
 	_, model := townFiles(t, dir)
 	rename := strings.NewReplacer("user_id", "vehicle", "timestamp", "at")
 	for name, text := range map[string]string{
-		"a.csv": towntest.CSV(towntest.Fixes()), "a.ndjson": asNDJSON(towntest.Fixes()),
+		"a.csv":    servicetest.TownCSV(servicetest.TownFixes()),
+		"a.ndjson": asNDJSON(servicetest.TownFixes()),
 	} {
 		again := filepath.Join(dir, name+".avro")
 		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at",
@@ -159,8 +163,8 @@ func TestTrainColumns(t *testing.T) {
 // TestTrainReport: it says how much was read of what.
 func TestTrainReport(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "in/a.csv", towntest.CSV(towntest.Fixes()[:100]))
-	write(t, dir, "in/b.csv", towntest.CSV(towntest.Fixes()[100:])+"junk\n")
+	write(t, dir, "in/a.csv", servicetest.TownCSV(servicetest.TownFixes()[:100]))
+	write(t, dir, "in/b.csv", servicetest.TownCSV(servicetest.TownFixes()[100:])+"junk\n")
 	r := trainOn(t, filepath.Join(dir, "model.avro"), "--in", filepath.Join(dir, "in"))
 	if want := "read  2 files: 288 fixes\n"; !strings.Contains(r.out, want) ||
 		!strings.Contains(r.err, "1 line skipped: 1 wrong_columns") {

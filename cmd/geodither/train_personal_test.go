@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -16,14 +16,15 @@ import (
 // user is in anything that is printed, and only the owner may read the file.
 func TestTrainPersonal(t *testing.T) {
 	dir := t.TempDir()
-	fixes := towntest.Fixes()
+	fixes := servicetest.TownFixes()
 	for i := range fixes {
 		fixes[i].UserID = "secret-name-" + fixes[i].UserID
 	}
-	traces := write(t, dir, "traces.csv", towntest.CSV(fixes))
+	traces := write(t, dir, "traces.csv", servicetest.TownCSV(fixes))
 	model, own := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal.json")
-	r := succeed(t, "train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model, "--personal", own)
+	r := succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model, "--personal", own)
 	if !strings.Contains(r.out, "6 personal models") ||
 		strings.Contains(r.out+r.err, "secret-name") {
 		t.Errorf("it says %q and %q", r.out, r.err)
@@ -54,7 +55,7 @@ func TestTrainPersonal(t *testing.T) {
 // makes another model; what makes no sense is refused before anything is read.
 func TestTrainOptions(t *testing.T) {
 	dir := t.TempDir()
-	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
+	traces := write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	ids := map[string]string{}
 	for i, c := range []struct {
 		flags, said string
@@ -72,8 +73,8 @@ func TestTrainOptions(t *testing.T) {
 	} {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
 		args := []string{
-			"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-			"--step", towntest.Step, "--out", model,
+			"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+			"--step", servicetest.TownStep, "--out", model,
 		}
 		succeed(t, append(args, strings.Fields(c.flags)...)...)
 		s := inspectModel(t, model)
@@ -102,8 +103,8 @@ func TestTrainOptions(t *testing.T) {
 		"--personal " + filepath.Join(dir, "a/b"): "make it first",
 	} {
 		args := []string{
-			"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-			"--step", towntest.Step, "--out", filepath.Join(dir, "no.avro"),
+			"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+			"--step", servicetest.TownStep, "--out", filepath.Join(dir, "no.avro"),
 		}
 		r := call(t, append(args, strings.Fields(flags)...)...)
 		if r.code == cli.ExitDone || !strings.Contains(r.err, said) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/modelview"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -15,7 +15,8 @@ func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "model.avro")
 	args := append([]string{
-		"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
+		servicetest.TownStep,
 		"--out", out, "--in", in,
 	}, more...)
 	return call(t, args...), out
@@ -24,7 +25,7 @@ func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 // TestTrainPrivately: the model's file says what was spent and counts nothing of
 // the traces, and no two runs draw the same noise.
 func TestTrainPrivately(t *testing.T) {
-	traces := write(t, t.TempDir(), "traces.csv", towntest.CSV(towntest.Fixes()))
+	traces := write(t, t.TempDir(), "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	ids := map[string]bool{}
 	// Two runs are the same in 1 of 20: with so few users the noise often silences
 	// all of them. That all twelve are the same happens less than once in 10⁷.
@@ -76,7 +77,7 @@ func TestTrainPrivatelyWithNobody(t *testing.T) {
 }
 
 func TestTrainPrivatelyRefuses(t *testing.T) {
-	traces := write(t, t.TempDir(), "traces.csv", towntest.CSV(towntest.Fixes()))
+	traces := write(t, t.TempDir(), "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	for name, c := range map[string]struct {
 		flags []string
 		says  string

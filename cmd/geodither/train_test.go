@@ -12,7 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/modelview"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -76,12 +76,12 @@ func packed(t *testing.T, text string) string {
 // TestTrainFormats writes the same traces in every format, plain and packed, as
 // files, folders and standard input: the models are the same.
 func TestTrainFormats(t *testing.T) {
-	dir, fixes := t.TempDir(), towntest.Fixes()
+	dir, fixes := t.TempDir(), servicetest.TownFixes()
 	half := len(fixes) / 2
-	write(t, dir, "folder/a.csv", towntest.CSV(fixes[:half]))
-	write(t, dir, "folder/b.csv.gz", packed(t, towntest.CSV(fixes[half:])))
+	write(t, dir, "folder/a.csv", servicetest.TownCSV(fixes[:half]))
+	write(t, dir, "folder/b.csv.gz", packed(t, servicetest.TownCSV(fixes[half:])))
 	write(t, dir, "folder/c.txt", "not one of them")
-	comma := write(t, dir, "traces, all.csv", towntest.CSV(fixes))
+	comma := write(t, dir, "traces, all.csv", servicetest.TownCSV(fixes))
 	ids := map[string]string{}
 	for _, c := range []struct {
 		name, stdin string
@@ -98,7 +98,7 @@ func TestTrainFormats(t *testing.T) {
 		}},
 		{"folder", "", []string{"--in", filepath.Join(dir, "folder")}},
 		{"csv.gz", "", []string{
-			"--in", write(t, dir, "traces.csv.gz", packed(t, towntest.CSV(fixes))),
+			"--in", write(t, dir, "traces.csv.gz", packed(t, servicetest.TownCSV(fixes))),
 		}},
 		{"ndjson", "", []string{"--in", write(t, dir, "traces.ndjson", asNDJSON(fixes))}},
 		{"geolife", "", []string{"--in", writeGeolife(t, dir, fixes)}},
@@ -106,13 +106,14 @@ func TestTrainFormats(t *testing.T) {
 		{"gowalla.gz", "", []string{
 			"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes))),
 		}},
-		{"standard input", towntest.CSV(fixes), []string{"--in", "-"}},
+		{"standard input", servicetest.TownCSV(fixes), []string{"--in", "-"}},
 		{"packed standard input", packed(t, asNDJSON(fixes)), []string{"-"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			model := filepath.Join(t.TempDir(), "model.avro")
 			args := append([]string{
-				"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+				"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
+				servicetest.TownStep,
 				"--out", model,
 			},
 				c.input...)
@@ -150,7 +151,7 @@ func TestModelInspect(t *testing.T) {
 		t.Errorf("map and step are not those that were asked for: %+v", s)
 	}
 	if report := s.Provenance.Report; report.Users != 6 ||
-		report.Fixes != int64(len(towntest.Fixes())) || report.OutsideBox != 0 {
+		report.Fixes != int64(len(servicetest.TownFixes())) || report.OutsideBox != 0 {
 		t.Errorf("trained on %+v", report)
 	}
 	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 ||
@@ -171,14 +172,15 @@ func TestModelInspect(t *testing.T) {
 // are counted.
 func TestTrainCounts(t *testing.T) {
 	dir := t.TempDir()
-	text := towntest.CSV(towntest.Fixes()) + "0,junk,10,20\n" + "0,1700000000000,50,50\n"
+	text := servicetest.TownCSV(servicetest.TownFixes()) + "0,junk,10,20\n" +
+		"0,1700000000000,50,50\n"
 	traces, model := write(t, dir, "traces.csv", text), filepath.Join(dir, "model.avro")
 	args := []string{
-		"train", "--in", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", model,
+		"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", model,
 	}
 	r := succeed(t, args...)
-	place := fmt.Sprintf("traces.csv:%d", len(towntest.Fixes())+2)
+	place := fmt.Sprintf("traces.csv:%d", len(servicetest.TownFixes())+2)
 	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) ||
 		strings.Contains(r.err, "junk") {
 		t.Errorf("the bad line is not counted with its place alone: %q", r.err)
@@ -193,9 +195,10 @@ func TestTrainCounts(t *testing.T) {
 func TestTrainInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	in, feed := pipe(t)
-	b := start(t, in, "train", "--in", "-", "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--out", filepath.Join(dir, "model.avro"))
-	if _, err := feed.WriteString(towntest.CSV(towntest.Fixes())); err != nil {
+	b := start(t, in, "train", "--in", "-", "--box", servicetest.TownBox, "--cell",
+		servicetest.TownCell,
+		"--step", servicetest.TownStep, "--out", filepath.Join(dir, "model.avro"))
+	if _, err := feed.WriteString(servicetest.TownCSV(servicetest.TownFixes())); err != nil {
 		t.Fatal(err)
 	}
 	if code := b.stop(t); code != cli.ExitFailed ||

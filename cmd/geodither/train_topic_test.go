@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -18,7 +18,8 @@ import (
 func trainOn(t *testing.T, model string, more ...string) result {
 	t.Helper()
 	return call(t, append([]string{
-		"train", "--box", towntest.Box, "--cell", towntest.Cell, "--step", towntest.Step,
+		"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
+		servicetest.TownStep,
 		"--out", model,
 	}, more...)...)
 }
@@ -53,14 +54,14 @@ func put(t *testing.T, broker, topic string, records ...kgo.Record) {
 // apart.
 func putTown(t *testing.T, broker, topic string) (fixes []schemas.Raw) {
 	t.Helper()
-	fixes = towntest.Fixes()
+	fixes = servicetest.TownFixes()
 	var records []kgo.Record
 	for i, line := range strings.Split(strings.TrimSpace(asNDJSON(fixes)), "\n") {
 		records = append(records,
 			kgo.Record{Key: []byte(fixes[i].UserID), Value: []byte(line), Timestamp: kafkaTime(i)})
 	}
 	succeed(t, "produce", "--brokers", broker, "--topic", topic, "--create", "2",
-		"--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
+		"--in", write(t, t.TempDir(), "none.csv", servicetest.TownCSV(nil)))
 	put(t, broker, topic, records...)
 	return fixes
 }
@@ -103,7 +104,8 @@ func TestTrainTopicRange(t *testing.T) {
 	fixes := putTown(t, broker, "raw")
 	part := filepath.Join(dir, "part.avro")
 	if r := trainOn(t, part,
-		"--in", write(t, dir, "part.csv", towntest.CSV(fixes[30:200]))); r.code != cli.ExitDone {
+		"--in", write(t, dir, "part.csv",
+			servicetest.TownCSV(fixes[30:200]))); r.code != cli.ExitDone {
 		t.Fatal(r.err)
 	}
 	want := inspectModel(t, part).ID
@@ -190,7 +192,7 @@ func TestTrainTopicUsage(t *testing.T) {
 		cli.ExitUsage, "max_ahead must not be negative")
 	requireMessage(t, trainOn(t, model, "-c", config), cli.ExitFailed, "nowhere")
 	succeed(t, "produce", "--brokers", broker, "--topic", "quiet", "--create", "2",
-		"--in", write(t, t.TempDir(), "none.csv", towntest.CSV(nil)))
+		"--in", write(t, t.TempDir(), "none.csv", servicetest.TownCSV(nil)))
 	requireMessage(t, trainOn(t, model, "-c", topicConfig(t, broker, "quiet", "avro", "")),
 		cli.ExitFailed, "quiet holds no committed records")
 }

@@ -12,16 +12,16 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // tuneTown is a search of few settings on the town.
 func tuneTown(t *testing.T, dir string, more ...string) []string {
 	t.Helper()
-	traces := write(t, dir, "traces.csv", towntest.CSV(towntest.Fixes()))
+	traces := write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes()))
 	return append([]string{
-		"tune", "--data", traces, "--box", towntest.Box, "--cell", towntest.Cell,
-		"--step", towntest.Step, "--quick", "--out", filepath.Join(dir, "tuned"),
+		"tune", "--data", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+		"--step", servicetest.TownStep, "--quick", "--out", filepath.Join(dir, "tuned"),
 	}, more...)
 }
 
@@ -126,7 +126,7 @@ func TestTuneRefuses(t *testing.T) {
 		cli.ExitFailed, "changed places")
 	one := write(t, dir, "one.csv", "user_id,timestamp,latitude,longitude\n"+
 		"0,1700000040000,10.004,20.006\n0,1700000100000,10.005,20.006\n")
-	requireMessage(t, call(t, "tune", "--data", one, "--box", towntest.Box,
+	requireMessage(t, call(t, "tune", "--data", one, "--box", servicetest.TownBox,
 		"--out", filepath.Join(dir, "one")),
 		cli.ExitFailed, "two users")
 }

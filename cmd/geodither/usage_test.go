@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestWrongUsage gives each command what it cannot use: the exit code is 2 and
@@ -22,8 +22,9 @@ func TestWrongUsage(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	train := func(change ...string) []string {
 		return append([]string{
-			"train", "--in", traces, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
-			"--step", towntest.Step,
+			"train", "--in", traces, "--out", out, "--box", servicetest.TownBox, "--cell",
+			servicetest.TownCell,
+			"--step", servicetest.TownStep,
 		}, change...)
 	}
 	sanitize := func(change ...string) []string {
@@ -80,8 +81,8 @@ func TestWrongUsage(t *testing.T) {
 		{train("--step", "-1m"), []string{"step"}},
 		{train("--out", "-"), []string{"--out"}},
 		{[]string{
-			"train", "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
-			"--step", towntest.Step,
+			"train", "--out", out, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
+			"--step", servicetest.TownStep,
 		}, []string{"--in"}},
 		{[]string{"sanitize", "--model", model}, []string{"epsilon is not set"}},
 		{[]string{
@@ -166,8 +167,9 @@ func TestFailures(t *testing.T) {
 	out := filepath.Join(dir, "out")
 	train := func(in, out string) []string {
 		return []string{
-			"train", "--in", in, "--out", out, "--box", towntest.Box, "--cell", towntest.Cell,
-			"--step", towntest.Step,
+			"train", "--in", in, "--out", out, "--box", servicetest.TownBox, "--cell",
+			servicetest.TownCell,
+			"--step", servicetest.TownStep,
 		}
 	}
 	sanitize := func(model, in, out string) []string {

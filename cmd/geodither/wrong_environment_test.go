@@ -29,7 +29,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -143,7 +143,7 @@ func (w *environmentWorld) file(name, text string) string {
 // feed puts the town's fixes, moved by degrees to the north, into the raw topic.
 func (w *environmentWorld) feed(c *kfake.Cluster, north float64) {
 	w.Helper()
-	fixes := towntest.Fixes()
+	fixes := servicetest.TownFixes()
 	for i := range fixes {
 		fixes[i].Latitude += north
 	}
@@ -151,7 +151,7 @@ func (w *environmentWorld) feed(c *kfake.Cluster, north float64) {
 	if c.TopicInfo("raw") == nil {
 		args = append(args, "--create", "2")
 	}
-	succeed(w.T, append(args, w.file("fed.csv", towntest.CSV(fixes)))...)
+	succeed(w.T, append(args, w.file("fed.csv", servicetest.TownCSV(fixes)))...)
 }
 
 // running starts a service of the config, and waits until it has its partitions.

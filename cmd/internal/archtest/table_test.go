@@ -363,12 +363,7 @@ var table = map[string]rule{
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/parallel", "mechanism/trial",
 		},
-		tests: []string{"cmd/internal/fleet", "cmd/internal/towntest"},
-	},
-	"cmd/internal/towntest": {
-		ours: []string{
-			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train", "schemas",
-		},
+		tests: []string{"cmd/internal/fleet", "cmd/internal/servicetest"},
 	},
 	"cmd/internal/gather": {
 		ours: []string{
@@ -405,7 +400,7 @@ var table = map[string]rule{
 			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 			"schemas",
 		},
-		tests: []string{"cmd/internal/towntest", "mechanism/hours"},
+		tests: []string{"cmd/internal/servicetest", "mechanism/hours"},
 	},
 	"cmd/internal/statement": {
 		ours: []string{
@@ -416,7 +411,7 @@ var table = map[string]rule{
 			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
 		},
 		tests: []string{
-			"cmd/internal/towntest", "deploy", "mechanism/evaluation/audit",
+			"cmd/internal/servicetest", "deploy", "mechanism/evaluation/audit",
 			yamlGo,
 		},
 	},
@@ -452,7 +447,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/devbroker", "cmd/internal/kafkaconn", "cmd/internal/topics",
 			"consumer", "consumer/admin", "consumer/task", "consumer/wire", "mechanism",
-			"mechanism/grid", "mechanism/mobility", "mechanism/noise", "producer",
+			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
+			"mechanism/noise", "producer",
 			"producer/partition", "schemas", "mechanism/law",
 		},
 		third: []string{franz, kafkaGo},
@@ -506,7 +502,7 @@ var table = map[string]rule{
 		third: []string{cobra, kafkaGo, pflag},
 		tests: []string{
 			"schemas/mapping",
-			"cmd/internal/kafkaconn", "cmd/internal/towntest", "mechanism/hours",
+			"cmd/internal/kafkaconn", "cmd/internal/servicetest", "mechanism/hours",
 			"mechanism/trial",
 			"producer/partition", franz, jsonSchema, parquet, yamlGo,
 		},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
@@ -285,7 +285,7 @@ func TestHourOfNeighbours(t *testing.T) {
 
 func town(t *testing.T) *mobility.Model {
 	t.Helper()
-	model, err := towntest.Model()
+	model, err := servicetest.TownModel()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/hours"
@@ -51,7 +51,7 @@ func wholeDay(m *mobility.Model, vehicles int, shift *hours.Hours) (fixes []sche
 // says has over a whole day: where the budget lasts 2 hours, 8 hours or a day, where releases have
 // hours, and without a budget.
 func TestAnnouncedIsMeasured(t *testing.T) {
-	model, err := towntest.Model()
+	model, err := servicetest.TownModel()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAnnouncedIsMeasured(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fleet := towntest.CSV(wholeDay(model, 12, shift))
+		fleet := servicetest.TownCSV(wholeDay(model, 12, shift))
 		said, got := x.Summary(), measured(t, model, o, fleet)
 		t.Logf("%s: announced / measured is %.3f", name, said.Estimate.Mean/got.Estimate.Mean)
 		if by := said.Estimate.Mean / got.Estimate.Mean; math.Abs(by-1) > .1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
@@ -26,7 +26,7 @@ import (
 func days(n int64) []schemas.Raw {
 	var fixes []schemas.Raw
 	for day := range n {
-		for _, fix := range towntest.Fixes() {
+		for _, fix := range servicetest.TownFixes() {
 			fix.Timestamp += day * 86_400_000
 			fixes = append(fixes, fix)
 		}
@@ -54,11 +54,12 @@ func runOn(
 ) ran {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
-	model, err := towntest.Model()
+	model, err := servicetest.TownModel()
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := traces.Open(t.Context(), []string{"-"}, strings.NewReader(towntest.CSV(fixes)),
+	reader, err := traces.Open(t.Context(), []string{"-"},
+		strings.NewReader(servicetest.TownCSV(fixes)),
 		traces.Options{})
 	if err != nil {
 		t.Fatal(err)

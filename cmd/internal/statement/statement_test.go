@@ -23,7 +23,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/towntest"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/deploy"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/audit"
@@ -52,7 +52,7 @@ func newService(t *testing.T, release, rest string) *service {
 	}
 	s := &service{T: t, dir: t.TempDir(), key: noise.KeyFromSeed(1 << 40)}
 	var err error
-	s.model, err = towntest.Model()
+	s.model, err = servicetest.TownModel()
 	s.ok(err)
 	s.config = s.file("geodither.yml", head+"release: "+release+"\n"+rest)
 	s.ok(s.model.WriteFile(filepath.Join(s.dir, "model.avro")))
@@ -525,7 +525,7 @@ func (s *service) schedule(later *mobility.Model) {
 func TestSchedule(t *testing.T) {
 	s := newService(t, plain, "")
 	s.model.Provenance.Privacy = &mobility.Privacy{Epsilon: "2"}
-	later, err := towntest.Model()
+	later, err := servicetest.TownModel()
 	s.ok(err)
 	s.schedule(later)
 	sheet := s.sheet()
@@ -556,9 +556,9 @@ func TestScheduleNear(t *testing.T) {
 	} {
 		s := newService(t, near, "")
 		var err error
-		s.model, err = towntest.ModelOf(c.first)
+		s.model, err = servicetest.TownModelOf(c.first)
 		s.ok(err)
-		later, err := towntest.ModelOf(c.later)
+		later, err := servicetest.TownModelOf(c.later)
 		s.ok(err)
 		s.schedule(later)
 		// Where cells are larger than the distance, what holds on the ground is a little less.
@@ -578,7 +578,7 @@ func TestScheduleMaps(t *testing.T) {
 	s := newService(t, "{mechanism: codebook, epsilon: 4, near: {distance: 340m, factor: 1.3}, "+
 		"budget: none}", "")
 	s.sheet() // of the first map alone
-	later, err := towntest.ModelOf(30)
+	later, err := servicetest.TownModelOf(30)
 	s.ok(err)
 	s.schedule(later)
 	_, _, lint := config.Lint(s.config)

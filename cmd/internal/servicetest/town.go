@@ -1,5 +1,4 @@
-// Package towntest has the synthetic town that tests of several packages drive through.
-package towntest
+package servicetest
 
 import (
 	"fmt"
@@ -13,16 +12,17 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// The town's map of 7 × 7 cells, and the step of its model, as flags have them.
+// The map of 7 × 7 cells of a synthetic town that tests of commands drive through, and the step of
+// its model, as flags have them.
 const (
-	Box  = "10,20,10.03,20.03"
-	Cell = "500m"
-	Step = "60s"
+	TownBox  = "10,20,10.03,20.03"
+	TownCell = "500m"
+	TownStep = "60s"
 )
 
-// Fixes returns the traces of the town, in order of time: each of six vehicles drives round a block
-// of its own for 40 minutes and reports once a minute, and twice in every fifth one.
-func Fixes() []schemas.Raw {
+// TownFixes returns the traces of the town, in order of time: each of six vehicles drives round a
+// block of its own for 40 minutes and reports once a minute, and twice in every fifth one.
+func TownFixes() []schemas.Raw {
 	var fixes []schemas.Raw
 	corners := [][2]float64{{0, 0}, {0, 1}, {1, 1}, {1, 0}}
 	for minute := range 40 {
@@ -47,8 +47,8 @@ func Fixes() []schemas.Raw {
 	return fixes
 }
 
-// CSV returns traces as a file that every command reads.
-func CSV(fixes []schemas.Raw) string {
+// TownCSV returns traces as a file that every command reads.
+func TownCSV(fixes []schemas.Raw) string {
 	var b strings.Builder
 	b.WriteString("user_id,timestamp,latitude,longitude\n")
 	for _, f := range fixes {
@@ -57,11 +57,11 @@ func CSV(fixes []schemas.Raw) string {
 	return b.String()
 }
 
-// Model returns a model that is trained on the town's traces.
-func Model() (*mobility.Model, error) { return ModelOf(500) }
+// TownModel returns a model that is trained on the town's traces.
+func TownModel() (*mobility.Model, error) { return TownModelOf(500) }
 
-// ModelOf is Model with cells of another side, metres.
-func ModelOf(cellM float64) (*mobility.Model, error) {
+// TownModelOf is TownModel with cells of another side, metres.
+func TownModelOf(cellM float64) (*mobility.Model, error) {
 	g, err := grid.New(grid.Box{South: 10, West: 20, North: 10.03, East: 20.03}, cellM)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func ModelOf(cellM float64) (*mobility.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range Fixes() {
+	for _, f := range TownFixes() {
 		trainer.Add(
 			train.Fix{User: f.UserID, TimeMS: f.Timestamp, Lat: f.Latitude, Lon: f.Longitude})
 	}
