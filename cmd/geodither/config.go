@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -32,14 +33,14 @@ does not run. "geodither doctor" also looks at the brokers, the topics and the e
 
 The exit code is 2 if the service would not start with the config. Warnings do not change it.`,
 			Example: "  geodither config lint -c geodither.yml",
-		}, func(path string) error { return lint(std.Out, path) }),
+		}, func(_ context.Context, path string) error { return lint(std.Out, path) }),
 		onConfig(&cobra.Command{
 			Use:   "show -c FILE",
 			Short: "Print a config with all defaults in it",
 			Long: `Print a config as the service understands it, with variables of the environment
 and all defaults in it. Secrets are redacted. The output is a config again, without the secrets.`,
 			Example: "  geodither config show -c geodither.yml",
-		}, func(path string) error {
+		}, func(_ context.Context, path string) error {
 			text, err := config.Show(path)
 			if err == nil {
 				_, err = io.WriteString(std.Out, text)
@@ -96,10 +97,12 @@ one for an environment, which is one of
 }
 
 // onConfig completes a command that takes a config and nothing else.
-func onConfig(cmd *cobra.Command, do func(path string) error) *cobra.Command {
+func onConfig(
+	cmd *cobra.Command, do func(ctx context.Context, path string) error,
+) *cobra.Command {
 	var path string
 	cmd.Args = cli.NoArgs
-	cmd.RunE = func(*cobra.Command, []string) error { return do(path) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return do(cmd.Context(), path) }
 	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	cli.Required(cmd, "config")
 	return cmd

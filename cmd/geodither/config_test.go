@@ -325,6 +325,9 @@ func TestConfigPaths(t *testing.T) {
 // setting and what would be right, in words of the file and not of Go.
 func TestWrongConfig(t *testing.T) {
 	dir, _ := configDir(t, complete)
+	write(t, dir, "seeded.key", noise.KeyFromSeed(1).Reveal())
+	succeed(t, "key", "export", "--pseudonym", filepath.Join(dir, "names.key"),
+		"--key-file", filepath.Join(dir, "noise.key"))
 	for _, c := range []struct {
 		name, old, new string
 		words          []string
@@ -463,6 +466,18 @@ func TestWrongConfig(t *testing.T) {
 		}},
 		{"key missing", "key_file: noise.key", "key_file: gone.key", []string{
 			"key_file", "gone.key", "key new",
+		}},
+		{"a seed for a key", "key_file: noise.key", "key_file: seeded.key", []string{
+			"key_file: ", "seed", "key new",
+		}},
+		{"a key for pseudonyms alone", "key_file: noise.key", "key_file: names.key", []string{
+			"key_file: ", "pseudonyms",
+		}},
+		{"a key that is a folder", "key_file: noise.key", "key_file: .", []string{
+			"key_file", "directory",
+		}},
+		{"users' own models", "model: model.avro", "model: model.avro\npersonal: nowhere", []string{
+			"personal", "geodither sanitize",
 		}},
 		{"key short", "key_file: noise.key", "key_file: model.avro", []string{
 			"key_file", "64 hexadecimal digits",

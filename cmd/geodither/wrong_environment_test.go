@@ -36,7 +36,7 @@ import (
 
 // environment is something around a service that is not as it should be: a broker, a registry, a
 // certificate, a login, a file, a disk. What is wrong with a config's text alone stands in
-// TestWrongConfig, and what happens to a service's topics and groups in TestMisconfigured.
+// TestWrongConfig, and what happens to a service's topics and groups in its own package's tests.
 type environment struct {
 	name string
 	// wrong makes it wrong. It may change the config, and starts what has to run.
@@ -325,6 +325,33 @@ func (w *environmentWorld) heard(command *background, words []string) string {
 		w.Errorf("a service that waits ends with %d", code)
 	}
 	return command.log.String()
+}
+
+// requireClear requires a non-zero exit, and a last message that says all words and speaks
+// neither of Go nor of a crash. What doctor finds is on its standard output.
+func requireClear(t *testing.T, code int, out, log string, words []string) {
+	t.Helper()
+	at := strings.LastIndex("\n"+log, "\ngeodither: ")
+	if code == cli.ExitDone || at < 0 {
+		t.Fatalf("exit %d, and the last line does not begin with the command's name:\n%s",
+			code, log)
+	}
+	message := log[at:] + out
+	for _, word := range words {
+		if !strings.Contains(message, word) {
+			t.Errorf("it does not say %q:\n%s", word, message)
+		}
+	}
+	for _, word := range []string{
+		"panic", "goroutine ", "struct {", "main.", "service.Options", "engine.Settings", "%!",
+	} {
+		if strings.Contains(message, word) {
+			t.Errorf("it says %q:\n%s", word, message)
+		}
+	}
+	if lines := strings.Count(strings.TrimSpace(log[at:]), "\n") + 1; lines > 4 {
+		t.Errorf("the cause is in %d lines:\n%s", lines, log[at:])
+	}
 }
 
 // passwordLogin is a section kafka with a password.

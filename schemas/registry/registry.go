@@ -157,7 +157,7 @@ func (c *Client) Register(ctx context.Context, subject, schema string) (Register
 	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusConflict {
 		err = fmt.Errorf("the schema is not compatible with the versions of subject %s: write to "+
-			"another topic; \"geodither schemas check\" says what differs: %w", subject, err)
+			"another topic; \"geodither doctor\" says what differs: %w", subject, err)
 	}
 	return Registered{}, err
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -354,12 +353,9 @@ func (c *File) Connection() (*kafkaconn.Connection, error) {
 	return kafkaconn.New(kafka.options(c.Member))
 }
 
-// Schemas returns the schemas that the registry has to have for the service of a config. Topics
-// that are not empty stand in the place of the config's.
-func (c *File) Schemas(sanitized, letters string) ([]service.Schema, error) {
+// Schemas returns the schemas that the registry has to have for the service of a config.
+func (c *File) Schemas() ([]service.Schema, error) {
 	o := c.withoutFiles()
-	o.Topics.Sanitized = cmp.Or(sanitized, o.Topics.Sanitized)
-	o.Topics.DeadLetters = cmp.Or(letters, o.Topics.DeadLetters)
 	switch {
 	case o.Topics.Sanitized == "":
 		return nil, errors.New("topics.sanitized: name the topic of sanitized records")

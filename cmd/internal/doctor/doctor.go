@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -80,11 +81,26 @@ func (d *examination) schemas(ctx context.Context) {
 			d.add("registry", OK, "subject %s has the schema, id %d, version %d", s.Subject,
 				found.ID, found.Version)
 		case errors.Is(err, registry.ErrMissing):
-			d.add("registry", Warning, "subject %s does not have the schema: run will add it if it "+
-				"may; else register it with \"geodither schemas register\"", s.Subject)
+			d.unregistered(ctx, s)
 		default:
 			d.add("registry", Failure, "%v", err)
 		}
+	}
+}
+
+// unregistered asks whether the registry would take a schema that it does not have.
+func (d *examination) unregistered(ctx context.Context, s service.Schema) {
+	ok, words, err := d.o.Registry.Compatible(ctx, s.Subject, s.Text)
+	switch {
+	case err != nil && !errors.Is(err, registry.ErrMissing):
+		d.add("registry", Failure, "%v", err)
+	case err == nil && !ok:
+		d.add("registry", Failure, "subject %s would refuse the schema, because it is not "+
+			"compatible with its versions: write to another topic (%s)", s.Subject,
+			strings.Join(words, "; "))
+	default:
+		d.add("registry", Warning, "subject %s does not have the schema: run adds it if it may; "+
+			"else use \"geodither schemas register\"", s.Subject)
 	}
 }
 
