@@ -51,10 +51,9 @@ func newModelInspect(std cli.Streams) *cobra.Command {
 behind it, and how well it predicts users that it was not trained on, if "geodither model fit"
 has measured that. The command fails for a damaged file.
 
-A model is suspicious if releases under it will probably disappoint: cells that cannot be left
-or reached or where nobody can start, rows that are too sure of themselves, a step that does not
-suit the cells, pruning that costs more than the δ in use, drift far from δ on users held out, or
-a model learned from a few people. --strict makes that a failure.
+A model is suspicious if releases under it will probably disappoint: rows that are too sure of
+themselves, a step that does not suit the cells, drift far from δ on users held out, or a model
+learned from a few people. --strict makes that a failure.
 
 --against OLD prints how far the model is from another one instead: by how much their initial
 distributions and their rows differ (total variation, 0 to 1, rows weighted by how popular their
@@ -99,12 +98,10 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if f.against != "" {
 		return f.compare(cmd, model, std)
 	}
-	delta, expected, err := f.simulate(cmd, model, std.Err)
-	if err != nil {
+	summary := modelview.Summarize(model)
+	if summary.Expected, err = f.simulate(cmd, model, std.Err); err != nil {
 		return err
 	}
-	summary := modelview.Summarize(model, delta)
-	summary.Expected = expected
 	if info, err := os.Stat(path); err == nil {
 		summary.FileBytes = info.Size()
 	}
@@ -154,20 +151,20 @@ func (f *inspectFlags) compare(cmd *cobra.Command, model *mobility.Model, std cl
 	return nil
 }
 
-// simulate returns the δ of releases, and what error to expect of them if they were asked for.
+// simulate returns what error to expect of releases, nil if none were asked for.
 func (f *inspectFlags) simulate(
 	cmd *cobra.Command, model *mobility.Model, log io.Writer,
-) (delta float64, _ *expect.Summary, _ error) {
+) (*expect.Summary, error) {
 	if !f.settings.Given(cmd.Flags()) {
-		return usualDelta, nil, nil
+		return nil, nil
 	}
 	c, err := f.settings.File(cmd.Flags())
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	release, err := c.Release.Options(model)
 	if err := f.settings.Error(errors.Join(err, release.Validate())); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	bar := cli.NewProgress(log, nil)
 	defer bar.Done()
@@ -176,17 +173,11 @@ func (f *inspectFlags) simulate(
 		Seed: expect.Seed, Progress: bar.Reporter(cmd.Context(), "steps"),
 	})
 	if err != nil {
-		return 0, nil, fmt.Errorf("simulating: %w", err)
+		return nil, fmt.Errorf("simulating: %w", err)
 	}
 	expected := x.Summary()
-	if delta = release.Delta; delta == 0 {
-		delta = usualDelta
-	}
-	return delta, &expected, nil
+	return &expected, nil
 }
-
-// usualDelta is the δ that a model is judged by where releases have none.
-const usualDelta = .01
 
 func newModelFit(std cli.Streams) *cobra.Command {
 	o := modelview.FitOptions{Release: mechanism.Options{
@@ -257,7 +248,7 @@ A model that was trained with differential privacy can be measured on traces of 
 	flags.BoolVar(&o.Write, "write", false,
 		"store the fit of --held-out in the model's file; the model itself stays the same")
 	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release by lattice")
-	flags.Float64Var(&o.Release.Delta, "delta", usualDelta, "δ of the filter's location sets")
+	flags.Float64Var(&o.Release.Delta, "delta", .01, "δ of the filter's location sets")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -156,7 +156,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 			f.Personal)
 	}
 	return cli.Interruptibly(ctx, func() error {
-		return modelview.Summarize(made.Model, usualDelta).Print(std.Out)
+		return modelview.Summarize(made.Model).Print(std.Out)
 	})
 }
 

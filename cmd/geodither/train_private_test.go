@@ -56,7 +56,7 @@ func TestTrainPrivately(t *testing.T) {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
 		var told strings.Builder
-		if err := modelview.Summarize(m, usualDelta).Print(&told); err != nil ||
+		if err := modelview.Summarize(m).Print(&told); err != nil ||
 			!strings.Contains(told.String(), "\ntrained on   not told") {
 			t.Errorf("a private model says %v, %s", err, &told)
 		}

@@ -56,8 +56,8 @@ type Class struct {
 	StepBits    float64 `json:"step_entropy_bits"`
 }
 
-// Summarize takes a few passes over the model. delta is the δ that releases will have.
-func Summarize(m *mobility.Model, delta float64) Summary {
+// Summarize takes a few passes over the model.
+func Summarize(m *mobility.Model) Summary {
 	cells := m.Grid.Cells()
 	s := Summary{
 		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(),
@@ -66,7 +66,7 @@ func Summarize(m *mobility.Model, delta float64) Summary {
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Private: m.Provenance.Privacy != nil,
-		Fit:     m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m, delta),
+		Fit:     m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {

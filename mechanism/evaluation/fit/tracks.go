@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -89,73 +88,42 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts the users with most steps to a common limit, so that o.MaxSteps is not exceeded and
-// no user has more steps than all others together: figures are means over steps, and that user
-// would determine them. If not even MinSegment steps of each user fit, it keeps as many users as
-// fit, at least one, chosen at random.
-func atMost(held []mobility.Track, o Options) []mobility.Track {
-	limit := int64(math.MaxInt64)
-	if o.MaxSteps > 0 {
-		held = fewer(held, max(o.MaxSteps/int64(o.MinSegment), 1), o.Seed)
-	}
-	var totals []int64
+// atMost cuts users to a common limit of steps, on tracks that are chosen at random, so that at most
+// o.MaxSteps are left and no user has more than all others together: figures are means over steps,
+// and that user would determine them. If not even MinSegment steps of each user fit, it keeps as
+// many users as fit, at least one, chosen at random.
+func atMost(held []mobility.Track, o Options) (kept []mobility.Track) {
+	var users [][]mobility.Track
+	totals := map[string]int64{}
 	all, most := int64(0), int64(0)
 	for i, t := range held {
 		if i == 0 || t.User != held[i-1].User {
-			totals = append(totals, 0)
+			users = append(users, nil)
 		}
-		totals[len(totals)-1] += int64(len(t.Cells))
-		all, most = all+int64(len(t.Cells)), max(most, totals[len(totals)-1])
+		last := len(users) - 1
+		users[last] = append(users[last], t)
+		totals[t.User] += int64(len(t.Cells))
+		all, most = all+int64(len(t.Cells)), max(most, totals[t.User])
 	}
-	if o.MaxSteps > 0 {
-		limit = fairLimit(totals, o.MaxSteps)
+	limit := most
+	if o.MaxSteps > 0 && all > o.MaxSteps {
+		room := max(o.MaxSteps/int64(o.MinSegment), 1)
+		slices.SortFunc(users, func(a, b []mobility.Track) int {
+			return cmp.Compare(Unit(a[0].User, o.Seed), Unit(b[0].User, o.Seed))
+		})
+		users = users[:min(room, int64(len(users)))]
+		limit = o.MaxSteps / int64(len(users))
 	}
 	if others := all - most; others > 0 {
 		limit = min(limit, others)
 	}
-	limit = max(limit, int64(o.MinSegment))
-	var kept []mobility.Track
-	for start := 0; start < len(held); {
-		end := start
-		for end < len(held) && held[end].User == held[start].User {
-			end++
-		}
-		kept = append(kept, some(held[start:end], limit, o)...)
-		start = end
+	for _, tracks := range users {
+		kept = append(kept, some(tracks, max(limit, int64(o.MinSegment)), o)...)
 	}
-	return kept
-}
-
-// fewer returns the tracks of at most so many users: those with the smallest hashes.
-func fewer(held []mobility.Track, most int64, seed uint64) []mobility.Track {
-	var hashes []float64
-	for i, t := range held {
-		if i == 0 || t.User != held[i-1].User {
-			hashes = append(hashes, Unit(t.User, seed))
-		}
-	}
-	if int64(len(hashes)) <= most {
-		return held
-	}
-	slices.Sort(hashes)
-	return slices.DeleteFunc(
-		held, func(t mobility.Track) bool { return Unit(t.User, seed) >= hashes[most] },
+	slices.SortStableFunc(
+		kept, func(a, b mobility.Track) int { return cmp.Compare(a.User, b.User) },
 	)
-}
-
-// fairLimit returns the largest limit for which the totals, each cut to it, sum to at most the
-// bound; at least 1.
-func fairLimit(totals []int64, bound int64) int64 {
-	sorted := slices.Sorted(slices.Values(totals))
-	left := bound
-	for i, total := range sorted {
-		rest := int64(len(sorted) - i)
-		if total*rest > left {
-			return max(left/rest, 1)
-		}
-		left -= total
-	}
-	return bound
+	return kept
 }
 
 // some returns tracks of one user with at most limit steps together, chosen at random, in their

@@ -34,22 +34,6 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-func TestFairLimit(t *testing.T) {
-	for _, c := range []struct {
-		totals      []int64
-		bound, want int64
-	}{
-		{[]int64{5, 1, 3}, 9, 9},
-		{[]int64{5, 1, 3}, 8, 4},
-		{[]int64{5, 1, 3}, 5, 2},
-		{[]int64{5, 1, 3}, 2, 1},
-	} {
-		if got := fairLimit(c.totals, c.bound); got != c.want {
-			t.Errorf("the limit of %v for %d is %d, want %d", c.totals, c.bound, got, c.want)
-		}
-	}
-}
-
 // TestGather: short tracks are left out, users come in order, and the bound takes from those with
 // most.
 func TestGather(t *testing.T) {
