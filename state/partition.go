@@ -211,36 +211,6 @@ func (p *Partition) Wipe() error {
 	return nil
 }
 
-// Keep keeps a copy of the partition's values and positions before a Wipe that gives up what may be
-// the only copy left. It copies the whole database to store.aside-N, by links to its files, so it
-// costs little time and space. If the partition has not changed since the last copy of this Store,
-// it does nothing, so one copy serves all partitions that are given up together.
-func (p *Partition) Keep() error {
-	if p.s.o.ReadOnly {
-		return errLooking
-	}
-	p.s.keeping.Lock()
-	defer p.s.keeping.Unlock()
-	now, found, err := p.Positions()
-	if err != nil || !found {
-		return err
-	}
-	if at, ok := p.s.kept[int32(p.number)]; ok && at == now {
-		return nil
-	}
-	// The positions are read before the copy is made. So a partition that has the same positions
-	// later has not changed since, and is in the copy.
-	kept, err := p.s.positions()
-	if err != nil {
-		return err
-	}
-	if err := p.s.copyAside(); err != nil {
-		return err
-	}
-	p.s.kept = kept
-	return nil
-}
-
 // Iterate calls visit with each user's key and value, in the order of keys, as they are when it
 // begins. Both are valid during the call only. It ends with the first error of visit, and returns
 // it. It may run beside any other call.

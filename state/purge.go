@@ -83,3 +83,79 @@ func (p *Partition) renewManifest() error {
 	}
 	return errors.New("the manifest was not renewed: this is a bug, please report it")
 }
+
+// Keep keeps a copy of the partition's values and positions before a Wipe that gives up what may be
+// the only copy left. It copies the whole database to store.aside-N, by links to its files, so it
+// costs little time and space. If the partition has not changed since the last copy of this Store,
+// it does nothing, so one copy serves all partitions that are given up together.
+func (p *Partition) Keep() error {
+	if p.s.o.ReadOnly {
+		return errLooking
+	}
+	p.s.keeping.Lock()
+	defer p.s.keeping.Unlock()
+	now, found, err := p.Positions()
+	if err != nil || !found {
+		return err
+	}
+	if at, ok := p.s.kept[int32(p.number)]; ok && at == now {
+		return nil
+	}
+	// The positions are read before the copy is made. So a partition that has the same positions
+	// later has not changed since, and is in the copy.
+	kept, err := p.s.positions()
+	if err != nil {
+		return err
+	}
+	if err := p.s.copyAside(); err != nil {
+		return err
+	}
+	p.s.kept = kept
+	return nil
+}
+
+// positions returns the positions of all partitions that have some.
+func (s *Store) positions() (map[int32]Positions, error) {
+	numbers, err := s.Partitions()
+	if err != nil {
+		return nil, err
+	}
+	all := map[int32]Positions{}
+	for _, n := range numbers {
+		at, found, err := s.Partition(n).Positions()
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[n] = at
+		}
+	}
+	return all, nil
+}
+
+// copyAside copies the database to the first free name of stores that are set aside.
+func (s *Store) copyAside() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	name := s.folder.freeAside()
+	if name == "" {
+		return fmt.Errorf("state: %d stores were set aside already: remove %s* after a look at "+
+			"why, before states are given up", maxAside, s.folder.path(storeName+asideSuffix))
+	}
+	// A checkpoint has what is in files, and no memtable.
+	err := s.health.await(func() error {
+		if err := s.db.Flush(); err != nil {
+			return err
+		}
+		return s.db.Checkpoint(s.folder.path(name))
+	})
+	if err != nil {
+		return s.health.fail(err)
+	}
+	s.o.Logger.Warn("state: a copy of the store is kept, since states in it are given up. As "+
+		"the folder named store in another state folder it can be read, and a changelog be "+
+		"written back from it", "folder", s.folder.path(name))
+	return s.folder.sync()
+}

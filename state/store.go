@@ -318,52 +318,6 @@ func (s *Store) Partitions() ([]int32, error) {
 	return found, explain(errors.Join(it.Error(), it.Close()))
 }
 
-// positions returns the positions of all partitions that have some.
-func (s *Store) positions() (map[int32]Positions, error) {
-	numbers, err := s.Partitions()
-	if err != nil {
-		return nil, err
-	}
-	all := map[int32]Positions{}
-	for _, n := range numbers {
-		at, found, err := s.Partition(n).Positions()
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			all[n] = at
-		}
-	}
-	return all, nil
-}
-
-// copyAside copies the database to the first free name of stores that are set aside.
-func (s *Store) copyAside() error {
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	name := s.folder.freeAside()
-	if name == "" {
-		return fmt.Errorf("state: %d stores were set aside already: remove %s* after a look at "+
-			"why, before states are given up", maxAside, s.folder.path(storeName+asideSuffix))
-	}
-	// A checkpoint has what is in files, and no memtable.
-	err := s.health.await(func() error {
-		if err := s.db.Flush(); err != nil {
-			return err
-		}
-		return s.db.Checkpoint(s.folder.path(name))
-	})
-	if err != nil {
-		return s.health.fail(err)
-	}
-	s.o.Logger.Warn("state: a copy of the store is kept, since states in it are given up. As "+
-		"the folder named store in another state folder it can be read, and a changelog be "+
-		"written back from it", "folder", s.folder.path(name))
-	return s.folder.sync()
-}
-
 // Stats are counts since Open and sizes now.
 type Stats struct {
 	CacheHits, CacheMisses uint64

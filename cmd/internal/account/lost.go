@@ -6,10 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	kafka "github.com/segmentio/kafka-go"
 
@@ -35,90 +31,6 @@ type Check struct {
 	AcceptLost bool // a loss is accepted
 	// Replays: the output of a replay goes where its own checks allow it, and is no evidence.
 	Replays bool
-}
-
-// evidence is what speaks for states in the changelog of one partition.
-type evidence struct {
-	// The raw offset that the group has committed, and the one that the states in the
-	// local folder belong to; -1 where there is nothing.
-	committed, stored int64
-	// published: the sanitized or the dead-letter topic has, or had, a committed record.
-	published bool
-}
-
-// speaks reports whether something was processed. Nothing lies before offset 0.
-func (e evidence) speaks() bool { return e.committed > 0 || e.stored >= 0 || e.published }
-
-// LostError is task.ErrLost, found before any partition was begun.
-type LostError struct {
-	Changelog string
-	Missing   bool // the topic; else it is there, and empty
-	Group     string
-	Folder    string
-	Outputs   [2]string // the sanitized and the dead-letter topic
-	lost      map[int32]evidence
-}
-
-// Error says what is known of the partitions that have lost their changelog, and what
-// can be done.
-func (e *LostError) Error() string {
-	is := "is empty"
-	if e.Missing {
-		is = "is missing"
-	}
-	var group, folder, published []string
-	for _, n := range slices.Sorted(maps.Keys(e.lost)) {
-		v := e.lost[n]
-		if v.committed > 0 {
-			group = append(group, fmt.Sprintf("%d (at raw offset %d)", n, v.committed))
-		}
-		if v.stored >= 0 {
-			folder = append(folder, fmt.Sprintf("%d (up to raw offset %d)", n, v.stored))
-		}
-		if v.published {
-			published = append(published, strconv.Itoa(int(n)))
-		}
-	}
-	var known []string
-	if len(group) > 0 {
-		known = append(known, fmt.Sprintf("group %s has processed partition %s", e.Group,
-			someOf(group)))
-	}
-	if len(folder) > 0 {
-		known = append(known, fmt.Sprintf("the state folder %s has the states of partition %s",
-			e.Folder, someOf(folder)))
-	}
-	isNew := ""
-	if len(published) > 0 {
-		known = append(known, fmt.Sprintf("%s or %s has records in partition %s", e.Outputs[0],
-			e.Outputs[1], someOf(published)))
-	}
-	if len(known) == 1 && len(published) > 0 {
-		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
-			"go on, or all fixes in the raw topic are released once more. If this is a new "+
-			"service, or after \"geodither state reset\", give it a sanitized topic and a "+
-			"dead-letter topic of its own, in place of %s and %s, or start once with "+
-			"--accept-lost-account",
-			e.Outputs[0], e.Outputs[1])
-	}
-	was := "It was deleted, emptied or made again"
-	if e.Missing {
-		was = topics.Renamed + ". Else the topic was deleted"
-	}
-	return fmt.Sprintf("%v: %s %s, but %s. %s. %s%s",
-		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), was, task.WaysOut, isNew)
-}
-
-// Unwrap returns task.ErrLost.
-func (e *LostError) Unwrap() error { return task.ErrLost }
-
-// someOf names the first few of a list.
-func someOf(list []string) string {
-	const few = 3
-	if len(list) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
-	}
-	return strings.Join(list, ", ")
 }
 
 // Before looks before topics are made and a folder is set aside. It answers with a
@@ -149,7 +61,7 @@ func (c *Check) Before(ctx context.Context) error {
 		if _, ok := stored[n]; ok && !gone && bytes.Equal(copied, id[:]) {
 			continue // a task compares its own states with the changelog
 		}
-		if err := c.look(ctx, n, partitions, stored, found); err != nil {
+		if err := c.look(ctx, n, partitions, stored, gone, found); err != nil {
 			return err
 		}
 	}
@@ -165,25 +77,21 @@ func (c *Check) Before(ctx context.Context) error {
 	return found
 }
 
-// look adds a partition to those found, if something in it is lost.
-func (c *Check) look(
-	ctx context.Context, n, partitions int32, stored map[int32]int64, found *LostError,
+// look adds a partition to those found, if something in it is lost. Unless offsets is set, the
+// group's offset alone is no evidence.
+func (c *Check) look(ctx context.Context, n, partitions int32, stored map[int32]int64,
+	offsets bool, found *LostError,
 ) error {
 	if !found.Missing {
-		// First, since it does not wait for an open transaction to end.
-		silent, err := c.silent(ctx, n, partitions, stored)
-		if err != nil || silent {
-			return err // a task looks at the group's offset alone
+		if holds, err := c.Holds(ctx, n); err != nil || holds {
+			return err
 		}
 	}
-	e, err := c.evidence(ctx, n, partitions, stored)
-	if err != nil {
-		return err
-	}
-	if e.speaks() {
+	e, err := c.evidence(ctx, n, partitions, stored, offsets)
+	if err == nil && e.speaks() {
 		found.lost[n] = e
 	}
-	return nil
+	return err
 }
 
 // nothingLost is an error that names no partition yet.
@@ -193,21 +101,6 @@ func (c *Check) nothingLost(gone bool) *LostError {
 		Changelog: t.Changelog, Missing: gone, Group: c.Cluster.Group, Folder: c.StateDir,
 		Outputs: [2]string{t.Sanitized, t.DeadLetters}, lost: map[int32]evidence{},
 	}
-}
-
-// silent reports whether the changelog holds something in a partition, or nothing but the
-// group's offset can speak for it.
-func (c *Check) silent(ctx context.Context, n, partitions int32, stored map[int32]int64,
-) (bool, error) {
-	holds, err := c.Holds(ctx, n)
-	if err != nil || holds {
-		return true, err
-	}
-	if _, ok := stored[n]; ok {
-		return false, nil
-	}
-	published, err := c.Published(ctx, n, partitions)
-	return !published, err
 }
 
 // mayBeAccepted refuses to go on without a changelog where the group's offset is gone
@@ -233,19 +126,8 @@ func (c *Check) LostPartitions(ctx context.Context, partitions int32) (*LostErro
 	}
 	found := c.nothingLost(false)
 	for n := range partitions {
-		e, err := c.evidence(ctx, n, partitions, stored)
-		if err != nil {
+		if err := c.look(ctx, n, partitions, stored, true, found); err != nil {
 			return nil, err
-		}
-		if !e.speaks() {
-			continue
-		}
-		holds, err := c.Holds(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		if !holds {
-			found.lost[n] = e
 		}
 	}
 	if len(found.lost) == 0 {
@@ -282,24 +164,28 @@ func (c *Check) RawPartitions(ctx context.Context) (int32, error) {
 	return int32(counts[c.Cluster.Topics.Raw]), err
 }
 
-// evidence gathers what there is of a partition.
-func (c *Check) evidence(ctx context.Context, n, partitions int32,
-	stored map[int32]int64,
-) (evidence, error) {
-	e := evidence{committed: -1, stored: -1}
+// evidence gathers what there is of a partition. It asks for the group's offset only if that
+// counts, alone or beside something else: the answer waits for an open transaction to end.
+func (c *Check) evidence(ctx context.Context, n, partitions int32, stored map[int32]int64,
+	offsets bool,
+) (e evidence, err error) {
+	e = evidence{committed: -1, stored: -1}
 	if input, ok := stored[n]; ok {
 		e.stored = input
 	}
 	if n >= partitions {
 		return e, nil
 	}
+	if e.published, err = c.Published(ctx, n, partitions); err != nil {
+		return e, err
+	}
+	if !offsets && !e.speaks() {
+		return e, nil // a task looks at the group's offset alone
+	}
 	offset, found, err := consumer.Committed(ctx, c.Client, c.Call, c.Cluster.Group,
 		c.Cluster.Topics.Raw, n)
 	if found {
 		e.committed = offset
-	}
-	if err == nil {
-		e.published, err = c.Published(ctx, n, partitions)
 	}
 	return e, err
 }

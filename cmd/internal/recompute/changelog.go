@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
@@ -50,6 +51,44 @@ func (c *Changelog) take(e task.Entry) error {
 		return c.Erased.take(e)
 	}
 	return nil
+}
+
+// Erased is what a changelog has of erased users, by the key under which it lies there. Its memory
+// grows with their number.
+type Erased map[string]engine.Kept
+
+// take takes note of an entry of kind Kept.
+func (e Erased) take(entry task.Entry) error {
+	if len(entry.Value) == 0 {
+		delete(e, string(entry.Key))
+		return nil
+	}
+	kept, err := engine.DecodeKept(bytes.Clone(entry.Value))
+	e[string(entry.Key)] = kept
+	return err
+}
+
+// Before returns the raw offset of the first erasure before an offset; -1 if there is none.
+func (e Erased) Before(to int64) int64 {
+	first := int64(-1)
+	for _, kept := range e {
+		for _, x := range kept.Erasures {
+			if x.Offset < to && (first < 0 || x.Offset < first) {
+				first = x.Offset
+			}
+		}
+	}
+	return first
+}
+
+// Partial reports whether there were more erasures of a user than are listed.
+func (e Erased) Partial() bool {
+	for _, kept := range e {
+		if kept.Partial {
+			return true
+		}
+	}
+	return false
 }
 
 // StateDifference says how a user's state in the changelog differs from the recomputed one.
