@@ -39,10 +39,10 @@ VULN ?=
 
 # Packages with goroutines of their own; "make race" treats consumer/task and cmd/geodither apart.
 CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/... ./mechanism/mobility/... ./mechanism/parallel | \
-	grep -v -e /consumer/task$$ -e /cmd/geodither$$ -e /archtest$$)
+	grep -v -e /consumer/task$$ -e /cmd/geodither$$ -e /archtest$$ -e /cmd/internal/audit$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run test race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
+.PHONY: help build image run test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
 	kafka-up kafka-down test-kafka bench-kafka chaos soak reproducible helm containers page test-page
 
 help: ## List the targets
@@ -77,6 +77,10 @@ run: build ## Run the demo: the whole pipeline, live on the terminal (ARGS='--ve
 
 test: ## Run the whole test suite
 	$(GO) test -timeout 30m ./...
+	@echo "left out: most planted faults of the audit, which take minutes: make test-audit"
+
+test-audit: ## Plant every fault of mechanism/PROOFS.md into the audited service
+	GEODITHER_AUDIT_FAULTS=1 $(GO) test -count 1 -timeout 30m ./cmd/internal/audit
 
 # The race detector keeps memory for every goroutine there ever was, and the simulator of
 # consumer/task starts millions: it runs in full without it, in "make test". So does cmd/geodither,
@@ -85,7 +89,7 @@ race: ## Run the tests of the concurrent packages under the race detector
 	$(GO) test -race -timeout 30m $(CONCURRENT)
 	$(GO) test -race -short ./consumer/task
 	$(GO) test -race -short -run Sanitize ./cmd/geodither
-	$(GO) test -race -run Worker ./mechanism/aggregate
+	$(GO) test -race -run Worker ./mechanism/aggregate ./cmd/internal/audit
 
 fuzz: ## Run every fuzz target for FUZZTIME (20s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r dir; do \

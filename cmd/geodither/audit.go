@@ -4,17 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/geodither/geodither/cmd/internal/attack"
-	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/mechanism/evaluation/audit"
 )
 
 type auditFlags struct {
@@ -32,29 +31,24 @@ func newAudit(std cli.Streams) *cobra.Command {
 		Use:   "audit {-c FILE | --model FILE --epsilon E} [PATH...]",
 		Short: "Attack the mechanism and the service, and bound the true ε from below",
 		Long: `Attack the mechanism and the service like an observer who knows everything but the key and the
-place.
+place, and run the code with which "run" and "sanitize" turn raw records into encoded records and
+states.
 
-First the mechanism. The attack draws releases of two places that are as far apart as the
-location set allows, guesses from each release which of the two it came from, and concludes from
-right and wrong guesses how large ε must be at least. The location sets come from the traces of
---in, or from simulated traces of the model. The command also tests the low bits of releases;
-that the same facts give the same bytes; that each fact of a release changes its noise; and the
-exponents of all pairs of places, with the hull K built by brute force. For the mechanism
-codebook, it attacks two places with other votes, tests how often each code point is drawn, and
-compares the weights and the votes of all cells with their definitions.
+The attack draws releases of two places that are as far apart as the location set allows, guesses
+from each release which of the two it came from, and concludes from right and wrong guesses how
+large ε must be at least. The location sets are forced shapes, and those that the traces of --in
+meet, or simulated traces of the model. With release.near it also attacks two near places.
 
-Then the service: the code with which "run" and "sanitize" turn raw records into encoded records
-and states. The bytes must depend on the releases alone, and on the true cell only through its
-surrogate or its vote: under each rule of release (interval, adaptive, budget, same step), in long
-runs, and in location sets of forced shapes. An observer recomputes every record and state from
-the releases alone. A fix outside the map must have the bytes of one in the cell that it is
-clamped to; as a dead letter it must leave no record and no state. The noise of all releases is
-compared with the stated law: size, direction, tails, every n-th step, and whether two releases
-share it.
+Bytes must depend on the releases alone, and on the true cell only through its surrogate or its
+vote: under each rule of release (interval, budget, repeats), in long runs, and for fixes outside
+the map. An observer recomputes every record and state from the releases alone. The noise of all
+releases is compared with the stated law: size, direction, tails, every n-th step, each hour and
+user, whether two releases share it, and whether each fact of a release changes it. Exponents of
+all pairs of places, and the votes of all cells, are compared with their definitions.
 
 With -c the model and the settings are those of a service. Its key is not read: an audit has
 keys of its own. Models of single users are not audited. Without a config and --mechanism the
-mechanism is codebook.
+mechanism is codebook; lattice is the other one.
 
 The exit code is 1 if a bound exceeds ε or a test fails. A run that passes proves nothing: a lower
 bound cannot show privacy. mechanism/PROOFS.md has the proofs, and a table of planted faults that
@@ -65,8 +59,7 @@ thousand audits of different seeds.`,
 		Example: `  geodither audit -c geodither.yml
   geodither audit --model model.avro --epsilon 1
   geodither audit --model model.avro --mechanism lattice --epsilon 1 --delta 0.01
-  geodither audit --model model.avro --mechanism pim --epsilon 1 --delta 0.01 --draws 1e5 \
-    --in traces.csv --json`,
+  geodither audit --model model.avro --epsilon 1 --draws 1e4 --in traces.csv --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd, args, std)
@@ -78,41 +71,46 @@ thousand audits of different seeds.`,
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")
 	flags.Float64Var(&f.draws, "draws", audit.DefaultDraws,
-		"`NUMBER` of releases that the attack draws; the audit of the service grows with it")
+		"`NUMBER` of releases from the first location set; the rest of the audit grows with it")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the simulated traces and of all draws")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as one JSON object")
 	return cmd
 }
 
-// options returns the options of the attack, without traces.
-func (f *auditFlags) options() (attack.Options, error) {
-	if f.draws != math.Trunc(f.draws) || math.Abs(f.draws) > 1e15 {
-		return attack.Options{}, fmt.Errorf(
-			"--draws %g is not a number of draws: write 1e6 or 1000000", f.draws)
-	}
-	o := attack.Options{Draws: int64(f.draws), Seed: f.seed}
-	return o, o.Validate()
-}
-
 func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) error {
-	options, err := f.options()
-	if err != nil {
+	if err := audit.ValidateDraws(f.draws); err != nil {
 		return cli.Usage(err)
 	}
 	service, err := f.service(cmd.Flags())
 	if err != nil {
 		return err
 	}
+	bar := cli.NewProgress(std.Err, nil)
+	defer bar.Done()
+	options := audit.Options{
+		Sizes: audit.SizesFor(int64(f.draws)), Seed: f.seed, Workers: runtime.GOMAXPROCS(0),
+		Progress: bar.Reporter(cmd.Context(), "records"),
+	}
 	if len(f.input.Paths)+len(args) > 0 {
 		if options.Traces, err = f.input.Open(cmd.Context(), args, std.In); err != nil {
 			return err
 		}
 	}
-	report, err := attack.Run(cmd.Context(), service, options, std.Err)
+	began := time.Now()
+	report, err := audit.Run(cmd.Context(), audit.Engine, service, options)
 	if err != nil {
 		return err
 	}
+	bar.Done()
+	report.Seconds = time.Since(began).Seconds()
+	ended := time.Now().UTC().Truncate(time.Second)
+	report.Program, report.Time = cli.Tool(), &ended
 	report.Again = f.again(cmd, args)
+	return f.tell(report, std)
+}
+
+// tell prints a report. Its error says that something was found.
+func (f *auditFlags) tell(report *audit.Report, std cli.Streams) (err error) {
 	if f.asJSON {
 		err = json.NewEncoder(std.Out).Encode(report)
 	} else {
@@ -126,7 +124,7 @@ func (f *auditFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 }
 
 // service returns the settings that are audited. It leaves the key and users' own models alone.
-func (f *auditFlags) service(flags *pflag.FlagSet) (s serviceaudit.Settings, err error) {
+func (f *auditFlags) service(flags *pflag.FlagSet) (s audit.Settings, err error) {
 	c, err := f.settings.File(flags)
 	if err != nil {
 		return s, err
@@ -142,7 +140,7 @@ func (f *auditFlags) service(flags *pflag.FlagSet) (s serviceaudit.Settings, err
 	if err != nil {
 		return s, f.settings.FileError(err)
 	}
-	s = serviceaudit.Settings{
+	s = audit.Settings{
 		Model: chosen.Model, Publish: c.Publish.Options(), Input: c.Input.Options(),
 		Encoding: c.Encoding.Sanitized,
 	}

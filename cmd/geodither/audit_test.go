@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -21,23 +22,22 @@ func auditArgs(model string, change ...string) []string {
 	return append(
 		[]string{
 			"audit", "--model", model, "--epsilon", "1",
-			"--delta", "0.1", "--mechanism", "lattice", "--draws", "5e4",
+			"--delta", "0.1", "--mechanism", "lattice", "--draws", "5e3",
 		},
 		change...)
 }
 
-var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|draws in [0-9.msµ]+`)
+var took = regexp.MustCompile(`"seconds":[0-9.e+-]+|records in [0-9.msµ]+`)
 
 func TestAuditOfTheLattice(t *testing.T) {
 	traces, model := townFiles(t, t.TempDir())
 	r := succeed(t, auditArgs(model)...)
 	requireWords(t, r.out, "verdict      nothing found: lattice at ε = 1, δ = 0.1",
-		"true ε       at least 0.", "repeat       passed", "separation   passed",
-		"surrogates   passed", "estimates    passed", "on the lattice that all places share",
-		"simulated traces", "never proves privacy", "PROOFS.md", "service      ", "equal releases",
-		"would find: ", "in every 16th step", "seeds of at most", "confidence 0.9995",
-		"right guesses and", "by at least e^0.", "with confidence 0.9995 (seen: e^",
-		"which e^ε = 2.72 allows", "width: ", "area: ", "fat, thin: ")
+		"true ε       at least 0.", "points          passed", "streams         passed",
+		"places          passed", "exponents       passed", "simulated traces",
+		"never proves privacy", "PROOFS.md", "equal releases", "would find: ",
+		"in every 16th step", "seeds of at most", "confidence 0.999", "right guesses, ",
+		"by at least e^0.", "which e^ε = 2.72 allows", "corners of K")
 	if strings.Contains(r.out, "finding  ") {
 		t.Errorf("a finding on the lattice:\n%s", r.out)
 	}
@@ -55,7 +55,7 @@ func TestAuditOfTheLattice(t *testing.T) {
 	var report struct {
 		Passed   bool
 		Findings []string
-		Attack   struct{ Bound float64 }
+		Bound    struct{ Epsilon float64 }
 		Visits   int
 		Command  string
 	}
@@ -65,7 +65,7 @@ func TestAuditOfTheLattice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !report.Passed || report.Findings == nil || len(report.Findings) > 0 ||
-		report.Attack.Bound < .8 || report.Attack.Bound > 1 || report.Visits != 6*40 {
+		report.Bound.Epsilon < .6 || report.Bound.Epsilon > 1 || report.Visits != 6*40 {
 		t.Errorf("of six vehicles' 40 steps: %s", r.out)
 	}
 	for _, word := range []string{"--in=" + traces, "--seed=7", "--config=" + settings} {
@@ -77,36 +77,30 @@ func TestAuditOfTheLattice(t *testing.T) {
 
 func TestAuditOfTheCodebook(t *testing.T) {
 	traces, model := townFiles(t, t.TempDir())
-	args := []string{"audit", "--model", model, "--epsilon", "1", "--draws", "5e4"}
+	args := []string{"audit", "--model", model, "--epsilon", "1", "--draws", "5e3"}
 	r := succeed(t, args...)
 	requireWords(t, r.out, "verdict      nothing found: codebook at ε = 1 on model",
-		"separation   passed", "votes        passed", "law          passed", "estimates    passed",
-		"are code points that all places share", "differ by 1 ε at most, 0 by more",
-		"codebooks met in", "survey's bound", "never proves privacy",
-		"cells that vote for one code point", "code points that are left out")
-	for _, word := range []string{"finding  ", "surrogate", "hull", "location sets met"} {
+		"places          passed", "points          passed", "law             passed",
+		"exponents       passed", "codebooks met in", "never proves privacy",
+		"far code points left out")
+	for _, word := range []string{"finding  ", "corners of K", "location sets met"} {
 		if strings.Contains(r.out, word) {
 			t.Errorf("the report on a codebook says %q:\n%s", word, r.out)
 		}
 	}
 	var report struct {
 		Passed     bool
-		Attack     struct{ Bound float64 }
-		Law        *struct{ Trials int }
+		Bound      struct{ Epsilon float64 }
 		Situations []struct{ Points int }
-		Service    struct {
-			Bound  float64
-			Checks []struct{ Name string }
-		}
+		Checks     []struct{ Name string }
 	}
 	r = succeed(t, append(args, "--json", "--in", traces, "--epsilon", "2")...)
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}
-	if !report.Passed || report.Attack.Bound < 1.8 || report.Attack.Bound > 2 ||
-		report.Law == nil || len(report.Situations) == 0 || report.Situations[0].Points < 2 ||
-		report.Service.Bound < 1 || report.Service.Bound > 2 ||
-		report.Service.Checks[0].Name != "votes" {
+	if !report.Passed || report.Bound.Epsilon < 1.4 || report.Bound.Epsilon > 2 ||
+		len(report.Situations) == 0 || report.Situations[0].Points < 2 ||
+		report.Checks[0].Name != "places" {
 		t.Errorf("%s", r.out)
 	}
 }
@@ -117,22 +111,25 @@ func firstPart(out string) string {
 	return part
 }
 
-func TestAuditExitsOnFindings(t *testing.T) {
-	_, model := townFiles(t, t.TempDir())
-	r := call(t, auditArgs(model, "--mechanism", "pim", "--draws", "20000")...)
-	if r.code != cli.ExitFailed {
-		t.Errorf("exit %d on floats", r.code)
+// TestAuditTellsFindings: a report with findings is printed, and is an error.
+func TestAuditTellsFindings(t *testing.T) {
+	report := &audit.Report{
+		Mechanism: "codebook", Epsilon: 1, Findings: []string{"streams: 1 of 2 trials (equal)"},
+		Checks: []*audit.Check{
+			{Name: "streams", Trials: 2, Failures: 1}, {Name: "days", Power: "all"},
+		},
 	}
-	requireWords(t, r.out, "1 finding: pim", "low bits", "no finite ε", "does not hold")
-	requireWords(t, r.err, "the audit of pim did not pass")
-	r = call(t, auditArgs(model, "--mechanism", "laplace", "--draws", "20000", "--json")...)
-	var report struct {
-		Passed   bool
-		Findings []string
-	}
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || r.code != cli.ExitFailed ||
-		report.Passed || len(report.Findings) != 1 {
-		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
+	for _, asJSON := range []bool{false, true} {
+		var out strings.Builder
+		err := (&auditFlags{asJSON: asJSON}).tell(report, cli.Streams{Out: &out})
+		if err == nil || !strings.Contains(err.Error(), "the audit of codebook did not pass") {
+			t.Errorf("%v", err)
+		}
+		requireWords(t, out.String(), "streams: 1 of 2 trials (equal)")
+		if !asJSON {
+			requireWords(t, out.String(), "1 finding: codebook", "does not hold",
+				"streams  FAILED     2 trials", "days     not tried  0 trials")
+		}
 	}
 }
 
@@ -156,27 +153,22 @@ input: {outside: clamp}
 		given.Input != (engine.Input{Outside: engine.OutsideClamp}) {
 		t.Errorf("audited under %v, %v, %v", given.Encoding, given.Publish, given.Input)
 	}
-	r := succeed(t, "audit", "-c", path, "--draws", "2e4", "--json")
+	r := succeed(t, "audit", "-c", path, "--draws", "2e3", "--json")
 	var report struct {
-		Passed  bool
-		Epsilon float64
-		Exact   struct{ Comparisons int } `json:"ratio"`
-		Service struct {
-			Passed         bool
-			Records, Tests int
-			Bound          float64
-			Checks         []struct {
-				Name, Power      string
-				Trials, Failures int
-			}
+		Passed         bool
+		Epsilon        float64
+		Bound          struct{ Epsilon float64 }
+		Records, Tests int
+		Checks         []struct {
+			Name, Power      string
+			Trials, Failures int
 		}
 	}
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
 		t.Fatal(err)
 	}
-	s := report.Service
-	if !report.Passed || report.Epsilon != 2 || report.Exact.Comparisons == 0 || !s.Passed ||
-		s.Records < 5000 || s.Tests < 100 || s.Bound > 2 || len(s.Checks) != 13 {
+	if !report.Passed || report.Epsilon != 2 || report.Records < 5000 || report.Tests < 100 ||
+		report.Bound.Epsilon > 2 || len(report.Checks) != 15 {
 		t.Errorf("%s", r.out)
 	}
 }
@@ -203,6 +195,7 @@ func TestAuditUsage(t *testing.T) {
 		{auditArgs(model, "--draws", "1234.5"), cli.ExitUsage, []string{"1e6"}},
 		{auditArgs(model, "--draws", "NaN"), cli.ExitUsage, []string{"1e6"}},
 		{auditArgs(model, "--mechanism", "gauss"), cli.ExitUsage, []string{`"gauss"`, "lattice"}},
+		{auditArgs(model, "--mechanism", "pim"), cli.ExitFailed, []string{"pim", "no proof"}},
 		{auditArgs(model, "--epsilon", "0"), cli.ExitUsage, []string{"epsilon"}},
 		{auditArgs(model,
 			"--delta", "1", "--mechanism", "lattice"), cli.ExitUsage, []string{"delta"}},

@@ -117,15 +117,6 @@ var table = map[string]rule{
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
-	"mechanism/evaluation/audit": {
-		ours: []string{
-			"mechanism", "mechanism/convex", "mechanism/grid", "mechanism/law",
-			"mechanism/locationset", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
-			"mechanism/trial",
-		},
-		third: []string{gonum},
-		pure:  true,
-	},
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
 		ours: []string{
@@ -309,18 +300,12 @@ var table = map[string]rule{
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
 	"cmd/internal/audit": {
 		ours: []string{
-			"cmd/internal/engine", "consumer/task", "mechanism", "mechanism/evaluation/audit",
-			"mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/parallel", "mechanism/trial", "schemas",
+			"cmd/internal/engine", "cmd/internal/traces", "consumer/task", "mechanism",
+			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
+			"schemas",
 		},
 		third: []string{gonum},
-	},
-	"cmd/internal/attack": {
-		ours: []string{
-			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/traces",
-			"mechanism/evaluation/audit", "mechanism/law", "mechanism/mobility",
-			"mechanism/trial",
-		},
 	},
 	"cmd/internal/cli": {
 		ours:  []string{"mechanism/grid", "cmd/internal/traces"},
@@ -404,14 +389,14 @@ var table = map[string]rule{
 	},
 	"cmd/internal/statement": {
 		ours: []string{
-			"cmd/internal/attack", "cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
+			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/hours",
 			"mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
 		},
 		tests: []string{
-			"cmd/internal/servicetest", "deploy", "mechanism/evaluation/audit",
+			"cmd/internal/servicetest", "deploy",
 			yamlGo,
 		},
 	},
@@ -481,7 +466,7 @@ var table = map[string]rule{
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
 	"cmd/geodither": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/attack",
+			"cmd/internal/account",
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/demo", "cmd/internal/devbroker",
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
@@ -493,7 +478,7 @@ var table = map[string]rule{
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
 			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/wire",
 			"deploy",
-			"mechanism", "mechanism/aggregate", "mechanism/evaluation/audit",
+			"mechanism", "mechanism/aggregate",
 			"mechanism/evaluation/chart", "mechanism/grid",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
 			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",

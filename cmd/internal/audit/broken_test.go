@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -21,6 +20,7 @@ type broken struct {
 	observer *observer
 	streams  noise.Streams
 	seen     map[string]grid.Cell // the last true cell of each user, by a fault's doing
+	fresh    *stated              // of new users
 	feed     func(b *broken, f Fix, before []byte) (Effect, error)
 }
 
@@ -41,7 +41,10 @@ func wrap(feed func(b *broken, f Fix, before []byte) (Effect, error)) func(Maker
 			if streams == nil {
 				streams = noise.NewKeyed(s.Key)
 			}
-			return &broken{s, inner, observer, streams, map[string]grid.Cell{}, feed}, nil
+			return &broken{
+				Settings: s, inner: inner, observer: observer, streams: streams,
+				seen: map[string]grid.Cell{}, feed: feed,
+			}, nil
 		}
 	}
 }
@@ -51,7 +54,7 @@ func (b *broken) Feed(f Fix, before []byte) (Effect, error) { return b.feed(b, f
 
 // stream is noise of the instance's own for a transcript that a fault makes up.
 func (b *broken) stream(transcript []byte) noise.Source {
-	src, err := b.streams.On(0, transcript)
+	src, err := b.streams.On(noise.LastDay, transcript)
 	if err != nil {
 		panic(err)
 	}
@@ -61,20 +64,24 @@ func (b *broken) stream(transcript []byte) noise.Source {
 func (b *broken) cell(f Fix) grid.Cell { return b.Model.Grid.Locate(f.Latitude, f.Longitude) }
 func (b *broken) step(f Fix) int64     { return b.Model.StepAt(f.Timestamp) }
 
-// set returns the location set and the surrogate of a fix.
-func (b *broken) set(f Fix, before []byte) ([]grid.Cell, grid.Cell) {
-	cells, err := b.observer.set(before, b.step(f))
+// law returns the law of a release, of which the observer has the memory. That of a new user is the
+// same in each step.
+func (b *broken) law(f Fix, before []byte) *stated {
+	if len(before) == 0 && b.fresh != nil {
+		return b.fresh
+	}
+	law, err := b.observer.law(before, b.step(f))
 	if err != nil {
 		panic(err)
 	}
-	cells = slices.Clone(cells)
-	return cells, attack.NearestMember(b.Model.Grid, cells, b.cell(f))
+	if len(before) == 0 {
+		law.cells = slices.Clone(law.cells)
+		b.fresh = law
+	}
+	return law
 }
 
-func (b *broken) drift(f Fix, before []byte) bool {
-	_, site := b.set(f, before)
-	return site != b.cell(f)
-}
+func (b *broken) drift(f Fix, before []byte) bool { return b.law(f, before).drifts(b.cell(f)) }
 
 // moved says that a user is in another cell than in the fix before, and remembers this one.
 func (b *broken) moved(f Fix) bool {
@@ -161,8 +168,11 @@ func otherRules(change func(o *mechanism.Options),
 type redraw struct {
 	*broken
 	fix        Fix
-	cells      []grid.Cell
+	before     []byte
+	law        *stated
+	cells      []grid.Cell // of the location set
 	cell, site grid.Cell
+	vote       int // of the cell, under the codebook mechanism
 	number     uint64
 	own        grid.Point // what the engine has drawn
 	source     noise.Source
@@ -178,19 +188,35 @@ func drawn(draw func(r *redraw) grid.Point) func(Maker) Maker {
 		if err != nil || e.Counts.Releases != 1 {
 			return e, err
 		}
-		cells, site := b.set(f, before)
-		after := decodedState(e.State)
+		law, after := b.law(f, before), decodedState(e.State)
 		r := &redraw{
-			broken: b, fix: f, cells: cells, cell: b.cell(f), site: site,
-			number: after.Releases, own: after.Release, epsilon: b.Release.Epsilon,
+			broken: b, fix: f, before: before, law: law, cells: slices.Clone(law.cells),
+			cell: b.cell(f), site: law.site(b.cell(f)), number: after.Releases, own: after.Release,
+			epsilon: b.Release.Epsilon,
 		}
-		r.source = b.stream(fmt.Append(nil, "a fault ", f.User, b.step(f), r.number, site, cells))
+		facts := fmt.Append(nil, "a fault ", f.User, b.step(f), r.number)
+		if law.code != nil {
+			r.vote = law.code.vote(r.cell)
+			facts = fmt.Append(facts, r.vote)
+		} else {
+			facts = fmt.Append(facts, r.site, r.cells)
+		}
+		r.source = b.stream(facts)
 		z := draw(r)
 		if z == after.Release {
 			return e, nil
 		}
 		return b.republish(f, before, e, z)
 	})
+}
+
+// gap is how many steps lie between a release and the record before it.
+func (r *redraw) gap() int64 {
+	s := decodedState(r.before)
+	if !s.Started {
+		return 0
+	}
+	return r.step(r.fix) - s.Step
 }
 
 // republish is the effect of an engine that has drawn z.
@@ -217,7 +243,7 @@ func (r *redraw) honest() grid.Point { return r.own }
 // again draws once more, as the engine does.
 func (r *redraw) again() grid.Point { return r.sample(r.cells, r.site, r.epsilon) }
 
-func (r *redraw) span() *attack.Span { return attack.SpanOf(r.cells, r.Model.Grid.Width()) }
+func (r *redraw) hull() *hull { return hullOf(r.cells, r.Model.Grid.Width()) }
 
 // noise is a release without its place, in cells.
 func (r *redraw) noise(z grid.Point) (x, y float64) {
@@ -241,29 +267,106 @@ type poorStreams struct {
 	transcript func(t []byte) []byte
 }
 
-// Stream implements noise.Streams.
+// On implements noise.Streams.
 func (p *poorStreams) On(day noise.Day, t []byte) (noise.Source, error) {
 	return p.inner.On(day, p.transcript(t))
 }
 
-// streams plants other noise of the key.
-func streams(transcript func() func(t []byte) []byte) func(Maker) Maker {
+// streams plants other noise of the key: from a transcript that a fault makes of the right one.
+func streams(transcript func(b *broken, f Fix, before, t []byte) []byte) func(Maker) Maker {
+	return func(start Maker) Maker {
+		return func(s Settings) (Subject, error) {
+			if s.Streams != nil {
+				return start(s)
+			}
+			var now struct {
+				*broken
+				fix    Fix
+				before []byte
+			}
+			s.Streams = &poorStreams{noise.NewKeyed(s.Key), func(t []byte) []byte {
+				return transcript(now.broken, now.fix, now.before, slices.Clone(t))
+			}}
+			return wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
+				now.broken, now.fix, now.before = b, f, before
+				return b.inner.Feed(f, before)
+			})(start)(s)
+		}
+	}
+}
+
+// seedOf cuts what noise is made of to so many bits, of all days.
+func seedOf(bits int) func(Maker) Maker {
+	return keyed(func(k *noise.Keyed) noise.Streams { return &shortSeeds{oneDay{k}, bits} })
+}
+
+// keyed plants other streams in the place of the key's.
+func keyed(other func(k *noise.Keyed) noise.Streams) func(Maker) Maker {
 	return func(start Maker) Maker {
 		return func(s Settings) (Subject, error) {
 			if s.Streams == nil {
-				s.Streams = &poorStreams{noise.NewKeyed(s.Key), transcript()}
+				s.Streams = other(noise.NewKeyed(s.Key))
 			}
 			return start(s)
 		}
 	}
 }
 
-// seedOf cuts what noise is made of to so many bits.
-func seedOf(bits int) func(Maker) Maker {
-	return streams(func() func(t []byte) []byte {
-		hash := noise.NewKeyed(noise.KeyFromSeed(99))
-		return func(t []byte) []byte {
-			return fmt.Append(nil, "seed ", hash.Stream(t).Uint64()>>(64-bits))
+// oneDay are streams that take no notice of the day.
+type oneDay struct{ inner *noise.Keyed }
+
+// On implements noise.Streams.
+func (o oneDay) On(_ noise.Day, transcript []byte) (noise.Source, error) {
+	return o.inner.On(noise.LastDay, transcript)
+}
+
+// shortSeeds are streams of a few seeds.
+type shortSeeds struct {
+	oneDay
+	bits int
+}
+
+// On implements noise.Streams.
+func (s *shortSeeds) On(day noise.Day, transcript []byte) (noise.Source, error) {
+	if _, err := s.inner.On(day, transcript); err != nil {
+		return nil, err // days are destroyed all the same
+	}
+	source, err := s.oneDay.On(day, transcript)
+	if err != nil {
+		return nil, err
+	}
+	return s.oneDay.On(day, fmt.Append(nil, "seed ", source.Uint64()>>(64-s.bits)))
+}
+
+// factNames are what a release of the lattice depends on.
+var factNames = []string{
+	"key", "beginning of the user's id", "end of the user's id", "cell", "last bit of the cell",
+	"step", "number of the release", "ε", "location set", "model",
+}
+
+// without plants noise that does not depend on one fact.
+func without(name string) func(Maker) Maker {
+	return drawn(func(r *redraw) grid.Point {
+		user, half := r.fix.User, len(r.fix.User)/2
+		known := map[string]any{
+			"beginning of the user's id": user[:half], "end of the user's id": user[half:],
+			"cell": r.site &^ 1, "last bit of the cell": r.site & 1, "step": r.step(r.fix),
+			"number of the release": r.number, "ε": r.epsilon, "location set": r.cells,
+			"model": r.Model.ID(),
 		}
+		delete(known, name)
+		if name == "cell" {
+			delete(known, "last bit of the cell")
+		}
+		key := r.Key
+		if name == "key" {
+			key = noise.KeyFromSeed(0)
+		}
+		source, err := noise.NewKeyed(key).On(noise.LastDay, fmt.Append(nil, known))
+		if err != nil {
+			panic(err)
+		}
+		r.source = source
+		return r.again()
 	})
 }

@@ -1,11 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
-	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -20,128 +21,101 @@ func coded(tb testing.TB) Settings {
 	return s
 }
 
-// answer is one release from a codebook that is drawn by a fault in the place of the engine's.
-type answer struct {
-	*broken
-	fix    Fix
-	code   *attack.Codebook
-	cell   grid.Cell
-	vote   int // of the cell
-	number uint64
-	given  grid.Point // what the engine has drawn
-	source noise.Source
-}
-
-// answered is drawn for codebooks: it plants another way to draw.
-func answered(draw func(a *answer) grid.Point) func(Maker) Maker {
-	return wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
-		e, err := b.inner.Feed(f, before)
-		if err != nil || e.Counts.Releases != 1 {
-			return e, err
+// answered is drawn where there is a codebook: the check of streams has none.
+func answered(draw func(r *redraw) grid.Point) func(Maker) Maker {
+	return drawn(func(r *redraw) grid.Point {
+		if r.law.code == nil {
+			return r.own
 		}
-		code, err := b.observer.code(before, b.step(f))
-		if err != nil {
-			return e, err
-		}
-		after := decodedState(e.State)
-		a := &answer{
-			broken: b, fix: f, code: code, cell: b.cell(f), number: after.Releases,
-			given: after.Release,
-		}
-		a.vote = code.Vote(a.cell)
-		a.source = b.stream(fmt.Append(nil, "a fault ", f.User, b.step(f), a.number, a.vote))
-		z := draw(a)
-		if z == after.Release {
-			return e, nil
-		}
-		return b.republish(f, before, e, z)
+		return draw(r)
 	})
 }
 
-// draw draws a code point for a vote at an ε that is factor times the stated one.
-func (a *answer) draw(vote int, factor float64) grid.Point {
-	other := math.Exp(-factor * a.Release.Epsilon)
-	u := noise.Uniform(a.source) * (1 + float64(a.code.Len()-1)*other)
+// answer draws a code point for a vote at an ε that is factor times the stated one.
+func (r *redraw) answer(vote int, factor float64) grid.Point {
+	other := math.Exp(-factor * r.Release.Epsilon)
+	u := noise.Uniform(r.source) * (1 + float64(r.law.code.size()-1)*other)
 	if u < 1 {
-		return a.code.Place(vote)
+		return r.law.code.place(vote)
 	}
-	rank := min(int((u-1)/other), a.code.Len()-2)
+	rank := min(int((u-1)/other), r.law.code.size()-2)
 	if rank >= vote {
 		rank++
 	}
-	return a.code.Place(rank)
+	return r.law.code.place(rank)
 }
 
 // loud draws at another ε where a fault is planted.
-func loud(factor float64, where func(a *answer) bool) func(Maker) Maker {
-	return answered(func(a *answer) grid.Point {
-		if where(a) {
-			return a.draw(a.vote, factor)
+func loud(factor float64, where func(r *redraw) bool) func(Maker) Maker {
+	return answered(func(r *redraw) grid.Point {
+		if where(r) {
+			return r.answer(r.vote, factor)
 		}
-		return a.given
+		return r.own
 	})
 }
 
 // farthest returns the code point that is farthest from the own one, if it is a third one.
-func (a *answer) farthest() (z grid.Point, ok bool) {
-	ranks := a.code.Ranks(a.vote)
-	return a.code.Place(ranks[len(ranks)-1]), len(ranks) > 2
+func (r *redraw) farthest() (z grid.Point, ok bool) {
+	ranks := r.law.code.ranks(r.vote)
+	return r.law.code.place(ranks[len(ranks)-1]), len(ranks) > 2
 }
 
 func faultsOfCodebooks() []fault {
-	everywhere := func(*answer) bool { return true }
+	everywhere := func(*redraw) bool { return true }
 	return []fault{
 		{name: "T is that of ε × 1.2", plant: loud(1.2, everywhere)},
 		{
 			name:  "ε × 1.5 in every 16th step",
-			plant: loud(1.5, func(a *answer) bool { return a.step(a.fix)%16 == 0 }), whole: true,
+			plant: loud(1.5, func(r *redraw) bool { return r.step(r.fix)%16 == 0 }),
+			sizes: Sizes{Vehicles: 16, Steps: 512},
 		},
 		{
 			name: "ε × 1.25 for cells outside the prior",
-			plant: loud(1.25, func(a *answer) bool {
-				return a.observer.lookout.Prior().At(a.cell) == 0
+			plant: loud(1.25, func(r *redraw) bool {
+				return r.law.drifts(r.cell)
 			}),
 		},
 		{name: "the farthest code point is never drawn", plant: answered(
-			func(a *answer) grid.Point {
-				z := a.given
-				for far, ok := a.farthest(); ok && z == far; {
-					z = a.draw(a.vote, 1)
+			func(r *redraw) grid.Point {
+				z := r.own
+				for far, ok := r.farthest(); ok && z == far; {
+					z = r.answer(r.vote, 1)
 				}
 				return z
 			},
 		)},
-		{name: "the index is off by one", plant: answered(func(a *answer) grid.Point {
-			j, _ := a.code.Find(a.given)
-			return a.code.Place((j + 1) % a.code.Len())
+		{name: "the index is off by one", plant: answered(func(r *redraw) grid.Point {
+			j, _ := r.law.code.find(r.own)
+			return r.law.code.place((j + 1) % r.law.code.size())
 		})},
 		{name: "every third cell votes for its second nearest code point", plant: answered(
-			func(a *answer) grid.Point {
-				if ranks := a.code.Ranks(a.vote); a.cell%3 == 0 && len(ranks) > 1 {
-					return a.draw(ranks[1], 1)
+			func(r *redraw) grid.Point {
+				if ranks := r.law.code.ranks(r.vote); r.cell%3 == 0 && len(ranks) > 1 {
+					return r.answer(ranks[1], 1)
 				}
-				return a.given
+				return r.own
 			},
 		)},
 		{name: "a fix votes from its place, not from its cell's centre", plant: answered(
-			func(a *answer) grid.Point {
-				g := a.Model.Grid
-				at, best, least := g.ToMap(a.fix.Latitude, a.fix.Longitude), 0, math.Inf(1)
-				for j := range a.code.Len() {
-					if d := a.code.Place(j).Distance(at); d < least {
+			func(r *redraw) grid.Point {
+				g := r.Model.Grid
+				at, best, least := g.ToMap(r.fix.Latitude, r.fix.Longitude), 0, math.Inf(1)
+				for j := range r.law.code.size() {
+					if d := r.law.code.place(j).Distance(at); d < least {
 						best, least = j, d
 					}
 				}
-				if best == a.vote {
-					return a.given
+				if best == r.vote {
+					return r.own
 				}
-				return a.draw(best, 1)
+				return r.answer(best, 1)
 			},
 		)},
 		{name: "a release lies a millionth of the way to the truth", plant: answered(
-			func(a *answer) grid.Point {
-				way := a.Model.Grid.Centre(a.cell).Sub(a.given)
-				return grid.Point{X: a.given.X + 1e-6*way.X, Y: a.given.Y + 1e-6*way.Y}
+			func(r *redraw) grid.Point {
+				way := r.Model.Grid.Centre(r.cell).Sub(r.own)
+				return grid.Point{X: r.own.X + 1e-6*way.X, Y: r.own.Y + 1e-6*way.Y}
 			},
 		)},
 		{
@@ -151,25 +125,101 @@ func faultsOfCodebooks() []fault {
 				if err != nil || e.Counts.Releases != 1 {
 					return e, err
 				}
-				code, err := b.observer.code(before, b.step(f))
-				if decodedState(e.State).Release == code.Place(code.Vote(b.cell(f))) {
+				code := b.law(f, before).code
+				if decodedState(e.State).Release == code.place(code.vote(b.cell(f))) {
 					b.record(&e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
 				}
 				return e, err
 			}),
 		},
 		posteriorOnTruth,
-		{name: "noise without the vote", plant: streams(func() func(t []byte) []byte {
-			return func(t []byte) []byte { return t[:len(t)-1] }
-		})},
-		{name: "noise without the user", plant: answered(func(a *answer) grid.Point {
-			a.source = a.stream(fmt.Append(nil, "no user", a.step(a.fix)))
-			return a.draw(a.vote, 1)
-		})},
 		{
-			name: "streams of 16 bits of seed", plant: seedOf(16), whole: true,
-			missed: "an answer has two or three bits, so equal seeds of unrelated records " +
-				"leave no trace; the streams are those of the lattice, where the audit finds this",
+			name: "noise without the vote", sizes: factSizes,
+			plant: streams(func(_ *broken, _ Fix, _, t []byte) []byte { return t[:len(t)-1] }),
+		},
+		{name: "noise without the user", sizes: factSizes, plant: answered(
+			func(r *redraw) grid.Point {
+				r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix)))
+				return r.answer(r.vote, 1)
+			},
+		)},
+		{name: "streams of 16 bits of seed", plant: seedOf(16), sizes: streamSizes},
+		{name: "near noise is left out", settings: near, plant: answered(
+			func(r *redraw) grid.Point { return r.answer(r.vote, 1) },
+		)},
+	}
+}
+
+// nearFactor are settings of the town with a near factor.
+func near(tb testing.TB) Settings {
+	tb.Helper()
+	s := coded(tb)
+	s.Release.Epsilon, s.Release.Near = 3, law.Near{DistanceKM: .1, Factor: 3}
+	return s
+}
+
+// faultsFromOutside are the eight that an attack from outside planted and an earlier audit missed.
+func faultsFromOutside() []fault {
+	own := func(where func(r *redraw) bool) func(Maker) Maker {
+		return answered(func(r *redraw) grid.Point {
+			if where(r) {
+				return r.law.code.place(r.vote)
+			}
+			return r.own
+		})
+	}
+	return []fault{
+		{
+			name: "the own vote after gaps of more than four steps", sizes: gapSizes,
+			plant: own(func(r *redraw) bool { return r.gap() > 4 }), quick: true,
+		},
+		{
+			name: "the own vote from 3 to 4 in the morning", sizes: crowdSizes,
+			plant: own(func(r *redraw) bool {
+				return time.UnixMilli(r.fix.Timestamp).UTC().Hour() == 3
+			}),
+		},
+		{
+			name: "the own vote for one user in 50", sizes: crowdSizes,
+			plant: own(func(r *redraw) bool {
+				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).
+					Uint64()%50 == 0
+			}),
+		},
+		{
+			name: "ids are cut to 32 bytes in the transcript", sizes: factSizes, quick: true,
+			plant: streams(func(_ *broken, f Fix, _, t []byte) []byte {
+				return bytes.Replace(t, []byte(f.User), []byte(f.User[:min(len(f.User), 32)]), 1)
+			}),
+		},
+		{
+			name:  "near noise is accepted with 5 % too much",
+			plant: answered(beyondReach), settings: near, sizes: crowdSizes,
+		},
+		{
+			name: "near noise is keyed by the vote", settings: near, sizes: factSizes,
+			plant: streams(func(b *broken, f Fix, before, t []byte) []byte {
+				vote := b.law(f, before).code.vote(b.cell(f))
+				return append(t[:len(t)-4], byte(vote))
+			}),
+		},
+		{
+			name: "streams of 32 bits of seed", plant: seedOf(32),
+			sizes: Sizes{Streams: DefaultSizes.Streams},
+		},
+		{
+			name: "one key for all days", sizes: Sizes{Users: 64}, quick: true,
+			plant: keyed(func(k *noise.Keyed) noise.Streams { return oneDay{k} }),
 		},
 	}
+}
+
+// beyondReach displaces one vote in 21 by a row more than the near noise reaches: a number that
+// should have been drawn again.
+func beyondReach(r *redraw) grid.Point {
+	if r.source.Uint64()%21 > 0 {
+		return r.own
+	}
+	g, reach := r.Model.Grid, r.law.emission.Codebook().Reach()
+	return r.answer(r.law.code.voteAt(g.Column(r.cell)-reach, g.Row(r.cell)+reach+1), 1)
 }

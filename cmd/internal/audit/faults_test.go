@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"testing"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -15,14 +16,18 @@ import (
 type fault struct {
 	name  string
 	plant func(Maker) Maker
-	// missed says why the audit does not find it; empty means that it does.
+	// missed says why the default audit does not find it; empty means that it does.
 	missed string
-	// whole means that the fault needs the default sizes, or is missed with them.
-	whole bool
-	// example means that an earlier review of the audit named this fault.
+	// sizes are those of a small audit that finds it, or of the part of the default audit that
+	// comes nearest to it.
+	sizes Sizes
+	// example means that a review of the audit named this fault.
 	example bool
 	group   string
-	sizes   Sizes
+	// settings are what it is planted under; nil: townSettings.
+	settings func(tb testing.TB) Settings
+	// quick faults are planted in every run of the tests.
+	quick bool
 }
 
 func example(f fault) fault {
@@ -33,32 +38,42 @@ func example(f fault) fault {
 // faults are all that are planted: the table of mechanism/PROOFS.md has them in this order.
 func faults() []fault {
 	return slices.Concat(
-		grouped("records", bytesSizes, faultsOfRecords()),
-		grouped("the border of the map", bytesSizes, faultsOfBorder()),
-		grouped("states", bytesSizes, faultsOfStates()),
-		grouped("rules", bytesSizes, faultsOfRules()),
-		grouped("the law of the noise", lawSizes, faultsOfLaw()),
-		grouped("location sets", lawSizes, faultsOfSets()),
-		grouped("streams", lawSizes, faultsOfStreams()),
-		grouped(codebooks, lawSizes, faultsOfCodebooks()),
+		grouped("records", bytesSizes, nil, faultsOfRecords()),
+		grouped("the border of the map", bytesSizes, nil, faultsOfBorder()),
+		grouped("states", bytesSizes, nil, faultsOfStates()),
+		grouped("rules", rulesSizes, nil, faultsOfRules()),
+		grouped("the law of the noise", lawSizes, nil, faultsOfLaw()),
+		grouped("location sets", lawSizes, nil, faultsOfSets()),
+		grouped("streams", factSizes, nil, faultsOfStreams()),
+		grouped("the codebook", codeSizes, coded, faultsOfCodebooks()),
+		grouped("an attack from outside", codeSizes, coded, faultsFromOutside()),
 	)
 }
-
-// codebooks is the group that is planted under the codebook mechanism.
-const codebooks = "the codebook"
 
 // What is wrong in bytes shows in few records, another law in more. What the default sizes
 // add is their power, so a fault that is found with these is found with them.
 var (
-	bytesSizes = Sizes{Users: 512, Shapes: 64, Vehicles: 4, Steps: 128, RuleSteps: 64}
-	lawSizes   = Sizes{Users: 1 << 13, Shapes: 512, Vehicles: 16, Steps: 256, RuleSteps: 8}
+	bytesSizes  = Sizes{Users: 64, Vehicles: 2, Steps: 64, RuleSteps: 8}
+	rulesSizes  = Sizes{RuleSteps: 64}
+	lawSizes    = Sizes{Users: 1 << 13, Shapes: 512}
+	walkSizes   = Sizes{Vehicles: 16, Steps: 256}
+	codeSizes   = Sizes{Users: 1 << 13, Vehicles: 2, Steps: 64}
+	gapSizes    = Sizes{Vehicles: 8, Steps: 128}
+	crowdSizes  = Sizes{Users: 1 << 15}
+	factSizes   = Sizes{Facts: 512, Visits: 100}
+	streamSizes = Sizes{Streams: 1 << 12}
 )
 
-func grouped(group string, sizes Sizes, all []fault) []fault {
+func grouped(
+	group string, sizes Sizes, settings func(testing.TB) Settings, all []fault,
+) []fault {
 	for i := range all {
 		all[i].group = group
-		if all[i].sizes = sizes; all[i].whole {
-			all[i].sizes = DefaultSizes
+		if all[i].sizes == (Sizes{}) {
+			all[i].sizes = sizes
+		}
+		if all[i].settings == nil {
+			all[i].settings = settings
 		}
 	}
 	return all
@@ -86,9 +101,7 @@ func faultsOfRecords() []fault {
 			name: "the factor of the set is that of the true cell",
 			plant: onDrift(func(b *broken, e *Effect) {
 				b.record(e, func(r *schemas.Sanitized) {
-					if r.FactorSet > 0 {
-						r.FactorSet = 1
-					}
+					r.FactorSet = 1
 				})
 			}),
 		},
@@ -299,8 +312,8 @@ func stretched(factor float64, where func(r *redraw) bool) func(Maker) Maker {
 // cut redraws what lies in the tail.
 func cut(beyond float64) func(Maker) Maker {
 	return drawn(func(r *redraw) grid.Point {
-		k, z := r.span(), r.honest()
-		for r.epsilon*k.Gauge(r.noise(z)) > beyond {
+		k, z := r.hull(), r.honest()
+		for r.epsilon*k.gauge(r.noise(z)) > beyond {
 			z = r.again()
 		}
 		return z
@@ -313,10 +326,13 @@ func every(n int64) func(r *redraw) bool {
 
 func faultsOfLaw() []fault {
 	return []fault{
-		example(fault{name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16))}),
+		example(fault{
+			name: "ε × 1.5 in every 16th step", plant: stretched(1.5, every(16)), sizes: walkSizes,
+		}),
 		{
 			name:  "ε × 1.5 in every 8th release",
 			plant: stretched(1.5, func(r *redraw) bool { return r.number%8 == 0 }),
+			sizes: walkSizes,
 		},
 		{name: "ε × 1.2 everywhere", plant: stretched(1.2, func(*redraw) bool { return true })},
 		{
@@ -325,15 +341,18 @@ func faultsOfLaw() []fault {
 		},
 		{
 			name:  "ε × 2 on lines",
-			plant: stretched(2, func(r *redraw) bool { return r.span().Dim() == 1 }),
+			plant: stretched(2, func(r *redraw) bool { return r.hull().dim() == 1 }),
 		},
 		example(fault{
 			name: "a tail that is cut at a norm of 8/ε (.3 % of releases)", plant: cut(8),
 		}),
-		{name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11), whole: true},
+		{
+			name: "a tail that is cut at a norm of 11/ε (.02 %)", plant: cut(11),
+			sizes: Sizes{Users: DefaultDraws},
+		},
 		{name: "the nearer of two draws", plant: drawn(func(r *redraw) grid.Point {
-			first, second, k := r.honest(), r.again(), r.span()
-			if k.Gauge(r.noise(second)) < k.Gauge(r.noise(first)) {
+			first, second, k := r.honest(), r.again(), r.hull()
+			if k.gauge(r.noise(second)) < k.gauge(r.noise(first)) {
 				return second
 			}
 			return first
@@ -341,25 +360,28 @@ func faultsOfLaw() []fault {
 		{name: "directions uniform on K's perimeter", plant: drawn(perimeter)},
 		{name: "lines get noise on one side only", plant: drawn(func(r *redraw) grid.Point {
 			z := r.honest()
-			if x, y := r.noise(z); r.span().Dim() == 1 {
+			if x, y := r.noise(z); r.hull().dim() == 1 {
 				return r.at(math.Abs(x), math.Abs(y)*math.Copysign(1, x*y))
 			}
 			return z
 		})},
 		{
-			name: "noise in even steps goes with that of the step before",
+			name:  "noise in even steps goes with that of the step before",
+			sizes: walkSizes,
 			plant: drawn(func(r *redraw) grid.Point {
 				r.source = r.stream(fmt.Append(nil, "pair", r.fix.User, (r.step(r.fix)+1)/2))
 				return r.again()
 			}),
 		},
 		{
-			name: "ε × 1.5 in every 100th step", plant: stretched(1.5, every(100)), whole: true,
+			name: "ε × 1.5 in every 100th step", plant: stretched(1.5, every(100)),
+			sizes: Sizes{Vehicles: 16, Steps: 512},
 			missed: "periods are looked at up to 64, and an ε that is .3 % too large on the " +
 				"whole is within the scatter of 8,000 releases",
 		},
 		{
-			name: "a tail that is cut at a norm of 14/ε (.001 %)", plant: cut(14), whole: true,
+			name: "a tail that is cut at a norm of 14/ε (.001 %)", plant: cut(14),
+			sizes: Sizes{Users: DefaultDraws},
 			missed: "two of 131,072 releases should lie there, so none is no wonder; the proof " +
 				"covers tails (Theorem 1), draws cannot",
 		},
@@ -368,20 +390,18 @@ func faultsOfLaw() []fault {
 			plant: stretched(2, func(r *redraw) bool {
 				return noise.NewKeyed(noise.KeyFromSeed(5)).Stream([]byte(r.fix.User)).
 					Uint64()%1000 == 0
-			}), whole: true,
-			missed: "65 of the crowd's users have it, too few to show among the others, and " +
-				"nobody knows which to look at",
+			}), sizes: Sizes{Users: DefaultDraws},
 		},
 	}
 }
 
 // perimeter draws the direction uniform on K's boundary by length, not by area.
 func perimeter(r *redraw) grid.Point {
-	k := r.span()
-	if k.Dim() != 2 {
+	k := r.hull()
+	if k.dim() != 2 {
 		return r.honest()
 	}
-	corners := k.Corners()
+	corners := k.corners
 	length, lengths := 0.0, make([]float64, len(corners))
 	for i, c := range corners {
 		d := corners[(i+1)%len(corners)].Sub(c)
@@ -400,6 +420,9 @@ func perimeter(r *redraw) grid.Point {
 
 func faultsOfSets() []fault {
 	return []fault{
+		{name: "a release is added up in kilometres", plant: drawn(func(r *redraw) grid.Point {
+			return r.Model.Grid.Centre(r.site).Add(r.own.Sub(r.Model.Grid.Centre(r.site)))
+		})},
 		{name: "K of half the set", plant: drawn(func(r *redraw) grid.Point {
 			return r.sample(r.cells[:(len(r.cells)+1)/2], r.site, r.epsilon)
 		})},
@@ -410,11 +433,11 @@ func faultsOfSets() []fault {
 			if err != nil {
 				panic(err)
 			}
-			cells, err := lookout.set(nil, r.step(r.fix))
+			law, err := lookout.law(nil, r.step(r.fix))
 			if err != nil || r.number > 1 {
 				return r.honest()
 			}
-			return r.sample(cells, r.site, r.epsilon)
+			return r.sample(law.cells, r.site, r.epsilon)
 		})},
 		{name: "K without its last corner", plant: drawn(func(r *redraw) grid.Point {
 			if len(r.cells) < 4 {
@@ -449,34 +472,37 @@ func faultsOfSets() []fault {
 }
 
 func faultsOfStreams() []fault {
-	return []fault{
-		example(fault{name: "streams of 16 bits of seed", plant: seedOf(16)}),
-		{name: "streams of 26 bits of seed", plant: seedOf(26), whole: true},
-		{name: "noise without the cell", plant: streams(func() func(t []byte) []byte {
-			return func(t []byte) []byte { return t[:len(t)-4] }
-		})},
-		{name: "noise without the user", plant: drawn(func(r *redraw) grid.Point {
-			r.source = r.stream(fmt.Append(nil, "no user", r.step(r.fix), r.number,
-				r.site, r.cells))
-			return r.again()
-		})},
-		{name: "noise without the step", plant: drawn(func(r *redraw) grid.Point {
-			r.source = r.stream(fmt.Append(nil, "no step", r.fix.User, r.number, r.site, r.cells))
-			return r.again()
-		})},
-		{name: "a retry draws afresh", plant: streams(func() func(t []byte) []byte {
-			tries := 0
-			return func(t []byte) []byte {
-				tries++
-				return fmt.Append(nil, "try ", tries, t)
-			}
-		})},
+	all := []fault{
+		example(fault{
+			name: "streams of 16 bits of seed", plant: seedOf(16), sizes: streamSizes, quick: true,
+		}),
 		{
-			name: "streams of 34 bits of seed", plant: seedOf(34), whole: true,
-			missed: "131,072 streams have half a collision; the key's streams have 256 bits, and " +
-				"the code is short",
+			name: "streams of 26 bits of seed", plant: seedOf(26),
+			sizes: Sizes{Streams: 1 << 16},
+		},
+		{
+			name: "streams of 40 bits of seed", plant: seedOf(40),
+			sizes: Sizes{Streams: DefaultSizes.Streams},
+			missed: "262,144 streams have a thirtieth of a collision; the key's streams have 256 " +
+				"bits, and the code is short",
+		},
+		{
+			name: "a retry draws afresh", sizes: bytesSizes,
+			plant: func() func(Maker) Maker {
+				return func(start Maker) Maker {
+					tries := 0
+					return streams(func(_ *broken, _ Fix, _, t []byte) []byte {
+						tries++
+						return fmt.Append(nil, "try ", tries, t)
+					})(start)
+				}
+			}(),
 		},
 	}
+	for _, name := range factNames {
+		all = append(all, fault{name: "noise without the " + name, plant: without(name)})
+	}
+	return all
 }
 
 // posteriorOnTruth is planted under every mechanism.

@@ -1,259 +1,308 @@
 package audit
 
 import (
-	"fmt"
 	"math"
+	"math/rand/v2"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// test is one statistical test: the probability, under the stated law, of what was seen or
-// worse.
-type test struct {
-	check *Check
-	what  string
-	p     float64
+// stated is the law that a release must have, as everybody can compute it before the release. The
+// prior, the location set and the code points are those of mechanism.Emission. All that follows
+// from them is computed here by its definition: surrogates, K, votes and probabilities.
+type stated struct {
+	grid     *grid.Grid
+	options  mechanism.Options
+	emission *mechanism.Emission
+	prior    mobility.Distribution
+	cells    []grid.Cell // of the location set, ascending; under the codebook mechanism the prior's
+	k        *hull       // nil under the codebook mechanism
+	code     *codebook   // nil under the others
+	answers  map[grid.Cell]*answers
 }
 
-// tests collects tests. Their number depends on the sizes of the audit alone.
-type tests struct{ all []test }
-
-func (t *tests) add(check *Check, p float64, format string, args ...any) {
-	t.all = append(t.all, test{check, fmt.Sprintf(format, args...), p})
+// answers is the law of a cell's answers from a codebook.
+type answers struct {
+	p     []float64
+	ranks []int   // the code points by their distance from the own one, which comes first
+	moves float64 // see draw
 }
 
-// judge fails the tests whose result is less probable than their share of the rate of false alarms
-// (Bonferroni). Checks have equal shares, however many tests they make.
-func (t *tests) judge(alpha float64) {
-	count := map[*Check]int{}
-	for _, one := range t.all {
-		count[one.check]++
+// newStated returns the law of a release after a prior. It is valid as long as the emission, which
+// it prepares, is left alone.
+func newStated(emission *mechanism.Emission, prior *mobility.Distribution) *stated {
+	g := emission.Grid()
+	l := &stated{
+		grid: g, options: emission.Options(), emission: emission,
+		answers: map[grid.Cell]*answers{},
 	}
-	for _, one := range t.all {
-		if share := alpha / float64(len(count)*count[one.check]); !(one.p >= share) {
-			one.check.fail("%s (p = %.1g)", one.what, one.p)
+	l.prior.CopyFrom(prior)
+	emission.Prepare(&l.prior)
+	if q := emission.Codebook(); q != nil {
+		l.cells, l.code = l.prior.Cells, newCodebook(g, l.options.Epsilon, q)
+		return l
+	}
+	l.cells = emission.Set()
+	l.k = hullOf(l.cells, g.Width())
+	return l
+}
+
+// tells says whether a release distinguishes any two places.
+func (l *stated) tells() bool {
+	if l.code != nil {
+		return l.code.size() > 1
+	}
+	return l.k.dim() > 0
+}
+
+// site returns the cell as which a cell is released: its surrogate.
+func (l *stated) site(x grid.Cell) grid.Cell {
+	if l.code != nil {
+		return x
+	}
+	return nearestMember(l.grid, l.cells, x)
+}
+
+// drifts says that a cell lies outside the location set, or outside a codebook's prior.
+func (l *stated) drifts(x grid.Cell) bool {
+	if l.code != nil {
+		return l.prior.At(x) == 0
+	}
+	return l.site(x) != x
+}
+
+// twin returns a cell that must be released exactly as x is: its surrogate, another cell with that
+// surrogate, or another one with the same vote. It is x itself if none is easily found, and with a
+// nearFactor factor, under which each cell has a law of its own.
+func (l *stated) twin(rng *rand.Rand, x grid.Cell) grid.Cell {
+	if l.code != nil && l.code.blurred() {
+		return x
+	}
+	if l.code == nil && l.drifts(x) && rng.IntN(2) == 0 {
+		return l.site(x)
+	}
+	for range 100 {
+		if y := grid.Cell(rng.IntN(l.grid.Cells())); y != x && l.together(x, y) {
+			return y
 		}
 	}
+	return x
 }
 
-// leastClass is the least number of releases of a class that is tested.
-const leastClass = 16
-
-// longRuns makes all tests on the releases of the long runs.
-func (t *tests) longRuns(law, periods *Check, draws []draw) {
-	t.pool(law, "long runs", draws)
-	t.independent(law, draws)
-	t.byPeriod(periods, draws)
+// together says that two cells have the same surrogate or the same vote.
+func (l *stated) together(x, y grid.Cell) bool {
+	if l.code != nil {
+		return l.code.vote(x) == l.code.vote(y)
+	}
+	return l.site(x) == l.site(y)
 }
 
-// pool makes all tests of the law on one pool of draws and on its classes.
-func (t *tests) pool(check *Check, name string, draws []draw) {
-	t.looksAt(check, name, draws)
-	t.byClass(check, name, draws)
+// of returns the law of a cell's answers.
+func (l *stated) of(x grid.Cell) *answers {
+	a := l.answers[x]
+	if a == nil {
+		a = &answers{p: l.code.law(x), ranks: l.code.ranks(l.code.vote(x))}
+		a.moves = moves(a.p, a.ranks, l.code.slopes(x), l.options.Epsilon)
+		l.answers[x] = a
+	}
+	return a
 }
 
-// looksAt makes all tests of the law on one pool of draws.
-func (t *tests) looksAt(check *Check, pool string, draws []draw) {
-	check.Trials += int64(len(draws))
-	if len(draws) < leastClass {
-		return
+// exponent returns the logarithm of how probable a release is from a cell, up to a term that all
+// cells share. The release must be possible.
+func (l *stated) exponent(x grid.Cell, z grid.Point) float64 {
+	if l.code != nil {
+		j, _ := l.code.find(z)
+		return math.Log(l.of(x).p[max(j, 0)])
 	}
-	t.scale(check, pool, draws)
-	t.shells(check, pool, draws)
-	t.tails(check, pool, draws)
+	noise := z.Sub(l.grid.Centre(l.site(x))).Scale(1 / l.grid.CellKM())
+	return -l.options.Epsilon * l.k.gauge(noise.X, noise.Y)
 }
 
-// scale tests the sum of the radii, which has a Gamma law. It is the
-// most powerful test against another ε.
-func (t *tests) scale(check *Check, pool string, draws []draw) {
-	sum, shape := 0.0, 0.0
-	for i := range draws {
-		sum += draws[i].radius
-		shape += draws[i].shape
+// read returns a release as the tests of the law see it, and what is wrong with its bits. rng
+// decides what the release does not.
+func (l *stated) read(x grid.Cell, z grid.Point, rng *rand.Rand) (d draw, wrong string) {
+	d = draw{drift: l.drifts(x), even: x%2 == 0}
+	if l.code != nil {
+		j, ok := l.code.find(z)
+		if !ok {
+			return d, "a release is none of the code points that public facts give"
+		}
+		d.rank(l.of(x), j, rng)
+		return d, ""
 	}
-	law := distuv.Gamma{Alpha: shape, Beta: 1}
-	t.add(check, min(1, 2*min(law.CDF(sum), law.Survival(sum))),
-		"the noise of %s is %.3g times as large as stated", pool, sum/shape)
+	if l.offLattice(z) {
+		wrong = "a release lies beside the lattice that all places share"
+	}
+	noise := z.Sub(l.grid.Centre(l.site(x))).Scale(1 / l.grid.CellKM())
+	n := float64(l.options.Subdivision) // whole steps, up to the rounding of kilometres
+	noise.X, noise.Y = math.Round(noise.X*n)/n, math.Round(noise.Y*n)/n
+	if l.k.dim() == 0 {
+		if noise != (grid.Point{}) {
+			wrong = "the release of a single cell is not that cell"
+		}
+		return d, wrong
+	}
+	d.noise = noise
+	d.measure(l.k, l.options.Epsilon, noise.X, noise.Y, rng)
+	return d, wrong
 }
 
-// shells is χ² of shells times sectors of equal probability.
-func (t *tests) shells(check *Check, pool string, draws []draw) {
-	side := 16
-	for side > 2 && len(draws) < 25*side*side {
-		side /= 2
+// offLattice says that a release is not the very number that stands for a point of the lattice.
+// Far away from the map no float64 can tell.
+func (l *stated) offLattice(z grid.Point) bool {
+	n, side := float64(l.options.Subdivision), l.grid.CellKM()
+	for _, km := range []float64{z.X, z.Y} {
+		half := math.Round(km / side * (2 * n)) // in half steps
+		if math.Abs(half) < 1<<51 &&
+			(int64(half)&1 != int64(n)&1 || half/(2*n)*side != km) {
+			return true
+		}
 	}
-	counts, expected := make([]float64, side*side), float64(len(draws))/float64(side*side)
-	if expected < leastClass {
-		return
-	}
-	for i := range draws {
-		shell := min(int(float64(side)*draws[i].beyond), side-1)
-		counts[shell*side+min(int(float64(side)*draws[i].sector), side-1)]++
-	}
-	sum := 0.0
-	for _, n := range counts {
-		sum += (n - expected) * (n - expected) / expected
-	}
-	law := distuv.ChiSquared{K: float64(side*side - 1)}
-	t.add(check, law.Survival(sum),
-		"the noise of %s lies otherwise in %d×%d shells and sectors than stated: χ² is %.0f",
-		pool, side, side, sum)
+	return false
 }
 
-// tails tests how many releases lie beyond shells of ever smaller probability, and where the
-// farthest release is: a truncated tail has no release where there must be some.
-func (t *tests) tails(check *Check, pool string, draws []draw) {
-	n, least := float64(len(draws)), 1.0
-	for i := range draws {
-		least = min(least, draws[i].beyond)
+// pair is two cells that an attacker distinguishes by their releases. Under the codebook mechanism
+// own are the code points that speak for the one and for the other.
+type pair struct {
+	cells [2]grid.Cell
+	own   [2]int
+}
+
+// farthest returns the two cells of the location set whose difference has the greatest gauge, or
+// two cells whose votes lie far apart.
+func (l *stated) farthest() pair {
+	if l.code != nil {
+		cells, ok := l.code.farthest(l.cells)
+		if !ok {
+			cells = l.code.border()
+		}
+		return pair{cells, [2]int{l.code.vote(cells[0]), l.code.vote(cells[1])}}
 	}
-	for level := 4; n*math.Ldexp(1, -level) >= 8; level += 2 {
-		edge, count := math.Ldexp(1, -level), 0.0
-		for i := range draws {
-			if draws[i].beyond < edge {
-				count++
+	best, most := pair{cells: [2]grid.Cell{l.cells[0], l.cells[0]}}, 0.0
+	for _, a := range l.ends() {
+		for _, b := range l.ends() {
+			if norm := l.apart([2]grid.Cell{a, b}); norm > most {
+				best, most = pair{cells: [2]grid.Cell{a, b}}, norm
 			}
 		}
-		law := distuv.Binomial{N: n, P: edge}
-		p := min(1, 2*min(law.CDF(count), law.CDF(n)-law.CDF(count-1)))
-		t.add(check, p, "%.0f releases of %s lie in a tail that should hold %.1f", count,
-			pool, n*edge)
 	}
-	nearer := math.Exp(n * math.Log1p(-least)) // the probability that the farthest is no farther
-	farther := -math.Expm1(n * math.Log1p(-least))
-	t.add(check, min(1, 2*min(nearer, farther)),
-		"the farthest release of %s is not where it should be", pool)
+	return best
 }
 
-// classes are parts of a pool whose noise would differ if it depended on what divides them.
-var classes = []struct {
-	name string
-	in   func(d *draw) bool
-}{
-	{"cells outside the location set or prior", func(d *draw) bool { return d.drift }},
-	{"cells of the location set or prior", func(d *draw) bool { return !d.drift }},
-	{"cells of even number", func(d *draw) bool { return d.even }},
-	{"cells of odd number", func(d *draw) bool { return !d.even }},
-	{"first releases", func(d *draw) bool { return d.fresh }},
-	{"later releases", func(d *draw) bool { return !d.fresh }},
-	{"lines", func(d *draw) bool { return d.shape == 1 }},
-}
-
-func (t *tests) byClass(check *Check, pool string, draws []draw) {
-	for _, class := range classes {
-		var part []draw
-		for i := range draws {
-			if class.in(&draws[i]) {
-				part = append(part, draws[i])
-			}
-		}
-		if len(part) >= leastClass && len(part) < len(draws) {
-			t.looksAt(check, class.name+" in "+pool, part)
-			check.Trials -= int64(len(part)) // they were counted before
-		}
+// ends returns the cells of the location set that are the first or the last of their row: its
+// corners are among them.
+func (l *stated) ends() []grid.Cell {
+	var ends []grid.Cell
+	for _, at := range rowEnds(l.cells, l.grid.Width()) {
+		ends = append(ends, grid.Cell(at.Y*int64(l.grid.Width())+at.X))
 	}
+	return ends
 }
 
-// longestPeriod is the largest n for which every n-th step is tested.
-const longestPeriod = 64
+// apart returns the gauge of the difference of two cells.
+func (l *stated) apart(cells [2]grid.Cell) float64 {
+	return l.k.gauge(float64(l.grid.Column(cells[0])-l.grid.Column(cells[1])),
+		float64(l.grid.Row(cells[0])-l.grid.Row(cells[1])))
+}
 
-// byPeriod tests the size of noise in every n-th step, release and user, at each phase.
-func (t *tests) byPeriod(check *Check, draws []draw) {
-	check.Trials += int64(len(draws))
-	for _, by := range []struct {
-		name string
-		of   func(d *draw) int64
-	}{
-		{"step", func(d *draw) int64 { return d.step }},
-		{"release", func(d *draw) int64 { return d.number }},
-		{"user", func(d *draw) int64 { return int64(d.user) }},
-	} {
-		for period := int64(2); period <= longestPeriod; period++ {
-			parts := make([][]draw, period)
-			for i := range draws {
-				phase := by.of(&draws[i]) % period
-				parts[phase] = append(parts[phase], draws[i])
-			}
-			for phase, part := range parts {
-				if len(part) >= leastClass {
-					class := fmt.Sprintf("every %d%s %s (phase %d)", period, ordinal(period),
-						by.name, phase)
-					t.scale(check, class, part)
+// neighbours returns the two cells that touch, near a border of two votes, whose stated
+// probabilities differ most, with the code points that speak for them: what a near factor bounds.
+func (l *stated) neighbours() pair {
+	border := l.code.border()
+	best, most := pair{cells: border}, 0.0
+	const far = 3
+	for dy := -far; dy <= far; dy++ {
+		for dx := -far; dx <= far; dx++ {
+			x, ok := l.beside(border[0], dx, dy)
+			for _, step := range [][2]int{{1, 0}, {-1, 1}, {0, 1}, {1, 1}} {
+				y, also := l.beside(x, step[0], step[1])
+				if !ok || !also {
+					continue
+				}
+				if own, ln := l.speaks(x, y); ln > most {
+					best, most = pair{[2]grid.Cell{x, y}, own}, ln
 				}
 			}
 		}
 	}
+	return best
 }
 
-func ordinal(n int64) string {
+// speaks returns the code points that speak most for the one cell and for the other, and the
+// larger logarithm of their ratios.
+func (l *stated) speaks(x, y grid.Cell) (own [2]int, most float64) {
+	one, other := l.of(x).p, l.of(y).p
+	var ln [2]float64
+	for j := range one {
+		d := math.Log(one[j] / other[j])
+		if d > ln[0] {
+			ln[0], own[0] = d, j
+		} else if -d > ln[1] {
+			ln[1], own[1] = -d, j
+		}
+	}
+	return own, max(ln[0], ln[1])
+}
+
+// beside returns the cell of the map that is so many columns and rows from another.
+func (l *stated) beside(c grid.Cell, columns, rows int) (grid.Cell, bool) {
+	x, y := l.grid.Column(c)+columns, l.grid.Row(c)+rows
+	if x < 0 || y < 0 || x >= l.grid.Width() || y >= l.grid.Height() {
+		return 0, false
+	}
+	return grid.Cell(y*l.grid.Width() + x), true
+}
+
+// guess is the closed-form attack on a release: the index of the place that it speaks for by the
+// whole of ε, or -1. With noise that is where it is nearer to one place than to the other by their
+// whole distance.
+func (l *stated) guess(d pair, z grid.Point) int {
+	if l.code != nil {
+		j, _ := l.code.find(z)
+		switch {
+		case d.own[0] == d.own[1]:
+			return -1
+		case j == d.own[0]:
+			return 0
+		case j == d.own[1]:
+			return 1
+		}
+		return -1
+	}
+	whole := l.apart(d.cells)
+	const tolerance = 1e-6
+	nearer := (l.exponent(d.cells[0], z) - l.exponent(d.cells[1], z)) / l.options.Epsilon
 	switch {
-	case n%100/10 == 1:
-		return "th"
-	case n%10 == 1:
-		return "st"
-	case n%10 == 2:
-		return "nd"
-	case n%10 == 3:
-		return "rd"
+	case whole == 0:
+		return -1
+	case nearer > whole-tolerance:
+		return 0
+	case -nearer > whole-tolerance:
+		return 1
 	}
-	return "th"
+	return -1
 }
 
-// independent tests that noise does not correlate with that of the steps before, nor with that of
-// another user in the same step. The correlation of n pairs of uniform numbers, times √n, is
-// normal.
-func (t *tests) independent(check *Check, draws []draw) {
-	type place struct {
-		user int
-		step int64
-	}
-	at := map[place]*draw{}
-	for i := range draws {
-		at[place{draws[i].user, draws[i].step}] = &draws[i]
-	}
-	for _, pair := range []struct {
-		name  string
-		other func(d *draw) place
-	}{
-		{"one step before", func(d *draw) place { return place{d.user, d.step - 1} }},
-		{"two steps before", func(d *draw) place { return place{d.user, d.step - 2} }},
-		{
-			"another user's of the same step",
-			func(d *draw) place { return place{d.user + 1, d.step} },
-		},
-	} {
-		for _, part := range []struct {
-			name string
-			of   func(d *draw) float64
-		}{
-			{"size", func(d *draw) float64 { return d.beyond }},
-			{"direction", func(d *draw) float64 { return d.sector }},
-		} {
-			sum, n := 0.0, 0.0
-			for i := range draws {
-				if other := at[pair.other(&draws[i])]; other != nil {
-					sum += 12 * (part.of(&draws[i]) - .5) * (part.of(other) - .5)
-					n++
-				}
-			}
-			if n >= leastClass {
-				p := math.Erfc(math.Abs(sum/math.Sqrt(n)) / math.Sqrt2)
-				t.add(check, p, "the %s of noise goes with that of %s: correlation %.3f", part.name,
-					pair.name, sum/n)
-			}
+// moves returns by how much the mean radius of an answer grows with the logarithm of ε: in size,
+// as the law goes from some answers to others by the slopes dP/dε. The beyond u of an answer is
+// uniform between the sums a and b of the law over the code points that rank after it, without and
+// with its own. There the mean of -ln u is 1 - (b·ln b - a·ln a)/(b - a).
+func moves(law []float64, ranks []int, slopes []float64, epsilon float64) float64 {
+	power := func(x float64) float64 {
+		if x <= 0 {
+			return 0
 		}
+		return x * math.Log(x)
 	}
-}
-
-// agreements tests that pairs agree as often as chance has it.
-func (t *tests) agreements(check *Check, a agreement) {
-	check.Trials += int64(a.pairs)
-	if a.pairs == 0 {
-		return
+	sum, a := 0.0, 0.0
+	for i := len(ranks) - 1; i >= 0; i-- {
+		j := ranks[i]
+		b := a + law[j]
+		sum += slopes[j] * (1 - (power(b)-power(a))/law[j])
+		a = b
 	}
-	// Where chances differ, their mean gives a law with a larger variance: no more false alarms.
-	b := distuv.Binomial{N: a.pairs, P: a.expected / a.pairs}
-	p := min(1, 2*min(b.CDF(a.agree), b.CDF(a.pairs)-b.CDF(a.agree-1)))
-	t.add(check, p, "two places of one record share their noise: %.0f of %.0f pairs agree, and "+
-		"%.0f should", a.agree, a.pairs, a.expected)
+	return math.Abs(epsilon * sum)
 }

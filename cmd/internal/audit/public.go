@@ -8,7 +8,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
-	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
@@ -33,7 +32,7 @@ func (s *seeded) On(noise.Day, []byte) (noise.Source, error) {
 type observer struct {
 	settings  Settings
 	sanitizer *mechanism.Sanitizer
-	lookout   *attack.Lookout
+	emission  *mechanism.Emission
 	codec     *schemas.Codec
 	state     mechanism.State // scratch
 }
@@ -48,10 +47,10 @@ func newObserver(s Settings) (*observer, error) {
 		return nil, err
 	}
 	s.Release = sanitizer.Options()
+	emission, err := mechanism.NewEmission(s.Model.Grid, s.Release)
 	return &observer{
-		settings: s, sanitizer: sanitizer, codec: codec,
-		lookout: attack.NewLookout(s.Model, s.Release),
-	}, nil
+		settings: s, sanitizer: sanitizer, emission: emission, codec: codec,
+	}, err
 }
 
 // decide takes the step with an arbitrary cell. The rules must give the same result as for the true
@@ -184,11 +183,19 @@ func (o *observer) lateness(f Fix) (l engine.Lateness) {
 	return l
 }
 
-// set returns the location set of a fix after a state. It is valid until the next call.
-func (o *observer) set(before []byte, step int64) ([]grid.Cell, error) {
+// law returns the law of a release in a step after a state. It is valid until the next call. The
+// prior is that of a report without a release, which needs neither a place nor noise.
+func (o *observer) law(before []byte, step int64) (*stated, error) {
 	var state mechanism.State
 	if err := state.DecodeBinary(before); err != nil {
 		return nil, err
 	}
-	return o.lookout.Cells(&state, step), nil
+	out, err := o.sanitizer.Step(&state, mechanism.Input{Step: step, Prior: true})
+	if err != nil {
+		return nil, err
+	}
+	if out.Prior == nil { // a further release of a step starts at the posterior of the one before
+		return newStated(o.emission, &state.Posterior), nil
+	}
+	return newStated(o.emission, out.Prior), nil
 }

@@ -2,165 +2,199 @@ package audit
 
 import (
 	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/law"
 )
 
-// Report is what the audit of a service has found. It holds no place and no user.
+// Report is what an audit has found. It holds no place and no user: of a situation it has sizes and
+// shapes.
 type Report struct {
-	Checks []*Check `json:"checks"`
+	Mechanism string  `json:"mechanism"`
+	Epsilon   float64 `json:"epsilon"`
+	Delta     float64 `json:"delta"`
+	ModelID   string  `json:"model_id"`
+	// Settings are the Facts of what was audited.
+	Settings map[string]string `json:"settings"`
+	Seed     uint64            `json:"seed"`
 	// Records is the number of raw records that the subject was fed.
 	Records int64 `json:"records"`
-	// Tests is the number of statistical tests. All of them together raise a false alarm with
-	// a probability of at most 1 - Confidence.
+	// Tests is the number of statistical tests. All of them and the attack together raise a false
+	// alarm with a probability of at most 1 - Confidence.
 	Tests      int     `json:"tests"`
 	Confidence float64 `json:"confidence"`
-	// Bound is a lower bound on the true ε at AttackConfidence, from Hits right and Misses
-	// wrong guesses between two places of one location set.
-	Bound            float64 `json:"bound"`
-	AttackConfidence float64 `json:"attack_confidence"`
-	Hits             int64   `json:"hits"`
-	Misses           int64   `json:"misses"`
-	Passed           bool    `json:"passed"`
-	// Settings are the Facts of what was audited. Older reports have none.
-	Settings map[string]string `json:"settings,omitempty"`
+	// Bound is the greatest lower bound on the true ε. Near is that for two near places, of which
+	// NearLimit is promised, the logarithm of the near factor; nil without one.
+	Bound     Bound   `json:"bound"`
+	Near      *Bound  `json:"near,omitempty"`
+	NearLimit float64 `json:"near_limit,omitempty"`
+
+	Situations []SituationReport `json:"situations"`
+	Visits     int               `json:"visits"`         // records of users who were followed
+	Met        int               `json:"situations_met"` // different ones among them
+	Simulated  bool              `json:"simulated"`
+	Checks     []*Check          `json:"checks"`
+	// Passed says that nothing was found. It does not say that the service is private: no attack
+	// can show that. Findings are the faults, in words.
+	Passed   bool     `json:"passed"`
+	Findings []string `json:"findings"`
+
+	// What the command adds: how to get the same report, how long it took, which geodither ran the
+	// audit, and when it ended.
+	Again   string     `json:"command"`
+	Seconds float64    `json:"seconds"`
+	Program string     `json:"program,omitempty"`
+	Time    *time.Time `json:"time,omitempty"`
 }
 
-// Check is one kind of test of the service.
-type Check struct {
-	Name string `json:"name"`
-	// Says states what holds if the check passes.
-	Says string `json:"says"`
-	// Trials is the number of comparisons, or of releases that were tested.
-	Trials int64 `json:"trials"`
-	// Power describes what the check would have found.
-	Power    string   `json:"power"`
-	Failures int64    `json:"failures"`
-	Details  []string `json:"details,omitempty"`
+// Bound is a lower bound on ε at the report's confidence, from right and wrong guesses between two
+// places of a situation.
+type Bound struct {
+	Epsilon   float64 `json:"epsilon"`
+	Situation string  `json:"situation"`
+	Hits      int64   `json:"hits"`
+	Misses    int64   `json:"misses"`
 }
 
-// mostDetails bounds the different failures that a check describes.
-const mostDetails = 6
+// raise makes b the greater one of two bounds.
+func (b *Bound) raise(other Bound, situation string) {
+	if other.Epsilon > b.Epsilon || b.Situation == "" {
+		*b = other
+		b.Situation = situation
+	}
+}
 
-// fail counts a failure, and keeps its description if it is new.
-func (c *Check) fail(format string, args ...any) {
-	c.Failures++
-	detail := fmt.Sprintf(format, args...)
-	for _, known := range c.Details {
-		if known == detail {
-			return
+// SituationReport describes a location set or a codebook without saying where it lies.
+type SituationReport struct {
+	Name    string  `json:"name"`
+	Cells   int     `json:"cells"`             // of the location set, or of a codebook's prior
+	Points  int     `json:"points,omitempty"`  // code points
+	Corners int     `json:"corners,omitempty"` // of K
+	Bound   float64 `json:"bound"`             // on the true ε
+}
+
+func (at *situation) describe(b Bound) SituationReport {
+	r := SituationReport{Name: at.name, Cells: len(at.law.cells), Bound: b.Epsilon}
+	if at.law.code != nil {
+		r.Points = at.law.code.size()
+	} else {
+		r.Corners = len(at.law.k.corners)
+	}
+	return r
+}
+
+func newReport(p *plan, o Options) *Report {
+	r := &Report{
+		Mechanism: p.settings.Release.Mechanism, Epsilon: p.settings.Release.Epsilon,
+		Delta: p.settings.Release.Delta, ModelID: p.settings.Model.ID(),
+		Settings: p.settings.Facts(), Seed: o.Seed, Confidence: o.Confidence,
+	}
+	if near := p.settings.Release.Near; near != (law.Near{}) {
+		r.Near, r.NearLimit = new(Bound), math.Log(near.Factor)
+	}
+	return r
+}
+
+// find turns failed checks into findings.
+func (r *Report) find() {
+	r.Findings = []string{} // an array in JSON
+	for _, c := range r.Checks {
+		if c.Failures > 0 {
+			r.Findings = append(r.Findings, fmt.Sprintf("%s: %d of %d trials (%s)", c.Name,
+				c.Failures, c.Trials, strings.Join(c.Details, "; ")))
 		}
 	}
-	if len(c.Details) < mostDetails {
-		c.Details = append(c.Details, detail)
-	}
+	r.Passed = len(r.Findings) == 0
 }
 
-// add adds what another goroutine has counted.
-func (c *Check) add(o *Check) {
-	c.Trials += o.Trials
-	failures := c.Failures + o.Failures
-	for _, detail := range o.Details {
-		c.fail("%s", detail)
+// Print prints the report for a person.
+func (r *Report) Print(out io.Writer) error {
+	verdict := "nothing found"
+	if !r.Passed {
+		verdict = fmt.Sprintf("%d findings", len(r.Findings))
+		if len(r.Findings) == 1 {
+			verdict = "1 finding"
+		}
 	}
-	c.Failures = failures
+	settings := fmt.Sprintf("%s at ε = %g", r.Mechanism, r.Epsilon)
+	if r.Mechanism != law.Codebook {
+		settings += fmt.Sprintf(", δ = %g", r.Delta)
+	}
+	fmt.Fprintf(out, "verdict      %s: %s on model %s\n", verdict, settings, r.ModelID)
+	for _, finding := range r.Findings {
+		fmt.Fprintf(out, "finding      %s\n", finding)
+	}
+	fmt.Fprintf(out, "true ε       at least %.4f with confidence %g; stated is %g\n",
+		r.Bound.Epsilon, r.Confidence, r.Epsilon)
+	fmt.Fprintf(out, "             %s: %d right guesses, %d wrong ones\n", r.Bound.Situation,
+		r.Bound.Hits, r.Bound.Misses)
+	if r.Near != nil {
+		fmt.Fprintf(out, "near places  at least %.4f with confidence %g; promised is %.4f, the "+
+			"logarithm of the near factor\n", r.Near.Epsilon, r.Confidence, r.NearLimit)
+	}
+	fmt.Fprintf(out, "tried        %d raw records in %s through the code that \"run\" and "+
+		"\"sanitize\" use, %d statistical tests\n\n", r.Records,
+		time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), r.Tests)
+	if err := r.printChecks(out); err != nil {
+		return err
+	}
+	if err := r.printSituations(out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nWhat it means: %s\nThe same report again: %s\n", r.meaning(),
+		r.Again)
+	return err
 }
 
-// checks are all checks of an audit, or what one goroutine has counted of them.
-type checks struct {
-	places, border, equal, rules, retry, records, account, inference, point Check
-	law, periods, streams, attack                                           Check
-	fed                                                                     int64
+// printChecks prints what was looked at, and what that would have found.
+func (r *Report) printChecks(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range r.Checks {
+		verdict := "passed"
+		switch {
+		case c.Failures > 0:
+			verdict = "FAILED"
+		case c.Trials == 0:
+			verdict = "not tried"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d trials\t%s\n", c.Name, verdict, c.Trials, c.Says)
+		fmt.Fprintf(table, "\t\t\twould find: %s\n", c.Power)
+	}
+	return table.Flush()
 }
 
-// newChecks returns the checks under settings, before anything was counted.
-func newChecks(s Settings) *checks {
-	c := checksOfNoise()
-	if !s.coded() {
-		return c
+func (r *Report) printSituations(out io.Writer) error {
+	sets, sizes, tracks := "location sets", "corners of K", "traces"
+	if r.Mechanism == law.Codebook {
+		sets, sizes = "codebooks", "code points"
 	}
-	c.places.Name, c.places.Says = "votes", "cells that vote for one code point, and any place "+
-		"within a cell, give the same records, states, dead letters and counters byte for byte"
-	if s.Release.Near != (law.Near{}) { // each cell has a law of its own
-		c.places.Says = "any place within a cell gives the same records, states, dead letters " +
-			"and counters byte for byte"
+	if r.Simulated {
+		tracks = "simulated traces"
 	}
-	c.inference.Says = "the posterior is that of Bayes' rule, with votes by their definition"
-	c.point.Name, c.point.Says = "code points", "each release has the very bits of a code point "+
-		"that follows from public facts, and of a codebook of one point all follows from them"
-	c.law.Says = "code points are drawn by the stated law: the own one, others by distance, and " +
-		"independently"
-	c.periods.Says = "code points are drawn by the stated law in every n-th step, release and user"
-	c.streams.Says = "releases of one record from two places do not share their noise"
-	return c
+	fmt.Fprintf(out, "\n%d %s met in %d steps of %s; attacked, with those of forced shapes:\n",
+		r.Met, sets, r.Visits, tracks)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "situation\tcells\t%s\tbound\t\n", sizes)
+	for _, s := range r.Situations {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%.3f\t\n", s.Name, s.Cells, s.Points+s.Corners, s.Bound)
+	}
+	return table.Flush()
 }
 
-func checksOfNoise() *checks {
-	return &checks{
-		places: Check{
-			Name: "surrogates", Says: "cells with one surrogate, and any place within a cell, " +
-				"give the same records, states, dead letters and counters byte for byte",
-		},
-		border: Check{
-			Name: "border",
-			Says: "a fix far outside the map has the effect, byte for byte, of one " +
-				"in the cell that it is clamped to; as a dead letter it leaves no record, " +
-				"no state and no trace of how far away it was",
-		},
-		equal: Check{
-			Name: "equal releases", Says: "after equal releases records and states are equal " +
-				"byte for byte, whatever the truth was",
-		},
-		rules: Check{
-			Name: "rules", Says: "intervals, adaptive releases, budgets, repeats and lateness " +
-				"look at public facts alone",
-		},
-		retry: Check{
-			Name: "retries",
-			Says: "another instance gives the same bytes for the same record and state",
-		},
-		records: Check{
-			Name: "records", Says: "an observer computes every field of the record, its key, " +
-				"its timestamp and the state from the releases alone, byte for byte",
-		},
-		account: Check{
-			Name: "account",
-			Says: "the ε of the records adds up to what states and counters say, " +
-				"and no window exceeds its budget",
-		},
-		inference: Check{
-			Name: "inference", Says: "location sets hold their mass, releases lie where " +
-				"all places of the set can reach, and the posterior is that of Bayes' rule with " +
-				"K built by brute force",
-		},
-		point: Check{
-			Name: "single cells", Says: "a location set of one cell is released as that cell",
-		},
-		periods: Check{
-			Name: "periods", Says: "noise has the stated size in every n-th step, release and user",
-		},
-		law: Check{
-			Name: "law", Says: "noise has the stated law: size, direction, tails and independence",
-		},
-		streams: Check{Name: "streams", Says: "no two releases share their noise"},
-		attack: Check{
-			Name: "attack", Says: "an attacker's guesses between two places are right at most " +
-				"e^ε times as often as wrong",
-		},
+// meaning says what follows, and what does not.
+func (r *Report) meaning() string {
+	limits := "a lower bound never proves privacy: mechanism/PROOFS.md does, for the lattice and " +
+		"the codebook to the last bit."
+	if r.Passed {
+		return fmt.Sprintf("an observer who knows all but the key multiplied the odds of a place "+
+			"by at least e^%.2f in this attack, with confidence %g, which e^ε = %.2f allows. "+
+			"Nothing contradicts the guarantee, but %s", r.Bound.Epsilon, r.Confidence,
+			math.Exp(r.Epsilon), limits)
 	}
-}
-
-func (c *checks) list() []*Check {
-	return []*Check{
-		&c.places, &c.border, &c.equal, &c.rules, &c.retry, &c.records, &c.account,
-		&c.inference, &c.point, &c.periods, &c.law, &c.streams, &c.attack,
-	}
-}
-
-func (c *checks) add(o *checks) {
-	mine, others := c.list(), o.list()
-	for i := range mine {
-		mine[i].add(others[i])
-	}
-	c.fed += o.fed
+	return "the guarantee does not hold for what this program publishes with these settings, as " +
+		"the findings say. What has no finding is not proved either: " + limits
 }

@@ -26,7 +26,7 @@ func coarse(o mechanism.Options) mechanism.Options {
 	}
 	scale := coarseEpsilon / o.Epsilon
 	if o.Mechanism != law.Codebook {
-		o.Mechanism, o.Isotropy, o.Subdivision = law.Lattice, "", 1
+		o.Subdivision = 1
 		o.Delta = max(o.Delta, coarseDelta)
 	}
 	o.Epsilon = coarseEpsilon
@@ -130,7 +130,7 @@ func rulesOf(p *plan, variant int) (*result, error) {
 		return nil, err
 	}
 	model, user := p.settings.Model, userName("rules", variant)
-	step, stepMS := p.firstStep, model.Step.Milliseconds()
+	step, stepMS := closing(p), model.Step.Milliseconds()
 	anywhere := func() grid.Cell { return grid.Cell(rng.IntN(model.Grid.Cells())) }
 	first := trial.NewWalker(model, rng)
 	second := trial.WalkerAt(model, rng, anywhere())
@@ -154,6 +154,16 @@ func rulesOf(p *plan, variant int) (*result, error) {
 		}
 	}
 	return &result{checks: d.checks}, nil
+}
+
+// closing returns the step at which rule walks start: half of them before release.hours close, so
+// that the rules meet steps inside and outside of the hours.
+func closing(p *plan) int64 {
+	step := p.firstStep
+	for p.hours != nil && p.open(step) == step && step < p.firstStep+mostMoments {
+		step++
+	}
+	return step - int64(p.sizes.RuleSteps/2)
 }
 
 // usualRadius returns the median radius of the estimates of a short run, so that adaptive releases

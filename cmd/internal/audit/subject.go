@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -34,7 +35,7 @@ type Settings struct {
 
 // Facts are what the settings say of releases and records, by their keys in the config:
 // intervals in steps, distances in kilometres. Two audits of one model attack the same if their
-// facts are the same. The release must have its defaults (mechanism.Sanitizer.Options). How raw
+// lawFacts are the same. The release must have its defaults (mechanism.Sanitizer.Options). How raw
 // records are read is not among them, because an audit makes its own.
 func (s Settings) Facts() map[string]string {
 	filled := engine.Settings{Publish: s.Publish, Input: s.Input}.WithDefaults()
@@ -175,34 +176,28 @@ func difference(a, b Effect) string {
 	switch {
 	case len(a.Records) != len(b.Records):
 		return "the number of records"
-	case !equal(a.Records, b.Records, func(m task.Message) []byte { return m.Value }):
-		return "the bytes of a record"
-	case !equal(a.Records, b.Records, func(m task.Message) []byte { return m.Key }):
-		return "the key of a record"
-	case !equal(a.Records, b.Records, stamp):
-		return "the Kafka timestamp of a record"
 	case !bytes.Equal(a.State, b.State):
 		return "the bytes of the state"
-	case len(a.DeadLetters) != len(b.DeadLetters),
-		!equal(a.DeadLetters, b.DeadLetters, func(m task.Message) []byte { return m.Value }),
-		!equal(a.DeadLetters, b.DeadLetters, func(m task.Message) []byte { return m.Key }),
-		!equal(a.DeadLetters, b.DeadLetters, stamp):
+	case !slices.EqualFunc(a.DeadLetters, b.DeadLetters, same):
 		return "a dead letter"
 	case a.Counts != b.Counts:
 		return "a counter"
 	}
+	for i, one := range a.Records {
+		switch other := b.Records[i]; {
+		case !bytes.Equal(one.Value, other.Value):
+			return "the bytes of a record"
+		case !bytes.Equal(one.Key, other.Key):
+			return "the key of a record"
+		case one.Timestamp != other.Timestamp:
+			return "the Kafka timestamp of a record"
+		}
+	}
 	return ""
 }
 
-func stamp(m task.Message) []byte { return fmt.Append(nil, m.Timestamp) }
-
-func equal(a, b []task.Message, part func(task.Message) []byte) bool {
-	for i := range a {
-		if !bytes.Equal(part(a[i]), part(b[i])) {
-			return false
-		}
-	}
-	return true
+func same(a, b task.Message) bool {
+	return bytes.Equal(a.Value, b.Value) && bytes.Equal(a.Key, b.Key) && a.Timestamp == b.Timestamp
 }
 
 // fix returns a raw record from somewhere within a cell.

@@ -3,11 +3,10 @@ package audit
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
-	attack "github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/trial"
 )
@@ -51,8 +50,64 @@ func walkJobs(p *plan) (all []job) {
 	return all
 }
 
+// walker feeds an instance and checks what it does.
+type walker struct {
+	settings Settings
+	subject  Subject
+	observer *observer
+	rng      *rand.Rand
+	checks   *checks
+	draws    []draw
+}
+
+func newWalker(start Maker, s Settings, rng *rand.Rand) (*walker, error) {
+	subject, err := start(s)
+	if err != nil {
+		return nil, err
+	}
+	observer, err := newObserver(s)
+	return &walker{
+		settings: s, subject: subject, observer: observer, rng: rng, checks: newChecks(),
+	}, err
+}
+
+func (w *walker) feed(f Fix, before []byte) (Effect, error) {
+	w.checks.fed++
+	return w.subject.Feed(f, before)
+}
+
+// read takes down a release for the tests of the law. It says whether there was one to read.
+func (w *walker) read(law *stated, cell grid.Cell, before []byte, got Effect, user int) (
+	after mechanism.State, ok bool, err error,
+) {
+	if err := after.DecodeBinary(got.State); err != nil || got.Counts.Releases != 1 {
+		return after, false, err
+	}
+	d, wrong := law.read(cell, after.Release, w.rng)
+	w.checks.point.Trials++
+	if wrong != "" {
+		w.checks.point.fail("%s", wrong)
+	}
+	if d.shape == 0 {
+		return after, false, nil
+	}
+	var was mechanism.State
+	if err := was.DecodeBinary(before); err != nil {
+		return after, false, err
+	}
+	if was.Started {
+		d.gap = after.Step - was.Step
+	}
+	stepMS := w.settings.Model.Step.Milliseconds()
+	d.fresh, d.step, d.number = after.Releases == 1, after.ReleaseStep, int64(after.Releases)
+	d.user, d.hour = user, time.UnixMilli(after.ReleaseStep*stepMS).UTC().Hour()
+	w.draws = append(w.draws, d)
+	return after, true, nil
+}
+
 // vehicle is one long run: a user who moves as the model says. Every fourth user jumps anywhere, so
-// that drift happens. Each record and state is compared with the observer's.
+// that drift happens. Each record and state is compared with the observer's. Runs start at all
+// hours of the day, two of them together.
 func vehicle(p *plan, number int) (*result, error) {
 	rng := p.rng("vehicle", number)
 	s := p.settings
@@ -61,13 +116,16 @@ func vehicle(p *plan, number int) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh, err := p.start(s)
+	if err != nil {
+		return nil, err
+	}
 	var (
 		user   = userName("vehicle", number)
 		walker = trial.NewWalker(s.Model, rng)
-		step   = p.firstStep
+		step   = p.moments(number / 2).next()
 		stepMS = s.Model.Step.Milliseconds()
 		state  []byte
-		kept   []again
 		sum    sums
 	)
 	for i := range p.steps() {
@@ -89,28 +147,35 @@ func vehicle(p *plan, number int) (*result, error) {
 			return nil, err
 		}
 		if i%eachRetry == 0 {
-			kept = append(kept, again{f, state, effect})
+			if err := w.retry(fresh, f, state, effect); err != nil {
+				return nil, err
+			}
 		}
 		state = effect.State
-		if next := nextStep(rng, step); next > step {
+		if next := nextStep(p, rng, step); next > step {
 			step = next
 			if walker.Move(step); number%4 == 3 {
 				walker.Cell = grid.Cell(rng.IntN(s.Model.Grid.Cells()))
 			}
 		}
 	}
-	return &result{checks: w.checks, walk: w.draws}, w.retries(p.start, kept, rng)
+	return &result{checks: w.checks, walk: w.draws}, nil
 }
 
-// nextStep returns the step of the next fix: now and then the same step, or one after a gap.
-func nextStep(rng *rand.Rand, step int64) int64 {
-	switch n := rng.IntN(40); n {
-	case 0:
+// nextStep returns the step of the next fix: now and then the same step, or one after a gap, which
+// may be longer than a filter lasts.
+func nextStep(p *plan, rng *rand.Rand, step int64) int64 {
+	switch n := rng.IntN(40); {
+	case n == 0:
 		return step
-	case 1:
-		return step + 2
+	case n < 3:
+		step += 1 + rng.Int64N(4)
+	case n < 6:
+		step += 4 + rng.Int64N(int64(p.plain.MaxGap)/4+8)
+	case n == 6:
+		step += int64(p.plain.MaxGap) + rng.Int64N(4)
 	}
-	return step + 1
+	return p.open(step + 1)
 }
 
 // examine makes the checks of one record.
@@ -126,112 +191,55 @@ func (w *walker) examine(f Fix, cell grid.Cell, user int, before []byte, got Eff
 	if got.Counts.Releases != 1 {
 		return nil
 	}
-	var after mechanism.State
-	if err := after.DecodeBinary(got.State); err != nil {
-		return err
-	}
-	if w.settings.coded() {
-		return w.examineAnswer(f, cell, user, before, &after)
-	}
-	step := w.settings.Model.StepAt(f.Timestamp)
-	cells, err := w.observer.set(before, step)
+	law, err := w.observer.law(before, w.settings.Model.StepAt(f.Timestamp))
 	if err != nil {
 		return err
 	}
-	w.draw(cells, cell, &after, user)
-	if f.Offset%eachBayes == 0 {
-		if err := w.bayes(before, step, &after); err != nil {
-			return err
-		}
+	after, ok, err := w.read(law, cell, before, got, user)
+	if err != nil {
+		return err
+	}
+	if ok && f.Offset%eachBayes == 0 {
+		w.bayes(law, &after)
 	}
 	if f.Offset%eachPlaces == 0 {
-		return w.surrogates(f, before, slices.Clone(cells))
+		return w.places(f, before, law)
 	}
 	return nil
 }
 
 // bayes tests a release. The location set must hold its mass. The release must not distinguish two
 // places of the set by more than ε, as it would if it lay beside a line. The posterior must follow
-// by Bayes' rule from the cells' surrogates. K is built by brute force.
-func (w *walker) bayes(before []byte, step int64, after *mechanism.State) error {
-	o, check := w.observer, &w.checks.inference
-	cells, err := o.set(before, step)
-	if err != nil {
-		return err
-	}
-	g, options, prior := o.settings.Model.Grid, o.settings.Release, o.lookout.Prior()
+// by Bayes' rule from the stated law.
+func (w *walker) bayes(law *stated, after *mechanism.State) {
+	check, options := &w.checks.inference, law.options
 	check.Trials++
-	mass := 0.0
-	for _, c := range cells {
-		mass += prior.At(c)
+	mass, low, high := 0.0, math.Inf(1), math.Inf(-1)
+	for _, c := range law.cells {
+		e := law.exponent(c, after.Release)
+		mass, low, high = mass+law.prior.At(c), min(low, e), max(high, e)
 	}
-	if mass < (1-options.Delta)*prior.Total()-1e-9 {
+	if law.code == nil && mass < (1-options.Delta)*law.prior.Total()-1e-9 {
 		check.fail("a location set holds less than 1 - δ of the prior")
 	}
-	k := ball(g, options, cells)
-	exponent := make(map[grid.Cell]float64, len(cells))
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, c := range cells {
-		d := after.Release.Sub(g.Centre(c))
-		e := -options.Epsilon * k.Gauge(d.X/g.CellKM(), d.Y/g.CellKM())
-		exponent[c], low, high = e, min(low, e), max(high, e)
-	}
-	if k.Dim() > 0 && !(high-low <= options.Epsilon*(1+1e-9)) {
+	if !(high-low <= options.Epsilon*(1+1e-9)) {
 		check.fail("a release tells two places of its location set apart by more than e^ε")
 	}
-	if options.Inference != mechanism.InferenceSurrogate || k.Dim() == 0 {
-		return nil
-	}
-	total := 0.0
-	posterior := make(map[grid.Cell]float64, prior.Len())
-	for i, c := range prior.Cells {
-		p := prior.P[i] * math.Exp(exponent[attack.NearestMember(g, cells, c)]-high)
-		posterior[c] = p
-		total += p
-	}
-	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷.
-	for i, c := range after.Posterior.Cells {
-		if want, p := posterior[c]/total, after.Posterior.P[i]; math.Abs(p-want) > 1e-3*want {
-			check.fail("the posterior is not that of Bayes' rule under the stated law")
-			return nil
-		}
-	}
-	return nil
-}
-
-// examineAnswer makes the checks of one release from a codebook.
-func (w *walker) examineAnswer(f Fix, cell grid.Cell, user int, before []byte,
-	after *mechanism.State,
-) error {
-	code, err := w.observer.code(before, w.settings.Model.StepAt(f.Timestamp))
-	if err != nil {
-		return err
-	}
-	j, ok := w.answer(code, cell, after, user)
-	if ok && f.Offset%eachBayes == 0 {
-		w.bayesOfVotes(code, j, after)
-	}
-	if f.Offset%eachPlaces == 0 {
-		return w.votes(f, before, code)
-	}
-	return nil
-}
-
-// bayesOfVotes tests that a posterior follows from a release by Bayes' rule, with votes by their
-// definition.
-func (w *walker) bayesOfVotes(code *attack.Codebook, j int, after *mechanism.State) {
-	check, prior := &w.checks.inference, w.observer.lookout.Prior()
-	check.Trials++
-	total, posterior := 0.0, make(map[grid.Cell]float64, prior.Len())
-	for i, c := range prior.Cells {
-		posterior[c] = prior.P[i] * code.Law(c)[j]
+	total, posterior := 0.0, make(map[grid.Cell]float64, law.prior.Len())
+	for i, c := range law.prior.Cells {
+		posterior[c] = law.prior.P[i] * math.Exp(law.exponent(c, after.Release)-high)
 		total += posterior[c]
 	}
-	// A mass is rounded to one of the two short ones beside it, and to the least one below that.
-	const beside = 1 + 1./8 + 1e-6
+	// Pruning drops at most 10⁻⁴ of the mass and float32 rounds by 10⁻⁷. Under the codebook
+	// mechanism a mass is rounded to one of the two short ones beside it, and to the least below.
+	beside := 1 + 1e-3
+	if after.Short {
+		beside = 1 + 1./8 + 1e-6
+	}
 	for i, c := range after.Posterior.Cells {
 		want, p := posterior[c]/total, after.Posterior.P[i]
-		if !(p <= want*beside && p >= want/beside) && !(p == mechanism.LeastMass && want < p) {
+		least := after.Short && p == mechanism.LeastMass && want < p
+		if !(p <= want*beside && p >= want/beside) && !least {
 			check.fail("the posterior is not that of Bayes' rule under the stated law")
 			return
 		}
@@ -253,7 +261,7 @@ func (s *sums) add(w *walker, effect Effect) error {
 	check := &w.checks.account
 	check.Trials++
 	for _, m := range effect.Records {
-		record, err := w.codec.DecodeSanitized(m.Value)
+		record, err := w.observer.codec.DecodeSanitized(m.Value)
 		if err != nil {
 			return err
 		}
@@ -366,65 +374,35 @@ func (w *walker) beyond(f Fix, km float64) Fix {
 	return f
 }
 
-// surrogates tests that two cells with the same surrogate have the same effect, byte for byte: a
-// cell outside the location set and its surrogate, or two cells outside it. The fixes are anywhere
-// within their cells and have different accuracies. If records carry only the step, times within
-// the step must not matter either.
-func (w *walker) surrogates(f Fix, before []byte, cells []grid.Cell) error {
-	g, check := w.settings.Model.Grid, &w.checks.places
-	byMember := map[grid.Cell][]grid.Cell{}
-	for range placesEach {
-		c := grid.Cell(w.rng.IntN(g.Cells()))
-		member := attack.NearestMember(g, cells, c)
-		byMember[member] = append(byMember[member], c)
-		same := append([]grid.Cell{member}, byMember[member]...)
-		base, err := w.feed(placed(f, g, same[0], w.rng), before)
-		if err != nil {
-			return err
-		}
-		for _, cell := range same[1:] {
-			effect, err := w.feed(w.anyTime(placed(f, g, cell, w.rng)), before)
-			if err != nil {
-				return err
-			}
-			check.Trials++
-			if what := difference(base, effect); what != "" {
-				check.fail("%s depends on more than the surrogate", what)
-			}
-		}
+// places tests that two cells with the same surrogate or the same vote have the same effect, byte
+// for byte; with a near factor, two places of one cell. The fixes are anywhere within their cells
+// and have different accuracies. If records carry only the step, times within the step must not
+// matter either.
+func (w *walker) places(f Fix, before []byte, law *stated) error {
+	g, check, what := w.settings.Model.Grid, &w.checks.places, "surrogate"
+	if law.code != nil {
+		what = "cell's vote"
 	}
-	return nil
-}
-
-// votes tests that two cells of one vote have the same effect, byte for byte; with a near
-// factor, two places of one cell. The fixes are anywhere within their cells and have different
-// accuracies. If records carry only the step, times within the step must not matter either.
-func (w *walker) votes(f Fix, before []byte, code *attack.Codebook) error {
-	g, check := w.settings.Model.Grid, &w.checks.places
 	for range placesEach {
 		cell := grid.Cell(w.rng.IntN(g.Cells()))
-		twin, ok := code.Twin(w.rng, cell)
-		if !ok {
-			twin = cell
-		}
 		base, err := w.feed(placed(f, g, cell, w.rng), before)
 		if err != nil {
 			return err
 		}
-		effect, err := w.feed(w.anyTime(placed(f, g, twin, w.rng)), before)
+		effect, err := w.feed(w.anyTime(placed(f, g, law.twin(w.rng, cell), w.rng)), before)
 		if err != nil {
 			return err
 		}
 		check.Trials++
-		if what := difference(base, effect); what != "" {
-			check.fail("%s depends on more than the cell's vote", what)
+		if part := difference(base, effect); part != "" {
+			check.fail("%s depends on more than the %s", part, what)
 		}
 	}
 	return nil
 }
 
 // placesEach is the number of cells that are compared with others at a time.
-const placesEach = 3
+const placesEach = 4
 
 // anyTime moves the times of a fix within their steps if records do not carry the times.
 func (w *walker) anyTime(f Fix) Fix {
@@ -438,29 +416,14 @@ func (w *walker) anyTime(f Fix) Fix {
 	return f
 }
 
-// again is a record of a run and its effect, for another instance to repeat.
-type again struct {
-	fix    Fix
-	before []byte
-	effect Effect
-}
-
-func (w *walker) retries(start Maker, kept []again, rng *rand.Rand) error {
-	fresh, err := start(w.settings)
-	if err != nil {
-		return err
+// retry tests that another instance, which knows nothing of the records in between, gives the same
+// bytes.
+func (w *walker) retry(fresh Subject, f Fix, before []byte, want Effect) error {
+	got, err := fresh.Feed(f, before)
+	w.checks.fed++
+	w.checks.retry.Trials++
+	if what := difference(want, got); what != "" {
+		w.checks.retry.fail("another instance changes %s", what)
 	}
-	rng.Shuffle(len(kept), func(i, j int) { kept[i], kept[j] = kept[j], kept[i] })
-	for _, k := range kept {
-		effect, err := fresh.Feed(k.fix, k.before)
-		if err != nil {
-			return err
-		}
-		w.checks.fed++
-		w.checks.retry.Trials++
-		if what := difference(k.effect, effect); what != "" {
-			w.checks.retry.fail("another instance changes %s", what)
-		}
-	}
-	return nil
+	return err
 }

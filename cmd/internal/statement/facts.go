@@ -15,8 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/attack"
-	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -116,7 +115,7 @@ func New(path string, now time.Time) (*Sheet, error) {
 	if err := s.takeRelease(file.Release); err != nil {
 		return nil, config.Error(path, fmt.Errorf("release: %w", err))
 	}
-	s.audited = serviceaudit.Settings{
+	s.audited = audit.Settings{
 		Release: s.Release, Publish: settings.Publish, Input: settings.Input,
 		Encoding: settings.SanitizedEncoding,
 	}.Facts()
@@ -292,7 +291,7 @@ func (s *Sheet) StepTimes() bool { return s.Publish.Timestamp == engine.Timestam
 
 // Measured is what an attack on the mechanism and the service has found: a report of "geodither
 // audit --json".
-type Measured struct{ attack.Report }
+type Measured struct{ audit.Report }
 
 // Data says on which traces the attack was made.
 func (m Measured) Data() string {
@@ -310,8 +309,7 @@ func (s *Sheet) AddAudit(path string) error {
 		return fmt.Errorf("%w: name a report of \"geodither audit -c FILE --json\"", err)
 	}
 	m := Measured{}
-	if err := json.Unmarshal(data, &m.Report); err != nil || m.Report.Report == nil ||
-		m.Service == nil {
+	if err := json.Unmarshal(data, &m.Report); err != nil || m.ModelID == "" {
 		return cli.Usagef("%s is no report of \"geodither audit -c FILE --json\": make one",
 			path)
 	}
@@ -338,16 +336,16 @@ func (s *Sheet) fits(m Measured) error {
 	case m.Mechanism != law.Codebook && m.Delta != s.Release.Delta:
 		return fmt.Errorf("the audit is of δ = %g, and the config's is %g", m.Delta,
 			s.Release.Delta)
-	case s.Near() && m.Attack.Near == nil:
+	case s.Near() && m.Near == nil:
 		return errors.New("the audit has no test of near places, and the config has release.near")
-	case m.Attack.Near != nil &&
-		math.Abs(m.Attack.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
+	case m.Near != nil &&
+		math.Abs(m.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
 		return errors.New("the audit is of another release.near than the config's")
-	case len(m.Service.Settings) == 0:
+	case len(m.Settings) == 0:
 		return errors.New("the report does not say which settings were attacked: make it " +
 			"again with \"geodither audit -c FILE --json\"")
 	}
-	return s.sameSettings(m.Service.Settings)
+	return s.sameSettings(m.Settings)
 }
 
 // sameSettings names the settings that differ. The service beside the mechanism is attacked too, so

@@ -16,8 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/geodither/geodither/cmd/internal/attack"
-	serviceaudit "github.com/geodither/geodither/cmd/internal/audit"
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -26,7 +25,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/deploy"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/audit"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -592,25 +590,18 @@ func TestScheduleMaps(t *testing.T) {
 }
 
 // report is one of an audit that found nothing.
-func (s *service) report(sheet *Sheet) attack.Report {
-	r := attack.Report{
-		Report: &audit.Report{
-			Mechanism: sheet.Release.Mechanism, Epsilon: sheet.Release.Epsilon,
-			Delta: sheet.Release.Delta, ModelID: s.model.ID(), Draws: 1_000_000, Confidence: .9995,
-			Passed: true, Findings: []string{},
-		},
-		Service: &serviceaudit.Report{
-			Bound: 1.75, Passed: true,
-			Settings: serviceaudit.Settings{Release: sheet.Release}.Facts(),
-		},
+func (s *service) report(sheet *Sheet) audit.Report {
+	return audit.Report{
+		Mechanism: sheet.Release.Mechanism, Epsilon: sheet.Release.Epsilon,
+		Delta: sheet.Release.Delta, ModelID: s.model.ID(), Records: 500_000, Confidence: .999,
+		Bound: audit.Bound{Epsilon: 1.98765}, Passed: true, Findings: []string{},
+		Settings:  audit.Settings{Release: sheet.Release}.Facts(),
 		Simulated: true, Again: "geodither audit -c geodither.yml", Program: "geodither v1",
 		Time: &noon,
 	}
-	r.Attack.Bound = 1.98765
-	return r
 }
 
-func (s *service) saved(r attack.Report) (path string) {
+func (s *service) saved(r audit.Report) (path string) {
 	s.Helper()
 	data, err := json.Marshal(r)
 	s.ok(err)
@@ -631,7 +622,7 @@ func TestMeasured(t *testing.T) {
 	s.agree(values, markdown)
 	for _, want := range []string{
 		"epsilon_at_least: 1.9876\n", "at: 2026-11-23T12:00:00Z", "findings: 1", "passed: false",
-		"at: null  # the report does not say it", "service_epsilon_at_least: 1.75",
+		"at: null  # the report does not say it", "records: 500000",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -647,20 +638,20 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, markdown)
 		}
 	}
-	released := func(change func(*mechanism.Options)) func(*attack.Report) {
-		return func(r *attack.Report) {
-			other := serviceaudit.Settings{Release: sheet.Release}
+	released := func(change func(*mechanism.Options)) func(*audit.Report) {
+		return func(r *audit.Report) {
+			other := audit.Settings{Release: sheet.Release}
 			change(&other.Release)
-			r.Service.Settings = other.Facts()
+			r.Settings = other.Facts()
 		}
 	}
-	for what, change := range map[string]func(*attack.Report){
-		"of ε = 3":            func(r *attack.Report) { r.Epsilon = 3 },
-		"of mechanism knorm":  func(r *attack.Report) { r.Mechanism = "knorm" },
-		"of model 0123":       func(r *attack.Report) { r.ModelID = "0123" },
-		"of another release.": func(r *attack.Report) { r.Attack.Near = &audit.AttackResult{} },
-		"is no report":        func(r *attack.Report) { r.Report = nil },
-		"does not say which":  func(r *attack.Report) { r.Service.Settings = nil },
+	for what, change := range map[string]func(*audit.Report){
+		"of ε = 3":            func(r *audit.Report) { r.Epsilon = 3 },
+		"of mechanism knorm":  func(r *audit.Report) { r.Mechanism = "knorm" },
+		"of model 0123":       func(r *audit.Report) { r.ModelID = "0123" },
+		"of another release.": func(r *audit.Report) { r.Near = &audit.Bound{} },
+		"is no report":        func(r *audit.Report) { r.ModelID = "" },
+		"does not say which":  func(r *audit.Report) { r.Settings = nil },
 		`inference "paper", and the config's is "surrogate"`: released(
 			func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper }),
 		`min_radius "0.75", and the config's is "0"`: released(
@@ -671,8 +662,8 @@ func TestMeasured(t *testing.T) {
 			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease }),
 		`budget.epsilon "0", and the config's is "18"; of release.budget.spent`: released(
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }),
-		`publish.user "pseudonym", and the config's is "plain"`: func(r *attack.Report) {
-			r.Service.Settings["publish.user"] = "pseudonym"
+		`publish.user "pseudonym", and the config's is "plain"`: func(r *audit.Report) {
+			r.Settings["publish.user"] = "pseudonym"
 		},
 	} {
 		r := s.report(sheet)
@@ -695,22 +686,22 @@ func TestMeasuredNear(t *testing.T) {
 	if err := sheet.AddAudit(s.saved(r)); err == nil || !strings.Contains(err.Error(), "near") {
 		t.Errorf("without a test of near places: %v", err)
 	}
-	r.Attack.Near, r.Attack.NearLimit = &audit.AttackResult{Bound: .6}, math.Log(2)
+	r.Near, r.NearLimit = &audit.Bound{Epsilon: .6}, math.Log(2)
 	s.ok(sheet.AddAudit(s.saved(r)))
 	text, markdown, _ := s.both(sheet)
 	if !strings.Contains(text, "near_at_least: 0.6\n") ||
 		!strings.Contains(flat(markdown), "a factor of at least 1.8221 was found, of 2 that is") {
 		t.Errorf("the near bound is not cited:\n%s\n%s", text, markdown)
 	}
-	other := serviceaudit.Settings{Release: sheet.Release}
+	other := audit.Settings{Release: sheet.Release}
 	other.Release.Near.DistanceKM = .5
 	far := r
-	far.Service = &serviceaudit.Report{Settings: other.Facts()}
+	far.Settings = other.Facts()
 	if err := sheet.AddAudit(s.saved(far)); err == nil ||
 		!strings.Contains(err.Error(), `near.distance "0.5", and the config's is "0.7"`) {
 		t.Errorf("the audit of another distance: %v", err)
 	}
-	r.Attack.NearLimit = math.Log(3)
+	r.NearLimit = math.Log(3)
 	if err := sheet.AddAudit(s.saved(r)); err == nil {
 		t.Error("the audit of another factor passes")
 	}

@@ -232,13 +232,12 @@ func audited(m Measured) string {
 		when = "on " + stamp(*m.Time)
 	}
 	text := fmt.Sprintf("An audit %s, of model %s on %s, %s. With confidence %s the odds of a "+
-		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows; for "+
-		"the records of the service, ε at least %s.", when, m.ModelID, m.Data(), verdict,
-		number(m.Confidence), atLeast(math.Exp(m.Attack.Bound)), atLeast(m.Attack.Bound),
-		factor(math.Exp(m.Epsilon)), atLeast(m.Service.Bound))
-	if near := m.Attack.Near; near != nil {
+		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows.", when, m.ModelID, m.Data(), verdict,
+		number(m.Confidence), atLeast(math.Exp(m.Bound.Epsilon)), atLeast(m.Bound.Epsilon),
+		factor(math.Exp(m.Epsilon)))
+	if near := m.Near; near != nil {
 		text += fmt.Sprintf(" For near places a factor of at least %s was found, of %s that is "+
-			"promised.", atLeast(math.Exp(near.Bound)), factor(math.Exp(m.Attack.NearLimit)))
+			"promised.", atLeast(math.Exp(near.Epsilon)), factor(math.Exp(m.NearLimit)))
 	}
 	return text + " Command: " + code(m.Again)
 }

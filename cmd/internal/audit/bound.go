@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// EpsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
+// epsilonLowerBound returns a number that does not exceed the true ε but with probability alpha.
 // It is for an observer who is shown releases of two places, each place chosen by a fair coin, and
 // guesses which one it was or says nothing; hits and misses are how often he was right and wrong. 0
 // at least.
@@ -17,7 +17,7 @@ import (
 // 10.1093/biomet/26.4.404) on q is the α quantile of the Beta law of hits and misses+1; it is
 // exact, without an approximation by a normal law. One bound on a ratio takes the place of two on
 // both probabilities, and the whole of α with it.
-func EpsilonLowerBound(hits, misses int64, alpha float64) float64 {
+func epsilonLowerBound(hits, misses int64, alpha float64) float64 {
 	if hits == 0 {
 		return 0
 	}

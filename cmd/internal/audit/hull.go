@@ -8,18 +8,18 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Span is the convex hull K of all differences of two cells of a location set. It is
-// built from that definition, by code that the mechanism does not share, so an audit can
-// hold the mechanism's own hull against it. Lengths are in cells.
-type Span struct {
+// hull is the convex hull K of all differences of two cells of a location set. It is
+// built from that definition, by code that the mechanism does not share, so the audit can
+// compare the mechanism's own hull with it. Lengths are in cells.
+type hull struct {
 	corners []convex.Lattice // counter-clockwise; two on a line, one of a single cell
 	cones   []float64        // cones[i]: share of the area before the sector of corner i
 }
 
-// SpanOf returns K of the cells of a map of so many columns. A cell between two others of
+// hullOf returns K of the cells of a map of so many columns. A cell between two others of
 // its row is no corner of the set's hull, so the ends of the rows are enough: with r rows
 // of the set there are at most (2r)² differences, which are sorted.
-func SpanOf(cells []grid.Cell, width int) *Span {
+func hullOf(cells []grid.Cell, width int) *hull {
 	ends := rowEnds(cells, width)
 	differences := make([]convex.Lattice, 0, len(ends)*len(ends))
 	for _, a := range ends {
@@ -27,26 +27,7 @@ func SpanOf(cells []grid.Cell, width int) *Span {
 			differences = append(differences, a.Sub(b))
 		}
 	}
-	return newSpan(monotoneChain(differences))
-}
-
-// DiamondOf returns the ball that Laplace noise on each axis has in the place of K: the
-// points whose two coordinates add up to at most the sensitivity. That is the sum of the
-// set's two extents or, if tight, the greatest such distance of two of its cells.
-func DiamondOf(cells []grid.Cell, width int, tight bool) *Span {
-	var extentX, extentY, most int64
-	ends := rowEnds(cells, width)
-	for _, a := range ends {
-		for _, b := range ends {
-			d := a.Sub(b)
-			extentX, extentY = max(extentX, d.X), max(extentY, d.Y)
-			most = max(most, d.X+d.Y, d.X-d.Y)
-		}
-	}
-	if !tight {
-		most = extentX + extentY
-	}
-	return newSpan(monotoneChain([]convex.Lattice{{X: most}, {Y: most}, {X: -most}, {Y: -most}}))
+	return newHull(monotoneChain(differences))
 }
 
 func rowEnds(cells []grid.Cell, width int) []convex.Lattice {
@@ -77,42 +58,41 @@ func monotoneChain(points []convex.Lattice) []convex.Lattice {
 	}
 	half := func(chain []convex.Lattice, p convex.Lattice, least int) []convex.Lattice {
 		for len(chain) > least &&
-			cross(chain[len(chain)-1].Sub(chain[len(chain)-2]), p.Sub(chain[len(chain)-1])) <= 0 {
+			convex.Cross(chain[len(chain)-1].Sub(chain[len(chain)-2]),
+				p.Sub(chain[len(chain)-1])) <= 0 {
 			chain = chain[:len(chain)-1]
 		}
 		return append(chain, p)
 	}
-	var hull []convex.Lattice
+	var corners []convex.Lattice
 	for _, p := range points {
-		hull = half(hull, p, 1)
+		corners = half(corners, p, 1)
 	}
-	lower := len(hull)
+	lower := len(corners)
 	for _, p := range slices.Backward(points[:len(points)-1]) {
-		hull = half(hull, p, lower)
+		corners = half(corners, p, lower)
 	}
-	return hull[:len(hull)-1] // the first point closes the hull
+	return corners[:len(corners)-1] // the first point closes the hull
 }
 
-func cross(a, b convex.Lattice) int64 { return a.X*b.Y - a.Y*b.X }
-
-func newSpan(corners []convex.Lattice) *Span {
-	s := &Span{corners: corners, cones: make([]float64, len(corners))}
+func newHull(corners []convex.Lattice) *hull {
+	k := &hull{corners: corners, cones: make([]float64, len(corners))}
 	total := 0.0
 	for i := range corners {
-		s.cones[i] = total
-		total += float64(cross(corners[i], s.corner(i+1)))
+		k.cones[i] = total
+		total += float64(convex.Cross(corners[i], k.corner(i+1)))
 	}
-	for i := range s.cones {
-		s.cones[i] /= total
+	for i := range k.cones {
+		k.cones[i] /= total
 	}
-	return s
+	return k
 }
 
-func (s *Span) corner(i int) convex.Lattice { return s.corners[i%len(s.corners)] }
+func (k *hull) corner(i int) convex.Lattice { return k.corners[i%len(k.corners)] }
 
-// Dim is 2, or 1 on a line, or 0 of a single cell.
-func (s *Span) Dim() int {
-	switch len(s.corners) {
+// dim is 2, or 1 on a line, or 0 of a single cell.
+func (k *hull) dim() int {
+	switch len(k.corners) {
 	case 0, 1:
 		return 0
 	case 2:
@@ -121,20 +101,26 @@ func (s *Span) Dim() int {
 	return 2
 }
 
-// Corners returns the corners in cells, counter-clockwise.
-func (s *Span) Corners() []convex.Lattice { return s.corners }
+// area returns the area of K in cells.
+func (k *hull) area() float64 {
+	sum := int64(0)
+	for i, c := range k.corners {
+		sum += convex.Cross(c, k.corner(i+1))
+	}
+	return float64(sum) / 2
+}
 
-// Gauge returns the norm of a vector whose unit ball is K. It is infinite beside a line,
+// gauge returns the norm of a vector whose unit ball is K. It is infinite beside a line,
 // and for whatever is not 0 where K is a point. O(corners).
-func (s *Span) Gauge(x, y float64) float64 {
+func (k *hull) gauge(x, y float64) float64 {
 	norm := 0.0
-	switch s.Dim() {
+	switch k.dim() {
 	case 0:
 		if x != 0 || y != 0 {
 			norm = math.Inf(1)
 		}
 	case 1:
-		u := s.corners[1]
+		u := k.corners[1]
 		along := float64(x*float64(u.X)) + float64(y*float64(u.Y))
 		beside := float64(x*float64(u.Y)) - float64(y*float64(u.X))
 		square := float64(u.X*u.X + u.Y*u.Y)
@@ -142,40 +128,40 @@ func (s *Span) Gauge(x, y float64) float64 {
 			norm = math.Inf(1)
 		}
 	default:
-		for i, c := range s.corners {
-			edge := s.corner(i + 1).Sub(c)
+		for i, c := range k.corners {
+			edge := k.corner(i + 1).Sub(c)
 			norm = max(norm, (float64(x*float64(edge.Y))-float64(y*float64(edge.X)))/float64(
-				cross(c, edge)))
+				convex.Cross(c, edge)))
 		}
 	}
 	return norm
 }
 
-// Cone returns the share of K's area between a fixed direction and that of a vector,
+// cone returns the share of K's area between a fixed direction and that of a vector,
 // counter-clockwise, in [0, 1): a uniform number for K-norm noise. It is only for a K that
 // has an area, and for a vector that is not 0.
-func (s *Span) Cone(x, y float64) float64 {
-	for i, c := range s.corners {
-		d := s.corner(i + 1)
+func (k *hull) cone(x, y float64) float64 {
+	for i, c := range k.corners {
+		d := k.corner(i + 1)
 		// (x, y) = a·c + b·d within the sector, with a and b ≥ 0.
-		area := float64(cross(c, d))
+		area := float64(convex.Cross(c, d))
 		a := (float64(x*float64(d.Y)) - float64(y*float64(d.X))) / area
 		b := (float64(float64(c.X)*y) - float64(float64(c.Y)*x)) / area
 		if a < 0 || b < 0 || a+b == 0 {
 			continue
 		}
 		next := 1.0
-		if i+1 < len(s.cones) {
-			next = s.cones[i+1]
+		if i+1 < len(k.cones) {
+			next = k.cones[i+1]
 		}
-		return min(s.cones[i]+(next-s.cones[i])*b/(a+b), math.Nextafter(1, 0))
+		return min(k.cones[i]+(next-k.cones[i])*b/(a+b), math.Nextafter(1, 0))
 	}
 	return 0
 }
 
-// NearestMember returns the member of a location set that is nearest to a cell, the lower
+// nearestMember returns the member of a location set that is nearest to a cell, the lower
 // index among equals: the surrogate by its definition. Every member is looked at.
-func NearestMember(g *grid.Grid, cells []grid.Cell, c grid.Cell) grid.Cell {
+func nearestMember(g *grid.Grid, cells []grid.Cell, c grid.Cell) grid.Cell {
 	best, least := cells[0], int64(math.MaxInt64)
 	for _, member := range cells {
 		x, y := int64(g.Column(member)-g.Column(c)), int64(g.Row(member)-g.Row(c))

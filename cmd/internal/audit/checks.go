@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+)
+
+// Check is one kind of test of the service.
+type Check struct {
+	Name string `json:"name"`
+	// Says states what holds if the check passes.
+	Says string `json:"says"`
+	// Trials is the number of comparisons, or of releases that were tested.
+	Trials int64 `json:"trials"`
+	// Power describes what the check would have found.
+	Power    string   `json:"power"`
+	Failures int64    `json:"failures"`
+	Details  []string `json:"details,omitempty"`
+}
+
+// mostDetails bounds the different failures that a check describes.
+const mostDetails = 6
+
+// fail counts a failure, and keeps its description if it is new.
+func (c *Check) fail(format string, args ...any) {
+	c.Failures++
+	detail := fmt.Sprintf(format, args...)
+	for _, known := range c.Details {
+		if known == detail {
+			return
+		}
+	}
+	if len(c.Details) < mostDetails {
+		c.Details = append(c.Details, detail)
+	}
+}
+
+// add adds what another goroutine has counted.
+func (c *Check) add(o *Check) {
+	c.Trials += o.Trials
+	failures := c.Failures + o.Failures
+	for _, detail := range o.Details {
+		c.fail("%s", detail)
+	}
+	c.Failures = failures
+}
+
+// checks are all checks of an audit, or what one goroutine has counted of them.
+type checks struct {
+	places, border, equal, rules, retry, records, account, inference, point Check
+	days, exponents, periods, law, streams, attack                          Check
+	fed                                                                     int64
+}
+
+// texts are the names of the checks, and what holds if they pass, in the order of list.
+var texts = [...][2]string{
+	{"places", "cells with one surrogate or one vote, and any place within a cell, give the same " +
+		"records, states, dead letters and counters byte for byte"},
+	{"border", "a fix far outside the map has the effect, byte for byte, of one in the cell that " +
+		"it is clamped to; as a dead letter it leaves no record, no state and no trace of how far"},
+	{"equal releases", "after equal releases records and states are equal byte for byte, " +
+		"whatever the truth was"},
+	{"rules", "intervals, hours, budgets, repeats and lateness look at public facts alone"},
+	{"retries", "another instance gives the same bytes for the same record and state"},
+	{"records", "an observer computes every field of the record, its key, its timestamp and the " +
+		"state from the releases alone, byte for byte"},
+	{"account", "the ε of the records adds up to what states and counters say, and no window " +
+		"exceeds its budget"},
+	{"inference", "location sets hold their mass, releases lie where all places of the set can " +
+		"reach, and the posterior is that of Bayes' rule under the law by its definition"},
+	{"points", "a release has the very bits of a point of the lattice or of the codebook, which " +
+		"all places share; where there is one place only, it follows from public facts"},
+	{"days", "a day whose key was destroyed has no releases, and later days keep theirs byte for " +
+		"byte"},
+	{"exponents", "K and all pairs of places, or the votes of all cells, are as stated in whole " +
+		"numbers, and no likelihoods differ by more than ε, or near ones by the near factor"},
+	{"periods", "noise has the stated size in every n-th step, release and user, in every hour, " +
+		"and for each user"},
+	{"law", "noise, or how often each code point is drawn, has the stated law: size, direction, " +
+		"tails and independence"},
+	{"streams", "no two releases share their noise, whichever fact differs"},
+	{"attack", "an attacker's guesses between two places are right at most e^ε times as often as " +
+		"wrong"},
+}
+
+// newChecks returns the checks before anything was counted.
+func newChecks() *checks {
+	c := new(checks)
+	for i, check := range c.list() {
+		check.Name, check.Says = texts[i][0], texts[i][1]
+	}
+	return c
+}
+
+func (c *checks) list() []*Check {
+	return []*Check{
+		&c.places, &c.border, &c.equal, &c.rules, &c.retry, &c.records, &c.account,
+		&c.inference, &c.point, &c.days, &c.exponents, &c.periods, &c.law, &c.streams, &c.attack,
+	}
+}
+
+func (c *checks) add(o *checks) {
+	mine, others := c.list(), o.list()
+	for i := range mine {
+		mine[i].add(others[i])
+	}
+	c.fed += o.fed
+}
+
+// powers describes what the checks would have found.
+func powers(p *plan, c *checks, walk []draw, noises int) {
+	same := "any such difference in what was compared"
+	for _, check := range c.list() {
+		check.Power = same
+	}
+	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
+	c.rules.Power = fmt.Sprintf(
+		"any rule that comes to another result in one of these records, under %d sets of rules",
+		ruleVariants)
+	c.equal.Power = same + "; releases are made equal at ε = 2"
+	c.inference.Power = "posteriors that are off by 10⁻³"
+	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
+	const quantile = 6
+	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
+	for i := range walk {
+		moved += walk[i].moves
+	}
+	off := 100 * quantile / math.Sqrt(2*n)
+	if p.settings.coded() {
+		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
+		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
+	}
+	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
+		"%.1g of the releases of the first situation lie", off, tails,
+		18/float64(max(p.sizes.Users, 1)))
+	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
+		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
+		longestPeriod, releasesEach)
+	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
+	c.streams.Power = fmt.Sprintf("noise that ignores a fact, and seeds of at most %d bits",
+		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
+	c.attack.Power = "what tells the farthest two places of a situation apart"
+}

@@ -1,0 +1,190 @@
+package audit
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/geodither/geodither/mechanism/convex"
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+const (
+	// exponentTolerance allows for the rounding of some thirty products.
+	exponentTolerance = 1e-9
+	// releasesLooked is how many releases of each situation exponents are compared at.
+	releasesLooked = 20
+	cellsLooked    = 4096
+)
+
+// exponentJobs compare the law that the mechanism states with its definition, for all pairs of
+// places, in each situation.
+func exponentJobs(p *plan) (all []job) {
+	for i := range p.situations {
+		all = append(all, job{releasesLooked, func() (*result, error) {
+			law, err := lawOf(&p.situations[i])
+			if err != nil {
+				return nil, err
+			}
+			r := &result{checks: newChecks()}
+			exponents(law, &r.checks.exponents, p.rng("exponents", i))
+			return r, nil
+		}})
+	}
+	return all
+}
+
+// exponents makes all comparisons of one law.
+func exponents(l *stated, c *Check, rng *rand.Rand) {
+	switch {
+	case l.code != nil:
+		weights(l, c)
+	case l.tells():
+		differences(l, c)
+	}
+	likelihoods(l, c, rng)
+}
+
+// differences compares the hull with K, and says in whole numbers that no two members differ by
+// more than K: for each edge of K with the normal n and the support h, n·x over the members has a
+// range of h at most. That is ‖x1 - x2‖_K ≤ 1 for all pairs, hence a ratio of e^ε at most for every
+// release. O(members·edges).
+func differences(l *stated, c *Check) {
+	c.Trials++
+	if !sameHull(l) {
+		c.fail("the hull that is drawn from is not that of all differences of two places")
+	}
+	for i, corner := range l.k.corners {
+		edge := l.k.corner(i + 1).Sub(corner)
+		support := convex.Cross(corner, edge)
+		if len(l.k.corners) == 2 { // along the line only: u·x over |u|²
+			edge = convex.Lattice{X: corner.Y, Y: -corner.X}
+			support = convex.Dot(corner, corner)
+		}
+		low, high := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, x := range l.cells {
+			n := convex.Cross(column(l, x), edge)
+			low, high = min(low, n), max(high, n)
+		}
+		if c.Trials += int64(len(l.cells)); high-low > support {
+			c.fail("two places differ by more than ε")
+		}
+	}
+}
+
+// sameHull says that the hull that the mechanism draws with is K, corner by corner.
+func sameHull(l *stated) bool {
+	vertices, side := l.emission.Hull().Body().Vertices(), l.grid.CellKM()
+	return len(vertices) == len(l.k.corners) &&
+		!slices.ContainsFunc(l.k.corners, func(corner convex.Lattice) bool {
+			at, size := grid.Point{X: float64(corner.X), Y: float64(corner.Y)}.Scale(side), 0.0
+			nearest := math.Inf(1)
+			for _, v := range vertices {
+				nearest = min(nearest, grid.Point(v).Distance(at))
+			}
+			size = side + at.Norm()
+			return nearest > exponentTolerance*size
+		})
+}
+
+// column returns the column and row of a cell.
+func column(l *stated, c grid.Cell) convex.Lattice {
+	return convex.Lattice{X: int64(l.grid.Column(c)), Y: int64(l.grid.Row(c))}
+}
+
+// likelihoods compares the likelihoods of inference with the stated law, and says that no two
+// differ by more than e^ε. Of a large map it takes some cells.
+func likelihoods(l *stated, c *Check, rng *rand.Rand) {
+	if !l.tells() {
+		return
+	}
+	cells := slices.Clone(l.cells)
+	for range min(l.grid.Cells(), cellsLooked) {
+		cells = append(cells, grid.Cell(rng.IntN(l.grid.Cells())))
+	}
+	slices.Sort(cells)
+	cells = slices.Compact(cells)
+	for range releasesLooked {
+		z, _ := l.emission.Draw(rng, cells[rng.IntN(len(cells))])
+		given := l.emission.Likelihoods(z, cells)
+		base, low, high := math.Log(given[0])-l.exponent(cells[0], z), math.Inf(1), math.Inf(-1)
+		for i, x := range cells {
+			e := math.Log(given[i])
+			low, high = min(low, e), max(high, e)
+			if want := l.exponent(x, z); math.Abs(e-base-want) > exponentTolerance*(1+
+				math.Abs(want)) {
+				c.fail("a likelihood is not that of the stated law")
+			}
+		}
+		if c.Trials += int64(len(cells)); high-low > l.options.Epsilon*(1+exponentTolerance) {
+			c.fail("the likelihoods of two places differ by more than e^ε")
+		}
+	}
+}
+
+// weights checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so
+// that no two cells differ by more than e^ε at any code point; that every cell of the map votes for
+// the code point that is nearest by definition; and with a near factor, that no two neighbours
+// exceed it.
+func weights(l *stated, c *Check) {
+	q := l.emission.Codebook()
+	c.Trials++
+	if new(big.Int).SetUint64(q.Other()).Cmp(otherWeight(l.options.Epsilon)) != 0 {
+		c.fail("the weight of another code point is not e^-ε, rounded up")
+	}
+	for x := range grid.Cell(l.grid.Cells()) {
+		if c.Trials++; q.Vote(x) != l.code.vote(x) {
+			c.fail("a cell votes for a code point that is not the nearest")
+		}
+	}
+	if l.code.blurred() {
+		nearFactor(l, c, q.Other())
+	}
+}
+
+// nearFactor says that no two neighbours exceed the near factor, for any answer. It keeps the
+// tallies of two rows of the map.
+func nearFactor(l *stated, c *Check, other uint64) {
+	var above [][]uint64
+	for y := range l.grid.Height() {
+		var row [][]uint64
+		for x := range l.grid.Width() {
+			own := l.code.tallies(grid.Cell(y*l.grid.Width() + x))
+			beside := row[max(0, x-1):]
+			if y > 0 {
+				beside = slices.Concat(beside, above[max(0, x-1):min(x+2, len(above))])
+			}
+			for _, one := range beside {
+				c.Trials++
+				if exceeds(l, other, own, one) || exceeds(l, other, one, own) {
+					c.fail("two neighbours differ by more than the near factor")
+				}
+			}
+			row = append(row, own)
+		}
+		above = row
+	}
+}
+
+// exceeds says whether for any answer T·G + (2⁶⁴ - T)·N exceeds the near factor times the same of
+// other tallies N. Where float64 cannot tell, whole numbers do.
+func exceeds(l *stated, other uint64, tallies, than []uint64) bool {
+	const doubt = 1e-9
+	near := l.options.Near.Factor
+	rest := float64(other) / float64(-other) * float64(l.code.total)
+	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(near, 'f', -1, 64))
+	number := func(x uint64) *big.Int { return new(big.Int).SetUint64(x) }
+	weight := func(n uint64) *big.Rat {
+		w := new(big.Int).Mul(number(-other), number(n))
+		return new(big.Rat).SetInt(w.Add(w, new(big.Int).Mul(number(other), number(l.code.total))))
+	}
+	for j, n := range tallies {
+		if (rest+float64(n))/(rest+float64(than[j])) > near*(1-doubt) &&
+			weight(n).Cmp(new(big.Rat).Mul(factor, weight(than[j]))) > 0 {
+			return true
+		}
+	}
+	return false
+}
