@@ -245,7 +245,7 @@ func validateNear(o Options) error {
 	return o.Near.Validate(o.Epsilon)
 }
 
-// validateCodebook refuses what a codebook would ignore: who sets it counts on it.
+// validateCodebook refuses what a codebook would ignore: a user who sets it counts on it.
 func validateCodebook(o Options) error {
 	if o.Mechanism != law.Codebook {
 		return nil

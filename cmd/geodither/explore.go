@@ -54,7 +54,7 @@ names of the topics, partitions, lag, throughput, refusals, the number of users,
 Everybody who has the page's address sees that too.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
-nobody else for anything. Its address has a random token, new at each start: who has that
+nobody else for anything. Its address has a random token, new at each start: anybody with that
 address sees all of the page, and other accounts and programs of this machine, which do not have
 it, see nothing. Keep the address to yourself. --listen takes an address that other machines reach;
 there is no encryption, so prefer a tunnel such as "ssh -L".

@@ -28,7 +28,7 @@ func newKey(std cli.Streams) *cobra.Command {
 		Long: `Write a new random key to FILE. Only its owner can read it, and an existing file is never
 overwritten.
 
-The key is as secret as the raw fixes: who has it can take the noise off every release. All
+The key is as secret as the raw fixes: anybody with it can take the noise off every release. All
 instances of one service share it, and a replay needs the same key to give the same releases.
 Other raw fixes, for example those of a second raw topic, need a key of their own: under one key,
 two releases of one user and step show whether they come from one place.

@@ -30,8 +30,9 @@ overwritten, and the key that is read stays as it is.
 --until DAY leaves out the noise of every day before DAY. DAY itself, which must have begun, is the
 first day in FILE. Days are in UTC, and a fix belongs to the day on which its step begins. From FILE
 nobody can compute the noise of the earlier days. Everything else can be computed: a service goes
-on with FILE under the same fingerprint, pseudonyms and model ids, without --accept-settings. To make
-sure that nobody can take the noise off what was published before DAY, whatever is stolen later:
+on with FILE under the same fingerprint, pseudonyms and model ids, without --accept-settings. To
+make sure that nobody can take the noise off what was published before DAY, whatever is stolen
+later:
 
   1. export FILE, with a DAY that leaves room for fixes that come late;
   2. stop all instances cleanly, replace the old file with FILE, and start them again;
@@ -41,7 +42,7 @@ This cannot be undone. A fix of a destroyed day that still comes is refused: a d
 key_destroyed, which spends nothing. "replay" and "state verify" compute states from the first
 record on, so they are refused for releases of destroyed days.
 
---pseudonym leaves out everything that "geodither key pseudonym" does not need: who has FILE
+--pseudonym leaves out everything that "geodither key pseudonym" does not need: anybody with FILE
 can tell which user a pseudonym is, and cannot take the noise off anything.
 
 Both can be exported from a whole key, and from a file that --until has written.`,

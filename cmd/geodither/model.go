@@ -57,7 +57,8 @@ learned from a few people. --strict makes that a failure.
 
 --against OLD prints how far the model is from another one instead: by how much their initial
 distributions and their rows differ (total variation, 0 to 1, rows weighted by how popular their
-cells are), and what that does: tracks that are simulated from OLD are released under both by the mechanism lattice, and drift, location sets and errors are compared.
+cells are), and what that does: tracks that are simulated from OLD are released under both by the
+mechanism lattice, and drift, location sets and errors are compared.
 If the model drifts far more than OLD, it does not know how OLD's vehicles move. That counts for
 codebook too, which has no location set to drift from, but the same filter. With --strict the
 command fails if the models differ.

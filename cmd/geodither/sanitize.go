@@ -59,7 +59,7 @@ and with "experiment, not proved" in each record, and "geodither run" refuses th
 
 Without --key-file or --seed the noise has a fresh random key, which is forgotten. A key file
 makes a run repeatable and stays as secret as the traces. A seed makes it repeatable too and
-protects nothing: who guesses it takes the noise off every record. It is for experiments
+protects nothing: anybody who guesses it takes the noise off every record. It is for experiments
 on places that are no secret. The mechanism of its records is
 "codebook (seeded, not private)".
 
@@ -223,8 +223,8 @@ func warnOfADay(s sanitize.Settings, configured bool, log io.Writer) {
 // warnSeeded says what it means to publish under a seed's key.
 func warnSeeded(log io.Writer) {
 	fmt.Fprint(log, "WARNING: NOT PRIVATE. The noise comes from a seed, and anybody can try all "+
-		`seeds: who has the
-model and finds the seed takes the noise off the released places, exactly. The records are marked
+		`seeds. With the model
+and the seed the noise comes off the released places, exactly. The records are marked
 as "seeded, not private". For places of people use --key-file, or neither.
 `)
 }

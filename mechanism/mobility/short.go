@@ -36,7 +36,7 @@ func ShortFloor(p float64) float64 {
 // average. So rounding step after step moves no mass, neither within the distribution nor out of
 // its tails. Rounding to the nearest would: where less than half a unit flows into a cell in each
 // step, nothing would ever arrive (Croci et al. 2022, doi 10.1098/rsos.211631). The chance is a
-// hash of the mass and the cell, and no secret: who has the mass has the result, with the same
+// hash of the mass and the cell, and no secret: anybody with the mass has the result, with the same
 // bits on every architecture.
 func Short(p float64, c grid.Cell, least float64) float64 {
 	word := math.Float64bits(p)

@@ -35,7 +35,7 @@ var useLabels = [uses]string{
 }
 
 // Key is the secret from which all noise is expanded, with the subkeys of other uses. It is as
-// secret as the raw locations: who has it can take the noise off every release. A restricted
+// secret as the raw locations: anybody with it can take the noise off every release. A restricted
 // key (From, PseudonymsOnly) holds only a part of what follows from a whole one, and the rest
 // cannot be computed from it.
 //

@@ -68,8 +68,8 @@ const pseudonymBytes = 16
 
 // Pseudonym returns the name that a key gives to a user: the first 16 bytes of
 // HMAC-SHA-256(subkey, "geodither pseudonym 2", NUL, user id), as hex digits, under the
-// key's subkey for pseudonyms. Who has that can compute it, and can do nothing else
-// with it; who lacks it can neither find the user id, however few there are to choose
+// key's subkey for pseudonyms. Its holders can compute it, and can do nothing else
+// with it; others can neither find the user id, however few there are to choose
 // from, nor tell whether two keys' pseudonyms are one user's. It panics on the zero key.
 func Pseudonym(key noise.Key, user string) string {
 	return string(NewPseudonyms(key).Of(nil, user))

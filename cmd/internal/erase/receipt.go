@@ -17,7 +17,7 @@ import (
 // ReceiptVersion is the version of a receipt's fields.
 const ReceiptVersion = 1
 
-// Receipt says that a user was erased from one partition, without personal data: who has the
+// Receipt says that a user was erased from one partition, without personal data: holders of the
 // key can compute Subject of an id and find its receipt, and nobody else can.
 type Receipt struct {
 	Receipt  int       `json:"receipt"` // ReceiptVersion

@@ -42,8 +42,8 @@ func adversaries() []string { return []string{standard, strongStart, weakWalk, w
 // differs by a factor of e^Σε at most, and those under two places at one time are means over
 // tracks. The adversary rounds masses to float32 alone. A gap that starts a filter again at the
 // model's initial distribution forgets earlier releases. So what is computed here may be off by as
-// little. Who knows no model does not know from which code points, or which location set, a
-// release was drawn, and takes those that follow from its own prior.
+// little. An observer without a model does not know from which code points, or which location set,
+// a release was drawn, and takes those that follow from its own prior.
 type Odds struct {
 	Adversary string `json:"adversary"`
 	A         Place  `json:"a"` // centres of the two cells

@@ -60,7 +60,7 @@ func NewPrinter(format string, out, log io.Writer, codec *schemas.Codec) (Printe
 // SeededWords says what the mark in so many records means to their readers.
 func SeededWords(n int64) string {
 	return cli.Quantity(n, "record") + ` marked "seeded, not private": ` +
-		"who guesses the seed takes the noise off; no ε holds for them"
+		"anybody who guesses the seed takes the noise off; no ε holds for them"
 }
 
 // letter is a dead letter for people to read: its time is text, or is left out where there is none.

@@ -102,8 +102,8 @@ kafka:
 	if trouble := service.log.first(5, "event=retrying"); len(trouble) > 0 {
 		t.Errorf("the end of a session, or new files, were noticed: %q", trouble)
 	}
-	// The broker gets a certificate of the new authority, and forgets the old one: who connects
-	// from here on has read the new files.
+	// The broker gets a certificate of the new authority, and forgets the old one: a client that
+	// connects from here on has read the new files.
 	brokerCRT, brokerKey := authority.sign(t, "broker")
 	s.ok(os.WriteFile(s.path("broker.pem"), append(brokerKey, brokerCRT...), 0o600))
 	s.ok(os.WriteFile(s.path("ca.crt"), authority.pem(), 0o600))

@@ -77,7 +77,7 @@ func TestCutChangelog(t *testing.T) {
 	}
 }
 
-// TestCutChangelogIsAccepted: who accepts it goes on with what is left, and is warned.
+// TestCutChangelogIsAccepted: a service that accepts it goes on with what is left, and is warned.
 func TestCutChangelogIsAccepted(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")

@@ -86,8 +86,8 @@ func TestPartitionerIsChanged(t *testing.T) {
 	}
 }
 
-// TestPartitionerIsAccepted: who accepts it goes on, and what happens then is what the check
-// is for: the independent count finds budgets exceeded. The next start needs no permission.
+// TestPartitionerIsAccepted: a service that accepts it goes on, and what happens then is what the
+// check is for: the independent count finds budgets exceeded. The next start needs no permission.
 func TestPartitionerIsAccepted(t *testing.T) {
 	const budget = 5
 	w, o, a := switched(t)

@@ -103,7 +103,7 @@ func TestLostChangelog(t *testing.T) {
 	}
 }
 
-// TestAcceptedLoss: who accepts it goes on without the account, once, and no fix is
+// TestAcceptedLoss: a service that accepts it goes on without the account, once, and no fix is
 // answered twice or left out.
 func TestAcceptedLoss(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
@@ -120,7 +120,8 @@ func TestAcceptedLoss(t *testing.T) {
 }
 
 // TestAcceptedLossKeepsTheStore: a changelog that was emptied has the same id, so the state
-// folder is not set aside at the start. Who accepts the loss finds a copy of it all the same.
+// folder is not set aside at the start. An operator who accepts the loss finds a copy of it all the
+// same.
 func TestAcceptedLossKeepsTheStore(t *testing.T) {
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")

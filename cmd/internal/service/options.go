@@ -57,8 +57,8 @@ type Options struct {
 	SkipLost bool
 
 	// AcceptSettings goes on with other settings (model, key, release) than those of
-	// an instance that was killed, perhaps in the middle of a transaction: who
-	// reads uncommitted records may then see two releases of the fixes that were in
+	// an instance that was killed, perhaps in the middle of a transaction:
+	// readers of uncommitted records may then see two releases of the fixes that were in
 	// it. Otherwise the service stops with an error.
 	AcceptSettings bool
 

@@ -54,7 +54,7 @@ func (o Options) Validate() error {
 // e^ε (PROOFS.md, private.Train).
 //
 // random must be secret and as good as uniform words. Train takes 256 bits from it, and the same
-// bits give the same model. Who learns these bits can take the noise off the model.
+// bits give the same model. Anybody with these bits can take the noise off the model.
 //
 // The model has no law of gaps: a gap of so many steps is as many moves. Learning one would take
 // another query of the traces, and a share of ε that the matrix needs more.
