@@ -77,7 +77,7 @@ func readable(t *testing.T, name string, panel chart.Panel) {
 // TestLooks: no two variants look the same.
 func TestLooks(t *testing.T) {
 	seen := map[int]string{}
-	for _, v := range known {
+	for _, v := range variants {
 		if other := seen[v.look]; other != "" {
 			t.Errorf("%s looks like %s", v.label, other)
 		}

@@ -168,7 +168,7 @@ func timeAxis(d *Data, timestamps int) chart.Axis {
 func styled(lines []chart.Series) []chart.Series {
 	for i := range lines {
 		lines[i].Reference = lines[i].Name == blind
-		for _, k := range known {
+		for _, k := range variants {
 			if k.label == lines[i].Name {
 				lines[i].Look = k.look
 			}

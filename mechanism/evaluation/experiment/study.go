@@ -123,9 +123,9 @@ var (
 // inference.
 const alsoEarlier, alsoPaper = "earlier", "paper-inference"
 
-// known are all variants: their names in figures, their looks in every figure, and by which option
+// variants are all of them: their names in figures, their looks in every figure, and by which option
 // they are drawn.
-var known = []struct {
+var variants = []struct {
 	Variant
 	label, also string
 	look        int
@@ -143,7 +143,7 @@ var known = []struct {
 // Alsos returns what Options.Also can name.
 func Alsos() []string {
 	names := []string{alsoEarlier}
-	for _, v := range known {
+	for _, v := range variants {
 		if v.also != "" && !slices.Contains(names, v.also) {
 			names = append(names, v.also)
 		}
@@ -153,7 +153,7 @@ func Alsos() []string {
 
 // Label is the variant's name in figures.
 func (v Variant) Label() string {
-	for _, k := range known {
+	for _, k := range variants {
 		if k.Variant == v {
 			return k.label
 		}
@@ -163,7 +163,7 @@ func (v Variant) Label() string {
 
 // Variants are the paper's mechanisms and what is measured beside them.
 func (s *Study) Variants() (list []Variant) {
-	for _, k := range known {
+	for _, k := range variants {
 		if k.also == "" || slices.Contains(s.Options.Also, k.also) {
 			list = append(list, k.Variant)
 		}

@@ -3,7 +3,7 @@ package experiment
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
@@ -118,10 +118,15 @@ func Signed(over, by []float64, confidence float64) report.Band {
 		rest := over[i] - float64(b.Value*by[i])
 		squares += float64(rest * rest)
 	}
-	quantile := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1 + confidence) / 2)
-	half := quantile * math.Sqrt(n/(n-1)*squares) / weight
+	half := student(n-1, (1+confidence)/2) * math.Sqrt(n/(n-1)*squares) / weight
 	if half > equal*math.Abs(b.Value) {
 		b.Low, b.High = b.Value-half, b.Value+half
 	}
 	return b
+}
+
+// student returns the quantile of Student's t distribution for a probability above a half.
+func student(freedom, p float64) float64 {
+	t := mathext.InvRegIncBeta(freedom/2, .5, 2*(1-p))
+	return math.Sqrt(freedom * (1 - t) / t)
 }
