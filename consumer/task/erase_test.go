@@ -78,56 +78,40 @@ func askedFor(open, reset bool) *script {
 }
 
 // TestErase: a request in the changelog is carried out once, where nobody can have seen a result
-// that is not committed, and the account is recalled once.
+// that is not committed, and the account is recalled once. It lets every call fail once, at each of
+// its first times, by an error that the task recovers from or by one that ends it, after which
+// another task goes on. The end is always the same.
 func TestErase(t *testing.T) {
+	broken, ended := errors.New("no answer"), WithRemedy(errors.New("gone"), Leave)
+	calls := strings.Fields("none txn.fence txn.committed txn.produce txn.commit store.apply " +
+		"store.purge store.get input.fetch changelog.fetch process")
 	for _, test := range []struct {
-		name        string
 		open, reset bool
 		kept, ann   string // in the end
 	}{
 		// The record at 2 is ann's. After a clean stop she is erased before it.
-		{"after a clean stop", false, false, "at 1", "v0 +v2"},
-		{"after a clean stop, with the account", false, true, "at 1", "+v2"},
-		// It may have been seen, so she is erased after it.
-		{"after a death", true, false, "v0 at 3", ""},
-		{"after a death, with the account", true, true, "at 3", ""},
+		{false, false, "at 1", "v0 +v2"},
+		{false, true, "at 1", "+v2"},
+		// After a death it may have been seen, so she is erased after it.
+		{true, false, "v0 at 3", ""},
+		{true, true, "at 3", ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			s, purges := askedFor(test.open, test.reset), 0
-			servicesErase(t, s, &purges)
-			requireErased(t, s, test.kept, test.ann)
-			if purges < 2 {
-				t.Errorf("%d purges, want one after the restore and one after the erasure", purges)
-			}
-		})
-	}
-}
-
-// TestEraseCrashes lets every call fail once, at each of its first times, by an error that the task
-// recovers from or by one that ends it, after which another task goes on. The end is always the
-// same.
-func TestEraseCrashes(t *testing.T) {
-	broken, ended := errors.New("no answer"), WithRemedy(errors.New("gone"), Leave)
-	for _, call := range []string{
-		"txn.fence", "txn.committed", "txn.produce", "txn.commit", "store.apply", "store.purge",
-		"store.get", "input.fetch", "changelog.fetch", "process",
-	} {
-		for _, open := range []bool{false, true} {
+		for _, call := range calls {
 			for nth := range 12 {
 				for _, err := range []error{broken, ended} {
-					s, purges := askedFor(open, false), 0
+					s, purges := askedFor(test.open, test.reset), 0
 					s.fail[call], s.wait[call] = err, nth
 					if runErasing(t, s, &purges) != nil {
 						s.fail, s.wait = map[string]error{}, map[string]int{}
 						servicesErase(t, s, &purges)
 					}
-					kept, ann := "at 1", "v0 +v2"
-					if open {
-						kept, ann = "v0 at 3", ""
+					requireErased(t, s, test.kept, test.ann)
+					if purges < 2 {
+						t.Errorf("%d purges, want one after the restore and one after the erasure",
+							purges)
 					}
-					requireErased(t, s, kept, ann)
 					if t.Failed() {
-						t.Fatalf("open %v, call %d of %s: %v\n%s", open, nth, call, err,
+						t.Fatalf("%+v, call %d of %s: %v\n%s", test, nth, call, err,
 							strings.Join(s.lines, "\n"))
 					}
 				}

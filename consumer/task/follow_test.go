@@ -18,8 +18,13 @@ func TestFollow(t *testing.T) {
 		Key: []byte("bob"), Value: []byte("2"),
 	}
 	gone := Message{Key: []byte("ann")}
-	one := map[string]string{"ann": "1"}
+	one, both := map[string]string{"ann": "1"}, map[string]string{"ann": "1", "bob": "2"}
 	const now, old = 100 * 3600 * 1000, 80 * 3600 * 1000 // in milliseconds; MaxStoreAge is 12 h
+	pos := func(input, changelog, appliedMS int64) *Positions {
+		return &Positions{input, changelog, appliedMS}
+	}
+	first, here := []Message{ann, mark(1)}, pos(1, 2, now)
+	second := append(slices.Clone(first), bob, mark(2))
 	for name, test := range map[string]struct {
 		changelog []Message
 		cut       int64
@@ -27,83 +32,62 @@ func TestFollow(t *testing.T) {
 		doubt     string     // "" if it comes to the end
 		wipes     int
 		want      map[string]string
-		at        Positions
+		at        *Positions // in the end; nil: there is none
 	}{
-		"nothing was ever processed": {at: Positions{}},
-		"there is no copy": {
-			changelog: []Message{ann, mark(1)}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
-		},
+		"nothing was ever processed": {},
+		"there is no copy":           {changelog: first, want: one, at: pos(1, 2, now)},
 		"the copy lags": {
-			changelog: []Message{ann, mark(1), bob, gone, mark(3)},
-			copied:    &Positions{Input: 1, Changelog: 2, AppliedMS: now - 1000},
-			want:      map[string]string{"bob": "2"},
-			at:        Positions{Input: 3, Changelog: 5, AppliedMS: now},
+			changelog: append(slices.Clone(first), bob, gone, mark(3)),
+			copied:    pos(1, 2, now-1000), want: map[string]string{"bob": "2"}, at: pos(3, 5, now),
 		},
 		"the copy was the first to know the partition": {
-			copied: &Positions{Input: none, Changelog: 0, AppliedMS: now}, want: one,
-			at: Positions{Input: none, Changelog: 0, AppliedMS: now},
+			copied: pos(none, 0, now), want: one, at: pos(none, 0, now),
 		},
 		"the copy was up to date, long ago": {
-			changelog: []Message{ann, mark(1)},
-			copied:    &Positions{Input: 1, Changelog: 2, AppliedMS: old}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
+			changelog: first, copied: pos(1, 2, old), want: one, at: pos(1, 2, now),
 		},
 		"the copy is older than tombstones": {
-			changelog: []Message{ann, mark(1), bob, mark(2)}, wipes: 1,
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: old},
-			want:   map[string]string{"ann": "1", "bob": "2"},
-			at:     Positions{Input: 2, Changelog: 4, AppliedMS: now},
+			changelog: second, wipes: 1, copied: pos(1, 2, old), want: both, at: pos(2, 4, now),
 		},
 		"the copy is old, and the changelog has lost its beginning": {
-			changelog: []Message{ann, mark(1), bob, mark(2)}, cut: 1,
-			doubt:  "older than tombstones",
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: old}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: old},
+			changelog: second, cut: 1, doubt: "older than tombstones", copied: pos(1, 2, old),
+			want: one, at: pos(1, 2, old),
 		},
 		"the changelog has lost its beginning, and there is no copy": {
-			changelog: []Message{ann, mark(1)}, cut: 1, doubt: "begins at offset 1",
+			changelog: first, cut: 1, doubt: "begins at offset 1",
 		},
 		"the changelog has lost what the copy has": {
-			changelog: []Message{ann, mark(1), bob, mark(2)}, cut: 2,
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: now},
-			want:   map[string]string{"ann": "1", "bob": "2"},
-			at:     Positions{Input: 2, Changelog: 4, AppliedMS: now},
+			changelog: second, cut: 2, copied: pos(1, 2, now), want: both, at: pos(2, 4, now),
 		},
 		"the changelog has lost what the copy lacks": {
-			changelog: []Message{ann, mark(1), bob, mark(2)}, cut: 3, doubt: "no longer holds",
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: now}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
+			changelog: second, cut: 3, doubt: "no longer holds", copied: here, want: one, at: here,
 		},
 		"the changelog is empty": {
-			doubt:  "the changelog is empty",
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: now}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
+			doubt: "the changelog is empty", copied: here, want: one, at: here,
 		},
 		"the changelog was made again, and is shorter": {
-			changelog: []Message{mark(5)}, doubt: "ends before",
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: now}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
+			changelog: []Message{mark(5)}, doubt: "ends before", copied: here, want: one, at: here,
 		},
 		"the copy has more than the changelog": {
-			changelog: []Message{ann, mark(1)}, doubt: "the copy here has the states",
-			copied: &Positions{Input: 7, Changelog: 2, AppliedMS: now}, want: one,
-			at: Positions{Input: 7, Changelog: 2, AppliedMS: now},
+			changelog: first, doubt: "the copy here has the states", copied: pos(7, 2, now),
+			want: one, at: pos(7, 2, now),
 		},
-		"the changelog is another topic": {changelog: []Message{ann}, doubt: "no mark"},
+		"the changelog is another topic": {changelog: first[:1], doubt: "no mark"},
 		"the changelog's mark is of a newer version": {
 			changelog: []Message{ann, {Key: markKey, Value: []byte{99}}}, doubt: "newer geodither",
 		},
 		"somebody else writes to the changelog": {
-			changelog: []Message{ann, mark(1), bob}, doubt: "without a mark",
-			copied: &Positions{Input: 1, Changelog: 2, AppliedMS: now}, want: one,
-			at: Positions{Input: 1, Changelog: 2, AppliedMS: now},
+			changelog: append(slices.Clone(first), bob), doubt: "without a mark",
+			copied: here, want: one, at: here,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript()
 			s.now = time.UnixMilli(now)
 			s.changelog, s.cut = test.changelog, test.cut
+			if test.at == nil {
+				test.at = new(Positions)
+			}
 			if test.copied != nil {
 				s.positions, s.found, s.states["ann"] = *test.copied, true, "1"
 			}
@@ -128,7 +112,7 @@ func TestFollow(t *testing.T) {
 				return value == "" || key == MarkKey
 			})
 			if n := count(s, "store.wipe"); n != test.wipes || !maps.Equal(s.states, test.want) ||
-				s.positions != test.at {
+				s.positions != *test.at {
 				t.Errorf("%d wipes, states %v at %+v, want %d, %v at %+v", n, s.states,
 					s.positions, test.wipes, test.want, test.at)
 			}
