@@ -5,7 +5,7 @@ package report
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	plaintext "text/template"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
@@ -92,11 +93,12 @@ func (r *Report) Write(dir string, step func() error) error {
 	if err := step(); err != nil {
 		return err
 	}
+	var markdown bytes.Buffer
 	page, err := r.html(drawings)
-	if err != nil {
+	if err = errors.Join(err, text.Execute(&markdown, r)); err != nil {
 		return err
 	}
-	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), r.markdown()),
+	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), markdown.Bytes()),
 		chart.Save(filepath.Join(dir, "report.html"), page))
 }
 
@@ -151,63 +153,19 @@ func (f *Figure) write(dir string) ([]byte, error) {
 		chart.Save(base+".png", png.Bytes()))
 }
 
-// plain escapes text for Markdown.
-var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
-	"&lt;", "`", "\\`", "[", `\[`)
-
-func (r *Report) markdown() []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n", plain.Replace(r.Title))
-	for _, text := range r.Text {
-		fmt.Fprintf(&b, "\n%s\n", plain.Replace(text))
-	}
-	for _, s := range r.Sections {
-		fmt.Fprintf(&b, "\n## %s\n", plain.Replace(s.Title))
-		for _, part := range s.Parts {
-			b.WriteString("\n")
-			switch part := part.(type) {
-			case Text:
-				fmt.Fprintf(&b, "%s\n", plain.Replace(string(part)))
-			case *Table:
-				part.markdown(&b)
-			case *Figure:
-				fmt.Fprintf(&b, "![%s](%s/%s.png)\n", plain.Replace(part.Chart.Title),
-					figures, part.Name)
-				fmt.Fprintf(&b, "\n%s ([SVG](%[2]s/%[3]s.svg), [PNG](%[2]s/%[3]s.png))\n",
-					plain.Replace(part.Caption), figures, part.Name)
-			}
-		}
-	}
-	return b.Bytes()
-}
-
-func (t *Table) markdown(b *bytes.Buffer) {
-	fmt.Fprintf(b, "%s ([%s.csv](%s/%s.csv))\n", plain.Replace(t.Caption), t.Name, tables, t.Name)
-	if t.Long {
-		return
-	}
-	row := func(cells []string) {
-		for _, cell := range cells {
-			fmt.Fprintf(b, "| %s ", plain.Replace(cell))
-		}
-		b.WriteString("|\n")
-	}
-	b.WriteString("\n")
-	row(t.Columns)
-	b.WriteString(strings.Repeat("|---", len(t.Columns)) + "|\n")
-	for _, cells := range t.Rows {
-		row(cells.texts())
-	}
-}
-
 // mostRows is the largest number of rows of a table that is open on the page: readers have to open
 // longer tables.
 const mostRows = 24
 
-//go:embed page.html
-var pageHTML string
+//go:embed page.html page.md
+var pages embed.FS
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
+// plain escapes text for Markdown.
+var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
+	"&lt;", "`", "\\`", "[", `\[`)
+
+// funcs are what the pages call.
+var funcs = map[string]any{
 	"kind": func(p Part) string {
 		switch p.(type) {
 		case *Table:
@@ -219,7 +177,13 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	},
 	"cell":   shown,
 	"folded": func(t *Table) bool { return len(t.Rows) > mostRows },
-}).Parse(pageHTML))
+	"plain":  func(v any) string { return plain.Replace(shown(v)) },
+}
+
+var (
+	page = template.Must(template.New("page.html").Funcs(funcs).ParseFS(pages, "page.html"))
+	text = plaintext.Must(plaintext.New("page.md").Funcs(funcs).ParseFS(pages, "page.md"))
+)
 
 func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
 	sources := map[string]template.URL{}
