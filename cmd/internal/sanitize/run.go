@@ -40,8 +40,6 @@ type Run struct {
 	kinds   map[mechanism.Kind]int64
 	metric  expect.MetricView
 	took    time.Duration // of all cores
-
-	stateBytes, stateCells []int // of each state that a service would have written
 }
 
 // Settings are how a run releases: as a service with the same settings does.
@@ -51,7 +49,7 @@ type Settings struct {
 	// Personals are users' own models over the first version; nil: none.
 	Personals *mobility.Personals
 	// Brief leaves out of the summary what costs time and is for a report alone: the estimate
-	// without any release, and the sizes of states.
+	// without any release.
 	Brief bool
 }
 
@@ -142,10 +140,6 @@ func (r *Run) add(j *job) error {
 		r.clamped++
 	}
 	r.kinds[j.kind]++
-	if j.changed && !r.settings.Brief {
-		r.stateBytes = append(r.stateBytes, j.state.bytes)
-		r.stateCells = append(r.stateCells, j.state.cells)
-	}
 	if j.kind == mechanism.Released {
 		r.metrics.AddRelease(j.setSize, j.drift)
 		r.metric.Add(j.Fix.UserID, j.Fix.Timestamp, j.record.Epsilon, j.metric)

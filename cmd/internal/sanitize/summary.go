@@ -3,7 +3,6 @@ package sanitize
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -47,11 +46,6 @@ type Summary struct {
 	Estimate expect.Errors `json:"estimate_m"`
 	Blind    expect.Errors `json:"blind_m"`
 
-	// What a service would have written to its changelog: a user's state after each step that
-	// changed it.
-	StateBytes Sizes `json:"state_bytes"`
-	StateCells Sizes `json:"state_cells"`
-
 	MicrosPerFix float64  `json:"microseconds_per_fix"` // of one core
 	Mechanism    string   `json:"mechanism"`
 	Inference    string   `json:"inference"`
@@ -61,23 +55,6 @@ type Summary struct {
 	LaterIDs     []string `json:"later_model_ids,omitempty"`
 
 	brief bool // see Settings.Brief
-}
-
-// Sizes are the mean of some sizes and what nine in ten of them do not exceed.
-type Sizes struct {
-	Mean float64 `json:"mean"`
-	P90  int     `json:"p90"`
-}
-
-func sizesOf(sizes []int) Sizes {
-	if len(sizes) == 0 {
-		return Sizes{}
-	}
-	sum, sorted := 0, slices.Sorted(slices.Values(sizes))
-	for _, n := range sorted {
-		sum += n
-	}
-	return Sizes{float64(sum) / float64(len(sorted)), sorted[(9*len(sorted)-1)/10]}
 }
 
 // Summary sums the run up, with what the reader has skipped.
@@ -95,9 +72,8 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Release:  expect.ErrorsOf(&r.metrics.Release),
 		Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta,
-		ModelID:    r.settings.Model.ID(),
-		StateBytes: sizesOf(r.stateBytes), StateCells: sizesOf(r.stateCells),
-		brief: r.settings.Brief,
+		ModelID: r.settings.Model.ID(),
+		brief:   r.settings.Brief,
 	}
 	for _, v := range r.settings.Later {
 		s.LaterIDs = append(s.LaterIDs, v.ID.Model.String())

@@ -20,12 +20,10 @@ type job struct {
 	record  schemas.Sanitized
 	metric  law.Metric
 	errors  errorsKM
-	state   size // of the user's state after a step that changed it
-	setSize int  // |ΔX| of a release
+	setSize int // |ΔX| of a release
 	took    time.Duration
 	place   engine.Placement
 	kind    mechanism.Kind
-	changed bool // the state
 	drift   bool // secret, as are the errors
 }
 
@@ -33,16 +31,12 @@ type job struct {
 // best estimates without any release.
 type errorsKM struct{ release, estimate, blindMean, blindMedian float64 }
 
-// size is how much is kept of a user.
-type size struct{ bytes, cells int }
-
 // worker does jobs on one core.
 type worker struct {
 	engine  *engine.Engine
 	blind   *engine.Blind // nil: not asked for
 	partial bool          // the key lacks days
 	before  []byte        // a user's state before the last step, if it does
-	after   []byte        // and after it
 }
 
 func newWorker(s Settings) (*worker, error) {
@@ -84,7 +78,7 @@ func (w *worker) do(ctx context.Context, j *job) {
 		u.failed = !refused
 		return
 	}
-	j.kind, j.changed, j.drift = out.Kind, out.Changed, out.Drift
+	j.kind, j.drift = out.Kind, out.Drift
 	j.setSize, j.metric = out.SetSize, out.Metric
 	if out.Kind.Published() {
 		truth := out.Grid.ToMap(j.Fix.Latitude, j.Fix.Longitude)
@@ -108,10 +102,6 @@ func (w *worker) one(u *user, j *job) (out mechanism.Outcome, blind mechanism.Be
 	}
 	if err != nil || w.blind == nil || out.Kind == mechanism.Late {
 		return out, blind, err
-	}
-	if out.Changed {
-		w.after = u.state.AppendBinary(w.after[:0])
-		j.state = size{len(w.after), u.state.Posterior.Len()}
 	}
 	blind, err = w.blind.Continue(j.Fix, &u.blind)
 	return out, blind, err
