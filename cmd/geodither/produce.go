@@ -28,7 +28,6 @@ type simulationFlags struct {
 	vehicles int
 	model    string
 	steps    int
-	seed     uint64
 }
 
 func (s *simulationFlags) register(flags *pflag.FlagSet) {
@@ -36,7 +35,6 @@ func (s *simulationFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.model, "model", "", "model `FILE` for --simulate")
 	flags.IntVar(&s.steps, "steps", 0,
 		"simulate this many steps, ending now; 0: live, until Ctrl-C")
-	flags.Uint64Var(&s.seed, "seed", 1, "seed of the simulation")
 }
 
 func newProduce(std cli.Streams) *cobra.Command {
@@ -142,5 +140,5 @@ func (f *produceFlags) source(
 	if err != nil {
 		return fleet.Source{}, err
 	}
-	return fleet.New(model, s.vehicles, s.seed).Source(s.steps), nil
+	return fleet.New(model, s.vehicles, 1).Source(s.steps), nil
 }

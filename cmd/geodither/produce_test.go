@@ -9,8 +9,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
-// TestProduceSimulated: a fleet for a number of steps, the same one with the
-// same seed; a live one ends well with Ctrl-C only.
+// TestProduceSimulated: a fleet for a number of steps; a live one ends well with Ctrl-C only.
 func TestProduceSimulated(t *testing.T) {
 	dir, broker := t.TempDir(), startBroker(t)
 	_, model := townFiles(t, dir)
