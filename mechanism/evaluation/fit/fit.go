@@ -190,7 +190,7 @@ func (f *measurement) calibrate(
 	point := mobility.FitDelta{
 		Delta: delta, Drift: score.DriftRatio(), SetMean: score.LocationSetMean(),
 	}
-	if len(by) >= EnoughUsers {
+	if len(by) >= enoughUsers {
 		point.Low, point.High = bootstrapShare(by, f.options.Seed)
 	}
 	if delta == fit.Delta {

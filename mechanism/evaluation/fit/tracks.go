@@ -43,7 +43,7 @@ func shortest(tracks iter.Seq[mobility.Track]) int {
 		}
 	}
 	for i, least := range segments {
-		if len(users[i]) >= EnoughUsers && steps[i] >= enoughSteps {
+		if len(users[i]) >= enoughUsers && steps[i] >= enoughSteps {
 			return least
 		}
 	}
@@ -88,7 +88,7 @@ func renumber(held []mobility.Track) {
 	}
 }
 
-// atMost cuts users to a common limit of steps, on tracks that are chosen at random, so that at most
+// atMost cuts users to a common limit of steps, on tracks that are chosen at random. Then at most
 // o.MaxSteps are left and no user has more than all others together: figures are means over steps,
 // and that user would determine them. If not even MinSegment steps of each user fit, it keeps as
 // many users as fit, at least one, chosen at random.

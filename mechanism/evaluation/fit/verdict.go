@@ -9,8 +9,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// EnoughUsers is the number of users from which on a fit's intervals can be trusted.
-const EnoughUsers = mobility.EnoughForIntervals
+// enoughUsers is the number of users from which on a fit's intervals can be trusted.
+const enoughUsers = mobility.EnoughForIntervals
 
 // When figures become words.
 const (
@@ -29,7 +29,7 @@ type Calibration int
 
 // Calibrations.
 const (
-	// Unclear: fewer users than [EnoughUsers], or too few releases to tell.
+	// Unclear: fewer users than enoughUsers, or too few releases to tell.
 	Unclear Calibration = iota
 	// Calibrated: drift is about δ.
 	Calibrated
@@ -47,7 +47,7 @@ func (c Calibration) String() string { return calibrationNames[c] }
 // Judge judges a model by the most telling point of its curve: the settings' δ if a correct model
 // would have enough releases outside the set there, else the smallest larger δ where it would. A
 // model is too sure if drift exceeds 1.5 δ and the whole interval lies above δ, and too unsure in
-// the opposite case. With fewer users than [EnoughUsers] the result is Unclear.
+// the opposite case. With fewer users than enoughUsers the result is Unclear.
 func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 	var at mobility.FitDelta
 	for _, p := range f.Calibration {
@@ -56,7 +56,7 @@ func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 		}
 	}
 	switch {
-	case f.Users < EnoughUsers || at.Delta*float64(f.Steps) < fewDrifts:
+	case f.Users < enoughUsers || at.Delta*float64(f.Steps) < fewDrifts:
 		return Unclear, at
 	case at.Drift > muchDrift*at.Delta && at.Low > at.Delta:
 		return TooSure, at
@@ -76,17 +76,17 @@ func Verdict(f mobility.Fit) []string {
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	what, at := Judge(f)
 	drift := fmt.Sprintf("drift at δ = %s is %s", fraction(at.Delta), fraction(at.Drift))
-	if f.Users >= EnoughUsers && at.Low < at.High {
+	if f.Users >= enoughUsers && at.Low < at.High {
 		drift += fmt.Sprintf(" (%s to %s for other users like these)",
 			fraction(at.Low), fraction(at.High))
 	} else { // of few users, or of users none of whom drifted, resampling tells nothing
 		drift += fmt.Sprintf(" in %s", plural(f.Steps, "step", "steps"))
 	}
 	switch {
-	case f.Users < EnoughUsers:
+	case f.Users < enoughUsers:
 		say("%s: unclear, since %s little about others, and intervals from fewer than %d would "+
 			"be too narrow; measure it on %d users or more",
-			drift, plural(f.Users, "user tells", "users tell"), EnoughUsers, EnoughUsers)
+			drift, plural(f.Users, "user tells", "users tell"), enoughUsers, enoughUsers)
 	case what == TooSure:
 		say("%s: the model is too sure; try more jumps, a larger backoff or a larger radius in "+
 			"--smoothing", drift)
@@ -132,15 +132,15 @@ func plural(n int64, one, many string) string {
 
 func kilometres(metres float64) string { return fmt.Sprintf("%.2f km", metres/1000) }
 
-// FewestUsers is how many users a fit that others may read must be of, and how many others the
+// fewestUsers is how many users a fit that others may read must be of, and how many others the
 // model that is measured must be trained on. See [Disclosable].
-const FewestUsers = 5
+const fewestUsers = 5
 
 // What [Disclosable] says against a fit.
 var (
-	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d would tell about these few", FewestUsers)
+	ErrFewHeld   = fmt.Errorf("a fit of fewer than %d would tell about these few", fewestUsers)
 	ErrFewOthers = fmt.Errorf("a fit of a model that fewer than %d users trained would reveal "+
-		"how these few move", FewestUsers)
+		"how these few move", fewestUsers)
 )
 
 // Disclosable says whether a fit may be stored in a model's file, which everybody may read who has
@@ -155,9 +155,9 @@ var (
 // does not.
 func Disclosable(held, others int64) error {
 	switch {
-	case held < FewestUsers:
+	case held < fewestUsers:
 		return fmt.Errorf("of the users held out %d were measured: %w", held, ErrFewHeld)
-	case others < FewestUsers:
+	case others < fewestUsers:
 		return fmt.Errorf("of the users who are not held out %d have two steps without a gap: %w",
 			others, ErrFewOthers)
 	}
