@@ -125,64 +125,6 @@ func TestPersonalSteps(t *testing.T) {
 	}
 }
 
-// TestPersonalStart: new users and those who were silent for long start at the personal initial
-// distribution.
-func TestPersonalStart(t *testing.T) {
-	t.Parallel()
-	road := roadModel(t)
-	user := commuter(t, road, 1)
-	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .05, MaxGap: 10})
-	var want State
-	user.Initial(&want.Posterior)
-	var state State
-	mustStep(t, s, &state, Input{User: "u", Step: 3, Personal: user})
-	if d := distance(&state, &want); d > 1e-5 {
-		t.Errorf("a new user starts %g away", d)
-	}
-	mustStep(t, s, &state, Input{
-		User: "u", Step: 7, Cell: 16*32 + 16, Release: true,
-		Personal: user,
-	})
-	mustStep(t, s, &state, Input{User: "u", Step: 700, Personal: user})
-	if d := distance(&state, &want); d > 1e-5 {
-		t.Errorf("after a long gap a user starts %g away", d)
-	}
-}
-
-// TestPersonalNeighbours: the reports that came before, with a personal model or without, changes
-// nothing.
-func TestPersonalNeighbours(t *testing.T) {
-	t.Parallel()
-	road := roadModel(t)
-	users := []*mobility.Personal{nil, commuter(t, road, 1), commuter(t, road, 2)}
-	o := Options{Epsilon: 1, Delta: .05}
-	together := newSanitizer(t, road, o)
-	var states [3]State
-	var alone [3]*Sanitizer
-	var apart [3]State
-	for i := range alone {
-		alone[i] = newSanitizer(t, road, o)
-	}
-	released := map[grid.Point]bool{}
-	for step, cell := range walk(road, 5, 40) {
-		for i, user := range users {
-			in := Input{
-				User: "the same", Step: int64(step), Cell: cell, Release: true,
-				Personal: user,
-			}
-			a, b := mustStep(t, together, &states[i], in), mustStep(t, alone[i], &apart[i], in)
-			if a != b ||
-				!bytes.Equal(states[i].AppendBinary(nil), apart[i].AppendBinary(nil)) {
-				t.Fatalf("step %d: user %d depends on the others", step, i)
-			}
-			released[a.Release] = true
-		}
-	}
-	if len(released) < 115 {
-		t.Errorf("%d different releases of 120: models seem to share noise", len(released))
-	}
-}
-
 // TestPersonalStates: a state is of the model that it was made under, and no other steps it.
 func TestPersonalStates(t *testing.T) {
 	t.Parallel()
@@ -242,33 +184,5 @@ func TestPersonalStepsArePrivateExactly(t *testing.T) {
 	}
 	if larger < 20 {
 		t.Errorf("only %d sets of four cells or more", larger)
-	}
-}
-
-func TestPersonalStepDoesNotAllocate(t *testing.T) {
-	road := roadModel(t)
-	users := []*mobility.Personal{commuter(t, road, 1), nil, commuter(t, road, 2)}
-	states := make([]State, len(users))
-	s := newSanitizer(t, road, Options{Epsilon: 1, Delta: .01})
-	path := walk(road, 1, 200)
-	i := 0
-	next := func() {
-		for u := range users {
-			mustStep(t, s, &states[u], Input{
-				User: "user", Step: int64(i), Cell: path[i%len(path)],
-				Release: true, Personal: users[u],
-			})
-		}
-		i++
-	}
-	for range len(path) {
-		next()
-	}
-	i = 0
-	for u := range states {
-		states[u] = State{Posterior: states[u].Posterior}
-	}
-	if n := testing.AllocsPerRun(len(path)-1, next); n != 0 {
-		t.Errorf("%g allocations for three users' steps", n)
 	}
 }

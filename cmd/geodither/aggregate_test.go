@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/schemas"
 )
 
 // zoneRows reads the densities of one run as CSV.
@@ -114,56 +112,6 @@ func TestAggregateFiles(t *testing.T) {
 		if fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Errorf("%s: two files of JSON lines say %v, one of CSV %v", name, b, a)
 		}
-	}
-}
-
-// TestAggregateOnAllCores: densities, flows, a summary and the first error in the order of the
-// input are the same on any number of cores: of one user after another, and of all side by side.
-func TestAggregateOnAllCores(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	dir := t.TempDir()
-	_, model := townFiles(t, dir)
-	var fixes []schemas.Raw
-	for day := range int64(8) {
-		for _, fix := range servicetest.TownFixes() {
-			fix.Timestamp += day * 86_400_000
-			fixes = append(fixes, fix)
-		}
-	}
-	csvFile := filepath.Join(dir, "sanitized.csv")
-	succeed(t, sanitizeArgs(write(t, dir, "days.csv", servicetest.TownCSV(fixes)), model,
-		"--seed", "3", "--out", csvFile)...)
-	sorted := slices.Collect(strings.Lines(read(t, csvFile)))
-	slices.SortStableFunc(sorted[1:], func(a, b string) int {
-		return strings.Compare(a[:1], b[:1]) // the users are digits
-	})
-	byUser := write(t, dir, "by-user.csv", strings.Join(sorted, ""))
-	sorted[900], sorted[901] = sorted[901], sorted[900]
-	sorted[2000] = sorted[1990]
-	sorted[2200] = "no record\n"
-	wrong := write(t, dir, "wrong.csv", strings.Join(sorted, ""))
-	flows := filepath.Join(dir, "flows.csv")
-	args := []string{"aggregate", "--model", model, "--window", "10m", "--flows", flows, "--in"}
-	for _, path := range []string{csvFile, byUser} {
-		var said []string
-		for _, cores := range []int{1, 2, 8} {
-			runtime.GOMAXPROCS(cores)
-			r := succeed(t, append(args, path)...)
-			said = append(said, r.out+r.err+read(t, flows))
-		}
-		if said[1] != said[0] || said[2] != said[0] || strings.Count(said[0], "\n") < 500 {
-			t.Errorf("%s: the number of cores changes what is written", filepath.Base(path))
-		}
-	}
-	var errs []string
-	for _, cores := range []int{1, 2, 8} {
-		runtime.GOMAXPROCS(cores)
-		r := call(t, append(args, wrong)...)
-		requireMessage(t, r, cli.ExitFailed, "wrong.csv:902:", "before the last one of its user")
-		errs = append(errs, r.err)
-	}
-	if errs[1] != errs[0] || errs[2] != errs[0] {
-		t.Errorf("the number of cores changes the error: %q", errs)
 	}
 }
 

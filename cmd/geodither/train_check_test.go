@@ -140,26 +140,6 @@ func TestTrainBoxOrder(t *testing.T) {
 	}
 }
 
-// TestTrainColumns: columns of another name, in either format that names them.
-func TestTrainColumns(t *testing.T) {
-	dir := t.TempDir()
-	_, model := townFiles(t, dir)
-	rename := strings.NewReplacer("user_id", "vehicle", "timestamp", "at")
-	for name, text := range map[string]string{
-		"a.csv":    servicetest.TownCSV(servicetest.TownFixes()),
-		"a.ndjson": asNDJSON(servicetest.TownFixes()),
-	} {
-		again := filepath.Join(dir, name+".avro")
-		r := trainOn(t, again, "--columns", "user_id=vehicle,timestamp=at",
-			"--in", write(t, dir, name, rename.Replace(text)))
-		if r.code != cli.ExitDone || inspectModel(t, again).ID != inspectModel(t, model).ID {
-			t.Errorf("%s: exit %d, or another model: %s", name, r.code, r.err)
-		}
-	}
-	requireMessage(t, trainOn(t, model, "--columns", "speed=v", "--in", "x.csv"),
-		cli.ExitUsage, `no column "speed"`)
-}
-
 // TestTrainReport: it says how much was read of what.
 func TestTrainReport(t *testing.T) {
 	dir := t.TempDir()

@@ -73,67 +73,6 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestTrainFormats writes the same traces in every format, plain and packed, as
-// files, folders and standard input: the models are the same.
-func TestTrainFormats(t *testing.T) {
-	dir, fixes := t.TempDir(), servicetest.TownFixes()
-	half := len(fixes) / 2
-	write(t, dir, "folder/a.csv", servicetest.TownCSV(fixes[:half]))
-	write(t, dir, "folder/b.csv.gz", packed(t, servicetest.TownCSV(fixes[half:])))
-	write(t, dir, "folder/c.txt", "not one of them")
-	comma := write(t, dir, "traces, all.csv", servicetest.TownCSV(fixes))
-	ids := map[string]string{}
-	for _, c := range []struct {
-		name, stdin string
-		input       []string
-	}{
-		{"csv", "", []string{"--in", comma}},
-		{"behind the flags", "", []string{comma}},
-		{"two files", "", []string{
-			"--in", filepath.Join(dir, "folder/a.csv"), filepath.Join(dir, "folder/b.csv.gz"),
-		}},
-		{"two flags", "", []string{
-			"--in", filepath.Join(dir, "folder/b.csv.gz"),
-			"--in", filepath.Join(dir, "folder/a.csv"),
-		}},
-		{"folder", "", []string{"--in", filepath.Join(dir, "folder")}},
-		{"csv.gz", "", []string{
-			"--in", write(t, dir, "traces.csv.gz", packed(t, servicetest.TownCSV(fixes))),
-		}},
-		{"ndjson", "", []string{"--in", write(t, dir, "traces.ndjson", asNDJSON(fixes))}},
-		{"geolife", "", []string{"--in", writeGeolife(t, dir, fixes)}},
-		{"gowalla", "", []string{"--in", write(t, dir, "gowalla.txt", asGowalla(fixes))}},
-		{"gowalla.gz", "", []string{
-			"--in", write(t, dir, "gowalla.txt.gz", packed(t, asGowalla(fixes))),
-		}},
-		{"standard input", servicetest.TownCSV(fixes), []string{"--in", "-"}},
-		{"packed standard input", packed(t, asNDJSON(fixes)), []string{"-"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			model := filepath.Join(t.TempDir(), "model.avro")
-			args := append([]string{
-				"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
-				servicetest.TownStep,
-				"--out", model,
-			},
-				c.input...)
-			r := callWith(t, c.stdin, args...)
-			if r.code != cli.ExitDone || r.err != "" {
-				t.Fatalf("exit %d: %s", r.code, r.err)
-			}
-			if !strings.Contains(r.out, "wrote "+model) {
-				t.Errorf("it does not say what it wrote: %s", r.out)
-			}
-			ids[c.name] = inspectModel(t, model).ID
-		})
-	}
-	for name, id := range ids {
-		if id != ids["csv"] {
-			t.Errorf("%s gives model %s, csv %s", name, id, ids["csv"])
-		}
-	}
-}
-
 func inspectModel(t *testing.T, model string) (s modelview.Summary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out),

@@ -3,7 +3,6 @@ package mobility
 import (
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -122,20 +121,6 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 	}
 }
 
-// TestPersonalReachesBeyond has a single transition to the other end of the map, far from all that
-// the popular rows reach.
-func TestPersonalReachesBeyond(t *testing.T) {
-	m := neighbourModel(t, 100, 100, 1, true, 1)
-	p := NewPredictor(m)
-	p.Use(personal(t, m, PersonalCounts{Weight: 1, Transitions: []Count{{5, 9999, 3}}}))
-	var got Distribution
-	p.Predict(&got, &Distribution{Cells: []grid.Cell{5}, P: []float64{1}}, 0, 1)
-	if last := got.Len() - 1; got.Cells[last] != 9999 || got.P[last] != .75 ||
-		math.Abs(got.Total()-1) > 1e-15 {
-		t.Errorf("the far cell is missing: last of %d cells is %d", got.Len(), got.Cells[last])
-	}
-}
-
 func TestPersonalInitial(t *testing.T) {
 	m := neighbourModel(t, 2, 2, 1, false, 1)
 	m.Initial = Distribution{Cells: []grid.Cell{1, 3}, P: []float64{.5, .5}}
@@ -151,38 +136,6 @@ func TestPersonalInitial(t *testing.T) {
 	personal(t, m, PersonalCounts{Visits: []Count{{2, 2, 1e9}}}).Initial(&got)
 	if left := 1 - dense(&got, 4)[2]; math.Abs(left-popularStarts) > 1e-6 {
 		t.Errorf("many visits leave %v to the popular model", left)
-	}
-}
-
-func TestPersonalIsWhatItWasMadeOf(t *testing.T) {
-	m := neighbourModel(t, 9, 7, 1, true, 2)
-	counts := ownCounts(m.Grid, 20, 1)
-	p := personal(t, m, counts)
-	if got := p.Counts(); !reflect.DeepEqual(got, counts) {
-		t.Errorf("counts changed: %+v", got)
-	}
-	if again := personal(t, m, p.Counts()); again.ID() != p.ID() || len(p.ID()) != 16 {
-		t.Errorf("ids %s and %s", p.ID(), again.ID())
-	}
-	ids := []string{p.ID(), m.ID()}
-	for _, change := range []func(*PersonalCounts){
-		func(c *PersonalCounts) { c.Weight = 8 },
-		func(c *PersonalCounts) { c.Transitions = c.Transitions[1:] },
-		func(c *PersonalCounts) { c.Transitions[3].N++ },
-		func(c *PersonalCounts) { c.Visits[0].N++ },
-		func(c *PersonalCounts) { *c = PersonalCounts{} },
-	} {
-		c := p.Counts()
-		change(&c)
-		ids = append(ids, personal(t, m, c).ID())
-	}
-	ids = append(ids, personal(t, neighbourModel(t, 9, 7, 1, true, 3), counts).ID())
-	slices.Sort(ids)
-	if len(slices.Compact(ids)) != 8 {
-		t.Errorf("two of different contents have one id: %v", ids)
-	}
-	if p.Popular() != m {
-		t.Error("it lies over another model")
 	}
 }
 
@@ -218,33 +171,4 @@ func TestNewPersonalRefuses(t *testing.T) {
 		}
 	}()
 	NewPredictor(m).Use(personal(t, neighbourModel(t, 3, 3, 1, true, 2), PersonalCounts{}))
-}
-
-func TestPersonalDoesNotAllocate(t *testing.T) {
-	m := neighbourModel(t, 60, 60, 2, false, 1)
-	p := NewPredictor(m)
-	user := personal(t, m, ownCounts(m.Grid, 500, 1))
-	from := disc(m.Grid, 300, 1)
-	var dst, start Distribution
-	if n := testing.AllocsPerRun(20, func() {
-		p.Use(user)
-		p.PredictPruned(&dst, from, 0, 3, 1e-7)
-		user.Initial(&start)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// BenchmarkPredictPersonal is the dense case of BenchmarkPredict with own rows in half the cells.
-func BenchmarkPredictPersonal(b *testing.B) {
-	m := neighbourModel(b, 32, 32, 2, false, 1)
-	from := disc(m.Grid, 800, 1)
-	p := NewPredictor(m)
-	p.Use(personal(b, m, ownCounts(m.Grid, 512, 1)))
-	var dst Distribution
-	p.Predict(&dst, from, 0, 1)
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Predict(&dst, from, 0, 1)
-	}
 }

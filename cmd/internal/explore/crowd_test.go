@@ -2,7 +2,6 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -88,32 +87,6 @@ func (l *leaving) Err() error {
 		return context.Canceled
 	}
 	return nil
-}
-
-// TestAbandonedFleet: a fleet that nobody waits for any more is given up, in the midst of a user
-// and while its windows are estimated.
-func TestAbandonedFleet(t *testing.T) {
-	one := newTruth(sampleTruth(t).model)
-	one.users = sampleTruth(t).users[:1]
-	k := &crowdsOf{truth: one, turn: make(turn, 1)}
-	whole := &leaving{t.Context(), 0, math.MaxInt}
-	c, err := k.crowds(whole, DefaultSettings())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if least := len(one.users[0].Fixes) + len(c.windows); whole.asked < least {
-		t.Errorf("the context was asked %d times, want %d at least", whole.asked, least)
-	}
-	k.kept = nil
-	for _, most := range []int{1, len(one.users[0].Fixes) / 2, whole.asked - 2, whole.asked - 1} {
-		gone := &leaving{t.Context(), 0, most}
-		if _, err := k.crowds(gone, DefaultSettings()); !errors.Is(err, context.Canceled) {
-			t.Errorf("gone after %d: %v", most, err)
-		}
-		if gone.asked > most+3 {
-			t.Errorf("gone after %d, and asked %d times", most, gone.asked)
-		}
-	}
 }
 
 // TestTooLargeFleet: what cannot be computed for a page is refused in words.

@@ -11,13 +11,10 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"weak"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
@@ -447,76 +444,6 @@ func TestOddsFollowTheCourse(t *testing.T) {
 	}
 }
 
-// TestOddsKeepNoCourse: odds that are computed in parts hold no course of their own between two
-// questions, and go on as they were when theirs had to make room.
-func TestOddsKeepNoCourse(t *testing.T) {
-	truth := newTruth(sampleTruth(t).model)
-	truth.users, truth.byName = sampleTruth(t).users, sampleTruth(t).byName
-	s, g := cases()["interval"], truth.model.Grid
-	k := &oddsOf{truth: truth}
-	q := asked{
-		bus, s, standard, g.CellAt(grid.Point{X: 2, Y: 2}),
-		g.CellAt(grid.Point{X: 4, Y: 4}),
-	}
-	o, err := k.odds(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := o.part(t.Context(), 0, time.Nanosecond)
-	if err != nil || part.Done == part.Total {
-		t.Fatalf("%v: %d of %d fixes", err, part.Done, part.Total)
-	}
-	held := weak.Make(truth.courses[0])
-	for seed := range uint64(keptCourses) {
-		other := s
-		other.Seed = 100 + seed
-		if _, err := truth.course(bus, other); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runtime.GC()
-	if held.Value() != nil {
-		t.Error("a course that made room is still held")
-	}
-	rest, err := o.part(t.Context(), part.Done, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := oddsAbout(t, s, standard, Place{2, 2}, Place{4, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := slices.Concat(part.Learned, rest.Learned); asJSON(t, got) != asJSON(
-		t, want.Learned) || rest.Worst != want.Worst {
-		t.Error("the odds in parts are other ones")
-	}
-	if again, err := k.odds(q); err != nil || again != o || o.run != nil {
-		t.Errorf("the same odds were computed twice: %v", err)
-	}
-}
-
-// TestFewOdds: fewer odds are kept where they are large, and never fewer than the page asks for at
-// a time.
-func TestFewOdds(t *testing.T) {
-	for _, c := range []struct {
-		cells, rows, want int
-	}{
-		{1000, 10, keptOdds}, {1_000_000, 10, 4}, {1000, keptRows, 4}, {keptCells / 5, 10, 5},
-	} {
-		k := &oddsOf{}
-		for i := range 10 {
-			o := &odds{asked: asked{a: grid.Cell(i)}}
-			o.rows.Store(int64(c.rows))
-			if k.keep(o, c.cells) != o || k.keep(&odds{asked: o.asked}, c.cells) != o {
-				t.Errorf("%+v: other odds are kept", c)
-			}
-		}
-		if n := len(k.kept); n != c.want || k.kept[n-1].a != 9 {
-			t.Errorf("%+v: %d are kept", c, n)
-		}
-	}
-}
-
 // TestStrongStart: who knows the first cell is sure of it, and nothing changes that.
 func TestStrongStart(t *testing.T) {
 	truth := sampleTruth(t)
@@ -558,19 +485,6 @@ func TestKept(t *testing.T) {
 	s.Seed = 1000
 	if _, err := computed(gone, truth, bus, s); !errors.Is(err, context.Canceled) {
 		t.Errorf("nobody waits for this course any more: %v", err)
-	}
-}
-
-// TestRedacted: no verb prints a place.
-func TestRedacted(t *testing.T) {
-	truth := sampleTruth(t)
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		if text := fmt.Sprintf(verb, truth); text != "[redacted]" {
-			t.Errorf("%s prints %.80q", verb, text)
-		}
-		if text := fmt.Sprintf(verb, truth.users[0]); strings.Contains(text, "53.4") {
-			t.Errorf("%s prints %.80q", verb, text)
-		}
 	}
 }
 

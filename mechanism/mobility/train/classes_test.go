@@ -134,25 +134,3 @@ func TestTooManyClasses(t *testing.T) {
 		t.Errorf("three classes: %v", err)
 	}
 }
-
-// BenchmarkTrain smooths maps of which little was seen.
-func BenchmarkTrain(b *testing.B) {
-	for name, side := range map[string]int{"100x100": 100, "1000x1000": 1000} {
-		b.Run(name, func(b *testing.B) {
-			g := plainGrid(b, side, side)
-			tr, err := New(g, time.Minute, Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			for _, f := range wander(g, 50, 2000, 1) {
-				tr.Add(f)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, _, err := tr.Finish(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

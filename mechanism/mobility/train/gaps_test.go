@@ -132,14 +132,3 @@ func TestWeighClimbs(t *testing.T) {
 		}
 	}
 }
-
-// TestScrambled compares with the generator's first number from the seed 0.
-func TestScrambled(t *testing.T) {
-	seen := map[uint64]bool{}
-	for c := range grid.Cell(1000) {
-		seen[scrambled(c)] = true
-	}
-	if got := scrambled(0); got != 0xe220a8397b1dcdaf || len(seen) != 1000 {
-		t.Errorf("cell 0 gives %x, 1000 cells give %d numbers", got, len(seen))
-	}
-}

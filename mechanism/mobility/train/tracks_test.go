@@ -66,16 +66,6 @@ func TestInterpolate(t *testing.T) {
 	}
 }
 
-// TestInterpolateDiagonally: both coordinates are interpolated.
-func TestInterpolateDiagonally(t *testing.T) {
-	g := plainGrid(t, 10, 10)
-	fixes := []Fix{at(g, "u", 0, .5, .5), at(g, "u", 240, 4.5, 8.5)}
-	if got, want := tracksOf(trainer(t, g, Options{Interpolate: true, MaxGap: time.Hour}, fixes)),
-		[]string{"u[0 1 2 3][21 42 63 84]"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
 func TestInterpolateIsNamed(t *testing.T) {
 	g := plainGrid(t, 10, 10)
 	fixes := wander(g, 3, 100, 1)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -78,23 +77,6 @@ func TestMergePanics(t *testing.T) {
 			}()
 			one.Merge(other)
 		}()
-	}
-}
-
-// TestManyFixesInDisorder: memory stays that of the steps, not of the fixes.
-func TestManyFixesInDisorder(t *testing.T) {
-	g := plainGrid(t, 5, 5)
-	tr := trainer(t, g, Options{}, nil)
-	random := rand.New(rand.NewPCG(1, 2))
-	lat, lon := g.ToDegrees(g.Centre(12))
-	for range 200_000 {
-		tr.Add(Fix{User: "u", TimeMS: random.Int64N(500 * 60_000), Lat: lat, Lon: lon})
-	}
-	if got := cap(tr.users["u"].records); got > 4*worthCompacting {
-		t.Errorf("room for %d records of 500 steps", got)
-	}
-	if _, report := finished(t, tr); report.Transitions != 499 || report.Fixes != 200_000 {
-		t.Errorf("report %+v", report)
 	}
 }
 
@@ -216,30 +198,5 @@ func TestFileHoldsNoPerson(t *testing.T) {
 	}
 	if in.Err() != nil || parts < 3 {
 		t.Errorf("%d parts, error %v", parts, in.Err())
-	}
-}
-
-// TestTrainedFile: a trained model, of one class or of several that share their columns, comes back
-// from its file as it was.
-func TestTrainedFile(t *testing.T) {
-	g := plainGrid(t, 20, 15)
-	for _, o := range []Options{
-		{KernelRadius: 2, Source: "a walk", Tool: "test"},
-		{Calendar: mobility.Calendar{Hours: []int{6, 18}, Weekend: true}},
-	} {
-		m, _ := finished(t, trainer(t, g, o, wander(g, 3, 200, 3)))
-		var file bytes.Buffer
-		if err := m.Write(&file); err != nil {
-			t.Fatal(err)
-		}
-		got, err := mobility.ReadModel(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.ID() != m.ID() || !reflect.DeepEqual(got.Provenance, m.Provenance) ||
-			!reflect.DeepEqual(got.Matrices, m.Matrices) ||
-			!reflect.DeepEqual(got.Initial, m.Initial) {
-			t.Errorf("%v: the file holds another model", o)
-		}
 	}
 }
