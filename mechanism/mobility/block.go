@@ -13,32 +13,22 @@ import (
 	"github.com/geodither/geodither/mechanism/internal/decode"
 )
 
-// block is a block of a model file with its content. Its memory is reused: see [blocks].
+// block is a block of a model file and the part in it: rows of a class, or cells of the initial
+// distribution. Its memory is reused: see [blocks].
 type block struct {
 	place
-	deflate bool
-	count   int64 // of parts, as the block states
-	parts   []partOf
-
 	packed, unpacked bytes.Buffer
 	inflater         io.ReadCloser
-	lengths          []int
-	columns          []grid.Cell
-	values           []float64
-}
 
-// blocks keeps blocks for reuse. A large model has thousands, and a few are held at a time.
-var blocks = sync.Pool{New: func() any { return new(block) }}
-
-// partOf is any part of a model file except the header: rows of a class, or cells of the initial
-// distribution.
-type partOf struct {
 	kind         int64
 	class, first int
 	lengths      []int // of the rows
 	columns      []grid.Cell
 	values       []float64
 }
+
+// blocks keeps blocks for reuse. A large model has thousands, and a few are held at a time.
+var blocks = sync.Pool{New: func() any { return new(block) }}
 
 // Branches of the union in the schema of a part.
 const (
@@ -47,19 +37,8 @@ const (
 	initialKind = 2
 )
 
-// Reading a part costs as much as reading a few hundred entries, however few it has. So a file may
-// have at most one part for every numbersPerPart numbers, and spareParts more. [Model.Write] makes
-// parts of tens of thousands of numbers, except for the last ones.
-const (
-	spareParts     = 1 << 10
-	numbersPerPart = 1 << 8
-)
-
 // content returns the unpacked content of the block.
 func (b *block) content() ([]byte, error) {
-	if !b.deflate {
-		return b.packed.Bytes(), nil
-	}
 	if b.inflater == nil {
 		b.inflater = flate.NewReader(&b.packed)
 	} else if err := b.inflater.(flate.Resetter).Reset(&b.packed, nil); err != nil {
@@ -73,72 +52,54 @@ func (b *block) content() ([]byte, error) {
 	return b.unpacked.Bytes(), nil
 }
 
-// decode reads count parts from the block's content. It checks each part as far as it can without
-// the others: rows are distributions over so many cells.
-func (b *block) decode(content []byte, count int64, cells int) error {
-	b.parts, b.lengths, b.columns, b.values = b.parts[:0], b.lengths[:0], b.columns[:0],
-		b.values[:0]
+// decode reads the part in the block. It checks it as far as it can without the others: rows are
+// distributions over so many cells.
+func (b *block) decode(cells int) error {
+	content, err := b.content()
+	if err != nil {
+		return err
+	}
 	// A number takes at least nine bytes, eight of them for its value.
-	b.columns, b.values = slices.Grow(b.columns, len(content)/9),
-		slices.Grow(b.values, len(content)/9)
+	b.lengths, b.columns = b.lengths[:0], slices.Grow(b.columns[:0], len(content)/9)
+	b.values = slices.Grow(b.values[:0], len(content)/9)
 	c := cursor{decode.Reader{Rest: content}}
-	for n := range count {
-		if n > spareParts+int64(len(b.values)/numbersPerPart) {
-			return b.damaged("it is cut into more than %d parts for %d numbers", n, len(b.values))
+	switch b.kind = c.Varint(); {
+	case c.Bad:
+	case b.kind == initialKind:
+		if numbers, values := c.bytes(), c.bytes(); c.done() {
+			return b.initial(numbers, values)
 		}
-		if err := b.part(&c, cells); err != nil {
-			return err
+	case b.kind == rowsKind:
+		b.class, b.first = c.int(), c.int()
+		if lengths, columns, values := c.bytes(), c.bytes(), c.bytes(); c.done() {
+			return b.rows(lengths, columns, values, cells)
 		}
+	case b.kind == headerKind:
+		return b.damaged("its parts are not in order: there is a second header")
 	}
-	if len(c.Rest) > 0 {
-		return b.damaged("%d bytes are left after its parts", len(c.Rest))
+	return b.damaged("its part cannot be decoded")
+}
+
+// initial reads a part of the initial distribution.
+func (b *block) initial(numbers, values []byte) error {
+	n := len(values) / 8
+	if len(values) == 0 || len(values)%8 != 0 || len(numbers) < n {
+		return b.damaged("a part of the initial distribution has no cells, or other cells " +
+			"than values")
 	}
+	if rest, err := b.appendColumns(numbers, 0, n); err != nil || len(rest) > 0 {
+		return b.damaged("a part of the initial distribution has cells that cannot be read")
+	}
+	b.appendValues(values)
 	return nil
 }
 
-func (b *block) part(c *cursor, cells int) error {
-	p := partOf{kind: c.Varint()}
-	switch {
-	case c.Bad:
-	case p.kind == initialKind:
-		numbers, values := c.bytes(), c.bytes()
-		if c.Bad {
-			break
-		}
-		n := len(values) / 8
-		if len(values) == 0 || len(values)%8 != 0 || len(numbers) < n {
-			return b.damaged("a part of the initial distribution has no cells, or other cells " +
-				"than values")
-		}
-		from := len(b.columns)
-		rest, err := b.appendColumns(numbers, 0, n)
-		if err != nil || len(rest) > 0 {
-			return b.damaged("a part of the initial distribution has cells that cannot be read")
-		}
-		b.appendValues(values)
-		p.columns, p.values = b.columns[from:], b.values[from:]
-		b.parts = append(b.parts, p)
-		return nil
-	case p.kind == rowsKind:
-		p.class, p.first = c.int(), c.int()
-		lengths, columns, values := c.bytes(), c.bytes(), c.bytes()
-		if c.Bad {
-			break
-		}
-		return b.rows(p, lengths, columns, values, cells)
-	case p.kind == headerKind:
-		return b.damaged("its parts are not in order: there is a second header")
-	}
-	return b.damaged("a part cannot be decoded")
-}
-
 // rows reads a part of rows.
-func (b *block) rows(p partOf, lengths, columns, values []byte, cells int) error {
-	if len(lengths) == 0 || p.first < 0 {
+func (b *block) rows(lengths, columns, values []byte, cells int) error {
+	if len(lengths) == 0 || b.first < 0 {
 		return b.damaged("a part has no rows")
 	}
-	from, row := len(b.columns), p.first
-	firstLength := len(b.lengths)
+	row := b.first
 	for ; len(lengths) > 0; row++ {
 		length, read := binary.Uvarint(lengths)
 		if read <= 0 || length == 0 || row >= cells || length > uint64(len(columns)) ||
@@ -161,8 +122,6 @@ func (b *block) rows(p partOf, lengths, columns, values []byte, cells int) error
 	if len(columns) > 0 || len(values) > 0 {
 		return b.damaged("there are entries without a row after row %d", row-1)
 	}
-	p.lengths, p.columns, p.values = b.lengths[firstLength:], b.columns[from:], b.values[from:]
-	b.parts = append(b.parts, p)
 	return nil
 }
 
@@ -202,6 +161,9 @@ func (c *cursor) int() int {
 	}
 	return int(int32(v))
 }
+
+// done says whether all could be read and nothing is left.
+func (c *cursor) done() bool { return !c.Bad && len(c.Rest) == 0 }
 
 // bytes reads a length and so many bytes. It returns these bytes without copying them.
 func (c *cursor) bytes() []byte {

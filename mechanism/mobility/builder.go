@@ -28,16 +28,12 @@ func ReadModel(r io.Reader) (*Model, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	content, err := first.content()
-	if err != nil {
-		return nil, err
-	}
-	head, content, err := decodeHeader(first, content)
+	head, err := decodeHeader(first)
 	if err != nil {
 		return nil, err
 	}
 	b := newBuilder(head)
-	if err := parallel.Ordered(b.tasks(in, first, content), b.add); err != nil {
+	if err := parallel.Ordered(b.tasks(in), b.add); err != nil {
 		return nil, err
 	}
 	return b.finish(in)
@@ -49,9 +45,8 @@ func ReadModel(r io.Reader) (*Model, error) {
 // cost of reading is bounded by the model that the file really holds up to its first fault.
 type builder struct {
 	*head
-	hash  hashWriter
-	parts int
-	rows  int // of the matrix that is being read, the last of model.Matrices
+	hash hashWriter
+	rows int // of the matrix that is being read, the last of model.Matrices
 }
 
 func newBuilder(h *head) *builder {
@@ -66,18 +61,10 @@ func (b *builder) nextMatrix() {
 	b.rows = 0
 }
 
-// tasks yields the decoding of each block. The first block has already lost its header; content is
-// what is left of it.
-func (b *builder) tasks(in *container, first *block,
-	content []byte,
-) iter.Seq2[func() (*block, error), error] {
+// tasks yields the decoding of each block behind the header's.
+func (b *builder) tasks(in *container) iter.Seq2[func() (*block, error), error] {
 	cells := b.model.Grid.Cells()
 	return func(yield func(func() (*block, error), error) bool) {
-		if !yield(func() (*block, error) {
-			return first, first.decode(content, first.count-1, cells)
-		}, nil) {
-			return
-		}
 		for {
 			next := blocks.Get().(*block)
 			if err := in.next(next); errors.Is(err, io.EOF) {
@@ -86,61 +73,44 @@ func (b *builder) tasks(in *container, first *block,
 				yield(nil, err)
 				return
 			}
-			decode := func() (*block, error) {
-				content, err := next.content()
-				if err != nil {
-					return nil, err
-				}
-				return next, next.decode(content, next.count, cells)
-			}
-			if !yield(decode, nil) {
+			if !yield(func() (*block, error) { return next, next.decode(cells) }, nil) {
 				return
 			}
 		}
 	}
 }
 
-// add adds the parts of a block, which it returns to the pool.
+// add adds the part of a block, which it returns to the pool.
 func (b *builder) add(from *block) error {
-	for _, p := range from.parts {
-		b.parts++
-		var err error
-		if p.kind == rowsKind {
-			err = b.addRows(from, p)
-		} else {
-			err = b.addInitial(from, p)
-		}
-		if err != nil {
-			return err
-		}
-		if numbers := b.numbers(); b.parts > spareParts+numbers/numbersPerPart {
-			return from.damaged("it is cut into %d parts for %d numbers", b.parts, numbers)
-		}
+	add := b.addInitial
+	if from.kind == rowsKind {
+		add = b.addRows
+	}
+	if err := add(from); err != nil {
+		return err
 	}
 	blocks.Put(from)
 	return nil
 }
 
-func (b *builder) numbers() int { return b.model.Transitions() + b.model.Initial.Len() }
-
-func (b *builder) addRows(at *block, p partOf) error {
+func (b *builder) addRows(p *block) error {
 	class := len(b.model.Matrices) - 1
 	if b.rows == b.model.Grid.Cells() && class+1 < len(b.entries) && p.first == 0 &&
 		p.class == class+1 {
-		if err := b.complete(at); err != nil {
+		if err := b.complete(p); err != nil {
 			return err
 		}
 		b.nextMatrix()
 		class++
 	}
 	if p.class != class || p.first != b.rows || b.model.Initial.Len() > 0 {
-		return at.damaged("its parts are not in order: "+
+		return p.damaged("its parts are not in order: "+
 			"rows from %d of class %d come where row %d of class %d should", p.first, p.class,
 			b.rows, class)
 	}
 	m, stated := b.model.Matrices[class], b.entries[class]
 	if int64(len(p.columns)) > stated-int64(len(m.Columns)) {
-		return at.damaged("it has more than the %d entries of class %d that the header states",
+		return p.damaged("it has more than the %d entries of class %d that the header states",
 			stated, class)
 	}
 	m.Columns = append(growTo(m.Columns, len(p.columns), stated), p.columns...)
@@ -159,25 +129,25 @@ func (b *builder) addRows(at *block, p partOf) error {
 }
 
 // complete checks that the last matrix has as many entries as the header states.
-func (b *builder) complete(at *block) error {
+func (b *builder) complete(p *block) error {
 	class := len(b.model.Matrices) - 1
 	if got, stated := b.model.Matrices[class].Transitions(),
 		b.entries[class]; int64(got) != stated {
-		return at.damaged("class %d has %d entries and not the %d that the header states", class,
+		return p.damaged("class %d has %d entries and not the %d that the header states", class,
 			got, stated)
 	}
 	return nil
 }
 
-func (b *builder) addInitial(at *block, p partOf) error {
+func (b *builder) addInitial(p *block) error {
 	d, cells := &b.model.Initial, b.model.Grid.Cells()
 	if len(b.model.Matrices) < len(b.entries) || b.rows < cells {
-		return at.damaged("its parts are not in order: "+
+		return p.damaged("its parts are not in order: "+
 			"the initial distribution comes where row %d of class %d should", b.rows,
 			len(b.model.Matrices)-1)
 	}
 	if len(p.columns) > cells-d.Len() {
-		return at.damaged("the initial distribution has more cells than the grid")
+		return p.damaged("the initial distribution has more cells than the grid")
 	}
 	d.Cells = append(growTo(d.Cells, len(p.columns), int64(cells)), p.columns...)
 	d.P = append(growTo(d.P, len(p.values), int64(cells)), p.values...)

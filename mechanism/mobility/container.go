@@ -15,13 +15,11 @@ import (
 // The reader of goavro reserves as much as a block claims to hold, up to 2 GiB, inflates without a
 // limit, and builds a codec from any schema that the file brings. This reader takes a block as far
 // as it is there, inflates it up to a limit, and decodes it by the schema of a model.
-// [builder] bounds the number of blocks: each block holds a part, and each part must bring rows or
-// cells of the model.
+// Each block holds one part, which must bring rows or cells of the model.
 type container struct {
 	counted counter
 	in      *bufio.Reader
 	marker  [16]byte
-	deflate bool
 	blocks  int
 }
 
@@ -62,13 +60,9 @@ func newContainer(r io.Reader) (*container, error) {
 	if err := checkSchema(metadata["avro.schema"]); err != nil {
 		return nil, err
 	}
-	switch name := metadata["avro.codec"]; string(name) {
-	case "deflate":
-		c.deflate = true
-	case "", "null":
-	default:
-		return nil, errors.New("mobility: the model file is compressed by a codec other than " +
-			"deflate; write it with deflate or null")
+	if string(metadata["avro.codec"]) != "deflate" {
+		return nil, errors.New("mobility: the model file is not compressed by deflate; use the " +
+			"program that wrote it, or train again")
 	}
 	if _, err := io.ReadFull(c.in, c.marker[:]); err != nil {
 		return nil, c.cutShort(err)
@@ -158,7 +152,7 @@ func (c *container) next(b *block) error {
 		return io.EOF
 	}
 	c.blocks++
-	b.place, b.deflate = place{number: c.blocks, from: c.at()}, c.deflate
+	b.place = place{number: c.blocks, from: c.at()}
 	count, err := binary.ReadVarint(c.in)
 	if err != nil {
 		return c.cutShort(err)
@@ -167,10 +161,9 @@ func (c *container) next(b *block) error {
 	if err != nil {
 		return c.cutShort(err)
 	}
-	if b.to = c.at() + max(size, 0); count < 1 || size < 1 || size > maxBlockBytes {
+	if b.to = c.at() + max(size, 0); count != 1 || size < 1 || size > maxBlockBytes {
 		return b.damaged("it states %d parts in %d bytes", count, size)
 	}
-	b.count = count
 	b.packed.Reset()
 	if err := c.exactly(&b.packed, size); err != nil {
 		return err

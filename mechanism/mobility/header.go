@@ -81,27 +81,29 @@ type head struct {
 	entries []int64
 }
 
-// decodeHeader reads the header, with which the content of the file's first block starts. It
-// returns what follows the header.
-func decodeHeader(at *block, content []byte) (*head, []byte, error) {
+// decodeHeader reads the header, which the file's first block holds.
+func decodeHeader(at *block) (*head, error) {
+	content, err := at.content()
+	if err != nil {
+		return nil, err
+	}
 	c := cursor{decode.Reader{Rest: content}}
 	if c.Varint() != headerKind {
-		return nil, nil, at.damaged("its parts are not in order: it does not begin with a header")
+		return nil, at.damaged("its parts are not in order: it does not begin with a header")
 	}
 	sealed, text := c.bytes(), c.bytes()
 	var h header
 	switch {
-	case c.Bad || len(text) > maxHeaderBytes:
-		return nil, nil, at.damaged("the header cannot be decoded")
+	case !c.done() || len(text) > maxHeaderBytes:
+		return nil, at.damaged("the header cannot be decoded")
 	case string(sealed) != seal(text):
-		return nil, nil, at.damaged("the header does not match its seal")
+		return nil, at.damaged("the header does not match its seal")
 	}
 	if err := json.Unmarshal(text, &h); err != nil {
-		return nil, nil, errors.New("mobility: the model's header is not JSON of the expected " +
+		return nil, errors.New("mobility: the model's header is not JSON of the expected " +
 			"form; train again, or use the program that wrote it")
 	}
-	head, err := h.head()
-	return head, c.Rest, err
+	return h.head()
 }
 
 // head checks what a header says.
