@@ -147,7 +147,7 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 				"level: debug, format: json", "format: text").Replace(release)
 			config := write(t, dir, "geodither.yml", text)
 			_, found := examine(t, config)
-			if !strings.Contains(found["budget "+c.level], c.says) {
+			if !strings.Contains(found["release.budget "+c.level], c.says) {
 				t.Errorf("doctor: %v", found)
 			}
 			service := start(t, nil, "run", "-c", config)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -18,9 +17,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
 func newDoctor(std cli.Streams) *cobra.Command {
@@ -132,41 +129,12 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 	d.add("model", doctor.OK, "%s: %d × %d cells of %.0f m, step %v",
 		m.ID(), m.Grid.Width(), m.Grid.Height(), 1000*m.Grid.CellKM(), m.Step)
 	d.starts(options.Later)
-	d.key(options.Key, file.KeyFile)
+	for _, c := range file.Checks(options.WithDefaults()) {
+		d.add(c.Name, c.Level, "%s", c.Remedy)
+	}
 	d.findings = append(d.findings, doctor.Examine(ctx, options, d.tell)...)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
-	}
-}
-
-// key says where the key is from, who can read it, and which days it has.
-func (d *checkup) key(key noise.Key, path string) {
-	switch {
-	case files.IsExposed(path):
-		d.add("key", doctor.Warning, "everybody on this machine can read %s: chmod 600", path)
-	case os.Getenv(files.KeyVariable) != "":
-		d.add("key", doctor.OK, "from %s in the environment", files.KeyVariable)
-	default:
-		d.add("key", doctor.OK, "%s can be read, and not by everybody", path)
-	}
-	if err := files.RefuseSeeded(key); err != nil {
-		d.add("key", doctor.Failure, "%v", err)
-	}
-	today := noise.DayAt(time.Now().UnixMilli())
-	switch first := key.FirstDay(); {
-	case key.Whole():
-		d.add("key days", doctor.OK, "all: everybody with this key can take the noise off "+
-			"everything that was ever published under it. \"geodither key export --until DAY\" "+
-			"makes one without the past")
-	case first > today:
-		d.add("key days", doctor.Failure, "from %v on, and today is %v: every fix until then "+
-			"would be refused (key_destroyed)", first, today)
-	case first == today:
-		d.add("key days", doctor.Warning, "from %v on, which is today: fixes of yesterday that "+
-			"come late are refused (key_destroyed)", first)
-	default:
-		d.add("key days", doctor.OK, "from %v on: fixes of earlier days are refused "+
-			"(key_destroyed), and releases of them cannot be replayed or verified", first)
 	}
 }
 

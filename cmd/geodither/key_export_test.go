@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/doctor"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -97,8 +100,8 @@ func TestKeyExport(t *testing.T) {
 	}
 }
 
-// TestDoctorOnKeys: where the key is from, which days it has, and whether it is one at all.
-func TestDoctorOnKeys(t *testing.T) {
+// TestChecksOfKeys: where the key is from, which days it has, and whether it is one at all.
+func TestChecksOfKeys(t *testing.T) {
 	path := write(t, t.TempDir(), "noise.key", "")
 	today := noise.DayAt(time.Now().UnixMilli())
 	from := func(day noise.Day) noise.Key {
@@ -111,29 +114,27 @@ func TestDoctorOnKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		key        noise.Key
 		path, env  string
-		level      string
-		check, say string
+		level, say string
 	}{
-		"whole": {noise.NewKey(), path, "", doctor.OK, "key days", "key export --until"},
+		"whole": {noise.NewKey(), path, "", config.OK, "key export --until"},
 		"past": {
-			from(today - 2), path, "", doctor.OK, "key days",
+			from(today - 2), path, "", config.OK,
 			"from " + (today - 2).String() + " on",
 		},
-		"future":      {from(today + 3), path, "", doctor.Failure, "key days", "would be refused"},
-		"environment": {noise.NewKey(), "", "x", doctor.OK, "key", "in the environment"},
-		"seed 0":      {noise.KeyFromSeed(0), path, "", doctor.Failure, "key", "small seed"},
-		"seed 65536":  {noise.KeyFromSeed(65536), path, "", doctor.Failure, "key", "small seed"},
+		"future":      {from(today + 3), path, "", config.Failure, "would be refused"},
+		"environment": {noise.NewKey(), "", "x", config.OK, "in the environment"},
+		"seed 0":      {noise.KeyFromSeed(0), path, "", config.Failure, "small seed"},
+		"seed 65536":  {noise.KeyFromSeed(65536), path, "", config.Failure, "small seed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(files.KeyVariable, c.env)
-			var d checkup
-			d.key(c.key, c.path)
-			for _, f := range d.findings {
-				if f.Check == c.check && f.Level == c.level && strings.Contains(f.Detail, c.say) {
-					return
-				}
+			file := config.File{KeyFile: c.path}
+			checks := file.Checks(service.Options{Settings: engine.Settings{Key: c.key}})
+			if !slices.ContainsFunc(checks, func(k config.Check) bool {
+				return k.Name == "key_file" && k.Level == c.level && strings.Contains(k.Remedy, c.say)
+			}) {
+				t.Errorf("no %s with %q: %+v", c.level, c.say, checks)
 			}
-			t.Errorf("no %s of %s with %q: %+v", c.level, c.check, c.say, d.findings)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
@@ -51,16 +49,14 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 				return config.Error(path, err)
 			}
 			options.Logger = slog.New(monitor.NameEvents(options.Logger.Handler()))
-			if err := errors.Join(files.RefuseSeeded(options.Key),
-				files.RefuseFuture(options.Key)); err != nil {
-				return cli.Usagef("config %s: key_file: %w", path, err)
-			}
-			if files.IsExposed(file.KeyFile) {
-				options.Logger.Warn("everybody on this machine can read the noise key: chmod 600",
-					"key_file", file.KeyFile)
-			}
-			if text, warn := engine.BudgetAdvice(options.Release, options.Model.Step); warn {
-				options.Logger.Warn("release.budget is none, high or spent early", "advice", text)
+			for _, c := range file.Checks(options) {
+				switch c.Level {
+				case config.Failure:
+					return cli.Usagef("config %s: %s: %s", path, c.Name, c.Remedy)
+				case config.Warning:
+					options.Logger.Warn("a check before the start warns", "check", c.Name,
+						"remedy", c.Remedy)
+				}
 			}
 			options.Board, options.Counters = monitor.NewBoard(), new(engine.Counters)
 			service, err := service.New(options)

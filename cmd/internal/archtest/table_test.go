@@ -372,7 +372,7 @@ var table = map[string]rule{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility",
+			"mechanism/mobility", "mechanism/noise",
 			"schemas", "schemas/mapping", "schemas/registry", "mechanism/hours",
 		},
 		third: []string{kafkaGo, pflag, yamlGo},

@@ -78,8 +78,8 @@ kafka:
 	}
 }
 
-// TestKafkaSwitches: TLS is on if its section is there, and a login is on if its section is there. Nothing in them, such as a variable that is empty, turns
-// them off.
+// TestKafkaSwitches: TLS is on if its section is there, and so is a login. Nothing in them, such as
+// a variable that is empty, turns them off.
 func TestKafkaSwitches(t *testing.T) {
 	for text, want := range map[string]string{
 		"group: g": "", "kafka: {rack: a}": "",

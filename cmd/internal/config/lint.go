@@ -7,12 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/mechanism/hours"
-	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
 
@@ -46,10 +41,6 @@ func (l *linter) check() {
 	said := map[string]bool{}
 	for _, p := range parts {
 		err := p.fill(&l.file, &options)
-		if p.name == "key_file" && err == nil {
-			err = inSection(p.name, errors.Join(files.RefuseSeeded(options.Key),
-				files.RefuseFuture(options.Key)))
-		}
 		said[p.name] = l.fault(p.name, err)
 	}
 	delete(said, "input") // Validate looks at other keys of it
@@ -61,49 +52,13 @@ func (l *linter) check() {
 			l.faults = append(l.faults, errors.New(text))
 		}
 	}
-	step := time.Second
-	if options.Model != nil {
-		step = options.Model.Step
-		l.hours(options.Release.Hours, step)
-	}
-	if text, warn := engine.BudgetAdvice(options.Release, step); warn && len(l.faults) == 0 {
-		l.warn("release.budget: %s", text)
-	}
-	l.settings()
-}
-
-// hours warns of entries that no step starts in. Many years have all cases of clocks that change.
-func (l *linter) hours(spans []hours.Span, step time.Duration) {
-	first := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	last := first.AddDate(38, 0, 0)
-	for i, span := range spans {
-		plan, err := hours.New([]hours.Span{span})
-		if err == nil && !slices.ContainsFunc(plan.Between(first.UnixMilli(), last.UnixMilli()),
-			func(open hours.Interval) bool {
-				return open.To-1-(open.To-1)%step.Milliseconds() >= open.From
-			}) {
-			l.warn("release.hours: entry %d holds no step's start, so it never has a release: the "+
-				"model has a step each %v: widen the entry", i+1, step)
+	for _, c := range l.file.Checks(options.WithDefaults()) {
+		switch {
+		case c.Level == Failure:
+			l.faults = append(l.faults, fmt.Errorf("%s: %s", c.Name, c.Remedy))
+		case c.Level == Warning && !(c.Name == "release.budget" && len(l.faults) > 0):
+			l.warn("%s: %s", c.Name, c.Remedy)
 		}
-	}
-}
-
-// settings warns of what is seldom meant.
-func (l *linter) settings() {
-	c := &l.file
-	if c.Topics.Partitioner == string(engine.AnyPartitioner) {
-		l.warn("topics.partitioner is any: nothing notices a user in two partitions, who would " +
-			"have two budgets")
-	}
-	if c.Input.KeyCheck == mapping.KeyCheckOff {
-		l.warn("input.key_check is off: it is safe only if all records of each user are in one " +
-			"partition, since a user in two has two budgets; geodither doctor looks at a sample")
-	}
-	if c.Kafka.SASL.AllowPlaintext {
-		l.warn("kafka.sasl.allow_plaintext is true: the login can be read on the network")
-	}
-	if files.IsExposed(c.KeyFile) {
-		l.warn("key_file: everybody on this machine can read %s: chmod 600", c.KeyFile)
 	}
 }
 

@@ -43,14 +43,6 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 		return d.found
 	}
 	d.add("settings", OK, "fingerprint %.4x", o.Fingerprint())
-	d.budget()
-	if text := engine.NearAdvice(d.o.Release, d.o.Model.Grid); text != "" {
-		d.add("near", OK, "%s", text)
-	}
-	if d.o.Publish.OmitRelease {
-		d.add("publish", OK, "records have no release (publish.release: false), so \"geodither "+
-			"aggregate\" cannot read %s", d.o.Topics.Sanitized)
-	}
 	d.models()
 	d.stateDir()
 	d.schemas(ctx)
@@ -102,16 +94,6 @@ func (d *examination) unregistered(ctx context.Context, s service.Schema) {
 		d.add("registry", Warning, "subject %s does not have the schema: run adds it if it may; "+
 			"else use \"geodither schemas register\"", s.Subject)
 	}
-}
-
-// budget says what a user's releases may cost.
-func (d *examination) budget() {
-	text, warn := engine.BudgetAdvice(d.o.Release, d.o.Model.Step)
-	level := OK
-	if warn {
-		level = Warning
-	}
-	d.add("budget", level, "%s", text)
 }
 
 // stateDir tries to write where the states will go, or would be made.
