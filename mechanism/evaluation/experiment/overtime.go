@@ -28,9 +28,12 @@ var overTime = Experiment{
 			each.Caption = d.Title + ": every timestamp, over the runs."
 			p.Figure(name+"-map", x.trajectory())
 			p.Figure(name, x.figure(each))
-			p.Table(name, d.Title+", over the whole trace, with 95 % confidence over runs.",
-				x.scores(len(x.trace.Steps)).
-					Pivot([]string{"mechanism"}, "metric", axes(errorScores)))
+			whole := x.scores(len(x.trace.Steps))
+			caption := fmt.Sprintf("%s, over the whole trace of %d timestamps in %d different "+
+				"cells, with 95 %% confidence over runs.", d.Title, len(x.trace.Steps),
+				x.trace.Distinct())
+			p.Table(name, caption,
+				whole.Pivot([]string{"mechanism"}, "metric", axes(errorScores)))
 			p.Add(each)
 		}
 	},

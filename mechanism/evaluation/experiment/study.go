@@ -123,8 +123,8 @@ var (
 // inference.
 const alsoEarlier, alsoPaper = "earlier", "paper-inference"
 
-// variants are all of them: their names in figures, their looks in every figure, and by which option
-// they are drawn.
+// variants are all of them: their names in figures, their looks in every figure, and by which
+// option they are drawn.
 var variants = []struct {
 	Variant
 	label, also string

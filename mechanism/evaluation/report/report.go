@@ -157,7 +157,7 @@ func (f *Figure) write(dir string) ([]byte, error) {
 // longer tables.
 const mostRows = 24
 
-//go:embed page.html page.md
+//go:embed page.html page.md.tmpl
 var pages embed.FS
 
 // plain escapes text for Markdown.
@@ -182,7 +182,7 @@ var funcs = map[string]any{
 
 var (
 	page = template.Must(template.New("page.html").Funcs(funcs).ParseFS(pages, "page.html"))
-	text = plaintext.Must(plaintext.New("page.md").Funcs(funcs).ParseFS(pages, "page.md"))
+	text = plaintext.Must(plaintext.New("page.md.tmpl").Funcs(funcs).ParseFS(pages, "page.md.tmpl"))
 )
 
 func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
