@@ -470,7 +470,7 @@ func FuzzReadModel(f *testing.F) {
 	})
 }
 
-// FuzzReadBlocks replaces the content of one of a file's blocks, packed anew: it reaches what is
+// FuzzReadBlocks replaces the content of one of a file's blocks, packed again: it reaches what is
 // behind the compression.
 func FuzzReadBlocks(f *testing.F) {
 	m := classModel(f, 2, 2)
