@@ -52,10 +52,6 @@ func changes(a, b *mobility.Model) (list []string) {
 	differ("calendar", a.Calendar, b.Calendar)
 	differ("transitions", a.Transitions(), b.Transitions())
 	differ("law of gaps", gapsWord(a.Gaps), gapsWord(b.Gaps))
-	for i := range min(len(a.Gaps), len(b.Gaps)) {
-		before, after := gapsOf(a.Gaps)[i], gapsOf(b.Gaps)[i]
-		differ("gaps of "+before.steps(), before.shares(), after.shares())
-	}
 	differ("source", a.Provenance.Source, b.Provenance.Source)
 	differ("made by", a.Provenance.Tool, b.Provenance.Tool)
 	differ("users", a.Provenance.Report.Users, b.Provenance.Report.Users)
@@ -63,13 +59,6 @@ func changes(a, b *mobility.Model) (list []string) {
 	differ("privacy", privacyWord(a.Provenance.Privacy), privacyWord(b.Provenance.Privacy))
 	differ("options", a.Provenance.Options, b.Provenance.Options)
 	return list
-}
-
-func gapsWord(l mobility.GapLaw) string {
-	if len(l) == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("up to %d steps", l.Longest())
 }
 
 func privacyWord(p *mobility.Privacy) string {

@@ -71,5 +71,19 @@ func gapLines(rows []Gap) string {
 		}
 		fmt.Fprintf(&b, "%-12s %-18s %s\n", name, g.steps(), g.shares())
 	}
+	fmt.Fprintf(&b, "%13sused only where every report leaves a record: not with \"between: "+
+		"skip\",\n%13snor with a budget that suppresses\n", "", "")
 	return b.String()
+}
+
+// gapsWord is the law of gaps in one line.
+func gapsWord(law mobility.GapLaw) string {
+	if len(law) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, g := range gapsOf(law) {
+		parts = append(parts, g.steps()+": "+g.shares())
+	}
+	return strings.Join(parts, "; ")
 }

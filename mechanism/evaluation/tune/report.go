@@ -67,7 +67,7 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 		t.Add(o.DayEpsilon, o.Mechanism, int(o.ReleasesDay()), o.Epsilon, Short(o.Interval),
 			o.Delta, o.CellM, Short(o.Step), o.Calendar,
 			report.Band{Value: o.MedianKM, Low: o.LowKM, High: o.HighKM}, o.MeanKM, o.BlindKM,
-			o.BlindMeanKM, o.Gain(), o.GoodFor(), o.SpentDay, o.NearShare, o.Drift, o.SetMean,
+			o.BlindMeanKM, o.Gain(), o.goodFor(), o.SpentDay, o.NearShare, o.Drift, o.SetMean,
 			o.Users, o.Days, int(o.Fixes), o.Runs, int(o.Releases))
 	}
 	return t
@@ -79,11 +79,11 @@ func (r *Result) Frontier() *report.Table {
 	for i := range r.Plans {
 		p := &r.Plans[i]
 		if i == 0 {
-			t.Add("0", "the model alone", Length(p.BlindKM), Length(p.BlindMeanKM), "-",
+			t.Add("0", "the model alone", length(p.BlindKM), length(p.BlindMeanKM), "-",
 				"nothing of one user")
 		}
-		t.Add(p.DayEpsilon, p.Plan(), Length(p.MedianKM), Length(p.MeanKM),
-			fmt.Sprintf("%.0f %%", 100*p.Gain()), p.GoodFor())
+		t.Add(p.DayEpsilon, p.plan(), length(p.MedianKM), length(p.MeanKM),
+			fmt.Sprintf("%.0f %%", 100*p.Gain()), p.goodFor())
 	}
 	return t
 }
@@ -113,8 +113,8 @@ func (r *Result) figure() *report.Figure {
 	}
 }
 
-// Length is a distance in words, metres below a kilometre.
-func Length(km float64) string {
+// length is a distance in words, metres below a kilometre.
+func length(km float64) string {
 	if km < .9995 {
 		return strconv.FormatFloat(1000*km, 'f', 0, 64) + " m"
 	}

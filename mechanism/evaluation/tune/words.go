@@ -24,14 +24,14 @@ func (r *Result) Words() (lines []string) {
 		"the budget ends before their day does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
 	if blind := r.Plans[0].BlindKM; o.TargetKM > 0 && blind <= o.TargetKM {
 		say("The model alone reaches %s: the median error without any release is %s.",
-			Length(o.TargetKM), Length(blind))
+			length(o.TargetKM), length(blind))
 	}
 	if r.Promise == nil {
 		return append(lines, r.noChoice())
 	}
 	p := r.Promise
 	if o.TargetKM > 0 {
-		say("The cheapest plan found for a median error of %s: %s.", Length(o.TargetKM), p.Words())
+		say("The cheapest plan found for a median error of %s: %s.", length(o.TargetKM), p.Words())
 	} else {
 		say("The best plan found for Σε = %s a day: %s.", report.Short(o.TargetEpsilonDay), p.Words())
 	}
@@ -45,14 +45,14 @@ func (r *Result) Words() (lines []string) {
 	say("While they report, expect a median error of %s%s and a mean error of %s. The model "+
 		"alone has a median of %s and a mean of %s. This was measured again, with other noise "+
 		"than the choice.",
-		p.Band(), p.doubt(), Length(p.MeanKM), Length(p.BlindKM), Length(p.BlindMeanKM))
+		p.band(), p.doubt(), length(p.MeanKM), length(p.BlindKM), length(p.BlindMeanKM))
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
 	} else {
 		say("Checked on %s that had no part in the choice: a median error of %s%s, the model "+
-			"alone %s.%s Such records are good for: %s.", users(r.Others.Users), r.Others.Band(),
-			r.Others.doubt(), Length(r.Others.BlindKM), r.worse(), r.Others.GoodFor())
+			"alone %s.%s Such records are good for: %s.", users(r.Others.Users), r.Others.band(),
+			r.Others.doubt(), length(r.Others.BlindKM), r.worse(), r.Others.goodFor())
 	}
 	say("The model is learned without differential privacy from all of these traces: its readers " +
 		"learn about them, and ε does not cover that.")
@@ -69,8 +69,8 @@ func (r *Result) worse() string {
 	return fmt.Sprintf(" The check is %.0f %% worse: expect that for other users.", more)
 }
 
-// GoodFor says what records with such errors tell: of one user, or only of all.
-func (o *Outcome) GoodFor() string {
+// goodFor says what records with such errors tell: of one user, or only of all.
+func (o *Outcome) goodFor() string {
 	switch {
 	case o.Gain() < trial.LeastGain:
 		return "the fleet, not one user"
@@ -112,7 +112,7 @@ func (r *Result) noChoice() string {
 	})
 	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The nearest "+
 		"is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
-		Axis[len(Axis)-1], Length(o.TargetKM), Length(best.MedianKM),
+		Axis[len(Axis)-1], length(o.TargetKM), length(best.MedianKM),
 		report.Short(best.DayEpsilon), best.Words())
 }
 
@@ -131,8 +131,8 @@ func users(n int) string {
 	return strconv.Itoa(n) + " users"
 }
 
-// Plan names a setting's releases: how many of which ε, and how often.
-func (s Setting) Plan() string {
+// plan names a setting's releases: how many of which ε, and how often.
+func (s Setting) plan() string {
 	if s.ReleasesDay() == 1 {
 		return "1 × " + report.Short(s.Epsilon)
 	}
@@ -143,7 +143,7 @@ func (s Setting) Plan() string {
 func (s Setting) Words() string {
 	text := fmt.Sprintf("mechanism %s, a release of ε = %s every %s until %d a day are spent, "+
 		"cells of %s, steps of %s", s.Mechanism, report.Short(s.Epsilon), Short(s.Interval),
-		s.ReleasesDay(), Length(s.CellM/1000), Short(s.Step))
+		s.ReleasesDay(), length(s.CellM/1000), Short(s.Step))
 	if s.Calendar {
 		text += ", a model with four parts of the day"
 	}
@@ -153,8 +153,8 @@ func (s Setting) Words() string {
 	return text + fmt.Sprintf(", δ = %g", s.Delta)
 }
 
-// Band is the median error with its interval, in one unit.
-func (o *Outcome) Band() string {
+// band is the median error with its interval, in one unit.
+func (o *Outcome) band() string {
 	if o.MedianKM < .9995 {
 		return fmt.Sprintf("%.0f m (%.0f to %.0f)", 1000*o.MedianKM, 1000*o.LowKM, 1000*o.HighKM)
 	}
