@@ -216,7 +216,7 @@ func (s *dataSet) load(
 	into.Places = s.model.Train.EveryFix
 	paths, options, stdin := s.paths, traces.Options{Format: s.format}, std.In
 	if s.sample {
-		paths, options = []string{"-"}, traces.Options{Format: traces.CSV, Strict: true}
+		paths, options = []string{"-"}, traces.Options{Format: traces.CSV}
 		stdin = fleet.SampleFile()
 	}
 	reader, err := traces.Open(ctx, paths, stdin, options)

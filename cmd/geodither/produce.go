@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -80,7 +83,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	source, err := f.source(reading, args, std.In)
+	source, files, err := f.source(reading, args, std.In)
 	if err != nil {
 		return err
 	}
@@ -93,11 +96,15 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 		return err
 	}
 	feeder.Rate = f.rate
-	fixes, ended := source.Read(reading)
-	err = feeder.All(ctx, fixes, cli.NewProgress(std.Err, source.Progress()))
+	var progress func() (done, total int64)
+	skips := new(traces.Skips)
+	if files != nil {
+		progress, skips = files.Progress, files.Skips()
+	}
+	fixes, ended := fleet.Read(reading, source)
+	err = feeder.All(ctx, fixes, cli.NewProgress(std.Err, progress))
 	stop() // where feeding failed the source has not ended
 	<-ended
-	skips := source.Skips()
 	if nothing := skips.Nothing(feeder.Sent()); err == nil && nothing != nil {
 		return nothing
 	}
@@ -106,7 +113,7 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 	}
 	fmt.Fprintf(std.Err, "produced %d records to %s (%d partitions)\n",
 		feeder.Sent(), topic.Name, feeder.Partitions())
-	if source.Live() && ctx.Err() != nil {
+	if files == nil && f.simulation.steps == 0 && ctx.Err() != nil {
 		return nil // a live simulation ends in no other way
 	}
 	return err
@@ -116,29 +123,28 @@ func (f *produceFlags) run(cmd *cobra.Command, args []string, std cli.Streams) e
 // reading, too.
 func (f *produceFlags) source(
 	ctx context.Context, args []string, stdin io.Reader,
-) (fleet.Source, error) {
+) (iter.Seq2[schemas.Raw, error], *traces.Reader, error) {
 	s, files := f.simulation, len(f.input.Paths)+len(args) > 0
 	switch {
 	case s.vehicles < 0 || s.steps < 0:
-		return fleet.Source{}, cli.Usagef("--simulate and --steps must not be negative")
+		return nil, nil, cli.Usagef("--simulate and --steps must not be negative")
 	case s.vehicles == 0 && (s.model != "" || s.steps > 0):
-		return fleet.Source{}, cli.Usagef(
+		return nil, nil, cli.Usagef(
 			"--model and --steps belong to --simulate VEHICLES, which is missing")
 	case s.vehicles == 0:
 		reader, err := f.input.Open(ctx, args, stdin)
 		if err != nil {
-			return fleet.Source{}, err
+			return nil, nil, err
 		}
-		return fleet.Traces(reader), nil
+		return reader.Fixes(), reader, nil
 	case files:
-		return fleet.Source{}, cli.Usagef("--in and --simulate exclude each other")
+		return nil, nil, cli.Usagef("--in and --simulate exclude each other")
 	case s.model == "":
-		return fleet.Source{}, cli.Usagef(
-			"--simulate needs a --model that says how the vehicles move")
+		return nil, nil, cli.Usagef("--simulate needs a --model that says how the vehicles move")
 	}
 	model, err := mobility.ReadModelFile(s.model)
 	if err != nil {
-		return fleet.Source{}, err
+		return nil, nil, err
 	}
-	return fleet.New(model, s.vehicles, 1).Source(s.steps), nil
+	return fleet.New(model, s.vehicles, 1).Fixes(ctx, s.steps, time.Now()), nil, nil
 }

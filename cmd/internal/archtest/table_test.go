@@ -418,14 +418,13 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/account", "cmd/internal/config", "cmd/internal/engine",
-			"cmd/internal/erase",
-			"cmd/internal/fleet", "cmd/internal/kafkaconn",
-			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"cmd/internal/topics", "cmd/internal/verify", "consumer", "consumer/admin",
-			"consumer/group", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise", "producer",
-			"producer/partition", "schemas", "schemas/registry", franz, kafkaGo, sync,
+			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
+			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/service",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "cmd/internal/topics",
+			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition", "schemas",
+			"schemas/registry", franz, kafkaGo, sync,
 		},
 	},
 	"cmd/internal/servicetest": {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -63,6 +64,32 @@ func NewFeeder(ctx context.Context, client *kafka.Client, topic string, create i
 
 // delay is how long a fix may wait for others to be sent with it.
 const delay = 50 * time.Millisecond
+
+// Fix is a fix, or the error of reading one.
+type Fix struct {
+	Fix schemas.Raw
+	Err error
+}
+
+// Read starts to read fixes, until the context ends at the latest. It closes ended when it no
+// longer uses the source.
+func Read(
+	ctx context.Context, source iter.Seq2[schemas.Raw, error],
+) (fixes <-chan Fix, ended <-chan struct{}) {
+	to, done := make(chan Fix, 1024), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(to)
+		for fix, err := range source {
+			select {
+			case to <- Fix{fix, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return to, done
+}
 
 // All feeds all fixes, or those before the first error. A fix waits at most 50 ms for others to be
 // sent with it.

@@ -34,7 +34,7 @@ func SampleFile() io.Reader { return bytes.NewReader(sampleCSV) }
 
 // Sample returns the shipped sample's fixes in order of time.
 func Sample() ([]schemas.Raw, error) {
-	options := traces.Options{Format: traces.CSV, Strict: true}
+	options := traces.Options{Format: traces.CSV}
 	reader, err := traces.Open(context.Background(), []string{"-"}, SampleFile(), options)
 	if err != nil {
 		return nil, err
@@ -45,6 +45,9 @@ func Sample() ([]schemas.Raw, error) {
 			return nil, fmt.Errorf("the shipped sample: %w", err)
 		}
 		fixes = append(fixes, fix)
+	}
+	if skips := reader.Skips(); skips.Total > 0 {
+		return nil, fmt.Errorf("the shipped sample: %s", skips)
 	}
 	return fixes, nil
 }

@@ -4,7 +4,6 @@ package kafkatest
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -13,9 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/geodither/geodither/cmd/internal/config"
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestSettings: what no run can have is refused, and what is printed repeats a run.
@@ -61,36 +57,6 @@ func TestSettings(t *testing.T) {
 				t.Errorf("%s is repeated as %+v (%v)", c.args, again, err)
 			}
 		}
-	}
-}
-
-// TestConfig wants a service to accept the configs of its instances, with an account to check.
-func TestConfig(t *testing.T) {
-	h := &campaign{dir: t.TempDir(), brokers: []string{"localhost:9092"}}
-	h.Standbys = 2
-	if err := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4).WriteFile(h.model()); err != nil {
-		t.Fatal(err)
-	}
-	writeKey(t, filepath.Join(h.dir, "noise.key"))
-	for _, id := range []string{"", "instance-1"} {
-		path, state, err := h.config("instance-1", id, "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, file, err := config.Service(path)
-		if err != nil {
-			t.Errorf("instance %q: %v", id, err)
-		} else if file.Member != id || o.StateDir != state || o.Standbys != 2 ||
-			o.Release.Budget.Epsilon != budgetEpsilon {
-			t.Errorf("instance %q is read as %+v", id, file)
-		}
-	}
-}
-
-func writeKey(t *testing.T, path string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(strings.Repeat("07", 32)), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -144,27 +110,6 @@ func TestOddRecordsAreTold(t *testing.T) {
 	}
 	if l.FedTwice > 0 || l.Raw != 20_000 || fixes < 10_000 {
 		t.Errorf("%d of %d records are fed twice, %d are fixes", l.FedTwice, l.Raw, fixes)
-	}
-}
-
-func TestReport(t *testing.T) {
-	l, err := newLedger(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := report{
-		Faults: map[kind]int{instanceKill: 3, brokerKill: 2, instanceRoll: 1}, ledger: l,
-		StateEqual: true,
-	}
-	good := r.text()
-	if !strings.Contains(good, "every promise held") ||
-		!strings.Contains(good, "hard faults           5\n") {
-		t.Errorf("a good report:\n%s", good)
-	}
-	r.Violations = []string{errors.New("one broken").Error()}
-	if bad := r.text(); strings.Contains(bad, "held") ||
-		!strings.Contains(bad, "FAILED\n  - one broken\n") {
-		t.Errorf("a bad report:\n%s", bad)
 	}
 }
 

@@ -17,12 +17,15 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+// beforeMidnight is a step of a world's feed eight steps before the day ends.
+const beforeMidnight = 98
+
 // TestAdvanceTheKey: a service that is stopped, gets the key without the past day and is started
 // again goes on without a question; what it published until then can be verified and replayed with
 // the older key and not with the newer.
 func TestAdvanceTheKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	w.Step = servicetest.BeforeMidnight
+	w.Step = beforeMidnight
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 12)
 	older := o
@@ -131,7 +134,7 @@ func released(
 // its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 8)
-	w.Step = servicetest.BeforeMidnight
+	w.Step = beforeMidnight
 	o := atwork.Options(w, "first")
 	o.Key = servicetest.NextDay(t)
 	atwork.Serve(t, w, o, 16)

@@ -9,8 +9,18 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
+
+// remakeRaw deletes the raw topic and makes it again, with its number of partitions.
+func remakeRaw(tb testing.TB, w *servicetest.World) {
+	tb.Helper()
+	w.DeleteTopic(tb, "raw", false)
+	servicetest.OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "raw", Partitions: servicetest.Partitions}))
+}
 
 // TestFolderOfAnEarlierCluster: topics that were in memory are gone with the offsets. No
 // account was lost here, and the way out is to give the state folder up.
@@ -25,7 +35,7 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 			w.DeleteTopic(t, topic, false)
 		}
 		w.DeleteGroup(t, o.Group)
-		w.RemakeRaw(t)
+		remakeRaw(t, w)
 		o.AcceptLost = accept
 		err := fails(t, o, "of another cluster or of an earlier raw topic",
 			"state reset --discard-account")
@@ -60,7 +70,7 @@ func TestDoctorRemadeRaw(t *testing.T) {
 	if !strings.Contains(found, "account: the changelog has states") {
 		t.Errorf("after something was processed: %s", found)
 	}
-	w.RemakeRaw(t)
+	remakeRaw(t, w)
 	bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
 	if !strings.Contains(bad, task.ErrSource.Error()) {
 		t.Errorf("the doctor finds %s", bad)

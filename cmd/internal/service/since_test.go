@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,21 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 )
+
+// abortedFirst begins each partition of the raw topic with two aborted transactions of
+// five records each, 12 offsets with their markers. Each is as large as one fetch (1 MiB),
+// so that the first answers to a service hold no record.
+func abortedFirst(tb testing.TB, w *servicetest.World) {
+	tb.Helper()
+	large := servicetest.Line{
+		Key: "vehicle-000", Value: strings.Repeat("x", 200_000), Timestamp: servicetest.StartMS,
+	}
+	lines := slices.Repeat([]servicetest.Line{large}, 5)
+	for p := range int32(servicetest.Partitions) {
+		w.Write(tb, false, "raw", p, lines...)
+		w.Write(tb, false, "raw", p, lines...)
+	}
+}
 
 // requireFirstRelease requires that the whole of a service's output verifies, and that its
 // replay is the first release again.
@@ -30,7 +46,7 @@ func requireFirstRelease(tb testing.TB, o service.Options, output string) {
 // in what a service writes, for a verification and for a replay.
 func TestAbortedFirst(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
-	w.AbortedFirst(t)
+	abortedFirst(t, w)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 6)
 	topic := o.Topics.Changelog
@@ -54,7 +70,7 @@ func TestAbortedFirst(t *testing.T) {
 // Where it has a record there, or has lost one, it proves nothing.
 func TestMarksBehindAbortedRecords(t *testing.T) {
 	w := servicetest.NewWorld(t, 20)
-	w.AbortedFirst(t)
+	abortedFirst(t, w)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 6)
 	since := func(offset int64) {

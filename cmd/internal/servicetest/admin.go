@@ -61,14 +61,6 @@ func (w *World) Alter(tb testing.TB, topic, name, value string) {
 	OK(tb, err)
 }
 
-// RemakeRaw deletes the raw topic and makes it again, with its number of partitions.
-func (w *World) RemakeRaw(tb testing.TB) {
-	tb.Helper()
-	w.DeleteTopic(tb, "raw", false)
-	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
-		admin.Topic{Name: "raw", Partitions: Partitions}))
-}
-
 // TopicNames lists the broker's topics.
 func (w *World) TopicNames(tb testing.TB) []string {
 	tb.Helper()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,38 +38,6 @@ func (w *World) FeedBy(
 	}
 	OK(tb, client.ProduceSync(tb.Context(), records...).FirstErr())
 	w.Fed += int64(len(records))
-}
-
-// TwoProducers feeds every user by murmur2, and six of them by librdkafka's default too.
-// It returns how many records of the latter lie elsewhere.
-func (w *World) TwoProducers(tb testing.TB, steps int) (misplaced int) {
-	tb.Helper()
-	all := Users(len(w.Cells))
-	for range steps {
-		w.FeedBy(tb, func(key []byte) int32 { return partition.Murmur2(key, Partitions) },
-			0, all...)
-		w.FeedBy(tb, CRC32Place, 30_000, all[:6]...)
-		for _, user := range all[:6] {
-			if CRC32Place(user) != partition.Murmur2(user, Partitions) {
-				misplaced++
-			}
-		}
-		w.Step++
-	}
-	return misplaced
-}
-
-// AbortedFirst begins each partition of the raw topic with two aborted transactions of
-// five records each, 12 offsets with their markers. Each is as large as one fetch (1 MiB),
-// so that the first answers to a service hold no record.
-func (w *World) AbortedFirst(tb testing.TB) {
-	tb.Helper()
-	lines := slices.Repeat(
-		[]Line{{Key: "vehicle-000", Value: strings.Repeat("x", 200_000), Timestamp: StartMS}}, 5)
-	for p := range int32(Partitions) {
-		w.Write(tb, false, "raw", p, lines...)
-		w.Write(tb, false, "raw", p, lines...)
-	}
 }
 
 // CopyTopic writes a partition of a topic, changed, into a new one, and the other

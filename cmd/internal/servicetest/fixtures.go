@@ -10,9 +10,6 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// BeforeMidnight is a step of a world's feed eight steps before the day ends.
-const BeforeMidnight = 98
-
 // NextDay is the key without the day on which a world begins.
 func NextDay(tb testing.TB) noise.Key {
 	tb.Helper()

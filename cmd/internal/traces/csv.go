@@ -20,7 +20,8 @@ func readCSV(p *pass) error {
 	start, reason, err := nextRecord(p, &rec)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			return p.skip(1, reasonEmptyFile)
+			p.skip(1, reasonEmptyFile)
+			return nil
 		}
 		return err
 	}

@@ -66,7 +66,8 @@ func hasExtension(name string, extensions []string) bool {
 func readFile(p *pass, format Format) error {
 	format, err := formatOf(p, format)
 	if errors.Is(err, io.EOF) {
-		return p.skip(1, reasonEmptyFile)
+		p.skip(1, reasonEmptyFile)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -185,7 +186,8 @@ func readGeolife(p *pass) error {
 	begin := p.lines.number
 	if !bytes.HasPrefix(title, geolifeTitle) {
 		// A .plt file of another program: its columns mean something else.
-		return p.skip(begin, reasonNoGeolife)
+		p.skip(begin, reasonNoGeolife)
+		return nil
 	}
 	for p.lines.number < begin+geolifeHeader-1 {
 		if _, err := p.lines.next(); errors.Is(err, io.EOF) {
@@ -285,9 +287,7 @@ func readGowalla(p *pass) error {
 			reason = refusal(fix)
 		}
 		if reason != "" {
-			if err := p.skip(p.lines.number, reason); err != nil {
-				return err
-			}
+			p.skip(p.lines.number, reason)
 			continue
 		}
 		if fix.UserID != gathered.user {

@@ -2,7 +2,6 @@ package traces
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/geodither/geodither/schemas"
@@ -26,7 +25,6 @@ type pass struct {
 	index   int // of the file
 	lines   *lines
 	yield   func(schemas.Raw, error) bool
-	strict  bool              // see Options
 	columns map[string]string // see Options
 }
 
@@ -37,9 +35,7 @@ func (p *pass) next() ([]byte, error) {
 		line, err := p.lines.next()
 		switch {
 		case errors.Is(err, errTooLong):
-			if err := p.skip(p.lines.number, string(schemas.ReasonTooLarge)); err != nil {
-				return nil, err
-			}
+			p.skip(p.lines.number, string(schemas.ReasonTooLarge))
 		case err != nil:
 			return nil, p.failure(err)
 		case len(line) > 0:
@@ -61,12 +57,11 @@ func (p *pass) each(
 		case err != nil:
 			return err
 		case reason != "":
-			err = p.skip(line, reason)
+			p.skip(line, reason)
 		default:
-			err = p.emit(fix, line)
-		}
-		if err != nil {
-			return err
+			if err := p.emit(fix, line); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -93,7 +88,8 @@ func (p *pass) failure(err error) error {
 // emit gives a fix to the caller, or skips it if it is not valid.
 func (p *pass) emit(fix schemas.Raw, line int) error {
 	if reason := refusal(fix); reason != "" {
-		return p.skip(line, reason)
+		p.skip(line, reason)
+		return nil
 	}
 	if !p.yield(fix, nil) {
 		return errStopped
@@ -101,15 +97,9 @@ func (p *pass) emit(fix schemas.Raw, line int) error {
 	return nil
 }
 
-// skip counts a bad line, or returns it as the error of strict reading.
-func (p *pass) skip(line int, reason string) error {
-	if p.strict {
-		return fmt.Errorf(
-			"%s:%d: %s: correct or remove the line, or read without strict to skip such lines",
-			p.file.path, line, reason)
-	}
+// skip counts a bad line.
+func (p *pass) skip(line int, reason string) {
 	p.skips.Add(p.index, Skip{File: p.file.path, Line: line, Reason: reason})
-	return nil
 }
 
 // refusal returns why a fix is not valid, or "" if it is.

@@ -82,16 +82,6 @@ func TestReasonsAreDocumented(t *testing.T) {
 	}
 }
 
-func TestStrict(t *testing.T) {
-	const bad = "u1,1700000000000,95,2\n"
-	path := write(t, t.TempDir(), "a.csv", csvHeader+csvLine+bad+csvLine)
-	r := open(t, []string{path}, nil, Options{Strict: true})
-	rows, err := drain(r)
-	wantError(t, err, path+":3: latitude_out_of_range", "correct or remove")
-	wantRows(t, rows, row{"u1", noon, 10.5, -20.25, -1})
-	wantSkips(t, r.Skips())
-}
-
 func TestFixesOnce(t *testing.T) {
 	r := open(t, []string{Stdin}, strings.NewReader(csvHeader+csvLine), Options{})
 	if _, err := drain(r); err != nil {
@@ -137,15 +127,13 @@ func TestNothingIsRepeated(t *testing.T) {
 	}
 	for format, list := range texts {
 		for i, text := range list {
-			for _, strict := range []bool{false, true} {
-				rows, skips, err := fromText(t, text, Options{Format: format, Strict: strict})
-				if err == nil && skips.Total == 0 || len(rows) > 0 {
-					t.Errorf("%s %d: the line was accepted", format, i)
-				}
-				if secret := repeated(fmt.Sprintf("%v %+v %#v %v", err, *skips, skips.First,
-					skips)); secret != "" {
-					t.Errorf("%s %d, strict %v: %q is repeated", format, i, strict, secret)
-				}
+			rows, skips, err := fromText(t, text, Options{Format: format})
+			if err == nil && skips.Total == 0 || len(rows) > 0 {
+				t.Errorf("%s %d: the line was accepted", format, i)
+			}
+			if secret := repeated(fmt.Sprintf("%v %+v %#v %v", err, *skips, skips.First,
+				skips)); secret != "" {
+				t.Errorf("%s %d: %q is repeated", format, i, secret)
 			}
 		}
 	}

@@ -35,11 +35,9 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// Options configure a Reader. The zero value guesses the format of each file
-// and skips bad lines.
+// Options configure a Reader. The zero value guesses the format of each file.
 type Options struct {
 	Format Format // of all files; empty: guessed for each
-	Strict bool   // a bad line is an error, instead of skipped and counted
 	// Columns maps user_id, timestamp, latitude, longitude or accuracy_m to the name that the
 	// files use instead, for columns of CSV and fields of NDJSON. CSV ignores the case of names.
 	Columns map[string]string
@@ -165,8 +163,8 @@ func (r *Reader) find(paths []string) error {
 // and so returns the oldest first. Every fix has passed schemas.Raw.Validate.
 //
 // An error ends the sequence and comes with a zero fix: a file that cannot be read or is cut short,
-// a CSV header without a necessary column, a format that cannot be guessed and, in strict reading,
-// the first bad line. The caller can range over the sequence once; stopping early closes the file.
+// a CSV header without a necessary column, or a format that cannot be guessed. The caller can range
+// over the sequence once; stopping early closes the file.
 // Cost: half a microsecond a fix (NDJSON: one) and no allocation except for accuracies
 // and for NDJSON's user ids.
 func (r *Reader) Fixes() iter.Seq2[schemas.Raw, error] {
@@ -202,7 +200,7 @@ func (r *Reader) read(ctx context.Context, l *lane, index int,
 	defer func() { _ = l.source.close() }()
 	return readFile(&pass{
 		lane: l, file: f, index: index, lines: lines, yield: yield,
-		strict: r.options.Strict, columns: r.options.Columns,
+		columns: r.options.Columns,
 	}, r.options.Format)
 }
 
@@ -225,9 +223,8 @@ var errUsed = errors.New("these files were read already: open them again")
 // its start to its end, and calls take from one goroutine. Different workers call it at the same
 // time. A single file is not split between workers.
 //
-// The skipped lines and the error are those of Fixes: if several files cannot be read, or have bad
-// lines in strict reading, the error is that of the first file in their order. An error of take
-// ends the reading too. Memory is 200 kB a worker.
+// The skipped lines and the error are those of Fixes: if several files cannot be read, the error
+// is that of the first file in their order. An error of take ends the reading too. Memory is 200 kB a worker.
 func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) error) error {
 	if r.used {
 		return errUsed
