@@ -61,7 +61,6 @@ func (f *feeder) feedFleet(ctx context.Context) error {
 		"--brokers", strings.Join(f.brokers, ","), "--topic", rawTopic,
 		"--simulate", strconv.Itoa(f.Vehicles), "--steps", strconv.Itoa(f.steps()),
 		"--model", f.model,
-		"--seed", strconv.FormatUint(f.Seed, 10),
 		"--rate", strconv.FormatFloat(f.rate(), 'f', 3, 64))
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	if err := cmd.Run(); err != nil {
