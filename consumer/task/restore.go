@@ -528,18 +528,15 @@ func (r *restoration) cutError() error {
 // seen.
 func (r *restoration) foreign() error {
 	return fmt.Errorf("%w: the store here has the states up to input offset %d, but the changelog "+
-		"has no mark of geodither's among its %d records: is it another topic? Set "+
-		"topics.changelog to the right one, or bring its records back",
+		"has no mark among its %d records: set topics.changelog to the right topic",
 		ErrDiverged, r.from.Input, r.last.seen)
 }
 
 // disagreement returns the error of a changelog that does not agree with the committed offset.
 func (r *restoration) disagreement() error {
 	if r.at.Input == none {
-		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: is it "+
-			"another topic, or has its mark been deleted? Set topics.changelog to the right one; "+
-			"or, to start over with another account of ε for every user, which adds to the one so "+
-			"far, set another group and an empty topics.changelog", ErrDiverged, r.records)
+		return fmt.Errorf("%w: the changelog has %d records, but no mark of geodither's: set "+
+			"topics.changelog to the right topic", ErrDiverged, r.records)
 	}
 	return diverged(r.committed, r.at.Input)
 }
@@ -555,15 +552,13 @@ func CheckCommitted(committed, input int64) error {
 
 func diverged(committed, input int64) error {
 	return fmt.Errorf("%w: the group is at %d, the changelog at %d: were the group's offsets "+
-		"moved, or has the cluster lost data? To go on, set the group's offset to %[3]d. Another "+
-		"group with an empty topics.changelog would start every user's account of ε at 0, beside "+
-		"what is spent already", ErrDiverged, committed, input)
+		"moved, or has the cluster lost data? To go on, set the group's offset to %[3]d",
+		ErrDiverged, committed, input)
 }
 
 // tooSlow returns the error of a full replay that took so long that tombstones may be gone.
 func (r *restoration) tooSlow() error {
-	return fmt.Errorf("read the changelog at offset %d: this restore has taken longer than %v, "+
-		"and tombstones that it has not come to yet may be gone: let the cleaner leave less to "+
-		"read (min.cleanable.dirty.ratio of the changelog), or give the worker a faster way to "+
-		"the brokers and a faster disk, and start again", r.at.Changelog, r.t.o.MaxStoreAge)
+	return fmt.Errorf("read the changelog at offset %d: the restore took longer than %v, so "+
+		"tombstones may be gone: lower min.cleanable.dirty.ratio of the changelog and start again",
+		r.at.Changelog, r.t.o.MaxStoreAge)
 }

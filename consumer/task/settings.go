@@ -102,11 +102,9 @@ func CheckSource(m Mark, source []byte) error {
 	if len(m.Source) == 0 || len(source) == 0 || bytes.Equal(m.Source, source) {
 		return nil
 	}
-	return fmt.Errorf("%w: its id is %x, and %x when the group came to offset %d. "+
-		"Its records are other ones now, at offsets that mean something else: to read them, "+
-		"set another group and empty topics.sanitized and topics.changelog: every user's "+
-		"account of ε then starts at 0 there, and adds to this one",
-		ErrSource, source, m.Source, m.Input)
+	return fmt.Errorf("%w: its id is %x, and %x at offset %d: set another group and new topics, "+
+		"where every account of ε starts at 0 and adds to this one", ErrSource, source, m.Source,
+		m.Input)
 }
 
 // SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.

@@ -236,9 +236,7 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 			ErrInputLost, input, first), Fatal)
 	case input > end:
 		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+
-			"topic deleted and created again, or has the cluster lost data? Another group with an "+
-			"empty topics.changelog starts over, with every user's account of ε at 0 beside what "+
-			"is spent already", ErrInputLost, input, end))
+			"topic made again, or has the cluster lost data?", ErrInputLost, input, end))
 	}
 	return end, nil
 }

@@ -68,12 +68,8 @@ func (e *LostError) Error() string {
 			e.Outputs[1], someOf(published)))
 	}
 	if len(known) == 1 && len(published) > 0 {
-		isNew = fmt.Sprintf(". The group has no offset: set its offsets first, to where it is to "+
-			"go on, or all fixes in the raw topic are released once more. If this is a new "+
-			"service, or after \"geodither state reset\", give it a sanitized topic and a "+
-			"dead-letter topic of its own, in place of %s and %s, or start once with "+
-			"--accept-lost-account",
-			e.Outputs[0], e.Outputs[1])
+		isNew = ". The group has no offset: set its offsets first, or all fixes are released " +
+			"again. If this is a new service, give it output topics of its own, or choose 3"
 	}
 	was := "It was deleted, emptied or made again"
 	if e.Missing {
@@ -111,11 +107,8 @@ func (e *ElsewhereError) Error() string {
 		is = "is missing"
 	}
 	return fmt.Sprintf("the state folder %s is of another cluster or of an earlier raw topic: %s "+
-		"%s, and group %s has processed nothing here. If the cluster is the wrong one, or "+
-		"topics.raw misspelt, correct that. If it was made again, remove the folder with "+
-		"\"geodither state reset --discard-account\": what each user has spent so far then "+
-		"counts no more, and adds to what is spent from there on", e.lost.Folder, e.Raw, is,
-		e.lost.Group)
+		"%s: 1. correct brokers or topics.raw; or 2. \"geodither state reset "+
+		"--discard-account\": every account of ε starts at 0", e.lost.Folder, e.Raw, is)
 }
 
 // Unwrap returns the LostError.

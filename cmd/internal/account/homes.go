@@ -34,13 +34,10 @@ func (e *MovedError) Error() string {
 	if e.Before != "" {
 		before = "topics.partitioner: " + string(e.Before)
 	}
-	return fmt.Sprintf("%v: %d users in %s have their state and account of ε in another "+
-		"partition than topics.partitioner: %s puts them, so each of these accounts would start "+
-		"at 0. Put back %s, and have the producers use that partitioner. Or feed a new raw topic, "+
-		"with a group, a sanitized topic and a changelog of its own: there each account starts at "+
-		"0 and adds to what is spent already. Or start once with --accept-lost-account: "+
-		"what the moved users have spent so far then counts no more, and adds to what is spent "+
-		"from there on", ErrMoved, e.Moved, e.Changelog, e.By, before)
+	return fmt.Sprintf("%v: %d users in %s are not where topics.partitioner: %s puts them: "+
+		"1. put back %s; or 2. feed a new raw topic with a group of its own; or 3. start once with "+
+		"--accept-lost-account: their accounts start at 0", ErrMoved, e.Moved, e.Changelog, e.By,
+		before)
 }
 
 // Unwrap returns ErrMoved.

@@ -117,11 +117,9 @@ func (p *Placement) Advice(by engine.Partitioner, topic string, begun bool) stri
 		if ok && likely != by {
 			lie = fmt.Sprintf("; these records lie where %s puts them", likely)
 		}
-		return found + lie + fmt.Sprintf(". Users have their state and account of ε where the "+
-			"partitioner in force so far puts them, and to set another one would start the "+
-			"accounts of all users who move at 0. Have the producers use %s; or feed a new raw "+
-			"topic, with a group, a sanitized topic and a changelog of its own: there each "+
-			"account starts at 0 and adds to what is spent already", by)
+		return found + lie + fmt.Sprintf(": 1. have the producers use %s; or 2. feed a new raw "+
+			"topic with a group of its own. Another partitioner would start the accounts of users "+
+			"who move at 0", by)
 	}
 	if !ok || likely == by {
 		return found + fmt.Sprintf(". Have all producers use one partitioner, %s or %s, and feed "+

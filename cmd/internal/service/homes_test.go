@@ -50,7 +50,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 	before := a.Read(t)
 	for range 2 {
 		err := fails(t, changed, "users in first.log", "topics.partitioner: crc32 puts them",
-			"Put back topics.partitioner: murmur2", "feed a new raw topic",
+			"put back topics.partitioner: murmur2", "feed a new raw topic",
 			"start once with --accept-lost-account")
 		if !errors.Is(err, account.ErrMoved) || strings.Contains(err.Error(), "vehicle") ||
 			strings.Contains(err.Error(), "\n") {
@@ -72,7 +72,7 @@ func TestPartitionerIsChanged(t *testing.T) {
 		}
 	}
 	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(said, "to set another one would start") {
+		doctor.Failure); !strings.Contains(said, "Another partitioner would start") {
 		t.Errorf("doctor says %s", said)
 	}
 	service := atwork.Start(t, o)
@@ -140,7 +140,7 @@ func TestPartitionerAny(t *testing.T) {
 		}
 	}
 	o.Partitioner = engine.Murmur2
-	if err := fails(t, o, "Put back topics.partitioner: crc32"); !errors.Is(err, account.ErrMoved) {
+	if err := fails(t, o, "put back topics.partitioner: crc32"); !errors.Is(err, account.ErrMoved) {
 		t.Errorf("the service ends with %v", err)
 	}
 }
