@@ -27,7 +27,6 @@ type aggregateFlags struct {
 	zones    string // file
 	from, to string // times
 	at       string // time
-	level    float64
 	output   aggregateOutput
 }
 
@@ -45,7 +44,7 @@ A vehicle counts once in a window, where it last reported. For each zone there a
 
   vehicles, low, high    the expected number under a prior that is fitted to the fleet, from the
                          public law of the noise (expectation maximization), with an interval
-                         of --level. The prior stays the model's as long as the releases do not
+                         of 90 %. The prior stays the model's as long as the releases do not
                          contradict it, and close to it where they do
   posterior, ...         the mean of the vehicles' posteriors, with an interval that holds if
                          vehicles move as the model says. For such fleets the number is nearly
@@ -117,7 +116,6 @@ a hundred vehicles and more are about a fleet.`,
 		"`TIME` at which the first window starts at the earliest; older records are followed only")
 	flags.StringVar(&f.to, "to", "",
 		"`TIME` at which the last window ends at the latest; later records are not read")
-	flags.Float64Var(&f.level, "level", aggregate.DefaultLevel, "confidence of the intervals")
 	flags.StringVar(&f.output.Path, "out", "-",
 		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
 			"output")
@@ -163,7 +161,7 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 	}
 	model := o.Read.Models[0]
 	o.Read.Estimate = aggregate.EstimateOptions{
-		Level: f.level, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
+		Level: aggregate.DefaultLevel, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
 	}
 	o.Output = f.output
 	if err := f.check(o); err != nil {

@@ -316,7 +316,6 @@ func TestAggregateRefuses(t *testing.T) {
 		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
-		{args(sanitized, "--level", "2"), cli.ExitUsage, []string{"confidence level"}},
 		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},

@@ -578,15 +578,6 @@ func TestWrongConfig(t *testing.T) {
 	}
 }
 
-// TestEverythingWrongAtOnce: what can be said in one go is.
-func TestEverythingWrongAtOnce(t *testing.T) {
-	dir, _ := configDir(t, complete)
-	text := strings.NewReplacer("group: fleet\n", "group: ''\n", "epsilon: 0.5", "epsilon: -1",
-		"raw: fleet.raw", "raw: ''").Replace(complete)
-	requireMessage(t, call(t, "run", "-c", write(t, dir, "wrong.yml", text)), cli.ExitUsage,
-		"group", "topics.raw", "epsilon")
-}
-
 // TestConfigModels: a schedule in place of the model; users' own models are for no service.
 func TestConfigModels(t *testing.T) {
 	dir, _ := configDir(t, complete)

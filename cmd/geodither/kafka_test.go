@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -270,33 +269,6 @@ func TestConsumeFollow(t *testing.T) {
 	if left := succeed(t, "consume", "--brokers", broker, "--topic", "out",
 		"--from-end").out; left != "" {
 		t.Errorf("behind the end there is %q", left)
-	}
-}
-
-// TestRunWarnsOfReadableKey: everybody can read the key, and the log warns of it
-// without the key.
-func TestRunWarnsOfReadableKey(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
-	dir := t.TempDir()
-	townFiles(t, dir)
-	key := write(t, dir, "noise.key", noise.KeyFromSeed(1<<40).Reveal())
-	if err := os.Chmod(key, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
-		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
-		"release: {mechanism: lattice, epsilon: 1, delta: 0.1, budget: none}\n")
-	service := start(t, nil, "run", "-c", config)
-	// That brokers are away is said at once, and Ctrl-C ends the waiting.
-	eventually(t, "a word about the brokers",
-		func() bool { return strings.Contains(service.log.String(), "127.0.0.1:1") })
-	if code := service.stop(t); code == cli.ExitUsage {
-		t.Errorf("exit %d", code)
-	}
-	log := service.log.String()
-	if !strings.Contains(log, "chmod 600") || !strings.Contains(log, key) ||
-		strings.Contains(log, noise.KeyFromSeed(1<<40).Reveal()) {
-		t.Errorf("the log is:\n%s", log)
 	}
 }
 
