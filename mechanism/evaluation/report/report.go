@@ -5,16 +5,11 @@ package report
 
 import (
 	"bytes"
-	"embed"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"html/template"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
-	plaintext "text/template"
 
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
@@ -93,13 +88,8 @@ func (r *Report) Write(dir string, step func() error) error {
 	if err := step(); err != nil {
 		return err
 	}
-	var markdown bytes.Buffer
-	page, err := r.html(drawings)
-	if err = errors.Join(err, text.Execute(&markdown, r)); err != nil {
-		return err
-	}
-	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), markdown.Bytes()),
-		chart.Save(filepath.Join(dir, "report.html"), page))
+	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), []byte(r.markdown())),
+		chart.Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings))))
 }
 
 func (r *Report) parts() (all []Part) {
@@ -151,50 +141,4 @@ func (f *Figure) write(dir string) ([]byte, error) {
 	base := filepath.Join(dir, figures, f.Name)
 	return svg.Bytes(), errors.Join(chart.Save(base+".svg", svg.Bytes()),
 		chart.Save(base+".png", png.Bytes()))
-}
-
-// mostRows is the largest number of rows of a table that is open on the page: readers have to open
-// longer tables.
-const mostRows = 24
-
-//go:embed page.html page.md.tmpl
-var pages embed.FS
-
-// plain escapes text for Markdown.
-var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
-	"&lt;", "`", "\\`", "[", `\[`)
-
-// funcs are what the pages call.
-var funcs = map[string]any{
-	"kind": func(p Part) string {
-		switch p.(type) {
-		case *Table:
-			return "table"
-		case *Figure:
-			return "figure"
-		}
-		return "text"
-	},
-	"cell":   shown,
-	"folded": func(t *Table) bool { return len(t.Rows) > mostRows },
-	"plain":  func(v any) string { return plain.Replace(shown(v)) },
-}
-
-var (
-	page = template.Must(template.New("page.html").Funcs(funcs).ParseFS(pages, "page.html"))
-	text = plaintext.Must(plaintext.New("page.md.tmpl").Funcs(funcs).ParseFS(pages, "page.md.tmpl"))
-)
-
-func (r *Report) html(drawings map[string][]byte) ([]byte, error) {
-	sources := map[string]template.URL{}
-	for name, svg := range drawings {
-		// This is our own drawing, and base64 needs no escaping.
-		sources[name] = template.URL(
-			"data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString(svg))
-	}
-	var b bytes.Buffer
-	err := page.Execute(&b, map[string]any{
-		"Title": r.Title, "Text": r.Text, "Sections": r.Sections, "Drawings": sources,
-	})
-	return b.Bytes(), err
 }

@@ -65,17 +65,16 @@ func TestWrite(t *testing.T) {
 	page := read(t, dir, "report.html")
 	for _, want := range []string{
 		"A &lt;title&gt;", "One &amp; only", "|ΔX| &lt; 4 &amp; *more*", "<td>2, 3</td>",
-		"<td>&lt;b&gt;</td>", "data:image/svg&#43;xml;base64,", "tables/long.csv",
+		"<td>&lt;b&gt;</td>", "data:image/svg+xml;base64,", "tables/long.csv",
 		`alt="A line. Of one."`, `<a href="#section-0">One &amp; only</a>`,
 		`<section id="section-0">`,
 	} {
-		if !strings.Contains(page, want) &&
-			!strings.Contains(page, strings.ReplaceAll(want, "&#43;", "+")) {
+		if !strings.Contains(page, want) {
 			t.Errorf("report.html has no %q", want)
 		}
 	}
 	for _, other := range []string{
-		`src="figures`, `href="http`, "<script", "<b>", "secret", "ZgotmplZ",
+		`src="figures`, `href="http`, "<script", "<b>", "secret",
 	} {
 		if strings.Contains(page, other) {
 			t.Errorf("report.html has %q: it must stand alone, and show text as it is", other)
@@ -131,13 +130,9 @@ func TestFolded(t *testing.T) {
 			Name: "a", Caption: "Rows", Columns: []string{"x"},
 			Rows: slices.Repeat([]Row{{"1"}}, rows),
 		}
-		page, err := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Contains(
-			string(page), "<details><summary>Rows (tables/a.csv)",
-		); got != want || strings.Count(string(page), "<td>1</td>") != rows {
+		page := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
+		if got := strings.Contains(page, "<details><summary>Rows (tables/a.csv)"); got != want ||
+			strings.Count(page, "<td>1</td>") != rows {
 			t.Errorf("%d rows: folded is %v, want %v", rows, got, want)
 		}
 	}
@@ -193,12 +188,9 @@ func TestNothingIsCutOff(t *testing.T) {
 		folded.Rows = append(folded.Rows, Row{"1"})
 	}
 	report.Sections[0].Parts = append(report.Sections[0].Parts, folded)
-	page, err := report.html(map[string][]byte{"lines": []byte("<svg/>")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	boxed := bytes.Count(page, []byte(`<div class="wide" tabindex="0"><table`))
-	all := bytes.Count(page, []byte("<table"))
+	page := report.html(map[string][]byte{"lines": []byte("<svg/>")})
+	boxed := strings.Count(page, `<div class="wide" tabindex="0"><table`)
+	all := strings.Count(page, "<table")
 	if all != 2 || boxed != all {
 		t.Errorf("%d of %d tables stand in a box that scrolls", boxed, all)
 	}
@@ -207,11 +199,11 @@ func TestNothingIsCutOff(t *testing.T) {
 		`(tables/small.csv)</div><div class="wide"`,
 		`(tables/folded.csv): 25 rows</summary><div class="wide"`,
 	} {
-		if !bytes.Contains(page, []byte(want)) {
+		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if bytes.Contains(page, []byte("min-width: 40rem")) {
+	if strings.Contains(page, "min-width: 40rem") {
 		t.Error("a drawing is wider than a narrow window")
 	}
 }

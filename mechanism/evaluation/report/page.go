@@ -1,0 +1,159 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html"
+	"strings"
+)
+
+// The pages are written without a template: text/template looks methods up by name, for which the
+// linker keeps every method of every type of the program.
+
+// head is the page up to its body. TITLE stands for the title.
+//
+//go:embed head.html
+var head string
+
+// mostRows is the largest number of rows of a table that is open on the page: readers have to open
+// longer tables.
+const mostRows = 24
+
+// page is a text in the making.
+type page struct{ strings.Builder }
+
+// put appends a format with all of its arguments escaped for HTML.
+func (p *page) put(format string, args ...any) {
+	for i, arg := range args {
+		args[i] = html.EscapeString(shown(arg))
+	}
+	fmt.Fprintf(p, format, args...)
+}
+
+// html returns report.html. The drawings are SVG, by the names of their figures.
+func (r *Report) html(drawings map[string][]byte) string {
+	var p page
+	p.WriteString(strings.ReplaceAll(head, "TITLE", html.EscapeString(r.Title)))
+	p.put("<h1>%s</h1>\n", r.Title)
+	for _, text := range r.Text {
+		p.put("<p>%s</p>\n", text)
+	}
+	p.put("<nav aria-label=\"Contents\"><ul>\n")
+	for i, s := range r.Sections {
+		p.put("<li><a href=\"#section-%v\">%s</a></li>\n", i, s.Title)
+	}
+	p.put("</ul></nav>\n")
+	for i, s := range r.Sections {
+		p.put("<section id=\"section-%v\"><h2>%s</h2>\n", i, s.Title)
+		for _, part := range s.Parts {
+			switch part := part.(type) {
+			case Text:
+				p.put("<p>%s</p>\n", string(part))
+			case *Figure:
+				p.figure(part, drawings[part.Name])
+			case *Table:
+				p.table(part)
+			}
+		}
+		p.put("</section>\n")
+	}
+	p.put("</body>\n</html>\n")
+	return p.String()
+}
+
+func (p *page) figure(f *Figure, svg []byte) {
+	p.put("<figure><img alt=\"%s. %s\" src=\"data:image/svg+xml;base64,%s\">",
+		f.Chart.Title, f.Chart.Note, base64.StdEncoding.EncodeToString(svg))
+	p.put("<figcaption>%s (<a href=\"figures/%s.png\">figures/%s.png</a>)</figcaption></figure>\n",
+		f.Caption, f.Name, f.Name)
+}
+
+func (p *page) table(t *Table) {
+	const box = "<div class=\"wide\" tabindex=\"0\"><table"
+	if t.Long {
+		p.put("<p>%s (tables/%s.csv)</p>\n", t.Caption, t.Name)
+		return
+	}
+	folded := len(t.Rows) > mostRows
+	if folded {
+		p.put("<details><summary>%s (tables/%s.csv): %v rows</summary>"+box+">\n",
+			t.Caption, t.Name, len(t.Rows))
+	} else {
+		p.put("<div class=\"caption\" id=\"table-%s\">%s (tables/%s.csv)</div>"+box+
+			" aria-labelledby=\"table-%s\">\n", t.Name, t.Caption, t.Name, t.Name)
+	}
+	p.put("<thead><tr>")
+	for _, column := range t.Columns {
+		p.put("<th scope=\"col\">%s</th>", column)
+	}
+	p.put("</tr></thead>\n<tbody>\n")
+	for _, row := range t.Rows {
+		p.put("<tr>")
+		for _, cell := range row {
+			p.put("<td>%s</td>", cell)
+		}
+		p.put("</tr>\n")
+	}
+	p.put("</tbody></table></div>")
+	if folded {
+		p.put("</details>")
+	}
+	p.put("\n")
+}
+
+// plain escapes text for Markdown.
+var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
+	"&lt;", "`", "\\`", "[", `\[`)
+
+// markdown returns report.md.
+func (r *Report) markdown() string {
+	var b strings.Builder
+	put := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	put("# %s\n", plain.Replace(r.Title))
+	for _, text := range r.Text {
+		put("\n%s\n", plain.Replace(text))
+	}
+	for _, s := range r.Sections {
+		put("\n## %s\n", plain.Replace(s.Title))
+		for _, part := range s.Parts {
+			switch part := part.(type) {
+			case Text:
+				put("\n%s\n", plain.Replace(string(part)))
+			case *Figure:
+				put("\n![%s](figures/%s.png)\n", plain.Replace(part.Chart.Title), part.Name)
+				put("\n%s ([SVG](figures/%s.svg), [PNG](figures/%s.png))\n",
+					plain.Replace(part.Caption), part.Name, part.Name)
+			case *Table:
+				put("\n%s ([%s.csv](tables/%s.csv))\n", plain.Replace(part.Caption), part.Name,
+					part.Name)
+				if !part.Long {
+					b.WriteString(part.markdown())
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// markdown returns the rows below a blank line.
+func (t *Table) markdown() string {
+	var b strings.Builder
+	b.WriteByte('\n')
+	line := func(cells []any) {
+		for _, cell := range cells {
+			fmt.Fprintf(&b, "| %s ", plain.Replace(shown(cell)))
+		}
+		b.WriteString("|\n")
+	}
+	var names []any
+	for _, column := range t.Columns {
+		names = append(names, column)
+	}
+	line(names)
+	b.WriteString(strings.Repeat("|---", len(names)) + "|\n")
+	for _, row := range t.Rows {
+		line(row)
+	}
+	return b.String()
+}
