@@ -13,10 +13,9 @@ import (
 // distribution, so under a model that starts on these cells they are the location set of every
 // first release. The transitions are those of the real model.
 type shape struct {
-	name        string
-	cells       [][2]int // column and row from the middle of the map
-	minCells    int
-	radiusCells float64
+	name     string
+	cells    [][2]int // column and row from the middle of the map
+	minCells int
 }
 
 // shapes returns the sets that the audit tries. The first gets most of the users.
@@ -32,23 +31,23 @@ func shapes() []shape {
 	}
 	return []shape{
 		disc,
-		{"a row with a gap", [][2]int{{-3, 0}, {-2, 0}, {0, 0}, {3, 0}}, unpadded, 0},
-		{"a column", [][2]int{{0, -2}, {0, -1}, {0, 0}, {0, 1}}, unpadded, 0},
-		{"a slanting line", [][2]int{{-2, -1}, {0, 0}, {2, 1}}, unpadded, 0},
-		{"two cells far apart", [][2]int{{-4, -3}, {4, 3}}, unpadded, 0},
-		{"a thin triangle", [][2]int{{-4, -1}, {3, 0}, {4, 1}}, unpadded, 0},
-		{"a cell", [][2]int{{0, 0}}, unpadded, 0},
-		{"a cell, padded", [][2]int{{0, 0}}, 3, 0},
-		{"two cells, padded", [][2]int{{0, 0}, {1, 1}}, 6, 0},
-		{"a cell in a disc of padding", [][2]int{{1, 0}}, unpadded, 2},
+		{"a row with a gap", [][2]int{{-3, 0}, {-2, 0}, {0, 0}, {3, 0}}, unpadded},
+		{"a column", [][2]int{{0, -2}, {0, -1}, {0, 0}, {0, 1}}, unpadded},
+		{"a slanting line", [][2]int{{-2, -1}, {0, 0}, {2, 1}}, unpadded},
+		{"two cells far apart", [][2]int{{-4, -3}, {4, 3}}, unpadded},
+		{"a thin triangle", [][2]int{{-4, -1}, {3, 0}, {4, 1}}, unpadded},
+		{"a cell", [][2]int{{0, 0}}, unpadded},
+		{"a cell, padded", [][2]int{{0, 0}}, 3},
+		{"two cells, padded", [][2]int{{0, 0}, {1, 1}}, 6},
 	}
 }
 
 // everywhere is the set of the corners of the map: its noise has the most values.
 func everywhere() shape {
 	const far = 1 << 20
-	return shape{"the map's corners", [][2]int{{-far, -far}, {far, -far}, {-far, far}, {far, far}},
-		-1, 0}
+	return shape{
+		"the map's corners", [][2]int{{-far, -far}, {far, -far}, {-far, far}, {far, far}}, -1,
+	}
 }
 
 // forced returns the settings under which a new user's location set is the shape.
@@ -73,7 +72,6 @@ func forced(p *plan, s shape) Settings {
 	settings.Model, settings.Release, settings.Publish = model, p.plain,
 		published(settings.Publish, 0)
 	settings.Release.Delta, settings.Release.MinCells = 0, s.minCells
-	settings.Release.MinRadiusKM = s.radiusCells * g.CellKM()
 	return settings
 }
 
@@ -97,7 +95,7 @@ func finest(s Settings) Settings {
 // forcedSituations returns the situations of new users.
 func forcedSituations(p *plan) (all []situation, err error) {
 	for i, s := range shapes() {
-		if p.settings.coded() && (s.minCells > 0 || s.radiusCells > 0) {
+		if p.settings.coded() && s.minCells > 0 {
 			continue // nothing to pad
 		}
 		at := situation{name: s.name, settings: forced(p, s), users: p.sizes.Shapes}
@@ -121,7 +119,7 @@ func forcedSituations(p *plan) (all []situation, err error) {
 
 // crowd is a part of the users of one situation.
 type crowd struct {
-	*situation
+	situation          // a copy, whose law belongs to the goroutine: a law remembers what it computes
 	index, part, users int
 }
 
@@ -136,7 +134,7 @@ const (
 
 func crowdJobs(p *plan) (all []job) {
 	for i := range p.situations {
-		at := &p.situations[i]
+		at := p.situations[i]
 		for part := 0; part*crowdSize < at.users; part++ {
 			c := crowd{at, i, part, min(crowdSize, at.users-part*crowdSize)}
 			all = append(all, job{c.users, func() (*result, error) { return c.release(p) }})
@@ -155,7 +153,6 @@ func (c crowd) release(p *plan) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A law remembers what it has computed, so each goroutine has its own.
 	if c.law, err = w.observer.law(c.state, c.step); err != nil {
 		return nil, err
 	}

@@ -255,10 +255,6 @@ func movedSince(b *broken, f Fix, _ []byte) bool { return b.moved(f) }
 
 func faultsOfRules() []fault {
 	return []fault{
-		example(fault{
-			name:  "adaptive releases look at the true distance",
-			plant: otherRules(func(o *mechanism.Options) { o.AdaptiveRadiusKM = 0 }, far),
-		}),
 		{
 			name:  "the release interval ends early where the user has moved",
 			plant: otherRules(func(o *mechanism.Options) { o.ReleaseInterval = 1 }, movedSince),
@@ -269,11 +265,13 @@ func faultsOfRules() []fault {
 		},
 		{
 			name: "a further fix of a step draws afresh where the cell is another",
-			plant: otherRules(func(o *mechanism.Options) {
-				if o.ReleaseInterval <= 1 && o.SameStep == mechanism.SameStepRepeat {
-					o.SameStep = mechanism.SameStepRelease
+			plant: wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
+				if s := decodedState(before); b.moved(f) && s.Started && s.Step == b.step(f) {
+					s.Step, s.ReleaseStep = s.Step-1, s.ReleaseStep-1
+					before = s.AppendBinary(nil)
 				}
-			}, movedSince),
+				return b.inner.Feed(f, before)
+			}),
 		},
 		{
 			name: "between releases it skips or predicts by the true cell",
@@ -428,7 +426,7 @@ func faultsOfSets() []fault {
 		})},
 		{name: "K without the padded cells", plant: drawn(func(r *redraw) grid.Point {
 			bare := *r.broken
-			bare.Release.MinCells, bare.Release.MinRadiusKM = -1, 0
+			bare.Release.MinCells = -1
 			lookout, err := newObserver(bare.Settings)
 			if err != nil {
 				panic(err)
@@ -481,9 +479,9 @@ func faultsOfStreams() []fault {
 			sizes: Sizes{Streams: 1 << 16},
 		},
 		{
-			name: "streams of 40 bits of seed", plant: seedOf(40),
+			name: "streams of 48 bits of seed", plant: seedOf(48),
 			sizes: Sizes{Streams: DefaultSizes.Streams},
-			missed: "262,144 streams have a thirtieth of a collision; the key's streams have 256 " +
+			missed: "262,144 streams have a ten-thousandth of a collision; the key's streams have 256 " +
 				"bits, and the code is short",
 		},
 		{

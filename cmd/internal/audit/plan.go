@@ -107,10 +107,11 @@ const mostMoments = 1 << 19
 // next returns the next moment. Successive ones are .618 days apart, or a step if that is longer.
 func (m *moments) next() int64 {
 	const apartMS = 53_395_200
-	apart := max(1, apartMS/m.plan.settings.Model.Step.Milliseconds())
+	stepMS := m.plan.settings.Model.Step.Milliseconds()
+	apart := max(1, apartMS/stepMS)
 	for range 1000 {
 		step := m.plan.firstStep + m.n%mostMoments*apart
-		if m.n++; m.plan.open(step) == step {
+		if m.n++; m.plan.hours.Open(step * stepMS) {
 			return step
 		}
 	}

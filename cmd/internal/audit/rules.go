@@ -2,7 +2,6 @@ package audit
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -37,29 +36,22 @@ func coarse(o mechanism.Options) mechanism.Options {
 
 // PlainRules returns the options with a release in every step.
 func PlainRules(o mechanism.Options) mechanism.Options {
-	o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between, o.SameStep = 0, 0, "", ""
-	o.Budget, o.Hours = mechanism.Budget{}, nil
+	o.ReleaseInterval, o.Between, o.Budget, o.Hours = 0, "", mechanism.Budget{}, nil
 	return o
 }
 
 // variants returns the rules that the audit tries, the given ones first.
-func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
+func variants(given mechanism.Options) []mechanism.Options {
 	var all []mechanism.Options
 	with := func(change func(o *mechanism.Options)) {
 		o := PlainRules(coarse(given))
 		change(&o)
 		all = append(all, o)
 	}
-	with(func(o *mechanism.Options) {
-		rules := coarse(given)
-		o.ReleaseInterval, o.AdaptiveRadiusKM = rules.ReleaseInterval, rules.AdaptiveRadiusKM
-		o.Between, o.SameStep, o.Budget = rules.Between, rules.SameStep, rules.Budget
-		o.Hours = rules.Hours
-	})
+	with(func(o *mechanism.Options) { *o = coarse(given) })
 	with(func(*mechanism.Options) {})
 	for _, between := range []string{mechanism.BetweenPredict, mechanism.BetweenSkip} {
 		with(func(o *mechanism.Options) { o.ReleaseInterval, o.Between = 3, between })
-		with(func(o *mechanism.Options) { o.AdaptiveRadiusKM, o.Between = radiusKM, between })
 	}
 	for _, spent := range []string{
 		mechanism.SpentSuppress, mechanism.SpentRepeat, mechanism.SpentPredict,
@@ -69,13 +61,8 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 		})
 	}
 	with(func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 9 * coarseEpsilon} })
-	with(func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop })
 	with(func(o *mechanism.Options) {
-		o.SameStep = mechanism.SameStepRelease
-		o.Budget = mechanism.Budget{Epsilon: 7 * coarseEpsilon, WindowSteps: 10}
-	})
-	with(func(o *mechanism.Options) {
-		o.ReleaseInterval, o.AdaptiveRadiusKM, o.Between = 2, radiusKM, mechanism.BetweenSkip
+		o.ReleaseInterval, o.Between = 2, mechanism.BetweenSkip
 		o.Budget = mechanism.Budget{
 			Epsilon: 4 * coarseEpsilon, WindowSteps: 12, Spent: mechanism.SpentRepeat,
 		}
@@ -84,7 +71,7 @@ func variants(given mechanism.Options, radiusKM float64) []mechanism.Options {
 }
 
 // ruleVariants is the number of variants.
-const ruleVariants = 13
+const ruleVariants = 9
 
 // duel is two instances with two truths and one public history.
 type duel struct {
@@ -121,11 +108,7 @@ func ruleJobs(p *plan) (all []job) {
 // everything else about the next record must be equal too.
 func rulesOf(p *plan, variant int) (*result, error) {
 	rng := p.rng("rules", variant)
-	radiusKM, err := usualRadius(p, rng)
-	if err != nil {
-		return nil, err
-	}
-	d, err := newDuel(p, variants(p.settings.Release, radiusKM)[variant], rng)
+	d, err := newDuel(p, variants(p.settings.Release)[variant], rng)
 	if err != nil {
 		return nil, err
 	}
@@ -160,37 +143,11 @@ func rulesOf(p *plan, variant int) (*result, error) {
 // that the rules meet steps inside and outside of the hours.
 func closing(p *plan) int64 {
 	step := p.firstStep
-	for p.hours != nil && p.open(step) == step && step < p.firstStep+mostMoments {
+	for p.hours != nil && p.hours.Open(step*p.settings.Model.Step.Milliseconds()) &&
+		step < p.firstStep+mostMoments {
 		step++
 	}
 	return step - int64(p.sizes.RuleSteps/2)
-}
-
-// usualRadius returns the median radius of the estimates of a short run, so that adaptive releases
-// are above it as often as below.
-func usualRadius(p *plan, rng *rand.Rand) (float64, error) {
-	options := PlainRules(coarse(p.settings.Release))
-	sanitizer, err := mechanism.NewSanitizer(p.settings.Model, &seeded{seed: rng.Uint64()}, options)
-	if err != nil {
-		return 0, err
-	}
-	var state mechanism.State
-	var radii []float64
-	walker := trial.NewWalker(p.settings.Model, rng)
-	for i := range int64(24) {
-		in := mechanism.Input{
-			User: "scout", Step: p.firstStep + i, Cell: walker.Cell, Release: i%2 == 0,
-		}
-		if _, err := sanitizer.Step(&state, in); err != nil {
-			return 0, err
-		}
-		if i%2 == 1 {
-			radii = append(radii, state.RadiusKM) // the prior's, which the rule uses
-		}
-		walker.Move(p.firstStep + i)
-	}
-	slices.Sort(radii)
-	return radii[len(radii)/2], nil
 }
 
 // publicSchedule returns the step of the next fix: mostly the next step, but sometimes the same
