@@ -269,7 +269,7 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/mobility",
 		},
 	},
 	// The only package that knows Prometheus.

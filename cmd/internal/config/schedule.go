@@ -46,7 +46,7 @@ type fileStamp struct {
 }
 
 // open reads the schedule for the first time, and the first version's files.
-func (s *schedule) open() (*engine.Material, error) {
+func (s *schedule) open() (*mobility.Model, error) {
 	text, err := os.ReadFile(s.path)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *schedule) watch() (engine.Schedule, error) {
 
 // take makes the versions of a text, and changes nothing on an error. Versions whose
 // entry and files are as they were are the same ones.
-func (s *schedule) take(text []byte) (first *engine.Material, err error) {
+func (s *schedule) take(text []byte) (first *mobility.Model, err error) {
 	entries, err := parseSchedule(text, filepath.Dir(s.path))
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *schedule) take(text []byte) (first *engine.Material, err error) {
 		case i == 0 && known == 0:
 		case i == 0:
 			if first, err = e.load(); err == nil {
-				id, err = first.ID(0)
+				id, err = engine.NewVersionID(first, 0)
 			}
 		case known > 0:
 			later[i-1] = s.later[known-1]
@@ -155,9 +155,8 @@ func absent(err error) error {
 }
 
 // load reads what an entry names.
-func (e entry) load() (*engine.Material, error) {
-	m, err := mobility.ReadModelFile(e.Model)
-	return &engine.Material{Model: m}, err
+func (e entry) load() (*mobility.Model, error) {
+	return mobility.ReadModelFile(e.Model)
 }
 
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
@@ -219,7 +218,7 @@ type Models struct {
 
 // Chosen is the model that a config names, in its versions.
 type Chosen struct {
-	*engine.Material
+	*mobility.Model
 	Later []*engine.Version
 	Watch func() (engine.Schedule, error) // nil: nothing changes
 }
@@ -244,7 +243,7 @@ func (c Models) Read() (Chosen, error) {
 	if err != nil {
 		return Chosen{}, fmt.Errorf("model: %w", err)
 	}
-	return Chosen{Material: first}, nil
+	return Chosen{Model: first}, nil
 }
 
 // Versions reads all models that records may name: the named files, or else those of the config.

@@ -12,12 +12,12 @@ import (
 func (d *examination) models() {
 	d.largeMap(d.o.Model)
 	for _, v := range d.o.Later {
-		material, err := d.o.Try(v)
+		model, err := d.o.Try(v)
 		if err != nil {
 			d.add("models", Failure, "%v", err)
 			continue
 		}
-		g := material.Model.Grid
+		g := model.Grid
 		detail, level := fmt.Sprintf("%v: %d × %d cells of %.0f m", v.ID, g.Width(),
 			g.Height(), 1000*g.CellKM()), OK
 		if v.GridID() != d.o.Model.Grid.ID() {
@@ -28,7 +28,7 @@ func (d *examination) models() {
 		if text := engine.NearAdvice(d.o.Release, g); text != "" && level != OK {
 			d.add("near", OK, "under %v: %s", v.ID, text)
 		}
-		d.largeMap(material.Model)
+		d.largeMap(model)
 	}
 }
 

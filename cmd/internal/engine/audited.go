@@ -22,7 +22,7 @@ func NewAudited(s Settings, streams noise.Streams) (*Processor, error) {
 	m.build = func(model *mobility.Model) (*mechanism.Sanitizer, error) {
 		return mechanism.NewSanitizer(model, streams, p.engine.options)
 	}
-	if m.base.sanitizer, err = m.build(m.first.Model); err != nil {
+	if m.base.sanitizer, err = m.build(m.first); err != nil {
 		return nil, fmt.Errorf("the sanitizer of an audit: %w", err)
 	}
 	return p, nil

@@ -22,7 +22,7 @@ type Blind struct {
 // NewBlind makes the baseline of one run over a set of traces: the filter of the
 // given options, of which those that belong to releases do not matter.
 func NewBlind(model *mobility.Model, options mechanism.Options) (*Blind, error) {
-	models, err := newModels(&Material{Model: model},
+	models, err := newModels(model,
 		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 			return mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)),
 				blindOptions(options))

@@ -37,7 +37,7 @@ func New(s Settings) (*Engine, error) {
 	if !s.Key.HasNoise() {
 		return nil, errNoNoise
 	}
-	models, err := newModels(&Material{model},
+	models, err := newModels(model,
 		func(m *mobility.Model) (*mechanism.Sanitizer, error) {
 			return mechanism.NewSanitizer(m, noise.NewKeyed(s.Key), s.Release)
 		})
@@ -75,7 +75,7 @@ func (e *Engine) Options() mechanism.Options { return e.options }
 // Follow makes the engine use users' own models over the first version, or nil, which no service
 // has; and later versions of the model, starts ascending, which must have the first one's step.
 func (e *Engine) Follow(personals *mobility.Personals, later []*Version) error {
-	if err := CheckLater(e.models.first.Model, later, math.MaxInt); err != nil {
+	if err := CheckLater(e.models.first, later, math.MaxInt); err != nil {
 		return err
 	}
 	e.models.personals = personals
@@ -106,7 +106,7 @@ func (e *Engine) sanitize(
 	if err != nil {
 		return schemas.Sanitized{}, mechanism.Outcome{}, mechanism.Unchanged, err
 	}
-	g := use.material.Model.Grid
+	g := use.model.Grid
 	if e.placement = (Placement{}); !e.late(fix, state) {
 		// Whether a fix is late is known without a look at its place, so that comes first.
 		e.placement = placeOn(g, fix)
@@ -153,12 +153,12 @@ func (e *Engine) sanitize(
 // Look says how a fix would be taken whose user has no state: its step, and how it lies to the
 // map of its version. All versions of the model count.
 func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) {
-	step = e.models.first.Model.StepAt(fix.Timestamp)
+	step = e.models.first.StepAt(fix.Timestamp)
 	use, err := e.models.lane(e.models.at(math.MaxInt64, step, new(mechanism.State)))
 	if err != nil {
 		return step, Placement{}, err
 	}
-	return step, placeOn(use.material.Model.Grid, fix), nil
+	return step, placeOn(use.model.Grid, fix), nil
 }
 
 // late reports whether a fix is of a step before its user's last one.
@@ -172,7 +172,7 @@ func (e *Engine) latenessMS(fix schemas.Raw, state *mechanism.State) int64 {
 	if !state.Started {
 		return 0
 	}
-	return (state.Step - e.models.first.Model.StepAt(fix.Timestamp)) * e.models.stepMS
+	return (state.Step - e.models.first.StepAt(fix.Timestamp)) * e.models.stepMS
 }
 
 // kindOf is the published name of a kind that is published.

@@ -30,13 +30,8 @@ func newTestProcessor(tb testing.TB, s Settings, partition int32) *Processor {
 // newVersion starts a model at the nth step.
 func newVersion(tb testing.TB, n int64, m *mobility.Model) *Version {
 	tb.Helper()
-	return newVersionOf(tb, n, Material{Model: m})
-}
-
-func newVersionOf(tb testing.TB, n int64, m Material) *Version {
-	tb.Helper()
 	v, _, err := NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n),
-		func() (*Material, error) { return &m, nil })
+		func() (*mobility.Model, error) { return m, nil })
 	servicetest.OK(tb, err)
 	return v
 }

@@ -16,7 +16,7 @@ const maxLanes = 3
 // lane is one version at work: scratch memory of the mechanism under its model.
 type lane struct {
 	id        VersionID
-	material  *Material
+	model     *mobility.Model
 	sanitizer *mechanism.Sanitizer
 	modelID   string
 }
@@ -24,7 +24,7 @@ type lane struct {
 // models picks for each fix the version of the mobility model, and brings the user's
 // state to it. For one goroutine.
 type models struct {
-	first  *Material
+	first  *mobility.Model
 	build  func(m *mobility.Model) (*mechanism.Sanitizer, error)
 	stepMS int64
 	// personals are users' own models over the first version, for experiments; nil: none.
@@ -35,21 +35,21 @@ type models struct {
 }
 
 func newModels(
-	first *Material, build func(m *mobility.Model) (*mechanism.Sanitizer, error),
+	first *mobility.Model, build func(m *mobility.Model) (*mechanism.Sanitizer, error),
 ) (*models, error) {
-	m := &models{first: first, build: build, stepMS: first.Model.Step.Milliseconds()}
+	m := &models{first: first, build: build, stepMS: first.Step.Milliseconds()}
 	var err error
 	m.base, err = m.newLane(VersionID{}, first)
 	return m, err
 }
 
-func (m *models) newLane(id VersionID, material *Material) (*lane, error) {
-	sanitizer, err := m.build(material.Model)
+func (m *models) newLane(id VersionID, model *mobility.Model) (*lane, error) {
+	sanitizer, err := m.build(model)
 	if err != nil {
 		return nil, err
 	}
 	return &lane{
-		id: id, material: material, sanitizer: sanitizer, modelID: material.Model.ID(),
+		id: id, model: model, sanitizer: sanitizer, modelID: model.ID(),
 	}, nil
 }
 
@@ -97,7 +97,7 @@ func (m *models) latest(offset, step int64, gridID string) (found *Version, ok b
 			found = v
 		}
 	}
-	return found, found != nil || gridID == "" || gridID == m.first.Model.Grid.ID()
+	return found, found != nil || gridID == "" || gridID == m.first.Grid.ID()
 }
 
 // lane is that of a version.
@@ -111,11 +111,11 @@ func (m *models) lane(v *Version) (*lane, error) {
 		m.lanes[0] = l
 		return l, nil
 	}
-	material, err := v.Load()
+	model, err := v.Load()
 	if err != nil {
 		return nil, err
 	}
-	l, err := m.newLane(v.ID, material)
+	l, err := m.newLane(v.ID, model)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", v.ID, err)
 	}
@@ -137,7 +137,7 @@ type choice struct {
 func (m *models) choose(
 	offset int64, user string, timestampMS int64, state *mechanism.State,
 ) (choice, error) {
-	c := choice{step: m.first.Model.StepAt(timestampMS)}
+	c := choice{step: m.first.StepAt(timestampMS)}
 	var err error
 	if c.lane, err = m.lane(m.at(offset, c.step, state)); err != nil {
 		return c, err

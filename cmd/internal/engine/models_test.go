@@ -45,7 +45,7 @@ func TestWhichVersion(t *testing.T) {
 		servicetest.NeighbourModel(t, servicetest.Town, 2000, 6)
 	v2, v3 := newVersion(t, 10, two), newVersion(t, 20, three)
 	half, _, err := NewVersion(servicetest.StepTime(10).Add(time.Millisecond), "half.avro",
-		func() (*Material, error) { return &Material{Model: two}, nil })
+		func() (*mobility.Model, error) { return two, nil })
 	servicetest.OK(t, err)
 	names := map[string]string{
 		one.ID(): "one", two.ID(): "two", three.ID(): "three", "dead": "dead",
@@ -297,7 +297,7 @@ func TestVersionAt(t *testing.T) {
 	}
 	at := func(step int64) mechanism.State { return on("town", step) }
 	m := &models{
-		first: &Material{Model: &mobility.Model{Grid: maps["town"]}}, stepMS: minute,
+		first: &mobility.Model{Grid: maps["town"]}, stepMS: minute,
 	}
 	for _, v := range []struct { // 0 to 4, in the order in which they were taken up
 		startMS int64

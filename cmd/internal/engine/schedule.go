@@ -54,13 +54,13 @@ func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 
 // Try refuses a version that the options of releases cannot be used with, and gets its
 // model ready, which costs a pass over it: better here than in the middle of a partition's work.
-func (s Settings) Try(v *Version) (*Material, error) {
-	material, err := v.Load()
+func (s Settings) Try(v *Version) (*mobility.Model, error) {
+	model, err := v.Load()
 	if err == nil {
-		_, err = mechanism.NewSanitizer(material.Model, noise.NewKeyed(s.Key), s.Release)
+		_, err = mechanism.NewSanitizer(model, noise.NewKeyed(s.Key), s.Release)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", v.Where, err)
 	}
-	return material, nil
+	return model, nil
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Material is what a version of the mobility model consists of.
-type Material struct{ Model *mobility.Model }
-
 // VersionID names a version of the mobility model by what it consists of and by
 // when it starts. It is what a mark of the changelog has as an amendment's name.
 type VersionID struct {
@@ -57,14 +54,13 @@ func ParseVersionID(name []byte) (id VersionID, err error) {
 	return id, nil
 }
 
-// ID is that of a version of the material, with a start in Unix milliseconds.
-func (m *Material) ID(startMS int64) (id VersionID, err error) {
-	id.StartMS = startMS
-	id.Model, err = mechanism.ParseID(m.Model.ID())
-	return id, err
+// NewVersionID names a model with a start in Unix milliseconds.
+func NewVersionID(m *mobility.Model, startMS int64) (VersionID, error) {
+	id, err := mechanism.ParseID(m.ID())
+	return VersionID{Model: id, StartMS: startMS}, err
 }
 
-// Version is a later version of the mobility model. Its material is in memory while
+// Version is a later version of the mobility model. The model is in memory while
 // somebody works with it, and read again when it is needed again: a service may know
 // many versions and use two. Any number of goroutines may use it.
 type Version struct {
@@ -76,26 +72,26 @@ type Version struct {
 	cells int // with a place in the initial distribution
 
 	mu     sync.Mutex
-	open   func() (*Material, error)
-	loaded weak.Pointer[Material]
+	open   func() (*mobility.Model, error)
+	loaded weak.Pointer[mobility.Model]
 }
 
-// NewVersion opens the material of a version to learn what it is. open is called
-// again, by any goroutine but one at a time, when the material is needed and no
-// longer in memory. The material returned is the one that was opened: while it is
+// NewVersion opens the model of a version to learn what it is. open is called
+// again, by any goroutine but one at a time, when the model is needed and no
+// longer in memory. The model returned is the one that was opened: while it is
 // kept nothing is read twice.
 func NewVersion(
-	start time.Time, where string, open func() (*Material, error),
-) (*Version, *Material, error) {
+	start time.Time, where string, open func() (*mobility.Model, error),
+) (*Version, *mobility.Model, error) {
 	m, err := open()
 	if err != nil {
 		return nil, nil, err
 	}
 	v := &Version{
-		Where: where, grid: m.Model.Grid, step: m.Model.Step, cells: m.Model.Initial.Len(),
+		Where: where, grid: m.Grid, step: m.Step, cells: m.Initial.Len(),
 		open: open, loaded: weak.Make(m),
 	}
-	if v.ID, err = m.ID(start.UnixMilli()); err != nil {
+	if v.ID, err = NewVersionID(m, start.UnixMilli()); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return v, m, nil
@@ -107,10 +103,10 @@ func (v *Version) Grid() *grid.Grid { return v.grid }
 // GridID is the id of the version's map.
 func (v *Version) GridID() string { return v.grid.ID() }
 
-// Load returns the material. An error that says that it cannot be read now is marked
+// Load returns the model. An error that says that it cannot be read now is marked
 // Rebuild, since a file may be under way; other contents than it had are Fatal, since
 // releases are made with it.
-func (v *Version) Load() (*Material, error) {
+func (v *Version) Load() (*mobility.Model, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if m := v.loaded.Value(); m != nil {
@@ -120,7 +116,7 @@ func (v *Version) Load() (*Material, error) {
 	if err != nil {
 		return nil, task.WithRemedy(fmt.Errorf("%v is needed again: %w", v.ID, err), task.Rebuild)
 	}
-	id, err := m.ID(v.ID.StartMS)
+	id, err := NewVersionID(m, v.ID.StartMS)
 	if err == nil && id != v.ID {
 		err = fmt.Errorf("%s holds another model now, %v, and %v is in use: put that one back; "+
 			"a new model gets a file and a start of its own", v.Where, id, v.ID)

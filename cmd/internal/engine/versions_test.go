@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // TestVersionNames pins what is stored of a version.
@@ -43,18 +44,18 @@ func TestVersionNames(t *testing.T) {
 	}
 }
 
-// TestVersionLoad: the material is read again when nobody has it any more, and has to
+// TestVersionLoad: the model is read again when nobody has it any more, and has to
 // be what it was.
 func TestVersionLoad(t *testing.T) {
-	model, other := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
-		servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
 	var err error
-	next, opened := model, 0
+	stay, opened := 4.0, 0
+	id := servicetest.NeighbourModel(t, servicetest.Town, 5000, stay).ID()
 	v := func() *Version { // with a frame of its own, which keeps the material and ends
-		v, m, errNew := NewVersion(servicetest.StepTime(1), "v2.avro", func() (*Material, error) {
+		open := func() (*mobility.Model, error) {
 			opened++
-			return &Material{Model: next}, err
-		})
+			return servicetest.NeighbourModel(t, servicetest.Town, 5000, stay), err
+		}
+		v, m, errNew := NewVersion(servicetest.StepTime(1), "v2.avro", open)
 		servicetest.OK(t, errNew)
 		if again, err := v.Load(); err != nil || again != m || opened != 1 {
 			t.Errorf("while it is kept it is opened %d times, %v", opened, err)
@@ -69,10 +70,10 @@ func TestVersionLoad(t *testing.T) {
 				return
 			}
 		}
-		t.Fatal("the material is never given up")
+		t.Fatal("the model is never given up")
 	}
 	drop()
-	if again, err := v.Load(); err != nil || again.Model != model || opened != 2 {
+	if again, err := v.Load(); err != nil || again.ID() != id || opened != 2 {
 		t.Errorf("opened %d times, %v", opened, err)
 	}
 	drop()
@@ -80,9 +81,9 @@ func TestVersionLoad(t *testing.T) {
 	if _, err := v.Load(); task.RemedyOf(err) != task.Rebuild || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is away: %v (%v)", err, task.RemedyOf(err))
 	}
-	err, next = nil, other
+	err, stay = nil, 5
 	if _, err := v.Load(); task.RemedyOf(err) != task.Fatal ||
-		!strings.Contains(err.Error(), "v2.avro") || !strings.Contains(err.Error(), model.ID()) {
+		!strings.Contains(err.Error(), "v2.avro") || !strings.Contains(err.Error(), id) {
 		t.Errorf("another model in the file: %v (%v)", err, task.RemedyOf(err))
 	}
 }

@@ -45,11 +45,11 @@ func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err er
 		if v.ID.Model != s.Model {
 			continue
 		}
-		material, err := v.Load()
+		model, err := v.Load()
 		if err != nil {
 			return nil, false, err
 		}
-		return material.Model, true, nil
+		return model, true, nil
 	}
 	return o.Model, false, nil
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // TestReplayShortened: a replay that is taken up again after the service has adopted another
 // version ends before that one, and is no other replay; one that has come past it is.
 func TestReplayShortened(t *testing.T) {
 	version := func(n int64, stay float64) *engine.Version {
-		m := engine.Material{Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, stay)}
+		m := servicetest.NeighbourModel(t, servicetest.Town, 5000, stay)
 		v, _, err := engine.NewVersion(servicetest.StepTime(n), "model.avro",
-			func() (*engine.Material, error) { return &m, nil })
+			func() (*mobility.Model, error) { return m, nil })
 		servicetest.OK(t, err)
 		return v
 	}

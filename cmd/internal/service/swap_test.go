@@ -31,7 +31,7 @@ type board struct {
 
 func newBoard(tb testing.TB, o service.Options) *board {
 	tb.Helper()
-	first, err := (&engine.Material{Model: o.Model}).ID(0)
+	first, err := engine.NewVersionID(o.Model, 0)
 	servicetest.OK(tb, err)
 	return &board{first: first}
 }

@@ -29,7 +29,7 @@ type timeline struct {
 
 	mu      sync.Mutex
 	later   []*engine.Version
-	keep    []*engine.Material        // of the last ones, so that they are there when they start
+	keep    []any                     // of the last ones, so that they are there when they start
 	adopted map[engine.VersionID]bool // by partitions that were here
 	told    map[string]bool           // what was logged and need not be again
 }
@@ -63,7 +63,7 @@ func (t *timeline) resolve(list []task.Amendment) ([]engine.Amended, error) {
 
 // replace takes over another schedule, unless a version is gone from it that a partition
 // here has adopted: going on without would be other releases of the same fixes.
-func (t *timeline) replace(later []*engine.Version, keep []*engine.Material) error {
+func (t *timeline) replace(later []*engine.Version, keep []any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.missing(later); err != nil {

@@ -21,19 +21,19 @@ const keptVersions = 2
 
 // prepare tries later versions and keeps the last ones. What the options can be used with
 // is a matter of the map, so an older version of a map that was tried is not read for it.
-func (o Options) prepare(later []*engine.Version) (keep []*engine.Material, err error) {
+func (o Options) prepare(later []*engine.Version) (keep []any, err error) {
 	tried := map[string]bool{o.Model.Grid.ID(): true}
 	for i, v := range later {
 		if i < len(later)-keptVersions && tried[v.GridID()] {
 			continue
 		}
 		tried[v.GridID()] = true
-		material, err := o.Try(v)
+		model, err := o.Try(v)
 		if err != nil {
 			return nil, err
 		}
 		if i >= len(later)-keptVersions {
-			keep = append(keep, material)
+			keep = append(keep, model)
 		}
 	}
 	return keep, nil
@@ -76,7 +76,7 @@ func (s *Service) look() error {
 	if slices.Equal(found.Later, had) {
 		return nil
 	}
-	first, err := (&engine.Material{Model: s.options.Model}).ID(found.First.StartMS)
+	first, err := engine.NewVersionID(s.options.Model, found.First.StartMS)
 	if err != nil {
 		return err
 	}

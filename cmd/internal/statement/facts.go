@@ -134,12 +134,12 @@ func models(file *config.File) ([]Model, error) {
 	}
 	list := []Model{{Model: chosen.Model, ID: chosen.Model.ID()}}
 	for _, version := range chosen.Later {
-		material, err := version.Load()
+		model, err := version.Load()
 		if err != nil {
 			return nil, fmt.Errorf("models: %w", err)
 		}
 		list = append(list, Model{
-			Model: material.Model, ID: material.Model.ID(), Start: version.ID.Start(),
+			Model: model, ID: model.ID(), Start: version.ID.Start(),
 		})
 	}
 	return list, nil

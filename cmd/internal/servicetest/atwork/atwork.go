@@ -216,14 +216,8 @@ func Details(found []doctor.Finding, level string) string {
 // Version starts a model at the nth step.
 func Version(tb testing.TB, n int64, m *mobility.Model) *engine.Version {
 	tb.Helper()
-	return VersionOf(tb, n, engine.Material{Model: m})
-}
-
-// VersionOf is Version with more than a model.
-func VersionOf(tb testing.TB, n int64, m engine.Material) *engine.Version {
-	tb.Helper()
 	v, _, err := engine.NewVersion(servicetest.StepTime(n), fmt.Sprintf("step-%d.avro", n),
-		func() (*engine.Material, error) { return &m, nil })
+		func() (*mobility.Model, error) { return m, nil })
 	servicetest.OK(tb, err)
 	return v
 }
