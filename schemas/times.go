@@ -33,6 +33,7 @@ func (u TimeUnit) shift() int {
 		return -3
 	case Nanoseconds:
 		return -6
+	case Milliseconds, RFC3339: // a text has no such exponent
 	}
 	return 0
 }

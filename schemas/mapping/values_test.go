@@ -96,9 +96,10 @@ func TestTimesAreExact(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC).UnixMilli()
 	for ms := at; ms < at+1000; ms++ {
 		for unit, value := range map[schemas.TimeUnit]any{
-			schemas.Seconds: float64(ms) / 1000, schemas.Milliseconds: ms, schemas.Microseconds: ms * 1000,
-			schemas.Nanoseconds: ms*1e6 + 999_999,
-			schemas.RFC3339:     time.UnixMilli(ms).UTC().Format(time.RFC3339Nano),
+			schemas.Seconds: float64(ms) / 1000, schemas.Milliseconds: ms,
+			schemas.Microseconds: ms * 1000,
+			schemas.Nanoseconds:  ms*1e6 + 999_999,
+			schemas.RFC3339:      time.UnixMilli(ms).UTC().Format(time.RFC3339Nano),
 		} {
 			if got, reason := millisOf(value, unit); got != ms || reason != "" {
 				t.Fatalf("%v %s is %d, %q; want %d", value, unit, got, reason, ms)

@@ -268,7 +268,8 @@ func TestParquetIsNotRead(t *testing.T) {
 	if err := os.WriteFile(path, written(t, "parquet", mixed()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := Records(path, nil, nil)(t.Context(), func(schemas.Sanitized, string) error { return nil })
+	none := func(schemas.Sanitized, string) error { return nil }
+	err := Records(path, nil, nil)(t.Context(), none)
 	if err == nil || !strings.Contains(err.Error(), "is a Parquet file") {
 		t.Errorf("%v", err)
 	}

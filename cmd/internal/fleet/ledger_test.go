@@ -62,7 +62,7 @@ func TestLedger(t *testing.T) {
 		},
 		{
 			name: "lost", plant: func(w *told) { w.sanitized = w.sanitized[1:] },
-			want: []string{"1 raw records lost", "5 raw records, but 3 sanitized and 1 dead letters"},
+			want: []string{"1 raw records lost", "5 raw records, but 3 sanitized and 1 dead"},
 		},
 		{
 			name: "lost dead letter", plant: func(w *told) { w.dead = nil },
@@ -78,8 +78,9 @@ func TestLedger(t *testing.T) {
 			want: []string{"5 raw records, but 4 sanitized and 1"},
 		},
 		{
-			name: "duplicate dead letter", plant: func(w *told) { w.dead = append(w.dead, w.dead[0]) },
-			want: []string{"1 raw records answered more than once", "and 2 dead letters"},
+			name:  "duplicate dead letter",
+			plant: func(w *told) { w.dead = append(w.dead, w.dead[0]) },
+			want:  []string{"1 raw records answered more than once", "and 2 dead letters"},
 		},
 		{
 			name:  "both answers",

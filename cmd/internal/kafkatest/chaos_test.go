@@ -85,7 +85,7 @@ func (s settings) run(t *testing.T, between meanwhile) {
 	if err := s.complete(flag.CommandLine); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "geodither-chaos-")
+	dir, err := os.MkdirTemp("", "geodither-chaos-") //nolint:usetesting // a failed run keeps it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (s settings) run(t *testing.T, between meanwhile) {
 		r.Violations = append(r.Violations, err.Error())
 	}
 	r.Took = time.Since(h.began).Round(time.Second)
-	fmt.Print(r.text())
+	fmt.Fprint(h.log, r.text())
 	if len(r.Violations) > 0 || s.keep {
 		t.Logf("%s keeps all logs and topics; repeat the run with: make %s", dir, s.again())
 	} else if err := os.RemoveAll(dir); err != nil {
@@ -431,7 +431,8 @@ func (h *campaign) verify(ctx context.Context, r *report) error {
 	if err != nil {
 		return err
 	}
-	said, err := exec.CommandContext(ctx, h.binary, "state", "verify", "-c", config).CombinedOutput()
+	cmd := exec.CommandContext(ctx, h.binary, "state", "verify", "-c", config)
+	said, err := cmd.CombinedOutput()
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:

@@ -116,8 +116,8 @@ func TestOddRecordsAreTold(t *testing.T) {
 // TestInterruptedStart: a script that is killed as it starts nodes cannot stop them; somebody else
 // has to.
 func TestInterruptedStart(t *testing.T) {
-	dir, real := t.TempDir(), kafkaScript
-	t.Cleanup(func() { kafkaScript = real })
+	dir, script := t.TempDir(), kafkaScript
+	t.Cleanup(func() { kafkaScript = script })
 	said := filepath.Join(dir, "said")
 	kafkaScript = filepath.Join(dir, "kafka.sh")
 	if err := os.WriteFile(kafkaScript,

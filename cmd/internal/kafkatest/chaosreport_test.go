@@ -98,7 +98,8 @@ func register(flags *flag.FlagSet) *settings {
 // complete fills in what follows from the flags, and refuses what no run can have.
 func (s *settings) complete(flags *flag.FlagSet) error {
 	if s.Seed == 0 {
-		s.Seed = rand.Uint64N(1e9) + 1
+		now := uint64(time.Now().UnixNano())
+		s.Seed = rand.New(rand.NewPCG(now, now)).Uint64N(1e9) + 1
 	}
 	flags.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {

@@ -240,10 +240,15 @@ func TestBudgetsAreCounted(t *testing.T) {
 			budgetEpsilon, 0,
 		},
 		"too much in two": {
-			func(w *aftermath) { w.spend(1, steps(100, 30)...); w.spend(0, steps(100, 30)...) }, 60, 1,
+			func(w *aftermath) {
+				w.spend(1, steps(100, 30)...)
+				w.spend(0, steps(100, 30)...)
+			}, 60, 1,
 		},
 		"a window's end": {
-			func(w *aftermath) { w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...) },
+			func(w *aftermath) {
+				w.spend(0, append(steps(100, budgetEpsilon), 100+budgetSteps)...)
+			},
 			budgetEpsilon, 0,
 		},
 		"just inside of it": {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
@@ -54,13 +53,6 @@ func fleetOf(n int) (users []string) {
 		users = append(users, fmt.Sprintf("truck-%03d", i))
 	}
 	return users
-}
-
-// json are the options of a service that reads what kcat writes.
-func (w *world) json(name string, by engine.Partitioner) service.Options {
-	o := w.options(name)
-	o.RawEncoding, o.Partitioner = schemas.JSON, by
-	return o
 }
 
 // answer runs a service until it has answered all that was fed.

@@ -58,8 +58,9 @@ func (h *harness) world(partitions, vehicles int) *world {
 	h.Helper()
 	w := &world{
 		harness: h, raw: h.prefix + "raw", partitions: partitions, dir: h.TempDir(),
-		model: servicetest.NeighbourModel(h, servicetest.Town, 1000, 1), models: "model: model.avro",
-		fleet: rand.New(rand.NewPCG(1, 1)),
+		model:  servicetest.NeighbourModel(h, servicetest.Town, 1000, 1),
+		models: "model: model.avro",
+		fleet:  rand.New(rand.NewPCG(1, 1)),
 	}
 	var err error
 	w.codec, err = schemas.NewCodec(schemas.Avro)

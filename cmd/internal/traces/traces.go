@@ -224,7 +224,8 @@ var errUsed = errors.New("these files were read already: open them again")
 // time. A single file is not split between workers.
 //
 // The skipped lines and the error are those of Fixes: if several files cannot be read, the error
-// is that of the first file in their order. An error of take ends the reading too. Memory is 200 kB a worker.
+// is that of the first file in their order. An error of take ends the reading too. Memory is
+// 200 kB a worker.
 func (r *Reader) Parallel(workers int, take func(worker int, fix schemas.Raw) error) error {
 	if r.used {
 		return errUsed
