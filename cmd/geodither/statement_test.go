@@ -15,7 +15,7 @@ func TestStatementCites(t *testing.T) {
 	dir, path := configDir(t, strings.Replace(complete, "mechanism: lattice, "+
 		"epsilon: 0.5, delta: 0.02",
 		"mechanism: codebook, epsilon: 0.5", 1))
-	r := succeed(t, "audit", "-c", path, "--draws", "5e4", "--json")
+	r := succeed(t, "audit", "-c", path, "--draws", "5e3", "--json")
 	report := write(t, dir, "audit.json", r.out)
 	r = succeed(t, "statement", "-c", path, "--audit", report, "--audit", report)
 	var sheet struct {

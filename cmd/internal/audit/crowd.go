@@ -117,9 +117,10 @@ func forcedSituations(p *plan) (all []situation, err error) {
 	return all, nil
 }
 
-// crowd is a part of the users of one situation.
+// crowd is a part of the users of one situation. It has a copy of that, whose law belongs to the
+// goroutine: a law remembers what it has computed.
 type crowd struct {
-	situation          // a copy, whose law belongs to the goroutine: a law remembers what it computes
+	situation
 	index, part, users int
 }
 
