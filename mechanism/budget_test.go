@@ -158,7 +158,7 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 func randomPolicy(r *rand.Rand) Options {
 	o := Options{
 		Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)],
-		SameStep: []string{SameStepRepeat, SameStepDrop, SameStepRelease}[r.IntN(3)],
+		SameStep: []string{SameStepRepeat, SameStepRepeat, SameStepRelease}[r.IntN(3)],
 	}
 	if r.IntN(4) > 0 {
 		o.Budget = Budget{

@@ -69,7 +69,7 @@ func kindsOf(outs []Outcome) string {
 	for _, o := range outs {
 		letter := map[Kind]string{
 			Released: "r", Repeated: "=", Predicted: "p", Late: "l",
-			Skipped: "s", Suppressed: "x", Dropped: "d",
+			Skipped: "s", Suppressed: "x",
 		}[o.Kind]
 		if o.Changed {
 			letter = strings.ToUpper(letter)

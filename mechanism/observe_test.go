@@ -67,7 +67,6 @@ func TestObserveFollows(t *testing.T) {
 			"interval":   {ReleaseInterval: 3, Estimate: EstimateMode},
 			"adaptive":   {AdaptiveRadiusKM: 2},
 			"release":    {SameStep: SameStepRelease},
-			"drop":       {SameStep: SameStepDrop},
 			"repeat": {Budget: Budget{
 				Epsilon: 4, WindowSteps: 6, Lifetime: 20,
 				Spent: SpentRepeat,
@@ -127,7 +126,6 @@ func TestObserveHidden(t *testing.T) {
 		for name, o := range map[string]Options{
 			"skip":       {ReleaseInterval: 3, Between: BetweenSkip},
 			"adaptive":   {AdaptiveRadiusKM: 1.3, Between: BetweenSkip},
-			"drop":       {ReleaseInterval: 4, Between: BetweenSkip, SameStep: SameStepDrop},
 			"no pruning": {ReleaseInterval: 3, Between: BetweenSkip, Prune: -1},
 			"suppress":   {Budget: Budget{Epsilon: 2, WindowSteps: 6}},
 		} {

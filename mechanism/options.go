@@ -120,7 +120,7 @@ type Options struct {
 	// Between is what ReleaseInterval and AdaptiveRadiusKM give instead of a release:
 	// BetweenPredict or BetweenSkip; empty means BetweenPredict.
 	Between string
-	// SameStep is what a further report of a step gives: SameStepRepeat, SameStepDrop or
+	// SameStep is what a further report of a step gives: SameStepRepeat or
 	// SameStepRelease; empty means SameStepRepeat.
 	SameStep string
 	// Budget limits what the releases of one user cost.

@@ -29,13 +29,11 @@ const (
 	Skipped
 	// Suppressed: the budget is spent, and nothing is published.
 	Suppressed
-	// Dropped: the step has had a report, and nothing more is published in it.
-	Dropped
 )
 
 var kindNames = [...]string{
 	Released: "released", Repeated: "repeated", Predicted: "predicted", Late: "late",
-	Skipped: "skipped", Suppressed: "suppressed", Dropped: "dropped",
+	Skipped: "skipped", Suppressed: "suppressed",
 }
 
 // String returns the kind in lower case.

@@ -22,8 +22,6 @@ const (
 	// SameStepRepeat gives the step's release again, ε 0. A step that has none yet may still get
 	// one. The default.
 	SameStepRepeat = "repeat"
-	// SameStepDrop publishes nothing more in a step that has had a report.
-	SameStepDrop = "drop"
 	// SameStepRelease draws afresh and charges ε. The number of the release keeps the noise of two
 	// releases of a step apart.
 	SameStepRelease = "release"
@@ -102,7 +100,7 @@ func (o Options) validatePolicy() error {
 	errs := []error{
 		oneOf("estimate", o.Estimate, EstimateMean, EstimateMedian, EstimateMode),
 		oneOf("between", o.Between, BetweenPredict, BetweenSkip),
-		oneOf("same step", o.SameStep, SameStepRepeat, SameStepDrop, SameStepRelease),
+		oneOf("same step", o.SameStep, SameStepRepeat, SameStepRelease),
 		oneOf("budget spent", o.Budget.Spent, SpentSuppress, SpentRepeat, SpentPredict),
 		validateHours(o.Hours), o.Budget.validate(o.Epsilon),
 	}

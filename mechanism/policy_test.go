@@ -59,7 +59,7 @@ func TestPolicyOptions(t *testing.T) {
 		"endless radius": {func(o *Options) { o.MinRadiusKM = math.Inf(1) }, "min radius"},
 		"estimate":       {func(o *Options) { o.Estimate = "best" }, "mean, median, mode"},
 		"between":        {func(o *Options) { o.Between = "guess" }, "predict, skip"},
-		"same step":      {func(o *Options) { o.SameStep = "again" }, "repeat, drop, release"},
+		"same step":      {func(o *Options) { o.SameStep = "again" }, "repeat, release"},
 		"spent": {
 			func(o *Options) { o.Budget.Spent = "stop" },
 			"suppress, repeat, predict",
@@ -103,7 +103,7 @@ func TestPolicyOptions(t *testing.T) {
 		o.MinRadiusKM != 0 || o.AdaptiveRadiusKM != 0 {
 		t.Errorf("defaults: %+v", o)
 	}
-	for k := Kind(1); k <= Dropped; k++ {
+	for k := Kind(1); k <= Suppressed; k++ {
 		if text := k.String(); text == "" || strings.HasPrefix(text, "Kind") {
 			t.Errorf("kind %d is called %q", uint8(k), text)
 		}

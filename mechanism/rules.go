@@ -19,8 +19,6 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 	switch {
 	case in.Step < state.Step:
 		return s.outcome(state, Late), true
-	case s.options.SameStep == SameStepDrop:
-		return s.outcome(state, Dropped), true
 	case has && (s.options.SameStep == SameStepRepeat || !in.Release):
 		return s.outcome(state, Repeated), true
 	case !in.Release:

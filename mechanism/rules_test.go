@@ -48,13 +48,7 @@ func TestRules(t *testing.T) {
 			[]int64{0, 2, 2, 4, 4},
 			"RSsR=", 1,
 		},
-		"repeat": {Options{}, twice, "R=R=l=R", 1.5},
-		"drop":   {Options{SameStep: SameStepDrop}, twice, "RdRdldR", 1.5},
-		"drop what is predicted": {
-			Options{SameStep: SameStepDrop, ReleaseInterval: 2},
-			twice,
-			"RdPdldR", 1,
-		},
+		"repeat":  {Options{}, twice, "R=R=l=R", 1.5},
 		"release": {Options{SameStep: SameStepRelease}, twice, "RRRRlRR", 3},
 		"budget":  {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
 		"budget, repeat": {
@@ -241,7 +235,6 @@ func TestWithheldStepsGoOneWay(t *testing.T) {
 		{
 			{ReleaseInterval: 5},
 			{ReleaseInterval: 5, Between: BetweenSkip},
-			{ReleaseInterval: 5, SameStep: SameStepDrop},
 		},
 		{
 			{Budget: Budget{Epsilon: 2, WindowSteps: 8}},
@@ -297,7 +290,6 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 		},
 		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3}},
 		"budget, repeat": {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentRepeat}},
-		"drop":           {SameStep: SameStepDrop},
 		"release":        {SameStep: SameStepRelease},
 	} {
 		o.Epsilon, o.Delta = 2, .05
@@ -342,7 +334,7 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 			t.Errorf("%s: poor case, %d releases and %d without", name, released, withheld)
 		}
 	}
-	for _, k := range []Kind{Released, Repeated, Predicted, Skipped, Suppressed, Dropped} {
+	for _, k := range []Kind{Released, Repeated, Predicted, Skipped, Suppressed} {
 		if seen[k] == 0 {
 			t.Errorf("no step was %v", k)
 		}

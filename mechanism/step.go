@@ -19,7 +19,6 @@ import (
 //
 //	report                             option                 outcome     published   ε  posterior
 //	before the user's last step                               Late        nothing     0  stays
-//	in that step                       SameStep drop          Dropped     nothing     0  stays
 //	in that step, which has a release  SameStep repeat        Repeated    that one    0  stays
 //	Input.Release is false                                    Predicted   estimate    0  prior
 //	the step starts outside the hours                         Predicted   estimate    0  prior

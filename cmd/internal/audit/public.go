@@ -168,8 +168,6 @@ func (o *observer) counted(out mechanism.Outcome, f Fix) engine.Tally {
 		s.Skipped = 1
 	case mechanism.Suppressed:
 		s.Suppressed = 1
-	case mechanism.Dropped:
-		s.Dropped = 1
 	}
 	return s
 }

@@ -15,7 +15,7 @@ import (
 // explains. It names no user.
 //
 // Every fix read is in exactly one of Releases, Repeats, Predictions, Skipped,
-// Suppressed, Dropped, DeadLetters and RecordsSkipped. A record has one fix, unless
+// Suppressed, DeadLetters and RecordsSkipped. A record has one fix, unless
 // Input.Mapping finds several.
 //
 // The numbers of drifts and of fixes outside the map are secret-side: they are
@@ -24,7 +24,7 @@ type Tally struct {
 	RecordsIn, RecordsOut, DeadLetters int64
 
 	Releases, Repeats, Predictions                 int64 // RecordsOut is their sum
-	Skipped, Suppressed, Dropped                   int64
+	Skipped, Suppressed                            int64
 	Late, Misplaced, Destroyed                     int64
 	OutsideClamped, OutsideRefused, OutsideSwapped int64
 	SetCells, Drifts, Exhausted                    int64
@@ -113,10 +113,6 @@ var counters = []counter{
 	{
 		"suppressed", "fixes without a record: the budget was spent", logged,
 		func(t *Tally) *int64 { return &t.Suppressed },
-	},
-	{
-		"dropped", "fixes without a record: further ones of a step", logged,
-		func(t *Tally) *int64 { return &t.Dropped },
 	},
 	{
 		"records_skipped", "records that a rule of the section input skips", logged,
@@ -222,7 +218,7 @@ func (t *Tally) add(more *Tally) {
 
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
 func (t Tally) Silent() int64 {
-	return t.Skipped + t.Suppressed + t.Dropped + t.RecordsSkipped
+	return t.Skipped + t.Suppressed + t.RecordsSkipped
 }
 
 // Fixes is the number of fixes that were read, without those that a rule skips.
@@ -287,8 +283,6 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 		t.Skipped++
 	case mechanism.Suppressed:
 		t.Suppressed++
-	case mechanism.Dropped:
-		t.Dropped++
 	}
 	if o.Kind.Published() {
 		t.RecordsOut++

@@ -104,12 +104,6 @@ func TestKinds(t *testing.T) {
 			},
 		},
 		{
-			"drop", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepDrop },
-			[]int64{0, 10, 60},
-			"R-R",
-			Tally{RecordsIn: 3, RecordsOut: 2, Releases: 2, Dropped: 1, Epsilon: 2},
-		},
-		{
 			"release again", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
 			[]int64{0, 10},
 			"RR",

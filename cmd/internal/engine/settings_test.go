@@ -62,7 +62,7 @@ func TestSettings(t *testing.T) {
 			o.Release.Between = mechanism.BetweenSkip
 		},
 		"Release.SameStep": func(o *Settings) {
-			o.Release.SameStep = mechanism.SameStepDrop
+			o.Release.SameStep = mechanism.SameStepRelease
 		},
 		"Release.Budget.Epsilon": func(o *Settings) {
 			o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 60

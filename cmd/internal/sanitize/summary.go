@@ -27,13 +27,12 @@ type Summary struct {
 	// SwappedMap of the fixes outside the map lie on it with latitude and longitude swapped.
 	SwappedMap int64 `json:"swapped_on_map,omitempty"`
 
-	// What came of the others; the last four have no record.
+	// What came of the others; the last three have no record.
 	Releases    int64 `json:"releases"`
 	Repeats     int64 `json:"repeats"`
 	Predictions int64 `json:"predictions"`
 	Skipped     int64 `json:"skipped"`
 	Suppressed  int64 `json:"suppressed"`
-	Dropped     int64 `json:"dropped"`
 	Late        int64 `json:"late"`
 
 	EpsilonPerUser  float64              `json:"epsilon_per_user_mean"` // Σε
@@ -66,8 +65,8 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Refused: r.refused, SwappedMap: r.swapped, Users: len(r.users),
 		Releases: r.kinds[mechanism.Released], Repeats: r.kinds[mechanism.Repeated],
 		Predictions: r.kinds[mechanism.Predicted], Skipped: r.kinds[mechanism.Skipped],
-		Suppressed: r.kinds[mechanism.Suppressed], Dropped: r.kinds[mechanism.Dropped],
-		Late: r.kinds[mechanism.Late], Metric: r.metric.Summary(o.Mechanism),
+		Suppressed: r.kinds[mechanism.Suppressed],
+		Late:       r.kinds[mechanism.Late], Metric: r.metric.Summary(o.Mechanism),
 		LocationSetMean: r.metrics.LocationSetMean(), DriftRatio: r.metrics.DriftRatio(),
 		Release:  expect.ErrorsOf(&r.metrics.Release),
 		Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
@@ -96,10 +95,10 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 		"predictions; %d late, %d outside the map\n",
 		s.Fixes, s.Users, s.Releases, s.Epsilon, s.Repeats, s.Predictions, s.Late, s.OutsideMap)
 	s.printRefused(out)
-	if s.Skipped+s.Suppressed+s.Dropped > 0 {
+	if s.Skipped+s.Suppressed > 0 {
 		fmt.Fprintf(out, "without a record, as the settings have it: "+
-			"%d skipped, %d suppressed (budget spent), %d dropped\n",
-			s.Skipped, s.Suppressed, s.Dropped)
+			"%d skipped, %d suppressed (budget spent)\n",
+			s.Skipped, s.Suppressed)
 	}
 	if s.Releases > 0 {
 		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
