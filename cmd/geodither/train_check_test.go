@@ -93,7 +93,8 @@ func TestTrainWarnings(t *testing.T) {
 			"all fixes lie in one of 6 cells",
 		},
 		"idle classes": {
-			servicetest.TownCSV(fixes), []string{"--calendar", "6,20,weekend"},
+			servicetest.TownCSV(fixes),
+			[]string{"--calendar", "6,20,weekend"},
 			"no transition falls " +
 				"into 3 classes of 4 that --calendar makes: working days, 6 to 20 h; " +
 				"weekends, 6 to " +

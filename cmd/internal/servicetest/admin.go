@@ -3,10 +3,15 @@ package servicetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
+	"net"
 	"slices"
+	"sync"
 	"testing"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -15,6 +20,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
+	"github.com/geodither/geodither/schemas"
 )
 
 // DeleteTopic deletes a topic, and makes it again, empty, if it is told to.
@@ -111,3 +119,139 @@ func (w *World) DeleteGroup(tb testing.TB, group string) {
 		&kafka.DeleteGroupsRequest{GroupIDs: []string{group}})
 	OK(tb, errors.Join(err, res.Errors[group]))
 }
+
+// NewCompacted returns a world with a compacted topic of one partition, "log". It has a record,
+// because the broker lets a compacted log begin at its first record that is left.
+func NewCompacted(tb testing.TB) *World {
+	tb.Helper()
+	w := NewWorld(tb, 1)
+	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: "log", Partitions: 1, Configs: topics.Compacted}))
+	w.Put(tb, "log", "first", []byte("-"))
+	return w
+}
+
+// Cleaned returns a client before whose first fetch a value of a topic's first partition is
+// replaced and the cleaner removes the old one: a reader has taken the partition's bounds by then.
+func (w *World) Cleaned(tb testing.TB, topic, key string, value []byte) *kafka.Client {
+	tb.Helper()
+	own := *w.Client
+	own.Transport = &beforeFetch{RoundTripper: w.Client.Transport, do: func() {
+		w.Put(tb, topic, key, value)
+		w.Put(tb, topic, "the newest batch, which the cleaner leaves alone", []byte("-"))
+		OK(tb, w.Broker.Compact())
+	}}
+	return &own
+}
+
+// Put writes a record into a topic's first partition, in a batch of its own.
+func (w *World) Put(tb testing.TB, topic, key string, value []byte) {
+	tb.Helper()
+	_, err := w.Feeder.Produce(tb.Context(), producer.Batch{
+		TopicPartition: producer.TopicPartition{Topic: topic},
+		Records:        []producer.Record{{Key: []byte(key), Value: value, Timestamp: StartMS}},
+	})
+	OK(tb, err)
+}
+
+// beforeFetch is a connection that does something before its first fetch.
+type beforeFetch struct {
+	kafka.RoundTripper
+	once sync.Once
+	do   func()
+}
+
+// RoundTrip implements kafka.RoundTripper.
+func (b *beforeFetch) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
+	if req.ApiKey() == protocol.Fetch {
+		b.once.Do(b.do)
+	}
+	return b.RoundTripper.RoundTrip(ctx, addr, req)
+}
+
+// FeedBy writes some users' fixes of one step with a partitioner of the test's.
+func (w *World) FeedBy(
+	tb testing.TB, place func(key []byte) int32, shiftMS int64, users ...[]byte,
+) {
+	tb.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	OK(tb, err)
+	defer client.Close()
+	var records []*kgo.Record
+	for i, user := range users {
+		lat, lon := w.Model.Grid.ToDegrees(w.Model.Grid.Centre(w.Cells[i]))
+		fix := schemas.Raw{
+			UserID: string(user), Timestamp: StartMS + w.Step*60_000 + shiftMS, Latitude: lat,
+			Longitude: lon,
+		}
+		value, err := w.Codec.AppendRaw(nil, fix)
+		OK(tb, err)
+		records = append(records,
+			&kgo.Record{Topic: "raw", Partition: place(user), Key: user, Value: value})
+	}
+	OK(tb, client.ProduceSync(tb.Context(), records...).FirstErr())
+	w.Fed += int64(len(records))
+}
+
+// CopyTopic writes a partition of a topic, changed, into a new one, and the other
+// partitions as they are.
+func (w *World) CopyTopic(
+	tb testing.TB, from, to string, partition int, change func([]Line) []Line,
+) {
+	tb.Helper()
+	v := w.View(tb, from, false)
+	v.Read(tb)
+	OK(tb, admin.CreateTopics(tb.Context(), w.Client, wire.Options{},
+		admin.Topic{Name: to, Partitions: Partitions}))
+	for p, lines := range v.Lines {
+		if p == partition {
+			lines = change(slices.Clone(lines))
+		}
+		w.Write(tb, true, to, int32(p), lines...)
+	}
+}
+
+// Write puts records into a partition in a transaction of their own.
+func (w *World) Write(tb testing.TB, commit bool, topic string, partition int32, lines ...Line) {
+	tb.Helper()
+	tx, err := producer.NewTransactional(w.Client, fmt.Sprintf("test/%s/%d", topic, partition),
+		producer.Options{})
+	OK(tb, err)
+	OK(tb, tx.Init(tb.Context()))
+	var batch producer.Batch
+	batch.TopicPartition = producer.TopicPartition{Topic: topic, Partition: partition}
+	for _, l := range lines {
+		r := producer.Record{Value: []byte(l.Value), Timestamp: l.Timestamp}
+		if l.Key != "" {
+			r.Key = []byte(l.Key)
+		}
+		batch.Records = append(batch.Records, r)
+	}
+	_, err = tx.Produce(tb.Context(), batch)
+	OK(tb, err)
+	if commit {
+		_, err = tx.Commit(tb.Context())
+	} else {
+		err = tx.Abort(tb.Context())
+	}
+	OK(tb, err)
+}
+
+// Users are the keys that a simulated producer writes.
+func Users(n int) [][]byte {
+	var keys [][]byte
+	for i := range n {
+		keys = append(keys, fmt.Appendf(nil, "vehicle-%03d", i))
+	}
+	return keys
+}
+
+// CRC32Place is where librdkafka's default writes a key, computed apart from the code
+// under test.
+func CRC32Place(key []byte) int32 { return int32(crc32.ChecksumIEEE(key) % Partitions) }
+
+// Murmur2Place is where Kafka's Java client writes a key.
+func Murmur2Place(key []byte) int32 { return partition.Murmur2(key, Partitions) }

@@ -6,21 +6,20 @@
 package servicetest
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -139,111 +138,177 @@ func Topics(group string) topics.Set {
 	}
 }
 
-// Running is a service at work, or whatever else is run beside a test.
-type Running struct {
-	Log    *Log
-	cancel context.CancelFunc
-	done   chan struct{}
-	Err    error // when it is done
+// Line is a record as it is compared.
+type Line struct {
+	Key, Value string
+	Timestamp  int64
 }
 
-// Run runs something with its log captured. It is stopped at the test's end if not
-// before.
-func Run(tb testing.TB, log *Log, run func(context.Context) error) *Running {
-	tb.Helper()
-	r := &Running{Log: log, done: make(chan struct{})}
-	var ctx context.Context
-	ctx, r.cancel = context.WithCancel(context.WithoutCancel(tb.Context()))
-	go func() {
-		r.Err = run(ctx)
-		close(r.done)
-	}()
-	tb.Cleanup(func() {
-		r.cancel()
-		<-r.done
-	})
-	return r
+// View reads a topic on from where it was.
+type View struct {
+	fetchers []*consumer.Fetcher
+	next     []int64
+	Lines    [][]Line // by partition
 }
 
-// Stop ends the service as a signal would, and requires that it ends well.
-func (r *Running) Stop(tb testing.TB) {
+// View returns a view of a topic, from its beginning.
+func (w *World) View(tb testing.TB, topic string, uncommitted bool) *View {
 	tb.Helper()
-	r.cancel()
-	if err := r.Wait(tb); err != nil {
-		tb.Fatalf("the service did not stop cleanly: %v\n%s", err, r.Log)
+	v := &View{next: make([]int64, Partitions), Lines: make([][]Line, Partitions)}
+	for p := range int32(Partitions) {
+		f, err := consumer.NewFetcher(w.Client, topic, p,
+			consumer.FetcherOptions{Uncommitted: uncommitted, MaxWait: time.Millisecond})
+		OK(tb, err)
+		v.fetchers = append(v.fetchers, f)
 	}
-	if bytes.Contains(r.Log.Bytes(), []byte("level=ERROR")) {
-		tb.Errorf("the service logged errors:\n%s", r.Log)
-	}
+	return v
 }
 
-// Wait waits for the service's end, and returns what it ended with.
-func (r *Running) Wait(tb testing.TB) error {
+// Read brings the view up to the end and returns how many records it holds.
+func (v *View) Read(tb testing.TB) (n int64) {
 	tb.Helper()
-	select {
-	case <-r.done:
-		return r.Err
-	case <-time.After(Patience):
-		tb.Fatalf("the service does not end\n%s", r.Log)
-		return nil
+	for p, f := range v.fetchers {
+		for {
+			got, err := f.Fetch(tb.Context(), v.next[p])
+			OK(tb, err)
+			for _, r := range got.Records {
+				v.Lines[p] = append(v.Lines[p], Line{string(r.Key), string(r.Value), r.Timestamp})
+			}
+			if got.Next == v.next[p] {
+				break
+			}
+			v.next[p] = got.Next
+		}
+		n += int64(len(v.Lines[p]))
 	}
+	return n
 }
 
-// Cancel stops the service as a signal would, and does not wait.
-func (r *Running) Cancel() { r.cancel() }
+// Answers are the committed outputs of one service.
+type Answers struct{ Out, Dead *View }
 
-// Done is closed when the service has ended.
-func (r *Running) Done() <-chan struct{} { return r.done }
-
-func (r *Running) beside() *Running { return r }
-
-// AtWork is a running service in whatever type.
-type AtWork interface{ beside() *Running }
-
-// Log is a log in memory, everything from debug up.
-type Log struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (c *Log) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.text.Write(p)
-}
-
-// Bytes returns a copy of the text.
-func (c *Log) Bytes() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return bytes.Clone(c.text.Bytes())
-}
-
-// String returns the text.
-func (c *Log) String() string { return string(c.Bytes()) }
-
-// Logger returns a logger that writes here.
-func (c *Log) Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// Await waits until a condition holds, while services work.
-func Await(tb testing.TB, what string, holds func() bool, services ...AtWork) {
+// Answers makes the topics of a group, and returns views of its outputs.
+func (w *World) Answers(tb testing.TB, group string) Answers {
 	tb.Helper()
-	deadline := time.Now().Add(Patience)
-	for !holds() {
-		for _, s := range services {
-			r := s.beside()
-			select {
-			case <-r.done:
-				tb.Fatalf("a service ended before %s: %v\n%s", what, r.Err, r.Log)
-			default:
+	OK(tb, topics.Create(tb.Context(), w.Client, wire.Options{}, Topics(group)))
+	return Answers{Out: w.View(tb, group+".out", false), Dead: w.View(tb, group+".dead", false)}
+}
+
+// Read brings both views up to their ends and returns how many records they hold.
+func (a Answers) Read(tb testing.TB) int64 {
+	tb.Helper()
+	return a.Out.Read(tb) + a.Dead.Read(tb)
+}
+
+// RequireSame requires the same records in the same order in each partition.
+func RequireSame(tb testing.TB, want, got *View) {
+	tb.Helper()
+	for p, lines := range want.Lines {
+		if len(lines) == 0 {
+			tb.Errorf("partition %d: nothing to compare", p)
+		}
+		if len(got.Lines[p]) != len(lines) {
+			tb.Errorf("partition %d holds %d records, want %d", p, len(got.Lines[p]), len(lines))
+		}
+		for i := range min(len(lines), len(got.Lines[p])) {
+			if got.Lines[p][i] != lines[i] {
+				tb.Fatalf("partition %d: record %d differs from the undisturbed service's", p, i)
 			}
 		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("waited in vain until %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
+}
+
+// Records reads all of a topic, keys included.
+func (w *World) Records(t *testing.T, topic string) (all []consumer.Record) {
+	t.Helper()
+	v := w.View(t, topic, true)
+	v.Read(t)
+	for _, lines := range v.Lines {
+		for _, l := range lines {
+			all = append(all, consumer.Record{
+				Key: []byte(l.Key), Value: []byte(l.Value), Timestamp: l.Timestamp,
+			})
+		}
+	}
+	return all
+}
+
+// Spent is Σε of each user in a sanitized topic, over all partitions, read by another
+// client library.
+func (w *World) Spent(tb testing.TB, topic string) map[string]float64 {
+	tb.Helper()
+	start := map[int32]kgo.Offset{}
+	for p := range int32(Partitions) {
+		start[p] = kgo.NewOffset().AtStart()
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Addr),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: start}))
+	OK(tb, err)
+	defer client.Close()
+	v := w.View(tb, topic, false)
+	sums, read := map[string]float64{}, int64(0)
+	for want := v.Read(tb); read < want; {
+		fetches := client.PollFetches(tb.Context())
+		OK(tb, fetches.Err())
+		fetches.EachRecord(func(r *kgo.Record) {
+			read++
+			s, err := w.Codec.DecodeSanitized(r.Value)
+			OK(tb, err)
+			sums[s.UserID] += s.Epsilon
+		})
+	}
+	return sums
+}
+
+// Reasons counts the dead letters of a group.
+func (w *World) Reasons(tb testing.TB, dead *View) map[schemas.Reason]int {
+	tb.Helper()
+	dead.Read(tb)
+	counts := map[schemas.Reason]int{}
+	for _, lines := range dead.Lines {
+		for _, l := range lines {
+			letter, err := w.Codec.DecodeDeadLetter([]byte(l.Value))
+			OK(tb, err)
+			counts[letter.Reason]++
+		}
+	}
+	return counts
+}
+
+// LastMarks are the last marks of a service's changelog, by partition.
+func (w *World) LastMarks(tb testing.TB, topic string) (marks []task.Mark) {
+	tb.Helper()
+	for p := range int32(Partitions) {
+		mark, found, err := topics.LastMark(tb.Context(), w.Client, topic, p)
+		OK(tb, err)
+		if !found {
+			tb.Fatalf("partition %d has no mark", p)
+		}
+		marks = append(marks, mark)
+	}
+	return marks
+}
+
+// RequireRepeats requires that a reader of uncommitted data sees what is committed, or
+// the same again.
+func (w *World) RequireRepeats(tb testing.TB, committed *View, topic string) {
+	tb.Helper()
+	all := w.View(tb, topic, true)
+	all.Read(tb)
+	repeated := 0
+	for p, lines := range all.Lines {
+		known := map[Line]bool{}
+		for _, l := range committed.Lines[p] {
+			known[l] = true
+		}
+		for i, l := range lines {
+			if !known[l] {
+				tb.Fatalf("partition %d: a read_uncommitted reader sees another release "+
+					"in record %d", p, i)
+			}
+		}
+		repeated += len(lines) - len(committed.Lines[p])
+	}
+	tb.Logf("a read_uncommitted reader sees %d repeated records", repeated)
 }
