@@ -58,9 +58,9 @@ func TestKeySecretsAreTheKeys(t *testing.T) {
 			t.Errorf("%s is not found where it was planted", s.name)
 		}
 	}
-	// Three subkeys and the part of the tree that begins with the day.
-	if found != 4 {
-		t.Errorf("%d secrets of the key are in the file of its days from %v on, want 4", found, day)
+	// Two subkeys and the part of the tree that begins with the day.
+	if found != 3 {
+		t.Errorf("%d secrets of the key are in the file of its days from %v on, want 3", found, day)
 	}
 	if strings.Contains(text, Key.Reveal()) {
 		t.Error("the file holds the whole key")
