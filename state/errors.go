@@ -30,8 +30,7 @@ var (
 		"restored from the changelog")
 	// ErrGone: a file of an open store is no longer there.
 	ErrGone = errors.New("files of the state folder have disappeared while it was in use: " +
-		"start again, and it is restored from the changelog, if that is intact: run doctor " +
-		"first, and leave the folder alone meanwhile")
+		"run doctor; if the changelog is intact, start again and the folder is restored from it")
 	// ErrForeign: the folder holds the states of something else.
 	ErrForeign = errors.New("the state folder belongs to another group or topic: " +
 		"name the folder of this one")

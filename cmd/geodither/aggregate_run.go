@@ -174,19 +174,16 @@ func (r *aggregation) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, aggregate.ErrNoRelease):
-		return fmt.Errorf("%w: the service leaves releases out (publish.release: false). Set "+
-			"publish.release: true for records from now on. \"geodither replay\" with that "+
-			"setting writes the earlier ones again, to another topic, and says first what it "+
-			"costs", err)
+		return fmt.Errorf("%w: set publish.release: true for records from now on; \"geodither replay\" "+
+			"with that setting writes the earlier ones again, to another topic", err)
 	case errors.Is(err, aggregate.ErrAfter):
 		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
 	case errors.Is(err, aggregate.ErrModel):
 		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's "+
 			"config with -c, or leave the time of the others out with --from or --to", err)
 	case errors.Is(err, aggregate.ErrMaps):
-		return fmt.Errorf("%w. Zones are parts of one map: aggregate the time of each map by "+
-			"itself, with --to that time for the one and --from it for the other, or a window "+
-			"later if the change lies inside of that window", err)
+		return fmt.Errorf("%w: aggregate the time of each map by itself, with --to that time for the "+
+			"one and --from it, or a window later, for the other", err)
 	case errors.Is(err, aggregate.ErrOrder), errors.Is(err, aggregate.ErrSettings):
 		if cause := r.input.split.cause(); cause != "" {
 			return fmt.Errorf("%w. A likely cause: %s", err, cause)

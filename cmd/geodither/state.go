@@ -152,9 +152,8 @@ func verdict(report verify.Report) error {
 		}
 	}
 	if len(different) > 0 {
-		return fmt.Errorf("violations in partition %s: an accepted loss of the account "+
-			"(--accept-lost-account) and a reset of everything look so too. If it was neither, keep "+
-			"the topics as they are until you know why, and report it",
+		return fmt.Errorf("violations in partition %s: after --accept-lost-account or a reset of "+
+			"everything that is to be expected; else keep the topics as they are, and report it",
 			strings.Join(different, ", "))
 	}
 	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in "+

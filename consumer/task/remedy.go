@@ -94,6 +94,5 @@ var (
 // storeError marks an error of the store and says what to do.
 func storeError(what string, err error) error {
 	return otherwise(fmt.Errorf("%w: %s: %w; free space or repair the state folder and start "+
-		"again. What was committed is restored from the changelog, if that is intact: run doctor "+
-		"before you remove the folder", ErrStore, what, err), Fatal)
+		"again; run doctor before you remove the folder", ErrStore, what, err), Fatal)
 }

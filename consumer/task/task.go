@@ -231,8 +231,8 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 		t.next = first
 	case input < first:
 		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: "+
-			"retention has removed records before they were processed. Lengthen retention.ms, "+
-			"and start once with --skip-lost to go on without them",
+			"lengthen retention.ms, and start once with --skip-lost to go on without the records "+
+			"between",
 			ErrInputLost, input, first), Fatal)
 	case input > end:
 		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+

@@ -30,9 +30,8 @@ func ValidateEpsilon(epsilon float64) error {
 	case epsilon >= MinEpsilon && epsilon <= MaxEpsilon:
 		return nil
 	case epsilon == 0:
-		return errors.New("epsilon is not set or 0. It must be above 0 and has no default: " +
-			"choose it from the error you can accept (for one release 1 is strong, 10 is weak; " +
-			"releases add up)")
+		return errors.New("epsilon is not set or 0, and has no default: choose it from the error " +
+			"you can accept (for one release 1 is strong, 10 is weak; releases add up)")
 	case epsilon < 0:
 		return fmt.Errorf("epsilon %g must be above 0: for one release 1 is strong, 10 is weak",
 			epsilon)

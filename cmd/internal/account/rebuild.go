@@ -186,8 +186,8 @@ func (r *rebuilder) plan(ctx context.Context) (Rebuild, error) {
 	for _, p := range plan.Partitions {
 		if p.unknown && evidence {
 			problems = append(problems, fmt.Errorf("partition %d: no folder has its states, and "+
-				"the group has no offset: 1. name its last instance's folder; 2. if nothing of it "+
-				"was processed, set the offset to 0", p.Number))
+				"the group has no offset: 1. name its last instance's folder; 2. if nothing was "+
+				"processed, set offset 0", p.Number))
 		}
 	}
 	if len(problems) > 0 {
@@ -271,7 +271,7 @@ func (p *RebuiltPartition) check(committed int64, source []byte) error {
 	switch {
 	case !p.NoOffset && p.Input < committed:
 		return fmt.Errorf("the newest states, at raw offset %d in %s, lag behind the group, at "+
-			"%d: 1. name the last instance's folder; 2. or set the group's offset to %[1]d (see "+
+			"%d: 1. name the last instance's folder; 2. set the group's offset to %[1]d (see "+
 			"--help)", p.Input, p.Folder, committed)
 	case !p.NoOffset && p.Input > committed:
 		return fmt.Errorf("the states in %s are those at raw offset %d, and the group is at %d: "+

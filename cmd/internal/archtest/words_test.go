@@ -2,11 +2,15 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -145,4 +149,82 @@ func TestPlantedWords(t *testing.T) {
 	if got := dialectIn(t, plain); len(got) > 0 {
 		t.Errorf("found %q", got)
 	}
+}
+
+// mostErrorWords is how long the text of an error may be. What else there is to say belongs into
+// the help of a command or into a document.
+const mostErrorWords = 30
+
+// TestErrorsAreShort: nobody reads on in a long error.
+func TestErrorsAreShort(t *testing.T) {
+	files, err := sources(repository(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, f := range files {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		text, err := fs.ReadFile(repository(t), f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long, all := longErrors(t, f.path, text)
+		found += all
+		for _, at := range long {
+			t.Errorf("%s: an error of over %d words: say the cause, then what to do", at, mostErrorWords)
+		}
+	}
+	if found < 500 {
+		t.Errorf("only %d errors are found: the test reads the code wrongly", found)
+	}
+	planted := `package p
+var a, b = fmt.Errorf("` + strings.Repeat("word ", 20) + `" +
+	"` + strings.Repeat("word ", 11) + `"), errors.New("short")`
+	if long, all := longErrors(t, "p.go", []byte(planted)); len(long) != 1 || all != 2 {
+		t.Errorf("planted: %q of %d", long, all)
+	}
+}
+
+// longErrors lists where a file makes an error of a long constant text, and counts its errors.
+func longErrors(t *testing.T, name string, text []byte) (long []string, all int) {
+	t.Helper()
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		selector, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"New", "Errorf", "Usagef"}, selector.Sel.Name) {
+			return true
+		}
+		if words, ok := constantText(call.Args[0]); ok {
+			all++
+			if len(strings.Fields(words)) > mostErrorWords {
+				long = append(long, fset.Position(call.Pos()).String())
+			}
+		}
+		return true
+	})
+	return long, all
+}
+
+// constantText returns the text of string literals that are added up.
+func constantText(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := constantText(e.X)
+		right, also := constantText(e.Y)
+		return left + right, ok && also && e.Op == token.ADD
+	}
+	return "", false
 }

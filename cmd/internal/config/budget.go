@@ -90,9 +90,8 @@ func (b *Budget) required() error {
 	if b.decided {
 		return nil
 	}
-	return errors.New("release.budget is not set and has no default: write {epsilon: 18, " +
-		"window: 24h} to let a user's releases cost Σε = 18 in any 24 hours and no more, or " +
-		"\"none\" to let Σε grow for as long as the service runs")
+	return errors.New("release.budget is not set and has no default: write " +
+		"{epsilon: 18, window: 24h} for Σε = 18 in any 24 hours at most, or \"none\" for no limit")
 }
 
 // agree refuses limits that contradict each other. Whether each is a number that can be used, and

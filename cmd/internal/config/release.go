@@ -41,8 +41,7 @@ func (c Near) options() (law.Near, error) {
 	}
 	if c.Distance == "" || c.Factor == 0 {
 		return law.Near{}, errors.New("near needs both: \"near: {distance: 340m, factor: 2}\" " +
-			"allows a release to change the odds between places at most 340 m apart on the " +
-			"ground by a factor of 2 at most")
+			"lets a release change the odds between places up to 340 m apart by a factor of 2")
 	}
 	km, err := cli.Kilometres("near.distance", c.Distance)
 	return law.Near{DistanceKM: km, Factor: c.Factor}, err
@@ -164,10 +163,8 @@ func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 func (c Release) complete() error {
 	switch {
 	case c.Mechanism == "":
-		return errors.New("set mechanism, which has no default. codebook hides which " +
-			"neighbourhood somebody is in, with the least error; lattice with a small delta, " +
-			"such as .01, tells near places of its location set apart less than far ones, with " +
-			"a larger error")
+		return errors.New("set mechanism, which has no default: codebook has the least error; " +
+			"lattice with a small delta, such as .01, tells near places apart less than far ones")
 	case !slices.Contains(law.Names(), c.Mechanism):
 		return nil // Validate reports it, and what its ε and δ would be is not known
 	case c.Mechanism == law.Codebook && c.Delta != nil:

@@ -41,8 +41,8 @@ func CheckLater(first *mobility.Model, later []*Version, maxBatch int) error {
 				v.Where, v.ID.Start()))
 		case v.step != first.Step:
 			errs = append(errs, fmt.Errorf("models: %s has a step of %v, and the first version "+
-				"one of %v: a service keeps its step. To change it, stop cleanly and make the "+
-				"new model the first version", v.Where, v.step, first.Step))
+				"one of %v: to change the step, stop cleanly and make the new model the first "+
+				"version", v.Where, v.step, first.Step))
 		default:
 			if err := checkSize(v.cells, maxBatch); err != nil {
 				errs = append(errs, fmt.Errorf("models: %s: %w", v.Where, err))

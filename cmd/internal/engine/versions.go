@@ -170,8 +170,7 @@ func missingVersion(id VersionID, from int64, versions []*Version) error {
 		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and "+
 			"its file into place", ErrVersion, id, from)
 	}
-	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now. "+
-		"Put the model %v back, above the other one: of two with one start the last one counts "+
-		"where it is adopted, and a partition that has adopted none comes to that alone",
+	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now: put "+
+		"the model %v back, above the other one",
 		ErrVersion, id, from, versions[at].ID, id.Model)
 }

@@ -99,10 +99,8 @@ func RefuseSeeded(key noise.Key) error {
 		tried = triedSeedsPart
 	}
 	if _, found := key.SeedBelow(tried); found {
-		return errors.New("the noise key was made of a small seed, as experiments do: anybody " +
-			"can find it and take the noise off every release. Make a secret one with " +
-			"\"geodither key new FILE\", and start with a new group and new topics if anything " +
-			"was published under this one")
+		return errors.New("the noise key was made of a small seed, which anybody can find: make " +
+			"one with \"geodither key new FILE\"; if this was used, take a new group and topics")
 	}
 	return nil
 }
@@ -112,9 +110,8 @@ func RefuseSeeded(key noise.Key) error {
 func RefuseFuture(key noise.Key) error {
 	today := noise.DayAt(time.Now().UnixMilli())
 	if first := key.FirstDay(); first > today {
-		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: every fix until "+
-			"then would be refused (key_destroyed). Use an older copy of the key file, or one "+
-			"exported --until a day that has begun", first, today)
+		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: use an older copy of "+
+			"the key file, or one exported --until a day that has begun", first, today)
 	}
 	return nil
 }

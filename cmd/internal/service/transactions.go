@@ -73,9 +73,9 @@ func (t *transactions) sameTopics(ctx context.Context) error {
 		return readRemedy(err)
 	}
 	if id := ids[t.input.Topic]; !bytes.Equal(t.source, id[:]) {
-		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x. To "+
-			"read it, set another group and empty topics.sanitized and topics.changelog: every "+
-			"user's account of ε then starts at 0 there, and adds to this one",
+		return task.WithRemedy(fmt.Errorf("%w while it was read: its id was %x and is %x: "+
+			"set another group, topics.sanitized and topics.changelog; every account of ε "+
+			"starts at 0 there",
 			task.ErrSource, t.source, id), task.Fatal)
 	}
 	if id := ids[t.changelog.Topic]; t.copied != nil && !bytes.Equal(t.copied, id[:]) {

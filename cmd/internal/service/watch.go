@@ -81,9 +81,8 @@ func (s *Service) look() error {
 		return err
 	}
 	if found.First != first {
-		return errors.New("the first version has changed: that is another setting. Stop every " +
-			"instance cleanly and start again with it, or put the first version back and add the " +
-			"new one with a start")
+		return errors.New("the first version has changed: put it back and add the new one with a " +
+			"start, or stop every instance cleanly and start again")
 	}
 	if err := engine.CheckLater(s.options.Model, found.Later, s.options.MaxBatchBytes); err != nil {
 		return err

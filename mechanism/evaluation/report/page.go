@@ -128,7 +128,7 @@ func (r *Report) markdown() string {
 				put("\n%s ([%s.csv](tables/%s.csv))\n", plain.Replace(part.Caption), part.Name,
 					part.Name)
 				if !part.Long {
-					b.WriteString(part.markdown())
+					b.WriteString(markdownRows(part))
 				}
 			}
 		}
@@ -136,8 +136,8 @@ func (r *Report) markdown() string {
 	return b.String()
 }
 
-// markdown returns the rows below a blank line.
-func (t *Table) markdown() string {
+// markdownRows returns the rows of a table below a blank line.
+func markdownRows(t *Table) string {
 	var b strings.Builder
 	b.WriteByte('\n')
 	line := func(cells []any) {

@@ -38,9 +38,8 @@ const (
 const dayStarts = 4 * time.Hour
 
 // errFewUsers says that nothing can be measured on others.
-var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: errors " +
-	"are measured on users that a model was not trained on, so that it takes two at least, and " +
-	"better thirty")
+var errFewUsers = errors.New("tune: the traces in the box are of fewer than two users: give " +
+	"two at least, and better thirty, since errors are measured on users outside the training")
 
 // split divides the users at random: who is in which part belongs to a user's name and the seed,
 // not to the order of the traces. Days start early in the morning of a local time.

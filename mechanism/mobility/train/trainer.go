@@ -78,11 +78,9 @@ func (t *Trainer) checkKernel() error {
 func (t *Trainer) CheckSize(entries int64) error {
 	classes := t.options.Calendar.Classes()
 	if size := float64(entries) * float64(bytesPerColumn+classes*bytesPerValue); size > maxBytes {
-		return fmt.Errorf("train: %d × %d cells with a kernel radius of %d and %d classes of time "+
-			"make a model of %.1f GB, which may have at most %.1f: "+
-			"choose larger cells, a smaller box, a smaller radius of smoothing or fewer classes "+
-			"of the calendar",
-			t.grid.Width(), t.grid.Height(), t.options.KernelRadius, classes, size/1e9,
+		return fmt.Errorf("train: %d × %d cells with %d classes of time make a model of %.1f GB, "+
+			"at most %.1f: choose larger cells, a smaller box or fewer calendar classes",
+			t.grid.Width(), t.grid.Height(), classes, size/1e9,
 			float64(maxBytes)/1e9)
 	}
 	return nil
