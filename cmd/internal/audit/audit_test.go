@@ -168,6 +168,8 @@ func TestHours(t *testing.T) {
 func TestUnbrokenTwinPasses(t *testing.T) {
 	t.Parallel()
 	long(t)
+	sizes := soundSizes
+	sizes.Facts = 0 // it draws by a transcript of its own, which lacks some facts
 	for name, twin := range map[string]struct {
 		settings Settings
 		plant    func(Maker) Maker
@@ -178,7 +180,7 @@ func TestUnbrokenTwinPasses(t *testing.T) {
 		})},
 	} {
 		r, err := Run(t.Context(), twin.plant(Engine), twin.settings,
-			Options{Seed: 3, Workers: 2, Sizes: soundSizes})
+			Options{Seed: 3, Workers: 2, Sizes: sizes})
 		if err != nil || !r.Passed {
 			t.Errorf("%s: %v, %+v", name, err, r)
 		}
