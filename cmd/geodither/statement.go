@@ -59,9 +59,9 @@ some 20 s of processor time.`,
 				}
 			}
 			if format == "md" {
-				return sheet.Markdown(std.Out)
+				return statement.Markdown(std.Out, sheet)
 			}
-			return sheet.YAML(std.Out)
+			return statement.YAML(std.Out, sheet)
 		},
 	}
 	flags := cmd.Flags()

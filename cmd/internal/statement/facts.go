@@ -1,3 +1,12 @@
+// Package statement does the work of "geodither statement". It collects what a config, its model
+// and this program guarantee, for the people who have to approve of it: in YAML, in the fields of
+// OpenDP's deployments registry, or in Markdown, under the headings of a data protection impact
+// assessment. Both are made of the same facts and of the same texts, so that they agree.
+//
+// A Sheet has the facts, words.go has the texts, and yaml.go and markdown.go say what stands where.
+// What geodither cannot know is null with a comment in YAML, and an item of the last section in
+// Markdown; it is never guessed. There is no template: text/template looks methods up by name, for
+// which the linker keeps every method of every type of the program.
 package statement
 
 import (
@@ -23,7 +32,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -76,9 +84,9 @@ type Model struct {
 	Start time.Time // zero for the first version
 }
 
-// Private says what training with differential privacy has spent; nil: the model was trained
+// private says what training with differential privacy has spent; nil: the model was trained
 // without.
-func (m Model) Private() *mobility.Privacy { return m.Provenance.Privacy }
+func (m Model) private() *mobility.Privacy { return m.Provenance.Privacy }
 
 // Key says what is known of the noise key without telling anything of it.
 type Key struct {
@@ -199,19 +207,16 @@ func (s *Sheet) lookAtKey(path, keyFile string) error {
 	return nil
 }
 
-// Codebook reports whether the mechanism is the codebook.
-func (s *Sheet) Codebook() bool { return s.Release.Mechanism == law.Codebook }
+// codebook reports whether the mechanism is the codebook.
+func (s *Sheet) codebook() bool { return s.Release.Mechanism == law.Codebook }
 
-// Lattice reports whether the mechanism is the lattice.
-func (s *Sheet) Lattice() bool { return s.Release.Mechanism == law.Lattice }
+// near reports whether there is a second bound, for near places.
+func (s *Sheet) near() bool { return s.Release.Near != (law.Near{}) }
 
-// Near reports whether there is a second bound, for near places.
-func (s *Sheet) Near() bool { return s.Release.Near != (law.Near{}) }
-
-// NearM is the distance on the ground up to which places count as near under every model, metres.
+// nearM is the distance on the ground up to which places count as near under every model, metres.
 // Under a model of large cells places count as near up to about a cell's side, which says nothing
 // of another model.
-func (s *Sheet) NearM() float64 {
+func (s *Sheet) nearM() float64 {
 	km := math.Inf(1)
 	for _, m := range s.Models {
 		km = min(km, s.Release.Near.OnGround(m.Grid))
@@ -219,9 +224,9 @@ func (s *Sheet) NearM() float64 {
 	return inMillimetres(km)
 }
 
-// NearMapM is the distance on the map that the noise is made for, so that the factor holds up to
-// NearM on the ground: the largest of all models, metres.
-func (s *Sheet) NearMapM() float64 {
+// nearMapM is the distance on the map that the noise is made for, so that the factor holds up to
+// nearM on the ground: the largest of all models, metres.
+func (s *Sheet) nearMapM() float64 {
 	km := 0.0
 	for _, m := range s.Models {
 		km = max(km, s.Release.Near.OnMap(m.Grid))
@@ -232,69 +237,44 @@ func (s *Sheet) NearMapM() float64 {
 // inMillimetres returns kilometres, which are whole millimetres up to rounding, as metres.
 func inMillimetres(km float64) float64 { return math.Round(km*1e6) / 1e3 }
 
-// Odds is by how much at most a release changes the odds between two places.
-func (s *Sheet) Odds() float64 { return math.Exp(s.Release.Epsilon) }
+// odds is by how much at most a release changes the odds between two places.
+func (s *Sheet) odds() float64 { return math.Exp(s.Release.Epsilon) }
 
-// Window is the window of the budget; 0: there is no limit over a window.
-func (s *Sheet) Window() time.Duration {
+// window is the window of the budget; 0: there is no limit over a window.
+func (s *Sheet) window() time.Duration {
 	return time.Duration(s.Release.Budget.WindowSteps) * s.Step
 }
 
-// WindowReleases is how many releases the budget leaves in a window.
-func (s *Sheet) WindowReleases() int64 { return s.releases(s.Release.Budget.Epsilon) }
-
-// LifetimeReleases is how many releases the budget leaves for all time.
-func (s *Sheet) LifetimeReleases() int64 { return s.releases(s.Release.Budget.Lifetime) }
-
+// releases is how many releases a budget leaves.
 func (s *Sheet) releases(limit float64) int64 {
 	return int64(math.Floor(limit/s.Release.Epsilon + 1e-9))
 }
 
-// Unlimited reports whether no budget limits Σε.
-func (s *Sheet) Unlimited() bool {
+// unlimited reports whether no budget limits Σε.
+func (s *Sheet) unlimited() bool {
 	return s.Release.Budget.WindowSteps == 0 && s.Release.Budget.Lifetime == 0
 }
 
-// Hours are those in which releases are drawn, in words.
-func (s *Sheet) Hours() string {
-	var all []string
-	for _, span := range s.Release.Hours {
-		all = append(all, span.String())
-	}
-	return strings.Join(all, "; ")
-}
+// high reports whether Σε of 24 hours is so high that it promises little about a day.
+func (s *Sheet) high() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }
 
-// ZoneVersion is the version of the time zones' rules.
-func (s *Sheet) ZoneVersion() string { return hours.ZoneVersion }
-
-// High reports whether Σε of 24 hours is so high that it promises little about a day.
-func (s *Sheet) High() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }
-
-// HighEpsilonDay is the Σε a day from which on it is high.
-func (s *Sheet) HighEpsilonDay() int { return mechanism.HighEpsilonDay }
-
-// YearEpsilon is the most that a user's releases can cost in 365 days, without a lifetime budget.
-func (s *Sheet) YearEpsilon() float64 {
-	return engine.MostEpsilon(s.Release, s.Step, 365*24*time.Hour)
-}
-
-// Interval is the least time between two releases of a user.
-func (s *Sheet) Interval() time.Duration {
+// interval is the least time between two releases of a user.
+func (s *Sheet) interval() time.Duration {
 	return time.Duration(s.Release.ReleaseInterval) * s.Step
 }
 
-// Pseudonym reports whether records carry a pseudonym in the place of the user id.
-func (s *Sheet) Pseudonym() bool { return s.Publish.User == engine.UserPseudonym }
+// pseudonym reports whether records carry a pseudonym in the place of the user id.
+func (s *Sheet) pseudonym() bool { return s.Publish.User == engine.UserPseudonym }
 
-// StepTimes reports whether records tell the step in the place of the exact time.
-func (s *Sheet) StepTimes() bool { return s.Publish.Timestamp == engine.TimestampStep }
+// stepTimes reports whether records tell the step in the place of the exact time.
+func (s *Sheet) stepTimes() bool { return s.Publish.Timestamp == engine.TimestampStep }
 
 // Measured is what an attack on the mechanism and the service has found: a report of "geodither
 // audit --json".
 type Measured struct{ audit.Report }
 
-// Data says on which traces the attack was made.
-func (m Measured) Data() string {
+// data says on which traces the attack was made.
+func (m Measured) data() string {
 	if m.Simulated {
 		return "simulated traces, of vehicles that move as the model says"
 	}
@@ -336,7 +316,7 @@ func (s *Sheet) fits(m Measured) error {
 	case m.Mechanism != law.Codebook && m.Delta != s.Release.Delta:
 		return fmt.Errorf("the audit is of δ = %g, and the config's is %g", m.Delta,
 			s.Release.Delta)
-	case s.Near() && m.Near == nil:
+	case s.near() && m.Near == nil:
 		return errors.New("the audit has no test of near places, and the config has release.near")
 	case m.Near != nil &&
 		math.Abs(m.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:

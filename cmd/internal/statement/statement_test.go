@@ -85,8 +85,8 @@ func (s *service) sheet() *Sheet {
 func (s *service) both(sheet *Sheet) (text, markdown string, values map[string]any) {
 	s.Helper()
 	var one, other strings.Builder
-	s.ok(sheet.YAML(&one))
-	s.ok(sheet.Markdown(&other))
+	s.ok(YAML(&one, sheet))
+	s.ok(Markdown(&other, sheet))
 	if err := yaml.Unmarshal([]byte(one.String()), &values); err != nil {
 		s.Fatalf("%v\n%s", err, one.String())
 	}
@@ -418,10 +418,7 @@ func TestUnknown(t *testing.T) {
 		}
 	}
 	sheet := s.sheet()
-	texts, err := sheet.texts()
-	s.ok(err)
-	list, err := texts.asks()
-	s.ok(err)
+	list := asks(sheet)
 	onlyMarkdown := 0
 	for _, ask := range list {
 		if !strings.Contains(flat(markdown), ask) {
@@ -431,7 +428,7 @@ func TestUnknown(t *testing.T) {
 			onlyMarkdown++ // the registry has no field for it
 		}
 	}
-	if len(list) != len(asks) || onlyMarkdown != 2 {
+	if len(list) != 12 || onlyMarkdown != 2 {
 		t.Errorf("%d of %d are in the Markdown alone", onlyMarkdown, len(list))
 	}
 	if nulls < 15 {
@@ -561,7 +558,7 @@ func TestScheduleNear(t *testing.T) {
 		s.schedule(later)
 		// Where cells are larger than the distance, what holds on the ground is a little less.
 		sheet := s.sheet()
-		near, onMap := sheet.NearM(), sheet.NearMapM()
+		near, onMap := sheet.nearM(), sheet.nearMapM()
 		if math.Abs(near-c.want) > .1 ||
 			math.Abs(onMap-c.onMap) > .1 || onMap <= near {
 			t.Errorf("cells of %g m and later of %g m: %g m and %g m on the map, want %g and %g m",
