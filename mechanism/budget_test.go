@@ -158,7 +158,6 @@ func TestNoBudgetIsExceeded(t *testing.T) {
 func randomPolicy(r *rand.Rand) Options {
 	o := Options{
 		Mechanism: law.KNorm, Delta: .1, Epsilon: []float64{.1, .3, 1, 2.5}[r.IntN(4)],
-		SameStep: []string{SameStepRepeat, SameStepRepeat, SameStepRelease}[r.IntN(3)],
 	}
 	if r.IntN(4) > 0 {
 		o.Budget = Budget{
@@ -170,7 +169,7 @@ func randomPolicy(r *rand.Rand) Options {
 	if r.IntN(4) == 0 {
 		o.Budget.Lifetime = 50 + 200*r.Float64()
 	}
-	if o.SameStep != SameStepRelease && r.IntN(3) == 0 {
+	if r.IntN(3) == 0 {
 		o.ReleaseInterval = 1 + r.IntN(5)
 	}
 	return o

@@ -145,9 +145,6 @@ func TestObserverAgreesOnOneCodePoint(t *testing.T) {
 			ReleaseInterval: 1 + i%3,
 			Budget:          []Budget{{}, {Epsilon: 60, WindowSteps: 9, Spent: SpentRepeat}}[i/8%2],
 		}
-		if o.ReleaseInterval == 1 && i/4%2 == 0 {
-			o.SameStep = SameStepRelease
-		}
 		s := newSanitizer(t, model, o)
 		observer := sanitizerWith(t, model, &recorder{}, o) // without noise
 		var state, seen State

@@ -71,7 +71,7 @@ func (e *Emission) Prepare(prior *mobility.Distribution) {
 		e.codebook.Prepare(prior.Cells, prior.P)
 		return
 	}
-	e.set.ChoosePadded(e.grid, prior, e.options.Delta, e.options.padding())
+	e.set.ChoosePadded(e.grid, prior, e.options.Delta, max(e.options.MinCells, 0))
 	e.hull.OfCells(e.grid, e.set.Cells)
 	e.surrogates.Reset(e.grid, e.set.Cells)
 	e.mechanism.Prepare(&e.hull, e.options.Epsilon)

@@ -28,8 +28,7 @@ func observed(
 	for _, step := range reports {
 		out := mustStep(t, s, &state, Input{
 			User: "u", Step: step, Cell: path[step%400],
-			// A new user's prior is narrow here, and the first report has a record all the same.
-			Release: state.Started || o.AdaptiveRadiusKM == 0,
+			Release: true,
 		})
 		if !out.Kind.Published() {
 			if out.Changed {
@@ -63,10 +62,8 @@ func TestObserveFollows(t *testing.T) {
 			"plain":      {},
 			"paper":      {Inference: InferencePaper},
 			"no pruning": {Prune: -1, MinCells: -1, Delta: .3},
-			"padded":     {MinCells: 40, MinRadiusKM: 1, Delta: .7, Estimate: EstimateMedian},
+			"padded":     {MinCells: 40, Delta: .7, Estimate: EstimateMedian},
 			"interval":   {ReleaseInterval: 3, Estimate: EstimateMode},
-			"adaptive":   {AdaptiveRadiusKM: 2},
-			"release":    {SameStep: SameStepRelease},
 			"repeat": {Budget: Budget{
 				Epsilon: 4, WindowSteps: 6, Lifetime: 20,
 				Spent: SpentRepeat,
@@ -125,13 +122,9 @@ func TestObserveHidden(t *testing.T) {
 	for _, mechanism := range []string{law.Lattice, law.Codebook} {
 		for name, o := range map[string]Options{
 			"skip":       {ReleaseInterval: 3, Between: BetweenSkip},
-			"adaptive":   {AdaptiveRadiusKM: 1.3, Between: BetweenSkip},
 			"no pruning": {ReleaseInterval: 3, Between: BetweenSkip, Prune: -1},
 			"suppress":   {Budget: Budget{Epsilon: 2, WindowSteps: 6}},
 		} {
-			if mechanism == law.Lattice && name == "adaptive" {
-				continue // a cell on the border of a location set moves .04 of the mass
-			}
 			t.Run(mechanism+" "+name, func(t *testing.T) {
 				t.Parallel()
 				// No gap is longer, so that the filter never starts over.
@@ -204,7 +197,7 @@ func TestObserveNotices(t *testing.T) {
 		"inference": func(o *Options) { o.Inference = InferencePaper },
 		"mechanism": func(o *Options) { o.Mechanism = law.Laplace },
 		"max gap":   func(o *Options) { o.MaxGap = 40 },
-		"padding":   func(o *Options) { o.MinRadiusKM = 3 },
+		"padding":   func(o *Options) { o.MinCells = 60 },
 	} {
 		wrong, worst := right, 0.0
 		change(&wrong)

@@ -3,13 +3,11 @@ package mechanism
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -99,11 +97,6 @@ type Options struct {
 	// MinCells is the least number of cells of a location set, see locationset.Set.ChoosePadded; 0
 	// means DefaultMinCells, negative none. Codebook takes no other number than these.
 	MinCells int
-	// MinRadiusKM is the radius of a disc around the prior's most probable cell that every location
-	// set holds, kilometres; 0 or negative is none. With one, K holds the disc of twice that radius
-	// as far as the map reaches, whatever shape the prior has. Codebook takes none: its border
-	// between two votes runs between near places.
-	MinRadiusKM float64
 	// Estimate is EstimateMean, EstimateMedian or EstimateMode; empty means EstimateMean.
 	Estimate string
 
@@ -114,15 +107,9 @@ type Options struct {
 	// ReleaseInterval is the least number of steps from one release of a user to the next; 0 means
 	// 1.
 	ReleaseInterval int
-	// AdaptiveRadiusKM draws a release only where the prior's own credible radius exceeds it,
-	// kilometres; 0 means always.
-	AdaptiveRadiusKM float64
-	// Between is what ReleaseInterval and AdaptiveRadiusKM give instead of a release:
-	// BetweenPredict or BetweenSkip; empty means BetweenPredict.
+	// Between is what ReleaseInterval gives instead of a release: BetweenPredict or BetweenSkip;
+	// empty means BetweenPredict.
 	Between string
-	// SameStep is what a further report of a step gives: SameStepRepeat or
-	// SameStepRelease; empty means SameStepRepeat.
-	SameStep string
 	// Budget limits what the releases of one user cost.
 	Budget Budget
 }
@@ -159,7 +146,7 @@ func (o Options) Validate() error {
 	return errors.Join(o.law().Validate(),
 		oneOf("inference", o.Inference, InferenceSurrogate, InferencePaper),
 		o.law().CheckEpsilon(o.Epsilon), ValidateDelta(o.Delta), validatePrune(o.Prune),
-		validateGap(o.MaxGap), validatePadding(o), validateCodebook(o), validateNear(o),
+		validateGap(o.MaxGap), validateMinCells(o.MinCells), validateCodebook(o), validateNear(o),
 		o.validatePolicy())
 }
 
@@ -217,23 +204,12 @@ func oneOf(setting, value string, names ...string) error {
 		strings.Join(names, ", "))
 }
 
-// padding returns the options' padding with negative numbers as none.
-func (o Options) padding() locationset.Padding {
-	return locationset.Padding{MinCells: max(o.MinCells, 0), RadiusKM: max(o.MinRadiusKM, 0)}
-}
-
-func validatePadding(o Options) error {
-	var errs []error
-	if o.MinCells > MaxMinCells {
-		errs = append(errs,
-			fmt.Errorf("min cells %d are above %d: pad by min radius instead, or use larger cells",
-				o.MinCells, MaxMinCells))
+func validateMinCells(cells int) error {
+	if cells <= MaxMinCells {
+		return nil
 	}
-	if math.IsNaN(o.MinRadiusKM) || math.IsInf(o.MinRadiusKM, 0) {
-		errs = append(errs,
-			errors.New("min radius is no finite number of kilometres: leave it out for none"))
-	}
-	return errors.Join(errs...)
+	return fmt.Errorf("min cells %d are above %d: use larger cells, or set fewer", cells,
+		MaxMinCells)
 }
 
 // validateNear checks the near factor, which only one mechanism has.
@@ -251,11 +227,6 @@ func validateCodebook(o Options) error {
 		return nil
 	}
 	var errs []error
-	if o.MinRadiusKM > 0 {
-		errs = append(errs, fmt.Errorf("min radius widens the location set to protect near "+
-			"places, and mechanism %s has none: leave min radius out, or choose mechanism %s",
-			law.Codebook, law.Lattice))
-	}
 	if o.MinCells > 0 && o.MinCells != DefaultMinCells {
 		errs = append(errs, fmt.Errorf("min cells pad the location set, and mechanism %s has "+
 			"none: leave min cells out, or choose mechanism %s", law.Codebook, law.Lattice))

@@ -49,15 +49,15 @@ func TestOptionsValidate(t *testing.T) {
 	codebook := Options{Mechanism: law.Codebook, Epsilon: 1}
 	for name, o := range map[string]Options{
 		"plain": codebook, "with its defaults": codebook.withDefaults(),
-		"without padding": {Mechanism: law.Codebook, Epsilon: 1, MinCells: -1, MinRadiusKM: -1},
+		"without padding": {Mechanism: law.Codebook, Epsilon: 1, MinCells: -1},
 	} {
 		if err := o.Validate(); err != nil {
 			t.Errorf("codebook %s: %v", name, err)
 		}
 	}
-	codebook.MinRadiusKM, codebook.MinCells, codebook.Inference = 1, 4, InferencePaper
+	codebook.MinCells, codebook.Inference = 4, InferencePaper
 	err := codebook.Validate()
-	if err == nil || strings.Count(err.Error(), law.Codebook) != 3 {
+	if err == nil || strings.Count(err.Error(), law.Codebook) != 2 {
 		t.Errorf("what a codebook ignores: %v", err)
 	}
 	all := Options{Mechanism: "x", Inference: "y", Delta: 2}

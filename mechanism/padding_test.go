@@ -8,7 +8,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
-	"github.com/geodither/geodither/mechanism/locationset"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -39,7 +38,7 @@ func TestOneCellIsNeverReleased(t *testing.T) {
 func TestPaddingNeverLooksAtTheCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
-	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MinCells: 30, MinRadiusKM: 1})
+	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MinCells: 30})
 	var first []grid.Cell
 	for cell := range grid.Cell(model.Grid.Cells()) {
 		mustStep(t, s, new(State), Input{User: "u", Cell: cell, Release: true})
@@ -62,8 +61,7 @@ func TestPaddedReleasesArePrivate(t *testing.T) {
 		greatest := 0.0
 		for i := range 60 {
 			s := randomScene(t, r)
-			s.set.ChoosePadded(s.grid, s.prior, .5,
-				locationset.Padding{MinCells: 1 + r.IntN(9), RadiusKM: []float64{0, .7}[r.IntN(2)]})
+			s.set.ChoosePadded(s.grid, s.prior, .5, 1+r.IntN(9))
 			s.hull.OfCells(s.grid, s.set.Cells)
 			s.search.Reset(s.grid, s.set.Cells)
 			m := mustMechanism(t, name)

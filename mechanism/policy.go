@@ -3,28 +3,17 @@ package mechanism
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/ledger"
 )
 
-// What is published where ReleaseInterval or AdaptiveRadiusKM holds a release back.
+// What is published where ReleaseInterval holds a release back.
 const (
 	// BetweenPredict publishes the prior's estimate, ε 0. The default.
 	BetweenPredict = "predict"
 	// BetweenSkip publishes nothing.
 	BetweenSkip = "skip"
-)
-
-// What a further report of a step leads to.
-const (
-	// SameStepRepeat gives the step's release again, ε 0. A step that has none yet may still get
-	// one. The default.
-	SameStepRepeat = "repeat"
-	// SameStepRelease draws afresh and charges ε. The number of the release keeps the noise of two
-	// releases of a step apart.
-	SameStepRelease = "release"
 )
 
 // What is published where the budget is spent.
@@ -79,9 +68,6 @@ func (o Options) policyDefaults() Options {
 	if o.Between == "" {
 		o.Between = BetweenPredict
 	}
-	if o.SameStep == "" {
-		o.SameStep = SameStepRepeat
-	}
 	if o.Budget.Spent == "" {
 		o.Budget.Spent = SpentSuppress
 	}
@@ -100,7 +86,6 @@ func (o Options) validatePolicy() error {
 	errs := []error{
 		oneOf("estimate", o.Estimate, EstimateMean, EstimateMedian, EstimateMode),
 		oneOf("between", o.Between, BetweenPredict, BetweenSkip),
-		oneOf("same step", o.SameStep, SameStepRepeat, SameStepRelease),
 		oneOf("budget spent", o.Budget.Spent, SpentSuppress, SpentRepeat, SpentPredict),
 		validateHours(o.Hours), o.Budget.validate(o.Epsilon),
 	}
@@ -108,16 +93,6 @@ func (o Options) validatePolicy() error {
 		errs = append(errs,
 			fmt.Errorf("release interval of %d steps is not between 1 and %d: leave it out for a "+
 				"release in every step", o.ReleaseInterval, MaxSteps))
-	}
-	if o.ReleaseInterval > 1 && o.SameStep == SameStepRelease {
-		errs = append(errs,
-			errors.New("same step \"release\" draws several releases in a step, and the release "+
-				"interval forbids two in as many steps: choose one of them"))
-	}
-	if !(o.AdaptiveRadiusKM >= 0) || math.IsInf(o.AdaptiveRadiusKM, 1) {
-		errs = append(errs,
-			errors.New("adaptive radius is not a number of kilometres ≥ 0: leave it out to "+
-				"release whatever is known"))
 	}
 	return errors.Join(errs...)
 }

@@ -10,10 +10,10 @@ import (
 func TestPolicyDoesNotAllocate(t *testing.T) {
 	model := roadModel(t)
 	for _, o := range []Options{
-		{MinCells: 60, MinRadiusKM: 1.5},
+		{MinCells: 60},
 		{Estimate: EstimateMedian},
-		{Estimate: EstimateMode, ReleaseInterval: 3, AdaptiveRadiusKM: .5},
-		{SameStep: SameStepRelease, Budget: Budget{Epsilon: 20, WindowSteps: 50, Lifetime: 1e6}},
+		{Estimate: EstimateMode, ReleaseInterval: 3},
+		{Budget: Budget{Epsilon: 20, WindowSteps: 50, Lifetime: 1e6}},
 	} {
 		o.Epsilon, o.Delta = 1, .05
 		s := newSanitizer(t, model, o)
@@ -54,25 +54,17 @@ func TestPolicyOptions(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"min cells":      {func(o *Options) { o.MinCells = MaxMinCells + 1 }, "min cells"},
-		"min radius":     {func(o *Options) { o.MinRadiusKM = math.NaN() }, "min radius"},
-		"endless radius": {func(o *Options) { o.MinRadiusKM = math.Inf(1) }, "min radius"},
-		"estimate":       {func(o *Options) { o.Estimate = "best" }, "mean, median, mode"},
-		"between":        {func(o *Options) { o.Between = "guess" }, "predict, skip"},
-		"same step":      {func(o *Options) { o.SameStep = "again" }, "repeat, release"},
+		"min cells": {func(o *Options) { o.MinCells = MaxMinCells + 1 }, "min cells"},
+		"estimate":  {func(o *Options) { o.Estimate = "best" }, "mean, median, mode"},
+		"between":   {func(o *Options) { o.Between = "guess" }, "predict, skip"},
 		"spent": {
 			func(o *Options) { o.Budget.Spent = "stop" },
 			"suppress, repeat, predict",
 		},
 		"interval":      {func(o *Options) { o.ReleaseInterval = -1 }, "interval"},
 		"long interval": {func(o *Options) { o.ReleaseInterval = MaxSteps + 1 }, "interval"},
-		"interval and again": {func(o *Options) {
-			o.ReleaseInterval, o.SameStep = 2, SameStepRelease
-		}, "choose one"},
-		"adaptive":           {func(o *Options) { o.AdaptiveRadiusKM = -1 }, "adaptive"},
-		"adaptive no number": {func(o *Options) { o.AdaptiveRadiusKM = math.NaN() }, "adaptive"},
-		"no window":          {func(o *Options) { o.Budget.Epsilon = 5 }, "both"},
-		"no budget":          {func(o *Options) { o.Budget.WindowSteps = 5 }, "both"},
+		"no window":     {func(o *Options) { o.Budget.Epsilon = 5 }, "both"},
+		"no budget":     {func(o *Options) { o.Budget.WindowSteps = 5 }, "both"},
 		"negative window": {
 			func(o *Options) { o.Budget = Budget{Epsilon: 5, WindowSteps: -1} },
 			"window",
@@ -92,15 +84,14 @@ func TestPolicyOptions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	o := Options{Epsilon: 1, MinCells: -1, MinRadiusKM: -1}
+	o := Options{Epsilon: 1, MinCells: -1}
 	if err := o.Validate(); err != nil {
 		t.Errorf("no padding: %v", err)
 	}
 	o = Options{Epsilon: 1}.withDefaults()
 	if o.MinCells != DefaultMinCells || o.Estimate != EstimateMean || o.ReleaseInterval != 1 ||
-		o.Between != BetweenPredict || o.SameStep != SameStepRepeat ||
-		o.Budget != (Budget{Spent: SpentSuppress}) ||
-		o.MinRadiusKM != 0 || o.AdaptiveRadiusKM != 0 {
+		o.Between != BetweenPredict ||
+		o.Budget != (Budget{Spent: SpentSuppress}) {
 		t.Errorf("defaults: %+v", o)
 	}
 	for k := Kind(1); k <= Suppressed; k++ {

@@ -15,11 +15,10 @@ func (s *Sanitizer) again(state *State, in Input) (out Outcome, done bool) {
 	if !state.Started || in.Step > state.Step {
 		return Outcome{}, false
 	}
-	has := state.HasRelease && state.ReleaseStep == in.Step
 	switch {
 	case in.Step < state.Step:
 		return s.outcome(state, Late), true
-	case has && (s.options.SameStep == SameStepRepeat || !in.Release):
+	case state.HasRelease && state.ReleaseStep == in.Step:
 		return s.outcome(state, Repeated), true
 	case !in.Release:
 		return s.outcome(state, Predicted), true
@@ -33,7 +32,7 @@ func (s *Sanitizer) decide(state *State, in Input) (kind Kind, exhausted bool) {
 	switch {
 	case !in.Release || !s.open(in.Step):
 		return Predicted, false
-	case s.tooSoon(state, in.Step) || s.knownWellEnough():
+	case s.tooSoon(state, in.Step):
 		if s.options.Between == BetweenSkip {
 			return Skipped, false
 		}
@@ -58,20 +57,11 @@ func (s *Sanitizer) open(step int64) bool {
 }
 
 // tooSoon says whether the last release is less than the interval ago. With an interval of 1 no
-// later step is too soon, and SameStep decides for the same one.
+// later step is too soon, and the same one repeats.
 func (s *Sanitizer) tooSoon(state *State, step int64) bool {
 	last, ok := state.Ledger.Last()
 	interval := int64(s.options.ReleaseInterval)
 	return ok && interval > 1 && last > ledger.WindowStart(step, interval, s.stepMS)
-}
-
-// knownWellEnough says whether the prior alone is as narrow as wanted.
-func (s *Sanitizer) knownWellEnough() bool {
-	if s.options.AdaptiveRadiusKM == 0 {
-		return false
-	}
-	_, radiusKM := s.estimator.Estimate(s.model.Grid, s.prior)
-	return radiusKM <= s.options.AdaptiveRadiusKM
 }
 
 // spent says whether one more release would exceed a budget.

@@ -48,9 +48,8 @@ func TestRules(t *testing.T) {
 			[]int64{0, 2, 2, 4, 4},
 			"RSsR=", 1,
 		},
-		"repeat":  {Options{}, twice, "R=R=l=R", 1.5},
-		"release": {Options{SameStep: SameStepRelease}, twice, "RRRRlRR", 3},
-		"budget":  {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
+		"repeat": {Options{}, twice, "R=R=l=R", 1.5},
+		"budget": {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
 		"budget, repeat": {
 			Options{Budget: with(budget, SpentRepeat)},
 			ten, "RR≠≠≠RR≠≠≠RR",
@@ -66,11 +65,6 @@ func TestRules(t *testing.T) {
 			[]int64{0, 1, 2, 2, 3, 5},
 			"RR≠=≠R", 1.5,
 		},
-		"budget, same step": {
-			Options{Budget: budget, SameStep: SameStepRelease},
-			[]int64{0, 0, 0, 1, 5, 5, 5},
-			"RRxXRRx", 2,
-		},
 		"lifetime": {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRXXXXXXXX", 2},
 		"both budgets": {Options{Budget: Budget{
 			Epsilon: 1, WindowSteps: 5,
@@ -80,12 +74,6 @@ func TestRules(t *testing.T) {
 			ReleaseInterval: 2, Between: BetweenSkip,
 			Budget: budget,
 		}, ten, "RSRSXRSRSXRS", 2.5},
-		"known well enough": {Options{AdaptiveRadiusKM: 1e6}, ten, "PPPPPPPPPPPP", 0},
-		"known well enough, skip": {
-			Options{AdaptiveRadiusKM: 1e6, Between: BetweenSkip},
-			[]int64{0, 0, 1},
-			"SsS", 0,
-		},
 		"hours": {Options{Hours: open}, ten, "PPRRRPPPPPPP", 1.5},
 		"hours, skip": {
 			Options{Hours: open, ReleaseInterval: 2, Between: BetweenSkip},
@@ -96,13 +84,9 @@ func TestRules(t *testing.T) {
 			ten, "PPRXXPPPPPPP", .5,
 		},
 		"hours, repeat": {Options{Hours: open}, []int64{1, 1, 2, 2, 5, 5}, "PpR=Pp", .5},
-		"hours, release": {
-			Options{Hours: open, SameStep: SameStepRelease}, []int64{1, 1, 2, 2, 5, 5}, "PpRRPp", 1,
-		},
 		"hours, the next day": {
 			Options{Hours: open}, []int64{1439, 1440, 2879, 2880}, "PRRP", 1,
 		},
-		"never known well enough": {Options{AdaptiveRadiusKM: 1e-6}, ten, "RRRRRRRRRRRR", 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -278,19 +262,12 @@ func TestSpentWithNothingToRepeat(t *testing.T) {
 func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)
-	radius := .8
 	seen := map[Kind]int{}
 	for name, o := range map[string]Options{
-		"interval": {ReleaseInterval: 3},
-		"skip":     {ReleaseInterval: 3, Between: BetweenSkip},
-		"adaptive": {AdaptiveRadiusKM: radius},
-		"adaptive, skip": {
-			AdaptiveRadiusKM: radius, Between: BetweenSkip,
-			Estimate: EstimateMedian,
-		},
+		"interval":       {ReleaseInterval: 3},
+		"skip":           {ReleaseInterval: 3, Between: BetweenSkip, Estimate: EstimateMedian},
 		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3}},
 		"budget, repeat": {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentRepeat}},
-		"release":        {SameStep: SameStepRelease},
 	} {
 		o.Epsilon, o.Delta = 2, .05
 		s := newSanitizer(t, model, o)
@@ -330,7 +307,7 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 				mustStep(t, s, &state, in)
 			}
 		}
-		if released < 3 || withheld < 3 && o.SameStep != SameStepRelease {
+		if released < 3 || withheld < 3 {
 			t.Errorf("%s: poor case, %d releases and %d without", name, released, withheld)
 		}
 	}
@@ -338,52 +315,5 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 		if seen[k] == 0 {
 			t.Errorf("no step was %v", k)
 		}
-	}
-}
-
-// TestAdaptiveFollowsThePrior compares each decision with the radius of the blind prediction from
-// the same state.
-func TestAdaptiveFollowsThePrior(t *testing.T) {
-	t.Parallel()
-	model := roadModel(t)
-	const radius = .9
-	s := newSanitizer(t, model, Options{Epsilon: 2, Delta: .05, AdaptiveRadiusKM: radius})
-	free := newSanitizer(t, model, Options{Epsilon: 2, Delta: .05})
-	var state State
-	for i, cell := range walk(model, 9, 200) {
-		blind := copyState(&state)
-		prior := mustStep(t, free, &blind, Input{User: "u", Step: int64(i)})
-		out := mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
-		// What is kept is rounded to float32 and pruned, the prior is not yet.
-		if math.Abs(prior.RadiusKM-radius) > 1e-3 &&
-			(out.Kind == Released) != (prior.RadiusKM > radius) {
-			t.Fatalf("step %d: %v at a prior radius of %g", i, out.Kind, prior.RadiusKM)
-		}
-	}
-}
-
-// TestReleasesOfOneStepDrawIndependently draws one cell several times in a step: the set differs
-// and, where it does not, the number.
-func TestReleasesOfOneStepDrawIndependently(t *testing.T) {
-	t.Parallel()
-	model := roadModel(t)
-	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: 0, Prune: -1, SameStep: SameStepRelease})
-	var state State
-	follow(t, s, &state, 0, 1, 2)
-	seen := map[grid.Point]bool{}
-	var set []grid.Cell
-	same := 0
-	for range 20 {
-		out := mustStep(t, s, &state, Input{User: "u", Step: 3, Cell: 528, Release: true})
-		if out.Kind != Released || seen[out.Release] {
-			t.Fatalf("a release of the same step: %+v", out)
-		}
-		if slices.Equal(set, s.emission.set.Cells) {
-			same++
-		}
-		seen[out.Release], set = true, slices.Clone(s.emission.set.Cells)
-	}
-	if same < 10 || state.EpsilonSpent != 23 {
-		t.Errorf("%d releases from the set before, ε %g spent", same, state.EpsilonSpent)
 	}
 }

@@ -19,20 +19,19 @@ import (
 //
 //	report                             option                 outcome     published   ε  posterior
 //	before the user's last step                               Late        nothing     0  stays
-//	in that step, which has a release  SameStep repeat        Repeated    that one    0  stays
+//	in that step, which has a release                         Repeated    that one    0  stays
 //	Input.Release is false                                    Predicted   estimate    0  prior
 //	the step starts outside the hours                         Predicted   estimate    0  prior
-//	too soon after the last release,   Between predict        Predicted   estimate    0  prior
-//	  or the prior is narrow enough    Between skip           Skipped     nothing     0  prior
+//	too soon after the last release    Between predict        Predicted   estimate    0  prior
+//	                                   Between skip           Skipped     nothing     0  prior
 //	a budget does not hold one more    Budget.Spent suppress  Suppressed  nothing     0  prior
 //	  release                          Budget.Spent repeat    Repeated    last one    0  prior
 //	                                   Budget.Spent predict   Predicted   estimate    0  prior
 //	the codebook has one code point                           Predicted   estimate    0  prior
 //	else                                                      Released    z           ε  inferred
 //
-// Too soon is less than ReleaseInterval steps after the user's last release. The prior is narrow
-// enough if its radius is at most AdaptiveRadiusKM. The budgets are those of the window and of the
-// lifetime.
+// Too soon is less than ReleaseInterval steps after the user's last release. The budgets are those
+// of the window and of the lifetime.
 //
 // Under Codebook a prior of one cell, or one so narrow that its code points coincide, has one code
 // point. It would be released whatever the place is, so it would tell nothing. The prior decides
@@ -42,8 +41,7 @@ import (
 // "Prior" means that the posterior advances by prediction: to the same state whatever is published,
 // except for a rounding under Codebook with options that hide reports (Options.Hides).
 // It does so once for each step. In a step that has advanced already, a withheld report gives what
-// the state says and changes nothing. A release in a step with one (SameStep release) starts at
-// that one's posterior.
+// the state says and changes nothing.
 //
 // With Input.Personal that model takes the place of the popular one, throughout: see Migrate for a
 // state of the other.

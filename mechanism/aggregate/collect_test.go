@@ -130,7 +130,7 @@ func TestCollectShuffled(t *testing.T) {
 	t.Parallel()
 	model := testcase.Town(t)
 	o := mechanism.Options{
-		Mechanism: law.Codebook, Epsilon: 1, AdaptiveRadiusKM: 1, Between: mechanism.BetweenSkip,
+		Mechanism: law.Codebook, Epsilon: 1, ReleaseInterval: 2, Between: mechanism.BetweenSkip,
 	}
 	start := func(v int) grid.Cell { return grid.Cell(20 + v%3) }
 	records, _ := drive(t, model, o, 5, 24, 20, start)
@@ -227,7 +227,7 @@ func TestFollowSettings(t *testing.T) {
 		"the median instead of a mean": func(o *mechanism.Options) {
 			o.Estimate = mechanism.EstimateMedian
 		},
-		"a location set that is padded": func(o *mechanism.Options) { o.MinRadiusKM = 2 },
+		"a location set that is padded": func(o *mechanism.Options) { o.MinCells = 60 },
 	} {
 		wrong := o
 		change(&wrong)

@@ -9,7 +9,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/locationset"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // rounding is how far float64 may carry a ratio of densities above e^ε.
@@ -134,36 +133,6 @@ func TestFactorIsTheGreatestNorm(t *testing.T) {
 		}
 		if w := s.hull.WidthKM(); math.Abs(math.Log(s.hull.Factor(KNorm, 1, w))-1) > rounding {
 			t.Fatalf("scene %d: across its width of %g km the factor is not e^ε", i, w)
-		}
-	}
-}
-
-// TestPaddedSetHasARadius checks what the disc is for: K holds every vector up to the radius
-// wherever the map has room for the disc, for priors of any shape.
-func TestPaddedSetHasARadius(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(72, 1))
-	g := testcase.Grid(t, 60, 60, .25)
-	var s locationset.Set
-	var h SensitivityHull
-	for range 300 {
-		const radius = 1.5
-		d := &mobility.Distribution{}
-		row := 10 + r.IntN(40)
-		for x := range 1 + r.IntN(40) { // along a street
-			x += 10
-			d.Cells, d.P = append(d.Cells, grid.Cell(row*60+x)), append(d.P, r.Float64())
-		}
-		d.Normalize()
-		s.ChoosePadded(g, d, .05, locationset.Padding{RadiusKM: radius})
-		h.OfCells(g, s.Cells)
-		// The disc's cells miss its rim by less than a cell's side, and K has twice its reach.
-		if inner := 1 / h.normRate(); inner < 2*(radius-.25) {
-			t.Fatalf("K has the inner radius %g km", inner)
-		}
-		h.OfCells(g, testcase.LocationSet(d, .05))
-		if h.Body().Dim() > 1 {
-			t.Fatal("the prior is no line")
 		}
 	}
 }

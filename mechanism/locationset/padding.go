@@ -1,52 +1,36 @@
 package locationset
 
 import (
-	"math"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// radiusTolerance keeps a radius of a whole number of cells from losing the outermost ones because
-// .68/.34 is not 2 in binary. It is far above the rounding of one division and a square, and far
-// below the gap between two squared distances of cells less than 10⁴ cells away.
-const radiusTolerance = 1e-9
-
-// Padding is how large a location set is at least. The zero Padding adds nothing.
-type Padding struct {
-	// MinCells is the least number of cells.
-	MinCells int
-	// RadiusKM is the radius of a disc that the set holds: every cell of the map whose centre lies
-	// at most so far from the centre of the prior's most probable cell, the lowest index among
-	// equals. 0 is no disc.
-	RadiusKM float64
-}
-
-// ChoosePadded fills s with the location set of a prior and pads it in three ways, one after the
-// other:
+// ChoosePadded fills s with the location set of a prior and pads it to at least so many cells, in
+// two ways, one after the other:
 //
 //  1. The set is the shortest prefix of the prior's cells, by probability, that both holds 1-δ
-//     and has MinCells cells.
-//  2. If the prior has fewer cells than MinCells, the other cells of the map are added: the
+//     and has minCells cells.
+//  2. If the prior has fewer cells than minCells, the other cells of the map are added: the
 //     nearest to the prior's most probable cell first, the lower index among equals. A map of
-//     fewer than MinCells cells is in the set as a whole.
-//  3. The disc of Padding is added.
+//     fewer than minCells cells is in the set as a whole.
 //
-// Guarantee: the set is a function of the prior, δ, the padding and the grid, hence of earlier
+// With minCells at most 1 it is Choose.
+//
+// Guarantee: the set is a function of the prior, δ, minCells and the grid, hence of earlier
 // releases and the model, and never of the true cell. ε-differential privacy on the set, and over
 // all cells by their surrogates, is proved for any set that is given, so it holds on this larger
 // one.
 //
-// Cost: linear in the prior and the disc, and sorting up to 16·MinCells cells where the prior has
-// too few. No allocation once s has grown.
-func (s *Set) ChoosePadded(g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding) {
-	s.choose(prior, delta, p.MinCells)
-	if missing := min(p.MinCells, g.Cells()) - len(s.Cells); missing > 0 {
+// Cost: linear in the prior, and sorting up to 16·minCells cells where the prior has too few. No
+// allocation once s has grown.
+func (s *Set) ChoosePadded(
+	g *grid.Grid, prior *mobility.Distribution, delta float64, minCells int,
+) {
+	s.choose(prior, delta, minCells)
+	if missing := min(minCells, g.Cells()) - len(s.Cells); missing > 0 {
 		s.addNearest(g, prior.MostProbable(), missing)
-	}
-	if p.RadiusKM > 0 {
-		s.addDisc(g, prior.MostProbable(), p.RadiusKM)
 	}
 }
 
@@ -103,36 +87,4 @@ func (s *Set) lookAround(g *grid.Grid, around grid.Cell, half int64) (whole bool
 		}
 	}
 	return left == 0 && bottom == 0 && right == int64(g.Width())-1 && top == int64(g.Height())-1
-}
-
-// addDisc adds the cells of the map whose centres lie within a radius of that of one: row by row,
-// merged with the set as both ascend.
-func (s *Set) addDisc(g *grid.Grid, around grid.Cell, radiusKM float64) {
-	reach := radiusKM / g.CellKM()
-	limit := math.MaxInt64 / 4.0 // wider than any map, whose squared diagonal is below 2⁶³/4
-	if square := float64(reach*reach) * (1 + radiusTolerance); square < limit {
-		limit = square
-	}
-	column, row := int64(g.Column(around)), int64(g.Row(around))
-	up := int64(math.Sqrt(limit))
-	last := int64(g.Width()) - 1
-	s.merged = s.merged[:0]
-	next := 0
-	for y := max(row-up, 0); y <= min(row+up, int64(g.Height())-1); y++ {
-		side := int64(math.Sqrt(limit - float64((y-row)*(y-row))))
-		start := y * int64(g.Width())
-		for x := max(column-side, 0); x <= min(column+side, last); x++ {
-			c := grid.Cell(start + x)
-			for next < len(s.Cells) && s.Cells[next] < c {
-				s.merged = append(s.merged, s.Cells[next])
-				next++
-			}
-			if next < len(s.Cells) && s.Cells[next] == c {
-				next++
-			}
-			s.merged = append(s.merged, c)
-		}
-	}
-	s.merged = append(s.merged, s.Cells[next:]...)
-	s.Cells, s.merged = s.merged, s.Cells
 }

@@ -1,7 +1,6 @@
 package locationset
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,10 +10,9 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// paddedByDefinition sorts the whole map three times: by probability, by distance, and through the
-// disc.
+// paddedByDefinition sorts the whole map twice: by probability and by distance.
 func paddedByDefinition(
-	g *grid.Grid, prior *mobility.Distribution, delta float64, p Padding,
+	g *grid.Grid, prior *mobility.Distribution, delta float64, minCells int,
 ) []grid.Cell {
 	members := map[grid.Cell]bool{}
 	for _, c := range testcase.LocationSet(prior, delta) {
@@ -34,7 +32,7 @@ func paddedByDefinition(
 		return 0
 	})
 	for _, i := range order {
-		if len(members) < p.MinCells {
+		if len(members) < minCells {
 			members[prior.Cells[i]] = true
 		}
 	}
@@ -46,12 +44,7 @@ func paddedByDefinition(
 	all := testcase.AllCells(g)
 	slices.SortStableFunc(all, func(a, b grid.Cell) int { return square(a) - square(b) })
 	for _, c := range all {
-		if len(members) < p.MinCells {
-			members[c] = true
-		}
-	}
-	for _, c := range all {
-		if p.RadiusKM > 0 && math.Sqrt(float64(square(c)))*g.CellKM() <= p.RadiusKM+1e-9 {
+		if len(members) < minCells {
 			members[c] = true
 		}
 	}
@@ -67,7 +60,7 @@ func TestPaddingByDefinition(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(71, 1))
 	var s Set
-	padded, completed, discs := 0, 0, 0
+	padded, completed := 0, 0
 	for i := range 3000 {
 		g := testcase.Grid(t, 1+r.IntN(25), 1+r.IntN(25), .34)
 		d := testcase.Prior(r, g.Cells())
@@ -82,32 +75,25 @@ func TestPaddingByDefinition(t *testing.T) {
 			d.Normalize()
 		}
 		delta := []float64{0, .01, .3, .7}[r.IntN(4)]
-		p := Padding{
-			MinCells: []int{0, 1, 2, 5, 9, 40, 700}[r.IntN(7)],
-			RadiusKM: []float64{0, .1, .34, .68, 1.02, 2.5, 100}[r.IntN(7)],
-		}
-		s.ChoosePadded(g, d, delta, p)
-		if want := paddedByDefinition(g, d, delta, p); !slices.Equal(s.Cells, want) {
-			t.Fatalf("case %d, map of %d×%d, δ = %g, %+v, prior %v: got %v, want %v", i, g.Width(),
-				g.Height(), delta, p, d, s.Cells, want)
+		least := []int{0, 1, 2, 5, 9, 40, 700}[r.IntN(7)]
+		s.ChoosePadded(g, d, delta, least)
+		if want := paddedByDefinition(g, d, delta, least); !slices.Equal(s.Cells, want) {
+			t.Fatalf("case %d, map of %d×%d, δ = %g, %d cells, prior %v: got %v, want %v", i, g.Width(),
+				g.Height(), delta, least, d, s.Cells, want)
 		}
 		plain := testcase.LocationSet(d, delta)
-		if len(plain) < p.MinCells {
+		if len(plain) < least {
 			padded++
-			if len(d.Cells) < p.MinCells {
+			if len(d.Cells) < least {
 				completed++
 			}
 		}
-		if p.RadiusKM > 0 && len(s.Cells) > max(len(plain), p.MinCells) {
-			discs++
-		}
-		if s.ChoosePadded(g, d, delta, Padding{}); !slices.Equal(s.Cells, plain) {
+		if s.ChoosePadded(g, d, delta, 0); !slices.Equal(s.Cells, plain) {
 			t.Fatalf("case %d: no padding gives %v, want %v", i, s.Cells, plain)
 		}
 	}
-	if padded < 100 || completed < 100 || discs < 100 {
-		t.Errorf("poor cases: %d sets padded, %d beyond the prior, %d by a disc", padded, completed,
-			discs)
+	if padded < 100 || completed < 100 {
+		t.Errorf("poor cases: %d sets padded, %d beyond the prior", padded, completed)
 	}
 }
 
@@ -117,8 +103,7 @@ func TestPaddingOnALine(t *testing.T) {
 	var s Set
 	for _, size := range [][2]int{{200, 1}, {1, 200}} {
 		g := testcase.Grid(t, size[0], size[1], 1)
-		s.ChoosePadded(g, &mobility.Distribution{Cells: []grid.Cell{3}, P: []float64{1}}, .1,
-			Padding{MinCells: 100})
+		s.ChoosePadded(g, &mobility.Distribution{Cells: []grid.Cell{3}, P: []float64{1}}, .1, 100)
 		if len(s.Cells) != 100 || s.Cells[0] != 0 || s.Cells[99] != 99 {
 			t.Errorf("%v: %v", size, s.Cells)
 		}

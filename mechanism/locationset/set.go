@@ -35,8 +35,7 @@ type Set struct {
 	count [buckets]int32
 	cut   []candidate
 
-	nearby []nearCell  // for padding
-	merged []grid.Cell // takes turns with Cells
+	nearby []nearCell // for padding
 }
 
 // candidate is a cell of the bucket in which the set ends.

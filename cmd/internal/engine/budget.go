@@ -21,20 +21,16 @@ func MostEpsilonDay(o mechanism.Options, step time.Duration) float64 {
 // MostEpsilon bounds what the releases of one user can cost in any stretch of time of a length,
 // which begins and ends at any millisecond: one release for each interval from the first one on, at
 // most what the budget leaves in the windows that cover the stretch, and at most the lifetime's
-// budget. It is infinite if a step may have any number of releases and no budget limits their sum.
-// An adaptive radius can only make it less. Hours leave one release for each of their stretches
-// that the time touches, and one for each interval of what is open.
+// budget. Hours leave one release for each of their stretches that the time touches, and one for
+// each interval of what is open.
 func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
-	most := math.Inf(1)
-	if o.SameStep != mechanism.SameStepRelease {
-		// The fixes of two steps may be almost a step nearer to each other than the steps are.
-		interval := time.Duration(max(o.ReleaseInterval, 1)) * step
-		// Hours that are no plan are left to Validate.
-		plan, _ := hours.New(o.Hours)
-		// The last millisecond counts, the end of an open stretch does not.
-		open, pieces := plan.Most(length + step)
-		most = o.Epsilon * float64(time.Duration(pieces)+max(0, open-time.Millisecond)/interval)
-	}
+	// The fixes of two steps may be almost a step nearer to each other than the steps are.
+	interval := time.Duration(max(o.ReleaseInterval, 1)) * step
+	// Hours that are no plan are left to Validate.
+	plan, _ := hours.New(o.Hours)
+	// The last millisecond counts, the end of an open stretch does not.
+	open, pieces := plan.Most(length + step)
+	most := o.Epsilon * float64(time.Duration(pieces)+max(0, open-time.Millisecond)/interval)
 	// A limit holds a whole number of releases; of half of one nothing is spent.
 	spend := func(limit float64) float64 {
 		return min(limit, o.Epsilon*math.Floor(limit/o.Epsilon+1e-9))
@@ -54,11 +50,7 @@ func MostEpsilon(o mechanism.Options, step, length time.Duration) float64 {
 // it promises nothing about a day.
 func BudgetAdvice(o mechanism.Options, step time.Duration) (text string, warn bool) {
 	most := MostEpsilonDay(o, step)
-	spend := "Σε has no bound for a user and day, because same_step: release draws as often as a " +
-		"user reports"
-	if !math.IsInf(most, 1) {
-		spend = fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
-	}
+	spend := fmt.Sprintf("Σε is at most %s for each user and day", Grouped(most))
 	short := budgetShort(o, step)
 	unlimited := o.Budget.WindowSteps == 0 && o.Budget.Lifetime == 0
 	if unlimited {
@@ -96,7 +88,7 @@ func budgetShort(o mechanism.Options, step time.Duration) string {
 // budgetLasts returns in how many steps a user who reports in each of them spends the budget of a
 // window.
 func budgetLasts(o mechanism.Options) int {
-	if o.SameStep == mechanism.SameStepRelease || o.Epsilon <= 0 {
+	if o.Epsilon <= 0 {
 		return 0
 	}
 	releases := math.Floor(o.Budget.Epsilon/o.Epsilon + 1e-9)

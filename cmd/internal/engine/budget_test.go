@@ -98,14 +98,9 @@ func TestMostEpsilonDay(t *testing.T) {
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{Lifetime: 19} }, 19,
 			"at most 19 ", false,
 		},
-		"afresh in each report": {
-			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
-			math.Inf(1), "or set release.budget", true,
-		},
-		"afresh within a budget": {
+		"a large budget": {
 			func(o *mechanism.Options) {
-				o.SameStep, o.Budget = mechanism.SameStepRelease,
-					mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
+				o.Budget = mechanism.Budget{Epsilon: 25, WindowSteps: 2880}
 			}, 25, "or lower release.budget", true,
 		},
 	} {

@@ -103,12 +103,6 @@ func TestKinds(t *testing.T) {
 				RecordsIn: 3, RecordsOut: 2, Releases: 2, Suppressed: 1, Exhausted: 1, Epsilon: 2,
 			},
 		},
-		{
-			"release again", func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease },
-			[]int64{0, 10},
-			"RR",
-			Tally{RecordsIn: 2, RecordsOut: 2, Releases: 2, Epsilon: 2},
-		},
 	} {
 		each(t, c.name, func(t *testing.T, mechanism string) {
 			t.Helper()

@@ -144,7 +144,7 @@ const settingsSize = 16
 // settingsVersion goes up whenever the glue between records and the mechanism
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
-const settingsVersion = 4
+const settingsVersion = 5
 
 // keyLabel is what the key's fingerprint is the keyed hash of.
 const keyLabel = "geodither settings: fingerprint of the key 2"
@@ -196,7 +196,6 @@ func (s Settings) settings() []setting {
 		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
 		{"model", s.Model.ID()},
-		{"personal", ""}, // gone
 		{keySetting, text("%x", s.KeyFingerprint())},
 		mechanismSetting(r),
 		{"release.inference", r.Inference},
@@ -207,12 +206,9 @@ func (s Settings) settings() []setting {
 		{"release.prune", text("%x", max(r.Prune, 0))},
 		{"release.max_gap", text("%d", r.MaxGap)},
 		{"release.min_cells", text("%d", max(r.MinCells, 0))},
-		{"release.min_radius", text("%x", max(r.MinRadiusKM, 0))},
 		{"release.estimate", r.Estimate},
 		{"release.interval", text("%d", r.ReleaseInterval)},
-		{"release.adaptive_radius", text("%x", r.AdaptiveRadiusKM)},
 		{"release.between", r.Between},
-		{"release.same_step", r.SameStep},
 		{"release.budget.epsilon", text("%x", r.Budget.Epsilon)},
 		{"release.budget.window", text("%d", r.Budget.WindowSteps)},
 		{"release.budget.lifetime", text("%x", r.Budget.Lifetime)},

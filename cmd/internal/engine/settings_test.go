@@ -52,17 +52,12 @@ func TestSettings(t *testing.T) {
 
 		"Release.Subdivision": func(o *Settings) { o.Release.Subdivision = 128 },
 		"Release.MinCells":    func(o *Settings) { o.Release.MinCells = 7 },
-		"Release.MinRadiusKM": func(o *Settings) { o.Release.MinRadiusKM = 1 },
 		"Release.Estimate": func(o *Settings) {
 			o.Release.Estimate = mechanism.EstimateMode
 		},
-		"Release.ReleaseInterval":  func(o *Settings) { o.Release.ReleaseInterval = 5 },
-		"Release.AdaptiveRadiusKM": func(o *Settings) { o.Release.AdaptiveRadiusKM = 1 },
+		"Release.ReleaseInterval": func(o *Settings) { o.Release.ReleaseInterval = 5 },
 		"Release.Between": func(o *Settings) {
 			o.Release.Between = mechanism.BetweenSkip
-		},
-		"Release.SameStep": func(o *Settings) {
-			o.Release.SameStep = mechanism.SameStepRelease
 		},
 		"Release.Budget.Epsilon": func(o *Settings) {
 			o.Release.Budget.Epsilon, o.Release.Budget.WindowSteps = 5, 60

@@ -84,13 +84,11 @@ func TestReplayCost(t *testing.T) {
 			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenPredict
 			o.Release.Budget = mechanism.Budget{Lifetime: 11, Spent: mechanism.SpentPredict}
 		},
-		"skipped, adaptive": func(o *service.Options) {
-			o.Release.ReleaseInterval, o.Release.Between, o.Release.AdaptiveRadiusKM = 2,
-				mechanism.BetweenSkip, .6
+		"skipped": func(o *service.Options) {
+			o.Release.ReleaseInterval, o.Release.Between = 2, mechanism.BetweenSkip
 		},
-		"each report, pseudonyms": func(o *service.Options) {
-			o.Release.SameStep, o.Publish.User, o.Release.Epsilon = mechanism.SameStepRelease,
-				engine.UserPseudonym, .333333333
+		"pseudonyms": func(o *service.Options) {
+			o.Publish.User, o.Release.Epsilon = engine.UserPseudonym, .333333333
 		},
 	}
 	for name, change := range cases {

@@ -651,12 +651,8 @@ func TestMeasured(t *testing.T) {
 		"does not say which":  func(r *audit.Report) { r.Settings = nil },
 		`inference "paper", and the config's is "surrogate"`: released(
 			func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper }),
-		`min_radius "0.75", and the config's is "0"`: released(
-			func(o *mechanism.Options) { o.MinRadiusKM = .75 }),
 		`interval "1", and the config's is "180"`: released(
 			func(o *mechanism.Options) { o.ReleaseInterval = 1 }),
-		`same_step "release", and the config's is "repeat"`: released(
-			func(o *mechanism.Options) { o.SameStep = mechanism.SameStepRelease }),
 		`budget.epsilon "0", and the config's is "18"; of release.budget.spent`: released(
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }),
 		`publish.user "pseudonym", and the config's is "plain"`: func(r *audit.Report) {
