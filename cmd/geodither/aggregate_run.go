@@ -12,11 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
@@ -115,16 +111,7 @@ func (r *aggregation) add(record schemas.Sanitized, where string) error {
 			record.ReleaseLongitude.Number,
 		}})
 	}
-	err := r.reader.Add(aggregate.Published{
-		User: record.UserID, Model: record.ModelID,
-		Mechanism: schemas.MechanismName(record.Mechanism),
-		Step:      record.Step, Kind: publishedKinds[record.Kind],
-		Latitude: record.Latitude, Longitude: record.Longitude,
-		HasRelease:       record.ReleaseLatitude.Known,
-		ReleaseLatitude:  record.ReleaseLatitude.Number,
-		ReleaseLongitude: record.ReleaseLongitude.Number,
-		Epsilon:          record.Epsilon, Delta: record.Delta, Number: record.Release, Where: where,
-	})
+	err := r.reader.Add(gather.Published(record, where))
 	if err != nil {
 		return r.located(err, where)
 	}
@@ -154,13 +141,6 @@ func (r *aggregation) located(err error, where string) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", where, err)
-}
-
-// kinds are the kinds of records.
-var publishedKinds = map[string]mechanism.Kind{
-	schemas.KindReleased:  mechanism.Released,
-	schemas.KindRepeated:  mechanism.Repeated,
-	schemas.KindPredicted: mechanism.Predicted,
 }
 
 // explain adds to an error what to do with the command.
@@ -221,33 +201,24 @@ func aggregateFiles(paths []string, stdin io.Reader) (*aggregateInput, error) {
 func aggregateTopic(
 	ctx context.Context, client *kafka.Client, topic string, encoding schemas.Encoding,
 ) (*aggregateInput, error) {
-	counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
+	records := gather.Records{Client: client, Topic: topic, Encoding: encoding}
+	held, err := records.Held(ctx)
 	if err != nil {
 		return nil, err
 	}
 	in := &aggregateInput{split: newSplit()}
-	for p := range int32(counts[topic]) {
-		codec, err := schemas.NewCodec(encoding)
-		if err != nil {
-			return nil, cli.Usage(err)
-		}
-		tail := topics.Tail{Client: client, Topic: topic}
-		in.sources = append(in.sources, in.partition(tail, p, codec))
+	for p, source := range held {
+		in.sources = append(in.sources, in.partition(int32(p), source))
 	}
 	return in, nil
 }
 
-// partition reads one partition, and notes whose records lie there.
-func (in *aggregateInput) partition(t topics.Tail, p int32, codec *schemas.Codec) files.Source {
+// partition notes whose records lie in one partition.
+func (in *aggregateInput) partition(p int32, source files.Source) files.Source {
 	return func(ctx context.Context, each func(schemas.Sanitized, string) error) error {
-		return t.Partition(ctx, p, func(r consumer.Record) error {
-			where := fmt.Sprintf("%s/%d at offset %d", t.Topic, p, r.Offset)
-			record, err := codec.DecodeSanitized(r.Value)
-			if err != nil {
-				return fmt.Errorf("%s: %w; is this a sanitized topic?", where, err)
-			}
-			in.split.lies(record.UserID, p)
-			return each(record, where)
+		return source(ctx, func(r schemas.Sanitized, where string) error {
+			in.split.lies(r.UserID, p)
+			return each(r, where)
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/explore"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -210,11 +211,8 @@ func (f *exploreFlags) public(
 	if err != nil {
 		return nil, err
 	}
-	source, err := explore.TopicSource(client, topic.Name, topic.Encoding)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
+	source := gather.Records{Client: client, Topic: topic.Name, Encoding: topic.Encoding}
 	return explore.NewPublic(explore.PublicOptions{
-		Topic: topic.Name, Source: source, Read: read, Window: exploreWindow,
+		Topic: topic.Name, Source: source.Follow, Read: read, Window: exploreWindow,
 	})
 }

@@ -334,7 +334,8 @@ var table = map[string]rule{
 	"cmd/internal/demo": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/devbroker", "cmd/internal/engine",
-			"cmd/internal/expect", "cmd/internal/explore", "cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/monitor",
+			"cmd/internal/expect", "cmd/internal/explore", "cmd/internal/fleet",
+			"cmd/internal/gather", "cmd/internal/kafkaconn", "cmd/internal/monitor",
 			"cmd/internal/service",
 			"cmd/internal/topics", "consumer", "consumer/wire", "mechanism",
 			"mechanism/aggregate", "mechanism/grid", "mechanism/law", "mechanism/mobility",
@@ -354,10 +355,12 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
-			"consumer/wire", "mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/mobility/train/private", "mechanism/parallel", "schemas", "schemas/mapping",
+			"consumer/wire", "mechanism", "mechanism/aggregate", "mechanism/grid",
+			"mechanism/mobility", "mechanism/mobility/train", "mechanism/mobility/train/private",
+			"mechanism/parallel", "schemas", "schemas/mapping",
 		},
-		third: []string{kafkaGo},
+		third: []string{kafkaGo, sync},
+		tests: []string{"cmd/internal/devbroker"},
 	},
 	"cmd/internal/modelview": {
 		ours: []string{
@@ -404,15 +407,13 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/monitor", "cmd/internal/files", "cmd/internal/sanitize",
-			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
-			"consumer/wire", "mechanism", "mechanism/aggregate", "mechanism/convex",
+			"cmd/internal/gather", "cmd/internal/monitor", "cmd/internal/sanitize",
+			"cmd/internal/traces", "mechanism", "mechanism/aggregate", "mechanism/convex",
 			"mechanism/grid",
 			"mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",
 		},
-		third: []string{kafkaGo, sync},
-		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/devbroker"},
+		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},
 	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},

@@ -22,6 +22,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -171,12 +172,11 @@ func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	records, err := explore.TopicSource(d.client, topicNames.Sanitized, schemas.Avro)
-	if err != nil {
-		return page{}, err
+	records := gather.Records{
+		Client: d.client, Topic: topicNames.Sanitized, Encoding: schemas.Avro,
 	}
 	public, err := explore.NewPublic(explore.PublicOptions{
-		Topic: topicNames.Sanitized, Source: records, Window: pageWindow,
+		Topic: topicNames.Sanitized, Source: records.Follow, Window: pageWindow,
 		Read: aggregate.ReadOptions{
 			Models: aggregate.Models{d.model}, Release: d.release,
 		},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -201,7 +202,7 @@ func (k *crowdsOf) published(
 		if step.Refused != "" || !step.Outcome.Kind.Published() {
 			continue
 		}
-		if err := each(published(step.Record)); err != nil {
+		if err := each(gather.Published(step.Record, "a record")); err != nil {
 			return nil, err
 		}
 		start := m.StepAt(fix.Timestamp) / wide * wide * m.Step.Milliseconds()

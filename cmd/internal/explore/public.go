@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,15 +10,7 @@ import (
 	"time"
 	"unique"
 
-	kafka "github.com/segmentio/kafka-go"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/topics"
-	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
-	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -44,86 +35,6 @@ const (
 // Source calls each for every sanitized record, those of a user in their order, until the context
 // ends, which is no error. An error of each ends the reading.
 type Source func(ctx context.Context, each func(schemas.Sanitized) error) error
-
-// TopicSource reads the committed records of a topic: first those that it has, from all partitions
-// in the order of their steps, because a window of the fleet is closed when later ones have come;
-// then those that are written, as they come.
-func TopicSource(client *kafka.Client, topic string, encoding schemas.Encoding) (Source, error) {
-	if _, err := schemas.NewCodec(encoding); err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, each func(schemas.Sanitized) error) error {
-		counts, err := admin.Partitions(ctx, client, wire.Options{}, topic)
-		if err != nil {
-			return err
-		}
-		f := following{topic: topic, each: each}
-		for p := range int32(counts[topic]) {
-			r, err := topics.Open(ctx, client, topic, p, consumer.FetcherOptions{})
-			if err != nil {
-				return err
-			}
-			codec, err := schemas.NewCodec(encoding)
-			if err != nil {
-				return err
-			}
-			f.readers, f.codecs = append(f.readers, r), append(f.codecs, codec)
-		}
-		err = f.run(ctx)
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return nil
-		}
-		return err
-	}, nil
-}
-
-// following reads the partitions of a topic.
-type following struct {
-	topic   string
-	readers []*topics.Reader
-	codecs  []*schemas.Codec // of each partition
-
-	mu   sync.Mutex
-	each func(schemas.Sanitized) error
-}
-
-func (f *following) run(ctx context.Context) error {
-	var there []files.Source
-	for p, r := range f.readers {
-		there = append(there, func(ctx context.Context,
-			each func(schemas.Sanitized, string) error,
-		) error {
-			return f.scan(ctx, p, r.First, r.End, each)
-		})
-	}
-	take := func(record schemas.Sanitized, _ string) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.each(record)
-	}
-	if err := files.Merge(ctx, there, take); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for p, r := range f.readers {
-		group.Go(func() error { return f.scan(ctx, p, r.End, math.MaxInt64, take) })
-	}
-	return group.Wait()
-}
-
-// scan reads a partition from an offset up to another.
-func (f *following) scan(ctx context.Context, p int, from, end int64,
-	each func(schemas.Sanitized, string) error,
-) error {
-	return f.readers[p].Scan(ctx, from, end, func(r consumer.Record) error {
-		where := fmt.Sprintf("%s/%d at offset %d", f.topic, p, r.Offset)
-		record, err := f.codecs[p].DecodeSanitized(r.Value)
-		if err != nil {
-			return fmt.Errorf("%s: %w; is this a sanitized topic?", where, err)
-		}
-		return each(record, where)
-	})
-}
 
 // PublicOptions say what the public side follows.
 type PublicOptions struct {
@@ -281,30 +192,13 @@ func (p *Public) follow(ctx context.Context) error {
 		if !p.take(r) || reader == nil {
 			return nil
 		}
-		if err := reader.Add(published(r)); err != nil {
+		if err := reader.Add(gather.Published(r, "a record of the topic")); err != nil {
 			p.mu.Lock()
 			p.noFleet, reader = err.Error(), nil
 			p.mu.Unlock()
 		}
 		return nil
 	})
-}
-
-// published is a record as mechanism/aggregate takes it.
-func published(r schemas.Sanitized) aggregate.Published {
-	kinds := map[string]mechanism.Kind{
-		schemas.KindReleased: mechanism.Released, schemas.KindRepeated: mechanism.Repeated,
-		schemas.KindPredicted: mechanism.Predicted,
-	}
-	return aggregate.Published{
-		User: r.UserID, Model: r.ModelID, Mechanism: schemas.MechanismName(r.Mechanism),
-		Step: r.Step, Kind: kinds[r.Kind], Latitude: r.Latitude, Longitude: r.Longitude,
-		HasRelease:       r.ReleaseLatitude.Known,
-		ReleaseLatitude:  r.ReleaseLatitude.Number,
-		ReleaseLongitude: r.ReleaseLongitude.Number,
-		Epsilon:          r.Epsilon, Delta: r.Delta, Number: r.Release,
-		Where: "a record of the topic",
-	}
 }
 
 // take keeps a record, and says whether its user is one of those that are kept.

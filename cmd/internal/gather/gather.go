@@ -1,5 +1,6 @@
-// Package gather reads traces, from files or from a raw topic, into what models are trained on, and
-// says what is wrong with traces that a model learns little from.
+// Package gather reads traces, from files or from a raw topic, into what models are trained on,
+// says what is wrong with traces that a model learns little from, and reads the records of a
+// sanitized topic.
 package gather
 
 import (

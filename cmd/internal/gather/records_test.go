@@ -1,4 +1,4 @@
-package explore
+package gather
 
 import (
 	"context"
@@ -50,14 +50,10 @@ func TestTopicInOrder(t *testing.T) {
 	for p := range partitions {
 		write(p, 0, steps)
 	}
-	source, err := TopicSource(client, "out", schemas.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var seen []int64
-	err = source(ctx, func(r schemas.Sanitized) error {
+	err = Records{client, "out", schemas.JSON}.Follow(ctx, func(r schemas.Sanitized) error {
 		seen = append(seen, r.Step)
 		switch len(seen) {
 		case partitions * steps:
