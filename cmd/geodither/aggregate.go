@@ -277,6 +277,9 @@ func (f *aggregateFlags) input(ctx context.Context, std cli.Streams) (*aggregate
 	if len(f.paths) > 0 {
 		return aggregateFiles(f.paths, std.In)
 	}
+	if err := f.topic.Encoding.Validate(); err != nil {
+		return nil, cli.Usage(err)
+	}
 	client, err := f.topic.Connect(ctx)
 	if err != nil {
 		return nil, err

@@ -207,6 +207,9 @@ func (f *exploreFlags) public(
 				"who may have the model.\n", m.ID())
 		}
 	}
+	if err := topic.Encoding.Validate(); err != nil {
+		return nil, cli.Usage(err)
+	}
 	client, err := topic.Connect(ctx)
 	if err != nil {
 		return nil, err

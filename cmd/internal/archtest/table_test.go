@@ -476,7 +476,7 @@ var table = map[string]rule{
 			"cmd/internal/modelview", "cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
-			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/wire",
+			"cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate",
 			"mechanism/evaluation/chart", "mechanism/grid",
@@ -486,7 +486,7 @@ var table = map[string]rule{
 		},
 		third: []string{cobra, kafkaGo, pflag},
 		tests: []string{
-			"schemas/mapping",
+			"consumer/admin", "schemas/mapping",
 			"cmd/internal/kafkaconn", "cmd/internal/servicetest", "mechanism/hours",
 			"mechanism/trial",
 			"producer/partition", franz, jsonSchema, parquet, yamlGo,

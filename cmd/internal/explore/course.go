@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +20,8 @@ import (
 const (
 	// maxRows is how many fixes an answer has at most: 5 MB.
 	maxRows = 20_000
-	// keptCourses, keptCells, keptRows and keptStates bound what is remembered. On a map of a
-	// million cells a course that goes on takes 50 MB, which are for its filters.
+	// keptCourses and keptStates bound what is remembered.
 	keptCourses = 8
-	keptCells   = 3_000_000
-	keptRows    = 500_000  // 80 MB
 	keptStates  = 16 << 20 // of one course
 )
 
@@ -94,30 +90,37 @@ type course struct {
 	bytes  int
 }
 
+// courseOf is what a question about a course names.
+type courseOf struct {
+	user     string
+	settings Settings
+}
+
 // kindRefused is the kind of a fix that the service would refuse.
 const kindRefused = "refused"
 
 // course returns a user's course under settings, a kept one if there is one.
 func (t *Truth) course(name string, s Settings) (*course, error) {
-	if kept := t.kept(name, s); kept != nil {
-		return kept, nil
-	}
-	u, err := t.user(name)
-	if err != nil {
-		return nil, err
-	}
-	run, model, err := t.run(s)
-	if err != nil {
-		return nil, err
-	}
-	c := &course{
-		options: run.Options(), model: model, stride: 1, run: run, Fixes: u.Fixes,
-		turn: make(turn, 1),
-	}
-	c.User, c.Settings, c.Total = name, s, len(u.Fixes)
-	c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
-	return t.keep(c), nil
+	return t.courses.get(courseOf{name, s}, func() (*course, int, error) {
+		u, err := t.user(name)
+		if err != nil {
+			return nil, 0, err
+		}
+		run, model, err := t.run(s)
+		if err != nil {
+			return nil, 0, err
+		}
+		c := &course{
+			options: run.Options(), model: model, stride: 1, run: run, Fixes: u.Fixes,
+			turn: make(turn, 1),
+		}
+		c.User, c.Settings, c.Total = name, s, len(u.Fixes)
+		c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
+		return c, model.Grid.Cells(), nil
+	})
 }
+
+func (c *course) rowsDone() int64 { return c.rows.Load() }
 
 // turn lets one goroutine at a time do something.
 type turn chan struct{}
@@ -321,47 +324,6 @@ func (c *course) checkpoint(ctx context.Context, i int) (*mechanism.State, int, 
 	}
 	state := new(mechanism.State)
 	return state, i / c.stride * c.stride, state.DecodeBinary(c.states[i/c.stride])
-}
-
-// kept returns a course that was computed before, nil if it is not there any more.
-func (t *Truth) kept(name string, s Settings) *course {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i, c := range t.courses {
-		if c.User == name && c.Settings == s {
-			t.courses = append(slices.Delete(t.courses, i, i+1), c)
-			return c
-		}
-	}
-	return nil
-}
-
-// keep keeps a course, or returns the same one that somebody kept meanwhile. What was not used for
-// longest makes room.
-func (t *Truth) keep(c *course) *course {
-	if other := t.kept(c.User, c.Settings); other != nil {
-		return other
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rows := func(old *course) int64 { return old.rows.Load() }
-	t.courses = append(room(t.courses, rows, 2, keptCourses, c.model.Grid.Cells()), c)
-	return c
-}
-
-// room drops the first of what is kept until there is room for one more on a map of some cells. At
-// most so many are kept, and fewer where maps or rows are many, but never fewer than least.
-func room[T any](kept []T, rows func(T) int64, least, most, cells int) []T {
-	all := int64(0)
-	for _, old := range kept {
-		all += rows(old)
-	}
-	most = max(least, min(most, keptCells/cells))
-	for len(kept) >= most || len(kept) >= least && all > keptRows {
-		all -= rows(kept[0])
-		kept = slices.Delete(kept, 0, 1)
-	}
-	return kept
 }
 
 // tally adds up a course as a run of "sanitize" does.

@@ -3,7 +3,6 @@ package explore
 import (
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/gather"
@@ -64,13 +63,19 @@ type Crowd struct {
 	Truth  *Field  `json:"truth"`
 }
 
-// crowdsOf are the fleets under some settings, the oldest one first. The holder of its turn may use
-// it.
+// crowdsOf are the fleets under some settings. The holder of its turn computes one.
 type crowdsOf struct {
 	turn
 	truth *Truth
-	kept  []*crowd
+	kept  shelf[Settings, *crowd]
 }
+
+func newCrowdsOf(truth *Truth) *crowdsOf {
+	return &crowdsOf{make(turn, 1), truth, shelf[Settings, *crowd]{least: keptCrowds}}
+}
+
+// rowsDone is 0: crowdZones bounds the room that a fleet takes.
+func (*crowd) rowsDone() int64 { return 0 }
 
 // crowds returns the windows under settings, kept ones if there are some.
 func (k *crowdsOf) crowds(ctx context.Context, s Settings) (*crowd, error) {
@@ -78,24 +83,14 @@ func (k *crowdsOf) crowds(ctx context.Context, s Settings) (*crowd, error) {
 		return nil, err
 	}
 	defer k.leave()
-	for _, c := range k.kept {
-		if c.settings == s {
-			return c, nil
+	return k.kept.get(s, func() (*crowd, int, error) {
+		model, err := k.truth.modelOf(s.CellM)
+		if err != nil {
+			return nil, 0, err
 		}
-	}
-	model, err := k.truth.modelOf(s.CellM)
-	if err != nil {
-		return nil, err
-	}
-	c, err := k.released(ctx, s, model)
-	if err != nil {
-		return nil, err
-	}
-	if len(k.kept) == keptCrowds {
-		k.kept = slices.Delete(k.kept, 0, 1)
-	}
-	k.kept = append(k.kept, c)
-	return c, nil
+		c, err := k.released(ctx, s, model)
+		return c, model.Grid.Cells(), err
+	})
 }
 
 // collecting returns how the records of all users are collected, or an error for the person at the

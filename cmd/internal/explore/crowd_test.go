@@ -17,7 +17,7 @@ import (
 func TestFleet(t *testing.T) {
 	truth := sampleTruth(t)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
-	k := &crowdsOf{truth: truth, turn: make(turn, 1)}
+	k := newCrowdsOf(truth)
 	c, err := k.crowds(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestFleet(t *testing.T) {
 // TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
 // it has as many cells.
 func TestFleetZones(t *testing.T) {
-	k := &crowdsOf{truth: &Truth{}}
+	k := newCrowdsOf(&Truth{})
 	for _, c := range []struct {
 		cells int // along a side, or one more
 		cellM float64
@@ -98,7 +98,7 @@ func TestTooLargeFleet(t *testing.T) {
 		u.Fixes = append(u.Fixes, fix)
 	}
 	large.users = []User{u}
-	k := &crowdsOf{truth: large, turn: make(turn, 1)}
+	k := newCrowdsOf(large)
 	if _, err := k.crowds(t.Context(), DefaultSettings()); err == nil ||
 		!strings.Contains(err.Error(), "too many traces") {
 		t.Errorf("too many traces: %v", err)

@@ -354,7 +354,7 @@ func oddsAbout(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, e
 		t.Fatal(err)
 	}
 	g := model.Grid
-	k := &oddsOf{truth: truth}
+	k := newOddsOf(truth)
 	o, err := k.odds(asked{bus, s, adversary, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
 	if err != nil {
 		return nil, err
@@ -477,7 +477,7 @@ func TestKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(truth.courses); n > keptCourses {
+	if n := len(truth.courses.kept); n > keptCourses {
 		t.Errorf("%d courses are kept", n)
 	}
 	gone, stop := context.WithCancel(t.Context())

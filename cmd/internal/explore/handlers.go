@@ -46,7 +46,7 @@ func handler(o Options) http.Handler {
 	a := &api{
 		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, begins: begins,
 		log:     o.Logger,
-		attacks: &oddsOf{truth: o.Truth}, fleets: &crowdsOf{truth: o.Truth, turn: make(turn, 1)},
+		attacks: newOddsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
@@ -144,7 +144,7 @@ func mapOfModel(m *mobility.Model, a area) Map {
 func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
 	s, err := parseSettings(query)
 	if err != nil {
-		return nil, errOther(err.Error())
+		return nil, err
 	}
 	model, err := a.truth.modelOf(s.CellM)
 	if err != nil {
@@ -227,7 +227,7 @@ func (a *api) course(ctx context.Context, query url.Values) (any, error) {
 func (a *api) chosen(query url.Values) (*course, error) {
 	s, err := parseSettings(query)
 	if err != nil {
-		return nil, errOther(err.Error())
+		return nil, err
 	}
 	return a.truth.course(query.Get("user"), s)
 }
@@ -251,7 +251,7 @@ func (a *api) step(ctx context.Context, query url.Values) (any, error) {
 func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 	s, err := parseSettings(query)
 	if err != nil {
-		return nil, errOther(err.Error())
+		return nil, err
 	}
 	var at [4]float64
 	for i, name := range []string{"ax", "ay", "bx", "by"} {
@@ -284,7 +284,7 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 func (a *api) fleet(ctx context.Context, query url.Values) (any, error) {
 	s, err := parseSettings(query)
 	if err != nil {
-		return nil, errOther(err.Error())
+		return nil, err
 	}
 	c, err := a.fleets.crowds(ctx, s)
 	if err != nil {

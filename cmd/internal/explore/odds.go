@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,8 +71,7 @@ type asked struct {
 	a, b      grid.Cell
 }
 
-// keptOdds is how many answers about odds are kept at most. On a map of a million cells one takes
-// 100 MB until it is computed to its end, for its filters. The page asks for those of all
+// keptOdds is how many answers about odds are kept at most. The page asks for those of all
 // adversaries at a time, so as many are always kept.
 const keptOdds = 6
 
@@ -106,67 +103,41 @@ type attack struct {
 	knowsStart    bool
 }
 
-// oddsOf are answers about odds, the oldest one first.
+// oddsOf are answers about odds.
 type oddsOf struct {
 	truth *Truth
-	mu    sync.Mutex
-	kept  []*odds
+	kept  shelf[asked, *odds]
+}
+
+func newOddsOf(truth *Truth) *oddsOf {
+	return &oddsOf{truth, shelf[asked, *odds]{least: len(adversaries()), most: keptOdds}}
 }
 
 // odds returns the odds that a question names, kept ones if there are some.
 func (k *oddsOf) odds(q asked) (*odds, error) {
-	if o := k.known(q); o != nil {
-		return o, nil
-	}
-	c, err := k.truth.course(q.user, q.settings)
-	if err != nil {
-		return nil, err
-	}
-	if q.a == q.b {
-		return nil, errOther("both places lie in one cell, and a release never tells two places " +
-			"of a cell apart: pick another one")
-	}
-	run, err := newAttack(c, q)
-	if err != nil {
-		return nil, err
-	}
-	g := c.model.Grid
-	o := &odds{asked: q, turn: make(turn, 1), run: run, follow: func() (*course, error) {
-		return k.truth.course(q.user, q.settings)
-	}}
-	o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
-	o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
-	return k.keep(o, g.Cells()), nil
+	follow := func() (*course, error) { return k.truth.course(q.user, q.settings) }
+	return k.kept.get(q, func() (*odds, int, error) {
+		c, err := follow()
+		if err != nil {
+			return nil, 0, err
+		}
+		if q.a == q.b {
+			return nil, 0, errOther("both places lie in one cell, and a release never tells two " +
+				"places of a cell apart: pick another one")
+		}
+		run, err := newAttack(c, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		g := c.model.Grid
+		o := &odds{asked: q, turn: make(turn, 1), run: run, follow: follow}
+		o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
+		o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
+		return o, g.Cells(), nil
+	})
 }
 
-// known returns odds that are kept, nil if they are not there.
-func (k *oddsOf) known(q asked) *odds {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.find(q)
-}
-
-// find is known for a caller that holds the lock.
-func (k *oddsOf) find(q asked) *odds {
-	i := slices.IndexFunc(k.kept, func(o *odds) bool { return o.asked == q })
-	if i < 0 {
-		return nil
-	}
-	return k.kept[i]
-}
-
-// keep keeps odds on a map of some cells, or returns the same ones that
-// somebody kept meanwhile. The oldest ones make room.
-func (k *oddsOf) keep(o *odds, cells int) *odds {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if other := k.find(o.asked); other != nil {
-		return other
-	}
-	rows := func(old *odds) int64 { return old.rows.Load() }
-	k.kept = append(room(k.kept, rows, len(adversaries()), keptOdds, cells), o)
-	return o
-}
+func (o *odds) rowsDone() int64 { return o.rows.Load() }
 
 func newAttack(c *course, q asked) (*attack, error) {
 	key := noise.NewKeyed(noise.KeyFromSeed(q.settings.Seed))

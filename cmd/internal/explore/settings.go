@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"fmt"
 	"net/url"
 	"strconv"
 
@@ -55,7 +54,7 @@ func parseSettings(query url.Values) (Settings, error) {
 		if text := query.Get(knob.name); text != "" {
 			x, err := strconv.ParseFloat(text, 64)
 			if err != nil {
-				return s, fmt.Errorf("%s is no number", knob.name)
+				return s, errOther(knob.name + " is no number")
 			}
 			*knob.to = x
 		}
@@ -63,14 +62,14 @@ func parseSettings(query url.Values) (Settings, error) {
 	if text := query.Get("interval"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return s, fmt.Errorf("interval is not a whole number of steps, at least 1")
+			return s, errOther("interval is not a whole number of steps, at least 1")
 		}
 		s.Interval = n
 	}
 	if text := query.Get("seed"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return s, fmt.Errorf("seed is not a whole number, at least 0")
+			return s, errOther("seed is not a whole number, at least 0")
 		}
 		s.Seed = n
 	}
@@ -79,5 +78,8 @@ func parseSettings(query url.Values) (Settings, error) {
 	} else {
 		s.NearKM, s.NearFactor = 0, 0
 	}
-	return s, s.options().Validate()
+	if err := s.options().Validate(); err != nil {
+		return s, errOther(err.Error())
+	}
+	return s, nil
 }

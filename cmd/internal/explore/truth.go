@@ -31,7 +31,7 @@ type Truth struct {
 
 	mu      sync.Mutex
 	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
-	courses []*course                   // the one that was used last comes last
+	courses shelf[courseOf, *course]
 }
 
 // User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
@@ -90,6 +90,7 @@ func ReadTruth(model *mobility.Model, reader *traces.Reader) (*Truth, error) {
 func newTruth(model *mobility.Model) *Truth {
 	return &Truth{
 		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
+		courses: shelf[courseOf, *course]{least: 2, most: keptCourses},
 	}
 }
 
