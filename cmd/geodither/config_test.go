@@ -263,13 +263,14 @@ func TestReleaseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unspent := mechanism.Budget{Spent: mechanism.SpentPredict} // a spent budget follows "between"
 	if want := (mechanism.Options{
-		Mechanism: law.Lattice, Epsilon: 2, Delta: .02,
+		Mechanism: law.Lattice, Epsilon: 2, Delta: .02, Budget: unspent,
 	}); !reflect.DeepEqual(o.Release, want) ||
 		o.Publish != (engine.Publish{}) {
 		t.Errorf("%+v, %+v", o.Release, o.Publish)
 	}
-	codebook := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2}
+	codebook := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, Budget: unspent}
 	for _, c := range []struct {
 		args  []string
 		want  mechanism.Options
@@ -383,7 +384,7 @@ func TestWrongConfig(t *testing.T) {
 		{
 			"no mechanism", "mechanism: lattice, ", "",
 			[]string{
-				"release: set mechanism", "codebook hides which neighbourhood",
+				"release: set mechanism", "codebook has the least error",
 				"lattice with a small delta",
 			},
 		},
@@ -397,7 +398,7 @@ func TestWrongConfig(t *testing.T) {
 			[]string{"epsilon is not set", "no default"},
 		},
 		{"epsilon of zero", "epsilon: 0.5", "epsilon: 0", []string{
-			"release: epsilon", "must be above 0", "releases add up",
+			"release: epsilon", "has no default", "releases add up",
 		}},
 		{
 			"misspelt mechanism", "mechanism: lattice", "mechanism: codebok",

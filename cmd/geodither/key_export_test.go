@@ -121,7 +121,7 @@ func TestChecksOfKeys(t *testing.T) {
 			from(today - 2), path, "", config.OK,
 			"from " + (today - 2).String() + " on",
 		},
-		"future":      {from(today + 3), path, "", config.Failure, "would be refused"},
+		"future":      {from(today + 3), path, "", config.Failure, "a day that has begun"},
 		"environment": {noise.NewKey(), "", "x", config.OK, "in the environment"},
 		"seed 0":      {noise.KeyFromSeed(0), path, "", config.Failure, "small seed"},
 		"seed 65536":  {noise.KeyFromSeed(65536), path, "", config.Failure, "small seed"},
@@ -168,7 +168,7 @@ func TestRunRefusesSeeds(t *testing.T) {
 	}
 	write(t, dir, "noise.key", ahead.Reveal())
 	requireMessage(t, call(t, "run", "-c", config), cli.ExitUsage, ahead.FirstDay().String(),
-		"every fix until then")
+		"a day that has begun")
 	secret := noise.NewKey().Reveal()
 	t.Setenv(files.KeyVariable, secret)
 	for _, command := range []string{"run", "statement"} {

@@ -41,10 +41,6 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	requireMode(t, open, 0o600)
 	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1")...)
 	requireMode(t, in("dp.avro"), 0o644)
-	succeed(t, "model", "fit", model, "--in", traces, "--json", in("fit.json"),
-		"--plot", in("fit.svg"))
-	requireMode(t, in("fit.json"), 0o600)
-	requireMode(t, in("fit.svg"), 0o600)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", in("sanitized.csv"))...)
 	succeed(t, "aggregate", "--model", model, "--in", in("sanitized.csv"), "--window", "10m",
 		"--out", in("density.csv"), "--flows", in("flows.csv"), "--map", in("map.svg"))

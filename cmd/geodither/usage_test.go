@@ -104,7 +104,7 @@ func TestWrongUsage(t *testing.T) {
 			"--in",
 		}},
 		{sanitize("--epsilon", "-1"), []string{"epsilon"}},
-		{sanitize("--epsilon", "0"), []string{"must be above 0"}},
+		{sanitize("--epsilon", "0"), []string{"epsilon is not set or 0"}},
 		{sanitize("--epsilon", "-2"), []string{"epsilon -2 must be above 0"}},
 		{sanitize("--mechanism", "codebok"), []string{`"codebok" is unknown: for people: cod`}},
 		{sanitize("--interval", "30"), []string{"--interval", "with its unit, such as 30s"}},

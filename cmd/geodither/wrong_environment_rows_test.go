@@ -652,7 +652,7 @@ var environments = []environment{
 			w.file("noise.key", key.Reveal())
 		},
 		args:  runConfig,
-		words: []string{"the noise key begins at", "and today is", "Use an older copy"},
+		words: []string{"the noise key begins at", "and today is", "use an older copy"},
 	},
 	{
 		name:  "a state folder that is a file",
