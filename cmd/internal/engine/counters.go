@@ -2,7 +2,7 @@ package engine
 
 import (
 	"fmt"
-	"iter"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
-// Tally is what has come of records, in numbers, which counters
+// Tally is what has come of records, in numbers, which Numbers
 // explains. It names no user.
 //
 // Every fix read is in exactly one of Releases, Repeats, Predictions, Skipped,
@@ -42,147 +42,157 @@ type Tally struct {
 	Refusals Refusals // the dead letters by reason
 }
 
-// counter is one number of a Tally: its name in the log, and what it counts.
-type counter struct {
-	name, help string
-	report     bool // the service's reports have it
-	of         func(*Tally) *int64
+// Number is one number of a Tally: the names under which the log, /status and /metrics have it, and
+// what it counts. In /metrics each is a counter, and Help is that of the first one of a metric.
+type Number struct {
+	Name   string // in the log and in /status
+	Logged bool   // the service's reports have it
+	Metric string // without the namespace; empty: there is none
+	Label  string // as in kind=released; empty: none
+	Of     func(*Tally) int64
+	Help   string
 }
 
-// Whether a counter is in the service's reports.
+// Whether a number is in the service's reports.
 const (
 	logged = true
 	silent = false
 )
 
-// counters are all of them, in the order of the reports: the one place that names them.
-var counters = []counter{
+// Numbers are all of them, in the order of the reports: the one place that names them. Do not
+// change them.
+var Numbers = []Number{
 	{
-		"records_in", "raw records read", logged,
-		func(t *Tally) *int64 { return &t.RecordsIn },
+		"records_in", logged, "records_read_total", "", func(t *Tally) int64 { return t.RecordsIn },
+		"Raw records read, of committed transactions.",
 	},
 	{
-		"records_out", "sanitized records published", logged,
-		func(t *Tally) *int64 { return &t.RecordsOut },
+		"records_out", logged, "", "", func(t *Tally) int64 { return t.RecordsOut },
+		"sanitized records published",
 	},
 	{
-		"dead_letters", "records refused, late ones included", logged,
-		func(t *Tally) *int64 { return &t.DeadLetters },
+		"dead_letters", logged, "", "", func(t *Tally) int64 { return t.DeadLetters },
+		"records refused, late ones included",
 	},
 	{
-		"late", "records of a step before the user's last one", logged,
-		func(t *Tally) *int64 { return &t.Late },
+		"late", logged, "", "", func(t *Tally) int64 { return t.Late },
+		"records of a step before the user's last one",
 	},
 	{
-		"outside_clamped", "fixes outside the map that counted as in its nearest cell", logged,
-		func(t *Tally) *int64 { return &t.OutsideClamped },
+		"outside_clamped", logged, "records_outside_total", "outcome=clamped",
+		func(t *Tally) int64 { return t.OutsideClamped },
+		"Fixes outside the map: counted as in its nearest cell, or refused.",
 	},
 	{
-		"outside_refused", "fixes outside the map that became dead letters", logged,
-		func(t *Tally) *int64 { return &t.OutsideRefused },
+		"outside_refused", logged, "records_outside_total", "outcome=refused",
+		func(t *Tally) int64 { return t.OutsideRefused },
+		"fixes outside the map that became dead letters",
 	},
 	{
-		"outside_swapped",
-		"fixes outside the map that lie on it with latitude and longitude swapped", silent,
-		func(t *Tally) *int64 { return &t.OutsideSwapped },
+		"outside_swapped", silent, "", "", func(t *Tally) int64 { return t.OutsideSwapped },
+		"fixes outside the map that lie on it with latitude and longitude swapped",
 	},
 	{
-		"misplaced", "records refused for lying in another partition than their key's", logged,
-		func(t *Tally) *int64 { return &t.Misplaced },
+		"misplaced", logged, "", "", func(t *Tally) int64 { return t.Misplaced },
+		"records refused for lying in another partition than their key's",
 	},
 	{
-		"key_destroyed", "records refused since the noise key of their day was destroyed", silent,
-		func(t *Tally) *int64 { return &t.Destroyed },
+		"key_destroyed", silent, "", "", func(t *Tally) int64 { return t.Destroyed },
+		"records refused since the noise key of their day was destroyed",
 	},
 	{
-		"releases", "sanitized records that carry a fresh release", logged,
-		func(t *Tally) *int64 { return &t.Releases },
+		"releases", logged, "records_written_total", "kind=released",
+		func(t *Tally) int64 { return t.Releases },
+		"Sanitized records: with a fresh release, with an earlier one again, or with an " +
+			"estimate alone.",
 	},
 	{
-		"repeats", "sanitized records that repeat an earlier release", logged,
-		func(t *Tally) *int64 { return &t.Repeats },
+		"repeats", logged, "records_written_total", "kind=repeated",
+		func(t *Tally) int64 { return t.Repeats },
+		"sanitized records that repeat an earlier release",
 	},
 	{
-		"predictions", "sanitized records that carry no release, only an estimate", logged,
-		func(t *Tally) *int64 { return &t.Predictions },
+		"predictions", logged, "records_written_total", "kind=predicted",
+		func(t *Tally) int64 { return t.Predictions },
+		"sanitized records that carry no release, only an estimate",
 	},
 	{
-		"skipped", "fixes without a record: it was not time for a release", logged,
-		func(t *Tally) *int64 { return &t.Skipped },
+		"skipped", logged, "records_withheld_total", "", func(t *Tally) int64 { return t.Skipped },
+		"Fixes without a record, because it was not time for a release (between: skip).",
 	},
 	{
-		"suppressed", "fixes without a record: the budget was spent", logged,
-		func(t *Tally) *int64 { return &t.Suppressed },
+		"suppressed", logged, "records_suppressed_total", "",
+		func(t *Tally) int64 { return t.Suppressed },
+		"Fixes without a record, because the budget was spent.",
 	},
 	{
-		"records_skipped", "records that a rule of the section input skips", logged,
-		func(t *Tally) *int64 { return &t.RecordsSkipped },
+		"records_skipped", logged, "", "", func(t *Tally) int64 { return t.RecordsSkipped },
+		"records that a rule of the section input skips",
 	},
 	{
-		"transactions", "transactions committed", logged,
-		func(t *Tally) *int64 { return &t.Transactions },
+		"transactions", logged, "transactions_total", "result=committed",
+		func(t *Tally) int64 { return t.Transactions },
+		"Transactions with records or offsets, by how they ended. The records of an " +
+			"aborted one are done again.",
 	},
 	{
-		"aborts", "transactions dropped, whose records are done again", logged,
-		func(t *Tally) *int64 { return &t.Aborts },
+		"aborts", logged, "transactions_total", "result=aborted",
+		func(t *Tally) int64 { return t.Aborts },
+		"transactions dropped, whose records are done again",
 	},
 	{
-		"registry_waits", "attempts at records that the schema registry held up", silent,
-		func(t *Tally) *int64 { return &t.RegistryWaits },
+		"registry_waits", silent, "registry_waits_total", "",
+		func(t *Tally) int64 { return t.RegistryWaits },
+		"How often a partition's records were tried in vain, because the schema registry " +
+			"did not answer or lacked their schema.",
 	},
 	{
-		"versions_adopted", "versions of the model that a partition adopted", logged,
-		func(t *Tally) *int64 { return &t.Adopted },
+		"versions_adopted", logged, "model_versions_adopted_total", "",
+		func(t *Tally) int64 { return t.Adopted },
+		"Versions of the model that a partition adopted.",
 	},
 	{
-		"states_moved", "states that went on under another model of the same grid", logged,
-		func(t *Tally) *int64 { return &t.Moved },
+		"states_moved", logged, "states_migrated_total", "outcome=moved",
+		func(t *Tally) int64 { return t.Moved },
+		"States that came under another model: moved on to one of the same grid, or " +
+			"restarted on another one.",
 	},
 	{
-		"states_restarted", "states that started again under a model of another grid", logged,
-		func(t *Tally) *int64 { return &t.Restarted },
+		"states_restarted", logged, "states_migrated_total", "outcome=restarted",
+		func(t *Tally) int64 { return t.Restarted },
+		"states that started again under a model of another grid",
 	},
 	{
-		"changelog_restored", "changelog records replayed into the store", silent,
-		func(t *Tally) *int64 { return &t.Restored },
+		"changelog_restored", silent, "restored_records_total", "",
+		func(t *Tally) int64 { return t.Restored },
+		"Records of the changelog that were read to restore states.",
 	},
 	{
-		"location_set_cells", "sum of |ΔX| over the releases; under codebook of the prior's cells",
-		silent,
-		func(t *Tally) *int64 { return &t.SetCells },
+		"location_set_cells", silent, "", "", func(t *Tally) int64 { return t.SetCells },
+		"sum of |ΔX| over the releases; under codebook of the prior's cells",
 	},
 	{
-		"budget_exhausted", "fixes without a fresh release, since a budget was spent", silent,
-		func(t *Tally) *int64 { return &t.Exhausted },
+		"budget_exhausted", silent, "budget_exhausted_total", "",
+		func(t *Tally) int64 { return t.Exhausted },
+		"Fixes without a fresh release, since a budget was spent.",
 	},
 	{
-		"drifts", "releases whose true cell lay outside ΔX; 0 under codebook", silent,
-		func(t *Tally) *int64 { return &t.Drifts },
+		"drifts", silent, "drifts_total", "", func(t *Tally) int64 { return t.Drifts },
+		"Releases whose true cell lay outside the location set; always 0 under codebook.",
 	},
 }
 
-// All gives each number by its name in the log.
-func (t *Tally) All() iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		for _, c := range counters {
-			if !yield(c.name, *c.of(t)) {
-				return
-			}
-		}
-	}
-}
-
-// latenessAfter is the counter behind which a report has the lateness.
+// latenessAfter is the number behind which a report has the lateness.
 const latenessAfter = "late"
 
 // LogAttrs returns what a report of the service says, as slog's keys and values.
 func (t *Tally) LogAttrs() []any {
 	var attrs []any
-	for _, c := range counters {
-		if c.report {
-			attrs = append(attrs, c.name, *c.of(t))
+	for _, n := range Numbers {
+		if n.Logged {
+			attrs = append(attrs, n.Name, n.Of(t))
 		}
-		if c.name == latenessAfter {
+		if n.Name == latenessAfter {
 			attrs = append(attrs, "lateness", t.Lateness.String())
 		}
 	}
@@ -201,19 +211,33 @@ func (t *Tally) Counted() (attrs []any) {
 	return attrs
 }
 
-// add adds another tally.
-func (t *Tally) add(more *Tally) {
-	for _, c := range counters {
-		*c.of(t) += *c.of(more)
+// Minus returns what t has more than an earlier tally.
+func (t Tally) Minus(earlier Tally) Tally {
+	t.add(&earlier, -1)
+	return t
+}
+
+// add adds another tally so many times. A tally holds numbers and nothing else, so none can be
+// forgotten.
+func (t *Tally) add(more *Tally, times int64) {
+	addTo(reflect.ValueOf(t).Elem(), reflect.ValueOf(more).Elem(), times)
+}
+
+func addTo(sum, more reflect.Value, times int64) {
+	switch sum.Kind() {
+	case reflect.Struct:
+		for i := range sum.NumField() {
+			addTo(sum.Field(i), more.Field(i), times)
+		}
+	case reflect.Array:
+		for i := range sum.Len() {
+			addTo(sum.Index(i), more.Index(i), times)
+		}
+	case reflect.Int64:
+		sum.SetInt(sum.Int() + times*more.Int())
+	default: // reflect.Float64
+		sum.SetFloat(sum.Float() + float64(times)*more.Float())
 	}
-	for i, n := range more.SkippedByRule {
-		t.SkippedByRule[i] += n
-	}
-	t.Epsilon += more.Epsilon
-	t.Lateness.merge(&more.Lateness)
-	t.Ahead.merge(&more.Ahead)
-	t.Sets.merge(&more.Sets)
-	t.Refusals.merge(&more.Refusals)
 }
 
 // Silent is the number of fixes that have neither a sanitized record nor a dead letter.
@@ -224,12 +248,12 @@ func (t Tally) Silent() int64 {
 // Fixes is the number of fixes that were read, without those that a rule skips.
 func (t Tally) Fixes() int64 { return t.RecordsOut + t.DeadLetters + t.Silent() - t.RecordsSkipped }
 
-// SkippedBy says in words how many records each rule has skipped since an earlier tally, as in
-// "_type is location 3, tombstone 1". The names are those of Input.Rules.
-func (t *Tally) SkippedBy(rules []string, before Tally) string {
+// SkippedBy says in words how many records each rule has skipped, as in "_type is location 3,
+// tombstone 1". The names are those of Input.Rules.
+func (t *Tally) SkippedBy(rules []string) string {
 	var parts []string
 	for i, name := range rules {
-		if n := t.SkippedByRule[i] - before.SkippedByRule[i]; n > 0 {
+		if n := t.SkippedByRule[i]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", name, n))
 		}
 	}
@@ -324,7 +348,7 @@ type Counters struct {
 func (c *Counters) Book(t Tally) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.total.add(&t)
+	c.total.add(&t, 1)
 }
 
 // Snapshot is the totals by now.

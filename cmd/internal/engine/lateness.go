@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,12 +39,13 @@ func (l *Lateness) Add(latenessMS int64) {
 	l.Seconds += float64(latenessMS) / 1000
 }
 
-// merge adds the fixes of another histogram.
-func (l *Lateness) merge(more *Lateness) {
-	for i, n := range more.Counts {
-		l.Counts[i] += n
+// Buckets returns what each bucket alone counts, the buckets' upper bounds in seconds, of which the
+// last bucket has none, and the sum of all in seconds.
+func (l *Lateness) Buckets() (counts []int64, bounds []float64, sum float64) {
+	for _, bound := range latenessBounds {
+		bounds = append(bounds, bound.Seconds())
 	}
-	l.Seconds += more.Seconds
+	return l.Counts[:], bounds, l.Seconds
 }
 
 // String lists the buckets that hold something, as in "≤1m 12, ≤1h 3, >24h 1".
@@ -75,31 +77,15 @@ func plain(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-// setBounds are the upper bounds of the buckets of location sets' sizes, in cells, ascending. One
-// more bucket is for larger ones.
-var setBounds = [...]int{1, 2, 5, 10, 20, 50, 100, 200, 500}
+// SetBounds are the upper bounds of the buckets of location sets' sizes, in cells, ascending. One
+// more bucket is for larger ones. Do not change them.
+var SetBounds = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500}
 
 // SetSizes is a histogram of the sizes of location sets.
-type SetSizes [len(setBounds) + 1]int64
-
-// SetBounds returns the buckets' upper bounds; the last bucket has none. The caller owns the slice.
-func SetBounds() []int {
-	bounds := setBounds
-	return bounds[:]
-}
+type SetSizes [10]int64
 
 // Add counts one location set.
 func (s *SetSizes) Add(cells int) {
-	bucket := 0
-	for bucket < len(setBounds) && cells > setBounds[bucket] {
-		bucket++
-	}
+	bucket, _ := slices.BinarySearch(SetBounds, float64(cells))
 	s[bucket]++
-}
-
-// merge adds the sets of another histogram.
-func (s *SetSizes) merge(more *SetSizes) {
-	for i, n := range more {
-		s[i] += n
-	}
 }

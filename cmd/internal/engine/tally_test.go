@@ -16,43 +16,84 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestCounterNames: every number of a tally is in the one table, under a name of its own,
-// and is added up.
+// TestCounterNames: every number of a tally is in the one table, under a name of its own.
 func TestCounterNames(t *testing.T) {
-	var one Tally
 	names := map[string]bool{}
-	for i, c := range counters {
-		if names[c.name] || c.help == "" {
-			t.Errorf("the name %q is there twice, or says nothing", c.name)
+	for _, n := range Numbers {
+		if names[n.Name] || n.Help == "" {
+			t.Errorf("the name %q is there twice, or says nothing", n.Name)
 		}
-		names[c.name] = true
-		*c.of(&one) = int64(i + 1)
+		names[n.Name] = true
 	}
 	if !names[latenessAfter] {
 		t.Error("the lateness has no place in the log")
 	}
 	numbers := 0
-	for i := range reflect.TypeFor[Tally]().NumField() {
-		if value := reflect.ValueOf(one).Field(i); value.Kind() == reflect.Int64 {
-			numbers++
-			if value.Int() == 0 {
-				t.Errorf("%s has no name", reflect.TypeFor[Tally]().Field(i).Name)
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[Tally]()) {
+		var one Tally
+		if field.Type.Kind() != reflect.Int64 {
+			continue
+		}
+		numbers++
+		reflect.ValueOf(&one).Elem().Field(i).SetInt(7)
+		var told []string
+		for _, n := range Numbers {
+			if n.Of(&one) == 7 {
+				told = append(told, n.Name)
 			}
 		}
-	}
-	one.Epsilon = .5
-	var total Counters
-	total.Book(one)
-	total.Book(one)
-	got := total.Snapshot()
-	for i, c := range counters {
-		if *c.of(&got) != 2*int64(i+1) {
-			t.Errorf("%s is %d after two times %d", c.name, *c.of(&got), i+1)
+		if len(told) != 1 {
+			t.Errorf("%s has the names %q", field.Name, told)
 		}
 	}
-	if numbers != len(counters) || got.Epsilon != 1 {
-		t.Errorf("%d numbers and %d names; ε adds up to %g", numbers, len(counters), got.Epsilon)
+	if numbers != len(Numbers) {
+		t.Errorf("%d numbers and %d names", numbers, len(Numbers))
 	}
+}
+
+// TestBook: all that a tally holds is added up and taken away again, histograms and reasons too.
+func TestBook(t *testing.T) {
+	var one Tally
+	for i, n := range numbersIn(t, reflect.ValueOf(&one).Elem()) {
+		n(float64(i + 1))
+	}
+	var total Counters
+	total.Book(one)
+	if got := total.Snapshot(); got != one {
+		t.Errorf("booked once: %+v, want %+v", got, one)
+	}
+	total.Book(one)
+	twice := total.Snapshot()
+	if twice == one || twice.Minus(one) != one || twice.Minus(twice) != (Tally{}) {
+		t.Errorf("%+v is not twice %+v", twice, one)
+	}
+	if twice.Epsilon != 2*one.Epsilon || twice.SkippedByRule[1] != 2*one.SkippedByRule[1] ||
+		twice.Ahead.Counts[9] != 2*one.Ahead.Counts[9] || twice.Sets[3] != 2*one.Sets[3] ||
+		twice.Refusals.Total() != 2*one.Refusals.Total() {
+		t.Errorf("%+v is not twice %+v", twice, one)
+	}
+}
+
+// numbersIn returns the setters of all numbers in a value.
+func numbersIn(t *testing.T, v reflect.Value) (set []func(float64)) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			set = append(set, numbersIn(t, v.Field(i))...)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			set = append(set, numbersIn(t, v.Index(i))...)
+		}
+	case reflect.Int64:
+		set = append(set, func(n float64) { v.SetInt(int64(n)) })
+	case reflect.Float64:
+		set = append(set, v.SetFloat)
+	default:
+		t.Fatalf("a tally holds a %v, which cannot be added", v.Kind())
+	}
+	return set
 }
 
 // TestCounted: the last line of a run that read nothing has no zeros.

@@ -3,10 +3,12 @@ package monitor
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/consumer/wire"
 )
 
@@ -40,16 +42,14 @@ type Board struct {
 
 	groupStep atomic.Int64 // when the group's member made its last step; see since
 
-	mu         sync.Mutex
-	phase      Phase // Starting, Joining, Running (partitions are assigned), Draining or Failed
-	generation int32
-	assigned   []*Partition        // ascending
-	working    map[*Partition]bool // whose tasks have not returned, also earlier ones
-	standbys   map[*Standby]bool   // that have not ended
-	rebalances int64
-	lost       int64
-	committed  time.Time
-	watch      Watch
+	mu sync.Mutex
+	// shown is what /status answers, as far as the service writes it down. Its phase is the
+	// instance's own: Starting, Joining, Running (partitions are assigned), Draining or Failed.
+	shown    Status
+	assigned []*Partition
+	working  map[*Partition]bool // whose tasks have not returned, also earlier ones
+	standbys map[*Standby]bool   // that have not ended
+	watch    Watch
 }
 
 // Watch is what a board has to ask for. It must be safe for concurrent use.
@@ -59,31 +59,13 @@ type Watch struct {
 	Models func() []Model // versions of the model, the first one first
 }
 
-// Store is how the local store of states is.
-type Store struct {
-	Bytes uint64 `json:"bytes"` // on the disk
-	// Users are those with a state in an assigned partition, when they were counted last.
-	Users int64 `json:"users"`
-	// CountedAt is when Users were counted; zero: not yet. Bytes are those of now.
-	CountedAt time.Time `json:"counted_at,omitzero"`
-	// CacheHits and CacheMisses are how often a state was found in memory, or not, since the start.
-	CacheHits   uint64 `json:"cache_hits"`
-	CacheMisses uint64 `json:"cache_misses"`
-}
-
-// Model is a version of the model.
-type Model struct {
-	ID string `json:"id"`
-	// From is when it starts, in the time of fixes; missing for the first one.
-	From time.Time `json:"from,omitzero"`
-}
-
 // NewBoard returns the board of an instance that starts.
 func NewBoard() *Board { return newBoard(time.Now) }
 
 func newBoard(now func() time.Time) *Board {
 	return &Board{
-		began: now(), now: now, requests: newRequests(), commits: newCommits(), phase: Starting,
+		began: now(), now: now, requests: newRequests(), commits: newCommits(),
+		shown:   Status{Readiness: Readiness{Phase: Starting}},
 		working: map[*Partition]bool{}, standbys: map[*Standby]bool{},
 		watch: Watch{
 			func() time.Duration { return 0 }, func() Store { return Store{} },
@@ -109,7 +91,7 @@ func (b *Board) Joining() {
 	defer b.mu.Unlock()
 	b.move(Joining)
 	for _, p := range b.assigned {
-		p.phase = Joining
+		p.shown.Phase = Joining
 	}
 }
 
@@ -120,12 +102,12 @@ func (b *Board) Assigned(generation int32, partitions []int32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.move(Running)
-	b.generation = generation
-	b.rebalances++
+	b.shown.Generation = generation
+	b.shown.Rebalances++
 	last := b.assigned
 	b.assigned = nil
 	for _, n := range partitions {
-		p := &Partition{board: b, number: n, phase: Joining}
+		p := &Partition{board: b, number: n, shown: Progress{Phase: Joining}}
 		for _, old := range last {
 			if old.number == n && b.working[old] {
 				p = old
@@ -133,7 +115,6 @@ func (b *Board) Assigned(generation int32, partitions []int32) {
 		}
 		b.assigned = append(b.assigned, p)
 	}
-	slices.SortFunc(b.assigned, func(x, y *Partition) int { return int(x.number - y.number) })
 }
 
 // Draining says that the instance was asked to stop, and ends what it has in hand.
@@ -152,8 +133,8 @@ func (b *Board) Failed() {
 
 // move goes to another phase, unless the instance is about to end.
 func (b *Board) move(to Phase) {
-	if b.phase != Failed && (b.phase != Draining || to == Failed) {
-		b.phase = to
+	if now := b.shown.Phase; now != Failed && (now != Draining || to == Failed) {
+		b.shown.Phase = to
 	}
 }
 
@@ -170,7 +151,7 @@ func (b *Board) stepGroup() { b.groupStep.Store(b.since()) }
 func (b *Board) Lost() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost++
+	b.shown.Fenced++
 }
 
 // Begin says that the task of an assigned partition begins. Its caller calls End when the task has
@@ -179,7 +160,7 @@ func (b *Board) Begin(number int32) *Partition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.assigned, func(p *Partition) bool { return p.number == number })
-	p := &Partition{board: b, number: number, phase: Fencing}
+	p := &Partition{board: b, number: number, shown: Progress{Phase: Fencing}}
 	if i >= 0 { // else the lease is over already
 		b.assigned[i] = p
 	}
@@ -193,10 +174,11 @@ func (b *Board) Restored() (numbers []int32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.assigned {
-		if p.phase == Running {
+		if p.shown.Phase == Running {
 			numbers = append(numbers, p.number)
 		}
 	}
+	slices.Sort(numbers)
 	return numbers
 }
 
@@ -208,18 +190,17 @@ type Partition struct {
 	latest atomic.Int64 // Kafka timestamp of the last record processed, in milliseconds; 0: none
 
 	// Under the board's lock.
-	phase         Phase
-	restoring     bool  // also where the phase is joining
-	next, stable  int64 // offsets: where reading goes on, and the last stable one
-	fetched       bool  // they are known
-	from, at, end int64 // offsets of the changelog, of a restoration
+	shown        Progress
+	restoring    bool  // also where the phase is joining
+	next, stable int64 // offsets: where reading goes on, and the last stable one
+	fetched      bool  // they are known
 }
 
 // End says that the task has returned. A partition whose task has returned waits for the group.
 func (p *Partition) End() {
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	p.phase = Joining
+	p.shown.Phase = Joining
 	delete(p.board.working, p)
 }
 
@@ -234,11 +215,11 @@ func (p *Partition) Move(to Phase) {
 	p.Step()
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	if p.phase != Joining { // that of a task that has returned does not matter any more
-		p.phase = to
-	}
 	p.restoring = to == Restoring
-	p.from, p.at, p.end = 0, 0, 0
+	if p.shown.Phase == Joining { // that of a task that has returned does not matter any more
+		to = Joining
+	}
+	p.shown = Progress{Phase: to}
 }
 
 // Restoring says how far a restoration is, in offsets of the changelog.
@@ -246,7 +227,7 @@ func (p *Partition) Restoring(from, at, end int64) {
 	p.Step()
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	p.from, p.at, p.end = from, at, end
+	p.shown.Records, p.shown.Of = at-from, end-from
 }
 
 // Fetched says at which offset reading goes on, and where the committed records end by now.
@@ -270,13 +251,14 @@ func (p *Partition) Committed(records int, took time.Duration) {
 	p.board.commits.add(records, took)
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	p.board.committed = p.board.now()
+	p.board.shown.LastCommit = p.board.now().UTC()
 }
 
 // Standby is the part of the board that a standby of a partition writes.
 type Standby struct {
-	board *Board
-	view  standbyView // under the board's lock
+	board  *Board
+	number int32
+	shown  StandbyStatus // under the board's lock
 }
 
 // Standby says that a standby of another instance's partition begins. Its caller calls End when it
@@ -284,7 +266,7 @@ type Standby struct {
 func (b *Board) Standby(number int32) *Standby {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &Standby{board: b, view: standbyView{number: number}}
+	s := &Standby{board: b, number: number}
 	b.standbys[s] = true
 	return s
 }
@@ -294,7 +276,10 @@ func (b *Board) Standby(number int32) *Standby {
 func (s *Standby) Following(at, end int64, waits bool) {
 	s.board.mu.Lock()
 	defer s.board.mu.Unlock()
-	s.view.lag, s.view.read, s.view.waits = max(0, end-at), s.view.read || !waits, waits
+	s.shown = StandbyStatus{Waits: waits}
+	if lag := max(0, end-at); !waits {
+		s.shown.LagRecords = &lag
+	}
 }
 
 // End says that the standby has returned.
@@ -304,83 +289,49 @@ func (s *Standby) End() {
 	delete(s.board.standbys, s)
 }
 
-// standbyView is what the board says of a standby at one time.
-type standbyView struct {
-	number int32
-	lag    int64 // offsets of the changelog
-	read   bool  // the lag is known
-	waits  bool
-}
-
-// view is what the board says at one time.
-type view struct {
-	phase            Phase // of the instance as a whole
-	ready            bool
-	generation       int32
-	partitions       []partitionView // ascending
-	standbys         []standbyView   // ascending
-	rebalances, lost int64
-	committed        time.Time // zero: not yet
-	away             time.Duration
-	store            Store
-	models           []Model
-}
-
-// partitionView is what the board says of an assigned partition at one time.
-type partitionView struct {
-	number          int32
-	phase           Phase
-	next, stable    int64
-	lag             int64 // records, at most: offsets
-	lagSeconds      float64
-	read            bool  // the four above are known, and are about now
-	restored, total int64 // offsets of the changelog; 0 outside of a restoration
-}
-
-// look returns what the board says now.
-func (b *Board) look() view {
+// look returns what the board says now; what a Source knows beside it is missing.
+func (b *Board) look() Status {
 	b.mu.Lock()
 	w := b.watch
 	b.mu.Unlock()
 	// Outside of the lock: they may write to the board.
-	v := view{away: w.Away(), store: w.Store(), models: w.Models()}
+	away, store, models := w.Away(), w.Store(), w.Models()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	v.generation, v.rebalances, v.lost = b.generation, b.rebalances, b.lost
-	v.phase, v.committed = b.phase, b.committed
-	first := Running // the phase that is furthest from running
+	s := b.shown
+	s.Time, s.StartedAt = b.now().UTC(), b.began.UTC()
+	s.KafkaAwaySeconds, s.State, s.Models = away.Seconds(), store, models
+	s.Readiness.Partitions, s.Partitions = map[string]Progress{}, map[string]PartitionStatus{}
+	s.Standbys = map[string]StandbyStatus{}
+	furthest := len(partitionPhases) - 1 // from running, where there is no partition
 	for _, p := range b.assigned {
-		at := p.look(b.now())
-		v.partitions = append(v.partitions, at)
-		if slices.Index(partitionPhases, at.phase) < slices.Index(partitionPhases, first) {
-			first = at.phase
-		}
+		number := strconv.Itoa(int(p.number))
+		s.Readiness.Partitions[number], s.Partitions[number] = p.shown, p.look(s.Time)
+		furthest = min(furthest, slices.Index(partitionPhases, p.shown.Phase))
 	}
-	for s := range b.standbys {
-		v.standbys = append(v.standbys, s.view)
+	for c := range b.standbys {
+		s.Standbys[strconv.Itoa(int(c.number))] = c.shown
 	}
-	slices.SortFunc(v.standbys, func(x, y standbyView) int { return int(x.number - y.number) })
-	if v.phase == Running {
-		v.phase = first
+	if s.Phase == Running {
+		s.Phase = partitionPhases[furthest]
 	}
-	v.ready = v.phase == Running && v.away == 0
-	return v
+	s.Ready = s.Phase == Running && away == 0
+	return s
 }
 
 // look is called under the board's lock.
-func (p *Partition) look(now time.Time) partitionView {
-	v := partitionView{
-		number: p.number, phase: p.phase, restored: p.at - p.from, total: p.end - p.from,
+func (p *Partition) look(now time.Time) PartitionStatus {
+	s := PartitionStatus{Progress: p.shown}
+	if p.shown.Phase != Running || !p.fetched {
+		return s
 	}
-	if p.phase != Running || !p.fetched {
-		return v
+	next, stable, lag := p.next, p.stable, max(0, p.stable-p.next)
+	s.NextOffset, s.StableOffset, s.LagRecords = &next, &stable, &lag
+	latest := time.UnixMilli(p.latest.Load())
+	if behind := now.Sub(latest); lag > 0 && latest.UnixMilli() > 0 && behind > 0 {
+		s.LagSeconds, s.LagTime = behind.Seconds(), cli.Duration(behind)
 	}
-	v.read, v.next, v.stable = true, p.next, p.stable
-	v.lag = max(0, p.stable-p.next)
-	if latest := p.latest.Load(); v.lag > 0 && latest > 0 {
-		v.lagSeconds = max(0, now.Sub(time.UnixMilli(latest)).Seconds())
-	}
-	return v
+	return s
 }
 
 // stalled returns who has made no step for a limit, and for how long in seconds: a partition's
@@ -390,7 +341,7 @@ func (b *Board) stalled(limit time.Duration) map[string]float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := map[string]float64{}
-	if b.phase == Starting {
+	if b.shown.Phase == Starting {
 		return found
 	}
 	now := b.since()

@@ -1,7 +1,7 @@
 package monitor
 
 import (
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,14 +38,21 @@ func (c collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.source.sample()
+	s := c.source.Status()
 	for _, f := range families {
 		f.each(&s, func(v float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 		})
 	}
 	for _, h := range histograms {
-		count, sum, buckets := h.of(&s.tally)
+		counts, bounds, sum := h.of(&s.tally)
+		count, buckets := uint64(0), map[float64]uint64{} // each bucket with those below it
+		for i, n := range counts {
+			count += uint64(n)
+			if i < len(bounds) {
+				buckets[bounds[i]] = count
+			}
+		}
 		out <- prometheus.MustNewConstHistogram(h.desc, count, sum, buckets)
 	}
 }
@@ -54,42 +61,52 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 type family struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	each func(s *sample, give func(v float64, labels ...string))
+	each func(s *Status, give give)
 }
+
+// give takes a value and the values of its labels.
+type give = func(v float64, labels ...string)
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
-// counter is a metric without labels that only grows.
-func counter(name, help string, of func(s *sample) float64) family {
-	return family{
-		describe(name, help), prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) { give(of(s)) },
+// labelled is a metric with labels. By Prometheus' convention it is a counter if its name ends in
+// _total, and otherwise a gauge.
+func labelled(name, help string, each func(s *Status, give give), labels ...string) family {
+	kind := prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind = prometheus.CounterValue
 	}
+	return family{describe(name, help, labels...), kind, each}
 }
 
-// gauge is a metric without labels that is what it is now.
-func gauge(name, help string, of func(s *sample) float64) family {
-	return family{
-		describe(name, help), prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) { give(of(s)) },
-	}
+// single is a metric without labels.
+func single(name, help string, of func(s *Status) float64) family {
+	return labelled(name, help, func(s *Status, give give) { give(of(s)) })
 }
 
-// byPartition is a gauge of each assigned partition. A partition of which there is nothing to say
-// has no value.
-func byPartition(name, help string, of func(p partitionView) (v float64, ok bool)) family {
-	return family{
-		describe(name, help, "partition"), prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			for _, p := range s.partitions {
-				if v, ok := of(p); ok {
-					give(v, strconv.Itoa(int(p.number)))
-				}
-			}
-		},
+// counted are the metrics of the engine's numbers.
+func counted() (all []family) {
+	first := map[string]family{}
+	for _, n := range engine.Numbers {
+		if n.Metric == "" {
+			continue
+		}
+		label, value, found := strings.Cut(n.Label, "=")
+		each := func(s *Status, give give) { give(float64(n.Of(&s.tally))) }
+		var labels []string
+		if found {
+			each = func(s *Status, give give) { give(float64(n.Of(&s.tally)), value) }
+			labels = []string{label}
+		}
+		f := labelled(n.Metric, n.Help, each, labels...)
+		if one, ok := first[n.Metric]; ok {
+			f.desc = one.desc
+		}
+		first[n.Metric], all = f, append(all, f)
 	}
+	return all
 }
 
 func truth(is bool) float64 {
@@ -109,215 +126,134 @@ func unixSeconds(t time.Time) float64 {
 
 // families are all metrics but the histograms and what Go and the process say of themselves.
 // deploy/ONCALL.md explains them to operators, and a test compares the two.
-var families = []family{
-	{
-		describe("build_info",
-			"1, with the program's version, the revision it was built from and its Go.",
-			"version", "revision", "go_version"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			give(1, s.Build.Version, s.Build.Revision, s.Build.Go)
-		},
-	},
-	{
-		describe("settings_info",
-			"1, with the settings that determine the published bytes. Instances of a group have "+
-				"the same fingerprint.",
-			"fingerprint", "mechanism", "model_id", "encoding_raw", "encoding_sanitized"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
+var families = append(counted(),
+	labelled("build_info",
+		"1, with the program's version, the revision it was built from and its Go.",
+		func(s *Status, give give) { give(1, s.Build.Version, s.Build.Revision, s.Build.Go) },
+		"version", "revision", "go_version"),
+	labelled("settings_info",
+		"1, with the settings that determine the published bytes. Instances of a group have "+
+			"the same fingerprint.",
+		func(s *Status, give give) {
 			i := s.Settings
 			give(1, i.Fingerprint, i.Mechanism, i.ModelID, i.EncodingRaw, i.EncodingSanitized)
 		},
-	},
-	gauge("epsilon_per_release", "Configured epsilon of one release.",
-		func(s *sample) float64 { return s.Settings.Epsilon }),
-	gauge("budget_epsilon", "Configured limit of a user's sum of epsilon in a window; 0: none.",
-		func(s *sample) float64 { return s.Settings.BudgetEpsilon }),
-	gauge("budget_window_seconds", "Configured window of budget_epsilon; 0: none.",
-		func(s *sample) float64 { return s.Settings.BudgetWindowSeconds }),
+		"fingerprint", "mechanism", "model_id", "encoding_raw", "encoding_sanitized"),
+	single("epsilon_per_release", "Configured epsilon of one release.",
+		func(s *Status) float64 { return s.Settings.Epsilon }),
+	single("budget_epsilon", "Configured limit of a user's sum of epsilon in a window; 0: none.",
+		func(s *Status) float64 { return s.Settings.BudgetEpsilon }),
+	single("budget_window_seconds", "Configured window of budget_epsilon; 0: none.",
+		func(s *Status) float64 { return s.Settings.BudgetWindowSeconds }),
 
-	counter("records_read_total", "Raw records read, of committed transactions.",
-		func(s *sample) float64 { return float64(s.tally.RecordsIn) }),
-	{
-		describe("records_written_total",
-			"Sanitized records: with a fresh release, with an earlier one again, or with an "+
-				"estimate alone.", "kind"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
-			give(float64(s.tally.Releases), "released")
-			give(float64(s.tally.Repeats), "repeated")
-			give(float64(s.tally.Predictions), "predicted")
-		},
-	},
-	counter("records_suppressed_total",
-		"Fixes without a record, because the budget was spent.",
-		func(s *sample) float64 { return float64(s.tally.Suppressed) }),
-	counter("records_withheld_total",
-		"Fixes without a record, because it was not time for a release (between: skip).",
-		func(s *sample) float64 { return float64(s.tally.Skipped) }),
-	{
-		describe("dead_letters_total",
-			"Raw records that were refused, by the reason.", "reason"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
+	labelled("dead_letters_total", "Raw records that were refused, by the reason.",
+		func(s *Status, give give) {
 			for reason, n := range s.tally.Refusals.All() {
 				give(float64(n), string(reason))
 			}
-		},
-	},
-	{
-		describe("records_skipped_total",
-			"Fixes that a rule of the input skips, without a dead letter, by the rule.", "rule"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
-			for rule, n := range s.skipped() {
+		}, "reason"),
+	labelled("records_skipped_total",
+		"Fixes that a rule of the input skips, without a dead letter, by the rule.",
+		func(s *Status, give give) {
+			for rule, n := range s.Skipped {
 				give(float64(n), rule)
 			}
-		},
-	},
-	{
-		describe("records_outside_total",
-			"Fixes outside the map: counted as in its nearest cell, or refused.", "outcome"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
-			give(float64(s.tally.OutsideClamped), "clamped")
-			give(float64(s.tally.OutsideRefused), "refused")
-		},
-	},
-	counter("epsilon_spent_total", "Sum of epsilon over the releases of all users.",
-		func(s *sample) float64 { return s.tally.Epsilon }),
-	counter("budget_exhausted_total",
-		"Fixes without a fresh release, since a budget was spent.",
-		func(s *sample) float64 { return float64(s.tally.Exhausted) }),
-	counter("drifts_total",
-		"Releases whose true cell lay outside the location set; always 0 under codebook.",
-		func(s *sample) float64 { return float64(s.tally.Drifts) }),
-	{
-		describe("transactions_total",
-			"Transactions with records or offsets, by how they ended. The records of an aborted "+
-				"one are done again.", "result"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
-			give(float64(s.tally.Transactions), "committed")
-			give(float64(s.tally.Aborts), "aborted")
-		},
-	},
-	counter("registry_waits_total",
-		"How often a partition's records were tried in vain, because the schema registry did not "+
-			"answer or lacked their schema.",
-		func(s *sample) float64 { return float64(s.tally.RegistryWaits) }),
-	gauge("last_commit_timestamp_seconds",
+		}, "rule"),
+	single("epsilon_spent_total", "Sum of epsilon over the releases of all users.",
+		func(s *Status) float64 { return s.EpsilonSpent }),
+	single("last_commit_timestamp_seconds",
 		"Unix time of the last committed transaction; 0: none since the start.",
-		func(s *sample) float64 { return unixSeconds(s.committed) }),
+		func(s *Status) float64 { return unixSeconds(s.LastCommit) }),
 
-	gauge("ready", "1 if /ready answers 200, else 0.",
-		func(s *sample) float64 { return truth(s.ready) }),
-	{
-		describe("partitions",
-			"Assigned partitions, by their phase.", "phase"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			for _, phase := range partitionPhases {
-				n := 0
-				for _, p := range s.partitions {
-					if p.phase == phase {
-						n++
-					}
-				}
-				give(float64(n), string(phase))
+	single("ready", "1 if /ready answers 200, else 0.",
+		func(s *Status) float64 { return truth(s.Ready) }),
+	labelled("partitions", "Assigned partitions, by their phase.",
+		func(s *Status, give give) {
+			in := map[Phase]int{}
+			for _, p := range s.Partitions {
+				in[p.Phase]++
 			}
-		},
-	},
-	byPartition("restore_records_remaining",
+			for _, phase := range partitionPhases {
+				give(float64(in[phase]), string(phase))
+			}
+		}, "phase"),
+	labelled("restore_records_remaining",
 		"Offsets of the changelog that a restoration still has before it, which is at least as "+
 			"many as records; 0 outside of a restoration.",
-		func(p partitionView) (float64, bool) { return float64(p.total - p.restored), true }),
-	counter("restored_records_total", "Records of the changelog that were read to restore states.",
-		func(s *sample) float64 { return float64(s.tally.Restored) }),
-	{
-		describe("standby_lag_records",
-			"Offsets of the changelog that a standby's copy of another instance's partition lacks.",
-			"partition"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			for _, c := range s.standbys {
-				if c.read && !c.waits {
-					give(float64(c.lag), strconv.Itoa(int(c.number)))
+		func(s *Status, give give) {
+			for number, p := range s.Partitions {
+				give(float64(p.Of-p.Records), number)
+			}
+		}, "partition"),
+	labelled("standby_lag_records",
+		"Offsets of the changelog that a standby's copy of another instance's partition lacks.",
+		func(s *Status, give give) {
+			for number, c := range s.Standbys {
+				if c.LagRecords != nil {
+					give(float64(*c.LagRecords), number)
 				}
 			}
-		},
-	},
-	{
-		describe("standby_waits",
-			"1 if a standby leaves its copy as it is; its lag is not known then.", "partition"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			for _, c := range s.standbys {
-				give(truth(c.waits), strconv.Itoa(int(c.number)))
+		}, "partition"),
+	labelled("standby_waits",
+		"1 if a standby leaves its copy as it is; its lag is not known then.",
+		func(s *Status, give give) {
+			for number, c := range s.Standbys {
+				give(truth(c.Waits), number)
 			}
-		},
-	},
-	byPartition("lag_records",
+		}, "partition"),
+	labelled("lag_records",
 		"Offsets between where reading goes on and the last stable offset, which is at least as "+
 			"many as records, of a running partition.",
-		func(p partitionView) (float64, bool) { return float64(p.lag), p.read }),
-	byPartition("lag_seconds",
+		func(s *Status, give give) {
+			for number, p := range s.Partitions {
+				if p.LagRecords != nil {
+					give(float64(*p.LagRecords), number)
+				}
+			}
+		}, "partition"),
+	labelled("lag_seconds",
 		"Age of the last processed record by its Kafka timestamp, of a running partition with a "+
 			"lag; 0 without one.",
-		func(p partitionView) (float64, bool) { return p.lagSeconds, p.read }),
-	counter("rebalances_total",
-		"Generations of the group that this instance was in.",
-		func(s *sample) float64 { return float64(s.rebalances) }),
-	counter("fenced_total",
+		func(s *Status, give give) {
+			for number, p := range s.Partitions {
+				if p.LagRecords != nil {
+					give(p.LagSeconds, number)
+				}
+			}
+		}, "partition"),
+	single("rebalances_total", "Generations of the group that this instance was in.",
+		func(s *Status) float64 { return float64(s.Rebalances) }),
+	single("fenced_total",
 		"Partitions that were lost while they were worked on: another instance has fenced this "+
 			"one, or the group went on without it.",
-		func(s *sample) float64 { return float64(s.lost) }),
-	gauge("kafka_away_seconds",
+		func(s *Status) float64 { return float64(s.Fenced) }),
+	single("kafka_away_seconds",
 		"How long calls to Kafka have failed by now; 0 if they do not.",
-		func(s *sample) float64 { return s.away.Seconds() }),
-
-	counter("model_versions_adopted_total",
-		"Versions of the model that a partition adopted.",
-		func(s *sample) float64 { return float64(s.tally.Adopted) }),
-	{
-		describe("states_migrated_total",
-			"States that came under another model: moved on to one of the same grid, or restarted "+
-				"on another one.", "outcome"),
-		prometheus.CounterValue,
-		func(s *sample, give func(float64, ...string)) {
-			give(float64(s.tally.Moved), "moved")
-			give(float64(s.tally.Restarted), "restarted")
-		},
-	},
-	counter("state_cache_hits_total",
-		"States that were found in memory.",
-		func(s *sample) float64 { return float64(s.store.CacheHits) }),
-	counter("state_cache_misses_total",
-		"States that were looked for in the store.",
-		func(s *sample) float64 { return float64(s.store.CacheMisses) }),
-	gauge("state_bytes", "Size of the state folder's store on the disk.",
-		func(s *sample) float64 { return float64(s.store.Bytes) }),
-	gauge("state_users",
+		func(s *Status) float64 { return s.KafkaAwaySeconds }),
+	single("state_cache_hits_total", "States that were found in memory.",
+		func(s *Status) float64 { return float64(s.State.CacheHits) }),
+	single("state_cache_misses_total", "States that were looked for in the store.",
+		func(s *Status) float64 { return float64(s.State.CacheMisses) }),
+	single("state_bytes", "Size of the state folder's store on the disk.",
+		func(s *Status) float64 { return float64(s.State.Bytes) }),
+	single("state_users",
 		"Users with a state in an assigned partition, when they were counted last.",
-		func(s *sample) float64 { return float64(s.store.Users) }),
-	{
-		describe("tls_certificate_expiry_timestamp_seconds",
-			"Unix time at which a certificate ends: this client's, or the first of those that "+
-				"brokers have shown. None without TLS.", "certificate"),
-		prometheus.GaugeValue,
-		func(s *sample, give func(float64, ...string)) {
-			for name, end := range s.Certificates() {
+		func(s *Status) float64 { return float64(s.State.Users) }),
+	labelled("tls_certificate_expiry_timestamp_seconds",
+		"Unix time at which a certificate ends: this client's, or the first of those that "+
+			"brokers have shown. None without TLS.",
+		func(s *Status, give give) {
+			for name, end := range s.certificates() {
 				give(unixSeconds(end), name)
 			}
-		},
-	},
-}
+		}, "certificate"),
+)
 
-// histogram is a histogram that the tally has.
+// histogram is a histogram that the tally has: what each bucket alone counts, the buckets' upper
+// bounds, of which the last bucket has none, and the sum.
 type histogram struct {
 	desc *prometheus.Desc
-	of   func(t *engine.Tally) (count uint64, sum float64, buckets map[float64]uint64)
+	of   func(t *engine.Tally) (counts []int64, bounds []float64, sum float64)
 }
 
 // histograms are those of the tally.
@@ -325,39 +261,18 @@ var histograms = []histogram{
 	{
 		describe("late_seconds", "By how much late fixes were late: from the begin of a fix's "+
 			"step to the begin of its user's last one."),
-		func(t *engine.Tally) (uint64, float64, map[float64]uint64) {
-			return times(&t.Lateness)
-		},
+		func(t *engine.Tally) ([]int64, []float64, float64) { return t.Lateness.Buckets() },
 	},
 	{
 		describe("ahead_seconds",
 			"By how much accepted fixes were ahead of their Kafka records, of those that were."),
-		func(t *engine.Tally) (uint64, float64, map[float64]uint64) { return times(&t.Ahead) },
+		func(t *engine.Tally) ([]int64, []float64, float64) { return t.Ahead.Buckets() },
 	},
 	{
 		describe("location_set_cells", "Cells of the location set that a release was drawn "+
 			"from; under codebook, of the prior."),
-		func(t *engine.Tally) (count uint64, sum float64, buckets map[float64]uint64) {
-			buckets = map[float64]uint64{}
-			for i, n := range t.Sets {
-				count += uint64(n)
-				if bounds := engine.SetBounds(); i < len(bounds) {
-					buckets[float64(bounds[i])] = count
-				}
-			}
-			return count, float64(t.SetCells), buckets
+		func(t *engine.Tally) ([]int64, []float64, float64) {
+			return t.Sets[:], engine.SetBounds, float64(t.SetCells)
 		},
 	},
-}
-
-// times returns a histogram of times as Prometheus has it: each bucket with those below it.
-func times(l *engine.Lateness) (count uint64, sum float64, buckets map[float64]uint64) {
-	buckets = map[float64]uint64{}
-	for i, n := range l.Counts {
-		count += uint64(n)
-		if bounds := engine.LatenessBounds(); i < len(bounds) {
-			buckets[bounds[i].Seconds()] = count
-		}
-	}
-	return count, l.Seconds, buckets
 }

@@ -128,7 +128,7 @@ func handler(o Options, s Source) http.Handler {
 		answer(w, len(stalled) == 0, Liveness{Live: len(stalled) == 0, Stalled: stalled})
 	})
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		r := s.Board.look().readiness()
+		r := s.Board.look().Readiness
 		answer(w, r.Ready, r)
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {

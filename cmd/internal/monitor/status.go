@@ -2,11 +2,8 @@ package monitor
 
 import (
 	"encoding/hex"
-	"maps"
-	"strconv"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
@@ -20,27 +17,6 @@ type Source struct {
 	Counters *engine.Counters
 	// Certificates are the ends of the TLS certificates in use, by whose they are.
 	Certificates func() map[string]time.Time
-}
-
-// sample is what one answer is made of.
-type sample struct {
-	Source
-	view
-	tally engine.Tally
-}
-
-// sample takes the numbers of now.
-func (s Source) sample() sample { return sample{s, s.Board.look(), s.Counters.Snapshot()} }
-
-// skipped are the fixes that rules of the input skipped. Rules of one name are taken together.
-func (s *sample) skipped() map[string]int64 {
-	by := map[string]int64{}
-	for i, rule := range s.Settings.rules {
-		if rule != "" {
-			by[rule] += s.tally.SkippedByRule[i]
-		}
-	}
-	return by
 }
 
 // Build is which program this is.
@@ -120,19 +96,24 @@ type Progress struct {
 	Of      int64 `json:"of,omitempty"`
 }
 
-// readiness is what /ready answers.
-func (v view) readiness() Readiness {
-	r := Readiness{
-		Ready: v.ready, Phase: v.phase, KafkaAwaySeconds: v.away.Seconds(),
-		Partitions: map[string]Progress{},
-	}
-	for _, p := range v.partitions {
-		r.Partitions[strconv.Itoa(int(p.number))] = p.progress()
-	}
-	return r
+// Store is how the local store of states is.
+type Store struct {
+	Bytes uint64 `json:"bytes"` // on the disk
+	// Users are those with a state in an assigned partition, when they were counted last.
+	Users int64 `json:"users"`
+	// CountedAt is when Users were counted; zero: not yet. Bytes are those of now.
+	CountedAt time.Time `json:"counted_at,omitzero"`
+	// CacheHits and CacheMisses are how often a state was found in memory, or not, since the start.
+	CacheHits   uint64 `json:"cache_hits"`
+	CacheMisses uint64 `json:"cache_misses"`
 }
 
-func (p partitionView) progress() Progress { return Progress{p.phase, p.restored, p.total} }
+// Model is a version of the model.
+type Model struct {
+	ID string `json:"id"`
+	// From is when it starts, in the time of fixes; missing for the first one.
+	From time.Time `json:"from,omitzero"`
+}
 
 // Status is what /status answers: Readiness, and what there is to know beside it. Nothing of it is
 // of a user. Times are RFC 3339, in UTC.
@@ -168,6 +149,9 @@ type Status struct {
 	// Standbys are the copies that the instance keeps of partitions of others, by their number;
 	// missing: none.
 	Standbys map[string]StandbyStatus `json:"standbys,omitempty"`
+
+	tally        engine.Tally // what the counters above are from
+	certificates func() map[string]time.Time
 }
 
 // StandbyStatus is how a copy is.
@@ -196,46 +180,26 @@ type PartitionStatus struct {
 
 // Status is what /status answers now.
 func (s Source) Status() Status {
-	now := s.sample()
-	v, t := now.view, now.tally
-	st := Status{
-		Time: s.Board.now().UTC(), Readiness: v.readiness(), Build: s.Build, Service: s.Service,
-		Settings: s.Settings, StartedAt: s.Board.began.UTC(), Generation: v.generation,
-		Rebalances: v.rebalances, Fenced: v.lost, LastCommit: v.committed.UTC(),
-		Counters: maps.Collect(t.All()), DeadLetters: map[string]int64{}, EpsilonSpent: t.Epsilon,
-		Skipped: now.skipped(),
-		Models:  v.models, Partitions: map[string]PartitionStatus{},
-		State: v.store,
+	now := s.Board.look()
+	now.tally, now.certificates = s.Counters.Snapshot(), s.Certificates
+	now.Build, now.Service, now.Settings = s.Build, s.Service, s.Settings
+	now.EpsilonSpent = now.tally.Epsilon
+	now.Counters, now.DeadLetters = map[string]int64{}, map[string]int64{}
+	for _, n := range engine.Numbers {
+		now.Counters[n.Name] = n.Of(&now.tally)
 	}
-	if v.committed.IsZero() {
-		st.LastCommit = time.Time{}
-	}
-	for reason, n := range t.Refusals.All() {
+	for reason, n := range now.tally.Refusals.All() {
 		if n > 0 {
-			st.DeadLetters[string(reason)] = n
+			now.DeadLetters[string(reason)] = n
 		}
 	}
-	for _, p := range v.partitions {
-		one := PartitionStatus{Progress: p.progress(), LagSeconds: p.lagSeconds}
-		if p.lagSeconds > 0 {
-			one.LagTime = cli.Duration(time.Duration(p.lagSeconds * float64(time.Second)))
+	now.Skipped = map[string]int64{}
+	for i, rule := range s.Settings.rules {
+		if rule != "" { // rules of one name are taken together
+			now.Skipped[rule] += now.tally.SkippedByRule[i]
 		}
-		if p.read {
-			one.NextOffset, one.StableOffset, one.LagRecords = &p.next, &p.stable, &p.lag
-		}
-		st.Partitions[strconv.Itoa(int(p.number))] = one
 	}
-	for _, c := range v.standbys {
-		if st.Standbys == nil {
-			st.Standbys = map[string]StandbyStatus{}
-		}
-		one := StandbyStatus{Waits: c.waits}
-		if c.read && !c.waits {
-			one.LagRecords = &c.lag
-		}
-		st.Standbys[strconv.Itoa(int(c.number))] = one
-	}
-	return st
+	return now
 }
 
 // Liveness is what /live answers.

@@ -46,22 +46,35 @@ func (s *Service) report(ctx context.Context) {
 	}
 }
 
+// since is what has come of records since the last report, and how many fixes were read in it,
+// without those that a rule skips. A record may have several.
+func (r *reporter) since(now engine.Tally) (t engine.Tally, in int64) {
+	t = now.Minus(r.last)
+	return t, max(t.Fixes(), t.RecordsIn-t.RecordsSkipped)
+}
+
 // alarm warns at once, and once a report, if most records are refused.
 func (r *reporter) alarm(now engine.Tally) {
-	refused, in := now.DeadLetters-r.last.DeadLetters, r.since(now)
-	if r.warned || refused < alarmRecords || 2*refused <= in {
+	t, in := r.since(now)
+	if r.warned || t.DeadLetters < alarmRecords || 2*t.DeadLetters <= in {
 		return
 	}
 	r.warned = true
-	reasons := now.Refusals.Minus(r.last.Refusals)
 	message := "most records are refused"
-	if refused == in {
+	if t.DeadLetters == in {
 		message = "every record is refused"
 	}
 	//nolint:sloglint // the message is one of two constants
-	r.log.Warn(message, "records", in, "refused", refused, "reasons", reasons.String(),
-		"likely", r.options.Source().Advice(reasons, now.OutsideSwapped-r.last.OutsideSwapped),
-		"topic", r.options.Topics.DeadLetters)
+	r.log.Warn(message, r.refused(t, in)...)
+}
+
+// refused are the attributes of a warning about refused records, with what is likely wrong.
+func (r *reporter) refused(t engine.Tally, in int64) []any {
+	return []any{
+		"records", in, "refused", t.DeadLetters, "reasons", t.Refusals.String(),
+		"likely", r.options.Source().Advice(t.Refusals, t.OutsideSwapped),
+		"topic", r.options.Topics.DeadLetters,
+	}
 }
 
 // report is made every reportInterval.
@@ -72,66 +85,47 @@ func (r *reporter) report(now engine.Tally) {
 	r.warn(now)
 }
 
+// skippedRecords is how many records in a row it takes to say that all are skipped: a rule is
+// there to skip many. The rule may be wrong, and nothing else shows it.
+const skippedRecords = 100
+
 // warn says what looks wrong since the last report. It also comes when the service stops:
 // a run may be shorter than the interval.
 func (r *reporter) warn(now engine.Tally) {
 	r.alarm(now)
-	r.skipped(now)
-	refused, in := now.DeadLetters-r.last.DeadLetters, r.since(now)
-	if !r.warned && 10*refused > in {
-		reasons := now.Refusals.Minus(r.last.Refusals)
-		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
-			"where they are", "records", in, "refused", refused, "reasons", reasons.String(),
-			"likely",
-			r.options.Source().Advice(reasons, now.OutsideSwapped-r.last.OutsideSwapped),
-			"topic", r.options.Topics.DeadLetters)
+	t, in := r.since(now)
+	if t.RecordsSkipped >= skippedRecords && in == 0 {
+		r.log.Warn("a rule of the section input skips every record", "records", t.RecordsSkipped,
+			"by_rule", t.SkippedBy(r.options.Input.Rules()))
 	}
-	if n := now.Misplaced - r.last.Misplaced; n > 0 {
-		r.log.Warn(misplacedWarning, "records", in, "misplaced", n,
+	if !r.warned && 10*t.DeadLetters > in {
+		r.log.Warn("more than a tenth of the records is refused; the dead-letter topic says "+
+			"where they are", r.refused(t, in)...)
+	}
+	if t.Misplaced > 0 {
+		r.log.Warn(misplacedWarning, "records", in, "misplaced", t.Misplaced,
 			"partitioner", r.options.Partitioner, "topic", r.options.Topics.DeadLetters)
 	}
-	if n := now.Destroyed - r.last.Destroyed; n > 0 {
+	if t.Destroyed > 0 {
 		r.log.Warn("fixes were refused since the noise key of their day was destroyed "+
 			"(key_destroyed in the dead-letter topic)",
-			"refused", n, "key_first_day", r.options.Key.FirstDay().String())
+			"refused", t.Destroyed, "key_first_day", r.options.Key.FirstDay().String())
 	}
-	r.outside(now)
+	r.outside(t, in)
 	r.last, r.warned = now, false
-}
-
-// skippedRecords is how many records in a row it takes to say that all are skipped: a rule is
-// there to skip many.
-const skippedRecords = 100
-
-// skipped warns if every record was skipped by a rule: the rule may be wrong, and nothing else
-// shows it.
-func (r *reporter) skipped(now engine.Tally) {
-	n := now.RecordsSkipped - r.last.RecordsSkipped
-	if n < skippedRecords || r.since(now) > 0 {
-		return
-	}
-	r.log.Warn("a rule of the section input skips every record", "records", n,
-		"by_rule", now.SkippedBy(r.options.Input.Rules(), r.last))
-}
-
-// since is how many fixes were read since the last report, without those that a rule skips.
-func (r *reporter) since(now engine.Tally) int64 {
-	return max(now.Fixes()-r.last.Fixes(), // a record may have several
-		now.RecordsIn-r.last.RecordsIn-(now.RecordsSkipped-r.last.RecordsSkipped))
 }
 
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
-func (r *reporter) outside(now engine.Tally) {
-	outside, in := now.Outside()-r.last.Outside(), r.since(now)
-	if outside < alarmRecords || float64(outside) <= engine.OutsideShare*float64(in) {
+func (r *reporter) outside(t engine.Tally, in int64) {
+	n := t.Outside()
+	if n < alarmRecords || float64(n) <= engine.OutsideShare*float64(in) {
 		return
 	}
 	likely := "the map is another one than the fleet's: train a model whose box holds it"
-	if 2*(now.OutsideSwapped-r.last.OutsideSwapped) > outside {
+	if 2*t.OutsideSwapped > n {
 		likely = engine.SwappedAdvice
 	}
 	r.log.Warn("many fixes lie outside the map", "records", in,
-		"clamped", now.OutsideClamped-r.last.OutsideClamped, "refused",
-		now.OutsideRefused-r.last.OutsideRefused, "likely", likely)
+		"clamped", t.OutsideClamped, "refused", t.OutsideRefused, "likely", likely)
 }
