@@ -150,8 +150,7 @@ func nearShareByPairs(s *Sanitizer) float64 {
 	return sum / all
 }
 
-// TestMetricBits holds the factors of a walk, which are published, to the same bits on every
-// architecture.
+// TestMetricBits holds the factors of a walk to the same bits on every architecture.
 func TestMetricBits(t *testing.T) {
 	t.Parallel()
 	model := roadModel(t)

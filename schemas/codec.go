@@ -14,8 +14,6 @@ const (
 	kindColumn    = 8
 	epsilonColumn = 9
 	releaseColumn = 15 // the first of two
-	firstFactor   = 17 // of three
-	shareColumn   = 20
 )
 
 // Codec encodes and decodes records in one encoding. It keeps scratch space, so use one for each
@@ -172,13 +170,6 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 		ReleaseLatitude:  row[releaseColumn].nullable(),
 		ReleaseLongitude: row[releaseColumn+1].nullable(),
 	}
-	s.NearShare = row[shareColumn].nullable()
-	for i, factor := range []*float64{&s.Factor200M, &s.Factor1KM, &s.FactorSet} {
-		*factor = row[firstFactor+i].number
-		if row[firstFactor+i].present && *factor < 1 {
-			return Sanitized{}, reject(ReasonMalformed) // factors are at least 1
-		}
-	}
 	if reason, ok := s.check(); !ok {
 		return Sanitized{}, reject(reason)
 	}
@@ -186,8 +177,8 @@ func (c *Codec) DecodeSanitized(data []byte) (Sanitized, error) {
 }
 
 // AppendSanitized appends the encoding of s to dst. An invalid user id, a number that is not
-// finite, half an ellipse or release, and a factor below 1 are errors, but not *Rejection: they
-// come from a bug in this program, and not from anybody's data.
+// finite, and half an ellipse or release are errors, but not *Rejection: they come from a bug in
+// this program, and not from anybody's data.
 func (c *Codec) AppendSanitized(dst []byte, s Sanitized) ([]byte, error) {
 	row, err := c.sanitizedRow(s)
 	if err != nil {
@@ -220,21 +211,10 @@ func (c *Codec) sanitizedRow(s Sanitized) ([]value, error) {
 		{integer: s.Release},
 		s.ReleaseLatitude.value(),
 		s.ReleaseLongitude.value(),
-		{number: s.Factor200M},
-		{number: s.Factor1KM},
-		{number: s.FactorSet},
-		s.NearShare.value(),
 	} {
 		row[i] = x
 		if c.sanitized.columns[i].kind != kindNullOrDouble {
 			row[i].present = true
-		}
-	}
-	for i := firstFactor; i < shareColumn; i++ {
-		row[i].present = row[i].number != 0
-		if row[i].present && row[i].number < 1 {
-			return nil, fmt.Errorf("encode sanitized record: %s is below 1",
-				c.sanitized.columns[i].name)
 		}
 	}
 	return row, nil

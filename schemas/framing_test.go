@@ -41,7 +41,6 @@ func TestFramingOf(t *testing.T) {
 func TestEveryReaderReadsEveryEncoding(t *testing.T) {
 	predicted := exampleSanitized()
 	predicted.ReleaseLatitude, predicted.ReleaseLongitude = Nullable{}, Nullable{}
-	predicted.Factor200M, predicted.NearShare = 0, Nullable{}
 	for _, writer := range codecs() {
 		writer.UseIDs(IDs{Sanitized: 7, DeadLetter: 1 << 31})
 		for _, reader := range codecs() {

@@ -60,25 +60,3 @@ func TestPlainCodec(t *testing.T) {
 		t.Errorf("canonical form\n%s\nwant\n%s", got, want)
 	}
 }
-
-// TestFactorsAreAtLeastOne: what is no factor is refused on both ways.
-func TestFactorsAreAtLeastOne(t *testing.T) {
-	for _, c := range codecs() {
-		bad := exampleSanitized()
-		bad.Factor1KM = .99
-		if _, err := c.AppendSanitized(nil, bad); err == nil {
-			t.Errorf("%s: a factor below 1 was written", c.encoding)
-		}
-		data := must(c.AppendSanitized(nil, exampleSanitized()))
-		for _, wrong := range []float64{0, .5, -2} {
-			broken := bytes.Replace(data,
-				must(c.sanitized.primitives.double.BinaryFromNative(nil, 1.5)),
-				must(c.sanitized.primitives.double.BinaryFromNative(nil, wrong)), 1)
-			broken = bytes.Replace(broken, []byte(`"factor_1km":1.5`),
-				fmt.Appendf(nil, `"factor_1km":%v`, wrong), 1)
-			if _, err := c.DecodeSanitized(broken); reasonOf(t, err) != ReasonMalformed {
-				t.Errorf("%s: a factor of %v was read: %v", c.encoding, wrong, err)
-			}
-		}
-	}
-}

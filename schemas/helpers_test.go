@@ -35,7 +35,6 @@ func exampleSanitized() Sanitized {
 		AzimuthDeg: Some(37.5), Kind: KindReleased, Epsilon: 1, Delta: 0.01, Mechanism: "pim",
 		ModelID: "0123456789abcdef", Step: 28333333, Release: 17,
 		ReleaseLatitude: Some(53.51), ReleaseLongitude: Some(-2.7),
-		Factor200M: 1.25, Factor1KM: 1.5, FactorSet: 2.71828, NearShare: Some(.4),
 	}
 }
 
@@ -113,10 +112,6 @@ func randomSanitized(rng *rand.Rand) Sanitized {
 		Kind: randomText(rng, 12), Epsilon: randomNumber(rng), Delta: randomNumber(rng),
 		Mechanism: randomText(rng, 12), ModelID: randomText(rng, 16),
 		Step: randomInteger(rng), Release: randomInteger(rng),
-		Factor200M: randomFactor(rng), Factor1KM: randomFactor(rng), FactorSet: randomFactor(rng),
-	}
-	if rng.IntN(3) > 0 {
-		r.NearShare = Some(rng.Float64())
 	}
 	if rng.IntN(3) > 0 {
 		one, other := math.Abs(randomNumber(rng)), math.Abs(randomNumber(rng))
@@ -127,14 +122,6 @@ func randomSanitized(rng *rand.Rand) Sanitized {
 		r.ReleaseLatitude, r.ReleaseLongitude = Some(randomNumber(rng)), Some(randomNumber(rng))
 	}
 	return r
-}
-
-// randomFactor returns 0, which is none, or a number of at least 1.
-func randomFactor(rng *rand.Rand) float64 {
-	if x := math.Abs(randomNumber(rng)); x >= 1 {
-		return x
-	}
-	return 0
 }
 
 func randomDeadLetter(rng *rand.Rand) DeadLetter {

@@ -42,8 +42,6 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"mechanism": s.Mechanism, "model_id": s.ModelID, "step": s.Step,
 				"release": s.Release, "release_latitude": union(s.ReleaseLatitude),
 				"release_longitude": union(s.ReleaseLongitude),
-				"factor_200m":       nullable(s.Factor200M), "factor_1km": nullable(s.Factor1KM),
-				"factor_set": nullable(s.FactorSet), "near_share": union(s.NearShare),
 			}
 		}},
 		{"dead_letter", deadLetterSchema, func() ([]byte, map[string]any) {
@@ -79,6 +77,3 @@ func union(n Nullable) any {
 	}
 	return map[string]any{"double": n.Number}
 }
-
-// nullable is that of a factor, where 0 is null.
-func nullable(x float64) any { return union(Nullable{x, x != 0}) }

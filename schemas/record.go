@@ -119,11 +119,6 @@ const (
 //
 // SigmaMajorM, SigmaMinorM and AzimuthDeg are the 1σ ellipse of the posterior; a record has all of
 // them or none. Likewise ReleaseLatitude and ReleaseLongitude.
-//
-// The factors are the metric view of a new release, if the settings ask for it. A factor says how
-// much better than before two positions at most that far apart can be told from each other, as a
-// factor of their odds between 1 and e^Epsilon. It holds for positions in cells of the location
-// set; outside it e^Epsilon holds. 0 says that the record has no factors.
 type Sanitized struct {
 	UserID string `json:"user_id"` // or a pseudonym of it
 	// Timestamp is the event time of the raw record, or the start of its step, in milliseconds
@@ -148,13 +143,6 @@ type Sanitized struct {
 	// off the map. A predicted record has none, nor has any where the settings leave it out.
 	ReleaseLatitude  Nullable `json:"release_latitude,omitzero"`
 	ReleaseLongitude Nullable `json:"release_longitude,omitzero"`
-	Factor200M       float64  `json:"factor_200m,omitempty"`
-	Factor1KM        float64  `json:"factor_1km,omitempty"`
-	FactorSet        float64  `json:"factor_set,omitempty"` // any two positions of the location set
-	// NearShare is which share of Epsilon the release spends between two neighbouring cells of the
-	// map, on average over pairs of cells, 0 to 1: under the codebook mechanism the share of the
-	// pairs that it tells apart, if it has no near factor. It is there where the factors are.
-	NearShare Nullable `json:"near_share,omitzero"`
 }
 
 // Nullable is a number that a record may lack. The zero Nullable is none.
@@ -190,14 +178,11 @@ func (s *Sanitized) check() (Reason, bool) {
 	for _, x := range [...]float64{
 		s.Latitude, s.Longitude, s.RadiusM, s.SigmaMajorM.Number, s.SigmaMinorM.Number,
 		s.AzimuthDeg.Number, s.Epsilon, s.Delta, s.ReleaseLatitude.Number,
-		s.ReleaseLongitude.Number, s.Factor200M, s.Factor1KM, s.FactorSet, s.NearShare.Number,
+		s.ReleaseLongitude.Number,
 	} {
 		if !finite(x) {
 			return ReasonNotFinite, false
 		}
-	}
-	if share := s.NearShare.Number; share < 0 || share > 1 {
-		return ReasonMalformed, false
 	}
 	if !s.ellipseFits() || s.ReleaseLatitude.Known != s.ReleaseLongitude.Known {
 		return ReasonMalformed, false

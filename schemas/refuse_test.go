@@ -389,8 +389,6 @@ func TestHalves(t *testing.T) {
 		"negative":         func(s *Sanitized) { s.SigmaMinorM = Some(-1) },
 		"azimuth of 180":   func(s *Sanitized) { s.AzimuthDeg = Some(180) },
 		"negative azimuth": func(s *Sanitized) { s.AzimuthDeg = Some(-1) },
-		"a share above 1":  func(s *Sanitized) { s.NearShare = Some(1.01) },
-		"a share below 0":  func(s *Sanitized) { s.NearShare = Some(-.01) },
 		"no latitude":      func(s *Sanitized) { s.ReleaseLatitude = Nullable{} },
 		"no longitude":     func(s *Sanitized) { s.ReleaseLongitude = Nullable{} },
 	} {
@@ -415,6 +413,5 @@ func rowOf(c *Codec, s Sanitized) []value {
 	row[ellipseColumn], row[ellipseColumn+1] = s.SigmaMajorM.value(), s.SigmaMinorM.value()
 	row[ellipseColumn+2] = s.AzimuthDeg.value()
 	row[releaseColumn], row[releaseColumn+1] = s.ReleaseLatitude.value(), s.ReleaseLongitude.value()
-	row[shareColumn] = s.NearShare.value()
 	return row
 }

@@ -318,7 +318,7 @@ func TestPublishedSchemasAreSound(t *testing.T) {
 	}
 	value, err := codec.AppendSanitized(nil, schemas.Sanitized{
 		UserID: "u", Latitude: 53.5, Longitude: -2.9, Kind: schemas.KindReleased,
-		NearShare: schemas.Some(.5),
+		ReleaseLatitude: schemas.Some(53.25), ReleaseLongitude: schemas.Some(-2.5),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -326,7 +326,8 @@ func TestPublishedSchemasAreSound(t *testing.T) {
 	var record map[string]any
 	schema := avro.MustParse(schemas.SanitizedSchema())
 	if rest, err := schema.DecodeSingleObject(value, &record); err != nil || len(rest) > 0 ||
-		record["latitude"] != 53.5 || record["near_share"] != .5 || record["factor_1km"] != nil {
+		record["latitude"] != 53.5 || record["release_latitude"] != 53.25 ||
+		record["azimuth_deg"] != nil {
 		t.Errorf("it is read as %v, %v", record, err)
 	}
 	if !json.Valid([]byte(schemas.DeadLetterSchema())) {

@@ -97,14 +97,9 @@ func faultsOfRecords() []fault {
 		{name: "the record's ε doubles on drift", plant: onDrift(func(b *broken, e *Effect) {
 			b.record(e, func(r *schemas.Sanitized) { r.Epsilon *= 2 })
 		})},
-		{
-			name: "the factor of the set is that of the true cell",
-			plant: onDrift(func(b *broken, e *Effect) {
-				b.record(e, func(r *schemas.Sanitized) {
-					r.FactorSet = 1
-				})
-			}),
-		},
+		{name: "the record's δ is 0 on drift", plant: onDrift(func(b *broken, e *Effect) {
+			b.record(e, func(r *schemas.Sanitized) { r.Delta = 0 })
+		})},
 		{
 			name: "the last bit of the release's latitude is the parity of the cell",
 			plant: onTruth(func(b *broken, f Fix, e *Effect) {

@@ -52,11 +52,6 @@ var columns = []column{
 		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLatitude }, Degrees),
 	nullables("release_longitude",
 		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLongitude }, Degrees),
-	factors("factor_200m", func(r *schemas.Sanitized) *float64 { return &r.Factor200M }),
-	factors("factor_1km", func(r *schemas.Sanitized) *float64 { return &r.Factor1KM }),
-	factors("factor_set", func(r *schemas.Sanitized) *float64 { return &r.FactorSet }),
-	nullables("near_share",
-		func(r *schemas.Sanitized) *schemas.Nullable { return &r.NearShare }, Number),
 }
 
 // names are those of the columns.
@@ -117,17 +112,6 @@ func nullables(
 		*field(r) = schemas.Some(x)
 		return ok
 	}}
-}
-
-// factors have an empty cell for 0, which stands for no factor.
-func factors(name string, field func(*schemas.Sanitized) *float64) column {
-	c := numbers(name, field, Number)
-	return column{name, true, func(r *schemas.Sanitized) string {
-		if *field(r) == 0 {
-			return ""
-		}
-		return c.write(r)
-	}, func(r *schemas.Sanitized, text string) bool { return text == "" || c.read(r, text) }}
 }
 
 func number(text string) (float64, bool) {

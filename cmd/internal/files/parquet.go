@@ -160,10 +160,6 @@ type parquetRow struct {
 	Release          int64    `parquet:"release"`
 	ReleaseLatitude  *float64 `parquet:"release_latitude,optional"`
 	ReleaseLongitude *float64 `parquet:"release_longitude,optional"`
-	Factor200M       *float64 `parquet:"factor_200m,optional"`
-	Factor1KM        *float64 `parquet:"factor_1km,optional"`
-	FactorSet        *float64 `parquet:"factor_set,optional"`
-	NearShare        *float64 `parquet:"near_share,optional"`
 	Geometry         []byte   `parquet:"geometry"`
 }
 
@@ -177,8 +173,6 @@ func (w parquetWriter) Write(r schemas.Sanitized) error {
 		AzimuthDeg: orNull(r.AzimuthDeg), Kind: r.Kind, Epsilon: r.Epsilon, Delta: r.Delta,
 		Mechanism: r.Mechanism, ModelID: r.ModelID, Step: r.Step, Release: r.Release,
 		ReleaseLatitude: orNull(r.ReleaseLatitude), ReleaseLongitude: orNull(r.ReleaseLongitude),
-		Factor200M: factorOrNull(r.Factor200M), Factor1KM: factorOrNull(r.Factor1KM),
-		FactorSet: factorOrNull(r.FactorSet), NearShare: orNull(r.NearShare),
 		Geometry: w.Point(r.Longitude, r.Latitude),
 	})
 }
@@ -188,12 +182,4 @@ func orNull(n schemas.Nullable) *float64 {
 		return nil
 	}
 	return &n.Number
-}
-
-// factorOrNull has 0 as no factor.
-func factorOrNull(x float64) *float64 {
-	if x == 0 {
-		return nil
-	}
-	return &x
 }

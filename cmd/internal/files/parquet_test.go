@@ -96,8 +96,6 @@ func mixed() []schemas.Sanitized {
 	list[2].AzimuthDeg = schemas.Nullable{}
 	list[3].Timestamp += 250
 	list[3].Latitude, list[3].Longitude = -33.25, 151.5
-	list[3].Factor200M, list[3].Factor1KM, list[3].FactorSet = 1.5, 2, 3
-	list[3].NearShare = schemas.Some(.25)
 	return list
 }
 

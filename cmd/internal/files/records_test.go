@@ -93,8 +93,6 @@ func TestFormatsAgree(t *testing.T) {
 	}
 	record := some(1)[0]
 	record.Timestamp += 250
-	record.Factor200M, record.Factor1KM, record.FactorSet = 1.5, 2, 3
-	record.NearShare = schemas.Some(.25)
 	in := func(format string) string {
 		return string(written(t, format, []schemas.Sanitized{record}))
 	}
@@ -138,7 +136,7 @@ func TestWrongColumns(t *testing.T) {
 	for _, c := range []struct{ before, after, column string }{
 		{"bus-0,", ",", "user_id"},
 		{"2023-11-14T", "2023-11-14 ", "timestamp"},
-		{",-2.9000000,", ",,", "release_longitude"},
+		{",-2.9000000\n", ",\n", "release_longitude"},
 		{",53.4000000,", ",north,", "release_latitude"},
 		{",40.0,", ",NaN,", "sigma_minor_m"},
 		{",512.5,", ",,", "radius_m"},
