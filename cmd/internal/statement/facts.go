@@ -48,14 +48,13 @@ type Sheet struct {
 	// which tells nothing of the key; empty where the key is not here.
 	Settings string
 	Group    string
-	Topics   Topics
+	Topics   topics.Set // their names
 	StateDir string
 	Warnings []string // of "config lint"
 
-	Release mechanism.Options // with the defaults that the statement needs filled in
-	Step    time.Duration
-	// DayEpsilon is the most that a user's releases can cost in 24 hours.
-	DayEpsilon float64
+	Release    mechanism.Options // with the defaults that the statement needs filled in
+	Step       time.Duration
+	DayEpsilon float64 // the most that a user's releases can cost in 24 hours
 
 	Publish  engine.Publish
 	Clamped  bool // fixes outside the map count as in the nearest cell
@@ -65,8 +64,8 @@ type Sheet struct {
 
 	Models   []Model
 	Key      Key
-	Listen   string // address of metrics and health; empty: none
-	Measured []Measured
+	Listen   string          // address of metrics and health; empty: none
+	Measured []audit.Report  // what attacks on the mechanism and the service have found
 	Expected *expect.Summary // nil: not simulated
 	Homes    []expect.Home   // what nights at home tell; empty: not simulated
 	Nights   []int           // the numbers of nights that Simulate measures
@@ -74,19 +73,12 @@ type Sheet struct {
 	audited map[string]string // what an audit of this config says that it has attacked
 }
 
-// Topics are the names of the service's topics.
-type Topics struct{ Raw, Sanitized, Changelog, DeadLetters string }
-
 // Model is one version of the mobility model.
 type Model struct {
 	*mobility.Model
 	ID    string
 	Start time.Time // zero for the first version
 }
-
-// private says what training with differential privacy has spent; nil: the model was trained
-// without.
-func (m Model) private() *mobility.Privacy { return m.Provenance.Privacy }
 
 // Key says what is known of the noise key without telling anything of it.
 type Key struct {
@@ -105,9 +97,7 @@ func New(path string, now time.Time) (*Sheet, error) {
 	s := &Sheet{
 		Now: now.UTC().Truncate(time.Second), Program: cli.ThisBuild(),
 		Config: filepath.Base(path), Group: file.Group, StateDir: filepath.Base(file.StateDir),
-		Topics:   namesOf(file.Cluster().WithDefaults().Topics),
-		Nights:   expect.Nights,
-		Warnings: warnings,
+		Topics: file.Cluster().WithDefaults().Topics, Nights: expect.Nights, Warnings: warnings,
 		KeyCheck: file.Input.KeyCheck != mapping.KeyCheckOff, Listen: file.HTTP.Listen,
 	}
 	settings := engine.Settings{
@@ -130,10 +120,6 @@ func New(path string, now time.Time) (*Sheet, error) {
 	return s, config.Error(path, s.lookAtKey(path, file.KeyFile))
 }
 
-func namesOf(t topics.Set) Topics {
-	return Topics{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
-}
-
 // models returns the versions of the model, all of which are read.
 func models(file *config.File) ([]Model, error) {
 	chosen, err := file.Chosen()
@@ -146,9 +132,7 @@ func models(file *config.File) ([]Model, error) {
 		if err != nil {
 			return nil, fmt.Errorf("models: %w", err)
 		}
-		list = append(list, Model{
-			Model: model, ID: model.ID(), Start: version.ID.Start(),
-		})
+		list = append(list, Model{Model: model, ID: model.ID(), Start: version.ID.Start()})
 	}
 	return list, nil
 }
@@ -181,8 +165,7 @@ func (s *Sheet) takeRelease(r config.Release) error {
 		return err
 	}
 	s.Release, s.Step = sanitizer.Options(), first.Step
-	s.Hides = s.Release.Hides()
-	s.DayEpsilon = engine.MostEpsilonDay(s.Release, s.Step)
+	s.Hides, s.DayEpsilon = s.Release.Hides(), engine.MostEpsilonDay(s.Release, s.Step)
 	return nil
 }
 
@@ -213,47 +196,32 @@ func (s *Sheet) codebook() bool { return s.Release.Mechanism == law.Codebook }
 // near reports whether there is a second bound, for near places.
 func (s *Sheet) near() bool { return s.Release.Near != (law.Near{}) }
 
-// nearM is the distance on the ground up to which places count as near under every model, metres.
-// Under a model of large cells places count as near up to about a cell's side, which says nothing
-// of another model.
-func (s *Sheet) nearM() float64 {
-	km := math.Inf(1)
+// nearM is the distance on the ground up to which places count as near under every model, and the
+// distance on the map that the noise is made for, so that the factor holds up to there: the largest
+// of all models, metres. Under a model of large cells places count as near up to about a cell's
+// side, which says nothing of another model.
+func (s *Sheet) nearM() (onGround, onMap float64) {
+	onGround = math.Inf(1)
 	for _, m := range s.Models {
-		km = min(km, s.Release.Near.OnGround(m.Grid))
+		onGround = min(onGround, s.Release.Near.OnGround(m.Grid))
+		onMap = max(onMap, s.Release.Near.OnMap(m.Grid))
 	}
-	return inMillimetres(km)
+	// Both are whole millimetres up to rounding.
+	return math.Round(onGround*1e6) / 1e3, math.Round(onMap*1e6) / 1e3
 }
-
-// nearMapM is the distance on the map that the noise is made for, so that the factor holds up to
-// nearM on the ground: the largest of all models, metres.
-func (s *Sheet) nearMapM() float64 {
-	km := 0.0
-	for _, m := range s.Models {
-		km = max(km, s.Release.Near.OnMap(m.Grid))
-	}
-	return inMillimetres(km)
-}
-
-// inMillimetres returns kilometres, which are whole millimetres up to rounding, as metres.
-func inMillimetres(km float64) float64 { return math.Round(km*1e6) / 1e3 }
-
-// odds is by how much at most a release changes the odds between two places.
-func (s *Sheet) odds() float64 { return math.Exp(s.Release.Epsilon) }
 
 // window is the window of the budget; 0: there is no limit over a window.
 func (s *Sheet) window() time.Duration {
 	return time.Duration(s.Release.Budget.WindowSteps) * s.Step
 }
 
-// releases is how many releases a budget leaves.
-func (s *Sheet) releases(limit float64) int64 {
-	return int64(math.Floor(limit/s.Release.Epsilon + 1e-9))
+// releases says how many releases a budget leaves.
+func (s *Sheet) releases(limit float64) string {
+	return cli.Quantity(int64(math.Floor(limit/s.Release.Epsilon+1e-9)), "release")
 }
 
 // unlimited reports whether no budget limits Σε.
-func (s *Sheet) unlimited() bool {
-	return s.Release.Budget.WindowSteps == 0 && s.Release.Budget.Lifetime == 0
-}
+func (s *Sheet) unlimited() bool { return s.window() == 0 && s.Release.Budget.Lifetime == 0 }
 
 // high reports whether Σε of 24 hours is so high that it promises little about a day.
 func (s *Sheet) high() bool { return s.DayEpsilon > mechanism.HighEpsilonDay }
@@ -269,18 +237,6 @@ func (s *Sheet) pseudonym() bool { return s.Publish.User == engine.UserPseudonym
 // stepTimes reports whether records tell the step in the place of the exact time.
 func (s *Sheet) stepTimes() bool { return s.Publish.Timestamp == engine.TimestampStep }
 
-// Measured is what an attack on the mechanism and the service has found: a report of "geodither
-// audit --json".
-type Measured struct{ audit.Report }
-
-// data says on which traces the attack was made.
-func (m Measured) data() string {
-	if m.Simulated {
-		return "simulated traces, of vehicles that move as the model says"
-	}
-	return "the traces that the command names"
-}
-
 // AddAudit takes a report of an audit. It refuses one of other settings, or of another model, which
 // would say nothing of this service.
 func (s *Sheet) AddAudit(path string) error {
@@ -288,10 +244,9 @@ func (s *Sheet) AddAudit(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w: name a report of \"geodither audit -c FILE --json\"", err)
 	}
-	m := Measured{}
-	if err := json.Unmarshal(data, &m.Report); err != nil || m.ModelID == "" {
-		return cli.Usagef("%s is no report of \"geodither audit -c FILE --json\": make one",
-			path)
+	var m audit.Report
+	if err := json.Unmarshal(data, &m); err != nil || m.ModelID == "" {
+		return cli.Usagef("%s is no report of \"geodither audit -c FILE --json\": make one", path)
 	}
 	if err := s.fits(m); err != nil {
 		return cli.Usagef("%s: %w: audit what the config describes, with \"geodither audit "+
@@ -302,10 +257,9 @@ func (s *Sheet) AddAudit(path string) error {
 }
 
 // fits compares what was audited with what the config says.
-func (s *Sheet) fits(m Measured) error {
-	known := slices.ContainsFunc(s.Models, func(v Model) bool { return v.ID == m.ModelID })
+func (s *Sheet) fits(m audit.Report) error {
 	switch {
-	case !known:
+	case !slices.ContainsFunc(s.Models, func(v Model) bool { return v.ID == m.ModelID }):
 		return fmt.Errorf("the audit is of model %s, which the config does not name", m.ModelID)
 	case m.Mechanism != s.Release.Mechanism:
 		return fmt.Errorf("the audit is of mechanism %s, and the config's is %s", m.Mechanism,
@@ -318,8 +272,7 @@ func (s *Sheet) fits(m Measured) error {
 			s.Release.Delta)
 	case s.near() && m.Near == nil:
 		return errors.New("the audit has no test of near places, and the config has release.near")
-	case m.Near != nil &&
-		math.Abs(m.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
+	case m.Near != nil && math.Abs(m.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
 		return errors.New("the audit is of another release.near than the config's")
 	case len(m.Settings) == 0:
 		return errors.New("the report does not say which settings were attacked: make it " +

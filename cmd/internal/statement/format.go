@@ -28,35 +28,22 @@ func either(holds bool, text, other string) string {
 // flow breaks a text into lines. Paragraphs have blank lines between them, and a line that begins
 // with "- " begins an item, whose further lines are indented.
 func flow(text string, width int) string {
-	var paragraphs, lines []string
-	var current string
-	endLine := func() {
-		if current != "" {
-			lines = append(lines, wrapped(current, width))
-		}
-		current = ""
-	}
-	endParagraph := func() {
-		endLine()
-		if len(lines) > 0 {
-			paragraphs = append(paragraphs, strings.Join(lines, "\n"))
-		}
-		lines = nil
-	}
+	all := []string{""} // paragraphs and items, and "" before each paragraph
 	for line := range strings.Lines(strings.Map(printable, text)) {
 		line = strings.TrimSpace(line)
+		last := &all[len(all)-1]
 		switch {
-		case line == "":
-			endParagraph()
-		case strings.HasPrefix(line, "- "):
-			endLine()
-			current = line
+		case *last == "" && line == "":
+		case *last == "" || line == "" || strings.HasPrefix(line, "- "):
+			all = append(all, line)
 		default:
-			current = strings.TrimSpace(current + " " + line)
+			*last += " " + line
 		}
 	}
-	endParagraph()
-	return strings.Join(paragraphs, "\n\n")
+	for i, text := range all {
+		all[i] = wrapped(text, width)
+	}
+	return strings.TrimSpace(strings.Join(all, "\n"))
 }
 
 // wrapped breaks a paragraph or an item into lines.
@@ -83,21 +70,13 @@ func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 // atLeast writes a bound that was measured, rounded down to four decimals.
 func atLeast(x float64) string { return number(math.Floor(x*1e4) / 1e4) }
 
-// factor writes a factor of odds in few digits, rounded up.
-func factor(x float64) string {
-	switch {
-	case x < 100:
-		return number(math.Ceil(x*100-1e-6) / 100)
-	case x < 1e9:
-		return engine.Grouped(math.Ceil(x))
-	}
-	return power(math.Log(x))
-}
-
-// power writes e^x in few digits.
+// power writes e^x, a factor of odds, in few digits, rounded up.
 func power(x float64) string {
-	if f := math.Exp(x); f < 1e9 {
-		return factor(f)
+	switch f := math.Exp(x); {
+	case f < 100:
+		return number(math.Ceil(f*100-1e-6) / 100)
+	case f < 1e9:
+		return engine.Grouped(math.Ceil(f))
 	}
-	return "about 10^" + strconv.FormatFloat(math.Ceil(x/math.Ln10), 'f', 0, 64)
+	return "about 10^" + number(math.Ceil(x/math.Ln10))
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 )
@@ -23,7 +24,7 @@ func Markdown(out io.Writer, s *Sheet) error {
 		"The guarantee does not cover:", prose(unprotected(s)),
 		"### Retention", prose(retention(s)),
 		"## 2. Necessity and proportionality", prose(necessity(s)),
-		"### What one release reveals", prose(unit(s)), prose(epsilon(s)), prose(delta(s)),
+		"### What one release reveals", prose(unit(s)), prose(epsilon(s)),
 		"### What many releases reveal", prose(budget(s)), prose(composition(s)),
 		prose(postprocessing),
 		"## 3. Risks to the persons", prose(risks(s)),
@@ -33,14 +34,13 @@ func Markdown(out io.Writer, s *Sheet) error {
 		parts = append(parts, "### What \"geodither config lint\" warns of", items(s.Warnings)+"\n")
 	}
 	parts = append(parts, "## 4. Measures", prose(measures(s)),
-		"### The guarantee", prose(guarantee(s)), prose(arithmetic(s)),
+		"### The guarantee", prose(guarantee(s)),
 		"### The noise key", prose(key(s)),
 		"### Faults", prose(exactlyOnce),
 		"### Erasure", prose(erasure),
-		"### Measured attacks", prose(`
-An audit attacks the mechanism and the service like an observer who knows everything but the key and
-the place. Its result is a lower bound: it can show that a release reveals more than ε, and can
-never prove that it does not.`), attacks(s),
+		"### Measured attacks", prose(`An audit attacks the mechanism and the service like an
+observer who knows everything but the key and the place. Its result is a lower bound: it can show
+that a release reveals more than ε, and can never prove that it does not.`), attacks(s),
 		"### Sources", prose(justification),
 		"## 5. To fill in", "geodither does not know:", items(asks(s)))
 	_, err := io.WriteString(out, strings.Join(parts, "\n\n")+"\n")
@@ -61,79 +61,58 @@ func items(texts []string) string {
 func code(text string) string { return "`" + text + "`" }
 
 func made(s *Sheet) string {
-	return fmt.Sprintf(`
-"geodither statement" made this text on %s from the config %s, the model and the program, geodither
-%s%s. Make it again whenever one of them changes. Its headings are those of a data protection impact
-assessment (the template of the EDPB, and the CNIL's method). It is no such assessment by itself:
-the controller completes it, as section 5 lists, and signs it.`,
+	return fmt.Sprintf(`"geodither statement" made this text on %s from the config %s, the model and
+the program, geodither %s%s. Make it again whenever one of them changes. Its headings are those of a
+data protection impact assessment (the template of the EDPB, and the CNIL's method). It is no such
+assessment by itself: the controller completes it, as section 5 lists, and signs it.`,
 		stamp(s.Now), code(s.Config), s.Program.Version,
 		when(s.Program.Revision != "", " (revision "+code(s.Program.Revision)+")"))
 }
 
 // table has the figures.
 func table(s *Sheet) string {
-	r, lifetime := s.Release, number(s.Release.Budget.Lifetime)
+	r, b := s.Release, s.Release.Budget
+	window, lifetime := cli.Duration(s.window()), number(b.Lifetime)
 	text := "| | |\n|---|---|\n"
 	row := func(name, format string, args ...any) {
 		text += "| " + name + " | " + fmt.Sprintf(format, args...) + " |\n"
 	}
 	row("Privacy unit", "one fix: the place of one user id in one step of %s", cli.Duration(s.Step))
 	row("ε of one release", "%s: the odds between two places change by at most a factor of %s",
-		number(r.Epsilon), factor(s.odds()))
-	if s.near() {
-		row("Near places", "up to %s m on the ground: at most a factor of %s for one release",
-			number(s.nearM()), number(r.Near.Factor))
-	} else {
-		row("Near places", "no second bound")
-	}
+		number(r.Epsilon), power(r.Epsilon))
+	onGround, _ := s.nearM()
+	row("Near places", "%s", either(s.near(), "up to "+number(onGround)+" m on the ground: at "+
+		"most a factor of "+number(r.Near.Factor)+" for one release", "no second bound"))
 	row("δ", "none")
 	row("Least time between releases", "%s", cli.Duration(s.interval()))
-	row("Budget", "%s", limit(s))
+	row("Budget", "%s%s%s%s", when(s.unlimited(), "**none**"),
+		when(s.window() != 0, "Σε ≤ "+number(b.Epsilon)+" in any "+window),
+		when(s.window() != 0 && b.Lifetime != 0, ", "),
+		when(b.Lifetime != 0, "Σε ≤ "+lifetime+" in all"))
 	row("ε in 24 hours of event time", "at most %s%s", engine.Grouped(s.DayEpsilon),
 		when(s.high(), ", which is high"))
-	row("ε in a lifetime", "%s", either(r.Budget.Lifetime != 0, "at most "+lifetime, "no limit"))
+	row("ε in a lifetime", "%s", either(b.Lifetime != 0, "at most "+lifetime, "no limit"))
 	row("Mechanism", "%s, exact for the published values", r.Mechanism)
 	row("Records carry", "%s and %s", either(s.pseudonym(), "a pseudonym", "the user id"),
 		either(s.stepTimes(), "the step", "the exact time"))
 	row("Outside the map", "%s",
 		either(s.Clamped, "counts as in the nearest cell", "no record, which shows it"))
 	for _, m := range s.Models {
-		if private := m.private(); private != nil {
-			row("Model "+m.ID, "trained with differential privacy, ε_M = %s", private.Epsilon)
-		} else {
-			row("Model "+m.ID, "trained without differential privacy")
-		}
+		row("Model "+m.ID, "%s", trained(m))
 	}
 	row("Settings", "%s", either(s.Settings != "", code(s.Settings),
 		"not computed, because the key or a login is not here"))
 	return strings.TrimSuffix(text, "\n")
 }
 
-// limit is the budget in a few words.
-func limit(s *Sheet) string {
-	if s.unlimited() {
-		return "**none**"
-	}
-	var all []string
-	b := s.Release.Budget
-	if s.window() != 0 {
-		all = append(all, "Σε ≤ "+number(b.Epsilon)+" in any "+cli.Duration(s.window()))
-	}
-	if b.Lifetime != 0 {
-		all = append(all, "Σε ≤ "+number(b.Lifetime)+" in all")
-	}
-	return strings.Join(all, ", ")
-}
-
 func necessity(s *Sheet) string {
-	off := `"geodither doctor -c FILE" says which error to expect with this model and these settings,
-beside the error without any release.`
+	off := `"geodither doctor -c FILE" says which error to expect with this model and these
+settings, beside the error without any release.`
 	if s.Expected != nil {
 		off = expected(s)
 	}
-	return `
-Whether the purpose needs location data, and whether it needs them of single users, only the
-controller can say. These settings decide how much is published:
+	return `Whether the purpose needs location data, and whether it needs them of single users, only
+the controller can say. These settings decide how much is published:
 
 - ε, the interval and the budget: a smaller ε and a longer interval publish less about places.
 - Error: strong privacy and street-level accuracy do not go together. ` + off + `
@@ -142,8 +121,7 @@ records. With a handful of vehicles that estimate is about individual people.`
 }
 
 func risks(s *Sheet) string {
-	return fmt.Sprintf(`
-- Singling out: possible. Each record belongs to one %s.
+	return fmt.Sprintf(`- Singling out: possible. Each record belongs to one %s.
 - Linkage: possible by the id and by times. ε bounds what a release adds about places, whatever else
 the observer knows. It does not bound what ids and times reveal.
 - Inference of places: bounded for a release by ε, and for longer times by the sum.%s Many releases
@@ -154,12 +132,11 @@ of somebody who stays in one place tell that place apart from others.%s
 radius.`,
 		either(s.pseudonym(), "pseudonym", "user id"),
 		when(s.high(), " Over a day the sum is high with these settings."),
-		when(len(s.Homes) > 0, homes(s)))
+		when(len(s.Homes) > 0, " "+homes(s)))
 }
 
 func measures(s *Sheet) string {
-	return fmt.Sprintf(`
-- Differential privacy of each release, with the guarantee below.%s
+	return fmt.Sprintf(`- Differential privacy of each release, with the guarantee below.%s
 - A noise key, with days that can be destroyed.
 - %s; %s.
 - Nothing of a user, a place or a key in logs, metrics and errors. Dead letters without content.
@@ -173,36 +150,33 @@ settings give, and attacks on the mechanism and on the service: "geodither audit
 
 // attacks lists what audits have found.
 func attacks(s *Sheet) string {
-	if len(s.Measured) == 0 {
-		return prose(`
-This statement cites no audit. To have one in it, run "geodither audit -c FILE --json > audit.json",
-and make the statement with "--audit audit.json".`)
-	}
 	var all []string
 	for _, m := range s.Measured {
 		all = append(all, audited(m))
 	}
-	return items(all)
+	return either(len(all) > 0, items(all), prose(`This statement cites no audit. To have one in it,
+run "geodither audit -c FILE --json > audit.json", and make the statement with "--audit
+audit.json".`))
 }
 
 // audited says in a sentence or two what an audit has found.
-func audited(m Measured) string {
+func audited(m audit.Report) string {
 	verdict := "found nothing against the guarantee"
 	if !m.Passed {
 		verdict = "did not pass: " + cli.Quantity(int64(len(m.Findings)), "finding") +
 			", such as: " + m.Findings[0]
 	}
-	when := "at a time that the report does not say"
+	at := "at a time that the report does not say"
 	if m.Time != nil {
-		when = "on " + stamp(*m.Time)
+		at = "on " + stamp(*m.Time)
 	}
 	text := fmt.Sprintf("An audit %s, of model %s on %s, %s. With confidence %s the odds of a "+
 		"place were multiplied by at least %s (true ε at least %s), of %s that ε allows.",
-		when, m.ModelID, m.data(), verdict, number(m.Confidence), atLeast(math.Exp(m.Bound.Epsilon)),
-		atLeast(m.Bound.Epsilon), factor(math.Exp(m.Epsilon)))
+		at, m.ModelID, traces(m), verdict, number(m.Confidence),
+		atLeast(math.Exp(m.Bound.Epsilon)), atLeast(m.Bound.Epsilon), power(m.Epsilon))
 	if near := m.Near; near != nil {
 		text += fmt.Sprintf(" For near places a factor of at least %s was found, of %s that is "+
-			"promised.", atLeast(math.Exp(near.Epsilon)), factor(math.Exp(m.NearLimit)))
+			"promised.", atLeast(math.Exp(near.Epsilon)), power(m.NearLimit))
 	}
 	return text + " Command: " + code(m.Again)
 }

@@ -558,7 +558,7 @@ func TestScheduleNear(t *testing.T) {
 		s.schedule(later)
 		// Where cells are larger than the distance, what holds on the ground is a little less.
 		sheet := s.sheet()
-		near, onMap := sheet.nearM(), sheet.nearMapM()
+		near, onMap := sheet.nearM()
 		if math.Abs(near-c.want) > .1 ||
 			math.Abs(onMap-c.onMap) > .1 || onMap <= near {
 			t.Errorf("cells of %g m and later of %g m: %g m and %g m on the map, want %g and %g m",
@@ -726,10 +726,10 @@ func TestRefused(t *testing.T) {
 // TestNumbers: what is written is never below the true bound, nor above what was measured.
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{factor(math.E), "2.72"},
-		{factor(math.Exp(4)), "54.6"},
-		{factor(1234.5), "1,235"},
-		{factor(math.Exp(50)), "about 10^22"},
+		{power(1), "2.72"},
+		{power(4), "54.6"},
+		{power(math.Log(1234.5)), "1,235"},
+		{power(50), "about 10^22"},
 		{power(5760), "about 10^2502"},
 		{power(2), "7.39"},
 		{engine.Grouped(2880), "2,880"},

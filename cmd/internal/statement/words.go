@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/audit"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism"
@@ -16,19 +17,17 @@ import (
 // begins with "- " begins an item. No text may claim more than mechanism/GUARANTEES.md does.
 
 func personal(s *Sheet) string {
-	return fmt.Sprintf(`
-Sanitized records stay personal data%s. A record says, about one person or vehicle, where it was
-approximately and when. Differential privacy limits what the records say about places. It does not
-make them anonymous.`,
+	return fmt.Sprintf(`Sanitized records stay personal data%s. A record says, about one person or
+vehicle, where it was approximately and when. Differential privacy limits what the records say about
+places. It does not make them anonymous.`,
 		when(s.pseudonym(), ", under the pseudonym that replaces the user id as well"))
 }
 
 func description(s *Sheet) string {
-	return fmt.Sprintf(`
-A service reads GPS fixes from the Kafka topic %s and writes differentially private locations to %s.
-A sanitized record has %s, %s, an estimate of the place with the radius of a 95 %% credible disc and
-an ellipse. The estimate follows from the releases of this user up to then, and not from one of them
-alone.%s The raw fix is not in it.
+	return fmt.Sprintf(`A service reads GPS fixes from the Kafka topic %s and writes differentially
+private locations to %s. A sanitized record has %s, %s, an estimate of the place with the radius of
+a 95 %% credible disc and an ellipse. The estimate follows from the releases of this user up to
+then, and not from one of them alone.%s The raw fix is not in it.
 
 A release is a place on the map that the service draws at random. The true place changes how likely
 each outcome is, within the bound of ε. All else that a record says about places follows from
@@ -41,61 +40,51 @@ topic %s, keyed by the user id, holds what the service remembers of each user, w
 		either(s.pseudonym(), "a pseudonym of the user", "the user id"),
 		either(s.stepTimes(), "the start of the time step", "the exact time"),
 		when(!s.Publish.OmitRelease, ` A record of a release, new or repeated, has that release too,
-and a predicted record has none.`),
-		s.Topics.DeadLetters, s.Topics.Changelog)
+and a predicted record has none.`), s.Topics.DeadLetters, s.Topics.Changelog)
 }
 
 func domain(s *Sheet) string {
 	g := s.Models[0].Grid
 	box := g.Box()
-	return fmt.Sprintf(`
-One place for each user id and each step of %s. Places are the %d cells of a map, %d by %d squares
-with a side of %s, between %.4f, %.4f and %.4f, %.4f (latitude, longitude).`,
-		cli.Duration(s.Step), g.Cells(), g.Width(), g.Height(), cli.Metres(g.CellM()),
-		box.South, box.West, box.North, box.East) +
-		when(len(s.Models) > 1, fmt.Sprintf(` There are %d versions of the model, each with its
-map; this is the first one's.`, len(s.Models)))
+	return fmt.Sprintf(`One place for each user id and each step of %s. Places are the %d cells of a
+map, %d by %d squares with a side of %s, between %.4f, %.4f and %.4f, %.4f (latitude, longitude).`,
+		cli.Duration(s.Step), g.Cells(), g.Width(), g.Height(), cli.Metres(g.CellM()), box.South,
+		box.West, box.North, box.East) + when(len(s.Models) > 1, fmt.Sprintf(` There are %d versions
+of the model, each with its map; this is the first one's.`, len(s.Models)))
 }
 
 func unit(s *Sheet) string {
-	return fmt.Sprintf(`
-The privacy unit is one fix: where one user id was in one step of %s. Two inputs are neighbours if
-they differ in the place of one user in one step. ε bounds one release of one user id. It is no
-bound for a day, a trajectory or a person: there the ε of all releases add up (see the budget). What
-all records say of one step is bounded by ε where the places of the other steps are known or
-independent, else by the Σε of all releases, in practice of those near in time. The map, the model,
-all settings, and who reports when, are assumed to be public.`,
+	return fmt.Sprintf(`The privacy unit is one fix: where one user id was in one step of %s. Two
+inputs are neighbours if they differ in the place of one user in one step. ε bounds one release of
+one user id. It is no bound for a day, a trajectory or a person: there the ε of all releases add up
+(see the budget). What all records say of one step is bounded by ε where the places of the other
+steps are known or independent, else by the Σε of all releases, in practice of those near in time.
+The map, the model, all settings, and who reports when, are assumed to be public.`,
 		cli.Duration(s.Step))
 }
 
 func epsilon(s *Sheet) string {
-	text := fmt.Sprintf(`
-One release costs ε = %s: it changes the odds between any two cells of the map by at most a factor
-of e^ε = %s, whatever an observer knew before. Somebody who held two places for equally likely holds
-one of them for at most %[2]s times as likely as the other afterwards.`,
-		number(s.Release.Epsilon), factor(s.odds()))
-	if !s.near() {
-		return text
-	}
-	return text + fmt.Sprintf(`
-A release changes the odds between any two places at most %s m apart by at most the factor %s. That
-is the distance on the ground (WGS 84), of places on the map or up to one cell beyond it. The map
-distorts distances, so the noise is made for %s m on the map. These factors multiply: k releases
-keep to %[2]s^k between near places.`,
-		number(s.nearM()), number(s.Release.Near.Factor), number(s.nearMapM()))
-}
+	onGround, onMap := s.nearM()
+	near := fmt.Sprintf(` A release changes the odds between any two places at most %s m apart by at
+most the factor %s. That is the distance on the ground (WGS 84), of places on the map or up to one
+cell beyond it. The map distorts distances, so the noise is made for %s m on the map. These factors
+multiply: k releases keep to %[2]s^k between near places.`,
+		number(onGround), number(s.Release.Near.Factor), number(onMap))
+	set := fmt.Sprintf(` The setting "delta" of the config, %s, is another quantity: the prior mass
+that the location set may leave out. It trades the size of the noise against how often the true cell
+is replaced by a nearby one. It does not weaken the bound.`, number(s.Release.Delta))
+	return fmt.Sprintf(`One release costs ε = %s: it changes the odds between any two cells of the
+map by at most a factor of e^ε = %s, whatever an observer knew before. Somebody who held two places
+for equally likely holds one of them for at most %[2]s times as likely as the other afterwards.%[3]s
 
-func delta(s *Sheet) string {
-	return `
 There is no δ in the guarantee: it does not fail with some small probability. It is computational,
-though: it holds against everybody who does not have the noise key.` +
-		when(s.Release.Mechanism == law.Lattice, fmt.Sprintf(` The setting "delta" of the config,
-%s, is another quantity: the prior mass that the location set may leave out. It trades the size of
-the noise against how often the true cell is replaced by a nearby one. It does not weaken the
-bound.`, number(s.Release.Delta)))
+though: it holds against everybody who does not have the noise key.%[4]s`,
+		number(s.Release.Epsilon), power(s.Release.Epsilon), when(s.near(), near),
+		when(s.Release.Mechanism == law.Lattice, set))
 }
 
 func budget(s *Sheet) string {
+	year := engine.Grouped(engine.MostEpsilon(s.Release, s.Step, 365*24*time.Hour))
 	return limits(s) + fmt.Sprintf(`
 
 With these settings, 24 hours of event time of a user cost at most Σε = %s. An observer's odds
@@ -108,9 +97,8 @@ days sooner.
 		engine.Grouped(s.DayEpsilon), power(s.DayEpsilon),
 		when(s.high(), fmt.Sprintf(` That is above Σε = %v, which geodither calls high: it hardly
 protects where somebody was over a day.`, mechanism.HighEpsilonDay)),
-		when(s.Release.Budget.Lifetime == 0, fmt.Sprintf(` There is no limit for all time: over a
-year of daily reports Σε may reach %s.`, engine.Grouped(engine.MostEpsilon(s.Release, s.Step, 365*24*time.Hour)))),
-		s.Topics.Raw, openHours(s.Release.Hours))
+		when(s.Release.Budget.Lifetime == 0, ` There is no limit for all time: over a year of daily
+reports Σε may reach `+year+"."), s.Topics.Raw, openHours(s.Release.Hours))
 }
 
 // limits says what limits the sum of ε.
@@ -119,17 +107,15 @@ func limits(s *Sheet) string {
 		return `No budget limits the sum: the config says "budget: none". Σε grows for as long as a
 user reports.`
 	}
-	b := s.Release.Budget
-	text := "The service keeps an account for each user id."
+	b, text := s.Release.Budget, "The service keeps an account for each user id."
 	if s.window() != 0 {
 		text += fmt.Sprintf(` It refuses whatever would bring a user above Σε = %s in any %s. That
 alone would allow %s in that time.`,
-			number(b.Epsilon), cli.Duration(s.window()), cli.Quantity(s.releases(b.Epsilon), "release"))
+			number(b.Epsilon), cli.Duration(s.window()), s.releases(b.Epsilon))
 	}
 	if b.Lifetime != 0 {
-		text += fmt.Sprintf(` For as long as the account is kept, a user's releases cost at most
-Σε = %s, which is %s.`, number(b.Lifetime),
-			cli.Quantity(s.releases(b.Lifetime), "release"))
+		text += fmt.Sprintf(` For as long as the account is kept, a user's releases cost at most Σε
+= %s, which is %s.`, number(b.Lifetime), s.releases(b.Lifetime))
 	}
 	return text + " When the budget is spent, the service publishes " +
 		either(b.Spent == mechanism.SpentPredict,
@@ -138,24 +124,20 @@ alone would allow %s in that time.`,
 
 // openHours says in which hours releases are drawn, if these are not all.
 func openHours(spans []hours.Span) string {
-	if len(spans) == 0 {
-		return ""
-	}
 	var all []string
 	for _, span := range spans {
 		all = append(all, span.String())
 	}
-	return fmt.Sprintf(`Releases are drawn in steps that start within these hours alone: %s (time
-zone rules %s). At other times records are predictions, which cost nothing. The last release before
-and the first one after still tell something of the place between.`,
-		strings.Join(all, "; "), hours.ZoneVersion)
+	return when(len(spans) > 0, fmt.Sprintf(`Releases are drawn in steps that start within these
+hours alone: %s (time zone rules %s). At other times records are predictions, which cost nothing.
+The last release before and the first one after still tell something of the place between.`,
+		strings.Join(all, "; "), hours.ZoneVersion))
 }
 
 // homes says what nights at home tell, which has to be simulated.
 func homes(s *Sheet) string {
-	text := `
-What an observer learns of a home, if a user is there every night from 21 to 6 h and reports, and
-the observer knows that habit, the model and the settings (simulated, nobody's data):`
+	text := `What an observer learns of a home, if a user is there every night from 21 to 6 h and
+reports, and the observer knows that habit, the model and the settings (simulated, nobody's data):`
 	for _, h := range s.Homes {
 		text += fmt.Sprintf(` after %d night%s the estimate is off by %s (median), and the home's
 own cell has a probability of %.2g;`,
@@ -167,86 +149,76 @@ lower ε.`
 
 // expected says which error to expect, which has to be simulated.
 func expected(s *Sheet) string {
-	x := s.Expected
-	line, little := x.BudgetLine(), x.LittleGain()
-	return fmt.Sprintf(`
-If people move as the model says and report in each step (%s), an estimate is off by %s on
-average.%s The public model alone, without any release, is off by %s.%s Both are simulated, on %d
-tracks that are nobody's (seed %d); "geodither tune" measures the error on real traces.`,
+	x, line, little := s.Expected, s.Expected.BudgetLine(), s.Expected.LittleGain()
+	return fmt.Sprintf(`If people move as the model says and report in each step (%s), an estimate
+is off by %s on average.%s The public model alone, without any release, is off by %s.%s Both are
+simulated, on %d tracks that are nobody's (seed %d); "geodither tune" measures the error on real
+traces.`,
 		x.When(), cli.Metres(x.Estimate.Mean), when(line != "", " In detail: "+line+"."),
 		cli.Metres(x.Blind.Mean), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
 }
 
 func composition(s *Sheet) string {
-	return fmt.Sprintf(`
-The releases of one user cost the sum of their ε, also if the user stands still (adaptive sequential
-composition; no better bound is claimed).
+	return fmt.Sprintf(`The releases of one user cost the sum of their ε, also if the user stands
+still (adaptive sequential composition; no better bound is claimed).
 
 The account belongs to one user id in one service. A second service on the same fixes, a second id
 of the same person, or a new consumer group starts at 0, and the sums add. The account is in the
 topic %s: if that is lost, the service stops.%s%s`,
-		s.Topics.Changelog,
-		when(s.Vouched, ` The config says "partitioner: any": nothing checks that all records of a
-user are in one partition. A user in two partitions has two budgets.`),
-		when(!s.KeyCheck, ` The config says "key_check: off": nothing checks that one user always has
-the same record key. A user with two keys may be in two partitions, and have two budgets.`))
+		s.Topics.Changelog, when(s.Vouched, ` The config says "partitioner: any": nothing checks
+that all records of a user are in one partition. A user in two partitions has two budgets.`),
+		when(!s.KeyCheck, ` The config says "key_check: off": nothing checks that one user always
+has the same record key. A user with two keys may be in two partitions, and have two budgets.`))
 }
 
 func guarantee(s *Sheet) string {
-	const codebook = "theorem 12 (codebook)"
+	text, theorem := `Mechanism "lattice": noise on a lattice of places, sized by a set of likely
+cells. A true cell outside the set is released as the nearest cell of it. The guarantee is theorem 2
+(privacy) of mechanism/PROOFS.md, and theorem 8 (release and words) for the release together with
+the number of random words that it took: for any two cells of the map, and for the values that are
+published. Two near places of the set are told apart less than two far ones. How much less depends
+on the size of the set, and for cells outside it only e^ε holds: that is no promise for each pair of
+near places.`, "8"
 	if s.codebook() {
-		return `
-Mechanism "codebook": every cell of the map votes for its nearest code point, and randomized
-response draws which code point is published. The code points follow from public facts alone. The
-guarantee is ` + either(s.near(), `theorem 13 (near factor) of mechanism/PROOFS.md, which includes
-`+codebook, codebook+" of mechanism/PROOFS.md") + `: for any two cells of the map, whether the prior
-holds them likely or not, and for the values that are published.` + when(!s.near(), ` What a release
-tells about two neighbouring cells may be the full e^ε, where the border between two votes runs
-between them. No second bound for near places is set (release.near).`)
+		theorem = either(s.near(), "13", "12")
+		text = fmt.Sprintf(`Mechanism "codebook": every cell of the map votes for its nearest code
+point, and randomized response draws which code point is published. The code points follow from
+public facts alone. The guarantee is %s: for any two cells of the map, whether the prior holds them
+likely or not, and for the values that are published.%s`,
+			either(s.near(), `theorem 13 (near factor) of mechanism/PROOFS.md, which includes
+theorem 12 (codebook)`, "theorem 12 (codebook) of mechanism/PROOFS.md"),
+			when(!s.near(), ` What a release tells about two neighbouring cells may be the full e^ε,
+where the border between two votes runs between them. No second bound for near places is set
+(release.near).`))
 	}
-	return `
-Mechanism "lattice": noise on a lattice of places, sized by a set of likely cells. A true cell
-outside the set is released as the nearest cell of it. The guarantee is theorem 2 (privacy) of
-mechanism/PROOFS.md, and theorem 8 (release and words) for the release together with the number of
-random words that it took: for any two cells of the map, and for the values that are published. Two
-near places of the set are told apart less than two far ones. How much less depends on the size of
-the set, and for cells outside it only e^ε holds: that is no promise for each pair of near places.`
-}
+	return text + fmt.Sprintf(`
 
-func arithmetic(s *Sheet) string {
-	return fmt.Sprintf(`
 Floating point: the mechanism samples in integer arithmetic, so that the guarantee holds for the
 floating-point values that are published, and not only for real numbers.
 
 Timing: the guarantee covers the number of random words that a release takes (theorem %s), not the
 time that the processor takes. Publish on a schedule that does not wait for the computation, or keep
-the time of computation from observers.`,
-		either(s.near(), "13", either(s.codebook(), "12", "8")))
+the time of computation from observers.`, theorem)
 }
 
 func key(s *Sheet) string {
-	text := `
-Noise is a keyed function of everything that determines its distribution (HMAC-SHA-256 and ChaCha8).
-A retry, or a re-run of the same input with the same key, model and settings, publishes the same
-bytes and spends nothing. The guarantee holds against everybody who does not have the key, as far as
-these two functions are secure. Anybody with the key can take the noise off every release.
+	return `Noise is a keyed function of everything that determines its distribution (HMAC-SHA-256
+and ChaCha8). A retry, or a re-run of the same input with the same key, model and settings,
+publishes the same bytes and spends nothing. The guarantee holds against everybody who does not have
+the key, as far as these two functions are secure. Anybody with the key can take the noise off every
+release.
 
 The key is as secret as the raw fixes. One key serves one set of raw fixes: fixes that are corrected
 and fed again need another key. Each day has a noise key of its own. After "geodither key export
 --until DAY" and the destruction of every older copy, nobody can take the noise off the days before
-(theorem 11, destroyed days).`
-	if !s.Key.Known && s.Key.First == "" {
-		return text
-	}
-	return text + " The key that was here when this statement was made has " +
-		either(s.Key.First != "", "no noise of days before "+s.Key.First+".",
-			"the noise of all days: no day was destroyed.")
+(theorem 11, destroyed days).` + when(s.Key.Known, " The key that was here when this statement "+
+		"was made has "+either(s.Key.First != "", "no noise of days before "+s.Key.First+".",
+		"the noise of all days: no day was destroyed."))
 }
 
 func model(s *Sheet) string {
-	text := `
-The model of how people move is public: ε does not cover what it says about the people whose traces
-it was learned from.
+	text := `The model of how people move is public: ε does not cover what it says about the people
+whose traces it was learned from.
 `
 	for _, m := range s.Models {
 		text += "\n- " + version(m)
@@ -260,22 +232,25 @@ the models and the releases together.`)
 
 // version says how one version of the model was trained.
 func version(m Model) string {
-	source, users, private := m.Provenance.Source, m.Provenance.Report.Users, m.private()
-	text := "Model " + m.ID + when(!m.Start.IsZero(), ", for fixes from "+stamp(m.Start)+" on") +
+	source, users := m.Provenance.Source, m.Provenance.Report.Users
+	return "Model " + m.ID + when(!m.Start.IsZero(), ", for fixes from "+stamp(m.Start)+" on") +
 		when(source != "", `, learned from "`+source+`"`) +
-		when(users != 0, ", "+cli.Quantity(users, "user"))
-	if private == nil {
-		return text + `: trained without differential privacy, so there is no bound for the model
-and the releases together, if the traces are of the same people.`
+		when(users != 0, ", "+cli.Quantity(users, "user")) + ": " + trained(m) +
+		either(m.Provenance.Privacy != nil, ` for each user whose traces went into it (theorem 7).
+For a step that was trained on and is released too, this model and the release together have the
+bound ε + 2ε_M (theorem 9).`, `, so there is no bound for the model and the releases together, if
+the traces are of the same people.`)
+}
+
+func trained(m Model) string {
+	if private := m.Provenance.Privacy; private != nil {
+		return "trained with differential privacy, ε_M = " + private.Epsilon
 	}
-	return text + fmt.Sprintf(`: trained with differential privacy, ε_M = %s for each user whose
-traces went into it (theorem 7). For a step that was trained on and is released too, this model and
-the release together have the bound ε + 2ε_M (theorem 9).`, private.Epsilon)
+	return "trained without differential privacy"
 }
 
 func unprotected(s *Sheet) string {
-	return fmt.Sprintf(`
-- That a user has a record, the number of records, and their order.
+	return fmt.Sprintf(`- That a user has a record, the number of records, and their order.
 - Time: %s.
 - Who it is: %s. So records of one user can be linked.
 - The model, the map and all settings, which are public.
@@ -294,56 +269,51 @@ counts as one in the nearest cell. Its estimate claims a place on the map for so
 there`, `That a user was more than one cell outside the map: such a fix has no record, which shows
 it to a reader who expected a report (input.outside: dead_letter). No budget counts that`),
 		when(!s.Clamped, " The reason outside_map says something about the place."),
-		s.Topics.DeadLetters,
-		when(s.Listen != "", " (this config serves metrics and status at "+s.Listen+")"),
-		when(s.Hides, `
+		s.Topics.DeadLetters, when(s.Listen != "", " (this config serves metrics and status at "+
+			s.Listen+")"), when(s.Hides, `
 - That a report was left out: this config leaves some without a record on purpose, by a rule that
 uses public facts only.`))
 }
 
 func actors(s *Sheet) string {
-	return fmt.Sprintf(`
-- The operator of the service, who has the raw fixes and the noise key, and must be trusted with
-both.
+	return fmt.Sprintf(`- The operator of the service, who has the raw fixes and the noise key, and
+must be trusted with both.
 - Readers of %s. Each of them is an adversary of the guarantee, with any knowledge beside the
 records, who lacks the key.
 - The operators of the Kafka cluster, who can read the raw topic and the changelog unless other
-measures prevent it.`,
-		s.Topics.Sanitized)
+measures prevent it.`, s.Topics.Sanitized)
 }
 
 func releaseType(s *Sheet) string {
-	return fmt.Sprintf(`
-Continual: the service releases for as long as users report. A user has at most one release in %s.
-Between releases it publishes %s.`,
+	return fmt.Sprintf(`Continual: the service releases for as long as users report. A user has at
+most one release in %s. Between releases it publishes %s.`,
 		cli.Duration(s.interval()), either(s.Release.Between == mechanism.BetweenSkip, "nothing",
 			"estimates, which cost nothing"))
 }
 
 func retention(s *Sheet) string {
-	return fmt.Sprintf(`
-The brokers decide how long records are kept: "geodither doctor -c FILE" shows it. The changelog is
-compacted, so the state and the account of a user stay in %s until they are erased, and each
-instance keeps a copy in its folder "%s".`,
-		s.Topics.Changelog, s.StateDir)
+	return fmt.Sprintf(`The brokers decide how long records are kept: "geodither doctor -c FILE"
+shows it. The changelog is compacted, so the state and the account of a user stay in %s until they
+are erased, and each instance keeps a copy in its folder "%s".`, s.Topics.Changelog, s.StateDir)
+}
+
+// traces says on which traces an audit was made.
+func traces(m audit.Report) string {
+	return either(m.Simulated, "simulated traces, of vehicles that move as the model says",
+		"the traces that the command names")
 }
 
 // Texts that are the same in all statements.
 const (
-	postprocessing = `
-Repeated releases, estimates, radii, ellipses and predictions are functions of published releases,
-the model and the settings. They cost no ε.`
-
-	preprocessing = `
-Before the release, a fix passes the rules of the config, by its cell and its step alone. ε does not
-cover what the choice of settings says about traces that they were tuned on.`
-
-	erasure = `
-"geodither erase -c FILE --user ID --receipt RECEIPT" erases what the service has stored of a
-person: the state in the changelog and in the state folder. The receipt has a keyed hash of the id,
-and the partition and offset of the erasure. It lists what remains and until when: raw and sanitized
-records until their topics' retention ends, state folders of stopped instances, replays, mirrors and
-backups.
+	postprocessing = `Repeated releases, estimates, radii, ellipses and predictions are functions of
+published releases, the model and the settings. They cost no ε.`
+	preprocessing = `Before the release, a fix passes the rules of the config, by its cell and its
+step alone. ε does not cover what the choice of settings says about traces that they were tuned on.`
+	erasure = `"geodither erase -c FILE --user ID --receipt RECEIPT" erases what the service has
+stored of a person: the state in the changelog and in the state folder. The receipt has a keyed hash
+of the id, and the partition and offset of the erasure. It lists what remains and until when: raw
+and sanitized records until their topics' retention ends, state folders of stopped instances,
+replays, mirrors and backups.
 
 The account of ε stays under that hash, with the times and ε of past releases, so that a person who
 comes back goes on with it. Another noise key, or another number of partitions, loses the kept
@@ -351,22 +321,16 @@ accounts. "geodither run" refuses to start under another key while such an accou
 the operator accepts the loss. A key of which days were destroyed is the same key here. An account
 that was lost, or erased with --reset-budget, starts at 0: then the old ε and the new one add up,
 and nothing bounds the sum.`
+	exactlyOnce = `Readers of committed records see what a run without faults gives: one sanitized
+record for each accepted fix, and one dead letter for each refused one, through crashes, fencing,
+rebalances and lost disks. A reader of uncommitted records may see a record twice, but never two
+different releases of one fix, unless the operator changed settings and accepted that. Records that
+settings leave out on purpose are counted.`
+	justification = `In https://github.com/geodither/geodither, mechanism/GUARANTEES.md says what ε
+bounds and what it does not cover, mechanism/PROOFS.md has the theorems and says what is only
+tested, and mechanism/evaluation/RESULTS.md has the errors on real traces.`
 
-	exactlyOnce = `
-Readers of committed records see what a run without faults gives: one sanitized record for each
-accepted fix, and one dead letter for each refused one, through crashes, fencing, rebalances and
-lost disks. A reader of uncommitted records may see a record twice, but never two different releases
-of one fix, unless the operator changed settings and accepted that. Records that settings leave out
-on purpose are counted.`
-
-	justification = `
-In https://github.com/geodither/geodither, mechanism/GUARANTEES.md says what ε bounds and what it
-does not cover, mechanism/PROOFS.md has the theorems and says what is only tested, and
-mechanism/evaluation/RESULTS.md has the errors on real traces.`
-)
-
-// What geodither does not know, and who does.
-const (
+	// What geodither does not know, and who does.
 	askName      = "the name of the data product: the publisher"
 	askCurators  = "who is responsible (controller, processor): your legal department"
 	askUse       = "the purpose, and the legal basis: the controller"
