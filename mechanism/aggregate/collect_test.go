@@ -30,14 +30,7 @@ func TestCollectWindows(t *testing.T) {
 		t.Fatalf("%d windows, %+v", len(windows), counts)
 	}
 	// The service's posteriors at the ends of the windows, by a filter of their own.
-	f, err := NewFollower(Models{model}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	zones, err := NewZones(model.Grid, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, zones := newFollower(t, Models{model}, o), zonesOf(t, model.Grid, 2)
 	want := make([][]float64, 3)
 	for i := range want {
 		want[i] = make([]float64, zones.Count())
@@ -90,20 +83,13 @@ func TestCollectOrder(t *testing.T) {
 	model, o := testcase.Town(t), mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
 	records, _ := drive(t, model, o, 2, 8, 20, nil)
 	byTime, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5, Open: 1}, records)
-	var grouped []Record
-	for v := range 8 {
-		for i, r := range records {
-			if i%8 == v {
-				grouped = append(grouped, r)
-			}
-		}
-	}
-	byUser, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, grouped)
-	if len(byTime) != 4 || len(byUser) != 4 || counts.Late != 0 {
-		t.Fatalf("%d and %d windows, %+v", len(byTime), len(byUser), counts)
+	grouped := byUser(records)
+	apart, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, grouped)
+	if len(byTime) != 4 || len(apart) != 4 || counts.Late != 0 {
+		t.Fatalf("%d and %d windows, %+v", len(byTime), len(apart), counts)
 	}
 	for i := range byTime {
-		if d := Variation(valuesOf(byTime[i].posterior), valuesOf(byUser[i].posterior)); d > 1e-9 ||
+		if d := Variation(valuesOf(byTime[i].posterior), valuesOf(apart[i].posterior)); d > 1e-9 ||
 			byTime[i].Vehicles() != 8 {
 			t.Errorf("window %d differs by %g", i, d)
 		}
@@ -168,50 +154,6 @@ func TestCollectShuffled(t *testing.T) {
 	}
 }
 
-// TestFollowLoses: a user with a record missing is lost until the filter starts again, and the
-// others are not.
-func TestFollowLoses(t *testing.T) {
-	t.Parallel()
-	model := testcase.Town(t)
-	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
-	records, _ := drive(t, model, o, 3, 2, 10, nil)
-	missing := append(append([]Record(nil), records[:6]...), records[7:]...) // v0 at step 3
-	_, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, missing)
-	if want := int64(len(missing) - 6); counts.Followed != want || counts.Lost != 1 {
-		t.Errorf("%+v, want %d followed", counts, want)
-	}
-	// Joining in the middle: lost, too, and no error, until a gap.
-	restarted := append([]Record(nil), records[2:]...)
-	_, counts = collect(t, Models{model}, o, CollectOptions{WindowSteps: 5}, restarted)
-	if counts.Followed != 0 || counts.Lost != 2 {
-		t.Errorf("joined in the middle: %+v", counts)
-	}
-}
-
-// TestFollowComesBack: a lost user is found again where the service's filter starts again.
-func TestFollowComesBack(t *testing.T) {
-	t.Parallel()
-	model := testcase.Town(t)
-	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
-	s, states := newService(t, model, o), mechanism.State{}
-	var records []Record
-	for _, step := range []int64{0, 1, 2, 3, 20, 21, 22} {
-		out, err := s.Step(&states, mechanism.Input{User: "u", Step: step, Cell: 20, Release: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		records = append(records, Record{
-			User: "u", Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release,
-			Estimate: out.Estimate, Number: out.Number,
-		})
-	}
-	_, counts := collect(t, Models{model}, o, CollectOptions{WindowSteps: 5},
-		append(records[:1:1], records[2:]...))
-	if counts.Followed != 4 || counts.Lost != 1 { // step 0, and those after the gap
-		t.Errorf("%+v", counts)
-	}
-}
-
 // TestFollowSettings: a reader with other settings than the service's is told so.
 func TestFollowSettings(t *testing.T) {
 	t.Parallel()
@@ -269,10 +211,7 @@ func testLikelihood(t *testing.T, o mechanism.Options, steps int64) {
 	windows, _ := collect(t, Models{model}, o, CollectOptions{WindowSteps: 100}, records)
 	got := windows[0].vehicles[0]
 
-	f, err := NewFollower(Models{model}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFollower(t, Models{model}, o)
 	cells := make([]grid.Cell, model.Grid.Cells())
 	joint := make([]float64, len(cells)) // of the cell now and all releases
 	blind := make([]float64, len(cells))
@@ -341,10 +280,7 @@ func testFlows(t *testing.T, name string) {
 		t.Fatalf("%d flows into the first window, %d vehicles in the second",
 			len(windows[0].flows), w.Flowing)
 	}
-	zones, err := NewZones(model.Grid, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zones := zonesOf(t, model.Grid, 2)
 	n := zones.Count()
 	truth, got, into := make([]float64, n*n), make([]float64, n*n), make([]float64, n)
 	for _, path := range paths {
@@ -388,19 +324,13 @@ func TestTracerIsExact(t *testing.T) {
 	model := testcase.Town(t)
 	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
 	records, _ := drive(t, model, o, 8, 1, 4, nil)
-	zones, err := NewZones(model.Grid, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zones := zonesOf(t, model.Grid, 2)
 	tr, err := newTracer(model, zones)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, cells := zones.Count(), model.Grid.Cells()
-	f, err := NewFollower(Models{model}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newFollower(t, Models{model}, o)
 	var track Track
 	states := make([]mechanism.State, len(records))
 	exact := make([][]float64, n) // by zone of the first step: joint with the cell now
@@ -430,24 +360,19 @@ func TestTracerIsExact(t *testing.T) {
 			}
 		}
 	}
-	joint, mean := make([]float64, n*n), make([]float64, n*n)
+	joint := make([]float64, n*n)
 	for z := range exact {
 		for c, p := range exact[z] {
 			joint[z*n+int(zones.Of(grid.Cell(c)))] += p
 		}
 	}
-	const draws = 400
-	for draw := range draws {
-		name, flows := fmt.Sprint(draw), map[pair]*flow{}
+	mean := meanFlows(tr, 400, &states[len(states)-1], func(name string) []uint16 {
 		marks := tr.mark(nil, &states[0].Posterior)
 		for step := 1; step < len(states); step++ {
 			marks = tr.advance(marks, name, momentOf(&states[step-1]), momentOf(&states[step]))
 		}
-		tr.add(flows, marks, &states[len(states)-1].Posterior)
-		for k, f := range flows {
-			mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
-		}
-	}
+		return marks
+	})
 	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is
 	// below .03.
 	if d := Variation(mean, joint); d > .03 {

@@ -72,6 +72,7 @@ func TestTransitions(t *testing.T) {
 		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed, 17, false},
 		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed, 7, false},
 		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed, 17, false},
+		{"joined in the middle", "5A* 6A 7A", 0, lost, 0, false},
 		{"a model is not given", "5A 6X", 0, outside, 5, false},
 		{"outside, within", "5A 6X 7A", 0, lost, 5, false},
 		{"outside, within, to another map", "5A 6X 7C", 0, lost, 5, false},
@@ -81,25 +82,11 @@ func TestTransitions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, MaxGap: 3}
-			if test.interval > 0 {
-				o.ReleaseInterval, o.Between = test.interval, mechanism.BetweenSkip
-			}
-			f, err := NewFollower(models, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var track Track
-			known := false
-			for _, r := range recordsOf(t, models, o, test.reports) {
-				if known, err = f.Follow(&track, r); err != nil {
-					t.Fatalf("step %d: %v", r.Step, err)
-				}
-			}
+			track, linked, known := walked(t, models, law.Lattice, test.reports, test.interval)
 			if track.standing != test.standing || known != (test.standing == followed) ||
-				track.origin != test.origin || f.linked != test.linked {
+				track.origin != test.origin || linked != test.linked {
 				t.Errorf("standing %d, known %t, origin %d, linked %t; want %d, %d, %t",
-					track.standing, known, track.origin, f.linked, test.standing,
+					track.standing, known, track.origin, linked, test.standing,
 					test.origin, test.linked)
 			}
 			if (len(track.state) > 0) != known {
@@ -107,6 +94,27 @@ func TestTransitions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// walked follows the records of reports, of a service that skips what lies between releases where
+// interval is positive. It returns what is known of the user, and whether the last state came from
+// the one before by the model.
+func walked(
+	t *testing.T, models Models, name, reports string, interval int,
+) (track Track, linked, known bool) {
+	t.Helper()
+	o := mechanism.Options{Mechanism: name, Epsilon: 2, Delta: .05, MaxGap: 3}
+	if interval > 0 {
+		o.ReleaseInterval, o.Between = interval, mechanism.BetweenSkip
+	}
+	f := newFollower(t, models, o)
+	for _, r := range recordsOf(t, models, o, reports) {
+		var err error
+		if known, err = f.Follow(&track, r); err != nil {
+			t.Fatalf("step %d: %v", r.Step, err)
+		}
+	}
+	return track, f.linked, known
 }
 
 // recordsOf runs a service for one user and returns the records that its reader gets.
@@ -140,10 +148,7 @@ func recordsOf(
 		if !out.Kind.Published() || missing {
 			continue
 		}
-		r := Record{
-			User: "u", Model: models[use].ID(), Step: step, Kind: out.Kind, Release: out.Release,
-			Estimate: out.Estimate, Number: out.Number,
-		}
+		r := recordOf(models[use], "u", step, &out)
 		if letter == 'X' {
 			r.Model = "a model that is not given"
 		}

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
@@ -45,24 +44,11 @@ func TestFollowByLaw(t *testing.T) {
 		{"records may lack, carried over", "5A 8A 11A", 6, followed, 5, true},
 	} {
 		for _, name := range []string{law.Lattice, law.Codebook} {
-			o := mechanism.Options{Mechanism: name, Epsilon: 2, Delta: .05, MaxGap: 3}
-			if test.interval > 0 {
-				o.ReleaseInterval, o.Between = test.interval, mechanism.BetweenSkip
-			}
-			f, err := NewFollower(models, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var track Track
-			for _, r := range recordsOf(t, models, o, test.reports) {
-				if _, err = f.Follow(&track, r); err != nil {
-					t.Fatal(err)
-				}
-			}
+			track, linked, _ := walked(t, models, name, test.reports, test.interval)
 			if track.standing != test.standing || track.origin != test.origin ||
-				f.linked != test.linked {
+				linked != test.linked {
 				t.Errorf("%s, %s: standing %d, origin %d, linked %t", name, test.name,
-					track.standing, track.origin, f.linked)
+					track.standing, track.origin, linked)
 			}
 		}
 	}
@@ -75,10 +61,7 @@ func TestTracerOverAGap(t *testing.T) {
 	model := withGaps(t)
 	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
 	s := newService(t, model, o)
-	zones, err := NewZones(model.Grid, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zones := zonesOf(t, model.Grid, 2)
 	tr, err := newTracer(model, zones)
 	if err != nil {
 		t.Fatal(err)
@@ -122,18 +105,10 @@ func TestTracerOverAGap(t *testing.T) {
 	}
 	type tracing func(from []uint16, user string, before, after moment) []uint16
 	ancestors := func(trace tracing) []float64 {
-		const draws = 2000
-		mean := make([]float64, n*n)
-		for draw := range draws {
-			flows := map[pair]*flow{}
-			marks := trace(tr.mark(nil, &before.Posterior), fmt.Sprint(draw), momentOf(&before),
+		return meanFlows(tr, 2000, &after, func(name string) []uint16 {
+			return trace(tr.mark(nil, &before.Posterior), name, momentOf(&before),
 				momentOf(&after))
-			tr.add(flows, marks, &after.Posterior)
-			for k, f := range flows {
-				mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / draws
-			}
-		}
-		return mean
+		})
 	}
 	if d := Variation(ancestors(tr.bridge), joint); d > .01 {
 		t.Errorf("the flows over a gap are %g from the truth", d)
@@ -220,10 +195,7 @@ func TestArrivesOverAGap(t *testing.T) {
 		if test.last > test.arrival {
 			over(blind, test.arrival, test.last)
 		}
-		f, err := NewFollower(models, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := newFollower(t, models, o)
 		var track Track
 		for _, r := range records {
 			if _, err := f.Follow(&track, r); err != nil {

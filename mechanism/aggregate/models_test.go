@@ -68,10 +68,7 @@ func recordsOver(
 				tb.Fatal(err)
 			}
 			if out.Kind.Published() {
-				all = append(all, Record{
-					User: name, Model: models[use].ID(), Step: step, Kind: out.Kind,
-					Release: out.Release, Estimate: out.Estimate, Number: out.Number,
-				})
+				all = append(all, recordOf(models[use], name, step, &out))
 			}
 		}
 	}
@@ -95,10 +92,7 @@ func TestFollowChange(t *testing.T) {
 			for at := int64(5); at < 9; at++ { // at a release and between
 				models := Models{first, later}
 				records, states := recordsOver(t, models, at, o, 3, 13)
-				f, err := NewFollower(Models{later, first}, o) // in any order
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := newFollower(t, Models{later, first}, o) // in any order
 				tracks := map[string]*Track{}
 				for _, r := range records {
 					if tracks[r.User] == nil {
@@ -121,38 +115,6 @@ func TestFollowChange(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-// TestFollowFoundOnAnotherMap: who was lost is found where the service's filter starts again, on
-// another map, and not on the same one.
-func TestFollowFoundOnAnotherMap(t *testing.T) {
-	t.Parallel()
-	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05}
-	for _, test := range []struct {
-		later *mobility.Model
-		want  int
-	}{{restless(t, 8, 6), 2}, {restless(t, 7, 9), 2 + 5}} {
-		models := Models{testcase.Town(t), test.later}
-		records, _ := recordsOver(t, models, 5, o, 1, 10)
-		f, err := NewFollower(models, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		followed, track := 0, new(Track)
-		for _, r := range append(records[:2:2], records[3:]...) { // from the third step on lost
-			known, err := f.Follow(track, r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if known {
-				followed++
-			}
-		}
-		if followed != test.want {
-			t.Errorf("a map of %d cells: %d records are followed, want %d",
-				test.later.Grid.Cells(), followed, test.want)
 		}
 	}
 }
