@@ -30,9 +30,7 @@ type dayPlan struct {
 	sum     float64
 }
 
-var dayPlans = []dayPlan{
-	{epsilon: 5, every: 30 * time.Minute, sum: 20},
-}
+var fleetPlan = dayPlan{epsilon: 5, every: 30 * time.Minute, sum: 20}
 
 // TestFleetDay: a fleet of real days, drawn with repeats, each under a model that has not seen its
 // user and with noise of its own. The days of all are moved to one date. A zone's day is the sum of
@@ -54,7 +52,7 @@ func TestFleetDay(t *testing.T) {
 	for _, bus := range slices.Sorted(maps.Keys(users)) {
 		buses.hold(t, func(user string) bool { return user == bus })
 	}
-	score := buses.measure(t, dayPlans[0], 100, 3)
+	score := buses.measure(t, fleetPlan, 100, 3)
 	if day := score.day; day.Fitted > .95*day.Blind {
 		t.Errorf("a variation of %.3f by 3 km and day, %.3f by the model alone",
 			day.Fitted, day.Blind)
@@ -64,7 +62,7 @@ func TestFleetDay(t *testing.T) {
 		return
 	}
 	for _, km := range []float64{1, 3} {
-		buses.measure(t, dayPlans[0], 1000, km)
+		buses.measure(t, fleetPlan, 1000, km)
 	}
 	reader, err := traces.Open(t.Context(), []string{folder}, nil,
 		traces.Options{Format: traces.CSV})
@@ -88,10 +86,8 @@ func TestFleetDay(t *testing.T) {
 		}
 		return number%3 == 0
 	})
-	for _, p := range dayPlans {
-		for _, km := range []float64{1, 3} {
-			geolife.measure(t, p, 10_000, km)
-		}
+	for _, km := range []float64{1, 3} {
+		geolife.measure(t, fleetPlan, 10_000, km)
 	}
 }
 
@@ -228,7 +224,7 @@ func (f *fleetDays) measure(t *testing.T, p dayPlan, vehicles int, zoneKM float6
 		}
 		if err := c.Add(aggregate.Record{
 			User: user, Model: f.models[model].ID(), Step: step, Kind: out.Kind,
-			Release: out.Release, Estimate: out.Estimate, Number: out.Number,
+			Release: out.Release, Estimate: out.Estimate, Number: int64(out.Number),
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -127,7 +127,7 @@ func releaseWalks(
 			}
 			if err := each(aggregate.Record{
 				User: user, Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release,
-				Estimate: out.Estimate, Number: out.Number,
+				Estimate: out.Estimate, Number: int64(out.Number),
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -83,15 +83,7 @@ key_file: noise.key
 state_dir: state
 release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 `, broker))
-	service := start(t, nil, "run", "-c", config)
-	want := strings.Count(read(t, traces), "\n") - 1
-	eventually(t, "every record", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
-			"\n") >= want
-	})
-	if code := service.stop(t); code != cli.ExitDone {
-		t.Fatalf("the service ended with %d\n%s", code, service.log)
-	}
+	served(t, config, broker, strings.Count(read(t, traces), "\n")-1)
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}

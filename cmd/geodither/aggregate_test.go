@@ -233,17 +233,9 @@ key_file: noise.key
 state_dir: state
 release: {mechanism: lattice, epsilon: 2, delta: 0.02, interval: 2m, budget: none}
 `, broker))
-	service := start(t, nil, "run", "-c", config)
 	sanitized := filepath.Join(dir, "sanitized.csv")
 	succeed(t, "sanitize", "--in", traces, "-c", config, "--key-file", key, "--out", sanitized)
-	want := strings.Count(read(t, sanitized), "\n") - 1
-	eventually(t, "every record", func() bool {
-		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
-			"\n") >= want
-	})
-	if code := service.stop(t); code != cli.ExitDone {
-		t.Fatalf("the service ended with %d\n%s", code, service.log)
-	}
+	served(t, config, broker, strings.Count(read(t, sanitized), "\n")-1)
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +261,19 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, interval: 2m, budget: non
 	requireMessage(t, call(t, "aggregate", "-c", raw), cli.ExitFailed, "is this a sanitized topic")
 }
 
-// TestAggregateRefuses gives what cannot be aggregated.
+// served runs a service until its topic out has so many records.
+func served(t *testing.T, config, broker string, records int) {
+	t.Helper()
+	service := start(t, nil, "run", "-c", config)
+	eventually(t, "every record", func() bool {
+		return strings.Count(call(t, "consume", "--brokers", broker, "--topic", "out").out,
+			"\n") >= records
+	})
+	if code := service.stop(t); code != cli.ExitDone {
+		t.Fatalf("the service ended with %d\n%s", code, service.log)
+	}
+}
+
 // withoutReleases empties the columns of releases, as "publish.release: false" leaves them.
 func withoutReleases(t *testing.T, text string) string {
 	t.Helper()
@@ -289,6 +293,7 @@ func withoutReleases(t *testing.T, text string) string {
 	return out.String()
 }
 
+// TestAggregateRefuses gives what cannot be aggregated.
 func TestAggregateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)

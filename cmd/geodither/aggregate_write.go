@@ -147,10 +147,15 @@ func newAggregateWriter(options aggregateOutput, stdout io.Writer) (*aggregateWr
 }
 
 // restrict leaves the files to their owner: the estimates are about a few people.
-func (o *aggregateWriter) restrict() error {
-	err := o.density.Restrict()
+func (o *aggregateWriter) restrict() error { return o.each((*files.File).Restrict) }
+
+func (o *aggregateWriter) discard() error { return o.each((*files.File).Discard) }
+
+// each does something with both files.
+func (o *aggregateWriter) each(do func(*files.File) error) error {
+	err := do(o.density)
 	if o.flows != nil {
-		err = errors.Join(err, o.flows.Restrict())
+		err = errors.Join(err, do(o.flows))
 	}
 	return err
 }
@@ -273,10 +278,7 @@ func (o *aggregateWriter) close(s aggregate.Summary) error {
 	if err != nil {
 		return errors.Join(err, o.discard())
 	}
-	err = o.density.Close()
-	if o.flows != nil {
-		err = errors.Join(err, o.flows.Close())
-	}
+	err = o.each((*files.File).Close)
 	if err != nil || o.options.Map == "" || s.Most.Vehicles == 0 {
 		return err
 	}
@@ -309,14 +311,6 @@ func (o *aggregateWriter) panel(title string, vehicles []float64) *chart.Map {
 		Title: title, Grid: o.zones.Grid(), Degrees: true, Values: o.zones.PerKM2(vehicles),
 		Scale: chart.Axis{Label: "vehicles per km²", Zero: true},
 	}
-}
-
-func (o *aggregateWriter) discard() error {
-	err := o.density.Discard()
-	if o.flows != nil {
-		err = errors.Join(err, o.flows.Discard())
-	}
-	return err
 }
 
 func inUTC(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }

@@ -66,10 +66,10 @@ func ExampleReader() {
 				return
 			}
 			p := aggregate.Published{
-				User: user, Model: model.ID(), Mechanism: law.Lattice, Step: step, Kind: out.Kind,
-				Epsilon: out.Epsilon, Delta: options.Delta, Number: int64(out.Number),
+				Mechanism: law.Lattice, Epsilon: out.Epsilon, Delta: options.Delta, HasRelease: true,
 			}
-			p.HasRelease = true
+			p.User, p.Model, p.Step = user, model.ID(), step
+			p.Kind, p.Number = out.Kind, int64(out.Number)
 			p.ReleaseLatitude, p.ReleaseLongitude = model.Grid.ToDegrees(out.Release)
 			p.Latitude, p.Longitude = model.Grid.ToDegrees(out.Estimate)
 			if err := reader.Add(p); err != nil {

@@ -9,20 +9,21 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Record is one published record, in kilometres of its model's map.
+// Record is what every published record says.
 type Record struct {
 	User string
 	// Model is the id of the model under which the record was made.
 	Model string
 	Step  int64
 	Kind  mechanism.Kind
-	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap).
-	// Estimate is the record's estimate. Neither is read where the model is not given.
-	Release, Estimate grid.Point
 	// Number is the user's number of releases, this record's included.
-	Number uint64
-	// Place is where the record is in the input, for errors.
+	Number int64
+	// Place is where the record is in the input, for errors. A Reader counts its number.
 	Place Place
+	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap),
+	// and Estimate is the record's estimate, in kilometres of the model's map. Neither is read where
+	// the model is not given. A Reader computes both.
+	Release, Estimate grid.Point
 }
 
 // Place is where a record is in the input.
@@ -344,7 +345,7 @@ func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 	if err := f.of(v).Observe(&f.attempt, seen); err != nil {
 		return false, err
 	}
-	if f.attempt.Releases != r.Number {
+	if f.attempt.Releases != uint64(r.Number) {
 		return false, nil
 	}
 	if f.attempt.Estimate.Distance(r.Estimate) > v.toleranceKM {
@@ -358,7 +359,7 @@ func (f *Follower) observe(v *filter, r Record) (agrees bool, err error) {
 // releasesBefore returns the number of releases before a record, as the record tells it.
 func releasesBefore(r Record) uint64 {
 	if r.Kind == mechanism.Released && r.Number > 0 {
-		return r.Number - 1
+		return uint64(r.Number) - 1
 	}
-	return r.Number
+	return uint64(r.Number)
 }

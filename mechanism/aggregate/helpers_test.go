@@ -98,7 +98,7 @@ func momentOf(s *mechanism.State) moment { return moment{s.Step, &s.Posterior} }
 func recordOf(model *mobility.Model, user string, step int64, out *mechanism.Outcome) Record {
 	return Record{
 		User: user, Model: model.ID(), Step: step, Kind: out.Kind, Release: out.Release,
-		Estimate: out.Estimate, Number: out.Number,
+		Estimate: out.Estimate, Number: int64(out.Number),
 	}
 }
 

@@ -13,13 +13,9 @@ import (
 
 // Published is one record as it is published: in degrees, with what it says about the settings.
 type Published struct {
-	User string
-	// Model is the id of the model.
-	Model string
+	Record
 	// Mechanism is the mechanism's name, without notes.
 	Mechanism string
-	Step      int64
-	Kind      mechanism.Kind
 	// Latitude and Longitude are the estimate.
 	Latitude, Longitude float64
 	// HasRelease says that the record has the release: ReleaseLatitude and ReleaseLongitude.
@@ -27,11 +23,6 @@ type Published struct {
 	ReleaseLatitude, ReleaseLongitude float64
 	// Epsilon is the cost of a record of Kind Released.
 	Epsilon, Delta float64
-	// Number is the user's number of releases, this record's included.
-	Number int64
-	// Where is the record's place in the input, for errors.
-	Where  string
-	number int64 // of the record among all, from 1
 }
 
 // ReadOptions say what a Reader knows and what it is to find.
@@ -142,7 +133,7 @@ func (r *Reader) Zones() *Zones {
 // CollectOptions.Workers the error may be that of an earlier record, which is a PlaceError then.
 func (r *Reader) Add(p Published) error {
 	r.records++
-	p.number = r.records
+	p.Place.Number = r.records
 	if r.After(p.Step) {
 		r.summary.After++
 		return nil
@@ -242,7 +233,7 @@ func (r *Reader) start() error {
 	}
 	where := ""
 	for _, p := range r.waiting {
-		if where, err = p.Where, r.add(p); err != nil {
+		if where, err = p.Place.Where, r.add(p); err != nil {
 			break
 		}
 	}
@@ -263,18 +254,14 @@ func (r *Reader) add(p Published) error {
 	if err := r.check(p); err != nil {
 		return r.collector.after(err)
 	}
-	record := Record{
-		User: p.User, Model: p.Model, Step: p.Step, Kind: p.Kind,
-		Number: uint64(p.Number), Place: Place{p.Where, p.number},
-	}
 	if v := r.collector.follower.filters[p.Model]; v != nil {
 		g := v.grid()
 		if p.Kind == mechanism.Released {
-			record.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
+			p.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
 		}
-		record.Estimate = g.ToMap(p.Latitude, p.Longitude)
+		p.Estimate = g.ToMap(p.Latitude, p.Longitude)
 	}
-	return r.collector.Add(record)
+	return r.collector.Add(p.Record)
 }
 
 // check refuses a record that was not made under the settings.

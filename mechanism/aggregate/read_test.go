@@ -14,14 +14,11 @@ import (
 
 // published writes a record in degrees, as a service with these options publishes it.
 func published(g *grid.Grid, o mechanism.Options, r Record) Published {
-	p := Published{
-		User: r.User, Model: r.Model, Mechanism: law.Lattice, Step: r.Step, Kind: r.Kind,
-		Delta: o.Delta, Number: int64(r.Number), Where: "here",
-	}
+	p := Published{Record: r, Mechanism: law.Lattice, Delta: o.Delta, HasRelease: true}
+	p.Release, p.Estimate, p.Place.Where = grid.Point{}, grid.Point{}, "here"
 	if r.Kind == mechanism.Released {
 		p.Epsilon = o.Epsilon
 	}
-	p.HasRelease = true
 	p.ReleaseLatitude, p.ReleaseLongitude = g.ToDegrees(r.Release)
 	p.Latitude, p.Longitude = g.ToDegrees(r.Estimate)
 	return p

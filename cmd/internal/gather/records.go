@@ -125,11 +125,15 @@ func Published(r schemas.Sanitized, where string) aggregate.Published {
 		schemas.KindPredicted: mechanism.Predicted,
 	}
 	return aggregate.Published{
-		User: r.UserID, Model: r.ModelID, Mechanism: schemas.MechanismName(r.Mechanism),
-		Step: r.Step, Kind: kinds[r.Kind], Latitude: r.Latitude, Longitude: r.Longitude,
+		Record: aggregate.Record{
+			User: r.UserID, Model: r.ModelID, Step: r.Step, Kind: kinds[r.Kind],
+			Number: r.Release, Place: aggregate.Place{Where: where},
+		},
+		Mechanism: schemas.MechanismName(r.Mechanism),
+		Latitude:  r.Latitude, Longitude: r.Longitude,
 		HasRelease:       r.ReleaseLatitude.Known,
 		ReleaseLatitude:  r.ReleaseLatitude.Number,
 		ReleaseLongitude: r.ReleaseLongitude.Number,
-		Epsilon:          r.Epsilon, Delta: r.Delta, Number: r.Release, Where: where,
+		Epsilon:          r.Epsilon, Delta: r.Delta,
 	}
 }
