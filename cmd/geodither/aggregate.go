@@ -26,7 +26,6 @@ type aggregateFlags struct {
 	zone     string
 	zones    string // file
 	from, to string // times
-	at       string // time
 	output   aggregateOutput
 }
 
@@ -81,7 +80,7 @@ a hundred vehicles and more are about a fleet.`,
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
   geodither aggregate -c geodither.yml --window 1h --zones districts.geojson \
-    --map afternoon.png --at 2026-12-01T17:00:00Z --out districts.csv
+    --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --map afternoon.png --out districts.csv
   geodither consume --topic fleet.sanitized |
     geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -102,7 +101,6 @@ a hundred vehicles and more are about a fleet.`,
 	flags.StringArrayVar(&f.paths, "in", nil, "file of sanitized records, `PATH`: CSV or JSON "+
 		"lines, plain or gzip; repeatable; - is standard input")
 	f.settings.RegisterConfig(flags, "models, topic, release")
-	f.settings.RegisterInterval(flags)
 	flags.StringArrayVar(&f.models, "model", nil,
 		"model `FILE` of the releases; repeatable, for several versions")
 	flags.DurationVar(&f.window, "window", 15*time.Minute,
@@ -119,14 +117,10 @@ a hundred vehicles and more are about a fleet.`,
 	flags.StringVar(&f.output.Path, "out", "-",
 		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
 			"output")
-	flags.Float64Var(&f.output.Least, "least", 0,
-		"leave out zones and flows where fewer `VEHICLES` are expected; for flows at least 0.01")
 	flags.StringVar(&f.output.Flows, "flows", "",
 		"write the flows between zones from window to window to this `FILE`, as CSV")
 	flags.StringVar(&f.output.Map, "map", "",
-		"draw the window with most vehicles, or that of --at, to this `FILE`, .png or .svg")
-	flags.StringVar(&f.at, "at", "",
-		"`TIME` of the window to draw and to show in the summary")
+		"draw the window with most vehicles to this `FILE`, .png or .svg")
 	return cmd
 }
 
@@ -181,9 +175,6 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 		return o, cli.Usage(err)
 	}
 	if err := f.areas(&o); err != nil {
-		return o, err
-	}
-	if o.Read.ShowMS, err = cli.ParseTime("at", f.at); err != nil {
 		return o, err
 	}
 	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {

@@ -59,33 +59,34 @@ func TestAggregateFiles(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	const none = "" // of a config
 	for name, c := range map[string]struct {
-		flags    []string
-		interval []string // the only flag that aggregate needs too
-		release  string
-		publish  string
+		flags   []string
+		release string
+		publish string
 	}{
-		"plain":    {nil, nil, none, none},
-		"flags":    {[]string{"--mechanism", "knorm"}, []string{"--interval", "3m"}, none, none},
-		"interval": {nil, nil, "interval: 3m, budget: none", none},
-		"laplace": {
-			[]string{"--mechanism", "laplace-tight"}, nil, "budget: none", none,
+		"plain": {nil, none, none},
+		"flags": {
+			[]string{"--mechanism", "knorm", "--interval", "3m"}, "interval: 3m, budget: none", none,
 		},
-		"skip": {nil, nil, "interval: 2m, between: skip, budget: none", none},
+		"interval": {nil, "interval: 3m, budget: none", none},
+		"laplace": {
+			[]string{"--mechanism", "laplace-tight"}, "budget: none", none,
+		},
+		"skip": {nil, "interval: 2m, between: skip, budget: none", none},
 		"budget": {
-			nil, nil, "budget: {epsilon: 8, window: 20m}", none,
+			nil, "budget: {epsilon: 8, window: 20m}", none,
 		},
 		"anonymous": {
-			[]string{"--mechanism", "pim"}, nil, none, "{timestamp: step, user: pseudonym}",
+			[]string{"--mechanism", "pim"}, none, "{timestamp: step, user: pseudonym}",
 		},
 	} {
-		settings := slices.Concat(c.flags, c.interval,
+		settings := slices.Concat(c.flags,
 			withConfig(t, "release: {"+c.release+"}", "publish: "+c.publish))
 		csvFile, jsonFile := filepath.Join(dir, name+".csv"), filepath.Join(dir, name+".ndjson")
 		succeed(t, sanitizeArgs(traces, model,
 			append(settings, "--seed", "3", "--out", csvFile)...)...)
 		succeed(t, sanitizeArgs(traces, model,
 			append(settings, "--seed", "3", "--out", jsonFile)...)...)
-		args := append([]string{"aggregate", "--model", model, "--window", "10m"}, c.interval...)
+		args := []string{"aggregate", "--model", model, "--window", "10m"}
 		if c.release != none {
 			args = []string{
 				"aggregate", "-c", readerConfig(t, dir, "model: "+model, c.release),
@@ -240,9 +241,8 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, interval: 2m, budget: non
 		t.Fatal(err)
 	}
 	fromTopic := succeed(t, "aggregate", "-c", config, "--window", "10m")
-	reader := readerConfig(t, dir, "model: "+model, "budget: none")
-	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized,
-		"--window", "10m", "--interval", "2m")
+	reader := readerConfig(t, dir, "model: "+model, "interval: 2m, budget: none")
+	fromFile := succeed(t, "aggregate", "-c", reader, "--in", sanitized, "--window", "10m")
 	if !strings.Contains(fromTopic.err, "followed    all") {
 		t.Errorf("not every record of the topic is followed:\n%s", fromTopic.err)
 	}
@@ -321,7 +321,6 @@ func TestAggregateRefuses(t *testing.T) {
 		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
-		{args(sanitized, "--least", "-1"), cli.ExitUsage, []string{"--least"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},

@@ -131,11 +131,6 @@ func (l *summaryLines) windows(s aggregate.Summary) {
 // fullest names the zones with most vehicles in the window with most vehicles.
 func (l *summaryLines) fullest(zones *aggregate.Zones, s aggregate.Summary) {
 	d := s.Most
-	if d.Vehicles == 0 {
-		l.add("beware", "no window with a vehicle holds the time of --at, so none is shown and no "+
-			"map is drawn: name a time of the records")
-		return
-	}
 	order := make([]int, len(d.Fitted))
 	for i := range order {
 		order[i] = i

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/evaluation/chart"
@@ -73,9 +70,7 @@ var flowHeader = []string{
 
 // Output says where to write estimates and how.
 type aggregateOutput struct {
-	Path string // "-" is standard output, as CSV; the extension of a file is its format
-	// Least is the expected number of vehicles below which zones and flows are left out.
-	Least float64
+	Path  string // "-" is standard output, as CSV; the extension of a file is its format
 	Flows string // file; empty: none
 	Map   string // file, .png or .svg; empty: none
 	// Areas are the zones of --zones, to write their outlines; nil: none. OffMap others lie off the
@@ -89,16 +84,7 @@ func (o aggregateOutput) Validate() error {
 	if _, err := files.FormatOf(o.Path); err != nil {
 		return err
 	}
-	if !(o.Least >= 0) {
-		return cli.Usagef("--least is not a number of vehicles")
-	}
-	switch ending := strings.ToLower(filepath.Ext(o.Map)); {
-	case o.Map == "":
-		return nil
-	case ending != ".png" && ending != ".svg":
-		return cli.Usagef("--map %s: name a file that ends in .png or .svg", o.Map)
-	}
-	return files.CheckTarget(o.Map)
+	return files.CheckPicture(o.Map)
 }
 
 // output writes zones, flows and the map. Files appear when they are complete.
@@ -166,9 +152,6 @@ func (o *aggregateWriter) window(
 ) error {
 	o.zones = zones
 	for zone := range d.Fitted {
-		if d.Fitted[zone] < o.options.Least {
-			continue
-		}
 		lat, lon := middleOfZone(zones, int32(zone))
 		err := o.zone(zoneRow{
 			WindowStart: instant(w.StartMS), WindowEnd: instant(w.EndMS),
@@ -189,8 +172,8 @@ func (o *aggregateWriter) window(
 	if o.flows == nil {
 		return nil
 	}
-	const leastFlow = .01
-	for _, f := range w.Flows(max(o.options.Least, leastFlow), level) {
+	const leastFlow = .01 // vehicles; the flows of fewer would be most of the rows
+	for _, f := range w.Flows(leastFlow, level) {
 		fromLat, fromLon := middleOfZone(zones, f.From)
 		toLat, toLon := middleOfZone(zones, f.To)
 		err := o.flowRows.Write([]string{

@@ -45,7 +45,7 @@ func TestAggregateZones(t *testing.T) {
 	good := zonesOf("good.geojson", polygon("centre", 1, 1, 3, 3), polygon("west", 0, 0, 1, 3))
 	got := succeed(t, append(args, "--zones", good)...)
 	header, rows := zoneRows(t, got.out)
-	name, start := slices.Index(header, "name"), rows[0][0]
+	name, start, end := slices.Index(header, "name"), rows[0][0], rows[0][1]
 	for i, row := range rows {
 		if want := []string{"centre", "west", "elsewhere"}[i%3]; row[name] != want {
 			t.Errorf("row %d is of the zone %q, want %q", i, row[name], want)
@@ -57,18 +57,19 @@ func TestAggregateZones(t *testing.T) {
 		}
 	}
 	picture := filepath.Join(dir, "map.svg")
-	shown := succeed(t, append(args, "--zones", good, "--map", picture, "--at", start)...)
+	shown := succeed(t, append(args, "--zones", good, "--map", picture, "--from", start,
+		"--to", end)...)
 	if !strings.Contains(shown.err, "from "+start) || !strings.Contains(shown.err, "centre   ") {
-		t.Errorf("the summary does not show the window of --at, or no name:\n%s", shown.err)
+		t.Errorf("the summary does not show the only window, or no name:\n%s", shown.err)
 	}
 	if svg := read(t, picture); !strings.Contains(svg, "longitude, °") {
 		t.Error("the map has no degrees on its edges")
 	}
 	other := filepath.Join(dir, "other.svg")
-	none := succeed(t, append(args, "--map", other, "--at", "2001-01-01T00:00:00Z")...)
+	none := call(t, append(args, "--map", other, "--to", "2001-01-01T00:00:00Z")...)
 	_, err = os.Stat(other)
-	if !strings.Contains(none.err, "no map is drawn") || !os.IsNotExist(err) {
-		t.Errorf("a time without records:\n%s", none.err)
+	if !strings.Contains(none.err, "nothing to aggregate") || !os.IsNotExist(err) {
+		t.Errorf("a range without records:\n%s", none.err)
 	}
 	if !slices.Equal(header[2:4], []string{"zone", "name"}) {
 		t.Errorf("the columns are %v", header)

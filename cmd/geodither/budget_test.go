@@ -32,7 +32,7 @@ func TestBudgetRequired(t *testing.T) {
 		for _, command := range [][]string{
 			{"run", "-c", config},
 			{"state", "verify", "-c", config},
-			{"state", "inspect", "-c", config, "--user", "0", "--local"},
+			{"state", "inspect", "-c", config, "--user", "0"},
 			{"replay", "-c", config, "--output-topic", "again", "--dry-run"},
 			{
 				"aggregate", "-c", config, "--window", "1h", "--zone", "1km",

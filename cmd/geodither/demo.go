@@ -20,7 +20,6 @@ import (
 type demoFlags struct {
 	once, json bool
 	vehicles   int
-	verbose    bool
 	settings   config.Flags
 }
 
@@ -40,7 +39,7 @@ errors are smaller than on new ones.
 Contains public sector information licensed under the Open Government Licence v3.0.`,
 		Example: `  geodither demo
   geodither demo --once --json
-  geodither demo --vehicles 1000 --epsilon 4`,
+  geodither demo --vehicles 1000`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), std)
@@ -52,9 +51,7 @@ Contains public sector information licensed under the Open Government Licence v3
 	flags.BoolVar(&f.json, "json", false, "print the report as one JSON object")
 	flags.IntVar(&f.vehicles, "vehicles", 0,
 		"add this many simulated vehicles that move by the model")
-	flags.BoolVar(&f.verbose, "verbose", false, "log what the service does")
 	f.settings.RegisterConfig(flags, "release")
-	f.settings.RegisterMechanism(flags)
 	return cmd
 }
 
@@ -81,14 +78,12 @@ func (f *demoFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Strea
 		o, err := c.Release.Options(model)
 		return o, f.settings.Error(errors.Join(err, o.Validate()))
 	}
-	// The log keeps the view clean unless asked otherwise.
-	level := slog.LevelError
-	if f.verbose {
-		level = slog.LevelInfo
-	}
 	return demo.Run(ctx, demo.Options{
 		Once: f.once, JSON: f.json, Vehicles: f.vehicles, Seed: 1, Speed: speed,
 		Release: release,
-		Logger:  slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{Level: level})),
+		// A log of more than errors would hide the view.
+		Logger: slog.New(slog.NewTextHandler(std.Err, &slog.HandlerOptions{
+			Level: slog.LevelError,
+		})),
 	}, std)
 }

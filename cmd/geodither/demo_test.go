@@ -87,7 +87,8 @@ func TestDemoVehicles(t *testing.T) {
 	if raceDetector {
 		t.Skip("one demo shows the races there are")
 	}
-	args := []string{"--vehicles", "4", "--mechanism", "knorm", "--epsilon", "8"}
+	args := append(withConfig(t, "release: {mechanism: knorm, epsilon: 8, budget: none}"),
+		"--vehicles", "4")
 	r, again := demoOnce(t, args...), demoOnce(t, args...)
 	if r.Users != 12 || r.RecordsIn < 1536+4*250 || r.Mechanism != "knorm" || r.Epsilon != 8 {
 		t.Errorf("4 vehicles beside 8 buses gave %+v", r)

@@ -9,20 +9,17 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/erase"
-	"github.com/geodither/geodither/cmd/internal/files"
 )
 
 func newErase(std cli.Streams) *cobra.Command {
 	var (
-		config, user, users, receipt string
-		reset                        bool
-		wait                         time.Duration
+		config, user, users string
+		reset               bool
 	)
 	cmd := &cobra.Command{
 		Use:   "erase -c FILE {--user ID | --users FILE}",
@@ -49,7 +46,7 @@ the changelog hold the state until Kafka's cleaner has been there (gone_by).
 
 Exit code 1 means that somebody is not erased yet, or that nothing is stored of somebody. The
 message names such people by their place in the list.`,
-		Example: `  geodither erase -c geodither.yml --user bus-7 --receipt receipt.json
+		Example: `  geodither erase -c geodither.yml --user bus-7 > receipt.json
   geodither erase -c geodither.yml --users - < people.txt`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,24 +54,16 @@ message names such people by their place in the list.`,
 			if err != nil {
 				return err
 			}
-			if wait <= 0 {
-				return cli.Usagef("--wait must be more than 0")
-			}
-			if receipt != "" {
-				if err := files.CheckTarget(receipt); err != nil {
-					return err
-				}
-			}
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
 			result, err := erase.Run(cmd.Context(), erase.Options{
 				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Users: list, ResetBudget: reset, Wait: wait, MaxBatchBytes: options.MaxBatchBytes,
+				Users: list, ResetBudget: reset, MaxBatchBytes: options.MaxBatchBytes,
 				Logger: options.Logger,
 			})
-			return errors.Join(writeReceipts(std.Out, receipt, result.Receipts), err,
+			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
 				unknown(result, len(list)))
 		},
 	}
@@ -83,12 +72,8 @@ message names such people by their place in the list.`,
 	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of "+
 		"this machine can see it while the command works")
 	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
-	flags.StringVar(&receipt, "receipt", "", "write the receipt to this `FILE`; default standard "+
-		"output")
 	flags.BoolVar(&reset, "reset-budget", false,
 		"also drop the account: who comes back starts at Σε = 0")
-	flags.DurationVar(&wait, "wait", 2*time.Minute,
-		"how long to wait for a running service to carry out requests")
 	cli.Required(cmd, "config")
 	return cmd
 }
@@ -128,10 +113,7 @@ func whom(cmd *cobra.Command, in io.Reader, user, users string) ([]string, error
 	return list, nil
 }
 
-func writeReceipts(out io.Writer, path string, receipts []erase.Receipt) error {
-	if len(receipts) == 0 {
-		return nil
-	}
+func writeReceipts(out io.Writer, receipts []erase.Receipt) error {
 	var text bytes.Buffer
 	lines := json.NewEncoder(&text)
 	lines.SetEscapeHTML(false)
@@ -140,15 +122,7 @@ func writeReceipts(out io.Writer, path string, receipts []erase.Receipt) error {
 			return err
 		}
 	}
-	if path == "" {
-		_, err := out.Write(text.Bytes())
-		return err
-	}
-	if err := files.WriteWhole(path, text.Bytes()); err != nil {
-		return fmt.Errorf("--receipt: %w; repeat the command for the receipt", err)
-	}
-	_, err := fmt.Fprintf(out, "%s written to %s\n",
-		cli.Quantity(int64(len(receipts)), "receipt"), path)
+	_, err := out.Write(text.Bytes())
 	return err
 }
 

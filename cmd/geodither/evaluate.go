@@ -45,9 +45,9 @@ SVG and PNG, each number as CSV. Without --data the traces are those of the ship
   claims       which sentences of the paper hold; it measures what over-time, parameters, knn and
                mechanisms need
 
-The sets geolife and gowalla have maps, cells and steps of their own. Any other name stands for
-your traces and needs --box, --cell and --step. Each of these is given for all sets, as 250m, or
-for one, as NAME=250m.
+The sets geolife and gowalla have maps, cells and steps of their own, and in gowalla, a set of
+check-ins, each fix is a timestamp. Any other name stands for your traces and needs --box, --cell
+and --step. Each of these is given for all sets, as 250m, or for one, as NAME=250m.
 
 --also measures more than the paper's two mechanisms:
   %s

@@ -21,9 +21,9 @@ import (
 // dataFlags name the sets of traces that "geodither evaluate" compares, and say what map and step
 // each has: two published ones whose maps are known, the shipped buses, and the user's own.
 type dataFlags struct {
-	paths                  []string // NAME=PATH
-	box, cell, step, every []string // VALUE or NAME=VALUE
-	timestamps             []string
+	paths           []string // NAME=PATH
+	box, cell, step []string // VALUE or NAME=VALUE
+	timestamps      []string
 }
 
 // register registers the flags.
@@ -38,8 +38,6 @@ func (f *dataFlags) register(flags *pflag.FlagSet) {
 		"time `STEP` of the model, such as 30s, or NAME=30s")
 	flags.StringArrayVar(&f.timestamps, "timestamps", nil,
 		"`NUMBER` of timestamps in a trace, or NAME=NUMBER; default 500")
-	flags.StringArrayVar(&f.every, "every-fix", nil,
-		"`NAME` of a data set of check-ins, where each fix is a timestamp")
 }
 
 // dataSet is a data set before it is read.
@@ -168,7 +166,6 @@ func (f *dataFlags) amend(set *dataSet) error {
 		}
 		set.definition.Timestamps, set.definition.Least = n, min(n, set.definition.Least)
 	}
-	set.model.Train.EveryFix = set.model.Train.EveryFix || slices.Contains(f.every, name)
 	_, err := set.model.Into("") // so that what cannot be is said before anything is done
 	return err
 }
@@ -195,11 +192,6 @@ func (f *dataFlags) strangers(sets []dataSet) error {
 	for _, text := range slices.Concat(f.box, f.cell, f.step, f.timestamps) {
 		if name, _, named := strings.Cut(text, "="); named && !known(name) {
 			return cli.Usagef("%q is of a data set that no --data names", text)
-		}
-	}
-	for _, name := range f.every {
-		if !known(name) {
-			return cli.Usagef("--every-fix %s: no --data names that set", name)
 		}
 	}
 	return nil

@@ -154,7 +154,6 @@ func TestEvaluateRefuses(t *testing.T) {
 		`"other=250m" is of a data set`: {"--cell", "other=250m"},
 		"is no time":                    {"--step", "soon"},
 		"no number of timestamps":       {"--timestamps", "many"},
-		"names that set":                {"--every-fix", "other"},
 		"length":                        {"--cell", "250"},
 	} {
 		requireMessage(t, call(t, append([]string{"evaluate", "--out", out}, args...)...),

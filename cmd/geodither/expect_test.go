@@ -20,11 +20,12 @@ import (
 // programs, and only where it is asked for.
 func TestModelInspectExpects(t *testing.T) {
 	_, path := townFiles(t, t.TempDir())
-	args := []string{
-		"model", "inspect", "--epsilon", "12",
-		"--delta", "0.3", "--mechanism", "lattice", "--interval", "2m",
+	release := func(settings string) []string {
+		return append([]string{"model", "inspect", path},
+			withConfig(t, "release: {"+settings+", budget: none}")...)
 	}
-	text := succeed(t, append(args, path)...).out
+	args := release("mechanism: lattice, epsilon: 12, delta: 0.3, interval: 2m")
+	text := succeed(t, args...).out
 	for _, word := range []string{
 		"expected error with lattice, ε = 12 a release", "release ", "estimate ", "blind ",
 		"simulated tracks of 24h0m0s, seed 1", "ε = 360 an hour, 8,640 a day", "|ΔX|",
@@ -34,11 +35,11 @@ func TestModelInspectExpects(t *testing.T) {
 			t.Errorf("no %q in:\n%s", word, text)
 		}
 	}
-	if again := succeed(t, append(args, path)...).out; again != text {
+	if again := succeed(t, args...).out; again != text {
 		t.Error("the same seed gives another text")
 	}
 	var s modelview.Summary
-	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json", path)...).out),
+	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json")...).out),
 		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)
 	}
@@ -50,27 +51,14 @@ func TestModelInspectExpects(t *testing.T) {
 		path).out; strings.Contains(plain, "expected error") {
 		t.Errorf("nobody has asked for what is expected:\n%s", plain)
 	}
-	if weak := succeed(t, "model", "inspect", "--epsilon", "0.01",
-		"--delta", "0.01", "--mechanism", "lattice",
-		path).out; !strings.Contains(weak, "nearer to the truth than a guess without") {
+	weak := succeed(t, release("mechanism: lattice, epsilon: 0.01, delta: 0.01")...).out
+	if !strings.Contains(weak, "nearer to the truth than a guess without") {
 		t.Errorf("a release that tells nothing is not called so:\n%s", weak)
 	}
-	if text := succeed(t, "model", "inspect", "--epsilon", "12", path).out; !strings.Contains(text,
-		"expected error with codebook, ε = 12 a release") {
-		t.Errorf("without a config the mechanism is not codebook:\n%s", text)
-	}
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1", "--mechanism", "lattice", path),
+	requireMessage(t, call(t, release("mechanism: lattice, epsilon: 1")...),
 		cli.ExitUsage, "mechanism lattice needs delta")
-	requireMessage(t, call(t, "model", "inspect", "--epsilon", "1",
-		"--delta", "0.01", "--mechanism", "lattice",
-		"--interval", "90s", path),
+	requireMessage(t, call(t, release("mechanism: codebook, epsilon: 1, interval: 90s")...),
 		cli.ExitUsage, "whole multiple")
-	settings := withConfig(t,
-		"release: {mechanism: lattice, epsilon: 12, delta: 0.3, interval: 2m, budget: none}")
-	if same := succeed(t, append([]string{"model", "inspect", path},
-		settings...)...).out; same != text {
-		t.Errorf("the same settings from a config give\n%s\nnot\n%s", same, text)
-	}
 }
 
 // TestRunSaysWhatToExpect: a service that starts simulates what its settings are worth, before

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +19,6 @@ func newKey(std cli.Streams) *cobra.Command {
 		Args:    cli.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var ifMissing bool
 	create := &cobra.Command{
 		Use:   "new FILE",
 		Short: "Write a new random key to FILE, readable by its owner only",
@@ -38,9 +35,6 @@ two releases of one user and step show whether they come from one place.
 		Args:    cli.OneFile("file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := files.WriteKey(args[0], noise.NewKey())
-			if ifMissing && errors.Is(err, fs.ErrExist) {
-				return nil
-			}
 			if err != nil {
 				return err
 			}
@@ -49,7 +43,6 @@ two releases of one user and step show whether they come from one place.
 			return err
 		},
 	}
-	create.Flags().BoolVar(&ifMissing, "if-missing", false, "keep an existing key and succeed")
 	cmd.AddCommand(create, newPseudonym(std), newKeyExport(std))
 	return cmd
 }

@@ -26,14 +26,11 @@ func TestKeyNew(t *testing.T) {
 		t.Errorf("the new key cannot be read: %v", err)
 	}
 	requireMessage(t, call(t, "key", "new", path), cli.ExitFailed, path, "it is kept")
-	if r := succeed(t, "key", "new", "--if-missing", path); r.out != "" {
-		t.Errorf("an existing key is said to be written: %q", r.out)
-	}
 	if got := strings.TrimSpace(read(t, path)); got != text {
 		t.Error("an existing key was overwritten")
 	}
 	other := path + "2"
-	succeed(t, "key", "new", "--if-missing", other)
+	succeed(t, "key", "new", other)
 	if read(t, other) == read(t, path) {
 		t.Error("two new keys are the same")
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
@@ -37,7 +36,6 @@ func newModel(std cli.Streams) *cobra.Command {
 
 type inspectFlags struct {
 	json, strict bool
-	picture      string // empty: none
 	against      string // file of the model to compare with; empty: none
 	settings     config.Flags
 }
@@ -63,16 +61,14 @@ If the model drifts far more than OLD, it does not know how OLD's vehicles move.
 codebook too, which has no location set to drift from, but the same filter. With --strict the
 command fails if the models differ.
 
-With -c or --epsilon the command also simulates tracks that move as the model says, and prints
+With -c the command also simulates tracks that move as the model says, and prints
 what to expect of releases: the error of the release and of the estimate, and beside them the
 error of an estimate that sees no release (blind); the size |ΔX| of the location sets, or with
 codebook how many cells are possible before a release; and the ε that a user spends in an hour
 and a day. Real people move otherwise: "geodither sanitize" measures the same on traces.`,
 		Example: `  geodither model inspect model.avro
-  geodither model inspect --map popularity.png model.avro
   geodither model inspect --against old.avro new.avro
-  geodither model inspect --epsilon 10 --interval 10m model.avro
-  geodither model inspect --mechanism lattice --epsilon 12 --delta 0.3 --interval 10m model.avro
+  geodither model inspect -c geodither.yml model.avro
   geodither model inspect --json --strict model.avro`,
 		Args: cli.OneFile("model file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], std) },
@@ -81,17 +77,12 @@ and a day. Real people move otherwise: "geodither sanitize" measures the same on
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.strict, "strict", false, "fail if the model is suspicious, or differs from "+
 		"that of --against")
-	flags.StringVar(&f.picture, "map", "", "draw where vehicles are into a `FILE` .png or .svg")
 	flags.StringVar(&f.against, "against", "", "print how far the model is from the one in `FILE`")
-	f.settings.Register(flags, "release")
-	f.settings.RegisterInterval(flags)
+	f.settings.RegisterConfig(flags, "release")
 	return cmd
 }
 
 func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) error {
-	if err := files.CheckPicture(f.picture); err != nil {
-		return err
-	}
 	model, err := mobility.ReadModelFile(path)
 	if err != nil {
 		return err
@@ -105,12 +96,6 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	}
 	if info, err := os.Stat(path); err == nil {
 		summary.FileBytes = info.Size()
-	}
-	if f.picture != "" {
-		if err := modelview.DrawPopularity(model, f.picture); err != nil {
-			return err
-		}
-		fmt.Fprintf(std.Err, "wrote %s\n", f.picture)
 	}
 	if err := f.print(summary, std.Out); err != nil {
 		return err
@@ -156,7 +141,7 @@ func (f *inspectFlags) compare(cmd *cobra.Command, model *mobility.Model, std cl
 func (f *inspectFlags) simulate(
 	cmd *cobra.Command, model *mobility.Model, log io.Writer,
 ) (*expect.Summary, error) {
-	if !f.settings.Given(cmd.Flags()) {
+	if f.settings.Path == "" {
 		return nil, nil
 	}
 	c, err := f.settings.File(cmd.Flags())
@@ -182,7 +167,7 @@ func (f *inspectFlags) simulate(
 
 func newModelFit(std cli.Streams) *cobra.Command {
 	o := modelview.FitOptions{Release: mechanism.Options{
-		Mechanism: law.Lattice, Estimate: mechanism.EstimateMean,
+		Mechanism: law.Lattice, Epsilon: 1, Delta: .01, Estimate: mechanism.EstimateMean,
 	}}
 	var input cli.InputFlags
 	var asJSON bool
@@ -198,12 +183,12 @@ second model with the same options and without some of the users, and measures h
 predicts these users.
 
 The filter goes through every stretch without a gap, with a release in each step by the mechanism
-lattice, whatever the service uses: codebook has no location set, so no drift. The places between
-fixes are those that the model's training took. Drift is the share of releases whose true cell
-lies outside the location set: far above δ, the model is too sure; far below, too unsure.
-Intervals are over users, since the steps of one user depend on each other. At most 20,000 steps
-are measured, taken evenly from users and of none more than of all others together, in stretches
-of at least 60 steps where enough users have such. The same traces give the same figures.
+lattice at ε = 1 and δ = 0.01, whatever the service uses: codebook has no location set, so no drift.
+The places between fixes are those that the model's training took. Drift is the share of releases
+whose true cell lies outside the location set: far above δ, the model is too sure; far below, too
+unsure. Intervals are over users, since the steps of one user depend on each other. At most 20,000
+steps are measured, taken evenly from users and of none more than of all others together, in
+stretches of at least 60 steps where enough users have such. The same traces give the same figures.
 
 The command prints figures over all measured users, and no name or place. The figures of one user
 are that person's all the same, and those of a few users tell about these few: keep them as you
@@ -214,7 +199,7 @@ A model that was trained with differential privacy can be measured on traces of 
 		Example: `  geodither model fit model.avro --in other-users.csv
   geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 0.1
   geodither model fit model.avro --in the-traces-it-was-trained-on.csv --held-out 20 --write
-  geodither model fit model.avro --in test/ --epsilon 4 --delta 0.3 --json`,
+  geodither model fit model.avro --in test/ --json`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Validate(); err != nil {
@@ -248,8 +233,6 @@ A model that was trained with differential privacy can be measured on traces of 
 		"a share such as 0.1, a number, or a file with one user a line")
 	flags.BoolVar(&o.Write, "write", false,
 		"store the fit of --held-out in the model's file; the model itself stays the same")
-	flags.Float64Var(&o.Release.Epsilon, "epsilon", 1, "ε of each release by lattice")
-	flags.Float64Var(&o.Release.Delta, "delta", .01, "δ of the filter's location sets")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -211,13 +211,13 @@ func TestModelFit(t *testing.T) {
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir)
 	in := write(t, dir, "crowd.csv", servicetest.TownCSV(crowd()))
-	first := succeed(t, "model", "fit", model, "--in", in, "--epsilon", "2").out
-	for _, word := range []string{"34 users", "ε = 2, δ = 0.01", "verdict      "} {
+	first := succeed(t, "model", "fit", model, "--in", in).out
+	for _, word := range []string{"34 users", "ε = 1, δ = 0.01", "verdict      "} {
 		if !strings.Contains(first, word) {
 			t.Errorf("the text does not say %q:\n%s", word, first)
 		}
 	}
-	if again := succeed(t, "model", "fit", model, "--in", in, "--epsilon", "2").out; again != first {
+	if again := succeed(t, "model", "fit", model, "--in", in).out; again != first {
 		t.Errorf("the same measurement gives\n%s\nand\n%s", first, again)
 	}
 	few := succeed(t, "model", "fit", model, "--in", traces).out

@@ -74,19 +74,6 @@ func TestModelInspectAll(t *testing.T) {
 	}
 }
 
-// TestModelPicture draws where vehicles are.
-func TestModelPicture(t *testing.T) {
-	dir := t.TempDir()
-	_, model := townFiles(t, dir)
-	picture := filepath.Join(dir, "map.png")
-	if r := succeed(t, "model", "inspect", "--map", picture, model); !strings.HasPrefix(
-		read(t, picture), "\x89PNG") || !strings.Contains(r.err, picture) {
-		t.Errorf("no picture: %s", r.err)
-	}
-	requireMessage(t, call(t, "model", "inspect", "--map", "x.gif", model), cli.ExitUsage,
-		".png or .svg")
-}
-
 func TestModelDiff(t *testing.T) {
 	dir := t.TempDir()
 	traces, a := townFiles(t, dir)

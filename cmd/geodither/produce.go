@@ -60,6 +60,7 @@ retry inside one run doubles nothing. A Kafka record's timestamp is the time of 
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
+	f.input.RegisterColumns(flags)
 	f.to.Register(flags, "raw topic")
 	flags.IntVar(&f.partitions, "create", 0,
 		"make the topic with this many `PARTITIONS` if it is missing")

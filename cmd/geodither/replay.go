@@ -30,8 +30,8 @@ func newReplay(std cli.Streams) *cobra.Command {
 		Short: "Release a range of the raw topic once more, into another topic",
 		Long: `Run a range of the raw topic through the mechanism once more, exactly once, into another topic.
 The replay has a group, a changelog and a state folder of its own, and ends by itself. To share
-the work, start the same command several times, each with its own --state-dir. After an
-interruption, run it again: it goes on where it was.
+the work, start the same command several times, each with a config that has another state_dir. After
+an interruption, run it again: it goes on where it was.
 
 With the same key, model and config the records are those of the first release, byte for byte, and
 cost no ε. They cost none either where only publish.release differs. If
@@ -66,8 +66,6 @@ processed. Records before --from are processed for the states, and not published
 		"`OFFSET` or time of the first raw record to leave out; default: the last processed")
 	flags.StringVar(&f.options.Output, "output-topic", "",
 		"`TOPIC` to publish to; it is created if it is missing")
-	flags.StringVar(&f.options.StateDir, "state-dir", "",
-		"`FOLDER` for the states of this instance; default: beside the service's")
 	flags.BoolVar(&f.dry, "dry-run", false, "only print the plan")
 	flags.BoolVar(&f.asJSON, "json", false, "print the plan, or what was done, as one JSON object")
 	flags.BoolVar(&f.options.SpendAgain, "spend-again", false,

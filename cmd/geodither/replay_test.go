@@ -34,16 +34,16 @@ func TestReplayKilled(t *testing.T) {
 	s.serve(t, "town", s.fed, nil)
 	s.config = filepath.Join(s.dir, "town.yml")
 	output := s.prefix + "again.sanitized"
-	states := func(name string) string { return filepath.Join(s.dir, "replay", name) }
+	beside := s.edit(t, "town-state", "other-state")
 
-	killed := s.replay(t, "--output-topic", output, "--state-dir", states("a"))
+	killed := s.replay(t, "--output-topic", output)
 	s.await(t, killed, "again", s.fed/10)
 	killed.kill(t)
 	if n := s.answered(t, "again"); n >= s.fed {
 		t.Fatalf("all %d records were answered before the kill; the test shows nothing", n)
 	}
-	a := s.replay(t, "--output-topic", output, "--state-dir", states("a"))
-	b := s.replay(t, "--output-topic", output, "--state-dir", states("b"))
+	a := s.replay(t, "--output-topic", output)
+	b := s.command(t, "replay", "-c", beside, "--output-topic", output)
 	for _, p := range []*process{a, b} {
 		if err := p.cmd.Wait(); err != nil {
 			t.Fatalf("a replay did not end well: %v\n%s", err, p.log)

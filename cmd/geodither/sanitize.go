@@ -80,6 +80,7 @@ nothing.`,
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
+	f.input.RegisterColumns(flags)
 	f.settings.Register(flags, "model, release, publish, input")
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "",

@@ -22,10 +22,10 @@ func newStateInspect(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect -c FILE [--user ID]",
 		Short: "Print the state of one user, or what all users have spent",
-		Long: `Print the state of one user from the changelog, or with --local from the local store: last step,
-releases and Σε, last release, estimate and radius, and the size of the posterior. The command looks
-into every partition. A user can have a state in more than one if producers do not agree on the
-partition of a user. Such a user has spent ε in each of them, and the last line has the sum.
+		Long: `Print the state of one user from the changelog: last step, releases and Σε, last release,
+estimate and radius, and the size of the posterior. The command looks into every partition. A user
+can have a state in more than one if producers do not agree on the partition of a user. Such a user
+has spent ε in each of them, and the last line has the sum.
 
 Without --user, sum up the accounts of ε of all users: how many there are, how Σε is distributed
 over them in the budget's window and in their lifetimes, and how many have no release left. No user
@@ -34,28 +34,20 @@ is named.
 What the command prints is private: keep it on the trusted side. A state is a function of the user's
 past releases and the model, but it is not published. Sums over a handful of users describe people.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
-  geodither state inspect -c geodither.yml --user bus-7 --local --top 5 --json
   geodither state inspect -c geodither.yml --json | jq .window.users_at_limit`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := !cmd.Flags().Changed("user")
-			switch {
-			case all && (query.Local || query.Top != 0):
-				return cli.Usagef("--local and --top need --user")
-			case !all && query.User == "" || query.Top < 0:
-				return cli.Usagef("--user must name a user, and --top must not be negative")
+			if !all && query.User == "" {
+				return cli.Usagef("--user must name a user")
 			}
-			load := loadService
-			if query.Local {
-				load = loadLocal // no broker is asked
-			}
-			options, err := load(cmd.Context(), config, std)
+			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
 			query.Settings, query.Cluster, query.Later = options.Settings,
 				options.Cluster, options.Later
-			query.StateDir, query.Logger = options.StateDir, options.Logger
+			query.Logger = options.Logger
 			if all {
 				found, err := inspect.Accounts(cmd.Context(), query)
 				return show(std.Out, found, err, asJSON, printAccounts)
@@ -68,9 +60,6 @@ past releases and the model, but it is not published. Sums over a handful of use
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
 	flags.StringVar(&query.User, "user", "",
 		"`ID` of the user in the raw records; without it, all users")
-	flags.BoolVar(&query.Local, "local", false,
-		"read the local store (state_dir), which no instance may use, in place of the changelog")
-	flags.IntVar(&query.Top, "top", 0, "also list this `NUMBER` of most probable cells")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Required(cmd, "config")
 	return cmd
@@ -112,13 +101,10 @@ func printStates(out io.Writer, first inspect.State) error {
 }
 
 func printState(out io.Writer, s inspect.State) error {
-	from := fmt.Sprintf("changelog, offset %d", s.Offset)
-	if s.Offset < 0 {
-		from = "local store"
-	}
 	fmt.Fprintf(out, "private      what follows is not published; keep it on the trusted side\n")
 	fmt.Fprintf(out, "user         %s\n", s.User)
-	fmt.Fprintf(out, "found in     partition %d, %s, %d bytes\n", s.Partition, from, s.Bytes)
+	fmt.Fprintf(out, "found in     partition %d, changelog, offset %d, %d bytes\n", s.Partition,
+		s.Offset, s.Bytes)
 	fmt.Fprintf(out, "last step    %d, %s\n", s.Step, s.StepTime.Format(time.RFC3339))
 	if s.PublishedAs != s.User {
 		fmt.Fprintf(out, "published as %s\n", s.PublishedAs)
@@ -150,10 +136,6 @@ func printState(out io.Writer, s inspect.State) error {
 			s.SigmaMajorM, s.AzimuthDeg, s.SigmaMinorM)
 	}
 	_, err := fmt.Fprintf(out, "posterior    %d cells, %.1f bits\n", s.Cells, s.EntropyBits)
-	for _, c := range s.Top {
-		_, err = fmt.Fprintf(out, "             %5.1f %% at %.5f, %.5f\n",
-			100*c.Probability, c.Centre.Latitude, c.Centre.Longitude)
-	}
 	return err
 }
 

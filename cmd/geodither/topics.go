@@ -26,20 +26,19 @@ func newTopics(std cli.Streams) *cobra.Command {
 }
 
 func newTopicsACLs(std cli.Streams) *cobra.Command {
-	var path, principal, format, cluster string
+	var path, principal, cluster string
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",
 		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
-Kafka's kafka-acls.sh, or as a KafkaUser of the Strimzi operator. With topics.create in the config
-they include making topics. The command connects to nothing.
+Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
+config they include making topics. The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
 "consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, and "replay"
 writes to topics of its own.`,
 		Example: `  geodither topics acls -c geodither.yml --principal User:geodither > acls.sh
-  geodither topics acls -c geodither.yml --principal User:geodither \
-    --format strimzi --cluster fleet`,
+  geodither topics acls -c geodither.yml --principal User:geodither --strimzi fleet`,
 		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := config.Read(path)
@@ -55,18 +54,9 @@ writes to topics of its own.`,
 				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
 					"User:geodither", principal)
 			}
-			var text string
-			switch {
-			case format == "kafka-acls" && cluster != "":
-				return cli.Usagef("--cluster is of --format strimzi: leave it out")
-			case format == "kafka-acls":
-				text = topics.KafkaACLs(c.ACLs(), c.Brokers, principal)
-			case format == "strimzi" && cluster == "":
-				return cli.Usagef("--format strimzi needs --cluster, the name of the Kafka")
-			case format == "strimzi":
+			text := topics.KafkaACLs(c.ACLs(), c.Brokers, principal)
+			if cluster != "" {
 				text = topics.StrimziACLs(c.ACLs(), cluster, user)
-			default:
-				return cli.Usagef("--format %q is unknown: choose kafka-acls or strimzi", format)
 			}
 			_, err = io.WriteString(std.Out, text)
 			return err
@@ -76,9 +66,8 @@ writes to topics of its own.`,
 	flags.StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	flags.StringVar(&principal, "principal", "",
 		"who gets the rights, as Kafka writes it: `User:NAME`")
-	flags.StringVar(&format, "format", "kafka-acls", "kafka-acls or strimzi")
-	flags.StringVar(&cluster, "cluster", "",
-		"`NAME` of the Kafka of the operator, for --format strimzi")
+	flags.StringVar(&cluster, "strimzi", "",
+		"print a KafkaUser of the Strimzi operator, for its Kafka of this `NAME`")
 	cli.Required(acls, "config")
 	cli.Required(acls, "principal")
 	return acls

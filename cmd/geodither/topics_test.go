@@ -39,17 +39,11 @@ func TestTopicsACLs(t *testing.T) {
 		"--allow-principal User:x --operation "); r.code != cli.ExitDone || lines != 6 {
 		t.Errorf("%d lines: %s %s", lines, r.out, r.err)
 	}
-	if r := acls("--principal", "User:x", "--format", "strimzi", "--cluster", "f"); !strings.
-		Contains(r.out, "name: x\n") {
+	if r := acls("--principal", "User:x", "--strimzi", "f"); !strings.Contains(r.out,
+		"name: x\n  labels: {strimzi.io/cluster: f}\n") {
 		t.Errorf("%s %s", r.out, r.err)
 	}
 	requireMessage(t, acls("--principal", "x"), cli.ExitUsage, "write User:")
-	requireMessage(t, acls("--principal", "User:x", "--format", "yaml"), cli.ExitUsage,
-		"kafka-acls or strimzi")
-	requireMessage(t, acls("--principal", "User:x", "--format", "strimzi"), cli.ExitUsage,
-		"--cluster")
-	requireMessage(t, acls("--principal", "User:x", "--cluster", "f"), cli.ExitUsage,
-		"leave it out")
 	requireMessage(t, call(t, "topics", "acls", "--principal", "User:x", "-c",
 		write(t, t.TempDir(), "geodither.yml", "brokers: [one:9092]\n")), cli.ExitUsage,
 		"group", "topics.raw")

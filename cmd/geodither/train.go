@@ -88,6 +88,7 @@ change.`,
 	}
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
+	f.input.RegisterColumns(flags)
 	flags.StringVarP(&f.config, "config", "c", "",
 		"config `FILE` of the service whose raw topic is read, in place of files")
 	flags.Var(&f.from, "from",

@@ -64,6 +64,7 @@ with a larger error.`,
 	}
 	flags, o := cmd.Flags(), &f.options
 	f.input.Register(flags, "data")
+	f.input.RegisterColumns(flags)
 	flags.StringVar(&f.box, "box", "", "`SOUTH,WEST,NORTH,EAST` of the map, in degrees")
 	flags.StringSliceVar(&f.cells, "cell", nil,
 		"`LENGTHS` of a cell's side to try; default: 1/20 and 1/40 of the map")

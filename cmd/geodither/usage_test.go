@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -48,15 +49,16 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--bogus"}, []string{"unknown flag: --bogus"}},
 		{[]string{"demo", "--bogus"}, []string{"unknown flag: --bogus", "geodither demo --help"}},
 		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},
-		{[]string{"demo", "--epsilon", "0"}, []string{"epsilon"}},
-		{[]string{"demo", "--epsilon", "NaN"}, []string{"epsilon"}},
+		{append([]string{"demo"}, withConfig(t, "release: {epsilon: 0, budget: none}")...),
+			[]string{"epsilon"}},
+		{append([]string{"demo"}, withConfig(t, "release: {epsilon: .nan, budget: none}")...),
+			[]string{"epsilon"}},
 		{append([]string{"demo"}, withConfig(t,
 			"release: {mechanism: lattice, delta: 1, budget: none}")...), []string{
 			"delta",
 		}},
-		{[]string{"demo", "--mechanism", "gauss"}, []string{
-			`"gauss"`, "pim, knorm, laplace, laplace-tight",
-		}},
+		{append([]string{"demo"}, withConfig(t, "release: {mechanism: gauss, budget: none}")...),
+			[]string{`"gauss"`, "pim, knorm, laplace, laplace-tight"}},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
 		{[]string{"model", "inspect"}, []string{
 			"name one model file", "geodither model inspect model.avro",
@@ -248,6 +250,28 @@ func TestHelp(t *testing.T) {
 	})
 	if found < 13 {
 		t.Errorf("found %d commands only", found)
+	}
+}
+
+// TestFlags counts the flags of each command and of all: at most 15 and flagsAtMost, without --help.
+// A new one replaces another, or shows that nothing else can say it: a config, a pipe, a default.
+func TestFlags(t *testing.T) {
+	const each, flagsAtMost = 15, 152
+	all := 0
+	visit(newRoot(cli.Streams{}), func(cmd *cobra.Command) {
+		cmd.InitDefaultVersionFlag()
+		n := 0
+		cmd.LocalFlags().VisitAll(func(*pflag.Flag) { n++ })
+		if n > each {
+			t.Errorf("%s has %d flags, want at most %d", cmd.CommandPath(), n, each)
+		}
+		all += n
+	})
+	if all > flagsAtMost {
+		t.Errorf("%d flags in all, want at most %d", all, flagsAtMost)
+	}
+	if all < 100 {
+		t.Errorf("only %d flags were counted", all)
 	}
 }
 

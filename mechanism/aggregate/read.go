@@ -37,9 +37,6 @@ type ReadOptions struct {
 
 	Collect  CollectOptions
 	Estimate EstimateOptions
-	// ShowMS, milliseconds since 1970, chooses the window that Summary.Most has: the one that holds
-	// this time. 0 means the one with most vehicles.
-	ShowMS int64
 }
 
 // Summary says what a Reader has found over all windows.
@@ -59,8 +56,7 @@ type Summary struct {
 	Moved float64
 	// Taught counts the windows whose prior is fitted to the fleet.
 	Taught int
-	// Most is the estimate with most vehicles, or that of ReadOptions.ShowMS: that of the window
-	// that starts at MostMS. It has no vehicles where no window with a vehicle holds that time.
+	// Most is the estimate with most vehicles, that of the window that starts at MostMS.
 	Most   Density
 	MostMS int64
 }
@@ -318,11 +314,7 @@ func (r *Reader) window(w *Window) error {
 	if !math.IsInf(d.Kappa, 1) {
 		s.Taught++
 	}
-	chosen := d.Vehicles > s.Most.Vehicles
-	if at := r.options.ShowMS; at != 0 {
-		chosen = w.StartMS <= at && at < w.EndMS
-	}
-	if chosen {
+	if d.Vehicles > s.Most.Vehicles {
 		s.Most, s.MostMS = d, w.StartMS
 	}
 	return r.each(w, d)

@@ -19,13 +19,17 @@ type InputFlags struct {
 	flag string // the flag that names the paths
 }
 
-// Register registers --columns, and the flag that names the paths under a name of its own. The
-// files' formats are seen from their content, and bad lines are counted.
+// Register registers the flag that names the paths, under a name of its own. The files' formats are
+// seen from their content, and bad lines are counted.
 func (f *InputFlags) Register(flags *pflag.FlagSet, paths string) {
 	f.flag = paths
 	// An array, not a slice: a path may hold a comma.
 	flags.StringArrayVar(&f.Paths, paths, nil,
 		"file or folder of traces, `PATH`; repeatable; - is standard input")
+}
+
+// RegisterColumns registers --columns.
+func (f *InputFlags) RegisterColumns(flags *pflag.FlagSet) {
 	flags.StringToStringVar(&f.columns, "columns", nil,
 		"the file's own names of columns, `COLUMN=NAME,...`, such as timestamp=ts")
 	flags.Lookup("columns").DefValue = "" // the help would show []

@@ -22,7 +22,11 @@ type Flags struct {
 // reads of the config.
 func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 	f.RegisterConfig(flags, uses)
-	f.RegisterMechanism(flags)
+	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: codebook, lattice, pim, "+
+		"knorm, laplace or laplace-tight; default: the config's, and codebook without a config")
+	flags.Lookup("mechanism").DefValue = "" // it would be printed as the default beside a config
+	flags.Float64Var(&f.epsilon, "epsilon", 0,
+		"what one release may reveal, a natural logarithm; releases add up")
 	flags.Float64Var(&f.delta, "delta", 0,
 		"prior mass that the location set may leave out; not with codebook, which has no set")
 }
@@ -31,15 +35,6 @@ func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
 func (f *Flags) RegisterConfig(flags *pflag.FlagSet, uses string) {
 	flags.StringVarP(&f.Path, "config", "c", "",
 		"config `FILE` of the service: "+uses+"; not its key")
-}
-
-// RegisterMechanism registers --mechanism and --epsilon.
-func (f *Flags) RegisterMechanism(flags *pflag.FlagSet) {
-	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: codebook, lattice, pim, "+
-		"knorm, laplace or laplace-tight; default: the config's, and codebook without a config")
-	flags.Lookup("mechanism").DefValue = "" // it would be printed as the default beside a config
-	flags.Float64Var(&f.epsilon, "epsilon", 0,
-		"what one release may reveal, a natural logarithm; releases add up")
 }
 
 // RegisterInterval registers --interval.
@@ -75,16 +70,6 @@ func (f *Flags) File(flags *pflag.FlagSet) (c File, err error) {
 		c.Release.Interval = f.interval
 	}
 	return c, nil
-}
-
-// Given says whether the user has named a config or any setting of the release.
-func (f *Flags) Given(flags *pflag.FlagSet) bool {
-	for _, name := range []string{"config", "mechanism", "epsilon", "delta", "interval"} {
-		if flags.Changed(name) {
-			return true
-		}
-	}
-	return false
 }
 
 // FileError names the config in an error of reading a file that the config names. Without a config

@@ -179,8 +179,8 @@ func (c Release) complete() error {
 			missing = "epsilon, which has no default"
 		}
 		return fmt.Errorf("mechanism %s needs %s. "+
-			`"geodither model inspect --mechanism %[1]s --epsilon E --delta D MODEL" says what `+
-			"error to expect", c.Mechanism, missing)
+			`"geodither model inspect -c FILE MODEL" says what error to expect`,
+			c.Mechanism, missing)
 	}
 	return nil
 }

@@ -356,8 +356,8 @@ func (p *progress) stuck() error {
 	if p.total < 0 || time.Since(p.moved) <= patience {
 		return nil
 	}
-	return fmt.Errorf("%d of %d records were answered and nothing has moved for %v; run with "+
-		"--verbose to see why", p.answered, p.total, patience)
+	return fmt.Errorf("%d of %d records were answered and nothing has moved for %v", p.answered,
+		p.total, patience)
 }
 
 // verified reads all topics once more, now that the service is stopped, and holds the answers

@@ -159,8 +159,7 @@ func (e *eraser) advice(ctx context.Context) string {
 			"only the service can erase without a second release of what it had in hand: start " +
 			"it, and repeat this command for the receipt"
 	}
-	return "The service is at work: repeat this command for the receipt, with a longer --wait if " +
-		"the service is far behind"
+	return "The service is at work and far behind: repeat this command for the receipt"
 }
 
 // members is how many instances the group has, as far as it is known.

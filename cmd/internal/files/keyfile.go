@@ -27,7 +27,7 @@ func WriteKey(path string, key noise.Key) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		// Half a key must not be kept by the next "key new --if-missing".
+		// Half a key would keep the next "key new" from writing a whole one.
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil

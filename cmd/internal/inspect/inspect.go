@@ -1,11 +1,9 @@
-// Package inspect reads one user's state (User), from the changelog or from a local store, and puts
-// it into words: what the user has spent, when and where the last release was, and what the
+// Package inspect reads one user's state (User) from the changelog, and puts it into words: what the user has spent, when and where the last release was, and what the
 // posterior holds. It also sums up what all users have spent (Accounts). It changes nothing.
 package inspect
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +22,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/state"
 )
 
 // State is one user's state in words that can be read. It is private: it
@@ -32,7 +29,7 @@ import (
 type State struct {
 	User      string `json:"user"`
 	Partition int32  `json:"partition"`
-	// Offset is that of the changelog's record; -1 in the local store.
+	// Offset is that of the changelog's record.
 	Offset int64 `json:"offset"`
 	Bytes  int   `json:"bytes"`
 
@@ -48,7 +45,7 @@ type State struct {
 	ModelID     string `json:"model_id"`
 	OfThisModel bool   `json:"of_this_model"` // of the config's, in one of its versions
 	// Versions are the later versions of the model that the user's partition has
-	// adopted, in that order; none in the local store, which does not have them.
+	// adopted, in that order.
 	Versions []AdoptedVersion `json:"model_versions,omitempty"`
 
 	LastRelease *Place  `json:"last_release,omitempty"` // nil: none that could be repeated
@@ -60,8 +57,6 @@ type State struct {
 	AzimuthDeg  float64 `json:"azimuth_deg"`
 	Cells       int     `json:"cells"`        // of the posterior
 	EntropyBits float64 `json:"entropy_bits"` // of the posterior
-
-	Top []CellMass `json:"top,omitempty"`
 
 	// Elsewhere are the user's states in further partitions. There is one where records
 	// of the user have lain in two partitions: each has a budget of its own.
@@ -80,19 +75,12 @@ type Place struct {
 	Longitude float64 `json:"longitude"`
 }
 
-// CellMass is one cell of a posterior.
-type CellMass struct {
-	Cell        int64   `json:"cell"`
-	Centre      Place   `json:"centre"`
-	Probability float64 `json:"probability"`
-}
-
 // ErrNoState says that a user has no state.
 var ErrNoState = errors.New(
 	"the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
 
 // Options say where to look and what for. Required is what Settings and Cluster require; for one
-// user also User, and StateDir if Local.
+// user also User.
 type Options struct {
 	engine.Settings
 	topics.Cluster
@@ -100,18 +88,12 @@ type Options struct {
 	Later []*engine.Version
 
 	User string
-	// Local looks into the local store, which has the partitions of one instance. No instance
-	// may have it open.
-	Local    bool
-	StateDir string // the folder with the local store
-	Top      int    // how many of the most probable cells to list
 
 	Logger *slog.Logger // default slog.Default()
 }
 
-// User finds a user's state, in the changelog or in the local store, as of the
-// last transaction that was committed when it looks. It looks into every partition, so
-// in the changelog it costs reading the whole topic. The partition that the configured
+// User finds a user's state in the changelog, as of the last transaction that was committed when it
+// looks. It looks into every partition, so it costs reading the whole topic. The partition that the configured
 // partitioner gives the user comes first, and what others hold is in Elsewhere.
 // ErrNoState says that there is none.
 func User(ctx context.Context, o Options) (State, error) {
@@ -122,11 +104,7 @@ func User(ctx context.Context, o Options) (State, error) {
 	if !task.ValidKey([]byte(o.User)) {
 		return State{}, ErrNoState
 	}
-	find := findInChangelog
-	if o.Local {
-		find = findLocal
-	}
-	found, err := find(ctx, o, []byte(o.User))
+	found, err := findInChangelog(ctx, o, []byte(o.User))
 	if err != nil {
 		return State{}, err
 	}
@@ -135,9 +113,6 @@ func User(ctx context.Context, o Options) (State, error) {
 	}
 	// Where the user belongs comes first; the others are in the order of partitions.
 	belongs := func(f stored) bool {
-		if f.partitions == 0 {
-			return false
-		}
 		at, ok := o.Partitioner.Partition([]byte(o.User), f.partitions)
 		return ok && at == f.partition
 	}
@@ -149,9 +124,6 @@ func User(ctx context.Context, o Options) (State, error) {
 	for i, f := range found {
 		if all[i], err = f.inspect(o); err != nil {
 			return State{}, err
-		}
-		if o.Local {
-			continue
 		}
 		mark, _, err := topics.LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
 		if err != nil {
@@ -210,35 +182,9 @@ func (o Options) windowSince(lastMS int64) int64 {
 // stored is a state as it was found.
 type stored struct {
 	partition  int32
-	partitions int // of the topic; 0: not known
+	partitions int // of the topic
 	offset     int64
 	value      []byte
-}
-
-func findLocal(_ context.Context, o Options, user []byte) ([]stored, error) {
-	store, err := state.Open(o.StateDir, state.Options{ReadOnly: true, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	found, err := findIn(store, user)
-	return found, errors.Join(err, store.Close())
-}
-
-func findIn(store *state.Store, user []byte) (found []stored, err error) {
-	numbers, err := store.Partitions()
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range numbers {
-		value, err := store.Partition(p).Get(user)
-		if err != nil {
-			return nil, err
-		}
-		if len(value) > 0 {
-			found = append(found, stored{p, 0, -1, slices.Clone(value)})
-		}
-	}
-	return found, nil
 }
 
 func findInChangelog(ctx context.Context, o Options, user []byte) (found []stored, err error) {
@@ -376,19 +322,6 @@ func (f stored) inspect(o Options) (State, error) {
 	found.AzimuthDeg = ellipse.AzimuthDeg
 	if s.HasRelease {
 		found.LastRelease = degreesOf(g, s.Release)
-	}
-	order := make([]int, s.Posterior.Len())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(s.Posterior.P[b], s.Posterior.P[a])
-	})
-	for _, i := range order[:min(max(o.Top, 0), len(order))] {
-		c := s.Posterior.Cells[i]
-		found.Top = append(found.Top, CellMass{
-			Cell: int64(c), Centre: *degreesOf(g, g.Centre(c)), Probability: s.Posterior.P[i],
-		})
 	}
 	return found, nil
 }

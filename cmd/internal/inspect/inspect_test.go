@@ -13,8 +13,7 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestInspect: changelog and local store tell the same of a user, and what they
-// tell is what the user's last sanitized record says.
+// TestInspect: a user's state in the changelog agrees with the user's last sanitized record.
 func TestInspect(t *testing.T) {
 	w := atwork.Served(t, 12, 6)
 	v := w.View(t, "first.out", false)
@@ -31,35 +30,28 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	o := atwork.Options(w, "first")
-	for _, local := range []bool{false, true} {
-		query := atwork.InspectOptions(o, user)
-		query.Local, query.Top = local, 3
-		got, err := inspect.User(t.Context(), query)
-		servicetest.OK(t, err)
-		if got.Step != last.Step || int64(got.Releases) != last.Release ||
-			got.ModelID != last.ModelID || !got.OfThisModel ||
-			*got.Estimate != (inspect.Place{last.Latitude, last.Longitude}) ||
-			*got.LastRelease != (inspect.Place{
-				last.ReleaseLatitude.Number, last.ReleaseLongitude.Number,
-			}) || got.RadiusM != last.RadiusM ||
-			schemas.Some(got.SigmaMajorM) != last.SigmaMajorM ||
-			schemas.Some(got.SigmaMinorM) != last.SigmaMinorM ||
-			schemas.Some(got.AzimuthDeg) != last.AzimuthDeg {
-			t.Errorf("local %t: %+v, want what the last record says: %+v", local, got, last)
-		}
-		if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 ||
-			!(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
-			t.Errorf("local %t: %+v", local, got)
-		}
-		if len(got.Top) != 3 || got.Top[0].Probability < got.Top[1].Probability ||
-			(got.Offset < 0) != local {
-			t.Errorf("local %t: top cells %+v, offset %d", local, got.Top, got.Offset)
-		}
-		for _, nobody := range []string{"nobody", "", "\x00input"} {
-			query.User = nobody
-			if _, err := inspect.User(t.Context(), query); !errors.Is(err, inspect.ErrNoState) {
-				t.Errorf("local %t: the state of %q gives %v", local, nobody, err)
-			}
+	query := atwork.InspectOptions(o, user)
+	got, err := inspect.User(t.Context(), query)
+	servicetest.OK(t, err)
+	if got.Step != last.Step || int64(got.Releases) != last.Release ||
+		got.ModelID != last.ModelID || !got.OfThisModel ||
+		*got.Estimate != (inspect.Place{last.Latitude, last.Longitude}) ||
+		*got.LastRelease != (inspect.Place{
+			last.ReleaseLatitude.Number, last.ReleaseLongitude.Number,
+		}) || got.RadiusM != last.RadiusM ||
+		schemas.Some(got.SigmaMajorM) != last.SigmaMajorM ||
+		schemas.Some(got.SigmaMinorM) != last.SigmaMinorM ||
+		schemas.Some(got.AzimuthDeg) != last.AzimuthDeg {
+		t.Errorf("%+v, want what the last record says: %+v", got, last)
+	}
+	if got.EpsilonSpent != float64(last.Release)*servicetest.Release.Epsilon || got.Cells < 3 ||
+		!(got.EntropyBits > 0) || got.EntropyBits > math.Log2(float64(got.Cells)) {
+		t.Errorf("%+v", got)
+	}
+	for _, nobody := range []string{"nobody", "", "\x00input"} {
+		query.User = nobody
+		if _, err := inspect.User(t.Context(), query); !errors.Is(err, inspect.ErrNoState) {
+			t.Errorf("the state of %q gives %v", nobody, err)
 		}
 	}
 	// With a budget and a pseudonym in the config: the last two of six steps.
@@ -75,11 +67,9 @@ func TestInspect(t *testing.T) {
 	// Under another map the points mean nothing, and are not shown.
 	other := o
 	other.Model = servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	query := atwork.InspectOptions(other, user)
-	query.Top = 3
-	got, err := inspect.User(t.Context(), query)
+	got, err = inspect.User(t.Context(), atwork.InspectOptions(other, user))
 	servicetest.OK(t, err)
-	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil || got.Top != nil ||
+	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil ||
 		got.Step != last.Step {
 		t.Errorf("under another map: %+v", got)
 	}

@@ -118,19 +118,15 @@ func TestTwoProducersOneBudget(t *testing.T) {
 		if servicetest.CRC32Place(user) == partition.Murmur2(user, servicetest.Partitions) {
 			continue
 		}
-		for _, local := range []bool{false, true} {
-			query := atwork.InspectOptions(blind, string(user))
-			query.Local = local
-			got, err := inspect.User(t.Context(), query)
-			servicetest.OK(t, err)
-			if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget ||
-				got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
-				got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget ||
-				got.Partition == got.Elsewhere[0].Partition {
-				t.Errorf("local %t: a user in two partitions is inspected as %+v", local, got)
-			}
+		got, err := inspect.User(t.Context(), atwork.InspectOptions(blind, string(user)))
+		servicetest.OK(t, err)
+		if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget ||
+			got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
+			got.EpsilonWindowAll == nil || *got.EpsilonWindowAll != 2*budget ||
+			got.Partition == got.Elsewhere[0].Partition {
+			t.Errorf("a user in two partitions is inspected as %+v", got)
 		}
-		got, err := inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
+		got, err = inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
 		servicetest.OK(t, err)
 		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget ||
 			got.Partition != partition.Murmur2(user, servicetest.Partitions) {

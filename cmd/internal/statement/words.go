@@ -309,7 +309,7 @@ const (
 published releases, the model and the settings. They cost no ε.`
 	preprocessing = `Before the release, a fix passes the rules of the config, by its cell and its
 step alone. ε does not cover what the choice of settings says about traces that they were tuned on.`
-	erasure = `"geodither erase -c FILE --user ID --receipt RECEIPT" erases what the service has
+	erasure = `"geodither erase -c FILE --user ID > RECEIPT" erases what the service has
 stored of a person: the state in the changelog and in the state folder. The receipt has a keyed hash
 of the id, and the partition and offset of the erasure. It lists what remains and until when: raw
 and sanitized records until their topics' retention ends, state folders of stopped instances,

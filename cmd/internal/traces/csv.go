@@ -222,7 +222,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
-			"name the columns with --columns %s",
+			"name the columns with --columns %s (train, tune, sanitize, produce)",
 			strings.Join(missing, ", "), describe(found), expectedColumns(wanted),
 			strings.Join(named, ","))
 	}

@@ -174,7 +174,7 @@ func VerifyOptions(o service.Options, tempDir string) verify.Options {
 // InspectOptions look for a user in what a service has left.
 func InspectOptions(o service.Options, user string) inspect.Options {
 	return inspect.Options{
-		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, StateDir: o.StateDir,
+		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later,
 		Logger: o.Logger, User: user,
 	}
 }
