@@ -149,7 +149,7 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
 		[]string{old})
 	if err == nil || !strings.Contains(err.Error(),
-		"or set the group's offset to") {
+		"2. set the group's offset to") {
 		t.Fatalf("states that lag: %v", err)
 	}
 	var at [servicetest.Partitions]int64

@@ -164,7 +164,7 @@ func TestAcceptedLossNeedsAnOffset(t *testing.T) {
 	w.DeleteTopic(t, o.Topics.Changelog, false)
 	w.DeleteGroup(t, o.Group)
 	o.AcceptLost = true
-	if err := fails(t, o, "set its offset to"); !errors.Is(err, task.ErrLost) {
+	if err := fails(t, o, "set it to"); !errors.Is(err, task.ErrLost) {
 		t.Errorf("the service ends with %v", err)
 	}
 	o.AcceptLost = false

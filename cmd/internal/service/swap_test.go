@@ -318,7 +318,7 @@ func TestWatch(t *testing.T) {
 	bad := atwork.Version(t, 3, slow)
 	puts.put(bad)
 	servicetest.Await(t, "another step is refused",
-		func() bool { return strings.Contains(a.Log.String(), "a service keeps its step") }, a)
+		func() bool { return strings.Contains(a.Log.String(), "to change the step") }, a)
 	if strings.Count(a.Log.String(), "half of it is missing") != 1 || len(a.Versions()) != 0 {
 		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.Versions()), a.Log)
 	}
