@@ -34,6 +34,7 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -419,8 +420,9 @@ func (d *demo) report(board *scoreboard, fed int64, took time.Duration) Report {
 	totals := d.counters.Snapshot()
 	r := Report{
 		RecordsIn: fed, Silent: totals.Silent(),
-		LocationSetMean: totals.LocationSetMean(), DriftRatio: totals.DriftRatio(),
-		Epsilon: d.release.Epsilon, Delta: d.release.Delta, Mechanism: d.release.Mechanism,
+		LocationSetMean: trial.Share(totals.SetCells, totals.Releases),
+		DriftRatio:      trial.Share(totals.Drifts, totals.Releases),
+		Epsilon:         d.release.Epsilon, Delta: d.release.Delta, Mechanism: d.release.Mechanism,
 		ModelID: d.model.ID(), Seed: d.options.Seed, cells: d.model.Grid.Cells(),
 	}
 	board.count(&r)

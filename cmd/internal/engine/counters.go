@@ -260,22 +260,6 @@ func (t *Tally) SkippedBy(rules []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Outside is the number of fixes outside the map, clamped or refused.
-func (t Tally) Outside() int64 { return t.OutsideClamped + t.OutsideRefused }
-
-// LocationSetMean is the mean |ΔX| over the releases, in cells; 0 without any.
-func (t Tally) LocationSetMean() float64 { return ratio(t.SetCells, t.Releases) }
-
-// DriftRatio is the share of releases whose true cell lay outside ΔX.
-func (t Tally) DriftRatio() float64 { return ratio(t.Drifts, t.Releases) }
-
-func ratio(n, d int64) float64 {
-	if d == 0 {
-		return 0
-	}
-	return float64(n) / float64(d)
-}
-
 // outcome counts what came of one accepted fix. A late one is counted as a dead letter
 // elsewhere.
 func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {

@@ -66,15 +66,9 @@ func (l *Lateness) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// plain writes a whole number of seconds, minutes or hours without the zeros behind it.
+// plain writes a duration without the zeros behind whole minutes or hours, as in 1h.
 func plain(d time.Duration) string {
-	switch {
-	case d%time.Hour == 0:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d%time.Minute == 0:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	}
-	return fmt.Sprintf("%ds", d/time.Second)
+	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }
 
 // SetBounds are the upper bounds of the buckets of location sets' sizes, in cells, ascending. One

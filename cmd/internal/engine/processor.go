@@ -83,16 +83,6 @@ func NewProcessor(s Settings, at Partition) (*Processor, error) {
 // place of those before. A service's processor is told by its task.
 func (p *Processor) Use(list []Amended) { p.engine.models.amend(list) }
 
-// Amend is Use of the versions that a mark's amendments name. ErrVersion says that known
-// lacks one.
-func (p *Processor) Amend(list []task.Amendment, known []*Version) error {
-	found, err := Resolve(list, known)
-	if err == nil {
-		p.Use(found)
-	}
-	return err
-}
-
 // Refuse makes the processor refuse fixes for their day as a first release has refused them,
 // by their offsets, whatever its own key has.
 func (p *Processor) Refuse(offsets *Offsets) { p.refused = offsets }

@@ -6,16 +6,6 @@ import (
 	"testing"
 )
 
-func TestRatios(t *testing.T) {
-	if s := (Tally{}); s.LocationSetMean() != 0 || s.DriftRatio() != 0 {
-		t.Error("the ratios of nothing are not 0")
-	}
-	if s := (Tally{Releases: 4, SetCells: 10, Drifts: 1}); s.LocationSetMean() != 2.5 ||
-		s.DriftRatio() != .25 {
-		t.Errorf("%v and %v", s.LocationSetMean(), s.DriftRatio())
-	}
-}
-
 // TestCounterNames: every number of a tally is in the one table, under a name of its own.
 func TestCounterNames(t *testing.T) {
 	names := map[string]bool{}

@@ -38,7 +38,6 @@ type Board struct {
 	began    time.Time
 	now      func() time.Time
 	requests *requests
-	commits  *commits
 
 	groupStep atomic.Int64 // when the group's member made its last step; see since
 
@@ -64,7 +63,7 @@ func NewBoard() *Board { return newBoard(time.Now) }
 
 func newBoard(now func() time.Time) *Board {
 	return &Board{
-		began: now(), now: now, requests: newRequests(), commits: newCommits(),
+		began: now(), now: now, requests: newRequests(),
 		shown:   Status{Readiness: Readiness{Phase: Starting}},
 		working: map[*Partition]bool{}, standbys: map[*Standby]bool{},
 		watch: Watch{
@@ -248,7 +247,10 @@ func (p *Partition) Processed(timestampMS int64) {
 // from the first of them.
 func (p *Partition) Committed(records int, took time.Duration) {
 	p.Step()
-	p.board.commits.add(records, took)
+	if records > 0 { // one without records only moves an offset
+		p.board.requests.records.Observe(float64(records))
+		p.board.requests.transactions.Observe(took.Seconds())
+	}
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
 	p.board.shown.LastCommit = p.board.now().UTC()

@@ -14,11 +14,11 @@ import (
 // else.
 func newRegistry(s Source) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	r, c := s.Board.requests, s.Board.commits
+	r := s.Board.requests
 	registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		r.seconds, r.failures, r.throttled, c.seconds, c.records, collector{s},
+		r.seconds, r.failures, r.throttled, r.transactions, r.records, collector{s},
 	)
 	return registry
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	kafka "github.com/segmentio/kafka-go"
@@ -34,11 +33,13 @@ const (
 	failedNetwork = "connection" // it was closed, or broke
 )
 
-// requests are what brokers were asked.
+// requests are what brokers were asked, and the transactions that were committed.
 type requests struct {
 	seconds   *prometheus.HistogramVec
 	failures  *prometheus.CounterVec
 	throttled *prometheus.CounterVec
+
+	transactions, records prometheus.Histogram
 }
 
 func newRequests() *requests {
@@ -60,6 +61,17 @@ func newRequests() *requests {
 			Help: "Time for which brokers held this client up for the sake of a quota, by the " +
 				"request.",
 		}, []string{"api"}),
+		transactions: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "transaction_seconds",
+			Help: "Time from a transaction's first record until its states were stored, of " +
+				"committed transactions that had records.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}),
+		records: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: namespace, Name: "transaction_records",
+			Help:    "Raw records of a committed transaction that had records.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000},
+		}),
 	}
 	for _, key := range apis {
 		api := key.String()
@@ -108,31 +120,4 @@ func refusalOf(code kafka.Error) string {
 		return strings.ReplaceAll(strings.ToLower(title), " ", "_")
 	}
 	return fmt.Sprintf("code_%d", int(code))
-}
-
-// commits are the transactions that were committed.
-type commits struct{ seconds, records prometheus.Histogram }
-
-func newCommits() *commits {
-	return &commits{
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "transaction_seconds",
-			Help: "Time from a transaction's first record until its states were stored, of " +
-				"committed transactions that had records.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}),
-		records: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "transaction_records",
-			Help:    "Raw records of a committed transaction that had records.",
-			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000},
-		}),
-	}
-}
-
-// add counts a committed transaction. One without records only moves an offset.
-func (c *commits) add(records int, took time.Duration) {
-	if records > 0 {
-		c.records.Observe(float64(records))
-		c.seconds.Observe(took.Seconds())
-	}
 }

@@ -118,7 +118,7 @@ func (r *reporter) warn(now engine.Tally) {
 // outside warns if many fixes lie outside the map. Those that are clamped get records
 // which claim a place that they do not have.
 func (r *reporter) outside(t engine.Tally, in int64) {
-	n := t.Outside()
+	n := t.OutsideClamped + t.OutsideRefused
 	if n < alarmRecords || float64(n) <= engine.OutsideShare*float64(in) {
 		return
 	}

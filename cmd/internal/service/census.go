@@ -21,12 +21,8 @@ const (
 
 // census counts the users with a state in an assigned partition, now and then: the store does not
 // know how many there are.
-type census struct{ last atomic.Pointer[count] }
-
-// count is how many users there were, and when they were counted.
-type count struct {
-	users int64
-	at    time.Time
+type census struct {
+	last atomic.Pointer[monitor.Store] // with what was counted last, and when; nil: nothing yet
 }
 
 // run counts until the context ends.
@@ -39,7 +35,8 @@ func (c *census) run(ctx context.Context, board *monitor.Board, store *state.Sto
 		if now := board.Restored(); !slices.Equal(now, counted) || !time.Now().Before(next) {
 			began := time.Now()
 			if users, err := countUsers(ctx, now, store); err == nil {
-				c.last.Store(&count{users, began.UTC().Truncate(time.Second)})
+				at := began.UTC().Truncate(time.Second)
+				c.last.Store(&monitor.Store{Users: users, CountedAt: at})
 			} // else the store is closing, or has failed and reports it itself
 			counted, next = now, time.Now().Add(max(countEvery, countShare*time.Since(began)))
 		}
@@ -69,15 +66,12 @@ func countUsers(
 
 // storeStats returns how the store is, whenever it is asked.
 func (c *census) storeStats(store *state.Store) func() monitor.Store {
-	return func() monitor.Store {
+	return func() (shown monitor.Store) {
+		if last := c.last.Load(); last != nil {
+			shown = *last
+		}
 		s := store.Stats()
-		var last count
-		if counted := c.last.Load(); counted != nil {
-			last = *counted
-		}
-		return monitor.Store{
-			Bytes: s.DiskBytes, Users: last.users, CountedAt: last.at, CacheHits: s.CacheHits,
-			CacheMisses: s.CacheMisses,
-		}
+		shown.Bytes, shown.CacheHits, shown.CacheMisses = s.DiskBytes, s.CacheHits, s.CacheMisses
+		return shown
 	}
 }

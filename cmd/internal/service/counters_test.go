@@ -15,7 +15,7 @@ func newTestObserver(t *testing.T) *observer {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)).WithDefaults()
 	return &observer{
 		log: o.Logger, counters: o.Counters, processor: newTestProcessor(t, anywhere(o), 0),
-		board: o.Board.Begin(0),
+		board: o.Board.Begin(0), outages: newOutages(o.Logger),
 	}
 }
 

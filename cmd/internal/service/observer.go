@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/account"
@@ -38,7 +40,7 @@ type observer struct {
 	acceptLost bool // a lost changelog is no trouble
 
 	changes *changes // of the instance
-	outages *outages // of the instance; nil: nobody follows them
+	outages *outages // of the instance
 	caller  string   // this partition's task, by its name there
 	board   *monitor.Partition
 	pace    pace // of lines on other trouble
@@ -114,7 +116,7 @@ func (o *observer) Dropped(records int, cause error) {
 // Retried implements task.Observer.
 func (o *observer) Retried(cause error, wait time.Duration) {
 	o.board.Step()
-	if o.outages != nil && isAway(cause) {
+	if isAway(cause) {
 		o.outages.failed(o.caller, cause)
 		return
 	}
@@ -176,4 +178,41 @@ func (o *observer) Restored(r task.Restore) {
 		details = append(details, "wiped", r.Wiped)
 	}
 	o.log.Info("state restored", details...)
+}
+
+// changes says in the log that settings have changed, and which: once for an instance, and
+// in a short line of each partition, since each changes at an offset of its own.
+type changes struct {
+	options Options
+	log     *slog.Logger
+	once    sync.Once
+}
+
+// warn takes what a partition was restored from, and the partition's own log.
+func (c *changes) warn(log *slog.Logger, r task.Restore) {
+	c.once.Do(func() {
+		c.log.Warn("settings have changed since this group worked last: from here on releases "+
+			"are made under the new ones; stop any instance of this group that still runs under "+
+			"the old ones",
+			"different", c.options.Differences(r.Mark.Settings))
+	})
+	log.Info("begins under the changed settings",
+		"input_offset", r.Input, "old_since", r.Mark.Since)
+}
+
+// timed is a processor that says when it has processed a record, and whose time is measured: what
+// a service spends on records beside waiting for them and writing them. No result depends on it.
+type timed struct {
+	task.Processor
+	busy  *atomic.Int64 // nanoseconds
+	board *monitor.Partition
+}
+
+// Process implements task.Processor.
+func (t timed) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	begun := time.Now()
+	err := t.Processor.Process(rec, state, fx)
+	t.busy.Add(int64(time.Since(begun)))
+	t.board.Processed(rec.Timestamp)
+	return err
 }

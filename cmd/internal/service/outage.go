@@ -39,9 +39,6 @@ func newOutages(log *slog.Logger) *outages {
 
 // failed books a call that will be made again.
 func (o *outages) failed(caller string, cause error) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -65,7 +62,7 @@ func (o *outages) failed(caller string, cause error) {
 
 // succeeded books a call that Kafka has answered as it should.
 func (o *outages) succeeded(caller string) {
-	if o == nil || !o.active.Load() {
+	if !o.active.Load() {
 		return
 	}
 	o.mu.Lock()
@@ -79,7 +76,7 @@ func (o *outages) succeeded(caller string) {
 
 // away returns how long Kafka has been away, 0 if it is not.
 func (o *outages) away() time.Duration {
-	if o == nil || !o.active.Load() {
+	if !o.active.Load() {
 		return 0
 	}
 	o.mu.Lock()
@@ -92,9 +89,6 @@ func (o *outages) away() time.Duration {
 
 // gone books that a caller makes no more calls, which says nothing of Kafka.
 func (o *outages) gone(caller string) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.failing, caller)

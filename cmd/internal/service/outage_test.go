@@ -166,8 +166,9 @@ func TestAcceptedLossIsNotTrouble(t *testing.T) {
 	for accept, want := range map[bool]int{false: 1, true: 0} {
 		var log servicetest.Log
 		o := &observer{
-			log: log.Logger(), caller: caller(0), acceptLost: accept,
-			board: monitor.NewBoard().Begin(0),
+			log: log.Logger(), outages: newOutages(log.Logger()), caller: caller(0),
+			acceptLost: accept,
+			board:      monitor.NewBoard().Begin(0),
 		}
 		o.Retried(task.ErrLost, time.Second)
 		if n := strings.Count(log.String(), "level=WARN"); n != want {
