@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"math"
-	"slices"
 
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -143,43 +142,6 @@ func (f *Fleet) total(weights []float64) (sum float64) {
 
 // Len returns the number of vehicles.
 func (f *Fleet) Len() int { return int(f.total(nil)) }
-
-// group makes vehicles with the same likelihood one, in the order of their first ones. A fit then
-// costs as much as there are different ones.
-func (f *Fleet) group() {
-	all := f.Vehicles
-	f.Vehicles, f.Counts = nil, nil
-	known := map[uint64][]int{} // by hash; different likelihoods may share one
-	for _, l := range all {
-		h, at := l.hash(), -1
-		for _, i := range known[h] {
-			if f.Vehicles[i].equal(&l) {
-				at = i
-			}
-		}
-		if at < 0 {
-			at = len(f.Vehicles)
-			known[h] = append(known[h], at)
-			f.Vehicles, f.Counts = append(f.Vehicles, l), append(f.Counts, 0)
-		}
-		f.Counts[at]++
-	}
-}
-
-// hash returns a number that equal likelihoods share: FNV-1a over zones and values.
-func (l *Likelihood) hash() uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	h := uint64(offset)
-	for i, z := range l.Zones {
-		h = (h ^ uint64(z)) * prime
-		h = (h ^ uint64(math.Float32bits(l.Values[i]))) * prime
-	}
-	return h
-}
-
-func (l *Likelihood) equal(other *Likelihood) bool {
-	return slices.Equal(l.Zones, other.Zones) && slices.Equal(l.Values, other.Values)
-}
 
 // judge returns the sum over vehicles of w times the probabilities of their zones under the prior
 // θ, and the weighted log likelihood. squares, if not nil, is set to the weighted sum of the

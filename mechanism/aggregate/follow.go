@@ -20,9 +20,9 @@ type Record struct {
 	Number int64
 	// Place is where the record is in the input, for errors. A Reader counts its number.
 	Place Place
-	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap),
-	// and Estimate is the record's estimate, in kilometres of the model's map. Neither is read where
-	// the model is not given. A Reader computes both.
+	// Release is the released place of a record of Kind Released (see mechanism.Sanitizer.Snap).
+	// Estimate is the record's estimate. Both are in kilometres of the model's map, a Reader
+	// computes them, and neither is read where the model is not given.
 	Release, Estimate grid.Point
 }
 

@@ -120,6 +120,15 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 	})
 }
 
+// user returns the fixes of a user.
+func (t *Truth) user(name string) (*User, error) {
+	i, ok := t.byName[name]
+	if !ok {
+		return nil, errOther("there is no such user in the traces")
+	}
+	return &t.users[i], nil
+}
+
 func (c *course) rowsDone() int64 { return c.rows.Load() }
 
 // turn lets one goroutine at a time do something.

@@ -34,6 +34,11 @@ func (s Settings) options() mechanism.Options {
 	}
 }
 
+// errOther is a request for something that is not there. The text is for the person at the page.
+type errOther string
+
+func (e errOther) Error() string { return string(e) }
+
 // parseSettings reads the knobs of a request. What it does not name is as at the page's beginning.
 // The error is for the person at the page.
 func parseSettings(query url.Values) (Settings, error) {

@@ -243,3 +243,16 @@ func (a *Anatomy) set(e *mechanism.Emission, v view, cell grid.Cell) {
 	}
 	a.Set = shown
 }
+
+// middles returns the cell in the middle of each block, row by row from the south.
+func (v view) middles() []grid.Cell {
+	cells := make([]grid.Cell, 0, v.blocksWide()*v.blocksHigh())
+	for row := range v.blocksHigh() {
+		y := min(v.row+row*v.block+v.block/2, v.high-1)
+		for column := range v.blocksWide() {
+			x := min(v.column+column*v.block+v.block/2, v.wide-1)
+			cells = append(cells, grid.Cell(y*v.wide+x))
+		}
+	}
+	return cells
+}

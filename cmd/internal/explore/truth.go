@@ -117,11 +117,6 @@ func (t *Truth) sorted() *Truth {
 // kept, so there are few.
 func sampleCells() []float64 { return []float64{150, fleet.SampleCellM, 400, 600} }
 
-// errOther is a request for something that is not there. The text is for the person at the page.
-type errOther string
-
-func (e errOther) Error() string { return string(e) }
-
 // modelOf returns the model with cells of a side in metres; 0 is the model as it is. Only the
 // sample's can have others: it is trained again.
 func (t *Truth) modelOf(cellM float64) (*mobility.Model, error) {
@@ -147,15 +142,6 @@ func (t *Truth) modelOf(cellM float64) (*mobility.Model, error) {
 	}
 	t.models[cellM] = m
 	return m, nil
-}
-
-// user returns the fixes of a user.
-func (t *Truth) user(name string) (*User, error) {
-	i, ok := t.byName[name]
-	if !ok {
-		return nil, errOther("there is no such user in the traces")
-	}
-	return &t.users[i], nil
 }
 
 // run starts a course of a user who is released under settings, by the code of "sanitize" and with
