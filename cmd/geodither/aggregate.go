@@ -155,10 +155,10 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 	}
 	model := o.Read.Models[0]
 	o.Read.Estimate = aggregate.EstimateOptions{
-		Level: aggregate.DefaultLevel, Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
+		Seed: aggregateSeed, Workers: runtime.GOMAXPROCS(0),
 	}
 	o.Output = f.output
-	if err := f.check(o); err != nil {
+	if err := f.check(); err != nil {
 		return o, err
 	}
 	collect := &o.Read.Collect
@@ -240,7 +240,7 @@ func publicOf(settings *config.Flags, c config.File, models []string) (
 }
 
 // check refuses what cannot be used before anything is read.
-func (f *aggregateFlags) check(o aggregateOptions) error {
+func (f *aggregateFlags) check() error {
 	switch {
 	case len(f.paths) == 0 && f.topic.Name == "":
 		return cli.Usagef("name the sanitized records to read with --in, - for standard input, " +
@@ -248,9 +248,6 @@ func (f *aggregateFlags) check(o aggregateOptions) error {
 	case f.window <= 0:
 		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, "+
 			"such as 15m", f.window)
-	}
-	if err := o.Read.Estimate.Validate(); err != nil {
-		return cli.Usage(err)
 	}
 	if i := slices.Index(f.paths, "-"); i >= 0 && slices.Contains(f.paths[i+1:], "-") {
 		return cli.Usagef("standard input is named twice: name - once")

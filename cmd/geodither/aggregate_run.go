@@ -72,7 +72,7 @@ func (r *aggregation) read(ctx context.Context) (aggregate.Summary, error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return r.out.window(r.reader.Zones(), w, d, r.options.Read.Estimate.Level)
+		return r.out.window(r.reader.Zones(), w, d)
 	}
 	var err error
 	if r.reader, err = aggregate.NewReader(r.options.Read, write); err != nil {

@@ -148,7 +148,7 @@ func (o *aggregateWriter) each(do func(*files.File) error) error {
 
 // window writes one window.
 func (o *aggregateWriter) window(
-	zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density, level float64,
+	zones *aggregate.Zones, w *aggregate.Window, d aggregate.Density,
 ) error {
 	o.zones = zones
 	for zone := range d.Fitted {
@@ -173,7 +173,7 @@ func (o *aggregateWriter) window(
 		return nil
 	}
 	const leastFlow = .01 // vehicles; the flows of fewer would be most of the rows
-	for _, f := range w.Flows(leastFlow, level) {
+	for _, f := range w.Flows(leastFlow) {
 		fromLat, fromLon := middleOfZone(zones, f.From)
 		toLat, toLon := middleOfZone(zones, f.To)
 		err := o.flowRows.Write([]string{

@@ -131,7 +131,7 @@ func TestCollectShuffled(t *testing.T) {
 		text := fmt.Sprintf("%+v\n", counts)
 		for _, w := range windows {
 			text += fmt.Sprintln(w.StartMS, w.Lost, w.Released, w.Flowing,
-				w.Estimate(EstimateOptions{Workers: 2}), w.Flows(0, 0))
+				w.Estimate(EstimateOptions{Workers: 2}), w.Flows(0))
 		}
 		return text
 	}
@@ -287,7 +287,7 @@ func testFlows(t *testing.T, name string) {
 		truth[int(zones.Of(path[4]))*n+int(zones.Of(path[9]))]++
 	}
 	inside, listed := 0, 0
-	for _, f := range w.Flows(0, .9) {
+	for _, f := range w.Flows(0) {
 		at := int(f.From)*n + int(f.To)
 		got[at], into[f.To] = f.Vehicles, into[f.To]+f.Vehicles
 		if f.Vehicles >= 1 {

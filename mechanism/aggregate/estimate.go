@@ -1,7 +1,7 @@
 package aggregate
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -10,49 +10,19 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
+// Level is the confidence of all intervals.
+const Level = .9
+
 // EstimateOptions say how to estimate. The zero value of each field means its default.
 type EstimateOptions struct {
-	// Level is the confidence of the intervals, default .9.
-	Level float64
 	// Resamples is how many times the fleet is resampled to see how much the fitted prior depends
-	// on chance, default 40.
+	// on chance, at least 2, default 40.
 	Resamples int
 	// Seed is that of the resampling. The same seed, code and window give the same estimate, in
 	// whatever order the vehicles came.
 	Seed uint64
 	// Workers is the number of goroutines, default one. The estimate does not depend on it.
 	Workers int
-}
-
-// Defaults of EstimateOptions.
-const (
-	DefaultLevel     = .9
-	DefaultResamples = 40
-)
-
-func (o EstimateOptions) withDefaults() EstimateOptions {
-	if o.Level == 0 {
-		o.Level = DefaultLevel
-	}
-	if o.Resamples == 0 {
-		o.Resamples = DefaultResamples
-	}
-	o.Workers = max(o.Workers, 1)
-	return o
-}
-
-// Validate reports what cannot be used.
-func (o EstimateOptions) Validate() error {
-	o = o.withDefaults()
-	if !(o.Level > 0 && o.Level < 1) {
-		return fmt.Errorf("a confidence level of %g is not between 0 and 1: leave it out for %g",
-			o.Level, DefaultLevel)
-	}
-	if o.Resamples < 2 || o.Resamples > 10_000 {
-		return fmt.Errorf("%d resamples are not between 2 and 10000: leave them out for %d",
-			o.Resamples, DefaultResamples)
-	}
-	return nil
 }
 
 // Density is an estimate of how many vehicles are in each zone.
@@ -63,8 +33,8 @@ type Density struct {
 	// vehicles with a release.
 	Naive, Blind, Posterior, Fitted []float64
 	// PosteriorLow and PosteriorHigh are an interval around Posterior. It holds the number of
-	// vehicles of this fleet with at least the stated level, if vehicles move independently by the
-	// model.
+	// vehicles of this fleet with at least the confidence Level, if vehicles move independently
+	// by the model.
 	PosteriorLow, PosteriorHigh []float64
 	// Low and High are an interval around Fitted: the same under the fitted prior, wider by how
 	// much that prior owes to chance and to the weight of the model. A fit that trusts the model
@@ -104,9 +74,9 @@ const (
 // Estimate computes the four estimates of a window. Cost: some hundred passes over the zones of the
 // different likelihoods for the choice of kappa, and up to twenty for each resample.
 func (w *Window) Estimate(o EstimateOptions) Density {
-	o = o.withDefaults()
+	o.Resamples = cmp.Or(o.Resamples, 40)
 	fleet := w.Fleet()
-	fleet.Workers = o.Workers
+	fleet.Workers = max(o.Workers, 1)
 	n := float64(w.Vehicles())
 	d := Density{
 		Vehicles: w.Vehicles(), Naive: w.naive, Posterior: valuesOf(w.posterior),
@@ -117,21 +87,21 @@ func (w *Window) Estimate(o EstimateOptions) Density {
 		d.Blind[z] = float64(n * fleet.Prior[z])
 		variance[z] = max(sum-w.squares[z].value(), 0)
 	}
-	d.PosteriorLow, d.PosteriorHigh = intervals(d.Posterior, variance, o.Level, n)
+	d.PosteriorLow, d.PosteriorHigh = intervals(d.Posterior, variance, n)
 	d.Fitted, variance = fleet.average(d.Kappa, o)
 	distrustful, _ := fleet.Expected(fleet.fit(fleet.pseudo(n/distrust), nil, nil, roughly).Prior)
 	for z, m := range distrustful {
 		away := m - d.Fitted[z]
 		variance[z] += float64(away * away)
 	}
-	d.Low, d.High = intervals(d.Fitted, variance, o.Level, n)
+	d.Low, d.High = intervals(d.Fitted, variance, n)
 	return d
 }
 
-func intervals(mean, variance []float64, level, most float64) (low, high []float64) {
+func intervals(mean, variance []float64, most float64) (low, high []float64) {
 	low, high = make([]float64, len(mean)), make([]float64, len(mean))
 	for z := range mean {
-		low[z], high[z] = judgedInterval(mean[z], variance[z], level, most)
+		low[z], high[z] = judgedInterval(mean[z], variance[z], most)
 	}
 	return low, high
 }
@@ -143,7 +113,8 @@ const surprised = .01
 // the estimate but may well have them: it also holds the number with the level given that it is
 // fewest or more. Those are the zones that a reader looks at afterwards, and an interval that is
 // right on average over all numbers is too short for them.
-func judgedInterval(mean, variance, level, most float64) (low, high float64) {
+func judgedInterval(mean, variance, most float64) (low, high float64) {
+	level := Level // a variable: 1 - level is rounded as in CountInterval
 	low, high = CountInterval(mean, variance, level, most)
 	if !(mean > 0) || mean >= fewest {
 		return low, high
@@ -304,17 +275,14 @@ func (f *Fleet) average(kappa float64, o EstimateOptions) (mean, variance []floa
 
 // Flows returns the flows of at least so many vehicles, in order of zones. Their intervals hold if
 // vehicles move by the model.
-func (w *Window) Flows(least, level float64) []Flow {
-	if level == 0 {
-		level = DefaultLevel
-	}
+func (w *Window) Flows(least float64) []Flow {
 	var all []Flow
 	for _, key := range slices.Sorted(maps.Keys(w.flows)) {
 		n, squares := w.flows[key].sum.value(), w.flows[key].squares.value()
 		if n < least {
 			continue
 		}
-		low, high := CountInterval(n, max(n-squares, 0), level, float64(w.Flowing))
+		low, high := CountInterval(n, max(n-squares, 0), Level, float64(w.Flowing))
 		from, to := int32(key>>16), int32(key&0xffff)
 		all = append(all, Flow{From: from, To: to, Vehicles: n, Low: low, High: high})
 	}

@@ -30,12 +30,12 @@ func road() *mobility.Model {
 // A fleet has gathered at the eastern end of a road, which the model does not expect. A reader of
 // the published records has the model and no key, and still finds out.
 func ExampleReader() {
-	model, level := road(), .9
+	model := road()
 	reader, err := aggregate.NewReader(aggregate.ReadOptions{
 		Models:      aggregate.Models{model},
 		TellEpsilon: true, TellDelta: true, TellMechanism: true, // the records tell
 		Collect:  aggregate.CollectOptions{WindowSteps: 5},
-		Estimate: aggregate.EstimateOptions{Level: level, Seed: 1},
+		Estimate: aggregate.EstimateOptions{Seed: 1},
 	}, func(_ *aggregate.Window, d aggregate.Density) error {
 		for zone := range d.Fitted {
 			fmt.Printf("kilometre %d: %3.0f vehicles (%.0f to %.0f), by the model alone %.0f\n",

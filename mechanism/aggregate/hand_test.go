@@ -35,7 +35,7 @@ func collected(
 			StartMS: w.StartMS, Released: w.Released, Lost: w.Lost, Flowing: w.Flowing,
 		})
 		all.density = append(all.density, w.Estimate(EstimateOptions{Seed: 1, Resamples: 4}))
-		all.flows = append(all.flows, w.Flows(.01, .9))
+		all.flows = append(all.flows, w.Flows(.01))
 		return nil
 	})
 	if err != nil {
