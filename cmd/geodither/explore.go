@@ -22,7 +22,6 @@ type exploreFlags struct {
 	input    cli.InputFlags
 	model    string
 	listen   string
-	status   []string
 	outline  string
 }
 
@@ -41,18 +40,14 @@ trained on them. --model and files of traces show those. The page has the truth 
 the owner of the traces alone. All noise in these views comes from a seed and is not private.
 
 -c follows the sanitized topic of a service from its beginning, committed records only: where its
-vehicles are likely to be, and where the fleet was, window by window. The page knows nothing
-then but the records, the public model and the public settings, unless --status is given. It
-reads neither the key nor the raw topic nor users' own models. A model that was trained without
-differential privacy tells about its traces, and the page shows its map, with a warning. Beside
--c, traces that are named have the views above, and say that they are secret.
+vehicles are likely to be, and where the fleet was, window by window. The page knows nothing then
+but the records, the public model and the public settings. It reads neither the key nor the raw
+topic nor users' own models. A model that was trained without differential privacy tells about its
+traces, and the page shows its map, with a warning. Beside -c, traces that are named have the views
+above, and say that they are secret.
 
 --outline draws lines and polygons of your own below the maps, for orientation: there are no map
 tiles.
-
---status shows how the instances of a service are, as the /status of each one's http.listen says:
-names of the topics, partitions, lag, throughput, refusals, the number of users, Σε of all of them.
-Everybody who has the page's address sees that too.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. Its address has a random token, new at each start: anybody with that
@@ -64,8 +59,7 @@ Ctrl-C ends it. The sample contains public sector information licensed under the
 Licence v3.0.`,
 		Example: `  geodither explore
   geodither explore --model model.avro --in traces.csv --listen 127.0.0.1:8090
-  geodither explore -c geodither.yml
-  geodither explore -c geodither.yml --status node-1:9090 --status node-2:9090`,
+  geodither explore -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.Flags(), args, std)
@@ -80,8 +74,6 @@ Licence v3.0.`,
 		"`ADDRESS` to serve at; port 0: the system chooses one")
 	flags.StringVar(&f.outline, "outline", "",
 		"GeoJSON `FILE` of coasts or streets, to draw below the maps")
-	flags.StringArrayVar(&f.status, "status", nil, "`ADDRESS` of a service's http.listen, to show "+
-		"its status; several flags for several instances")
 	return cmd
 }
 
@@ -101,9 +93,6 @@ func (f *exploreFlags) run(
 		return err
 	}
 	if o.Public, err = f.public(ctx, flags, std); err != nil {
-		return err
-	}
-	if o.Watched, err = f.watched(); err != nil {
 		return err
 	}
 	server, err := explore.Open(o)
@@ -152,23 +141,6 @@ func (f *exploreFlags) truth(
 		fmt.Fprintln(std.Err, reader.Skips())
 	}
 	return truth, err
-}
-
-// watched are the instances whose status the page shows: those that are named, so that a page of a
-// topic tells no more than its records unless somebody wants that.
-func (f *exploreFlags) watched() ([]explore.Watched, error) {
-	if len(f.status) > explore.MaxWatched {
-		return nil, cli.Usagef("--status: at most %d instances can be shown", explore.MaxWatched)
-	}
-	all := make([]explore.Watched, 0, len(f.status))
-	for _, address := range f.status {
-		w, err := explore.WatchedAt(address)
-		if err != nil {
-			return nil, cli.Usagef("--status: %v", err)
-		}
-		all = append(all, w)
-	}
-	return all, nil
 }
 
 // exploreWindow is the length of a window in which the page shows where the fleet was.

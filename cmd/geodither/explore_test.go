@@ -21,8 +21,6 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-var httpListening = regexp.MustCompile(`event=http_listening address=(\S+) for=http.listen`)
-
 var pageAddress = regexp.MustCompile(`http://\S+/`)
 
 // explored starts a page and returns its address.
@@ -93,7 +91,6 @@ func TestExplore(t *testing.T) {
 		{[]string{"--model", model}, 2, "--in"},
 		{[]string{traces}, 2, "--model"},
 		{[]string{"--listen", "here"}, 2, "HOST:PORT"},
-		{[]string{"--status", "here"}, 2, "HOST:PORT"},
 		{[]string{"--outline", broken}, 2, "GeoJSON"},
 		{[]string{"--outline", swapped}, 2, "longitude first"},
 		{[]string{"--outline", filepath.Join(dir, "none.json")}, 2, "none.json"},
@@ -126,18 +123,12 @@ key_file: noise.key
 state_dir: state
 release: {mechanism: codebook, epsilon: 2, budget: none}
 publish: {user: pseudonym, timestamp: step}
-http: {listen: "127.0.0.1:0"}
 `, broker))
 	service := start(t, nil, "run", "-c", config)
-	var watched []string
-	eventually(t, "the listener", func() bool {
-		watched = httpListening.FindStringSubmatch(service.log.String())
-		return watched != nil
-	})
 	eventually(t, "the topics", func() bool {
 		return call(t, "consume", "--brokers", broker, "--topic", "out").code == cli.ExitDone
 	})
-	address, page := explored(t, "-c", config, "--status", watched[1])
+	address, page := explored(t, "-c", config)
 	if live := fetched(t, address+"api/live"); !strings.Contains(live, `"records":0`) {
 		t.Errorf("an empty topic: %s", live)
 	}
@@ -151,15 +142,6 @@ http: {listen: "127.0.0.1:0"}
 		}
 		return live.Records == int64(want)
 	})
-	status := fetched(t, address+"api/status")
-	if !strings.Contains(status, `"sanitized_topic":"out"`) ||
-		strings.Contains(status, noise.KeyFromSeed(1<<40).Reveal()) {
-		t.Errorf("the service's status is %s", status)
-	}
-	if found := told("status", []byte(status), g); len(found) > 0 {
-		t.Errorf("found %q", found)
-	}
-	requireNoStatus(t, config, watched[1])
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Fatalf("the service ended with %d\n%s", code, service.log)
 	}
@@ -214,26 +196,6 @@ http: {listen: "127.0.0.1:0"}
 		cli.ExitUsage, "topics.sanitized")
 	requireMessage(t, call(t, "explore", "-c",
 		write(t, dir, "models.yml", "topics: {sanitized: out}")), cli.ExitUsage, "model")
-}
-
-// requireNoStatus starts a page of a config whose service has its listener at an address: without
-// --status it does not show what that says.
-func requireNoStatus(t *testing.T, config, listener string) {
-	t.Helper()
-	text, err := os.ReadFile(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := strings.Replace(string(text), "127.0.0.1:0", listener, 1)
-	address, page := explored(t, "-c", write(t, filepath.Dir(config), "named.yml", named))
-	about, status := fetched(t, address+"api/about"), fetched(t, address+"api/status")
-	if !strings.Contains(named, listener) || !strings.Contains(about, `"status":false`) ||
-		strings.Contains(status, "sanitized_topic") {
-		t.Errorf("a page that nobody told to watch: %s, %s", about, status)
-	}
-	if code := page.stop(t); code != cli.ExitDone {
-		t.Errorf("the page ended with %d\n%s", code, page.log)
-	}
 }
 
 // packedData is what an answer of the page has in base64.
