@@ -178,8 +178,8 @@ func TestReconcile(t *testing.T) {
 		},
 		"the store is right": {group: 1, log: logged, store: at(1, 2), fences: 1, next: 1},
 		"a full restore was interrupted": {
-			group: 1, log: logged, store: &Positions{Input: none, Changelog: 1, AppliedMS: 1_000_000},
-			fences: 1, next: 1,
+			group: 1, log: logged, fences: 1, next: 1,
+			store: &Positions{Input: none, Changelog: 1, AppliedMS: 1_000_000},
 		},
 		"the store is too old for tombstones": {
 			group: 1, log: logged, store: at(0, 1), later: 1000 * time.Hour,

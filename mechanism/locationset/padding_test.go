@@ -78,8 +78,8 @@ func TestPaddingByDefinition(t *testing.T) {
 		least := []int{0, 1, 2, 5, 9, 40, 700}[r.IntN(7)]
 		s.ChoosePadded(g, d, delta, least)
 		if want := paddedByDefinition(g, d, delta, least); !slices.Equal(s.Cells, want) {
-			t.Fatalf("case %d, map of %d×%d, δ = %g, %d cells, prior %v: got %v, want %v", i, g.Width(),
-				g.Height(), delta, least, d, s.Cells, want)
+			t.Fatalf("case %d, map of %d×%d, δ = %g, %d cells, prior %v: got %v, want %v",
+				i, g.Width(), g.Height(), delta, least, d, s.Cells, want)
 		}
 		plain := testcase.LocationSet(d, delta)
 		if len(plain) < least {

@@ -42,8 +42,9 @@ func TestReadRefusesBombs(t *testing.T) {
 			bytes.Repeat(one, n))}, "row 0: "},
 		"no rows":  {[]fields{rows(nil, nil, nil)}, "a part has no rows"},
 		"no cells": {[]fields{initial(0)}, "has no cells"},
-		"many cells": {[]fields{initial(n / 2), initial(n / 2)},
-			"initial distribution comes where row 0"},
+		"many cells": {
+			[]fields{initial(n / 2), initial(n / 2)}, "initial distribution comes where row 0",
+		},
 		"a long block": {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
 	} {
 		data := avroFile(t, append([]fields{hugeHeader(t)}, tt.parts...))

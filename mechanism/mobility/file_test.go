@@ -257,8 +257,8 @@ func TestReadRefusesDamage(t *testing.T) {
 	for _, m := range []*Model{placedModel(t), classModel(t, 12, 10)} {
 		data, refused := written(t, m), 0
 		for at := range data {
-			if at > len(Schema)+600 && at%31 > 0 || at < len(Schema) && at%11 > 0 || at/31%every > 0 {
-				// The head is a schema.
+			head, tail := at < len(Schema), at > len(Schema)+600 // the head is a schema
+			if tail && at%31 > 0 || head && at%11 > 0 || at/31%every > 0 {
 				continue
 			}
 			damaged := slices.Clone(data)

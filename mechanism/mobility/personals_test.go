@@ -47,7 +47,8 @@ func TestPersonalsRoundTrip(t *testing.T) {
 	// The id depends on the models and on who has them.
 	ids := []string{p.ID()}
 	for _, other := range []map[string]PersonalCounts{
-		{}, {"secret-a": users["secret-a"]},
+		{},
+		{"secret-a": users["secret-a"]},
 		{"secret-a": users["secret-b"], "secret-b": users["secret-a"]},
 	} {
 		q, err := newPersonals(popular, other)

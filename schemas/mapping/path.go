@@ -31,8 +31,8 @@ type step struct {
 	array, match bool
 }
 
-var errPath = errors.New("a path is names with points between them, a.b.c, a[0] for an element of " +
-	"an array, a[key=Location] for the one with that key, $.a from the whole message")
+var errPath = errors.New("a path is names with points between them, a.b.c, a[0] for an element " +
+	"of an array, a[key=Location] for the one with that key, $.a from the whole message")
 
 // parsePath reads a path. "$" alone is the whole message.
 func parsePath(text string) (path, error) {

@@ -35,9 +35,9 @@ func (e *MovedError) Error() string {
 		before = "topics.partitioner: " + string(e.Before)
 	}
 	return fmt.Sprintf("%v: %d users in %s are not where topics.partitioner: %s puts them: "+
-		"1. put back %s; or 2. feed a new raw topic with a group of its own; or 3. start once with "+
-		"--accept-lost-account: their accounts start at 0", ErrMoved, e.Moved, e.Changelog, e.By,
-		before)
+		"1. put back %s; or 2. feed a new raw topic with a group of its own; or 3. start once "+
+		"with --accept-lost-account: their accounts start at 0",
+		ErrMoved, e.Moved, e.Changelog, e.By, before)
 }
 
 // Unwrap returns ErrMoved.

@@ -178,7 +178,8 @@ func requireEmpty(ctx context.Context, client *kafka.Client, group string) error
 		case errors.As(g.Error, &code), g.GroupState == "Empty", g.GroupState == "Dead":
 		default:
 			return fmt.Errorf("group %s has members (its state is %q): stop every instance and "+
-				"try again; one that was killed stays a member until its session_timeout", group, g.GroupState)
+				"try again; one that was killed stays a member until its session_timeout",
+				group, g.GroupState)
 		}
 	}
 	return nil

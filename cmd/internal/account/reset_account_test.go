@@ -63,7 +63,8 @@ func TestResetKeepsTheOnlyCopy(t *testing.T) {
 				}
 			}
 			if name == "deleted" {
-				_, err := account.ResetEverything(t.Context(), atwork.RepairOptions(o, false, false))
+				_, err := account.ResetEverything(t.Context(),
+					atwork.RepairOptions(o, false, false))
 				if !errors.Is(err, account.ErrOnlyCopy) {
 					t.Errorf("a reset of everything: %v", err)
 				}
@@ -94,7 +95,8 @@ func TestResetLeavesWhatIsAside(t *testing.T) {
 	if _, err := os.Stat(aside); err != nil {
 		t.Errorf("what was set aside is gone: %v", err)
 	}
-	if _, err := account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true)); err != nil {
+	_, err = account.ResetFolder(t.Context(), atwork.RepairOptions(o, false, true))
+	if err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(aside); err == nil {

@@ -146,12 +146,13 @@ func report(all []shape, long []string) string {
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	sum := total(all)
 	sum.pkg = "total"
-	fmt.Fprintln(
-		table, "files\tlines\ttypes\tscattered\tfunctions\tapart\t%\tonce, all %\tstray\tmutual\t package\t")
+	fmt.Fprintln(table, "files\tlines\ttypes\tscattered\tfunctions\tapart\t%\t"+
+		"once, all %\tstray\tmutual\t package\t")
 	for _, s := range append(slices.Clone(all), sum) {
 		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f\t%d\t%d\t %s\t\n",
 			s.files, s.lines, s.types, len(s.scattered), s.functions, len(s.apart),
-			percent(len(s.apart), s.functions), percent(s.once, s.functions+s.exported), len(s.stray), len(s.mutual), s.pkg)
+			percent(len(s.apart), s.functions), percent(s.once, s.functions+s.exported),
+			len(s.stray), len(s.mutual), s.pkg)
 	}
 	table.Flush()
 	fmt.Fprintf(&b, "\nlines with a comment over %d columns: %d, in tests %d\n", columns, len(long),

@@ -173,7 +173,8 @@ func TestErrorsAreShort(t *testing.T) {
 		long, all := longErrors(t, f.path, text)
 		found += all
 		for _, at := range long {
-			t.Errorf("%s: an error of over %d words: say the cause, then what to do", at, mostErrorWords)
+			t.Errorf("%s: an error of over %d words: say the cause, then what to do",
+				at, mostErrorWords)
 		}
 	}
 	if found < 500 {

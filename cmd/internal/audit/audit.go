@@ -88,10 +88,10 @@ func Run(ctx context.Context, start Maker, s Settings, o Options) (*Report, erro
 		return nil, err
 	}
 	report := newReport(p, o)
-	if err := meet(p, ctx, o, report); err != nil {
+	if err := meet(ctx, p, o, report); err != nil {
 		return nil, err
 	}
-	all, err := do(p, ctx, o)
+	all, err := do(ctx, p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func newPlan(start Maker, s Settings, o Options) (*plan, error) {
 }
 
 // meet finds the situations: those of forced shapes, and those that users meet who move.
-func meet(p *plan, ctx context.Context, o Options, r *Report) error {
+func meet(ctx context.Context, p *plan, o Options, r *Report) error {
 	scout, err := newScout(p)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func meet(p *plan, ctx context.Context, o Options, r *Report) error {
 }
 
 // do runs all jobs.
-func do(p *plan, ctx context.Context, o Options) ([]*result, error) {
+func do(ctx context.Context, p *plan, o Options) ([]*result, error) {
 	jobs := slices.Concat(ruleJobs(p), walkJobs(p), crowdJobs(p), factJobs(p), exponentJobs(p))
 	jobs = append(jobs, job{4 * dayUsers, func() (*result, error) { return days(p) }})
 	total := int64(0)

@@ -61,8 +61,8 @@ func telling(p *plan) *situation {
 func fact(p *plan, at *situation, c change, number int) (*result, error) {
 	rng := p.rng("fact", number)
 	r := &result{checks: newChecks(), changed: c.name}
-	base := factsOf(p, at)
-	sides := [2]*facts{base, factsOf(p, at)}
+	base := factsOf(at)
+	sides := [2]*facts{base, factsOf(at)}
 	c.make(sides[1])
 	var walkers [2]*walker
 	var laws [2]*stated
@@ -114,7 +114,7 @@ func (f *facts) release(w *walker, law *stated, user string, rng *rand.Rand) (
 
 // factsOf returns the facts of a release in a situation. The id is long, so that a transcript that
 // cuts ids would show.
-func factsOf(p *plan, at *situation) *facts {
+func factsOf(at *situation) *facts {
 	f := &facts{
 		settings: at.settings, step: at.step,
 		user: "-" + strings.Repeat("audit", 20) + "-0", cell: at.law.farthest().cells[0],

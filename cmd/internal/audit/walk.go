@@ -152,14 +152,21 @@ func vehicle(p *plan, number int) (*result, error) {
 			}
 		}
 		state = effect.State
-		if next := nextStep(p, rng, step); next > step {
-			step = next
-			if walker.Move(step); number%4 == 3 {
-				walker.Cell = grid.Cell(rng.IntN(s.Model.Grid.Cells()))
-			}
-		}
+		step = moved(p, rng, &walker, step, number%4 == 3)
 	}
 	return &result{checks: w.checks, walk: w.draws}, nil
+}
+
+// moved moves a user on, or anywhere if the user jumps, and returns the step of the next fix.
+func moved(p *plan, rng *rand.Rand, walker *trial.Walker, step int64, jumps bool) int64 {
+	next := nextStep(p, rng, step)
+	if next <= step {
+		return step
+	}
+	if walker.Move(next); jumps {
+		walker.Cell = grid.Cell(rng.IntN(p.settings.Model.Grid.Cells()))
+	}
+	return next
 }
 
 // nextStep returns the step of the next fix: now and then the same step, or one after a gap, which

@@ -60,8 +60,8 @@ func (c *File) Checks(o service.Options) (all []Check) {
 			"read %s", o.Topics.Sanitized)
 	}
 	if o.Partitioner == engine.AnyPartitioner {
-		add("topics.partitioner", Warning, "with any nothing notices a user in two partitions, who "+
-			"would have two budgets")
+		add("topics.partitioner", Warning, "with any nothing notices a user in two partitions, "+
+			"who would have two budgets")
 	}
 	if c.Input.KeyCheck == mapping.KeyCheckOff {
 		add("input.key_check", Warning, "off is safe only if all records of each user are in one "+

@@ -260,8 +260,10 @@ input: {where: [{path: a, exists: "${GEODITHER_TEST_OFF}"}]}
 			t.Errorf("%s is not what its variable holds", name)
 		}
 	}
-	_, _, err = readText(t, "standby_replicas: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
-	if err == nil || !strings.Contains(err.Error(), "standby_replicas: ${GEODITHER_TEST_TRICK} gives") ||
+	_, _, err = readText(t,
+		"standby_replicas: ${GEODITHER_TEST_TRICK}\nmax_ahead: ${GEODITHER_TEST_OFF}")
+	if err == nil ||
+		!strings.Contains(err.Error(), "standby_replicas: ${GEODITHER_TEST_TRICK} gives") ||
 		!strings.Contains(err.Error(), "max_ahead: ${GEODITHER_TEST_OFF} gives something else") ||
 		strings.Contains(err.Error(), "3m7s") {
 		t.Errorf("variables that hold something else: %v", err)

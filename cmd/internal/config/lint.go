@@ -56,7 +56,7 @@ func (l *linter) check() {
 		switch {
 		case c.Level == Failure:
 			l.faults = append(l.faults, fmt.Errorf("%s: %s", c.Name, c.Remedy))
-		case c.Level == Warning && !(c.Name == "release.budget" && len(l.faults) > 0):
+		case c.Level == Warning && (c.Name != "release.budget" || len(l.faults) == 0):
 			l.warn("%s: %s", c.Name, c.Remedy)
 		}
 	}

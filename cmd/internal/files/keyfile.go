@@ -110,8 +110,8 @@ func RefuseSeeded(key noise.Key) error {
 func RefuseFuture(key noise.Key) error {
 	today := noise.DayAt(time.Now().UnixMilli())
 	if first := key.FirstDay(); first > today {
-		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: use an older copy of "+
-			"the key file, or one exported --until a day that has begun", first, today)
+		return fmt.Errorf("the noise key begins at %v, and today is %v in UTC: use an older copy "+
+			"of the key file, or one exported --until a day that has begun", first, today)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package inspect reads one user's state (User) from the changelog, and puts it into words: what the user has spent, when and where the last release was, and what the
-// posterior holds. It also sums up what all users have spent (Accounts). It changes nothing.
+// Package inspect reads one user's state (User) from the changelog, and puts it into words: what
+// the user has spent, when and where the last release was, and what the posterior holds. It also
+// sums up what all users have spent (Accounts). It changes nothing.
 package inspect
 
 import (
@@ -93,8 +94,8 @@ type Options struct {
 }
 
 // User finds a user's state in the changelog, as of the last transaction that was committed when it
-// looks. It looks into every partition, so it costs reading the whole topic. The partition that the configured
-// partitioner gives the user comes first, and what others hold is in Elsewhere.
+// looks. It looks into every partition, so it costs reading the whole topic. The partition that the
+// configured partitioner gives the user comes first, and what others hold is in Elsewhere.
 // ErrNoState says that there is none.
 func User(ctx context.Context, o Options) (State, error) {
 	o, err := o.prepare()

@@ -19,7 +19,8 @@ import (
 
 // TestConnect: the error names a broker that does not answer, and what to do.
 func TestConnect(t *testing.T) {
-	if _, err := (*Connection)(nil).Connect(t.Context(), nil); !errors.As(err, new(cli.UsageError)) {
+	_, err := (*Connection)(nil).Connect(t.Context(), nil)
+	if !errors.As(err, new(cli.UsageError)) {
 		t.Errorf("no brokers: %v", err)
 	}
 	const hint = "127.0.0.1:1: is Kafka running there?"

@@ -45,7 +45,8 @@ func (p *planner) days(ctx context.Context, part *PartitionPlan, raw *topics.Rea
 	case err != nil || same:
 		return err
 	case lacking > 0:
-		return fmt.Errorf("%w: %s", noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, lacking))
+		return fmt.Errorf("%w: %s",
+			noise.ErrDestroyed, recompute.LackingNoise(p.first.Key, lacking))
 	case again:
 		part.Differs = append(part.Differs, "it is not known which fixes were refused: dead "+
 			"letters are gone, and the states that the raw records give now are not those of the "+

@@ -55,7 +55,8 @@ func TestLostRecordsAreRemembered(t *testing.T) {
 		for _, p := range report.Partitions {
 			if p.Verified || p.ViolationCount > 0 || len(p.NotVerified) == 0 ||
 				!strings.Contains(p.NotVerified[0], "lost") {
-				t.Errorf("with --skip-lost %v partition %d is reported as %+v", skip, p.Partition, p)
+				t.Errorf("with --skip-lost %v partition %d is reported as %+v",
+					skip, p.Partition, p)
 			}
 		}
 	}

@@ -126,7 +126,7 @@ func models(file *config.File) ([]Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []Model{{Model: chosen.Model, ID: chosen.Model.ID()}}
+	list := []Model{{Model: chosen.Model, ID: chosen.ID()}}
 	for _, version := range chosen.Later {
 		model, err := version.Load()
 		if err != nil {

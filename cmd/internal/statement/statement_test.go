@@ -358,14 +358,17 @@ func TestExample(t *testing.T) {
 		"This statement cites no audit.",
 	}, nil)
 	for path, want := range map[string]any{
-		"deployment.deployment_model.release_type":   "Many releases",
-		"geodither.made_at":                          noon,
-		"geodither.step_s":                           60,
-		"geodither.budget.lifetime":                  540,
-		"geodither.outside_the_map":                  "dead_letter",
-		"geodither.topics.dead_letters":              "geodither-dead-letters",
-		"deployment.privacy_loss.privacy_unit":       "One fix (the place of one user id in one step)",
-		"deployment.privacy_loss.privacy_parameters": map[string]any{"epsilon": 2, "delta": 0, "rho": nil},
+		"deployment.deployment_model.release_type": "Many releases",
+		"geodither.made_at":                        noon,
+		"geodither.step_s":                         60,
+		"geodither.budget.lifetime":                540,
+		"geodither.outside_the_map":                "dead_letter",
+		"geodither.topics.dead_letters":            "geodither-dead-letters",
+		"deployment.privacy_loss.privacy_unit": "One fix " +
+			"(the place of one user id in one step)",
+		"deployment.privacy_loss.privacy_parameters": map[string]any{
+			"epsilon": 2, "delta": 0, "rho": nil,
+		},
 	} {
 		if got := s.at(values, path); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is %v, want %v", path, got, want)

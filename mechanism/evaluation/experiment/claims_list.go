@@ -233,10 +233,8 @@ func (p prover) grows(c Case, in func(query) (k int, ok bool)) (list []compariso
 		sample := p.Read(neighbours, Point{Case: c, Variant: v, Setting: Fixed}).All()
 		for j, slope := range slopes(ks) {
 			wanted := float64(queries[at[j]].k)
-			of.terms = append(of.terms, term{
-				slope / wanted, score{quantity: at[j], per: wanted}, fmt.Sprintf("at %g:", ks[j]),
-				sample,
-			})
+			found, label := score{quantity: at[j], per: wanted}, fmt.Sprintf("at %g:", ks[j])
+			of.terms = append(of.terms, term{slope / wanted, found, label, sample})
 		}
 		list = append(list, of)
 	}

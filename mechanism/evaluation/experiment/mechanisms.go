@@ -156,31 +156,36 @@ type result struct {
 func (c *contest) addTraces() {
 	for _, v := range contenders {
 		for _, epsilon := range c.Options.MechanismEpsilons {
-			var best []result
-			var delta any
-			for _, at := range contending(c.Study, c.data, v, epsilon) {
-				results := c.measured(at)
-				for _, r := range results {
-					c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, r.metric, r.band)
-				}
-				// δ ascend: of equals the smaller one stays.
-				if best == nil || results[0].band.Value < best[0].band.Value {
-					best, delta = results, at.Delta
-				}
-			}
-			if v == Codebook {
-				delta = "any"
-			}
-			c.best.Add(epsilon, v.Label(), "best δ", delta)
-			for _, r := range best {
-				c.best.Add(epsilon, v.Label(), r.metric, r.band)
-			}
+			c.addContender(v, epsilon)
 		}
 	}
 	alone := estimateScore.of(errorsAt(c.Page, blindAt(c.data)))
 	c.all.Add(c.data.Name, blind, nil, nil, estimateMetric, alone)
 	c.best.Add(nil, blind, estimateMetric, alone)
 	c.best.Add(nil, blind, leftMetric, report.Exact(1))
+}
+
+// addContender adds a mechanism at an ε: each δ, and the one of the smallest error.
+func (c *contest) addContender(v Variant, epsilon float64) {
+	var best []result
+	var delta any
+	for _, at := range contending(c.Study, c.data, v, epsilon) {
+		results := c.measured(at)
+		for _, r := range results {
+			c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, r.metric, r.band)
+		}
+		// δ ascend: of equals the smaller one stays.
+		if best == nil || results[0].band.Value < best[0].band.Value {
+			best, delta = results, at.Delta
+		}
+	}
+	if v == Codebook {
+		delta = "any"
+	}
+	c.best.Add(epsilon, v.Label(), "best δ", delta)
+	for _, r := range best {
+		c.best.Add(epsilon, v.Label(), r.metric, r.band)
+	}
 }
 
 // measured is a mechanism at a setting on whole traces, its error first.
@@ -229,8 +234,8 @@ func (c *contest) show() {
 	c.Figure(name, &chart.Figure{
 		Title: d.Title + ": all mechanisms", PanelWidth: 4.6, PanelHeight: 3.2,
 		Note: fmt.Sprintf("Left: whole traces, %d users, %d runs each, every mechanism at its "+
-			"best δ of %s. Right: one release from each of %d priors that the filter met under the "+
-			"codebook, of which the %d most probable cells are kept, and the bound, which no "+
+			"best δ of %s. Right: one release from each of %d priors that the filter met under "+
+			"the codebook, of which the %d most probable cells are kept, and the bound, which no "+
 			"mechanism of the same ε passes. Bands: 95 %% confidence over users and priors.",
 			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas),
 			c.singles.priors(), oncePlaces),

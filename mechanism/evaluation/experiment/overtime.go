@@ -136,7 +136,8 @@ func (x *followed) trajectory() *chart.Figure {
 	f := &chart.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Note: fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of "+
-			"cells. The grey frame is the map. Some releases lie further away.", Fixed.Epsilon, Fixed.Delta),
+			"cells. The grey frame is the map. Some releases lie further away.",
+			Fixed.Epsilon, Fixed.Delta),
 		Panels: []chart.Panel{
 			&chart.Map{Title: "true trace", Grid: d.Grid, Series: []chart.Series{whole}},
 		},

@@ -114,8 +114,13 @@ func TestDisclosable(t *testing.T) {
 		held, others int64
 		want         error
 	}{
-		{5, 5, nil}, {200, 1000, nil}, {4, 100, ErrFewHeld}, {0, 100, ErrFewHeld},
-		{100, 4, ErrFewOthers}, {100, 0, ErrFewOthers}, {4, 4, ErrFewHeld},
+		{5, 5, nil},
+		{200, 1000, nil},
+		{4, 100, ErrFewHeld},
+		{0, 100, ErrFewHeld},
+		{100, 4, ErrFewOthers},
+		{100, 0, ErrFewOthers},
+		{4, 4, ErrFewHeld},
 	} {
 		if err := Disclosable(c.held, c.others); !errors.Is(err, c.want) ||
 			(err == nil) != (c.want == nil) {

@@ -184,7 +184,8 @@ func (f *Fixes) medianGap() time.Duration {
 // bins returns the number of bins of a length that fixes in the order of time fall into.
 func bins(fixes []fix, binMS int64) (n int64) {
 	for i, at := range fixes {
-		if i == 0 || mobility.StepOf(at.timeMS, binMS) != mobility.StepOf(fixes[i-1].timeMS, binMS) {
+		if i == 0 ||
+			mobility.StepOf(at.timeMS, binMS) != mobility.StepOf(fixes[i-1].timeMS, binMS) {
 			n++
 		}
 	}

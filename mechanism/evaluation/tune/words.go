@@ -33,7 +33,8 @@ func (r *Result) Words() (lines []string) {
 	if o.TargetKM > 0 {
 		say("The cheapest plan found for a median error of %s: %s.", length(o.TargetKM), p.Words())
 	} else {
-		say("The best plan found for Σε = %s a day: %s.", report.Short(o.TargetEpsilonDay), p.Words())
+		say("The best plan found for Σε = %s a day: %s.",
+			report.Short(o.TargetEpsilonDay), p.Words())
 	}
 	if text := trial.LittleGain(1-p.Gain(), 1); text != "" {
 		say("WARNING: this plan is hardly worth its ε: %s.", text)
@@ -105,13 +106,14 @@ func (r *Result) noChoice() string {
 	case o.TargetKM == 0 && o.TargetEpsilonDay == 0:
 		return "Name an error or a Σε a day to have a plan chosen."
 	case o.TargetEpsilonDay > 0:
-		return fmt.Sprintf("No plan can be made for Σε = %s a day.", report.Short(o.TargetEpsilonDay))
+		return fmt.Sprintf("No plan can be made for Σε = %s a day.",
+			report.Short(o.TargetEpsilonDay))
 	}
 	best := slices.MinFunc(r.Plans, func(a, b Outcome) int {
 		return cmp.Compare(a.MedianKM, b.MedianKM)
 	})
-	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The nearest "+
-		"is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
+	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The "+
+		"nearest is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
 		Axis[len(Axis)-1], length(o.TargetKM), length(best.MedianKM),
 		report.Short(best.DayEpsilon), best.Words())
 }
@@ -136,7 +138,8 @@ func (s Setting) plan() string {
 	if s.ReleasesDay() == 1 {
 		return "1 × " + report.Short(s.Epsilon)
 	}
-	return fmt.Sprintf("%d × %s, every %s", s.ReleasesDay(), report.Short(s.Epsilon), Short(s.Interval))
+	return fmt.Sprintf("%d × %s, every %s",
+		s.ReleasesDay(), report.Short(s.Epsilon), Short(s.Interval))
 }
 
 // Words name a setting.
