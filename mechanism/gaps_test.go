@@ -48,7 +48,7 @@ func TestPriorAfterAGap(t *testing.T) {
 		}, []int64{2, 32}, []int64{1}, []int64{33}},
 		{
 			"budget, silence",
-			Options{MaxGap: 4, Budget: Budget{Lifetime: 9}},
+			Options{MaxGap: 4, Budget: Budget{Lifetime: 9, Spent: SpentSuppress}},
 			nil,
 			[]int64{1, 2, 4},
 			[]int64{5, 32},

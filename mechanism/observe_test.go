@@ -123,7 +123,7 @@ func TestObserveHidden(t *testing.T) {
 		for name, o := range map[string]Options{
 			"skip":       {ReleaseInterval: 3, Between: BetweenSkip},
 			"no pruning": {ReleaseInterval: 3, Between: BetweenSkip, Prune: -1},
-			"suppress":   {Budget: Budget{Epsilon: 2, WindowSteps: 6}},
+			"suppress":   {Budget: Budget{Epsilon: 2, WindowSteps: 6, Spent: SpentSuppress}},
 		} {
 			t.Run(mechanism+" "+name, func(t *testing.T) {
 				t.Parallel()

@@ -18,13 +18,13 @@ const (
 
 // What is published where the budget is spent.
 const (
-	// SpentSuppress publishes nothing. The default.
+	// SpentSuppress publishes nothing. The default with BetweenSkip.
 	SpentSuppress = "suppress"
 	// SpentRepeat gives the last release again, with the estimate of the present step, ε 0. Where
 	// there is none that could be repeated, since the user never had one or the grid has changed,
 	// it predicts.
 	SpentRepeat = "repeat"
-	// SpentPredict publishes the prior's estimate, ε 0.
+	// SpentPredict publishes the prior's estimate, ε 0. The default otherwise.
 	SpentPredict = "predict"
 )
 
@@ -50,7 +50,7 @@ type Budget struct {
 	WindowSteps int
 	// Lifetime limits the sum of ε of all releases of the user. 0 is no limit.
 	Lifetime float64
-	// Spent is SpentSuppress, SpentRepeat or SpentPredict; empty means SpentSuppress.
+	// Spent is SpentSuppress, SpentRepeat or SpentPredict; empty means what Between does.
 	Spent string
 }
 
@@ -69,7 +69,10 @@ func (o Options) policyDefaults() Options {
 		o.Between = BetweenPredict
 	}
 	if o.Budget.Spent == "" {
-		o.Budget.Spent = SpentSuppress
+		o.Budget.Spent = SpentPredict
+		if o.Between == BetweenSkip {
+			o.Budget.Spent = SpentSuppress
+		}
 	}
 	return o
 }

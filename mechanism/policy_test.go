@@ -91,7 +91,7 @@ func TestPolicyOptions(t *testing.T) {
 	o = Options{Epsilon: 1}.withDefaults()
 	if o.MinCells != DefaultMinCells || o.Estimate != EstimateMean || o.ReleaseInterval != 1 ||
 		o.Between != BetweenPredict ||
-		o.Budget != (Budget{Spent: SpentSuppress}) {
+		o.Budget != (Budget{Spent: SpentPredict}) {
 		t.Errorf("defaults: %+v", o)
 	}
 	for k := Kind(1); k <= Suppressed; k++ {

@@ -49,14 +49,14 @@ func TestRules(t *testing.T) {
 			"RSsR=", 1,
 		},
 		"repeat": {Options{}, twice, "R=R=l=R", 1.5},
-		"budget": {Options{Budget: budget}, ten, "RRXXXRRXXXRR", 3},
+		"budget": {Options{Budget: with(budget, SpentSuppress)}, ten, "RRXXXRRXXXRR", 3},
 		"budget, repeat": {
 			Options{Budget: with(budget, SpentRepeat)},
 			ten, "RR≠≠≠RR≠≠≠RR",
 			3,
 		},
 		"budget, predict": {
-			Options{Budget: with(budget, SpentPredict)},
+			Options{Budget: budget},
 			ten, "RRPPPRRPPPRR",
 			3,
 		},
@@ -65,11 +65,11 @@ func TestRules(t *testing.T) {
 			[]int64{0, 1, 2, 2, 3, 5},
 			"RR≠=≠R", 1.5,
 		},
-		"lifetime": {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRXXXXXXXX", 2},
+		"lifetime": {Options{Budget: Budget{Lifetime: 2}}, ten, "RRRRPPPPPPPP", 2},
 		"both budgets": {Options{Budget: Budget{
 			Epsilon: 1, WindowSteps: 5,
 			Lifetime: 1.5,
-		}}, ten, "RRXXXRXXXXXX", 1.5},
+		}}, ten, "RRPPPRPPPPPP", 1.5},
 		"interval and budget": {Options{
 			ReleaseInterval: 2, Between: BetweenSkip,
 			Budget: budget,
@@ -80,7 +80,7 @@ func TestRules(t *testing.T) {
 			ten, "PPRSRPPPPPPP", 1,
 		},
 		"hours, suppress": {
-			Options{Hours: open, Budget: Budget{Lifetime: .5}},
+			Options{Hours: open, Budget: Budget{Lifetime: .5, Spent: SpentSuppress}},
 			ten, "PPRXXPPPPPPP", .5,
 		},
 		"hours, repeat": {Options{Hours: open}, []int64{1, 1, 2, 2, 5, 5}, "PpR=Pp", .5},
@@ -221,7 +221,7 @@ func TestWithheldStepsGoOneWay(t *testing.T) {
 			{ReleaseInterval: 5, Between: BetweenSkip},
 		},
 		{
-			{Budget: Budget{Epsilon: 2, WindowSteps: 8}},
+			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentSuppress}},
 			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentRepeat}},
 			{Budget: Budget{Epsilon: 2, WindowSteps: 8, Spent: SpentPredict}},
 		},
@@ -266,7 +266,7 @@ func TestDecisionsNeverLookAtTheCell(t *testing.T) {
 	for name, o := range map[string]Options{
 		"interval":       {ReleaseInterval: 3},
 		"skip":           {ReleaseInterval: 3, Between: BetweenSkip, Estimate: EstimateMedian},
-		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3}},
+		"budget":         {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentSuppress}},
 		"budget, repeat": {Budget: Budget{Epsilon: 4, WindowSteps: 3, Spent: SpentRepeat}},
 	} {
 		o.Epsilon, o.Delta = 2, .05

@@ -68,7 +68,9 @@ func TestKinds(t *testing.T) {
 			Tally{RecordsIn: 4, RecordsOut: 2, Releases: 2, Skipped: 2, Epsilon: 2},
 		},
 		{
-			"budget, suppress", func(o *mechanism.Options) { o.Budget.Lifetime = 1 },
+			"budget, suppress", func(o *mechanism.Options) {
+				o.Budget.Lifetime, o.Budget.Spent = 1, mechanism.SpentSuppress
+			},
 			[]int64{0, 10, 60, 70},
 			"R=+-",
 			Tally{
@@ -96,7 +98,11 @@ func TestKinds(t *testing.T) {
 		},
 		{
 			"a window's budget comes back",
-			func(o *mechanism.Options) { o.Budget.Epsilon, o.Budget.WindowSteps = 1, 2 },
+			func(o *mechanism.Options) {
+				o.Budget = mechanism.Budget{
+					Epsilon: 1, WindowSteps: 2, Spent: mechanism.SpentSuppress,
+				}
+			},
 			[]int64{0, 60, 120},
 			"R+R",
 			Tally{

@@ -85,7 +85,7 @@ func TestSettings(t *testing.T) {
 			o.Input.Mapping = mappingOf(t, mapping.Options{Preset: mapping.OwnTracks})
 		},
 		"Release.Budget.Spent": func(o *Settings) {
-			o.Release.Budget.Spent = mechanism.SpentPredict
+			o.Release.Budget.Spent = mechanism.SpentRepeat
 		},
 	}
 	seen := map[string]string{hex.EncodeToString(want): "nothing"}
