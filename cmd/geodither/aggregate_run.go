@@ -44,7 +44,9 @@ type numberedRelease struct {
 
 // Run reads the input, writes the estimates and then a summary to std.Err. Files appear when they
 // are complete, and only their owner may read them where a window has few vehicles.
-func runAggregate(ctx context.Context, in *aggregateInput, o aggregateOptions, std cli.Streams) error {
+func runAggregate(
+	ctx context.Context, in *aggregateInput, o aggregateOptions, std cli.Streams,
+) error {
 	o.Read.Collect.Flows = o.Output.Flows != ""
 	out, err := newAggregateWriter(o.Output, std.Out)
 	if err != nil {
@@ -154,16 +156,16 @@ func (r *aggregation) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, aggregate.ErrNoRelease):
-		return fmt.Errorf("%w: set publish.release: true for records from now on; \"geodither replay\" "+
-			"with that setting writes the earlier ones again, to another topic", err)
+		return fmt.Errorf("%w: set publish.release: true for records from now on; \"geodither "+
+			"replay\" with that setting writes the earlier ones again, to another topic", err)
 	case errors.Is(err, aggregate.ErrAfter):
 		return errors.New("every record is of a window that ends after --to: nothing to aggregate")
 	case errors.Is(err, aggregate.ErrModel):
 		return fmt.Errorf("%w. Give all models of the time, with several --model or the service's "+
 			"config with -c, or leave the time of the others out with --from or --to", err)
 	case errors.Is(err, aggregate.ErrMaps):
-		return fmt.Errorf("%w: aggregate the time of each map by itself, with --to that time for the "+
-			"one and --from it, or a window later, for the other", err)
+		return fmt.Errorf("%w: aggregate the time of each map by itself, with --to that time for "+
+			"the one and --from it, or a window later, for the other", err)
 	case errors.Is(err, aggregate.ErrOrder), errors.Is(err, aggregate.ErrSettings):
 		if cause := r.input.split.cause(); cause != "" {
 			return fmt.Errorf("%w. A likely cause: %s", err, cause)

@@ -65,7 +65,8 @@ func TestAggregateFiles(t *testing.T) {
 	}{
 		"plain": {nil, none, none},
 		"flags": {
-			[]string{"--mechanism", "knorm", "--interval", "3m"}, "interval: 3m, budget: none", none,
+			[]string{"--mechanism", "knorm", "--interval", "3m"},
+			"interval: 3m, budget: none", none,
 		},
 		"interval": {nil, "interval: 3m, budget: none", none},
 		"laplace": {

@@ -51,8 +51,8 @@ var zoneHeader = []string{
 
 func (r zoneRow) fields() []string {
 	text := []string{
-		inUTC(int64(r.WindowStart)), inUTC(int64(r.WindowEnd)),
-		strconv.FormatInt(r.Zone, 10), r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
+		inUTC(int64(r.WindowStart)), inUTC(int64(r.WindowEnd)), strconv.FormatInt(r.Zone, 10),
+		r.Name, files.Degrees(r.Latitude), files.Degrees(r.Longitude),
 	}
 	for _, x := range []float64{
 		r.Vehicles, r.Low, r.High, r.Share,

@@ -105,8 +105,10 @@ func TestLoadConfig(t *testing.T) {
 		"release": reflect.DeepEqual(o.Release, mechanism.Options{
 			Mechanism: "lattice", Epsilon: .5, Delta: .02,
 			ReleaseInterval: 10, Between: "skip",
-			Hours:  []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
-			Budget: mechanism.Budget{Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "suppress"},
+			Hours: []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
+			Budget: mechanism.Budget{
+				Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "suppress",
+			},
 		}),
 		"input": o.Input == engine.Input{Outside: "clamp"},
 		"publish": o.Publish == engine.Publish{
@@ -538,7 +540,9 @@ func TestWrongConfig(t *testing.T) {
 		{
 			"a number of a variable that is not there", "standby_replicas: 2",
 			"standby_replicas: ${GEODITHER_NOWHERE}",
-			[]string{"line 15: standby_replicas: the environment has no variable GEODITHER_NOWHERE"},
+			[]string{
+				"line 15: standby_replicas: the environment has no variable GEODITHER_NOWHERE",
+			},
 		},
 		{
 			"a number over two lines", "standby_replicas: 2",

@@ -104,7 +104,8 @@ func TestDemoRules(t *testing.T) {
 	if raceDetector {
 		t.Skip("one demo shows the races there are")
 	}
-	r := demoOnce(t, withConfig(t, "release: {interval: 2m, between: skip, budget: {lifetime: 40}}")...)
+	r := demoOnce(t,
+		withConfig(t, "release: {interval: 2m, between: skip, budget: {lifetime: 40}}")...)
 	if r.Silent == 0 || r.Releases != 8*10 || r.EpsilonSpent != 8*40 {
 		t.Errorf("an interval and a budget of ten releases for eight buses gave %+v", r)
 	}

@@ -131,7 +131,8 @@ func TestChecksOfKeys(t *testing.T) {
 			file := config.File{KeyFile: c.path}
 			checks := file.Checks(service.Options{Settings: engine.Settings{Key: c.key}})
 			if !slices.ContainsFunc(checks, func(k config.Check) bool {
-				return k.Name == "key_file" && k.Level == c.level && strings.Contains(k.Remedy, c.say)
+				return k.Name == "key_file" && k.Level == c.level &&
+					strings.Contains(k.Remedy, c.say)
 			}) {
 				t.Errorf("no %s with %q: %+v", c.level, c.say, checks)
 			}

@@ -84,20 +84,19 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []mechanism.Options{
-		{Mechanism: law.PIM}, {Mechanism: law.KNorm}, {Mechanism: law.LaplaceTight},
-		{Mechanism: law.Laplace}, {Mechanism: law.Lattice},
+	for _, name := range []string{
+		law.PIM, law.KNorm, law.LaplaceTight, law.Laplace, law.Lattice,
 	} {
-		t.Run(o.Mechanism, func(t *testing.T) {
-			o.Epsilon, o.Delta = 2, .02
+		t.Run(name, func(t *testing.T) {
+			o := mechanism.Options{Mechanism: name, Epsilon: 2, Delta: .02}
 			releases, err := engine.New(
 				engine.Settings{Model: model, Key: noise.KeyFromSeed(5), Release: o})
 			if err != nil {
 				t.Fatal(err)
 			}
 			said, lines := sanitizeTo(t, "json", sanitizeArgs(traces, path, "--seed", "5",
-				"--mechanism", o.Mechanism)...)
-			experiment := !(law.Options{Name: o.Mechanism}).Exact()
+				"--mechanism", name)...)
+			experiment := !(law.Options{Name: name}).Exact()
 			if strings.Contains(said.err, "is for experiments: no proof covers") != experiment {
 				t.Errorf("an experiment: %t, in\n%s", experiment, said.err)
 			}
@@ -110,7 +109,7 @@ func TestSanitizeIsTheEngine(t *testing.T) {
 			}
 			requireReleased(t, releases, servicetest.TownFixes(), got)
 			for i := range got {
-				if schemas.MechanismName(got[i].Mechanism) != o.Mechanism ||
+				if schemas.MechanismName(got[i].Mechanism) != name ||
 					schemas.HasNote(got[i].Mechanism, schemas.Unproved) != experiment ||
 					got[i].ModelID != model.ID() {
 					t.Fatalf("record %d names mechanism %s and model %s",

@@ -112,7 +112,7 @@ func TestScheduleWatch(t *testing.T) {
 	}
 	same := func(s engine.Schedule) bool {
 		return len(s.Later) == 1 && s.Later[0] == model.Later[0] &&
-			s.First.Model.String() == model.Model.ID()
+			s.First.Model.String() == model.ID()
 	}
 	if !same(look("")) || !same(look("")) {
 		t.Error("an untouched schedule is another one")
@@ -131,7 +131,7 @@ func TestScheduleWatch(t *testing.T) {
 	}
 	found := look("")
 	if len(found.Later) != 2 || found.Later[0] != model.Later[0] ||
-		found.Later[1].ID.Model.String() != model.Model.ID() {
+		found.Later[1].ID.Model.String() != model.ID() {
 		t.Errorf("the new schedule is %+v", found)
 	}
 	write(t, dir, "schedule.yml", "- model: ")
@@ -159,7 +159,7 @@ func TestScheduleWatch(t *testing.T) {
 	write(t, dir, "model.avro", string(data))
 	look("")
 	if found := look(""); found.First.Model != found.Later[1].ID.Model ||
-		found.First.Model.String() == model.Model.ID() {
+		found.First.Model.String() == model.ID() {
 		t.Errorf("with another first file it is %+v", found)
 	}
 	// Put back, as the log asks for, it is the first again, and nobody need touch the schedule.
@@ -167,7 +167,7 @@ func TestScheduleWatch(t *testing.T) {
 		filepath.Join(dir, "model.avro")); err != nil {
 		t.Fatal(err)
 	}
-	if found := look(""); found.First.Model.String() != model.Model.ID() || len(found.Later) != 2 {
+	if found := look(""); found.First.Model.String() != model.ID() || len(found.Later) != 2 {
 		t.Errorf("with the first file put back it is %+v", found)
 	}
 	if err := os.Remove(filepath.Join(dir, "second.avro")); err != nil {

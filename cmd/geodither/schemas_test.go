@@ -17,7 +17,8 @@ func TestSchemas(t *testing.T) {
 	}
 	config := fmt.Sprintf("{group: g, topics: {sanitized: out}, registry: {url: %q}}", r.URL())
 	for _, want := range []string{
-		"out-value: registered, id 1, version 1\ng-dead-letters-value: registered, id 2, version 1\n",
+		"out-value: registered, id 1, version 1\n" +
+			"g-dead-letters-value: registered, id 2, version 1\n",
 		"out-value: was registered already, id 1, version 1\n",
 	} {
 		if got := register(config); got.code != 0 || !strings.Contains(got.out, want) {

@@ -31,8 +31,9 @@ Without --user, sum up the accounts of ε of all users: how many there are, how 
 over them in the budget's window and in their lifetimes, and how many have no release left. No user
 is named.
 
-What the command prints is private: keep it on the trusted side. A state is a function of the user's
-past releases and the model, but it is not published. Sums over a handful of users describe people.`,
+What the command prints is private: keep it on the trusted side. A state is a function of the
+user's past releases and the model, but it is not published. Sums over a handful of users
+describe people.`,
 		Example: `  geodither state inspect -c geodither.yml --user bus-7
   geodither state inspect -c geodither.yml --json | jq .window.users_at_limit`,
 		Args: cli.NoArgs,

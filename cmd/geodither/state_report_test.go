@@ -19,5 +19,6 @@ func TestVerifyReportWords(t *testing.T) {
 	}
 	requireWords(t, out.String(), "processed", "aborted or open",
 		"7 raw records are not processed yet and are not judged")
-	requireWords(t, verdict(report).Error(), "--accept-lost-account", "reset of everything", "report it")
+	requireWords(t, verdict(report).Error(),
+		"--accept-lost-account", "reset of everything", "report it")
 }

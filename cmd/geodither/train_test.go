@@ -26,40 +26,6 @@ func asNDJSON(fixes []schemas.Raw) string {
 	return b.String()
 }
 
-// asGowalla lists a user's newest check-in first, as SNAP's file does.
-func asGowalla(fixes []schemas.Raw) string {
-	var b strings.Builder
-	for v := range 6 {
-		for i := len(fixes) - 1; i >= 0; i-- {
-			if f := fixes[i]; f.UserID == fmt.Sprint(v) {
-				fmt.Fprintf(&b, "%s\t%s\t%.6f\t%.6f\t22847\n", f.UserID,
-					time.UnixMilli(f.Timestamp).UTC().Format(time.RFC3339), f.Latitude, f.Longitude)
-			}
-		}
-	}
-	return b.String()
-}
-
-// writeGeolife makes a folder as Geolife 1.3 has it, and returns it.
-func writeGeolife(t *testing.T, dir string, fixes []schemas.Raw) string {
-	t.Helper()
-	users := map[string]*strings.Builder{}
-	for _, f := range fixes {
-		if users[f.UserID] == nil {
-			users[f.UserID] = new(strings.Builder)
-			users[f.UserID].WriteString("Geolife trajectory\r\nWGS 84\r\nAltitude is in Feet\r\n" +
-				"Reserved 3\r\n0,2,255,My Track,0,0,2,8421376\r\n0\r\n")
-		}
-		at := time.UnixMilli(f.Timestamp).UTC()
-		fmt.Fprintf(users[f.UserID], "%.6f,%.6f,0,492,45244.0,%s,%s\r\n",
-			f.Latitude, f.Longitude, at.Format("2006-01-02"), at.Format("15:04:05"))
-	}
-	for user, text := range users {
-		write(t, dir, filepath.Join("Data", user, "Trajectory", "20231114.plt"), text.String())
-	}
-	return filepath.Join(dir, "Data")
-}
-
 func packed(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer

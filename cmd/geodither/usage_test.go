@@ -38,6 +38,9 @@ func TestWrongUsage(t *testing.T) {
 	produce := func(change ...string) []string {
 		return append([]string{"produce", "--topic", "t"}, change...)
 	}
+	demo := func(section string) []string {
+		return append([]string{"demo"}, withConfig(t, section)...)
+	}
 	for _, c := range []struct {
 		args  []string
 		words []string
@@ -49,16 +52,12 @@ func TestWrongUsage(t *testing.T) {
 		{[]string{"--bogus"}, []string{"unknown flag: --bogus"}},
 		{[]string{"demo", "--bogus"}, []string{"unknown flag: --bogus", "geodither demo --help"}},
 		{[]string{"demo", "extra"}, []string{"geodither demo takes no argument", `"extra"`}},
-		{append([]string{"demo"}, withConfig(t, "release: {epsilon: 0, budget: none}")...),
-			[]string{"epsilon"}},
-		{append([]string{"demo"}, withConfig(t, "release: {epsilon: .nan, budget: none}")...),
-			[]string{"epsilon"}},
-		{append([]string{"demo"}, withConfig(t,
-			"release: {mechanism: lattice, delta: 1, budget: none}")...), []string{
-			"delta",
+		{demo("release: {epsilon: 0, budget: none}"), []string{"epsilon"}},
+		{demo("release: {epsilon: .nan, budget: none}"), []string{"epsilon"}},
+		{demo("release: {mechanism: lattice, delta: 1, budget: none}"), []string{"delta"}},
+		{demo("release: {mechanism: gauss, budget: none}"), []string{
+			`"gauss"`, "pim, knorm, laplace, laplace-tight",
 		}},
-		{append([]string{"demo"}, withConfig(t, "release: {mechanism: gauss, budget: none}")...),
-			[]string{`"gauss"`, "pim, knorm, laplace, laplace-tight"}},
 		{[]string{"demo", "--vehicles", "-1"}, []string{"--vehicles", "negative"}},
 		{[]string{"model", "inspect"}, []string{
 			"name one model file", "geodither model inspect model.avro",
@@ -253,7 +252,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestFlags counts the flags of each command and of all: at most 15 and flagsAtMost, without --help.
+// TestFlags: a command has at most 15 flags, and all have at most flagsAtMost, without --help.
 // A new one replaces another, or shows that nothing else can say it: a config, a pipe, a default.
 func TestFlags(t *testing.T) {
 	const each, flagsAtMost = 15, 150

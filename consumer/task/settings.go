@@ -116,9 +116,9 @@ type SettingsError struct {
 // Error says what may happen and what to do.
 func (e *SettingsError) Error() string {
 	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in a transaction beyond offset %d: 1. start "+
-		"with the old settings and stop it cleanly (SIGTERM); or 2. start once with --accept-settings: "+
-		"readers of uncommitted data may see two releases of a fix", ErrSettings, e.Found, e.Own,
-		e.Input)
+		"with the old settings and stop it cleanly (SIGTERM); or 2. start once with "+
+		"--accept-settings: readers of uncommitted data may see two releases of a fix",
+		ErrSettings, e.Found, e.Own, e.Input)
 }
 
 // Is matches ErrSettings.

@@ -66,7 +66,8 @@ func ExampleReader() {
 				return
 			}
 			p := aggregate.Published{
-				Mechanism: law.Lattice, Epsilon: out.Epsilon, Delta: options.Delta, HasRelease: true,
+				Mechanism: law.Lattice, Epsilon: out.Epsilon, Delta: options.Delta,
+				HasRelease: true,
 			}
 			p.User, p.Model, p.Step = user, model.ID(), step
 			p.Kind, p.Number = out.Kind, int64(out.Number)

@@ -476,8 +476,8 @@ func faultsOfStreams() []fault {
 		{
 			name: "streams of 48 bits of seed", plant: seedOf(48),
 			sizes: Sizes{Streams: DefaultSizes.Streams},
-			missed: "262,144 streams have a ten-thousandth of a collision; the key's streams have " +
-				"256 bits, and the code is short",
+			missed: "262,144 streams have a ten-thousandth of a collision; the key's streams " +
+				"have 256 bits, and the code is short",
 		},
 		{
 			name: "a retry draws afresh", sizes: bytesSizes,

@@ -78,23 +78,24 @@ var advice = map[schemas.Reason]string{
 	schemas.ReasonMalformed:     anotherEncoding,
 	schemas.ReasonUnknownSchema: anotherEncoding,
 	schemas.ReasonEmpty:         anotherEncoding,
-	schemas.ReasonUnknownSchemaID: "registry.url names a registry that does not have the records' " +
-		"schemas: is it that of their producers?",
+	schemas.ReasonUnknownSchemaID: "registry.url names a registry that does not have the " +
+		"records' schemas: is it that of their producers?",
 	schemas.ReasonMissingField: otherNames,
 	schemas.ReasonWrongType:    otherNames,
 	schemas.ReasonKeyMismatch:  "the records' key has to be their user_id, as plain text",
-	schemas.ReasonTimestampAhead: "fixes lie further ahead of their Kafka records than max_ahead: " +
-		"are the devices' clocks right?",
+	schemas.ReasonTimestampAhead: "fixes lie further ahead of their Kafka records than " +
+		"max_ahead: are the devices' clocks right?",
 	schemas.ReasonBeforeGPS: "times lie before 1980: write milliseconds, not seconds, and leave " +
 		"out devices that never had a fix",
 	schemas.ReasonNullIsland: "latitude and longitude are 0: leave out devices that have no fix",
-	schemas.ReasonOutsideMap: "train a model whose map holds the fleet, or set input.outside: clamp",
-	schemas.ReasonWrongPartition: "have every producer use the partitioner of topics.partitioner; " +
-		"geodither doctor says which one was used",
+	schemas.ReasonOutsideMap: "train a model whose map holds the fleet, or set " +
+		"input.outside: clamp",
+	schemas.ReasonWrongPartition: "have every producer use the partitioner of " +
+		"topics.partitioner; geodither doctor says which one was used",
 	schemas.ReasonKeyDestroyed: "the key file has no noise of these days: was it advanced with " +
 		"key export --until, or is it the wrong file?",
-	schemas.ReasonSeveralUsers: "records hold fixes of several users, and a user's state is in the " +
-		"partition of the user's key: split each record before it, so that it has one user's " +
+	schemas.ReasonSeveralUsers: "records hold fixes of several users, and a user's state is in " +
+		"the partition of the user's key: split each record before it, so that it has one user's " +
 		"fixes and key, with Redpanda Connect's unarchive or a transform of Kafka Connect",
 	schemas.ReasonLate: "a user's fixes have to come in order, step by step: are there two feeds " +
 		"of the same users?",

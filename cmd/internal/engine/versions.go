@@ -170,7 +170,7 @@ func missingVersion(id VersionID, from int64, versions []*Version) error {
 		return fmt.Errorf("%w: %v, adopted at raw offset %d. Put it back into the schedule, and "+
 			"its file into place", ErrVersion, id, from)
 	}
-	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now: put "+
-		"the model %v back, above the other one",
+	return fmt.Errorf("%w: %v, adopted at raw offset %d; the schedule has %v at that start now: "+
+		"put the model %v back, above the other one",
 		ErrVersion, id, from, versions[at].ID, id.Model)
 }

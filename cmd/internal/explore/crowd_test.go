@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
@@ -74,19 +73,6 @@ func TestFleetZones(t *testing.T) {
 				o.Block, c.block, err)
 		}
 	}
-}
-
-// leaving is a context whose reader goes away after it was asked a number of times.
-type leaving struct {
-	context.Context
-	asked, most int
-}
-
-func (l *leaving) Err() error {
-	if l.asked++; l.asked > l.most {
-		return context.Canceled
-	}
-	return nil
 }
 
 // TestTooLargeFleet: what cannot be computed for a page is refused in words.
