@@ -183,6 +183,10 @@ func (f *sanitizeFlags) read(
 	if warning := c.Release.ProofWarning(); err == nil && warning != "" {
 		fmt.Fprintf(log, "WARNING: %s.\n", warning)
 	}
+	if err == nil && s.Personals != nil {
+		fmt.Fprintln(log, "WARNING: personal models are for experiments: no ε covers what a user's "+
+			"own model says about the user.")
+	}
 	return s, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/schemas"
 )
 
 // townVersions are two models of the town, the second with models of its users (own), and a
@@ -239,8 +240,12 @@ func TestSanitizePersonal(t *testing.T) {
 		"sanitize", "--in", traces, "--epsilon", "2", "--delta", "0.02", "--mechanism", "lattice",
 		"--seed", "5",
 	}, config...)
-	_, lines := sanitizeTo(t, "json", args...)
+	said, lines := sanitizeTo(t, "json", args...)
+	requireWords(t, said.err, "personal models are for experiments")
 	for _, rec := range decoded(t, lines) {
+		if !schemas.HasNote(rec.Mechanism, schemas.Unproved) {
+			t.Fatalf("a record under a user's own model is of the mechanism %q", rec.Mechanism)
+		}
 		if personals.Of(rec.UserID) == nil || rec.ModelID != personals.ID() {
 			t.Fatalf("a record of step %d has the model %s", rec.Step, rec.ModelID)
 		}

@@ -28,7 +28,7 @@ type Options struct {
 
 	// DryRun only looks, and says what would be removed or written.
 	DryRun bool
-	// Discard removes a folder without a look whether it is the only copy of an  It also
+	// Discard removes a folder without a look whether it is the only copy of an account. It also
 	// removes stores that were set aside.
 	Discard bool
 

@@ -30,7 +30,7 @@ var events = []event{
 	{"placement_awaited", "waiting to look at the first raw records"},
 	{"partitioner_any", "topics.partitioner: any turns off"},
 	{"partitioner_moved_users", "--accept-lost-account is set and topics.partitioner has changed"},
-	{"loss_accepted", "--accept-lost-account is set: it is meant for one start"},
+	{"once_allowed", "a flag for one start is set"},
 	{"account_restarted", "--accept-lost-account is set and the changelog is empty"},
 	{"settings_changed", "settings have changed since"},
 	{"settings_begin", "begins under the changed settings"},

@@ -48,7 +48,8 @@ func newWorker(s Settings) (*worker, error) {
 		return nil, err
 	}
 	releases.MeasureNear()
-	if name := releases.Options().Mechanism; !(law.Options{Name: name}).Exact() {
+	if name := releases.Options().Mechanism; s.Personals != nil ||
+		!(law.Options{Name: name}).Exact() {
 		releases.Note(schemas.Unproved)
 	}
 	w := &worker{engine: releases, partial: s.Key.FirstDay() > 0}

@@ -143,9 +143,18 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions",
 		found.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
 		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
-	if s.options.AcceptLost {
-		s.log.Warn("--accept-lost-account is set: it is meant for one start. Take it out, or the " +
-			"next loss goes on unseen")
+	for _, once := range []struct {
+		flag string
+		set  bool
+	}{
+		{"--accept-lost-account", s.options.AcceptLost},
+		{"--accept-settings", s.options.AcceptSettings},
+		{"--skip-lost", s.options.SkipLost},
+	} {
+		if once.set {
+			s.log.Warn("a flag for one start is set: take it out, or the next loss goes on unseen",
+				"flag", once.flag)
+		}
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
