@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/exp"
 )
@@ -123,6 +124,25 @@ func offsetsWithin(km, side float64, most int) (all []offset, ok bool) {
 			}
 		}
 	}
+}
+
+// Offsets returns by how many columns and rows two different cells of a map differ that hold near
+// places, in every direction, of two opposite ones the one that goes up or right. It is nil beyond
+// MaxReach, where no noise is made.
+func (n Near) Offsets(g *grid.Grid) (all []convex.Lattice) {
+	within, ok := offsetsWithin(n.OnMap(g), g.CellKM(), MaxReach)
+	if !ok {
+		return nil
+	}
+	for y := 0; y <= MaxReach; y++ {
+		for x := -MaxReach; x <= MaxReach; x++ {
+			away := max(x, -x)
+			if (y > 0 || x > 0) && slices.Contains(within, offset{max(away, y), min(away, y)}) {
+				all = append(all, convex.Lattice{X: int64(x), Y: int64(y)})
+			}
+		}
+	}
+	return all
 }
 
 func below(n int, r *big.Rat) bool { return new(big.Rat).SetInt64(int64(n)).Cmp(r) < 0 }

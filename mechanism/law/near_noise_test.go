@@ -159,6 +159,15 @@ func TestNearOffsets(t *testing.T) {
 				t.Errorf("%v: %v counts as near", c, v)
 			}
 		}
+		number := 0
+		for _, v := range all {
+			number += copies(v.x, v.y) / 2
+		}
+		g := testcase.Grid(t, 9, 9, c.side)
+		near := Near{DistanceKM: c.km}
+		if either := near.Offsets(g); near.OnMap(g) == c.km && len(either) != number {
+			t.Errorf("%v: %d offsets of %d", c, len(either), number)
+		}
 	}
 	if all, _ := offsetsWithin(.34, .34, 9); !slices.Equal(all, []offset{{1, 0}, {1, 1}}) {
 		t.Errorf("a cell's side: %v", all)

@@ -146,7 +146,7 @@ func crowdJobs(p *plan) (all []job) {
 
 // release makes the releases. Half of them are from one of two places of the set, chosen by a coin,
 // which are as far apart as places of the set can be. A quarter are from any cell of the set, or
-// with a near factor from one of two neighbours, and the others from anywhere on the map. From a
+// with a near factor from one of two near cells, and the others from anywhere on the map. From a
 // codebook of one point nothing is drawn: then every record must be what public facts say.
 func (c crowd) release(p *plan) (*result, error) {
 	rng := p.rng("crowd", c.index*1_000_000+c.part)
@@ -160,7 +160,7 @@ func (c crowd) release(p *plan) (*result, error) {
 	r := &result{checks: w.checks, situation: c.index}
 	pairs := []pair{c.law.farthest()}
 	if c.law.code != nil && c.law.code.size() > 1 && c.law.code.blurred() {
-		pairs = append(pairs, c.law.neighbours())
+		pairs = append(pairs, c.law.nearby())
 	}
 	moments := p.moments(c.part * 2 * crowdSize)
 	for i := range c.users {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 const (
@@ -24,12 +25,12 @@ const (
 func exponentJobs(p *plan) (all []job) {
 	for i := range p.situations {
 		all = append(all, job{releasesLooked, func() (*result, error) {
-			law, err := lawOf(&p.situations[i])
+			l, err := lawOf(&p.situations[i])
 			if err != nil {
 				return nil, err
 			}
 			r := &result{checks: newChecks()}
-			exponents(law, &r.checks.exponents, p.rng("exponents", i))
+			exponents(l, &r.checks.exponents, p.rng("exponents", i))
 			return r, nil
 		}})
 	}
@@ -126,8 +127,8 @@ func likelihoods(l *stated, c *Check, rng *rand.Rand) {
 
 // weights checks the law that a quantizer states, in whole numbers: that T is ⌈2⁶⁴·e^-ε⌉, so
 // that no two cells differ by more than e^ε at any code point; that every cell of the map votes for
-// the code point that is nearest by definition; and with a near factor, that no two neighbours
-// exceed it.
+// the code point that is nearest by definition; and with a near factor, that no two cells
+// that hold near places exceed it.
 func weights(l *stated, c *Check) {
 	q := l.emission.Codebook()
 	c.Trials++
@@ -144,27 +145,28 @@ func weights(l *stated, c *Check) {
 	}
 }
 
-// nearFactor says that no two neighbours exceed the near factor, for any answer. It keeps the
-// tallies of two rows of the map.
+// nearFactor says that no two cells that hold near places exceed the near factor, for any answer.
+// It keeps the tallies of as many rows of the map as such cells lie apart at most.
 func nearFactor(l *stated, c *Check, other uint64) {
-	var above [][]uint64
+	offsets := l.options.Near.Offsets(l.grid)
+	rows := map[int][][]uint64{}
 	for y := range l.grid.Height() {
-		var row [][]uint64
 		for x := range l.grid.Width() {
 			own := l.code.tallies(grid.Cell(y*l.grid.Width() + x))
-			beside := row[max(0, x-1):]
-			if y > 0 {
-				beside = slices.Concat(beside, above[max(0, x-1):min(x+2, len(above))])
-			}
-			for _, one := range beside {
+			rows[y] = append(rows[y], own)
+			for _, v := range offsets {
+				column, row := x-int(v.X), y-int(v.Y)
+				if column < 0 || column >= l.grid.Width() || row < 0 {
+					continue
+				}
+				one := rows[row][column]
 				c.Trials++
 				if exceeds(l, other, own, one) || exceeds(l, other, one, own) {
-					c.fail("two neighbours differ by more than the near factor")
+					c.fail("two near cells differ by more than the near factor")
 				}
 			}
-			row = append(row, own)
 		}
-		above = row
+		delete(rows, y-law.MaxReach)
 	}
 }
 

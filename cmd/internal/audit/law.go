@@ -208,17 +208,20 @@ func (l *stated) apart(cells [2]grid.Cell) float64 {
 		float64(l.grid.Row(cells[0])-l.grid.Row(cells[1])))
 }
 
-// neighbours returns the two cells that touch, near a border of two votes, whose stated
-// probabilities differ most, with the code points that speak for them: what a near factor bounds.
-func (l *stated) neighbours() pair {
+// nearby returns the two cells that hold near places, on the two sides of a place near a border of
+// two votes, whose stated probabilities differ most, with the code points that speak for them: what
+// a near factor bounds.
+func (l *stated) nearby() pair {
 	border := l.code.border()
 	best, most := pair{cells: border}, 0.0
+	offsets := l.options.Near.Offsets(l.grid)
 	const far = 3
 	for dy := -far; dy <= far; dy++ {
 		for dx := -far; dx <= far; dx++ {
-			x, ok := l.beside(border[0], dx, dy)
-			for _, step := range [][2]int{{1, 0}, {-1, 1}, {0, 1}, {1, 1}} {
-				y, also := l.beside(x, step[0], step[1])
+			for _, v := range offsets {
+				columns, rows := int(v.X), int(v.Y)
+				x, ok := l.beside(border[0], dx-columns/2, dy-rows/2)
+				y, also := l.beside(x, columns, rows)
 				if !ok || !also {
 					continue
 				}
