@@ -184,8 +184,8 @@ func (f *sanitizeFlags) read(
 		fmt.Fprintf(log, "WARNING: %s.\n", warning)
 	}
 	if err == nil && s.Personals != nil {
-		fmt.Fprintln(log, "WARNING: personal models are for experiments: no ε covers what a user's "+
-			"own model says about the user.")
+		fmt.Fprintln(log, "WARNING: personal models are for experiments: no ε covers what a "+
+			"user's own model says about the user.")
 	}
 	return s, err
 }

@@ -140,22 +140,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions",
-		found.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
-		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
-	for _, once := range []struct {
-		flag string
-		set  bool
-	}{
-		{"--accept-lost-account", s.options.AcceptLost},
-		{"--accept-settings", s.options.AcceptSettings},
-		{"--skip-lost", s.options.SkipLost},
-	} {
-		if once.set {
-			s.log.Warn("a flag for one start is set: take it out, or the next loss goes on unseen",
-				"flag", once.flag)
-		}
-	}
+	s.announce()
 	var beside sync.WaitGroup
 	beside.Go(func() { s.report(ctx) })
 	beside.Go(func() { s.watch(ctx) })
@@ -173,6 +158,26 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	total := s.options.Counters.Snapshot()
 	s.log.Info("stopped", total.Counted()...)
 	return err
+}
+
+// announce logs the start, and warns of each flag that is for one start only.
+func (s *Service) announce() {
+	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions",
+		s.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
+		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	for _, once := range []struct {
+		flag string
+		set  bool
+	}{
+		{"--accept-lost-account", s.options.AcceptLost},
+		{"--accept-settings", s.options.AcceptSettings},
+		{"--skip-lost", s.options.SkipLost},
+	} {
+		if once.set {
+			s.log.Warn("a flag for one start is set: take it out, or the next loss goes on unseen",
+				"flag", once.flag)
+		}
+	}
 }
 
 // models are the versions of the model, as the service knows them by now.
