@@ -118,6 +118,7 @@ func TestAuditTellsFindings(t *testing.T) {
 		Checks: []*audit.Check{
 			{Name: "streams", Trials: 2, Failures: 1}, {Name: "days", Power: "all"},
 		},
+		Untested: []string{"model", "step"},
 	}
 	for _, asJSON := range []bool{false, true} {
 		var out strings.Builder
@@ -128,6 +129,7 @@ func TestAuditTellsFindings(t *testing.T) {
 		requireWords(t, out.String(), "streams: 1 of 2 trials (equal)")
 		if !asJSON {
 			requireWords(t, out.String(), "1 finding: codebook", "does not hold",
+				"not tested   whether noise depends on: model, step",
 				"streams  FAILED     2 trials", "days     not tried  0 trials")
 		}
 	}

@@ -206,6 +206,9 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 		}
 		if one.changed != "" {
 			sum.streams.Trials += int64(len(one.pairs))
+			if len(one.pairs) < leastClass {
+				r.Untested = append(r.Untested, one.changed)
+			}
 			t.together(&sum.streams, one.pairs, "noise does not depend on the %s", one.changed)
 		}
 	}
@@ -228,6 +231,9 @@ func judge(p *plan, r *Report, all []*result, alpha float64) {
 	t.byHour(&sum.periods, p.situations[0].name, pools[0])
 	t.judge(alpha * (1 - attackShare))
 	attack(p, r, sum, guesses, alpha*attackShare)
+	if telling(p) == nil {
+		r.Untested = []string{"every fact"}
+	}
 	r.Records, r.Tests = sum.fed, len(t.all)
 	powers(p, sum, walk, len(shifts))
 	r.Checks = sum.list()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,47 @@ func TestSoundService(t *testing.T) {
 var soundSizes = Sizes{
 	Users: 4096, Shapes: 256, Streams: 4096, Facts: 256, Vehicles: 4, Steps: 96, RuleSteps: 32,
 	Visits: 200,
+}
+
+// TestUntestedFacts: a fact of which the releases cannot be compared is listed, and a fix without a
+// release is a finding: here it hides noise that ignores the beginning of the user's id.
+func TestUntestedFacts(t *testing.T) {
+	t.Parallel()
+	// In the town no member of the set has the other last bit.
+	const id, bit = "beginning of the user's id", "last bit of the cell"
+	hidden := wrap(func(b *broken, f Fix, before []byte) (Effect, error) {
+		e, err := b.inner.Feed(f, before)
+		if strings.Contains(f.User, "+audit") {
+			e.Counts.Releases = 0
+		}
+		return e, err
+	})
+	for _, c := range []struct {
+		start    Maker
+		sizes    Sizes
+		finding  bool
+		untested []string
+	}{
+		{hidden(without(id)(Engine)), Sizes{Facts: 64, Visits: 100}, true, []string{id, bit}},
+		{Engine, Sizes{Facts: leastClass, Visits: 100}, false, []string{bit}},
+		{Engine, Sizes{Facts: leastClass - 1, Visits: 100}, false, []string{
+			"key", id, "end of the user's id", "step", "number of the release", "ε", "cell",
+			otherSet, bit, "model",
+		}},
+		{Engine, Sizes{}, false, []string{"every fact"}},
+	} {
+		c.sizes.RuleSteps = 1
+		r, err := Run(t.Context(), c.start, townSettings(t), Options{Seed: 7, Sizes: c.sizes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.ContainsFunc(r.Findings, func(finding string) bool {
+			return strings.Contains(finding, "so the "+id+" is not tested")
+		})
+		if r.Passed == c.finding || told != c.finding || !slices.Equal(r.Untested, c.untested) {
+			t.Errorf("%+v: passed: %v, %q, without %q", c.sizes, r.Passed, r.Findings, r.Untested)
+		}
+	}
 }
 
 // TestRefused: what has no proof is not audited.

@@ -138,7 +138,7 @@ func powers(p *plan, c *checks, walk []draw, noises int) {
 		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
 		longestPeriod, releasesEach)
 	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
-	c.streams.Power = fmt.Sprintf("noise that ignores a fact, and seeds of at most %d bits",
+	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
 		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
 	c.attack.Power = "what tells the farthest two places of a situation apart"
 }

@@ -38,6 +38,9 @@ type Report struct {
 	Met        int               `json:"situations_met"` // different ones among them
 	Simulated  bool              `json:"simulated"`
 	Checks     []*Check          `json:"checks"`
+	// Untested are the facts of a release of which it was not tested whether the noise depends on
+	// them: changing one changes nothing on this map, or a fix was not released.
+	Untested []string `json:"untested_facts,omitempty"`
 	// Passed says that nothing was found. It does not say that the service is private: no attack
 	// can show that. Findings are the faults, in words.
 	Passed   bool     `json:"passed"`
@@ -139,6 +142,10 @@ func (r *Report) Print(out io.Writer) error {
 	fmt.Fprintf(out, "tried        %d raw records in %s through the code that \"run\" and "+
 		"\"sanitize\" use, %d statistical tests\n\n", r.Records,
 		time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Millisecond), r.Tests)
+	if len(r.Untested) > 0 {
+		fmt.Fprintf(out, "not tested   whether noise depends on: %s\n\n",
+			strings.Join(r.Untested, ", "))
+	}
 	if err := r.printChecks(out); err != nil {
 		return err
 	}
