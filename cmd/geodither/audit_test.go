@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -109,6 +110,18 @@ func TestAuditOfTheCodebook(t *testing.T) {
 func firstPart(out string) string {
 	part, _, _ := strings.Cut(took.ReplaceAllString(out, ""), "The same report again")
 	return part
+}
+
+// TestAuditOffersWhatItTakes: the help names no mechanism that an audit refuses.
+func TestAuditOffersWhatItTakes(t *testing.T) {
+	audited := newAudit(cli.Streams{}).Flags().Lookup("mechanism").Usage
+	sanitized := newSanitize(cli.Streams{}).Flags().Lookup("mechanism").Usage
+	for _, name := range law.Names() {
+		taken := name == law.Codebook || name == law.Lattice
+		if strings.Contains(audited, name) != taken || !strings.Contains(sanitized, name) {
+			t.Errorf("%s: audit %q, sanitize %q", name, audited, sanitized)
+		}
+	}
 }
 
 // TestAuditTellsFindings: a report with findings is printed, and is an error.

@@ -291,7 +291,7 @@ func TestReleaseDefaults(t *testing.T) {
 	} {
 		var f config.Flags
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.Register(flags, "release")
+		f.Register(flags, "release", "codebook or lattice")
 		if err := flags.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}

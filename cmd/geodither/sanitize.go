@@ -81,7 +81,8 @@ nothing.`,
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
 	f.input.RegisterColumns(flags)
-	f.settings.Register(flags, "model, release, publish, input")
+	f.settings.Register(flags, "model, release, publish, input",
+		"codebook, lattice, pim, knorm, laplace or laplace-tight")
 	f.settings.RegisterInterval(flags)
 	flags.StringVar(&f.model, "model", "",
 		"model `FILE` from \"geodither train\", in place of the config's")

@@ -19,11 +19,11 @@ type Flags struct {
 }
 
 // Register registers -c, --mechanism, --epsilon and --delta. uses says in the help what the command
-// reads of the config.
-func (f *Flags) Register(flags *pflag.FlagSet, uses string) {
+// reads of the config, mechanisms which names it takes.
+func (f *Flags) Register(flags *pflag.FlagSet, uses, mechanisms string) {
 	f.RegisterConfig(flags, uses)
-	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: codebook, lattice, pim, "+
-		"knorm, laplace or laplace-tight; default: the config's, and codebook without a config")
+	flags.StringVar(&f.mechanism, "mechanism", law.Codebook, "`NAME`: "+mechanisms+
+		"; default: the config's, and codebook without a config")
 	flags.Lookup("mechanism").DefValue = "" // it would be printed as the default beside a config
 	flags.Float64Var(&f.epsilon, "epsilon", 0,
 		"what one release may reveal, a natural logarithm; releases add up")
