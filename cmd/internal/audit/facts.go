@@ -57,8 +57,8 @@ func telling(p *plan) *situation {
 }
 
 // fact releases many users before and after a change. The noise of the one and of the other must
-// be independent. A fact that changes nothing here gives no pairs, and is untested. A fix that is not
-// released is a failure: these situations have no rule against it.
+// be independent. A fact that changes nothing here gives no pairs, and is untested. A fix that is
+// not released is a failure: these situations have no rule against it.
 func fact(p *plan, at *situation, c change, number int) (*result, error) {
 	rng := p.rng("fact", number)
 	r := &result{checks: newChecks(), changed: c.name}
