@@ -1,8 +1,15 @@
 package account
 
 import (
+	"context"
 	"log/slog"
+	"net"
+	"slices"
+	"sync"
 	"testing"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -89,4 +96,68 @@ func TestUndecidedIsNotLost(t *testing.T) {
 	w.Write(t, true, topic.Changelog, 0,
 		servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
 	require(true, "after a commit,")
+}
+
+// beforeLook is a connection that does something before it first asks for a topic.
+type beforeLook struct {
+	kafka.RoundTripper
+	once  sync.Once
+	topic string
+	do    func()
+}
+
+// RoundTrip implements kafka.RoundTripper.
+func (b *beforeLook) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+	kafka.Response, error,
+) {
+	if x, ok := req.(*wire.Exchange); ok {
+		m, ok := x.Message.(*metadata.Request)
+		if ok && slices.Contains(m.TopicNames, b.topic) {
+			b.once.Do(b.do)
+		}
+	}
+	return b.RoundTripper.RoundTrip(ctx, addr, req)
+}
+
+// TestFirstCommitMeanwhile: a partition's first transaction that is committed between the look into
+// the changelog and that for evidence has lost nothing; nor has that of an instance that made the
+// changelog meanwhile.
+func TestFirstCommitMeanwhile(t *testing.T) {
+	before := func(c *Check) error { return c.Before(t.Context()) }
+	for _, test := range []struct {
+		name    string
+		missing bool
+		look    func(*Check) error
+	}{
+		{"before a start", false, before},
+		{"before a start without a changelog", true, before},
+		{"in doctor", false, func(c *Check) error {
+			lost, err := c.LostPartitions(t.Context(), servicetest.Partitions)
+			if lost != nil {
+				return lost
+			}
+			return err
+		}},
+	} {
+		w, check := newCheck(t)
+		topic := check.Cluster.Topics
+		if test.missing {
+			w.DeleteTopic(t, topic.Changelog, false)
+		}
+		own, committed := *w.Client, false
+		own.Transport = &beforeLook{
+			RoundTripper: w.Client.Transport, topic: topic.Sanitized, do: func() {
+				servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, topic))
+				for _, to := range []string{topic.Changelog, topic.Sanitized} {
+					w.Write(t, true, to, 0,
+						servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS})
+				}
+				committed = true
+			},
+		}
+		check.Client = &own
+		if err := test.look(check); err != nil || !committed {
+			t.Errorf("%s: committed meanwhile: %t; %v", test.name, committed, err)
+		}
+	}
 }

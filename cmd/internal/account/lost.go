@@ -82,13 +82,16 @@ func (c *Check) Before(ctx context.Context) error {
 func (c *Check) look(ctx context.Context, n, partitions int32, stored map[int32]int64,
 	offsets bool, found *LostError,
 ) error {
-	if !found.Missing {
-		if holds, err := c.Holds(ctx, n); err != nil || holds {
-			return err
-		}
+	if holds, err := c.Holds(ctx, n); err != nil || holds {
+		return err
 	}
 	e, err := c.evidence(ctx, n, partitions, stored, offsets)
-	if err == nil && e.speaks() {
+	if err != nil || !e.speaks() {
+		return err
+	}
+	// The evidence may be of a first transaction that was committed since.
+	holds, err := c.Holds(ctx, n)
+	if err == nil && !holds {
 		found.lost[n] = e
 	}
 	return err
@@ -138,8 +141,11 @@ func (c *Check) LostPartitions(ctx context.Context, partitions int32) (*LostErro
 // Holds reports whether the changelog has a committed record in a partition, or one of a
 // transaction that is not decided there yet: Kafka confirms a commit before its marker has
 // reached every partition. What the record is worth is for the task to judge, which ends
-// open transactions before it looks.
+// open transactions before it looks. A changelog that is missing holds nothing.
 func (c *Check) Holds(ctx context.Context, n int32) (bool, error) {
+	if count, err := c.partitions(ctx, c.Cluster.Topics.Changelog); err != nil || count == 0 {
+		return false, err
+	}
 	all, err := topics.Open(ctx, c.Client, c.Cluster.Topics.Changelog, n,
 		consumer.FetcherOptions{Options: c.Call, Uncommitted: true})
 	if err != nil {
@@ -155,12 +161,17 @@ func (c *Check) Holds(ctx context.Context, n int32) (bool, error) {
 
 // RawPartitions is 0 for a raw topic that is missing.
 func (c *Check) RawPartitions(ctx context.Context) (int32, error) {
-	counts, err := admin.Partitions(ctx, c.Client, c.Call, c.Cluster.Topics.Raw)
+	return c.partitions(ctx, c.Cluster.Topics.Raw)
+}
+
+// partitions is how many partitions a topic has, 0 for one that is missing.
+func (c *Check) partitions(ctx context.Context, topic string) (int32, error) {
+	counts, err := admin.Partitions(ctx, c.Client, c.Call, topic)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return 0, nil
 	}
-	return int32(counts[c.Cluster.Topics.Raw]), err
+	return int32(counts[topic]), err
 }
 
 // evidence gathers what there is of a partition. It asks for the group's offset only if that
@@ -197,13 +208,12 @@ func (c *Check) Published(ctx context.Context, n, partitions int32) (bool, error
 		return false, nil
 	}
 	for _, topic := range []string{c.Cluster.Topics.Sanitized, c.Cluster.Topics.DeadLetters} {
-		counts, err := admin.Partitions(ctx, c.Client, c.Call, topic)
-		var missing *admin.MissingTopicsError
-		if errors.As(err, &missing) || err == nil && int(n) >= counts[topic] {
-			continue
-		}
+		count, err := c.partitions(ctx, topic)
 		if err != nil {
 			return false, err
+		}
+		if n >= count {
+			continue
 		}
 		r, err := topics.Open(ctx, c.Client, topic, n, consumer.FetcherOptions{Options: c.Call})
 		if err != nil || r.First > 0 {
