@@ -24,7 +24,8 @@ const catchUpRecords = 10_000
 // While a pass is under way, the cleaner may remove values for the sake of newer ones behind the
 // pass's end. So the end is taken again after each pass, and the last pass is a short one that
 // follows another. Records that were removed before they were visited, at either end of the
-// partition, are an error: nobody can tell what they said.
+// partition, are an error: nobody can tell what they said. So is a topic that was made again,
+// however long it is.
 func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) error {
 	for again := false; ; again = true {
 		if err := r.Refresh(ctx); err != nil {
@@ -40,8 +41,9 @@ func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) erro
 		case r.read > r.End:
 			return fmt.Errorf("%s lost the records from offset %d on while it was read: run doctor",
 				r.topic, r.End)
-		case r.read == r.End:
-			return nil
+		}
+		if err := r.sameTopic(ctx); err != nil || r.read == r.End {
+			return err
 		}
 		last := again && r.End-r.read <= catchUpRecords
 		err := r.Scan(ctx, r.read, r.End, func(rec consumer.Record) error {
@@ -51,6 +53,9 @@ func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) erro
 			}
 			return visit(e)
 		})
+		if err == nil {
+			err = r.sameTopic(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -58,6 +63,21 @@ func (r *Reader) Entries(ctx context.Context, visit func(task.Entry) error) erro
 			return nil
 		}
 	}
+}
+
+// sameTopic takes the topic's id (KIP-516) the first time, and later refuses another one.
+func (r *Reader) sameTopic(ctx context.Context) error {
+	ids, err := admin.TopicIDs(ctx, r.client, r.call, r.topic)
+	if err != nil {
+		return err
+	}
+	if r.id == [16]byte{} {
+		r.id = ids[r.topic]
+	}
+	if ids[r.topic] != r.id {
+		return fmt.Errorf("%s was deleted and made again while it was read: run doctor", r.topic)
+	}
+	return nil
 }
 
 // AnyEntry reports whether a changelog's partition has a record that Entries has not visited.

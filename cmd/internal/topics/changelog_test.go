@@ -27,32 +27,34 @@ func TestLastMarkIsCleaned(t *testing.T) {
 	}
 }
 
-// boundsAsked counts the requests for bounds of partitions.
-type boundsAsked struct {
+// watched is a connection that calls before with the kind of each request.
+type watched struct {
 	kafka.RoundTripper
-	n int
+	before func(protocol.ApiKey)
 }
 
 // RoundTrip implements kafka.RoundTripper.
-func (b *boundsAsked) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
+func (w watched) RoundTrip(ctx context.Context, addr net.Addr, req kafka.Request) (
 	kafka.Response, error,
 ) {
-	if req.ApiKey() == protocol.ListOffsets {
-		b.n++
-	}
-	return b.RoundTripper.RoundTrip(ctx, addr, req)
+	w.before(req.ApiKey())
+	return w.RoundTripper.RoundTrip(ctx, addr, req)
 }
 
 // TestLastMarkAsksOnce: once a mark is found, the partition's bounds are not asked for again.
 func TestLastMarkAsksOnce(t *testing.T) {
 	w := servicetest.NewCompacted(t)
 	w.Put(t, "log", task.MarkKey, task.AppendMark(nil, task.Mark{Input: 1}))
-	client, asked := *w.Client, &boundsAsked{RoundTripper: w.Client.Transport}
-	client.Transport = asked
+	client, asked := *w.Client, 0
+	client.Transport = watched{w.Client.Transport, func(kind protocol.ApiKey) {
+		if kind == protocol.ListOffsets {
+			asked++
+		}
+	}}
 	open(t, &client)
-	once := asked.n
+	once := asked
 	_, found, err := topics.LastMark(t.Context(), &client, "log", 0)
-	if again := asked.n - once; err != nil || !found || once == 0 || again != once {
+	if again := asked - once; err != nil || !found || once == 0 || again != once {
 		t.Errorf("%t, %v: bounds are asked for %d times, want %d", found, err, again, once)
 	}
 }
@@ -115,5 +117,40 @@ func TestEntriesAreTruncated(t *testing.T) {
 	if got, err := read(t, r); err == nil ||
 		!strings.Contains(err.Error(), "lost the records from offset 0 on") {
 		t.Errorf("the topic was made again: %v, %v", got, err)
+	}
+}
+
+// TestEntriesOfTopicMadeAgain: a topic that is made again is not taken for the one that was read,
+// however long it is: between two calls, during the first pass, and during the last.
+func TestEntriesOfTopicMadeAgain(t *testing.T) {
+	for during := range 3 {
+		w := servicetest.NewCompacted(t)
+		again := func() {
+			w.DeleteTopic(t, "log", true)
+			w.Write(t, true, "log", 0,
+				servicetest.Line{Key: "a", Value: "new", Timestamp: servicetest.StartMS})
+		}
+		client, fetches := *w.Client, 0
+		client.Transport = watched{w.Client.Transport, func(kind protocol.ApiKey) {
+			if kind != protocol.Fetch {
+				return
+			}
+			switch fetches++; {
+			case fetches == during:
+				again()
+			case fetches < during:
+				w.Put(t, "log", "more", []byte("-")) // there is another pass
+			}
+		}}
+		r := open(t, &client)
+		got, err := read(t, r)
+		if during == 0 {
+			servicetest.OK(t, err)
+			again()
+			got, err = read(t, r)
+		}
+		if err == nil || !strings.Contains(err.Error(), "deleted and made again") {
+			t.Errorf("during pass %d: read %v, %v", during, got, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // Reader reads one partition of a topic between two offsets. Not for concurrent use.
@@ -20,9 +21,12 @@ type Reader struct {
 	// the first offset that it still has, and the one behind the last that can be read.
 	First, End int64
 
+	client  *kafka.Client
+	call    wire.Options
 	topic   string
 	fetcher *consumer.Fetcher
-	read    int64 // up to where Entries has read; -1: it was not called yet
+	read    int64    // up to where Entries has read; -1: it was not called yet
+	id      [16]byte // of the topic that Entries has read; zero in a cluster without ids
 }
 
 // Open returns a reader and takes the partition's bounds.
@@ -33,7 +37,7 @@ func Open(ctx context.Context, client *kafka.Client, topic string, partition int
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{topic: topic, fetcher: f, read: -1}
+	r := &Reader{client: client, call: o.Options, topic: topic, fetcher: f, read: -1}
 	return r, r.Refresh(ctx)
 }
 
