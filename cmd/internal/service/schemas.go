@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -61,9 +62,10 @@ func schemaID(ctx context.Context, o Options, schema Schema) (registry.Registere
 		return found, err
 	}
 	found, err = o.Registry.Register(ctx, schema.Subject, schema.Text)
-	if err == nil || registry.IsAway(err) {
-		return found, err
+	if refused, ok := errors.AsType[*registry.Error](err); ok && (refused.Status ==
+		http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
+		err = fmt.Errorf("%w: register the schemas once with \"geodither schemas register -c "+
+			"FILE\", as a user who has the right to", err)
 	}
-	return found, fmt.Errorf("%w: register the schemas once with \"geodither schemas register -c "+
-		"FILE\", as a user who has the right to", err)
+	return found, err
 }

@@ -115,3 +115,25 @@ func TestSchemaMissing(t *testing.T) {
 		t.Errorf("without a registry: %v", err)
 	}
 }
+
+// TestSchemaIncompatible: a subject that does not take the schema needs another topic, and no other
+// user.
+func TestSchemaIncompatible(t *testing.T) {
+	w := servicetest.NewWorld(t, 6)
+	r := srfake.New()
+	defer r.Close()
+	r.Intercept(func(answer http.ResponseWriter, request *http.Request) bool {
+		refused := strings.HasSuffix(request.URL.Path, "/versions")
+		if refused {
+			answer.WriteHeader(http.StatusConflict)
+		}
+		return refused
+	})
+	s, err := service.New(registered(t, w, "incompatible", r.URL()))
+	servicetest.OK(t, err)
+	err = s.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "write to another topic") ||
+		strings.Contains(err.Error(), "the right to") {
+		t.Errorf("the service ends with %v", err)
+	}
+}
