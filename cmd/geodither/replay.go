@@ -43,7 +43,8 @@ their mechanism is "codebook (second release)".
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the
 mechanism runs once over the raw records to count it, and publishes nothing. The states of that
-run, which are private, lie in a temporary folder.
+run, which are private, lie in a temporary folder. The sums take some 200 bytes of memory for each
+user.
 
 --dry-run prints the plan, writes nothing to Kafka and creates no topic. Its exit code is 1 if the
 replay would be refused.
