@@ -170,7 +170,9 @@ func TestShift(t *testing.T) {
 // TestLongWindow: of a window of months a part is simulated, with that part of its budget.
 func TestLongWindow(t *testing.T) {
 	release := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 60}
-	release.Budget = mechanism.Budget{Epsilon: 620, WindowSteps: 62 * 1440}
+	release.Budget = mechanism.Budget{
+		Epsilon: 620, WindowSteps: 62 * 1440, Spent: mechanism.SpentSuppress,
+	}
 	x := expected(t, release, Options{Tracks: 1, Seed: 7})
 	s := x.Summary()
 	if x.Steps != 31*1440 || x.Part != .5 || x.Options.Budget.Epsilon != 620 ||
