@@ -81,19 +81,27 @@ func TestSchemaRegistry(t *testing.T) {
 	}
 }
 
+// refusingSchemas starts a registry that answers with a status where versions of a schema are
+// registered or listed.
+func refusingSchemas(t *testing.T, status int) *srfake.Registry {
+	t.Helper()
+	r := srfake.New()
+	t.Cleanup(r.Close)
+	r.Intercept(func(answer http.ResponseWriter, request *http.Request) bool {
+		refused := strings.HasSuffix(request.URL.Path, "/versions")
+		if refused {
+			answer.WriteHeader(status)
+		}
+		return refused
+	})
+	return r
+}
+
 // TestSchemaMissing: a service that may not register stops before it reads anything, and says what
 // to run.
 func TestSchemaMissing(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
-	r := srfake.New()
-	defer r.Close()
-	r.Intercept(func(answer http.ResponseWriter, request *http.Request) bool {
-		refused := strings.HasSuffix(request.URL.Path, "/versions")
-		if refused {
-			answer.WriteHeader(http.StatusForbidden)
-		}
-		return refused
-	})
+	r := refusingSchemas(t, http.StatusForbidden)
 	o := registered(t, w, "unregistered", r.URL())
 	s, err := service.New(o)
 	servicetest.OK(t, err)
@@ -120,15 +128,7 @@ func TestSchemaMissing(t *testing.T) {
 // user.
 func TestSchemaIncompatible(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
-	r := srfake.New()
-	defer r.Close()
-	r.Intercept(func(answer http.ResponseWriter, request *http.Request) bool {
-		refused := strings.HasSuffix(request.URL.Path, "/versions")
-		if refused {
-			answer.WriteHeader(http.StatusConflict)
-		}
-		return refused
-	})
+	r := refusingSchemas(t, http.StatusConflict)
 	s, err := service.New(registered(t, w, "incompatible", r.URL()))
 	servicetest.OK(t, err)
 	err = s.Run(t.Context())

@@ -88,7 +88,7 @@ func TestCheckIns(t *testing.T) {
 // TestFolds: every user is measured under a model that has not seen the user's fold, and each is in
 // one.
 func TestFolds(t *testing.T) {
-	d := wanderers(t)
+	d := testData(t)
 	ids := map[string]bool{}
 	for fold := range d.Folds {
 		m, err := d.WithoutFold(fold)
@@ -186,30 +186,13 @@ func TestDataID(t *testing.T) {
 		}
 		ids[data.ID] = name
 	}
-	longer := definition()
+	longer := testDefinition()
 	longer.Timestamps = 21
-	note("as it is", definition(), 7, train.Options{})
-	note("a user less", definition(), 6, train.Options{})
+	note("as it is", testDefinition(), 7, train.Options{})
+	note("a user less", testDefinition(), 6, train.Options{})
 	note("longer traces", longer, 7, train.Options{})
-	note("other smoothing", definition(), 7, train.Options{Backoff: 5})
-	if a, b := wanderers(t), wanderers(t); a.ID != b.ID {
+	note("other smoothing", testDefinition(), 7, train.Options{Backoff: 5})
+	if a, b := testData(t), testData(t); a.ID != b.ID {
 		t.Error("the same data have two ids")
 	}
-}
-
-func definition() Definition {
-	return Definition{
-		Name: "wander", Title: "Wanderers", Timestamps: 20, Least: 20, MaxGap: 2 * time.Minute,
-		Folds: 3,
-	}
-}
-
-func wanderers(tb testing.TB) *Data {
-	tb.Helper()
-	d, err := NewData(definition(),
-		wandering(tb, wanderGrid(tb), train.Options{}, 7, 60))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return d
 }
