@@ -65,13 +65,3 @@ type FitError struct {
 	Mean   float64 `json:"mean"`
 	Median float64 `json:"median"`
 }
-
-// Drift returns the drift at one of the δs of the calibration, or 0 for any other δ.
-func (f *Fit) Drift(delta float64) float64 {
-	for _, at := range f.Calibration {
-		if at.Delta == delta {
-			return at.Drift
-		}
-	}
-	return 0
-}

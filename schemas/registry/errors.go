@@ -10,8 +10,6 @@ import (
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/sr"
-
-	"github.com/geodither/geodither/schemas"
 )
 
 // Error is a registry's refusal, or its silence.
@@ -154,9 +152,4 @@ func shorten(text string) string {
 		return strconv.QuoteToASCII(text[:enough]) + " ..."
 	}
 	return text
-}
-
-func isRejection(err error) bool {
-	_, ok := errors.AsType[*schemas.Rejection](err)
-	return ok
 }

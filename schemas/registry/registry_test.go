@@ -373,3 +373,8 @@ func TestNoGUIDs(t *testing.T) {
 		}
 	}
 }
+
+func isRejection(err error) bool {
+	_, ok := errors.AsType[*schemas.Rejection](err)
+	return ok
+}

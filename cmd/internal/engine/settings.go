@@ -212,7 +212,7 @@ func (s Settings) settings() []setting {
 		{"release.budget.epsilon", text("%x", r.Budget.Epsilon)},
 		{"release.budget.window", text("%d", r.Budget.WindowSteps)},
 		{"release.budget.lifetime", text("%x", r.Budget.Lifetime)},
-		{"release.budget.spent", r.Budget.Spent},
+		{"release.between (budget spent)", r.Budget.Spent},
 		{"publish.timestamp", s.Publish.Timestamp},
 		{"publish.user", s.Publish.User},
 		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},

@@ -53,8 +53,5 @@ func (c *Course) Next(fix schemas.Raw) (Step, error) {
 // State is what is kept of the user after the last fix. It is the course's own: only read it.
 func (c *Course) State() *mechanism.State { return &c.user.state }
 
-// BlindState is what somebody knows of the user who saw no release. Only read it.
-func (c *Course) BlindState() *mechanism.State { return &c.user.blind }
-
 // Options returns the options of releases with every default filled in.
 func (c *Course) Options() mechanism.Options { return c.worker.engine.Options() }

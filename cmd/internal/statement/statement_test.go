@@ -656,7 +656,7 @@ func TestMeasured(t *testing.T) {
 			func(o *mechanism.Options) { o.Inference = mechanism.InferencePaper }),
 		`interval "1", and the config's is "180"`: released(
 			func(o *mechanism.Options) { o.ReleaseInterval = 1 }),
-		`budget.epsilon "0", and the config's is "18"; of release.budget.spent`: released(
+		`release.between (budget spent) "", and the config's is "predict"; of`: released(
 			func(o *mechanism.Options) { o.Budget = mechanism.Budget{} }),
 		`publish.user "pseudonym", and the config's is "plain"`: func(r *audit.Report) {
 			r.Settings["publish.user"] = "pseudonym"
