@@ -95,3 +95,10 @@ func (e *LinkError) Unwrap() error { return e.Err }
 
 // IsLinkError reports whether an exchange failed because of its connection's TLS or login.
 func IsLinkError(err error) bool { return errors.As(err, new(*LinkError)) }
+
+// IsRefusal reports whether a broker has proven that it refuses this client for its TLS or its
+// login: by a certificate that is not trusted, a TLS alert or an error code of the login.
+func IsRefusal(err error) bool {
+	var link *LinkError
+	return errors.As(err, &link) && !link.Unproven
+}

@@ -181,14 +181,10 @@ func (c *Connection) connect(ctx context.Context, brokers []string, patience tim
 	return client, err
 }
 
-// Refused asks the brokers once, and returns an error only if they prove that they refuse this
-// client for its TLS or its login: by a certificate that is not trusted, a TLS alert or an error
-// code of the login. Brokers that are away or close the connection are no error: a caller that goes
-// on waits for them.
+// Refused asks the brokers once, and returns an error only if that is a refusal (wire.IsRefusal).
+// Brokers that are away or close the connection are no error: a caller that goes on waits for them.
 func (c *Connection) Refused(ctx context.Context, brokers []string) error {
-	_, err := c.connect(ctx, brokers, patience)
-	var link *wire.LinkError
-	if errors.As(err, &link) && !link.Unproven {
+	if _, err := c.connect(ctx, brokers, patience); wire.IsRefusal(err) {
 		return err
 	}
 	return nil

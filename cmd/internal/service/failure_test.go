@@ -3,11 +3,13 @@ package service_test
 import (
 	"errors"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
@@ -164,6 +166,24 @@ func TestWaitsForBroker(t *testing.T) {
 				func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
 		}
 		r.Stop(t)
+	}
+}
+
+// TestRefusedAtTheStart: brokers that refuse this client are not waited for before the start is
+// over.
+func TestRefusedAtTheStart(t *testing.T) {
+	broker := httptest.NewTLSServer(nil)
+	defer broker.Close()
+	connection, err := kafkaconn.New(kafkaconn.Options{TLS: &kafkaconn.TLS{}})
+	servicetest.OK(t, err)
+	w := servicetest.World{
+		Addr: broker.Listener.Addr().String(), Dir: t.TempDir(),
+		Model: servicetest.NeighbourModel(t, servicetest.Town, 5000, 4),
+	}
+	o := atwork.Options(&w, "g")
+	o.Connection = connection
+	if err := fails(t, o, "authority that this machine does not know"); !wire.IsRefusal(err) {
+		t.Errorf("the error is %v", err)
 	}
 }
 

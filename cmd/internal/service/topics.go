@@ -42,8 +42,10 @@ func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
 			s.log.Info("found Kafka and its topics", "waited",
 				time.Since(began).Round(time.Millisecond))
 		}
-		again := errors.Is(err, wire.ErrTemporary) || errors.As(err, &missing) ||
-			lost != nil && lost.Missing && losses < lossLooks
+		// A handshake may take too long for the question before the start, on a machine that is
+		// busy: then the brokers refuse this client here.
+		again := !wire.IsRefusal(err) && (errors.Is(err, wire.ErrTemporary) ||
+			errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks)
 		if !again {
 			return found, err
 		}
