@@ -50,11 +50,12 @@ func (s Settings) Facts() map[string]string {
 		"release.min_cells": max(r.MinCells, 0), "release.estimate": r.Estimate,
 		"release.interval": r.ReleaseInterval, "release.between": r.Between,
 		"release.budget.epsilon": r.Budget.Epsilon, "release.budget.window": r.Budget.WindowSteps,
-		"release.budget.lifetime": r.Budget.Lifetime, "release.between (budget spent)": r.Budget.Spent,
-		"release.hours":     r.Hours,
-		"publish.timestamp": publish.Timestamp,
-		"publish.user":      publish.User,
-		"publish.release":   !publish.OmitRelease, "input.outside": input.Outside,
+		"release.budget.lifetime":        r.Budget.Lifetime,
+		"release.between (budget spent)": r.Budget.Spent,
+		"release.hours":                  r.Hours,
+		"publish.timestamp":              publish.Timestamp,
+		"publish.user":                   publish.User,
+		"publish.release":                !publish.OmitRelease, "input.outside": input.Outside,
 		"encoding.sanitized": s.encoding(),
 	} {
 		facts[key] = fmt.Sprint(value)
