@@ -415,7 +415,7 @@ var table = map[string]rule{
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},
-	"cmd/internal/devbroker": {third: []string{kfake}, tests: []string{kafkaGo, franz}},
+	"cmd/internal/devbroker": {third: []string{franz, kafkaGo}},
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{

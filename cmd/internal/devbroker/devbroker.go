@@ -55,6 +55,7 @@ const minSessionTimeout = 100 * time.Millisecond
 type Broker struct {
 	cluster *kfake.Cluster
 	addr    string
+	stop    context.CancelFunc // the watch over sessions
 }
 
 // Start listens, and creates the missing topics. It returns an error if the port is taken, the
@@ -97,6 +98,9 @@ func Start(o Options) (*Broker, error) {
 		return nil, startError(o, err)
 	}
 	b := &Broker{cluster: cluster, addr: cluster.ListenAddrs()[0]}
+	var ctx context.Context
+	ctx, b.stop = context.WithCancel(context.Background())
+	watch(ctx, cluster)
 	for _, t := range o.Topics {
 		if err := b.makeTopic(t); err != nil {
 			return nil, errors.Join(err, b.Close())
@@ -149,6 +153,7 @@ func (b *Broker) Compact(guarded ...string) error {
 // Close stops the broker and, with Options.Dir, writes what is in memory. Open
 // transactions stay open and continue after a restart.
 func (b *Broker) Close() error {
+	b.stop()
 	b.cluster.Close()
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func start(t *testing.T, o Options) *Broker {
@@ -236,4 +237,61 @@ func TestLogger(t *testing.T) {
 		!strings.Contains(s, "level=ERROR") || strings.Contains(s, "noise") {
 		t.Errorf("heard %s", s)
 	}
+}
+
+// TestSilentMember: a member that is cut off before the answer to its join is removed, so that the
+// others get its partitions.
+func TestSilentMember(t *testing.T) {
+	b := start(t, Options{Topics: []Topic{{Name: "in"}}})
+	ctx := within(t)
+	live, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("in"),
+		kgo.ConsumerGroup("g"), kgo.SessionTimeout(500*time.Millisecond),
+		kgo.HeartbeatInterval(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.CloseAllowingRebalance()
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Groups = []string{"g"}
+	await := func(n int) {
+		t.Helper()
+		for {
+			got, err := describe.RequestWith(ctx, live)
+			if err != nil {
+				t.Fatalf("the group never has %d members: %v", n, err)
+			}
+			if g := got.Groups[0]; g.State == "Stable" && len(g.Members) == n {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	await(1)
+
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Version, join.Group, join.ProtocolType = 5, "g", "consumer"
+	join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = 500, 60_000
+	// It subscribes to nothing, in every protocol that the other member may speak.
+	for _, name := range []string{"cooperative-sticky", "range", "roundrobin", "sticky"} {
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name, p.Metadata = name, make([]byte, 10)
+		join.Protocols = append(join.Protocols, p)
+	}
+	conn, err := net.Dial("tcp", b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := join.RequestWith(ctx, live)
+	if err != nil || asked.MemberID == "" {
+		t.Fatalf("no id of a member: %+v, %v", asked, err)
+	}
+	join.MemberID = asked.MemberID
+	if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, join, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil { // the answer waits for the other member's heartbeat
+		t.Fatal(err)
+	}
+	await(2)
+	await(1)
 }

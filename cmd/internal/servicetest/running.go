@@ -112,6 +112,9 @@ func Await(tb testing.TB, what string, holds func() bool, services ...AtWork) {
 			}
 		}
 		if time.Now().After(deadline) {
+			for _, s := range services {
+				tb.Logf("a service's log:\n%s", s.beside().Log)
+			}
 			tb.Fatalf("waited in vain until %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
