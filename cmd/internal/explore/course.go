@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -19,10 +18,10 @@ import (
 
 const (
 	// maxRows is how many fixes an answer has at most: 5 MB.
-	maxRows = 20_000
-	// keptCourses and keptStates bound what is remembered.
+	maxRows     = 20_000
 	keptCourses = 8
-	keptStates  = 16 << 20 // of one course
+	// keptStates bounds the states that are kept of one course, 0.5 to 50 kB each.
+	keptStates = 256
 )
 
 // Course is a user's fixes under some settings, from one of them on, as far as they are computed:
@@ -77,17 +76,15 @@ type Summary struct {
 // some of its steps. The holder of its turn may use it.
 type course struct {
 	Course
+	growing
 	options mechanism.Options // with every default
 	model   *mobility.Model
 	Fixes   []schemas.Raw // exported: fmt redacts them so
-	turn
-	rows atomic.Int64 // Done, for those who have no turn
 
 	run    *sanitize.Course // nil when all fixes are computed
 	sums   tally
 	states [][]byte // before fix i·stride
 	stride int
-	bytes  int
 }
 
 // courseOf is what a question about a course names.
@@ -111,8 +108,8 @@ func (t *Truth) course(name string, s Settings) (*course, error) {
 			return nil, 0, err
 		}
 		c := &course{
-			options: run.Options(), model: model, stride: 1, run: run, Fixes: u.Fixes,
-			turn: make(turn, 1),
+			options: run.Options(), model: model, run: run, Fixes: u.Fixes,
+			growing: newGrowing(), stride: 1 + len(u.Fixes)/keptStates,
 		}
 		c.User, c.Settings, c.Total = name, s, len(u.Fixes)
 		c.StepS, c.CellKM = model.Step.Seconds(), model.Grid.CellKM()
@@ -129,90 +126,35 @@ func (t *Truth) user(name string) (*User, error) {
 	return &t.users[i], nil
 }
 
-func (c *course) rowsDone() int64 { return c.rows.Load() }
-
-// turn lets one goroutine at a time do something.
-type turn chan struct{}
-
-// take waits for the turn. The caller that gets it calls leave.
-func (t turn) take(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t turn) leave() { <-t }
-
 // part returns the fixes from one on, maxRows at most. It computes what is missing: all of it, or
 // with a time within which there should be an answer as many fixes as that allows, at least one.
-func (c *course) part(ctx context.Context, from int, within time.Duration) (*Course, error) {
-	if err := c.take(ctx); err != nil {
-		return nil, err
-	}
-	defer c.leave()
-	if err := c.reach(ctx, min(from+maxRows, c.Total), within); err != nil {
-		return nil, err
-	}
-	part := c.rowsOf(from, min(from+maxRows, c.Done))
-	return &part, nil
+func (c *course) part(
+	ctx context.Context, from int, within time.Duration,
+) (part *Course, err error) {
+	most := min(from+maxRows, c.Total)
+	err = c.grow(ctx, &c.Done, most, within, c.next, func() {
+		rows := c.rowsOf(from, min(from+maxRows, c.Done))
+		part = &rows
+	})
+	return part, err
 }
 
 // row returns one fix.
-func (c *course) row(ctx context.Context, i int) (*Course, error) {
-	if err := c.take(ctx); err != nil {
-		return nil, err
-	}
-	defer c.leave()
-	if err := c.reach(ctx, i+1, 0); err != nil {
-		return nil, err
-	}
-	row := c.rowsOf(i, i+1)
-	return &row, nil
-}
-
-// grow calls next, which does one more, until so many are done; or until the first one that is done
-// after a time, if that is not 0.
-func grow(
-	ctx context.Context, done *int, rows int, within time.Duration,
-	next func(context.Context) error,
-) error {
-	until := time.Now().Add(within)
-	for *done < rows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := next(ctx); err != nil {
-			return err
-		}
-		*done++
-		if within > 0 && time.Now().After(until) {
-			break
-		}
-	}
-	return nil
-}
-
-// reach computes fixes until so many are done, as grow does. The caller has the turn.
-func (c *course) reach(ctx context.Context, rows int, within time.Duration) error {
-	err := grow(ctx, &c.Done, rows, within, c.next)
-	c.rows.Store(int64(c.Done))
-	if c.run == nil {
-		return err
-	}
-	c.Summary = c.sums.summary(c.run.State())
-	if c.Done == c.Total {
-		c.run = nil // its filters take much on a large map
-	}
-	return err
+func (c *course) row(ctx context.Context, i int) (row *Course, err error) {
+	err = c.grow(ctx, &c.Done, i+1, 0, c.next, func() {
+		rows := c.rowsOf(i, i+1)
+		row = &rows
+	})
+	return row, err
 }
 
 // next computes one fix.
 func (c *course) next(context.Context) error {
 	fix := c.Fixes[c.Done]
-	c.remember(c.Done, c.run.State())
+	// A fix that failed once is remembered already.
+	if c.Done%c.stride == 0 && c.Done/c.stride == len(c.states) {
+		c.states = append(c.states, c.run.State().AppendBinary(nil))
+	}
 	step, err := c.run.Next(fix)
 	if err != nil {
 		return err
@@ -220,11 +162,18 @@ func (c *course) next(context.Context) error {
 	truth := c.model.Grid.ToMap(fix.Latitude, fix.Longitude)
 	c.add(fix.Timestamp, truth, &step, c.run.State())
 	c.sums.add(truth, &step)
+	if c.Done+1 == c.Total {
+		c.Summary = c.sums.summary(c.run.State())
+		c.run = nil // its filters take much on a large map
+	}
 	return nil
 }
 
 // rowsOf returns some of the fixes that are computed. They do not change any more.
 func (c *course) rowsOf(from, to int) Course {
+	if c.run != nil {
+		c.Summary = c.sums.summary(c.run.State())
+	}
 	part := c.Course
 	from = min(from, to)
 	part.From = from
@@ -274,31 +223,15 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 	c.SetSize = append(c.SetSize, out.SetSize)
 }
 
-// remember keeps the state before a fix, and every second one less when all take too much. A fix
-// that failed once is remembered already.
-func (c *course) remember(i int, before *mechanism.State) {
-	if i%c.stride != 0 || i/c.stride < len(c.states) {
-		return
-	}
-	state := before.AppendBinary(nil)
-	c.states, c.bytes = append(c.states, state), c.bytes+len(state)
-	for c.bytes > keptStates && len(c.states) > 1 {
-		kept := c.states[:0]
-		c.bytes = 0
-		for j, s := range c.states {
-			if j%2 == 0 {
-				kept, c.bytes = append(kept, s), c.bytes+len(s)
-			}
-		}
-		clear(c.states[len(kept):])
-		c.states = kept
-		c.stride *= 2
-	}
-}
-
 // before returns the state before a fix, from the nearest one that was kept.
 func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State, error) {
-	state, at, err := c.checkpoint(ctx, i)
+	var kept []byte
+	err := c.grow(ctx, &c.Done, i+1, 0, c.next, func() { kept = c.states[i/c.stride] })
+	if err != nil {
+		return nil, err
+	}
+	state, at := new(mechanism.State), i/c.stride*c.stride
+	err = state.DecodeBinary(kept)
 	if err != nil || at == i {
 		return state, err
 	}
@@ -319,20 +252,6 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 		}
 	}
 	return state, nil
-}
-
-// checkpoint returns the last state that was kept before a fix or an earlier one, and the number of
-// that fix.
-func (c *course) checkpoint(ctx context.Context, i int) (*mechanism.State, int, error) {
-	if err := c.take(ctx); err != nil {
-		return nil, 0, err
-	}
-	defer c.leave()
-	if err := c.reach(ctx, i+1, 0); err != nil {
-		return nil, 0, err
-	}
-	state := new(mechanism.State)
-	return state, i / c.stride * c.stride, state.DecodeBinary(c.states[i/c.stride])
 }
 
 // tally adds up a course as a run of "sanitize" does.

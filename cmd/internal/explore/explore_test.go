@@ -1,7 +1,6 @@
 package explore
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -306,42 +305,6 @@ func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 	chances := float64(b.OwnChance) + float64(len(b.Points)-1)*float64(b.OtherChance)
 	if !math.IsNaN(chances) && math.Abs(chances-1) > 1e-12 {
 		t.Errorf("fix %d: the chances sum to %g", i, chances)
-	}
-}
-
-// TestThinnedStates: where states take too much, fewer are kept, and the others are computed again.
-func TestThinnedStates(t *testing.T) {
-	truth := sampleTruth(t)
-	full, err := computed(t.Context(), truth, bus, cases()["codebook"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var thin course
-	thin.Course, thin.options, thin.model, thin.stride = full.Course, full.options, full.model, 1
-	thin.Fixes, thin.turn = full.Fixes, full.turn
-	for i := range full.states {
-		state, err := truth.before(t.Context(), full, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 40 {
-			thin.bytes = keptStates // from here on every second state goes
-		}
-		thin.remember(i, state)
-		thin.remember(i, state) // as after an error of this step
-	}
-	if thin.stride < 2 || len(thin.states) > len(full.states)/2+1 {
-		t.Fatalf("%d states are kept of %d, stride %d", len(thin.states), len(full.states),
-			thin.stride)
-	}
-	for _, i := range []int{0, 1, 39, 41, 100, len(full.states) - 1} {
-		state, err := truth.before(t.Context(), &thin, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(state.AppendBinary(nil), full.states[i]) {
-			t.Errorf("the state before fix %d is another one", i)
-		}
 	}
 }
 

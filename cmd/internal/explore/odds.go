@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
@@ -79,10 +78,9 @@ const keptOdds = 6
 // it.
 type odds struct {
 	Odds
+	growing
 	asked
-	turn
-	rows atomic.Int64 // Done, for those who have no turn
-	run  *attack      // nil when all fixes are computed
+	run *attack // nil when all fixes are computed
 
 	// follow returns the course. Odds that wait for the next question keep none: Truth does.
 	follow func() (*course, error)
@@ -130,14 +128,12 @@ func (k *oddsOf) odds(q asked) (*odds, error) {
 			return nil, 0, err
 		}
 		g := c.model.Grid
-		o := &odds{asked: q, turn: make(turn, 1), run: run, follow: follow}
+		o := &odds{asked: q, growing: newGrowing(), run: run, follow: follow}
 		o.A, o.B = placeOf(g.Centre(q.a)), placeOf(g.Centre(q.b))
 		o.Adversary, o.Total, o.WorstAt = q.adversary, c.Total, -1
 		return o, g.Cells(), nil
 	})
 }
-
-func (o *odds) rowsDone() int64 { return o.rows.Load() }
 
 func newAttack(c *course, q asked) (*attack, error) {
 	key := noise.NewKeyed(noise.KeyFromSeed(q.settings.Seed))
@@ -166,36 +162,28 @@ func newAttack(c *course, q asked) (*attack, error) {
 }
 
 // part returns the fixes from one on, maxRows at most, as course.part does.
-func (o *odds) part(ctx context.Context, from int, within time.Duration) (*Odds, error) {
-	if err := o.take(ctx); err != nil {
-		return nil, err
-	}
-	defer o.leave()
-	if most := min(from+maxRows, o.Total); o.Done < most {
-		c, err := o.follow()
-		if err != nil {
-			return nil, err
+func (o *odds) part(ctx context.Context, from int, within time.Duration) (part *Odds, err error) {
+	var c *course // of this question alone
+	next := func(ctx context.Context) error {
+		if c == nil {
+			if c, err = o.follow(); err != nil {
+				return err
+			}
 		}
-		err = grow(ctx, &o.Done, most, within, func(ctx context.Context) error {
-			return o.next(ctx, c)
-		})
-		if o.rows.Store(int64(o.Done)); err != nil {
-			return nil, err
+		return o.next(ctx, c)
+	}
+	err = o.grow(ctx, &o.Done, min(from+maxRows, o.Total), within, next, func() {
+		rows, to := o.Odds, min(from+maxRows, o.Done)
+		rows.From = min(from, to)
+		rows.TimeMS = rows.TimeMS[rows.From:to]
+		for _, column := range []*[]number{
+			&rows.Blind, &rows.Posterior, &rows.Learned, &rows.Spent,
+		} {
+			*column = (*column)[rows.From:to]
 		}
-	}
-	if o.Done == o.Total {
-		o.run = nil
-	}
-	part := o.Odds
-	to := min(from+maxRows, o.Done)
-	part.From = min(from, to)
-	part.TimeMS = part.TimeMS[part.From:to]
-	for _, column := range []*[]number{
-		&part.Blind, &part.Posterior, &part.Learned, &part.Spent,
-	} {
-		*column = (*column)[part.From:to]
-	}
-	return &part, nil
+		part = &rows
+	})
+	return part, err
 }
 
 // next takes one fix of the course.
@@ -226,6 +214,9 @@ func (o *odds) next(ctx context.Context, c *course) error {
 	o.Spent = append(o.Spent, row.SpentEps[0])
 	if l := math.Abs(learned); l > o.Worst && !math.IsInf(l, 0) {
 		o.Worst, o.WorstAt = l, i
+	}
+	if i+1 == o.Total {
+		o.run = nil
 	}
 	return nil
 }

@@ -261,19 +261,8 @@ func (s *Sheet) fits(m audit.Report) error {
 	switch {
 	case !slices.ContainsFunc(s.Models, func(v Model) bool { return v.ID == m.ModelID }):
 		return fmt.Errorf("the audit is of model %s, which the config does not name", m.ModelID)
-	case m.Mechanism != s.Release.Mechanism:
-		return fmt.Errorf("the audit is of mechanism %s, and the config's is %s", m.Mechanism,
-			s.Release.Mechanism)
-	case m.Epsilon != s.Release.Epsilon:
-		return fmt.Errorf("the audit is of ε = %g, and the config's is %g", m.Epsilon,
-			s.Release.Epsilon)
-	case m.Mechanism != law.Codebook && m.Delta != s.Release.Delta:
-		return fmt.Errorf("the audit is of δ = %g, and the config's is %g", m.Delta,
-			s.Release.Delta)
 	case s.near() && m.Near == nil:
 		return errors.New("the audit has no test of near places, and the config has release.near")
-	case m.Near != nil && math.Abs(m.NearLimit-math.Log(s.Release.Near.Factor)) > 1e-9:
-		return errors.New("the audit is of another release.near than the config's")
 	case len(m.Settings) == 0:
 		return errors.New("the report does not say which settings were attacked: make it " +
 			"again with \"geodither audit -c FILE --json\"")
