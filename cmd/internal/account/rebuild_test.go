@@ -80,7 +80,16 @@ func TestRebuildRefuses(t *testing.T) {
 	}
 	refused("it is written back already", o, []string{o.StateDir}, "nothing to write back")
 	atwork.Serve(t, w, o, 2)
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	refused("two changelogs", o, []string{old, o.StateDir}, "copies of two changelogs")
+	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
+		[]string{o.StateDir})
+	servicetest.OK(t, err)
+	atwork.Serve(t, w, o, 1)
 	atwork.RequireUndisturbed(t, w, "first")
+	w.DeleteTopic(t, o.Topics.Changelog, false)
+	w.DeleteGroup(t, o.Group)
+	refused("a group without offsets", o, nil, "partition 2: no folder has its states")
 }
 
 // TestRebuildFromSeveralFolders: each instance has the states of its own partitions, and

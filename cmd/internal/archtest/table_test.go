@@ -290,10 +290,10 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
+			"cmd/internal/devbroker", "cmd/internal/doctor",
 			"cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
-			"cmd/internal/verify", "mechanism", "mechanism/grid", "mechanism/mobility",
+			"mechanism", "mechanism/grid", "mechanism/mobility",
 			"mechanism/noise", "producer/partition", franz, pebble,
 		},
 	},

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -71,17 +72,50 @@ func encodeLetter(tb testing.TB, encoding schemas.Encoding, letter schemas.DeadL
 	return value
 }
 
-// TestEveryCut: no prefix of a record is taken for one, and none breaks anything.
-func TestEveryCut(t *testing.T) {
-	p := newTestProcessor(
-		t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)), 0)
-	good := servicetest.Record(t, 0, servicetest.Sentinel())
-	for n := 1; n < len(good.Value); n++ {
-		cut := good
-		cut.Value = good.Value[:n]
-		if got := servicetest.Process(t, p, cut,
-			nil).Letter(t, schemas.Avro).Reason; got != schemas.ReasonMalformed {
-			t.Errorf("%d bytes of it: %s", n, got)
+// TestAdvice: what is refused most is explained by its first bytes, or by the reason.
+func TestAdvice(t *testing.T) {
+	avro, asJSON := servicetest.Encode(t, schemas.Avro, servicetest.Sentinel()),
+		servicetest.Encode(t, schemas.JSON, servicetest.Sentinel())
+	foreign, framed := bytes.Clone(avro), append([]byte{0, 0, 0, 0, 7}, avro[10:]...)
+	foreign[5] ^= 0x40
+	swapped := servicetest.Sentinel()
+	swapped.Latitude, swapped.Longitude = swapped.Longitude, swapped.Latitude
+	const confluent = "begin as Confluent's framing does: set encoding.raw: auto"
+	for name, c := range map[string]struct {
+		encoding        schemas.Encoding
+		bad             []byte
+		reasons, advice string
+	}{
+		"JSON for Avro": {
+			schemas.Avro, asJSON, "malformed 3", "these begin with '{': set encoding.raw: json",
+		},
+		"Avro for JSON":              {schemas.JSON, avro, "invalid_utf8 3", "set encoding.raw: avro"},
+		"Confluent framing":          {schemas.Avro, framed, "malformed 3", confluent},
+		"Confluent framing for JSON": {schemas.JSON, framed, "invalid_utf8 3", confluent},
+		"another schema":             {schemas.Avro, foreign, "unknown_schema 3", "of another schema"},
+		"a string for a number": {
+			schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`),
+				[]byte(`"latitude":"53.40718281828459"`), 1),
+			"wrong_type: latitude 3", "other names or types",
+		},
+		"swapped": {
+			schemas.Avro, servicetest.Forge(t, swapped), "outside_map 3",
+			"latitude and longitude look swapped",
+		},
+	} {
+		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
+		o.RawEncoding = c.encoding
+		p := newTestProcessor(t, o, 0)
+		for offset := range int64(3) {
+			servicetest.Process(t, p, task.Record{
+				Offset: offset, Timestamp: servicetest.StartMS, Value: c.bad,
+				Key: []byte(servicetest.Sentinel().UserID),
+			}, nil)
+		}
+		tally, _ := p.Take()
+		advice := o.Source().Advice(tally.Refusals, tally.OutsideSwapped)
+		if tally.Refusals.String() != c.reasons || !strings.Contains(advice, c.advice) {
+			t.Errorf("%s: %s, %q", name, tally.Refusals.String(), advice)
 		}
 	}
 }

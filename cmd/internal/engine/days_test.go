@@ -14,8 +14,12 @@ import (
 // TestSettingsOfAdvancedKey: an advanced key is the same key where settings are compared.
 func TestSettingsOfAdvancedKey(t *testing.T) {
 	o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
-	want := o.Fingerprint()
+	want, whole := o.Fingerprint(), o
 	o.Key = servicetest.NextDay(t)
+	if got := whole.DifferencesInGroup(o.GroupFingerprint()); got !=
+		"key_file: it has noise from another day on" {
+		t.Errorf("beside the older key: %q", got)
+	}
 	if got := o.Fingerprint(); len(got) == 0 || !bytes.Equal(got, want) {
 		t.Errorf("the settings are %x, want %x", got, want)
 	}

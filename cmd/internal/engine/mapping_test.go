@@ -54,6 +54,10 @@ func TestMappedRecords(t *testing.T) {
 	s := mappedSettings(t, mapping.Options{Preset: mapping.Traccar})
 	plain := s
 	plain.Input.Mapping = nil
+	if a, b := s.Input.Encoding(schemas.Avro), plain.Input.Encoding(schemas.Avro); a != "traccar" ||
+		b != "avro" {
+		t.Errorf("raw records are said to be %q, and without a preset %q", a, b)
+	}
 	p, q := newTestProcessor(t, s, 0), newTestProcessor(t, plain, 0)
 	var state, want []byte
 	for i, fix := range walk(3) {
@@ -238,17 +242,5 @@ func TestReadsOnce(t *testing.T) {
 	rec.Offset++
 	if servicetest.Process(t, p, rec, nil); read != 4 {
 		t.Errorf("a record without a look at its key was read %d times", read-3)
-	}
-}
-
-// TestNullIsland: exactly 0, 0 is a dead letter.
-func TestNullIsland(t *testing.T) {
-	fix := servicetest.Sentinel()
-	fix.Latitude, fix.Longitude = 0, 0
-	s := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4))
-	rec := servicetest.Record(t, 1, fix)
-	if letter := servicetest.Process(t, newTestProcessor(t, s, 0), rec, nil).
-		Letter(t, schemas.Avro); letter.Reason != schemas.ReasonNullIsland {
-		t.Errorf("by default the reason is %s", letter.Reason)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism"
@@ -35,73 +34,6 @@ func publishedBy(
 		state = got.State
 	}
 	return got.Sanitized(t, schemas.Avro).ModelID, state
-}
-
-// TestWhichVersion: the fix's step against the start, the record's offset against the
-// adoption's, and the user's state against both.
-func TestWhichVersion(t *testing.T) {
-	one, two, three := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4),
-		servicetest.NeighbourModel(t, servicetest.Town, 2000, 5),
-		servicetest.NeighbourModel(t, servicetest.Town, 2000, 6)
-	v2, v3 := newVersion(t, 10, two), newVersion(t, 20, three)
-	half, _, err := NewVersion(servicetest.StepTime(10).Add(time.Millisecond), "half.avro",
-		func() (*mobility.Model, error) { return two, nil })
-	servicetest.OK(t, err)
-	names := map[string]string{
-		one.ID(): "one", two.ID(): "two", three.ID(): "three", "dead": "dead",
-	}
-	type at struct {
-		offset, step, ms int64
-		want             string
-	}
-	for name, test := range map[string]struct {
-		list []Amended
-		seq  []at // of one user
-	}{
-		"by the step's begin": {[]Amended{{0, v2}, {0, v3}}, []at{
-			{0, 9, 59_999, "one"},
-			{1, 10, 0, "two"},
-			{2, 19, 59_999, "two"},
-			{3, 20, 0, "three"},
-			{4, 500, 0, "three"},
-		}},
-		"not from the middle of a step": {
-			[]Amended{{0, half}}, []at{{0, 10, 0, "one"}, {1, 10, 5, "one"}, {2, 11, 0, "two"}},
-		},
-		"not before its offset": {
-			[]Amended{{5, v2}},
-			[]at{{3, 10, 0, "one"}, {4, 12, 0, "one"}, {5, 12, 1, "two"}, {6, 13, 0, "two"}},
-		},
-		"the later start, whenever it was adopted": {[]Amended{{0, v3}, {6, v2}}, []at{
-			{0, 10, 0, "one"}, {1, 20, 0, "three"}, {6, 21, 0, "three"},
-		}},
-		"a late fix is late, of whatever version": {
-			[]Amended{{0, v2}}, []at{{0, 11, 0, "two"}, {1, 9, 0, "dead"}, {2, 11, 3, "two"}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newTestProcessor(t, testSettings(t, one), 0)
-			p.Use(test.list)
-			var state []byte
-			for _, x := range test.seq {
-				var got string
-				if got, state = publishedBy(t, p, x.offset, fixOf("u", x.step, x.ms),
-					state); names[got] != x.want {
-					t.Errorf("offset %d, step %d: model %s, want %s",
-						x.offset, x.step, names[got], x.want)
-				}
-			}
-		})
-	}
-	// Users who have not moved on yet keep the version of their own time.
-	p := newTestProcessor(t, testSettings(t, one), 0)
-	p.Use([]Amended{{0, v2}})
-	if got, _ := publishedBy(t, p, 0, fixOf("quick", 11, 0), nil); got != two.ID() {
-		t.Errorf("the quick user has %s", got)
-	}
-	if got, _ := publishedBy(t, p, 1, fixOf("slow", 9, 0), nil); got != one.ID() {
-		t.Errorf("the slow user has %s", got)
-	}
 }
 
 // TestLanesAreBounded, and which of them are there changes nothing.

@@ -323,22 +323,3 @@ func TestCorruptState(t *testing.T) {
 		servicetest.Process(t, c.p, bad, c.state).Letter(t, schemas.Avro)
 	}
 }
-
-// TestMigration: a state of another model is used by rule, and goes on counting.
-func TestMigration(t *testing.T) {
-	old := newTestProcessor(
-		t, testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)), 0)
-	state := servicetest.Process(t, old, servicetest.Record(t, 0, servicetest.Sentinel()),
-		nil).State
-	fix := servicetest.Sentinel()
-	fix.Timestamp += 60_000
-	for name, cell := range map[string]float64{"same grid": 1000, "other grid": 700} {
-		o := testSettings(t, servicetest.NeighbourModel(t, servicetest.Town, cell, 9))
-		got := servicetest.Process(t, newTestProcessor(t, o, 0),
-			servicetest.Record(t, 1, fix), state)
-		if s := got.Sanitized(t, schemas.Avro); s.Release != 2 ||
-			s.ModelID != o.Model.ID() || s.Epsilon != 1 {
-			t.Errorf("%s: %+v", name, s)
-		}
-	}
-}

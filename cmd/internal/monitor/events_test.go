@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -259,42 +258,5 @@ level=INFO msg=stopped g.event=stopped g.n=1
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
-}
-
-// TestPlantedEvents: a line without an event, or whose message nobody knows, would be found.
-func TestPlantedEvents(t *testing.T) {
-	constants := map[string]ast.Expr{
-		"known": &ast.BasicLit{Kind: token.STRING, Value: `"d"`},
-	}
-	for body, want := range map[string]string{
-		`log.Info("a" + "b")`:                       `["ab"]`,
-		`s.log.With("x", 1).Warn("c")`:              `["c"]`,
-		`s.o.Logger.Error(known)`:                   `["d"]`,
-		`m := "e"; if x { m = "f" }; log.Error(m)`:  `["e" "f"]`,
-		`log.Log(ctx, level, "g", "k", 1)`:          `["g"]`,
-		`log.Info(unknown())`:                       `[]`,
-		`t.Log(1, 2, "no"); fmt.Info("h")`:          ``,
-		`log.Debug("below"); expect.Log(a, b, "x")`: ``,
-	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "a.go",
-			"package p\nfunc f() { "+body+" }", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		function, ok := file.Decls[0].(*ast.FuncDecl)
-		if !ok {
-			t.Fatal("no function")
-		}
-		got := ""
-		ast.Inspect(function, func(n ast.Node) bool {
-			if at := message(n); at != nil {
-				got += fmt.Sprintf("%q", values(at, function, constants))
-			}
-			return true
-		})
-		if got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,10 +40,17 @@ func TestReports(t *testing.T) {
 			OutsideRefused: 500 + outside, OutsideSwapped: swapped, Refusals: r,
 		}
 	}
+	skipped := before
+	skipped.RecordsIn, skipped.RecordsSkipped = 1100, 100
+	skipped.SkippedByRule[slices.Index(o.Input.Rules(), "tombstone")] = 100
 	for name, c := range map[string]struct {
 		now         engine.Tally
 		want, never string
 	}{
+		"all are skipped": {
+			skipped,
+			`section input skips every record" records=100 by_rule="tombstone 100"`, "is refused",
+		},
 		"all is well": {
 			after(1000, 100, 0, 50, 0, refused(schemas.ReasonLate, 100)), "progress", "level=WARN",
 		},

@@ -57,29 +57,6 @@ func TestFolderOfAnEarlierCluster(t *testing.T) {
 	}
 }
 
-// TestDoctorRemadeRaw: the doctor refuses what run refuses, in the same words.
-func TestDoctorRemadeRaw(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := atwork.Options(w, "first")
-	found := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK)
-	if !strings.Contains(found, "account: nothing processed yet") {
-		t.Errorf("before anything was processed: %s", found)
-	}
-	atwork.Serve(t, w, o, 2)
-	found = atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.OK)
-	if !strings.Contains(found, "account: the changelog has states") {
-		t.Errorf("after something was processed: %s", found)
-	}
-	remakeRaw(t, w)
-	bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure)
-	if !strings.Contains(bad, task.ErrSource.Error()) {
-		t.Errorf("the doctor finds %s", bad)
-	}
-	if err := fails(t, o, "set another group"); !errors.Is(err, task.ErrSource) {
-		t.Errorf("the service ends with %v", err)
-	}
-}
-
 // TestFolderOfTheChangelogBefore: after a rebuild the folder is set aside, and nobody is told
 // to name another one.
 func TestFolderOfTheChangelogBefore(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/schemas/registry"
 	"github.com/geodither/geodither/state"
 )
@@ -37,6 +36,3 @@ func (s *Service) SetChangelogEvery(d time.Duration) { s.changelogEvery = d }
 
 // Registry is the schema registry as the service asks it.
 func (s *Service) Registry() *registry.Client { return s.options.Registry }
-
-// Versions are the later versions of the model, as the service knows them by now.
-func (s *Service) Versions() []*engine.Version { return s.timeline.current() }

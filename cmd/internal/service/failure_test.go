@@ -13,13 +13,11 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/producer/partition"
-	"github.com/geodither/geodither/state"
 )
 
 // fails runs a service that must end by itself, and holds its error against what
@@ -37,105 +35,6 @@ func fails(t *testing.T, o service.Options, want ...string) error {
 		}
 	}
 	return err
-}
-
-func TestTopicsThatWillNotDo(t *testing.T) {
-	w := servicetest.NewWorld(t, 0)
-	create := func(topic string, partitions int, configs map[string]string) {
-		t.Helper()
-		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-			admin.Topic{Name: topic, Partitions: partitions, Configs: configs}))
-	}
-	compact := map[string]string{"cleanup.policy": "compact"}
-	closed := func(group string) service.Options { // may not create topics
-		o := atwork.Options(w, group)
-		o.Topics.Create = false
-		return o
-	}
-
-	t.Run("other number of partitions", func(t *testing.T) {
-		for group, mayCreate := range map[string]bool{"narrow": false, "narrow.create": true} {
-			create(group+".out", servicetest.Partitions, nil)
-			create(group+".log", servicetest.Partitions, compact)
-			create(group+".dead", servicetest.Partitions-1, nil)
-			o := atwork.Options(w, group)
-			o.Topics.Create = mayCreate
-			err := fails(t, o, group+".dead")
-			var other *admin.PartitionsError
-			if !errors.As(err, &other) || other.Have != servicetest.Partitions-1 ||
-				other.Want != servicetest.Partitions {
-				t.Errorf("%s: %v", group, err)
-			}
-		}
-	})
-	t.Run("changelog that forgets", func(t *testing.T) {
-		for group, policy := range map[string]string{
-			"deleting": "delete", "both": "compact,delete",
-		} {
-			for _, mayCreate := range []bool{false, true} {
-				create(group+".out", servicetest.Partitions, nil)
-				create(group+".log", servicetest.Partitions,
-					map[string]string{"cleanup.policy": policy})
-				create(group+".dead", servicetest.Partitions, nil)
-				o := atwork.Options(w, group)
-				o.Topics.Create = mayCreate
-				err := fails(t, o, group+".log", "cleanup.policy="+policy, "needs compact")
-				var config *admin.ConfigError
-				if !errors.As(err, &config) {
-					t.Errorf("%s: %v", group, err)
-				}
-			}
-		}
-	})
-	t.Run("created", func(t *testing.T) {
-		r := atwork.Start(t, atwork.Options(w, "made"))
-		servicetest.Await(t, "it has its partitions",
-			func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
-		r.Stop(t)
-		servicetest.OK(t, admin.CheckConfigs(t.Context(), w.Client, wire.Options{},
-			"made.log", compact))
-		n, err := admin.CoPartitioned(t.Context(), w.Client, wire.Options{}, "raw",
-			"made.out", "made.log", "made.dead")
-		if err != nil || n != servicetest.Partitions {
-			t.Errorf("%d partitions, %v", n, err)
-		}
-		// Now that they are there it starts without the permission.
-		again := atwork.Start(t, closed("made"))
-		servicetest.Await(t, "it has its partitions",
-			func() bool { return strings.Contains(again.Log.String(), "partitions assigned") },
-			again)
-		again.Stop(t)
-	})
-}
-
-// TestWaitsForTopics: a service that starts before its topics names those that
-// are missing, goes on waiting, and works when they are there.
-func TestWaitsForTopics(t *testing.T) {
-	w := servicetest.NewWorld(t, 0)
-	create := func(topic string, configs map[string]string) {
-		t.Helper()
-		servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
-			admin.Topic{Name: topic, Partitions: servicetest.Partitions, Configs: configs}))
-	}
-	create("late.out", nil)
-	o := atwork.Options(w, "late")
-	o.Topics.Create = false
-	r := atwork.Start(t, o, func(s *service.Service) { s.SetPatience(200 * time.Millisecond) })
-	servicetest.Await(t, "a line about waiting",
-		func() bool { return strings.Contains(r.Log.String(), "waiting for Kafka and its topics") },
-		r)
-	for _, part := range []string{
-		"late.dead", "late.log", "topics.create: true", "as many partitions as raw",
-	} {
-		if !strings.Contains(r.Log.String(), part) {
-			t.Errorf("the log does not say %q:\n%s", part, r.Log)
-		}
-	}
-	create("late.dead", nil)
-	create("late.log", map[string]string{"cleanup.policy": "compact"})
-	servicetest.Await(t, "it has its partitions",
-		func() bool { return strings.Contains(r.Log.String(), "partitions assigned") }, r)
-	r.Stop(t)
 }
 
 // TestWaitsForBroker: nobody listens at the address; the service logs it, and
@@ -185,24 +84,6 @@ func TestRefusedAtTheStart(t *testing.T) {
 	if err := fails(t, o, "authority that this machine does not know"); !wire.IsRefusal(err) {
 		t.Errorf("the error is %v", err)
 	}
-}
-
-// TestSecondInstanceOnOneFolder is refused, and the first goes on.
-func TestSecondInstanceOnOneFolder(t *testing.T) {
-	w := servicetest.NewWorld(t, 5)
-	published := w.Answers(t, "one")
-	first := atwork.Start(t, atwork.Options(w, "one"))
-	servicetest.Await(t, "it works",
-		func() bool { return strings.Contains(first.Log.String(), "partitions assigned") }, first)
-	err := fails(t, atwork.Options(w, "one"), "in use by another instance",
-		"a state folder of its own", atwork.Options(w, "one").StateDir)
-	if !errors.Is(err, state.ErrLocked) {
-		t.Errorf("the error is %v", err)
-	}
-	w.Feed(t)
-	servicetest.Await(t, "the first has answered",
-		func() bool { return published.Read(t) >= w.Fed }, first)
-	first.Stop(t)
 }
 
 // TestFatalErrorEndsTheService: a state in the changelog that cannot be read ends

@@ -41,7 +41,6 @@ type loopWorld struct {
 	life   *loopLife
 	plant  func(*task.Dependencies)
 	lost   int // lives that found less on the disk than was applied
-	other  bool
 }
 
 // loopLife is one life of the task.
@@ -166,36 +165,6 @@ func crashLoop(
 	return w.check(w.live(0)), w.lost
 }
 
-// refused starts a task of other settings on what a crash has left, and answers
-// with what it says and whether the last mark is open.
-func (w *loopWorld) refused() (open bool, err error) {
-	var last task.Mark
-	for _, r := range w.read("log", false) {
-		if string(r.Key) == task.MarkKey {
-			last, err = task.DecodeMark(r.Value)
-			servicetest.OK(w.t, err)
-		}
-	}
-	w.other = true
-	defer func() { w.other = false }()
-	_, err = w.try(1000)
-	return last.Open, err
-}
-
-// TestLoopSettings: on a real broker too, settings change after a clean stop and
-// not after a crash in the middle of a transaction.
-func TestLoopSettings(t *testing.T) {
-	w := newLoopWorld(t, 3, func(*task.Dependencies) {})
-	w.live(45)
-	if open, err := w.refused(); !open || !errors.Is(err, task.ErrSettings) {
-		t.Errorf("after a crash the mark is open: %v, and other settings answer %v", open, err)
-	}
-	w.live(0) // to the end of the input, and a clean stop
-	if open, err := w.refused(); open || err != nil {
-		t.Errorf("after a clean stop the mark is open: %v, and other settings answer %v", open, err)
-	}
-}
-
 func (w *loopWorld) feed() {
 	p, err := producer.NewIdempotent(w.client, producer.Options{})
 	if err != nil {
@@ -316,12 +285,8 @@ func (w *loopWorld) run(
 		Store: loopStore{partition, w.life}, Processor: &loopProcessor{},
 	}
 	w.plant(&d)
-	settings := []byte("loop")
-	if w.other {
-		settings = []byte("other")
-	}
 	t, err := task.New(d, task.Options{
-		MaxRecords: 1 + w.rng.IntN(12), MaxInterval: time.Millisecond, Settings: settings,
+		MaxRecords: 1 + w.rng.IntN(12), MaxInterval: time.Millisecond, Settings: []byte("loop"),
 		Observer:     loopObserver{w: w},
 		CleanerTrims: true, // devbroker's Compact
 	})

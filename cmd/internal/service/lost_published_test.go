@@ -60,22 +60,6 @@ func TestLostWithItsOffsets(t *testing.T) {
 	}
 }
 
-// without copies a state folder and leaves a partition out.
-func without(t *testing.T, dir string, partition int32) string {
-	t.Helper()
-	other := dir + ".without"
-	servicetest.OK(t, os.CopyFS(other, os.DirFS(dir)))
-	looked, err := state.Open(other, state.Options{ReadOnly: true})
-	servicetest.OK(t, err)
-	identity := looked.Identity()
-	servicetest.OK(t, looked.Close())
-	store, err := state.Open(other, state.Options{Identity: identity})
-	servicetest.OK(t, err)
-	servicetest.OK(t, store.Partition(partition).Wipe())
-	servicetest.OK(t, store.Close())
-	return other
-}
-
 // TestRenamedGroup: a service whose group was renamed finds no changelog of the new name, hears
 // where the old one is, and goes on with it.
 func TestRenamedGroup(t *testing.T) {
@@ -98,41 +82,6 @@ func TestRenamedGroup(t *testing.T) {
 			t.Errorf("partition %d begins again: %+v", n, mark)
 		}
 	}
-}
-
-// TestRebuildUnnamedPartition: without the group's offsets a partition that no folder has
-// is not taken for one that was never processed, unless its raw partition is empty.
-func TestRebuildUnnamedPartition(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := atwork.Options(w, "first")
-	atwork.Serve(t, w, o, 3)
-	part := without(t, o.StateDir, 2)
-	w.DeleteTopic(t, o.Topics.Changelog, false)
-	w.DeleteGroup(t, o.Group)
-	for _, folders := range [][]string{{part}, nil} {
-		plan, err := account.RebuildChangelog(t.Context(),
-			atwork.RepairOptions(o, false, false), folders)
-		if err == nil || !strings.Contains(err.Error(), "partition 2: no folder has its states") ||
-			w.Exists(t, o.Topics.Changelog) {
-			t.Fatalf("rebuilt from %q as %+v: %v", folders, plan, err)
-		}
-	}
-	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{part, o.StateDir})
-	servicetest.OK(t, err)
-	atwork.Serve(t, w, o, 2)
-	atwork.RequireUndisturbed(t, w, "first")
-
-	// One vehicle: three of the partitions have never had a record.
-	w = servicetest.NewWorld(t, 1)
-	o = atwork.Options(w, "first")
-	atwork.Serve(t, w, o, 3)
-	w.DeleteTopic(t, o.Topics.Changelog, false)
-	w.DeleteGroup(t, o.Group)
-	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{o.StateDir})
-	servicetest.OK(t, err)
-	atwork.Serve(t, w, o, 1)
 }
 
 // TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
@@ -193,30 +142,4 @@ func TestRebuildFromLaggingStates(t *testing.T) {
 				p, len(got), len(lines))
 		}
 	}
-}
-
-// TestRebuildFromTwoChangelogs: offsets of two changelogs cannot be compared.
-func TestRebuildFromTwoChangelogs(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := atwork.Options(w, "first")
-	atwork.Serve(t, w, o, 3)
-	old := o.StateDir + ".old"
-	servicetest.OK(t, os.CopyFS(old, os.DirFS(o.StateDir)))
-	w.DeleteTopic(t, o.Topics.Changelog, false)
-	_, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{old})
-	servicetest.OK(t, err)
-	atwork.Serve(t, w, o, 2)
-	w.DeleteTopic(t, o.Topics.Changelog, false)
-	for _, folders := range [][]string{{old, o.StateDir}, {o.StateDir, old}} {
-		if plan, err := account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-			folders); err == nil || !strings.Contains(err.Error(), "copies of two changelogs") {
-			t.Errorf("rebuilt as %+v: %v", plan, err)
-		}
-	}
-	_, err = account.RebuildChangelog(t.Context(), atwork.RepairOptions(o, false, false),
-		[]string{o.StateDir})
-	servicetest.OK(t, err)
-	atwork.Serve(t, w, o, 1)
-	atwork.RequireUndisturbed(t, w, "first")
 }

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -269,7 +270,18 @@ func TestLiveWhileKafkaIsAway(t *testing.T) {
 	if v := a.value(t, "geodither_kafka_away_seconds"); v != 0 {
 		t.Errorf("Kafka is away for %v s, and is back", v)
 	}
+	for _, line := range []string{
+		`level=WARN msg="calls to Kafka fail:`,
+		`level=INFO msg="contact restored: Kafka is back" away=`,
+	} {
+		if n := strings.Count(a.Log.String(), line); n != 1 {
+			t.Errorf("the log says %d times %s:\n%s", n, line, a.Log)
+		}
+	}
 	a.Stop(t)
+	if _, r := a.ready(t); r.Phase != monitor.Draining {
+		t.Errorf("after it was asked to stop it is %s", r.Phase)
+	}
 }
 
 // TestNotLiveWhenItHangs: a task that hangs, here since nobody reads its log, makes /live fail,
@@ -290,31 +302,6 @@ func TestNotLiveWhenItHangs(t *testing.T) {
 	a.Stop(t)
 }
 
-// TestReadyWhileItDrains: a service that was asked to stop is not ready, while it ends what it has
-// in hand. It ends well.
-func TestReadyWhileItDrains(t *testing.T) {
-	w := servicetest.NewWorld(t, 5)
-	o := atwork.Options(w, "drains")
-	stop := moved("committing")
-	t.Cleanup(stop.release)
-	a := ask(t, o, time.Minute, stop)
-	a.until(t, "/ready", http.StatusOK)
-	w.Feed(t)
-	servicetest.Await(t, "a transaction is in hand", func() bool {
-		return stop.hung.Load() > 0
-	}, a)
-	a.Cancel()
-	a.until(t, "/ready", http.StatusServiceUnavailable, `{"ready":false,"phase":"draining"`)
-	stop.release()
-	a.Stop(t)
-	if _, r := a.ready(t); r.Phase != monitor.Draining {
-		t.Errorf("after its end it is %s", r.Phase)
-	}
-	if n := a.counters.Snapshot().RecordsIn; n == 0 {
-		t.Error("nothing that was in hand is committed")
-	}
-}
-
 // TestFailedIsNotReady: a service that ends with an error shows it.
 func TestFailedIsNotReady(t *testing.T) {
 	w := servicetest.NewWorld(t, 3)
@@ -322,8 +309,10 @@ func TestFailedIsNotReady(t *testing.T) {
 	servicetest.OK(t, admin.CreateTopics(t.Context(), w.Client, wire.Options{},
 		admin.Topic{Name: o.Topics.Changelog, Partitions: servicetest.Partitions})) // not compacted
 	a := ask(t, o, time.Minute, nil)
-	if err := a.Wait(t); err == nil {
-		t.Fatal("it does not fail")
+	var config *admin.ConfigError
+	if err := a.Wait(t); !errors.As(err, &config) ||
+		!strings.Contains(err.Error(), "needs compact") {
+		t.Fatalf("it ends with %v", err)
 	}
 	if status, r := a.ready(t); status != http.StatusServiceUnavailable ||
 		r.Phase != monitor.Failed {

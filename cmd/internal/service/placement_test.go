@@ -144,59 +144,6 @@ func TestTwoProducersOneBudget(t *testing.T) {
 	}
 }
 
-// TestTopicOfAnotherPartitioner: a topic that is wholly crc32's stops a murmur2 service
-// before it answers anything, with a line that names crc32; crc32 and any let it pass.
-func TestTopicOfAnotherPartitioner(t *testing.T) {
-	w := servicetest.NewWorld(t, 40)
-	for range 3 {
-		w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
-		w.Step++
-	}
-	o := atwork.Options(w, "first")
-	a := w.Answers(t, o.Group)
-	for range 2 { // a restart does not help
-		r := atwork.Start(t, o)
-		err := r.Wait(t)
-		if !errors.Is(err, service.ErrPartitioner) ||
-			!strings.Contains(err.Error(), "set topics.partitioner: crc32") ||
-			strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "vehicle") {
-			t.Fatalf("the service ends with %v", err)
-		}
-	}
-	if n := a.Read(t); n != 0 {
-		t.Errorf("%d records were answered", n)
-	}
-	if n := w.View(t, "first.log", true).Read(t); n != 0 {
-		t.Errorf("the changelog has %d records", n)
-	}
-	if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-		doctor.Failure); !strings.Contains(said, "set topics.partitioner: crc32") ||
-		strings.Count(said, "\n") != 1 {
-		t.Errorf("doctor says: %s", said)
-	}
-	for _, by := range []engine.Partitioner{engine.AnyPartitioner, engine.CRC32} {
-		o := atwork.Options(w, "by-"+string(by))
-		o.Partitioner = by
-		if bad := atwork.Details(doctor.Examine(t.Context(), o, nil), doctor.Failure); bad != "" {
-			t.Errorf("%s: doctor says %s", by, bad)
-		}
-		if said := atwork.Details(doctor.Examine(t.Context(), o, nil),
-			doctor.OK); !strings.Contains(said, "lie where crc32 puts them") {
-			t.Errorf("%s: doctor says %s", by, said)
-		}
-		a := w.Answers(t, o.Group)
-		r := atwork.Start(t, o)
-		servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, r)
-		r.Stop(t)
-		if got := o.Counters.Snapshot(); got.Misplaced != 0 || got.RecordsOut != w.Fed {
-			t.Errorf("%s: counted %+v", by, got)
-		}
-		if report := atwork.Verify(t, o); !report.Verified {
-			t.Errorf("%s: it is not verified: %+v", by, report)
-		}
-	}
-}
-
 // TestAnotherPartitionerLater: a service that waits at an empty topic stops when records
 // come that another partitioner has placed, as cleanly as at a signal: with the right
 // setting it goes on at once, and nobody's state is lost.

@@ -2,10 +2,12 @@ package service_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer/admin"
@@ -34,5 +36,12 @@ func TestRawTopicIsRemade(t *testing.T) {
 	})
 	if err := r.Wait(t); !errors.Is(err, task.ErrSource) {
 		t.Errorf("the service ended with %v", err)
+	}
+	if bad := atwork.Details(doctor.Examine(t.Context(), o, nil),
+		doctor.Failure); !strings.Contains(bad, task.ErrSource.Error()) {
+		t.Errorf("the doctor finds %s", bad)
+	}
+	if err := fails(t, o, "set another group"); !errors.Is(err, task.ErrSource) {
+		t.Errorf("the next start ends with %v", err)
 	}
 }

@@ -93,37 +93,3 @@ func TestChangedSettingsAreNamed(t *testing.T) {
 		t.Errorf("%d warnings, or they do not name what has changed:\n%s", n, log)
 	}
 }
-
-// TestOtherKeyDaysBeside: an instance under an advanced key stops beside one under the older key,
-// and says why; alone it goes on without a question.
-func TestOtherKeyDaysBeside(t *testing.T) {
-	w := servicetest.NewWorld(t, 12)
-	o := atwork.Options(w, "first")
-	a := w.Answers(t, o.Group)
-	first := atwork.Start(t, o)
-	w.Feed(t)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, first)
-
-	advanced := o
-	advanced.StateDir, advanced.Counters, advanced.Key = o.StateDir+".other",
-		new(engine.Counters), servicetest.NextDay(t)
-	const says = "key_file: it has noise from another day on"
-	if bad := atwork.Details(doctor.Examine(t.Context(), advanced, nil),
-		doctor.Failure); !strings.Contains(bad, says) {
-		t.Errorf("doctor finds %q", bad)
-	}
-	err := atwork.Start(t, advanced).Wait(t)
-	var differ *group.SettingsError
-	if !errors.As(err, &differ) || !strings.Contains(err.Error(), says) ||
-		strings.Contains(err.Error(), "differs: geodither") {
-		t.Errorf("the second instance ends with %v", err)
-	}
-	first.Stop(t)
-	alone := atwork.Start(t, advanced)
-	w.Feed(t)
-	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed }, alone)
-	alone.Stop(t)
-	if n := advanced.Counters.Snapshot(); n.Destroyed == 0 {
-		t.Errorf("it has refused nothing: %+v", n)
-	}
-}

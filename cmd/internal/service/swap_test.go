@@ -26,7 +26,6 @@ type board struct {
 	mu    sync.Mutex
 	first engine.VersionID
 	later []*engine.Version
-	err   error
 }
 
 func newBoard(tb testing.TB, o service.Options) *board {
@@ -39,7 +38,7 @@ func newBoard(tb testing.TB, o service.Options) *board {
 func (b *board) watch() (engine.Schedule, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return engine.Schedule{First: b.first, Later: slices.Clone(b.later)}, b.err
+	return engine.Schedule{First: b.first, Later: slices.Clone(b.later)}, nil
 }
 
 func (b *board) put(later ...*engine.Version) {
@@ -49,12 +48,6 @@ func (b *board) put(later ...*engine.Version) {
 	slices.SortFunc(b.later, func(x, y *engine.Version) int {
 		return int(x.ID.StartMS - y.ID.StartMS)
 	})
-}
-
-func (b *board) set(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.err = err
 }
 
 // often makes a service look at its schedule often.
@@ -298,40 +291,4 @@ func TestSwapWaits(t *testing.T) {
 	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("it does not verify: %+v", report)
 	}
-}
-
-// TestWatch: what cannot be used is told of once and changes nothing.
-func TestWatch(t *testing.T) {
-	w := servicetest.NewWorld(t, 5)
-	o := atwork.Options(w, "watched")
-	puts := newBoard(t, o)
-	o.Watch = puts.watch
-	puts.set(errors.New("line 3: half of it is missing"))
-	a := atwork.Start(t, o, often)
-	servicetest.Await(t, "the error is told",
-		func() bool { return strings.Contains(a.Log.String(), "half of it is missing") }, a)
-	puts.set(nil)
-	servicetest.Await(t, "it is good again",
-		func() bool { return strings.Contains(a.Log.String(), "can be used again") }, a)
-	slow := servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
-	slow.Step = 2 * time.Minute
-	bad := atwork.Version(t, 3, slow)
-	puts.put(bad)
-	servicetest.Await(t, "another step is refused",
-		func() bool { return strings.Contains(a.Log.String(), "to change the step") }, a)
-	if strings.Count(a.Log.String(), "half of it is missing") != 1 || len(a.Versions()) != 0 {
-		t.Errorf("the schedule has %d versions, and the log is\n%s", len(a.Versions()), a.Log)
-	}
-	puts.mu.Lock()
-	puts.later, puts.first.Model = []*engine.Version{
-		atwork.Version(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 1000, 6)),
-	}, bad.ID.Model
-	puts.mu.Unlock()
-	servicetest.Await(t, "another first version is refused",
-		func() bool { return strings.Contains(a.Log.String(), "the first version has changed") }, a)
-	if len(a.Versions()) != 0 {
-		t.Error("it was taken over all the same")
-	}
-	a.Cancel()
-	servicetest.OK(t, a.Wait(t))
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -125,5 +127,59 @@ func TestAmender(t *testing.T) {
 	}))
 	if n := strings.Count(log.String(), "after its start"); n != 1 {
 		t.Errorf("%d versions are said to be late", n)
+	}
+}
+
+// TestWatch: a schedule that cannot be used is told of once, and changes nothing.
+func TestWatch(t *testing.T) {
+	model := servicetest.NeighbourModel(t, servicetest.Town, 5000, 4)
+	first, err := engine.NewVersionID(model, 0)
+	servicetest.OK(t, err)
+	slow := servicetest.NeighbourModel(t, servicetest.Town, 5000, 5)
+	slow.Step = 2 * time.Minute
+	other := newVersion(t, 3, slow)
+	type answer struct {
+		schedule engine.Schedule
+		err      error
+	}
+	var now atomic.Pointer[answer]
+	var log servicetest.Log
+	o := testOptions(t, model)
+	o.Logger = log.Logger()
+	o.Watch = func() (engine.Schedule, error) { a := now.Load(); return a.schedule, a.err }
+	s, err := New(o)
+	servicetest.OK(t, err)
+	s.watchEvery = time.Millisecond
+	later := []*engine.Version{
+		newVersion(t, 3, servicetest.NeighbourModel(t, servicetest.Town, 5000, 6)),
+	}
+	for i, step := range []struct {
+		answer
+		want string
+	}{
+		{answer{err: errors.New("line 3: half of it is missing")}, "half of it is missing"},
+		{answer{schedule: engine.Schedule{First: first}}, "can be used again"},
+		{
+			answer{schedule: engine.Schedule{First: first, Later: []*engine.Version{other}}},
+			"to change the step",
+		},
+		{
+			answer{schedule: engine.Schedule{First: other.ID, Later: later}},
+			"the first version has changed",
+		},
+		{answer{schedule: engine.Schedule{First: first, Later: later}}, "a new version of the model"},
+	} {
+		if now.Store(&step.answer); i == 0 {
+			go s.watch(t.Context())
+		}
+		servicetest.Await(t, step.want, func() bool {
+			return strings.Contains(log.String(), step.want)
+		})
+		if got := len(s.timeline.current()); (got > 0) != (i == 4) {
+			t.Errorf("%s: the schedule has %d versions", step.want, got)
+		}
+	}
+	if strings.Count(log.String(), "half of it is missing") != 1 {
+		t.Errorf("the log is\n%s", log.String())
 	}
 }

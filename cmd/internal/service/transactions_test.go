@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/group"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -298,20 +296,5 @@ func TestRemedies(t *testing.T) {
 		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {
 			t.Errorf("reading, %v: %v, want %v", c.err, got, c.want)
 		}
-	}
-}
-
-// TestLostChangelogAdvice: a transaction that misses its changelog tells nobody to make it.
-func TestLostChangelogAdvice(t *testing.T) {
-	w := servicetest.NewWorld(t, 0)
-	err := (&transactions{
-		client: w.Client, source: make([]byte, 16),
-		input:     producer.TopicPartition{Topic: "raw"},
-		changelog: producer.TopicPartition{Topic: "g.log"},
-	}).sameTopics(t.Context())
-	var missing *admin.MissingTopicsError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
-		strings.Contains(err.Error(), "create it, or") {
-		t.Errorf("the error is %v", err)
 	}
 }

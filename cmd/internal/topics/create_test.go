@@ -1,6 +1,8 @@
 package topics
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/devbroker"
@@ -87,5 +89,15 @@ func TestShorterRetention(t *testing.T) {
 		if got := ShorterRetention(c.a, c.b); got != c.want {
 			t.Errorf("shorter(%q, %q) is %t", c.a, c.b, got)
 		}
+	}
+}
+
+// TestLostTopic: an error of a missing changelog tells nobody to make it.
+func TestLostTopic(t *testing.T) {
+	err := LostTopic(&admin.MissingTopicsError{Topics: []string{"g.log"}}, "g.log")
+	var missing *admin.MissingTopicsError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "do not create it") ||
+		strings.Contains(err.Error(), "create it, or") {
+		t.Errorf("the error is %v", err)
 	}
 }
