@@ -13,7 +13,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
@@ -273,26 +273,26 @@ func (o *aggregateWriter) draw(s aggregate.Summary) error {
 	fit := o.panel("as the releases tell", s.Most.Fitted)
 	model := o.panel("the model alone", s.Most.Blind)
 	top := 0.0
-	for _, m := range []*chart.Map{fit, model} {
+	for _, m := range []*report.Map{fit, model} {
 		for _, v := range m.Values {
 			top = max(top, v)
 		}
 	}
 	fit.Scale.Max, model.Scale.Max = top, top
-	figure := &chart.Figure{
+	figure := &report.Figure{
 		Title: fmt.Sprintf("%d vehicles in the window from %s", s.Most.Vehicles, inUTC(s.MostMS)),
 		Note: "Vehicles to be expected. What does not differ between the two, the releases do " +
 			"not tell.",
-		Panels: []chart.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
+		Panels: []report.Panel{fit, model}, PanelWidth: 5, PanelHeight: 4,
 	}
 	return files.Unwritten(o.options.Map, figure.WriteFile(o.options.Map))
 }
 
 // panel is a map of an estimate.
-func (o *aggregateWriter) panel(title string, vehicles []float64) *chart.Map {
-	return &chart.Map{
+func (o *aggregateWriter) panel(title string, vehicles []float64) *report.Map {
+	return &report.Map{
 		Title: title, Grid: o.zones.Grid(), Degrees: true, Values: o.zones.PerKM2(vehicles),
-		Scale: chart.Axis{Label: "vehicles per km²", Zero: true},
+		Scale: report.Axis{Label: "vehicles per km²", Zero: true},
 	}
 }
 

@@ -135,23 +135,22 @@ var table = map[string]rule{
 		pure: true,
 	},
 
-	"mechanism/evaluation/chart": {
-		ours: []string{"mechanism/grid"}, third: []string{images}, pure: true, // a font, and dots
-	},
 	"mechanism/evaluation/tune": {
 		ours: []string{
 			"mechanism/trial",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
-			"mechanism/evaluation/chart", "mechanism/evaluation/fit", "mechanism/evaluation/report",
+			"mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
 		pure: true,
 	},
-	"mechanism/evaluation/report": {ours: []string{"mechanism/evaluation/chart"}, pure: true},
+	"mechanism/evaluation/report": {
+		ours: []string{"mechanism/grid"}, third: []string{images}, pure: true, // a font, and dots
+	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
 			"mechanism", "mechanism/aggregate", "mechanism/convex", "mechanism/evaluation/bound",
-			"mechanism/evaluation/chart", "mechanism/evaluation/report", "mechanism/grid",
+			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
 		},
@@ -479,7 +478,7 @@ var table = map[string]rule{
 			"cmd/internal/verify", "consumer",
 			"deploy",
 			"mechanism", "mechanism/aggregate",
-			"mechanism/evaluation/chart", "mechanism/grid",
+			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
 			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",

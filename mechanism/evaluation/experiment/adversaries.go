@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -199,8 +198,8 @@ func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 func firstOf(d *Data, window int) int { return (window*d.Timestamps + windows - 1) / windows }
 
 // overWindows draws two panels for each metric, with the releases and without.
-func overWindows(p *Page, d *Data, t *report.Table) *chart.Figure {
-	f := &chart.Figure{
+func overWindows(p *Page, d *Data, t *report.Table) *report.Figure {
+	f := &report.Figure{
 		Title: d.Title + ": what adversaries know over time", Columns: 2, PanelWidth: 5,
 		PanelHeight: 2.5,
 		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bands: "+
@@ -209,9 +208,9 @@ func overWindows(p *Page, d *Data, t *report.Table) *chart.Figure {
 	}
 	for _, m := range learnedScores(0, true) {
 		for _, sees := range []string{seesReleases, seesNothing} {
-			panel := &chart.Lines{
+			panel := &report.Lines{
 				Title: "who sees " + sees, X: timeAxis(d, d.Timestamps),
-				Y: chart.Axis{Label: m.axis, Log: m.log, Zero: true},
+				Y: report.Axis{Label: m.axis, Log: m.log, Zero: true},
 				Series: t.Where("metric", m.name).Where("sees", sees).
 					Lines("adversary", timestamps, nil),
 			}

@@ -28,7 +28,7 @@ func said(r *report.Report) (all []string) {
 					all = append(all, fmt.Sprint(row))
 				}
 			case *report.Figure:
-				all = append(all, part.Name, part.Caption, fmt.Sprintf("%+v", *part.Chart))
+				all = append(all, part.Name, fmt.Sprintf("%+v", *part))
 			}
 		}
 	}

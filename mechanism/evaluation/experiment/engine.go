@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
@@ -160,7 +160,7 @@ func (e *engine) measure(p *Piece, t *parallel.Task) error {
 	e.results[p.Name] = data
 	e.progress.Finished++
 	if e.run.Folder != "" {
-		err = chart.Save(e.file(p), data)
+		err = report.Save(e.file(p), data)
 	}
 	e.mu.Unlock()
 	return errors.Join(err, e.tell(p.Work-done))

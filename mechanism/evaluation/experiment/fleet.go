@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/aggregate"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -258,8 +257,8 @@ func (s *FleetScore) gain(alone *FleetScore) report.Band {
 
 // figure draws the variation of each estimator against the number of vehicles: a row of panels for
 // each kind of fleet, a column for each ε.
-func (x *fleet) figure(t *report.Table) *chart.Figure {
-	f := &chart.Figure{
+func (x *fleet) figure(t *report.Table) *report.Figure {
+	f := &report.Figure{
 		Title: x.data.Title + ": where the fleet is, from its releases",
 		Note: "Total variation distance from where the vehicles are: the share of the fleet that " +
 			"would have to be elsewhere. Bands, or bars of a single size, hold 80 % or more of " +
@@ -275,10 +274,10 @@ func (x *fleet) figure(t *report.Table) *chart.Figure {
 				lines[i].Look = 1 + slices.Index(estimators, lines[i].Name)
 				lines[i].Reference = lines[i].Name == blind
 			}
-			f.Panels = append(f.Panels, &chart.Lines{
+			f.Panels = append(f.Panels, &report.Lines{
 				Title: fmt.Sprintf("%s, ε = %g", kind, epsilon),
-				X:     chart.Axis{Label: "vehicles", Log: true},
-				Y:     chart.Axis{Label: "total variation distance", Zero: true}, Series: lines,
+				X:     report.Axis{Label: "vehicles", Log: true},
+				Y:     report.Axis{Label: "total variation distance", Zero: true}, Series: lines,
 			})
 		}
 	}

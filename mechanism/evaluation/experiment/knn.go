@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -189,8 +188,8 @@ func addAnswers(t *report.Table, at Point, s Sample) {
 }
 
 // foundFrom draws what is found from releases: a row of panels for each setting.
-func foundFrom(p *Page, d *Data, t *report.Table) *chart.Figure {
-	f := &chart.Figure{
+func foundFrom(p *Page, d *Data, t *report.Table) *report.Figure {
+	f := &report.Figure{
 		Title: d.Title + ": nearest places found from releases", Columns: 3, PanelWidth: 3.5,
 		PanelHeight: 2.8, Note: p.bands(len(p.Traces(d))),
 	}
@@ -215,10 +214,10 @@ func foundFrom(p *Page, d *Data, t *report.Table) *chart.Figure {
 				five.Where("metric", recall),
 			},
 		} {
-			f.Panels = append(f.Panels, &chart.Lines{
+			f.Panels = append(f.Panels, &report.Lines{
 				Title:  fmt.Sprintf("ε = %g: %s", at.Epsilon, question.title),
-				X:      chart.Axis{Label: question.x, Log: true},
-				Y:      chart.Axis{Label: question.y, Zero: true},
+				X:      report.Axis{Label: question.x, Log: true},
+				Y:      report.Axis{Label: question.y, Zero: true},
 				Series: styled(question.rows.Lines("mechanism", []string{"k'"}, nil)),
 			})
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/convex"
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/trial"
@@ -219,8 +218,8 @@ func (c *contest) addSingles(epsilon float64) {
 // show draws the error over ε, and what one release leaves of the variance.
 func (c *contest) show() {
 	d, epsilons := c.data, c.Options.MechanismEpsilons
-	x := chart.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons}
-	lines := func(metric string) []chart.Series {
+	x := report.Axis{Label: "ε of a release (natural log)", Log: true, At: epsilons}
+	lines := func(metric string) []report.Series {
 		return styled(c.best.Where("metric", metric).
 			Lines("mechanism", []string{"epsilon"}, epsilons))
 	}
@@ -231,7 +230,7 @@ func (c *contest) show() {
 		}
 	}
 	name := "mechanisms-" + d.Name
-	c.Figure(name, &chart.Figure{
+	c.Figure(name, &report.Figure{
 		Title: d.Title + ": all mechanisms", PanelWidth: 4.6, PanelHeight: 3.2,
 		Note: fmt.Sprintf("Left: whole traces, %d users, %d runs each, every mechanism at its "+
 			"best δ of %s. Right: one release from each of %d priors that the filter met under "+
@@ -239,14 +238,14 @@ func (c *contest) show() {
 			"mechanism of the same ε passes. Bands: 95 %% confidence over users and priors.",
 			len(c.Traces(d)), c.Options.Runs, listed(c.Options.MechanismDeltas),
 			c.singles.priors(), oncePlaces),
-		Panels: []chart.Panel{
-			&chart.Lines{
-				Title: "whole traces", X: x, Y: chart.Axis{Label: estimateScore.axis, Zero: true},
+		Panels: []report.Panel{
+			&report.Lines{
+				Title: "whole traces", X: x, Y: report.Axis{Label: estimateScore.axis, Zero: true},
 				Series: lines(estimateMetric),
 			},
-			&chart.Lines{
+			&report.Lines{
 				Title: "one release", X: x, Series: left,
-				Y: chart.Axis{Label: "variance left, share of the prior's", Zero: true},
+				Y: report.Axis{Label: "variance left, share of the prior's", Zero: true},
 			},
 		},
 	})

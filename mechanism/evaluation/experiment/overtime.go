@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -93,10 +92,10 @@ func (x *followed) scores(width int) *report.Table {
 }
 
 // figure draws the metrics over time.
-func (x *followed) figure(each *report.Table) *chart.Figure {
+func (x *followed) figure(each *report.Table) *report.Figure {
 	n := len(x.trace.Steps)
 	width := max(1, n/windows)
-	f := &chart.Figure{
+	f := &report.Figure{
 		Title: fmt.Sprintf("%s over time: ε = %g, δ = %g, popular M", x.data.Title, Fixed.Epsilon,
 			Fixed.Delta),
 		Columns: 2, PanelWidth: 5, PanelHeight: 2.8,
@@ -111,9 +110,9 @@ func (x *followed) figure(each *report.Table) *chart.Figure {
 		if m.name == setScore.name {
 			t = each
 		}
-		panel := &chart.Lines{
+		panel := &report.Lines{
 			X:      timeAxis(x.data, n),
-			Y:      chart.Axis{Label: m.axis, Log: m.log && m.name != driftScore.name, Zero: true},
+			Y:      report.Axis{Label: m.axis, Log: m.log && m.name != driftScore.name, Zero: true},
 			Series: styled(t.Where("metric", m.name).Lines("mechanism", timestamps, nil)),
 		}
 		if m.name == driftScore.name {
@@ -126,25 +125,25 @@ func (x *followed) figure(each *report.Table) *chart.Figure {
 
 // trajectory is the map of the trace and of its releases. The view of the releases holds the map
 // and the inner nine tenths of LM's on each axis, which reach furthest.
-func (x *followed) trajectory() *chart.Figure {
+func (x *followed) trajectory() *report.Figure {
 	d := x.data
-	whole := chart.Series{Name: "true place", Reference: true}
+	whole := report.Series{Name: "true place", Reference: true}
 	for _, c := range x.trace.Cells {
 		at := d.Grid.Centre(c)
 		whole.X, whole.Y = append(whole.X, at.X), append(whole.Y, at.Y)
 	}
-	f := &chart.Figure{
+	f := &report.Figure{
 		Title: d.Title + ": one trace and its releases", PanelWidth: 4, PanelHeight: 3.6,
 		Note: fmt.Sprintf("ε = %g at every timestamp, δ = %g. True places are centres of "+
 			"cells. The grey frame is the map. Some releases lie further away.",
 			Fixed.Epsilon, Fixed.Delta),
-		Panels: []chart.Panel{
-			&chart.Map{Title: "true trace", Grid: d.Grid, Series: []chart.Series{whole}},
+		Panels: []report.Panel{
+			&report.Map{Title: "true trace", Grid: d.Grid, Series: []report.Series{whole}},
 		},
 	}
 	var view [2]grid.Point
 	for i, v := range []Variant{LM, PIM} {
-		released := chart.Series{Name: v.Label(), NoLine: true}
+		released := report.Series{Name: v.Label(), NoLine: true}
 		for _, s := range x.Read(timeline, Point{
 			Case: Case{d, Popular}, Variant: v, Setting: Fixed,
 		})[0] { // the first run
@@ -155,9 +154,9 @@ func (x *followed) trajectory() *chart.Figure {
 			view[0].X, view[1].X = inner(released.X, float64(d.Grid.Width())*side)
 			view[0].Y, view[1].Y = inner(released.Y, float64(d.Grid.Height())*side)
 		}
-		f.Panels = append(f.Panels, &chart.Map{
+		f.Panels = append(f.Panels, &report.Map{
 			Title: v.Label() + ", released in one run", Grid: d.Grid, View: view,
-			Series: append(styled([]chart.Series{released}), whole),
+			Series: append(styled([]report.Series{released}), whole),
 		})
 	}
 	return f

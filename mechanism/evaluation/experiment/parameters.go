@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -39,8 +38,8 @@ var parameters = Experiment{
 }
 
 // sweeps draws a row of panels for each metric: over ε and over δ.
-func sweeps(p *Page, c Case, t *report.Table) *chart.Figure {
-	f := &chart.Figure{
+func sweeps(p *Page, c Case, t *report.Table) *report.Figure {
+	f := &report.Figure{
 		Title: c.Title() + ", over ε (left) and δ (right)", Columns: 2, PanelWidth: 4.6,
 		PanelHeight: 2.6, Note: p.bands(len(p.Traces(c.Data))),
 	}
@@ -61,14 +60,14 @@ func sweeps(p *Page, c Case, t *report.Table) *chart.Figure {
 }
 
 // swept draws a score over the values of one column.
-func swept(t *report.Table, m score, over string, values []float64) *chart.Lines {
+func swept(t *report.Table, m score, over string, values []float64) *report.Lines {
 	at := []any{nil}
 	for _, v := range values {
 		at = append(at, v)
 	}
-	return &chart.Lines{
-		X:      chart.Axis{Log: true, At: values},
-		Y:      chart.Axis{Label: m.axis, Log: m.log, Zero: true},
+	return &report.Lines{
+		X:      report.Axis{Log: true, At: values},
+		Y:      report.Axis{Label: m.axis, Log: m.log, Zero: true},
 		Series: styled(t.Where(over, at...).Lines("mechanism", []string{over}, values)),
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -26,12 +25,12 @@ func TestReadable(t *testing.T) {
 		for _, part := range section.Parts {
 			switch part := part.(type) {
 			case *report.Figure:
-				if captions[part.Caption] || part.Chart.Title == "" || part.Chart.Note == "" {
-					t.Errorf("%s: the caption %q is another one's, or there is no title or note",
-						part.Name, part.Caption)
+				if captions[part.Title] || part.Title == "" || part.Note == "" {
+					t.Errorf("%s: the title %q is another one's, or there is no title or note",
+						part.Name, part.Title)
 				}
-				captions[part.Caption] = true
-				for _, panel := range part.Chart.Panels {
+				captions[part.Title] = true
+				for _, panel := range part.Panels {
 					readable(t, part.Name, panel)
 				}
 			case *report.Table:
@@ -51,11 +50,11 @@ func TestReadable(t *testing.T) {
 // unit for.
 var unit = regexp.MustCompile(`, |\(|vehicles|probability|correlation|coverage|share|variation`)
 
-func readable(t *testing.T, name string, panel chart.Panel) {
+func readable(t *testing.T, name string, panel report.Panel) {
 	t.Helper()
 	switch panel := panel.(type) {
-	case *chart.Lines:
-		for _, axis := range []chart.Axis{panel.X, panel.Y} {
+	case *report.Lines:
+		for _, axis := range []report.Axis{panel.X, panel.Y} {
 			if !unit.MatchString(axis.Label) {
 				t.Errorf("%s: the axis %q has no unit", name, axis.Label)
 			}
@@ -65,7 +64,7 @@ func readable(t *testing.T, name string, panel chart.Panel) {
 				t.Errorf("%s: a series without a name", name)
 			}
 		}
-	case *chart.Map:
+	case *report.Map:
 		for _, series := range panel.Series {
 			if series.Name == "" || panel.Title == "" {
 				t.Errorf("%s: a map or something on it without a name", name)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -119,9 +118,10 @@ func (p *Page) Read(w *Walks, at Point) Windows {
 // Add adds parts.
 func (p *Page) Add(parts ...report.Part) { p.parts = append(p.parts, parts...) }
 
-// Figure adds a figure. Its caption is its title.
-func (p *Page) Figure(name string, f *chart.Figure) {
-	p.Add(&report.Figure{Name: name, Caption: f.Title + ".", Chart: f})
+// Figure adds a figure.
+func (p *Page) Figure(name string, f *report.Figure) {
+	f.Name = name
+	p.Add(f)
 }
 
 // Table adds a table to read, whose rows are projections of others.
@@ -154,18 +154,18 @@ const windows = 25
 var timestamps = []string{"from timestamp", "to timestamp"}
 
 // timeAxis is the axis of the timestamps of a trace, the same in every panel.
-func timeAxis(d *Data, timestamps int) chart.Axis {
+func timeAxis(d *Data, timestamps int) report.Axis {
 	step := "steps of " + d.Step.String()
 	if d.EveryFix {
 		step = "check-ins"
 	}
-	return chart.Axis{
+	return report.Axis{
 		Label: fmt.Sprintf("timestamp (%s)", step), Min: 1, Max: float64(max(timestamps, 2)),
 	}
 }
 
 // styled gives lines the look that their name has in every figure.
-func styled(lines []chart.Series) []chart.Series {
+func styled(lines []report.Series) []report.Series {
 	for i := range lines {
 		lines[i].Reference = lines[i].Name == blind
 		for _, k := range variants {
@@ -178,8 +178,8 @@ func styled(lines []chart.Series) []chart.Series {
 }
 
 // driftGuide is the drift that a right M has at most, on average.
-func driftGuide(x []float64, delta ...float64) chart.Series {
-	guide := chart.Series{
+func driftGuide(x []float64, delta ...float64) report.Series {
+	guide := report.Series{
 		Name: "δ: the drift that a right M has at most, on average", X: x, Y: delta, Guide: true,
 	}
 	if len(delta) == 1 {

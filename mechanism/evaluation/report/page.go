@@ -64,9 +64,9 @@ func (r *Report) html(drawings map[string][]byte) string {
 
 func (p *page) figure(f *Figure, svg []byte) {
 	p.put("<figure><img alt=\"%s. %s\" src=\"data:image/svg+xml;base64,%s\">",
-		f.Chart.Title, f.Chart.Note, base64.StdEncoding.EncodeToString(svg))
+		f.Title, f.Note, base64.StdEncoding.EncodeToString(svg))
 	p.put("<figcaption>%s (<a href=\"figures/%s.png\">figures/%s.png</a>)</figcaption></figure>\n",
-		f.Caption, f.Name, f.Name)
+		f.Title+".", f.Name, f.Name)
 }
 
 func (p *page) table(t *Table) {
@@ -121,9 +121,9 @@ func (r *Report) markdown() string {
 			case Text:
 				put("\n%s\n", plain.Replace(string(part)))
 			case *Figure:
-				put("\n![%s](figures/%s.png)\n", plain.Replace(part.Chart.Title), part.Name)
+				put("\n![%s](figures/%s.png)\n", plain.Replace(part.Title), part.Name)
 				put("\n%s ([SVG](figures/%s.svg), [PNG](figures/%s.png))\n",
-					plain.Replace(part.Caption), part.Name, part.Name)
+					plain.Replace(part.Title+"."), part.Name, part.Name)
 			case *Table:
 				put("\n%s ([%s.csv](tables/%s.csv))\n", plain.Replace(part.Caption), part.Name,
 					part.Name)

@@ -1,6 +1,15 @@
 // Package report turns sections of text, tables and figures into a folder that a person can read:
 // report.md, a report.html that needs no other file, each table as CSV and each figure as SVG and
-// PNG. The same report gives the same bytes.
+// PNG. Readers with any colour vision can distinguish the colours of figures, and the series also
+// differ in dashes and markers. The same report gives the same bytes on one machine.
+//
+//	report.go  sections, and the files of a folder; page.go has report.html and report.md
+//	table.go   Table: results as data, and its projections; band.go a value with its interval
+//	figure.go  Figure: panels in rows, one legend, a note; files
+//	lines.go   Lines: series over an axis
+//	map.go     Map: a grid's values as colours, tracks and places on it
+//	frame.go   a panel with its axes; axis.go has their ends and labels
+//	canvas.go  the two formats
 package report
 
 import (
@@ -10,8 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
 // Report is a title, an introduction and sections.
@@ -32,13 +39,6 @@ type Part interface{ part() }
 
 // Text is a paragraph of plain text, without markup.
 type Text string
-
-// Figure is a chart.
-type Figure struct {
-	// Name is its files', without an ending: lower-case letters, digits and hyphens.
-	Name, Caption string
-	Chart         *chart.Figure
-}
 
 func (Text) part()    {}
 func (*Table) part()  {}
@@ -64,7 +64,7 @@ func (r *Report) Write(dir string, step func() error) error {
 			return err
 		}
 	}
-	drawings := map[string][]byte{}
+	drawings := map[string][]byte{} // the SVG of each figure
 	for _, part := range r.parts() {
 		if err := step(); err != nil {
 			return err
@@ -73,23 +73,29 @@ func (r *Report) Write(dir string, step func() error) error {
 		case *Table:
 			var file bytes.Buffer
 			if err := errors.Join(part.CSV(&file),
-				chart.Save(filepath.Join(dir, tables, part.Name+".csv"), file.Bytes()),
+				Save(filepath.Join(dir, tables, part.Name+".csv"), file.Bytes()),
 			); err != nil {
 				return err
 			}
 		case *Figure:
-			svg, err := part.write(dir)
-			if err != nil {
-				return err
+			base := filepath.Join(dir, figures, part.Name)
+			for _, format := range []string{".png", ".svg"} {
+				data, err := part.draw(format)
+				if err == nil {
+					err = Save(base+format, data)
+				}
+				if err != nil {
+					return fmt.Errorf("figure %s: %w", part.Name, err)
+				}
+				drawings[part.Name] = data
 			}
-			drawings[part.Name] = svg
 		}
 	}
 	if err := step(); err != nil {
 		return err
 	}
-	return errors.Join(chart.Save(filepath.Join(dir, "report.md"), []byte(r.markdown())),
-		chart.Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings))))
+	return errors.Join(Save(filepath.Join(dir, "report.md"), []byte(r.markdown())),
+		Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings))))
 }
 
 func (r *Report) parts() (all []Part) {
@@ -128,17 +134,4 @@ func (r *Report) check() error {
 		seen[name] = true
 	}
 	return nil
-}
-
-// write draws the figure into its two files and returns the SVG.
-func (f *Figure) write(dir string) ([]byte, error) {
-	var svg, png bytes.Buffer
-	if err := errors.Join(
-		f.Chart.Write(&svg, chart.SVG), f.Chart.Write(&png, chart.PNG),
-	); err != nil {
-		return nil, fmt.Errorf("figure %s: %w", f.Name, err)
-	}
-	base := filepath.Join(dir, figures, f.Name)
-	return svg.Bytes(), errors.Join(chart.Save(base+".svg", svg.Bytes()),
-		chart.Save(base+".png", png.Bytes()))
 }

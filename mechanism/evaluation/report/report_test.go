@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
-func testReport() *Report {
+func testReport(t *testing.T) *Report {
+	t.Helper()
 	return &Report{
 		Title: "A <title>", Text: []string{"First | of all."},
 		Sections: []Section{{Title: "One & only", Parts: []Part{
@@ -26,15 +25,7 @@ func testReport() *Report {
 				Name: "long", Caption: "Long", Long: true, Columns: []string{"secret"},
 				Rows: []Row{{"row"}},
 			},
-			&Figure{Name: "lines", Caption: "Lines", Chart: &chart.Figure{
-				Title: "A line", Note: "Of one.",
-				Panels: []chart.Panel{
-					&chart.Lines{
-						X: chart.Axis{Label: "x"}, Y: chart.Axis{Label: "y"},
-						Series: []chart.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1, 2}}},
-					},
-				},
-			}},
+			&Figure{Name: "lines", Title: "A line", Note: "Of one.", Panels: testPanels(t)},
 		}}},
 	}
 }
@@ -52,7 +43,7 @@ func read(t *testing.T, parts ...string) string {
 
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "folder")
-	if err := testReport().Write(dir, never); err != nil {
+	if err := testReport(t).Write(dir, never); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(read(t, dir, "tables", "small.csv"))).ReadAll()
@@ -109,7 +100,7 @@ func TestSameBytes(t *testing.T) {
 	}
 	var first []string
 	for range 2 {
-		if err := testReport().Write(dir, never); err != nil {
+		if err := testReport(t).Write(dir, never); err != nil {
 			t.Fatal(err)
 		}
 		var now []string
@@ -123,30 +114,15 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestFolded: a table of many rows does not stand in the way of what follows.
-func TestFolded(t *testing.T) {
-	for rows, want := range map[int]bool{mostRows: false, mostRows + 1: true} {
-		table := &Table{
-			Name: "a", Caption: "Rows", Columns: []string{"x"},
-			Rows: slices.Repeat([]Row{{"1"}}, rows),
-		}
-		page := (&Report{Sections: []Section{{Parts: []Part{table}}}}).html(nil)
-		if got := strings.Contains(page, "<details><summary>Rows (tables/a.csv)"); got != want ||
-			strings.Count(page, "<td>1</td>") != rows {
-			t.Errorf("%d rows: folded is %v, want %v", rows, got, want)
-		}
-	}
-}
-
-func TestRefuses(t *testing.T) {
+func TestNames(t *testing.T) {
 	for name, parts := range map[string][]Part{
 		"an uneven table": {
 			&Table{Name: "a", Columns: []string{"x"}, Rows: []Row{{"1", "2"}}},
 		},
 		"a path as a name": {&Table{Name: "../a"}},
-		"no name":          {&Figure{Chart: &chart.Figure{}}},
+		"no name":          {&Figure{}},
 		"two of one name":  {&Table{Name: "a"}, &Table{Name: "a"}},
-		"an empty figure":  {&Figure{Name: "a", Chart: &chart.Figure{}}},
+		"an empty figure":  {&Figure{Name: "a"}},
 	} {
 		dir := t.TempDir()
 		if err := (&Report{Sections: []Section{{Parts: parts}}}).Write(dir, never); err == nil {
@@ -161,11 +137,11 @@ func TestRefuses(t *testing.T) {
 // TestStopped: an interrupted writing leaves the older report as it was.
 func TestStopped(t *testing.T) {
 	dir, stop := t.TempDir(), errors.New("stop")
-	if err := testReport().Write(dir, never); err != nil {
+	if err := testReport(t).Write(dir, never); err != nil {
 		t.Fatal(err)
 	}
 	before := read(t, dir, "report.html")
-	newer := testReport()
+	newer := testReport(t)
 	newer.Title = "Newer"
 	calls := 0
 	err := newer.Write(dir, func() error {
@@ -179,31 +155,32 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestNothingIsCutOff: each table stands in a box that scrolls, long ones too, and shows that it
-// does; its caption stands outside and is broken into lines, and a drawing shrinks with the window.
-func TestNothingIsCutOff(t *testing.T) {
-	report := testReport()
-	folded := &Table{Name: "folded", Caption: "Folded", Columns: []string{"x"}}
-	for range mostRows + 1 {
-		folded.Rows = append(folded.Rows, Row{"1"})
+// TestPage: a table of many rows is folded, so that it does not stand in the way of what follows.
+// Each table stands in a box that scrolls; its caption stands outside, and a drawing shrinks with
+// the window.
+func TestPage(t *testing.T) {
+	report := testReport(t)
+	for name, rows := range map[string]int{"open": mostRows, "folded": mostRows + 1} {
+		report.Sections[0].Parts = append(report.Sections[0].Parts, &Table{
+			Name: name, Caption: "Rows", Columns: []string{"x"},
+			Rows: slices.Repeat([]Row{{"1"}}, rows),
+		})
 	}
-	report.Sections[0].Parts = append(report.Sections[0].Parts, folded)
 	page := report.html(map[string][]byte{"lines": []byte("<svg/>")})
 	boxed := strings.Count(page, `<div class="wide" tabindex="0"><table`)
-	all := strings.Count(page, "<table")
-	if all != 2 || boxed != all {
+	if all := strings.Count(page, "<table"); all != 3 || boxed != all {
 		t.Errorf("%d of %d tables stand in a box that scrolls", boxed, all)
 	}
 	for _, want := range []string{
 		".wide { overflow-x: auto; background:", "figure img { max-width: 100%;", "<figure><img ",
-		`(tables/small.csv)</div><div class="wide"`,
-		`(tables/folded.csv): 25 rows</summary><div class="wide"`,
+		`(tables/small.csv)</div><div class="wide"`, `(tables/open.csv)</div><div class="wide"`,
+		`<details><summary>Rows (tables/folded.csv): 25 rows</summary><div class="wide"`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if strings.Contains(page, "min-width: 40rem") {
-		t.Error("a drawing is wider than a narrow window")
+	if strings.Contains(page, "min-width: 40rem") || strings.Count(page, "<details>") != 1 {
+		t.Error("a drawing is wider than a narrow window, or a short table is folded")
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 )
 
 // Table is results as data: each row is one of them, and each column is a named field. A table to
@@ -115,7 +113,7 @@ func (t *Table) Pivot(rows []string, column string, names map[string]string) *Ta
 // Lines returns a line for each cell of the column by, in the order of the table, of the last
 // column over x. If x has several columns, a point lies at the mean of their cells. A row without x
 // holds everywhere: its point is drawn at each of all.
-func (t *Table) Lines(by string, x []string, all []float64) (lines []chart.Series) {
+func (t *Table) Lines(by string, x []string, all []float64) (lines []Series) {
 	numbers := map[any]int{}
 	for _, row := range t.Rows {
 		name := row[t.at(by)]
@@ -123,7 +121,7 @@ func (t *Table) Lines(by string, x []string, all []float64) (lines []chart.Serie
 		if !ok {
 			number = len(lines)
 			numbers[name] = number
-			lines = append(lines, chart.Series{Name: shown(name)})
+			lines = append(lines, Series{Name: shown(name)})
 		}
 		places := all
 		if row[t.at(x[0])] != nil {
@@ -140,7 +138,7 @@ func (t *Table) Lines(by string, x []string, all []float64) (lines []chart.Serie
 	return lines
 }
 
-func appendPoint(line *chart.Series, x float64, y Band) {
+func appendPoint(line *Series, x float64, y Band) {
 	line.X, line.Y = append(line.X, x), append(line.Y, y.Value)
 	line.Low, line.High = append(line.Low, y.Low), append(line.High, y.High)
 }

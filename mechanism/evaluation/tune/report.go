@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/geodither/geodither/mechanism/evaluation/chart"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 )
 
@@ -99,17 +98,14 @@ func (r *Result) figure() *report.Figure {
 		errors.Add("mean of the model alone", p.DayEpsilon, p.BlindMeanKM)
 	}
 	return &report.Figure{
-		Name: "plans", Caption: "What the best plan of each Σε a day leaves of the error",
-		Chart: &chart.Figure{
-			Title: "What a day's ε buys",
-			Note: fmt.Sprintf("Distances of estimates from the truth while somebody reports, on "+
-				"%d users that the models had not seen.", r.Users),
-			Panels: []chart.Panel{&chart.Lines{
-				Title: "error against Σε a day", X: chart.Axis{Label: "Σε a day", Log: true},
-				Y:      chart.Axis{Label: "error while reporting, km", Zero: true},
-				Series: errors.Lines("of", []string{"Σε"}, nil),
-			}},
-		},
+		Name: "plans", Title: "What the best plan of each Σε a day leaves of the error",
+		Note: fmt.Sprintf("Distances of estimates from the truth while somebody reports, on "+
+			"%d users that the models had not seen.", r.Users),
+		Panels: []report.Panel{&report.Lines{
+			Title: "error against Σε a day", X: report.Axis{Label: "Σε a day", Log: true},
+			Y:      report.Axis{Label: "error while reporting, km", Zero: true},
+			Series: errors.Lines("of", []string{"Σε"}, nil),
+		}},
 	}
 }
 

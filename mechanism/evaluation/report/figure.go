@@ -1,13 +1,4 @@
-// Package chart draws panels of lines with confidence bands, and maps of a grid, as SVG and as PNG.
-// Readers with any colour vision can distinguish the colours, and the series also differ in dashes
-// and markers. The same figure gives the same bytes on one machine.
-//
-//	chart.go   Figure: panels in rows, one legend, a note; files
-//	lines.go   Lines: series over an axis
-//	map.go     Map: a grid's values as colours, tracks and places on it
-//	axis.go    the ends and the labels of an axis
-//	canvas.go  the two formats
-package chart
+package report
 
 import (
 	"bytes"
@@ -16,7 +7,6 @@ import (
 	"image"
 	"image/draw"
 	"image/png"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,9 +14,12 @@ import (
 )
 
 // Figure is one or more panels with a title above them, one legend for all of them, and a note
-// below. Panels of lines in a row whose y axes have the same label have the same y axis.
+// below. Panels of lines in a row whose y axes have the same label have the same y axis. Its
+// caption in a report is its title.
 type Figure struct {
-	Title string
+	// Name is the name of its files in a report, without an ending: lower-case letters, digits and
+	// hyphens.
+	Name, Title string
 	// Note is the text below the panels: what the bands are, how much was measured. It is broken
 	// into lines.
 	Note   string
@@ -44,58 +37,45 @@ type Panel interface {
 	frame(row []Panel) (*frame, error)
 }
 
-// Format is the file format of a figure.
-type Format string
-
-// The formats.
-const (
-	PNG Format = "png"
-	SVG Format = "svg"
-)
-
 // dotsPerInch of a PNG: twice what a plain screen shows.
 const dotsPerInch = 160
 
-// Write draws the figure. An error is w's, or names what in the figure cannot be drawn.
-func (f *Figure) Write(w io.Writer, format Format) error {
+// draw returns the file of the figure in a format, .svg or .png. An error names what in the figure
+// cannot be drawn.
+func (f *Figure) draw(format string) ([]byte, error) {
 	l, err := f.layout()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var buf bytes.Buffer
 	switch format {
-	case SVG:
+	case ".svg":
 		c := &svg{}
 		l.draw(c)
 		fmt.Fprintf(&buf, `<svg xmlns="http://www.w3.org/2000/svg" width="%dpt" height="%dpt" `+
 			`viewBox="0 0 %[1]d %[2]d" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
 			`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
 			int(math.Ceil(l.width)), int(math.Ceil(l.height)), c.Bytes())
-	case PNG:
+	case ".png":
 		const scale = dotsPerInch / inch
 		whole := image.Rect(0, 0, int(math.Ceil(l.width*scale)), int(math.Ceil(l.height*scale)))
 		c := &raster{img: image.NewRGBA(whole), inside: whole, scale: scale}
 		draw.Draw(c.img, whole, image.White, image.Point{}, draw.Src)
 		l.draw(c)
-		if err := png.Encode(&buf, c.img); err != nil {
-			return err
-		}
+		err = png.Encode(&buf, c.img)
 	default:
-		return fmt.Errorf("chart: format %q is unknown: choose %s or %s", format, PNG, SVG)
+		err = fmt.Errorf("report: no figure has the format %q: choose .png or .svg", format)
 	}
-	_, err = w.Write(buf.Bytes())
-	return err
+	return buf.Bytes(), err
 }
 
 // WriteFile draws the figure to a file, as PNG or SVG by the name's ending; see [Save].
 func (f *Figure) WriteFile(path string) error {
-	var buf bytes.Buffer
-	if err := f.Write(
-		&buf, Format(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), ".")),
-	); err != nil {
+	data, err := f.draw(strings.ToLower(filepath.Ext(path)))
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return Save(path, buf.Bytes())
+	return Save(path, data)
 }
 
 // Save writes a file that appears whole or not at all, and that only its owner may read. Figures,
@@ -143,7 +123,7 @@ type layout struct {
 
 func (f *Figure) layout() (*layout, error) {
 	if len(f.Panels) == 0 {
-		return nil, errors.New("chart: a figure needs a panel")
+		return nil, errors.New("report: a figure needs a panel")
 	}
 	l := &layout{figure: f}
 	var looks looks
@@ -155,7 +135,7 @@ func (f *Figure) layout() (*layout, error) {
 		first := i - i%columns
 		next, err := panel.frame(f.Panels[first:min(first+columns, len(f.Panels))])
 		if err != nil {
-			return nil, fmt.Errorf("chart: panel %d: %w", i+1, err)
+			return nil, fmt.Errorf("report: panel %d: %w", i+1, err)
 		}
 		looks.choose(next.marks)
 		l.frames = append(l.frames, next)
