@@ -39,7 +39,7 @@ func TestBits(t *testing.T) {
 	_, stored, _ := strings.Cut(string(text), general)
 	stored, storedCodebook, _ := strings.Cut(stored, own)
 	bits := fmt.Sprintf("%d\n\n", mechanismVersion) + releaseBits(t) + stateBits(t) + latticeBits(t)
-	codebook := fmt.Sprintf("%d %d\n", law.CodebookVersion, StateVersionOf(law.Codebook)) +
+	codebook := fmt.Sprintf("%d %d\n", law.CodebookVersion, StateVersion) +
 		codebookBits(t)
 	compareBits(t, "mechanismVersion", stored, bits)
 	if firstLine(stored) == firstLine(bits) { // it is in the codebook's transcripts too

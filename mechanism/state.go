@@ -8,7 +8,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/decode"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -57,26 +56,14 @@ type State struct {
 	Short bool
 }
 
-// The first byte of an encoded state is its version, which says how the posterior is written.
-const (
-	// wideStateVersion has masses of four bytes each.
-	wideStateVersion = 2
-	// StateVersion has short masses.
-	StateVersion = 3
-)
-
-// StateVersionOf returns the version of the states that a mechanism's steps make. It goes up when
-// the same steps make other states, by another rounding or in other bytes.
-func StateVersionOf(mechanism string) int {
-	if mechanism == law.Codebook {
-		return StateVersion
-	}
-	return wideStateVersion
-}
+// StateVersion is the first byte of an encoded state. It goes up when the same steps make other
+// states, by another rounding or in other bytes.
+const StateVersion = 1
 
 const (
 	flagStarted = 1 << iota
 	flagRelease
+	flagShort // the posterior has short masses
 )
 
 // ErrState is what decoding errors wrap.
@@ -85,8 +72,8 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 // AppendBinary appends the encoding of s to dst and returns it. Integers are little-endian where
 // they have a fixed size, uvarint and (zigzag) varint are those of encoding/binary:
 //
-//	version     1 byte    2, or 3 where the posterior has short masses
-//	flags       1 byte    bit 0: started, bit 1: a release follows; other bits 0
+//	version     1 byte
+//	flags       1 byte    bit 0: started, bit 1: a release follows, bit 2: short masses; others 0
 //	            if the user is not started, the encoding ends here
 //	model       8 bytes
 //	grid        8 bytes
@@ -99,20 +86,20 @@ var ErrState = errors.New("mechanism: the stored state of a user cannot be read"
 //	  age       uvarint   step - release step
 //	  x, y      16 bytes  float64, map kilometres
 //	ledger      as Ledger.AppendBinary
-//	posterior   to the end, as mobility.Distribution.AppendBinary, in version 3 AppendShort
+//	posterior   to the end, as mobility.Distribution.AppendBinary, of short masses AppendShort
 //
-// About 80 bytes and 5 bytes a cell, in version 3 some 7 bits a cell, and up to 600 bytes more of a
-// user whose releases come at odd times.
+// About 80 bytes and 5 bytes a cell, with short masses some 7 bits a cell, and up to 600 bytes more
+// of a user whose releases come at odd times.
 func (s *State) AppendBinary(dst []byte) []byte {
 	if !s.Started {
-		return append(dst, wideStateVersion, 0)
+		return append(dst, StateVersion, 0)
 	}
 	start := len(dst)
 	flags := byte(flagStarted)
 	if s.HasRelease {
 		flags |= flagRelease
 	}
-	dst = append(dst, wideStateVersion, flags)
+	dst = append(dst, StateVersion, flags)
 	dst = append(dst, s.Model[:]...)
 	dst = append(dst, s.Grid[:]...)
 	dst = binary.AppendUvarint(dst, uint64(s.StepMS))
@@ -129,7 +116,7 @@ func (s *State) AppendBinary(dst []byte) []byte {
 	dst = s.Ledger.AppendBinary(dst, s.StepMS)
 	if s.Short && s.Posterior.Len() > 0 {
 		if whole, ok := s.Posterior.AppendShort(dst); ok {
-			whole[start] = StateVersion
+			whole[start+1] |= flagShort
 			return whole
 		}
 	}
@@ -152,7 +139,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if data[0] < wideStateVersion || data[0] > StateVersion {
+	if data[0] != StateVersion {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
 			"newer one", ErrState, data[0])
 	}
@@ -165,8 +152,7 @@ func (s *State) DecodeBinary(data []byte) error {
 	if d.Bad {
 		return fmt.Errorf("%w: its head is cut short or out of range", ErrState)
 	}
-	if data[0] == StateVersion {
-		s.Short = true
+	if s.Short {
 		if err := s.Posterior.DecodeShort(d.Rest); err != nil {
 			return fmt.Errorf("%w: %w", ErrState, err)
 		}
@@ -187,6 +173,7 @@ func (s *State) DecodeBinary(data []byte) error {
 func (s *State) decodeHead(d *decoder, flags byte) {
 	s.Started = flags&flagStarted != 0
 	s.HasRelease = flags&flagRelease != 0
+	s.Short = flags&flagShort != 0
 	copy(s.Model[:], d.take(len(s.Model)))
 	copy(s.Grid[:], d.take(len(s.Grid)))
 	stepMS := d.Uvarint()
@@ -199,7 +186,7 @@ func (s *State) decodeHead(d *decoder, flags byte) {
 		s.ReleaseStep = int64(uint64(s.Step) - d.Uvarint())
 		s.Release.X, s.Release.Y = d.float(), d.float()
 	}
-	if !s.Started || flags&^(flagStarted|flagRelease) != 0 || s.StepMS < 1 ||
+	if !s.Started || flags&^(flagStarted|flagRelease|flagShort) != 0 || s.StepMS < 1 ||
 		s.ReleaseStep > s.Step && s.HasRelease || !(s.Rho >= 0) || !(s.RadiusKM >= 0) ||
 		s.HasRelease && s.Releases == 0 {
 		d.Bad = true

@@ -96,14 +96,14 @@ var (
 func TestStateFormat(t *testing.T) {
 	t.Parallel()
 	want := slices.Concat(
-		[]byte{2, 3}, // version, flags
+		[]byte{1, 3}, // version, flags
 		sampleMiddle,
 		samplePosterior,
 	)
 	if got := sampleState().AppendBinary(nil); !bytes.Equal(got, want) {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
-	want = slices.Concat([]byte{3, 3}, sampleMiddle, []byte{
+	want = slices.Concat([]byte{1, 7}, sampleMiddle, []byte{
 		3, 3, // cells, lowest bits
 		0xd4, 0x01, 0x5c, 0x5e, 0xf8, // runs, then 01 111, 01 111, 1 000
 	})
@@ -113,8 +113,8 @@ func TestStateFormat(t *testing.T) {
 	// A mass that is not short is never rounded on the way to the store.
 	odd := shortState()
 	odd.Posterior.P[0] = .1
-	if got := odd.AppendBinary(nil); got[0] != 2 {
-		t.Errorf("a posterior with other masses is of version %d", got[0])
+	if got := odd.AppendBinary(nil); got[1] != 3 {
+		t.Errorf("a posterior with other masses has the flags %d", got[1])
 	}
 }
 

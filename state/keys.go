@@ -41,7 +41,7 @@ func reserved(key []byte) bool {
 }
 
 const (
-	positionsVersion = 2
+	positionsVersion = 1
 	positionsLen     = 1 + 3*8
 	identityVersion  = 1
 )

@@ -53,7 +53,7 @@ func newPseudonym(std cli.Streams) *cobra.Command {
 		Use:   "pseudonym --user USER",
 		Short: "Print the pseudonym under which a user's records are published",
 		Long: `Print the pseudonym that a user has under "publish: {user: pseudonym}": the first 16 bytes, in hex,
-of HMAC-SHA-256 of "geodither pseudonym 2", a zero byte and the user id, under the subkey for
+of HMAC-SHA-256 of "geodither pseudonym 1", a zero byte and the user id, under the subkey for
 pseudonyms. Only someone with the key can tell which user a pseudonym is. A file from "geodither
 key export --pseudonym" is enough, and is of no use for anything else.`,
 		Example: `  geodither key pseudonym --key-file noise.key --user bus-31`,

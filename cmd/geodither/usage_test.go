@@ -296,8 +296,8 @@ func TestVersion(t *testing.T) {
 		Records   int    `json:"records_version"`
 	}
 	if err := json.Unmarshal([]byte(succeed(t, "version", "--json").out), &all); err != nil ||
-		sub != "geodither "+all.Version+"\n" || all.Go == "" || all.Mechanism < 3 ||
-		all.Codebook < 2 || all.State < 2 || all.Records < 3 {
+		sub != "geodither "+all.Version+"\n" || all.Go == "" || all.Mechanism < 1 ||
+		all.Codebook < 1 || all.State < 1 || all.Records < 1 {
 		t.Errorf("version --json says %+v, %v", all, err)
 	}
 }

@@ -67,7 +67,7 @@ const (
 // Offsets are eight bytes, big-endian. Settings, Source, Names and Name each follow a byte with
 // their length.
 const (
-	markVersion = 4
+	markVersion = 1
 
 	markOpen, markLost = 1, 2 // the flags
 )

@@ -20,19 +20,19 @@ func TestMarkBytes(t *testing.T) {
 		want Mark
 	}{
 		{
-			"04" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
+			"01" + "01" + "0000000000000009" + "0000000000000002" + "0000000000000005" + "08" +
 				hex.EncodeToString([]byte("settings")) + "06" +
 				hex.EncodeToString([]byte("source")) + "03" +
 				hex.EncodeToString([]byte("key")) + "00",
 			fullMark,
 		},
 		{
-			"04" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" +
+			"01" + "02" + "0000000000000003" + "0000000000000003" + "0000000000000003" + "00" +
 				"00" + "00" + "00",
 			Mark{Input: 3, Origin: 3, Since: 3, Lost: true},
 		},
 		{
-			"04" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
+			"01" + "00" + "0000000000000000" + "ffffffffffffffff" + "ffffffffffffffff" + "00" +
 				"00" + "00" + "00",
 			Mark{Origin: -1, Since: -1},
 		},
@@ -58,9 +58,8 @@ const settingsAt = 1 + 1 + 3*8
 func TestBadMarks(t *testing.T) {
 	good := AppendMark(nil, fullMark)
 	bad := map[string][]byte{
-		"nothing": nil, "version 0": {0}, "version 5": append([]byte{5}, good[1:]...),
-		"version 1":         append([]byte{1}, good[1:]...),
-		"another flag":      append([]byte{4, 4}, good[2:]...),
+		"nothing": nil, "version 0": {0}, "version 2": append([]byte{2}, good[1:]...),
+		"another flag":      append([]byte{1, 4}, good[2:]...),
 		"a byte more":       append(bytes.Clone(good), 0),
 		"settings too long": AppendMark(nil, Mark{Settings: make([]byte, MarkBytes)}),
 		"input < since":     AppendMark(nil, Mark{Input: 4, Since: 5}),
@@ -77,7 +76,7 @@ func TestBadMarks(t *testing.T) {
 			t.Errorf("%s: %x decodes to %+v", what, value, m)
 		}
 	}
-	if _, err := DecodeMark(bad["version 5"]); !strings.Contains(err.Error(), "newer") {
+	if _, err := DecodeMark(bad["version 2"]); !strings.Contains(err.Error(), "newer") {
 		t.Errorf("a later version answers %v", err)
 	}
 	defer func() {
@@ -115,7 +114,7 @@ var amendedMark = Mark{
 
 // TestAmendedMarkBytes pins amendments, and what is refused of them.
 func TestAmendedMarkBytes(t *testing.T) {
-	value, err := hex.DecodeString("04" + "01" + "0000000000000009" + "0000000000000000" +
+	value, err := hex.DecodeString("01" + "01" + "0000000000000009" + "0000000000000000" +
 		"0000000000000000" + "01" + "73" + "00" + "00" +
 		"02" + "0000000000000004" + "03" + "6f6e65" + "0000000000000004" + "03" + "74776f")
 	if err != nil {

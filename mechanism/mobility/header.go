@@ -21,7 +21,7 @@ import (
 var Schema string
 
 // formatVersion is the version of the format.
-const formatVersion = 3
+const formatVersion = 1
 
 // MaxEntries is the largest number of transitions that one matrix of a model file may have.
 const MaxEntries = 1 << 28

@@ -61,7 +61,7 @@ func TestShortIsRightOnAverage(t *testing.T) {
 	}
 }
 
-// TestShortBits pins the rounding: other bits are another sanitizer, see mechanism.StateVersionOf.
+// TestShortBits pins the rounding: other bits are another sanitizer, see mechanism.StateVersion.
 func TestShortBits(t *testing.T) {
 	for _, c := range []struct {
 		p    float64

@@ -60,14 +60,14 @@ func (p Publish) Validate() error {
 }
 
 // pseudonymLabel comes before the user id in what a pseudonym is the keyed hash of.
-const pseudonymLabel = "geodither pseudonym 2\x00"
+const pseudonymLabel = "geodither pseudonym 1\x00"
 
 // pseudonymBytes is how much of the hash is kept: two of a million million users
 // share a pseudonym with a probability below 2⁻⁴⁸.
 const pseudonymBytes = 16
 
 // Pseudonym returns the name that a key gives to a user: the first 16 bytes of
-// HMAC-SHA-256(subkey, "geodither pseudonym 2", NUL, user id), as hex digits, under the
+// HMAC-SHA-256(subkey, "geodither pseudonym 1", NUL, user id), as hex digits, under the
 // key's subkey for pseudonyms. Its holders can compute it, and can do nothing else
 // with it; others can neither find the user id, however few there are to choose
 // from, nor tell whether two keys' pseudonyms are one user's. It panics on the zero key.

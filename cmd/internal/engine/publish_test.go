@@ -244,7 +244,7 @@ func TestPseudonym(t *testing.T) {
 		}
 	}
 	mac := hmac.New(sha256.New, servicetest.Subkey(t, o.Key, "geodither 1: pseudonyms"))
-	mac.Write([]byte("geodither pseudonym 2\x00" + user))
+	mac.Write([]byte("geodither pseudonym 1\x00" + user))
 	if byHand := hex.EncodeToString(mac.Sum(nil)[:16]); byHand != want {
 		t.Errorf("%s, by hand %s", want, byHand)
 	}

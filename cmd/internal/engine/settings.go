@@ -73,7 +73,7 @@ func (s Settings) Source() Source {
 }
 
 // RecordsVersion is the version of the sanitized records that an engine writes.
-const RecordsVersion = 3
+const RecordsVersion = 1
 
 // SameReleases reports whether a fingerprint is that of settings under which the same fixes give
 // the same releases in the same order: it differs from s in nothing, or in whether records have the
@@ -144,10 +144,10 @@ const settingsSize = 16
 // settingsVersion goes up whenever the glue between records and the mechanism
 // makes other bytes of the same facts, and whenever the list of names in settings
 // changes otherwise than at its end.
-const settingsVersion = 5
+const settingsVersion = 1
 
 // keyLabel is what the key's fingerprint is the keyed hash of.
-const keyLabel = "geodither settings: fingerprint of the key 2"
+const keyLabel = "geodither settings: fingerprint of the key 1"
 
 // setting is one of the facts that determine published bytes: its key in the config,
 // and its value in a text that is the same in every program.
@@ -194,7 +194,7 @@ func (s Settings) settings() []setting {
 	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
 	return []setting{
 		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
-			mechanism.StateVersionOf(law.Lattice))}, // a codebook's is in its own setting
+			mechanism.StateVersion)}, // the codebook's own is in its setting
 		{"model", s.Model.ID()},
 		{keySetting, text("%x", s.KeyFingerprint())},
 		mechanismSetting(r),
@@ -244,8 +244,7 @@ func mechanismSetting(r mechanism.Options) setting {
 	if r.Mechanism != law.Codebook {
 		return setting{"release.mechanism", r.Mechanism}
 	}
-	value := fmt.Sprintf("%s %d states %d", r.Mechanism, law.CodebookVersion,
-		mechanism.StateVersionOf(r.Mechanism))
+	value := fmt.Sprintf("%s %d", r.Mechanism, law.CodebookVersion)
 	if r.Near != (law.Near{}) {
 		value += fmt.Sprintf(" near %d %x %x", law.NearVersion, r.Near.DistanceKM, r.Near.Factor)
 	}
