@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/files"
 )
 
 // changedTown is the town's sanitized records under a schedule whose second version starts at the
@@ -66,7 +65,6 @@ func TestAggregateConfigOfModels(t *testing.T) {
 // TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of
 // models, wherever its partitions have adopted them.
 func TestAggregateTopicOfModels(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, _ := townVersions(t, dir)
 	write(t, dir, "schedule.yml",

@@ -219,7 +219,6 @@ func TestAggregateOutputs(t *testing.T) {
 // TestAggregateTopic takes traces through Kafka: produce, run, aggregate with the service's own
 // config, and without its key. It says what sanitize and aggregate say of files.
 func TestAggregateTopic(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, model := townFiles(t, dir)
 	key := filepath.Join(dir, "noise.key")

@@ -125,7 +125,7 @@ func TestExampleBudgets(t *testing.T) {
 // TestRunWarnsOfTheBudget when there is none or when it is high, before it works; doctor says the
 // same, and is content with a sane one.
 func TestRunWarnsOfTheBudget(t *testing.T) {
-	dir, _ := configDir(t, complete)
+	t.Parallel()
 	for name, c := range map[string]struct{ release, level, says string }{
 		"none": {
 			"{mechanism: codebook, epsilon: 1, budget: none}", "warning", "release.budget is none",
@@ -141,11 +141,12 @@ func TestRunWarnsOfTheBudget(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			release := regexp.MustCompile(`(?m)^release: .*`).ReplaceAllLiteralString(complete,
 				"release: "+c.release)
 			text := strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
 				"level: debug, format: json", "format: text").Replace(release)
-			config := write(t, dir, "geodither.yml", text)
+			_, config := configDir(t, text)
 			_, found := examine(t, config)
 			if !strings.Contains(found["release.budget "+c.level], c.says) {
 				t.Errorf("doctor: %v", found)

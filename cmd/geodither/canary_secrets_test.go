@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/base64"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,8 +11,8 @@ import (
 // TestCanarySecrets: whatever goes wrong with a connection, no command prints the passwords and
 // tokens of the config, or the private keys of the files that it names.
 func TestCanarySecrets(t *testing.T) {
-	const password, token = "canary-password-7731", "canary.token.7731"
-	t.Setenv("GEODITHER_TEST_CANARY", password)
+	t.Parallel()
+	const password, token = secretWord, "canary.token.7731"
 	broker := startBroker(t)
 	dir, _ := configDir(t, complete)
 	key := base64.StdEncoding.EncodeToString([]byte("canary private key 7731, which is no key"))
@@ -32,7 +30,7 @@ func TestCanarySecrets(t *testing.T) {
 	const user = "mechanism: PLAIN, username: u, "
 	for name, kafka := range map[string]string{
 		"a login that nobody expects": login("mechanism: SCRAM-SHA-256, username: u, " +
-			`allow_plaintext: true, password: "${GEODITHER_TEST_CANARY}"`),
+			`allow_plaintext: true, password: "${GEODITHER_TEST_PASSWORD}"`),
 		"from a file": login(user + "password_file: password, allow_plaintext: true"),
 		"a token":     bearer("token_file: token"),
 		"no token":    bearer("token_file: tokens"),
@@ -48,12 +46,10 @@ func TestCanarySecrets(t *testing.T) {
 		"a key as an authority": "{tls: {ca_file: tls.key}}",
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			text := strings.Replace(complete, "brokers: [one:9092, two:9092]",
 				"brokers: ["+broker+"]\nkafka: "+kafka, 1)
-			config := filepath.Join(dir, "canary.yml")
-			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			config := write(t, dir, strings.ReplaceAll(name, " ", "-")+".yml", text)
 			for _, args := range [][]string{{"run"}, {"doctor"}, {"consume"}, {"state", "verify"}} {
 				b := start(t, nil, append(args, "-c", config)...)
 				var code int
@@ -73,7 +69,7 @@ func TestCanarySecrets(t *testing.T) {
 					t.Errorf("%v works, and tries less than the test means it to", args)
 				}
 				told := b.out.String() + b.log.String()
-				for _, secret := range []string{password, token, key, "canary-"} {
+				for _, secret := range []string{password, token, key} {
 					if strings.Contains(told, secret) {
 						t.Errorf("%v tells a secret:\n%s", args, told)
 					}

@@ -54,7 +54,6 @@ log: {level: debug, format: json}
 // configDir is a folder with a model, a key and a config, and the config's path.
 func configDir(t *testing.T, text string) (dir, path string) {
 	t.Helper()
-	t.Setenv(files.KeyVariable, "")
 	dir = t.TempDir()
 	townFiles(t, dir)
 	write(t, dir, "noise.key", noise.KeyFromSeed(3<<40).Reveal())

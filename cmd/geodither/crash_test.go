@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ import (
 )
 
 // TestMain lets the test binary be the command itself, so that tests can start
-// real processes and kill them.
+// real processes and kill them. The environment is the same for all tests: no noise key, one secret.
 func TestMain(m *testing.M) {
 	if os.Getenv("GEODITHER_TEST_COMMAND") != "" {
 		main()
@@ -36,6 +37,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(signalsEnv) != "" {
 		endSlowly()
 		return
+	}
+	if err := errors.Join(os.Unsetenv(files.KeyVariable), os.Setenv(secretVariable, secretWord),
+		flag.Set("test.parallel", "8")); err != nil { // parallel tests wait more than they work
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

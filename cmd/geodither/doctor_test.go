@@ -77,6 +77,7 @@ func TestDoctorShowsProgress(t *testing.T) {
 // TestDoctor: a sound service is said to be one, before its topics are there and
 // after; and what would stop it is found. The doctor makes nothing.
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	broker := startBroker(t)
 	text := func(more string) string {
 		return fmt.Sprintf(`
@@ -215,6 +216,7 @@ func (w *watched) Write(p []byte) (int, error) {
 // TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
 // nothing is simulated once one has failed.
 func TestDoctorTellsAtOnce(t *testing.T) {
+	t.Parallel()
 	_, config := configDir(t, complete)
 	out := &watched{lines: make(chan string)}
 	ended := make(chan int)

@@ -70,6 +70,7 @@ func TestErase(t *testing.T) {
 // TestEraseOtherKey: under another noise key, which finds no account of an erased person, a service
 // does not start unless that was accepted, and then not again.
 func TestEraseOtherKey(t *testing.T) {
+	t.Parallel()
 	s := newTownService(t)
 	write(t, s.dir, "other.key", similarKey(t, filepath.Join(s.dir, "noise.key")).Reveal())
 	other := s.edit(t, "noise.key", "other.key")

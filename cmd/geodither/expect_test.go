@@ -64,6 +64,7 @@ func TestModelInspectExpects(t *testing.T) {
 // TestRunSaysWhatToExpect: a service that starts simulates what its settings are worth, before
 // there is a broker, and warns if the estimate is no better than without releases.
 func TestRunSaysWhatToExpect(t *testing.T) {
+	t.Parallel()
 	for epsilon, worth := range map[string]bool{"12": true, "0.01": false} {
 		dir, path := configDir(t, strings.NewReplacer("one:9092, two:9092", "127.0.0.1:1",
 			"{mechanism: lattice",

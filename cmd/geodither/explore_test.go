@@ -109,7 +109,6 @@ func TestExplore(t *testing.T) {
 // in none of its answers is anything true: neither place nor time nor name of the canary, whose
 // records have a pseudonym and the beginning of their step.
 func TestExploreTopic(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	_, model := townFiles(t, dir)
 	traces, _, g := canaryTown(t)

@@ -16,7 +16,6 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -37,7 +36,6 @@ func byUser(records []schemas.Sanitized) map[string][]schemas.Sanitized {
 // every format. What comes out is what sanitize makes of the same file with the
 // same key, model and options, record for record, whatever the settings.
 func TestProduceRunConsume(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	for _, c := range []throughKafka{
 		{
 			name: "avro", encoding: "avro",
@@ -228,7 +226,6 @@ release: {mechanism: codebook, epsilon: 2, budget: none}
 // TestConsumeFollow: with --follow records are shown as they come, in each
 // format, and Ctrl-C ends it well, with complete output.
 func TestConsumeFollow(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	_, n := sanitizedTopic(t, dir, broker)
 	follow := func(more ...string) *background {
@@ -306,6 +303,7 @@ const waitsForKafka = "waiting for Kafka and its topics"
 // TestNoBrokerForRun: a service waits at a port that takes connections and closes them, as a
 // proxy's in front of a broker that is starting does, and its log says what may be wrong.
 func TestNoBrokerForRun(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 
 // TestKeyExport: of the files that are exported each does what it is for and nothing else.
 func TestKeyExport(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir := t.TempDir()
 	traces, model := townFiles(t, dir) // of 2023-11-14
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -148,7 +147,6 @@ func TestRunRefusesSeeds(t *testing.T) {
 	config := write(t, dir, "c.yml", "brokers: [\"127.0.0.1:1\"]\ngroup: g\n"+
 		"topics: {raw: a, sanitized: b}\nmodel: model.avro\nkey_file: noise.key\nstate_dir: s\n"+
 		"release: {mechanism: lattice, epsilon: 1, delta: 0.1, budget: none}\n")
-	t.Setenv(files.KeyVariable, "")
 	part, err := noise.KeyFromSeed(7).From(20_000)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 )
 
 func TestKeyNew(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	path := filepath.Join(t.TempDir(), "noise.key")
 	r := succeed(t, "key", "new", path)
 	text := strings.TrimSpace(read(t, path))

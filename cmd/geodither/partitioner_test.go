@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
@@ -64,7 +63,6 @@ func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) 
 // spent in two partitions, doctor warns, and aggregate names the cause of records that do
 // not follow, from the topic and from a file. A name that is no partitioner is refused.
 func TestUsersInTwoPartitions(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	dir, broker := t.TempDir(), startBroker(t)
 	traces, _ := townFiles(t, dir)
 	succeed(t, "key", "new", filepath.Join(dir, "noise.key"))

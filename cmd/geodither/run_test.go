@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
@@ -18,7 +17,6 @@ import (
 // each line of its log of level info and above has an event that is in the list. Neither names a
 // user.
 func TestRunIsWatched(t *testing.T) {
-	t.Setenv(files.KeyVariable, "")
 	broker, dir := startBroker(t), t.TempDir()
 	townFiles(t, dir)
 	succeed(t, "key", "new", filepath.Join(dir, "noise.key"))

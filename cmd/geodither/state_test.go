@@ -179,6 +179,7 @@ func requireWords(t *testing.T, text string, words ...string) {
 // TestStateRebuild deletes the changelog of a service: doctor and run refuse, and after it
 // was written back from the state folder everything is proved and goes on.
 func TestStateRebuild(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}

@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +26,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -51,6 +49,9 @@ type environment struct {
 
 // secretWord is part of every password and token of the test.
 const secretWord = "hunter2"
+
+// secretVariable is the environment's variable that holds it.
+const secretVariable = "GEODITHER_TEST_PASSWORD"
 
 // environmentWorld is the folder, the config and the broker of one case.
 type environmentWorld struct {
@@ -250,29 +251,19 @@ func TestWrongEnvironment(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("runs a command for each row")
 	}
-	t.Setenv(files.KeyVariable, "")
-	t.Setenv("GEODITHER_TEST_PASSWORD", secretWord)
+	t.Parallel()
 	sound := t.TempDir()
 	townFiles(t, sound)
 	ca := newAuthority(t)
 	if len(environments) < 40 {
 		t.Errorf("%d environments", len(environments))
 	}
-	// Most rows wait for what does not come: more of them at a time than there are processors.
-	rows := make(chan environment)
-	var workers sync.WaitGroup
-	for range 8 {
-		workers.Go(func() {
-			for c := range rows {
-				t.Run(c.name, func(t *testing.T) { c.run(t, sound, ca) })
-			}
+	for _, c := range environments {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, sound, ca)
 		})
 	}
-	for _, c := range environments {
-		rows <- c
-	}
-	close(rows)
-	workers.Wait()
 }
 
 // run tries one row, with the model of a folder.
