@@ -10,7 +10,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -38,7 +37,7 @@ func TestModelInspectExpects(t *testing.T) {
 	if again := succeed(t, args...).out; again != text {
 		t.Error("the same seed gives another text")
 	}
-	var s modelview.Summary
+	var s modelSummary
 	if err := json.Unmarshal([]byte(succeed(t, append(args, "--json")...).out),
 		&s); err != nil || s.Expected == nil {
 		t.Fatalf("%v, %+v", err, s)

@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/law"
@@ -90,7 +89,7 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if f.against != "" {
 		return f.compare(cmd, model, std)
 	}
-	summary := modelview.Summarize(model)
+	summary := summarizeModel(model)
 	if summary.Expected, err = f.simulate(cmd, model, std.Err); err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func (f *inspectFlags) compare(cmd *cobra.Command, model *mobility.Model, std cl
 	bar := cli.NewProgress(std.Err, nil)
 	defer bar.Done()
 	bar.Phase("simulating", nil)
-	difference, err := modelview.DiffOf(old, model, bar.Reporter(cmd.Context(), "steps"))
+	difference, err := diffModels(old, model, bar.Reporter(cmd.Context(), "steps"))
 	if err != nil {
 		return err
 	}
@@ -166,7 +165,7 @@ func (f *inspectFlags) simulate(
 }
 
 func newModelFit(std cli.Streams) *cobra.Command {
-	o := modelview.FitOptions{Release: mechanism.Options{
+	o := fitOptions{Release: mechanism.Options{
 		Mechanism: law.Lattice, Epsilon: 1, Delta: .01, Estimate: mechanism.EstimateMean,
 	}}
 	var input cli.InputFlags
@@ -210,7 +209,7 @@ A model that was trained with differential privacy can be measured on traces of 
 				return err
 			}
 			bar := cli.NewProgress(std.Err, nil)
-			measured, err := modelview.MeasureFit(cmd.Context(), args[0], reader, o, bar)
+			measured, err := measureFit(cmd.Context(), args[0], reader, o, bar)
 			bar.Done()
 			if err != nil {
 				return err
@@ -222,7 +221,7 @@ A model that was trained with differential privacy can be measured on traces of 
 				return json.NewEncoder(std.Out).Encode(measured)
 			}
 			var text strings.Builder
-			modelview.PrintFit(&text, measured, fit.Verdict(*measured))
+			printFit(&text, measured, fit.Verdict(*measured))
 			_, err = io.WriteString(std.Out, text.String())
 			return err
 		},

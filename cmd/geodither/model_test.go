@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -89,7 +88,7 @@ func TestModelDiff(t *testing.T) {
 			t.Errorf("the text does not say %q:\n%s", word, out)
 		}
 	}
-	var s modelview.Diff
+	var s modelDiff
 	r := call(t, "model", "inspect", "--json", "--strict", "--against", a, b)
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
 		t.Errorf("exit %d, %s", r.code, r.err)
@@ -134,7 +133,7 @@ func TestModelSuspicious(t *testing.T) {
 	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the model is suspicious") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
-	var s modelview.Summary
+	var s modelSummary
 	if err := json.Unmarshal([]byte(r.out), &s); err != nil || len(s.Suspicious) != 1 ||
 		s.Suspicious[0].Name != "few users" {
 		t.Errorf("%v: %s", err, r.out)

@@ -12,7 +12,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/gather"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
 
@@ -157,7 +156,7 @@ func (f *trainFlags) run(cmd *cobra.Command, args []string, std cli.Streams) err
 			f.Personal)
 	}
 	return cli.Interruptibly(ctx, func() error {
-		return modelview.Summarize(made.Model).Print(std.Out)
+		return summarizeModel(made.Model).Print(std.Out)
 	})
 }
 

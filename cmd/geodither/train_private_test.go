@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -56,7 +55,7 @@ func TestTrainPrivately(t *testing.T) {
 			t.Errorf("options %s", m.Provenance.Options)
 		}
 		var told strings.Builder
-		if err := modelview.Summarize(m).Print(&told); err != nil ||
+		if err := summarizeModel(m).Print(&told); err != nil ||
 			!strings.Contains(told.String(), "\ntrained on   not told") {
 			t.Errorf("a private model says %v, %s", err, &told)
 		}

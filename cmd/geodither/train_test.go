@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/modelview"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/schemas"
 )
@@ -39,7 +38,7 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-func inspectModel(t *testing.T, model string) (s modelview.Summary) {
+func inspectModel(t *testing.T, model string) (s modelSummary) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(succeed(t, "model", "inspect", "--json", model).out),
 		&s); err != nil {

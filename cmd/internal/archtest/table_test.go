@@ -48,21 +48,16 @@ var table = map[string]rule{
 	},
 	"mechanism/mobility/train": {
 		ours: []string{
-			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train/internal/smooth",
-			"mechanism/parallel",
+			"mechanism/grid", "mechanism/mobility", "mechanism/parallel",
 		},
 		// goavro: what a file holds; mechanism: the example
 		tests: []string{goavro, "mechanism", "mechanism/noise"},
 		pure:  true,
 	},
-	// What training with and without privacy have in common.
-	"mechanism/mobility/train/internal/smooth": {
-		ours: []string{"mechanism/grid", "mechanism/mobility", "mechanism/parallel"}, pure: true,
-	},
 	"mechanism/mobility/train/private": {
 		ours: []string{
 			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/mobility/train/internal/smooth", "mechanism/noise", "mechanism/parallel",
+			"mechanism/noise", "mechanism/parallel",
 		},
 		tests: []string{gonum},
 		pure:  true,
@@ -361,14 +356,6 @@ var table = map[string]rule{
 		third: []string{kafkaGo, sync},
 		tests: []string{"cmd/internal/devbroker"},
 	},
-	"cmd/internal/modelview": {
-		ours: []string{
-			"mechanism", "mechanism/evaluation/fit", "mechanism/evaluation/report",
-			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
-			"cmd/internal/cli", "cmd/internal/expect", "cmd/internal/files",
-			"cmd/internal/gather", "cmd/internal/traces",
-		},
-	},
 	"cmd/internal/config": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
@@ -472,7 +459,7 @@ var table = map[string]rule{
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
 			"cmd/internal/gather", "cmd/internal/inspect",
-			"cmd/internal/modelview", "cmd/internal/monitor",
+			"cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
 			"cmd/internal/verify", "consumer",
@@ -480,7 +467,7 @@ var table = map[string]rule{
 			"mechanism", "mechanism/aggregate",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
-			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
+			"mechanism/evaluation/report", "mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, kafkaGo, pflag},

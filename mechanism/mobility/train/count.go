@@ -4,17 +4,16 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // counts are sums over all users, each user capped per cell, sorted by cells.
 type counts struct {
-	transitions []smooth.Pair
+	transitions []Pair
 	// classes are the transitions of each class of the calendar, capped separately; nil if there is
 	// only one class.
-	classes    [][]smooth.Pair
-	popularity []smooth.Pair
+	classes    [][]Pair
+	popularity []Pair
 	raw        int64 // transitions before capping
 	dropped    int64 // records left out because their fixes are shared
 }
@@ -75,37 +74,37 @@ func countUser(name string, v *visits, t tracer) userCounts {
 			class.list = append(class.list, pair)
 		}
 		for class := range user.classes {
-			user.classes[class].list = capped(smooth.Merge(user.classes[class].list), limit)
+			user.classes[class].list = capped(mergePairs(user.classes[class].list), limit)
 		}
 	}
-	user.transitions.list = capped(smooth.Merge(moves.transitions), limit)
-	user.popularity.list = capped(smooth.Merge(moves.stays), limit)
+	user.transitions.list = capped(mergePairs(moves.transitions), limit)
+	user.popularity.list = capped(mergePairs(moves.stays), limit)
 	return user
 }
 
 // sum adds up lists. Weights of equal pairs of cells are added in the order in which the lists
 // came. Memory: two to three times that of the result.
 type sum struct {
-	list []smooth.Pair
+	list []Pair
 	tidy int // length of the list when it was last merged
 }
 
-func (s *sum) add(list []smooth.Pair) {
+func (s *sum) add(list []Pair) {
 	s.list = append(s.list, list...)
 	if len(s.list) > 2*s.tidy+1<<16 {
 		s.merged()
 	}
 }
 
-func (s *sum) merged() []smooth.Pair {
-	s.list = smooth.Merge(s.list)
+func (s *sum) merged() []Pair {
+	s.list = mergePairs(s.list)
 	s.tidy = len(s.list)
 	return s.list
 }
 
 // capped scales each cell's weights down to a total of at most limit, in place. The list is one
 // user's, merged: its weights are whole numbers.
-func capped(list []smooth.Pair, limit int) []smooth.Pair {
+func capped(list []Pair, limit int) []Pair {
 	for start := 0; start < len(list); {
 		end, total := start, 0.0
 		for ; end < len(list) && list[end].From == list[start].From; end++ {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
@@ -42,7 +41,7 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 	if err != nil {
 		return nil, counted, err
 	}
-	kernel := smooth.Learn(t.grid, counts.transitions, t.options.KernelRadius)
+	kernel := learnKernel(t.grid, counts.transitions, t.options.KernelRadius)
 	matrices, err := t.smooth(counts, kernel, &work)
 	if err != nil {
 		return nil, counted, err
@@ -52,7 +51,7 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 		Step:     t.Step(),
 		Calendar: t.options.Calendar,
 		Matrices: matrices,
-		Initial:  smooth.Initial(t.grid, counts.popularity, kernel, t.options.Uniform),
+		Initial:  Initial(t.grid, counts.popularity, kernel, t.options.Uniform),
 	}
 	if model.Gaps, err = learnGaps(model, t.Tracks(nil), t.options, &work); err != nil {
 		return nil, counted, err
@@ -70,22 +69,22 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 }
 
 // smooth turns counts into matrices, one for each class of the calendar.
-func (t *Trainer) smooth(c counts, kernel smooth.Kernel, work *parallel.Progress) (
+func (t *Trainer) smooth(c counts, kernel Kernel, work *parallel.Progress) (
 	[]*mobility.Matrix, error,
 ) {
 	jumping := kernel.WithJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
-	smoother := smooth.New(t.grid, jumping, t.options.Backoff, c.transitions, c.classes)
-	entries, err := smoother.Measure(work)
+	smoother := newSmoother(t.grid, jumping, t.options.Backoff, c.transitions, c.classes)
+	entries, err := smoother.measure(work)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.CheckSize(entries); err != nil {
 		return nil, err
 	}
-	return smoother.Matrices(work)
+	return smoother.matrices(work)
 }
 
-func rowsSeen(transitions []smooth.Pair) (rows int64) {
+func rowsSeen(transitions []Pair) (rows int64) {
 	for i, w := range transitions {
 		if i == 0 || transitions[i-1].From != w.From {
 			rows++
@@ -133,8 +132,8 @@ func (t *Trainer) Personals(weight float64) iter.Seq2[string, mobility.PersonalC
 		for name := range t.Users() {
 			moves := tracer.moves(name, t.users[name])
 			c := mobility.PersonalCounts{
-				Weight: weight, Transitions: countsOf(smooth.Merge(moves.transitions)),
-				Visits: countsOf(smooth.Merge(moves.stays)),
+				Weight: weight, Transitions: countsOf(mergePairs(moves.transitions)),
+				Visits: countsOf(mergePairs(moves.stays)),
 			}
 			if len(c.Visits) > 0 && !yield(name, c) {
 				return
@@ -143,7 +142,7 @@ func (t *Trainer) Personals(weight float64) iter.Seq2[string, mobility.PersonalC
 	}
 }
 
-func countsOf(list []smooth.Pair) []mobility.Count {
+func countsOf(list []Pair) []mobility.Count {
 	counts := make([]mobility.Count, len(list))
 	for i, w := range list {
 		counts[i] = mobility.Count{From: w.From, To: w.To, N: w.Weight}

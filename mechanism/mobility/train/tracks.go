@@ -5,7 +5,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 )
 
 // tracer cuts what users reported, which is settled, into tracks. Any number of goroutines may use
@@ -38,17 +37,17 @@ func (t tracer) tracks(name string, v *visits) iter.Seq[mobility.Track] {
 // moves are one user's transitions, each with the step that it leaves, and stays: one for each step
 // with a place. None is merged with another.
 type moves struct {
-	transitions, stays []smooth.Pair
+	transitions, stays []Pair
 	steps              []int64
 }
 
 func (t tracer) moves(name string, v *visits) (m moves) {
 	for track := range t.tracks(name, v) {
 		for i, cell := range track.Cells {
-			m.stays = append(m.stays, smooth.Pair{From: cell, To: cell, Weight: 1})
+			m.stays = append(m.stays, Pair{From: cell, To: cell, Weight: 1})
 			if i > 0 {
 				m.transitions = append(m.transitions,
-					smooth.Pair{From: track.Cells[i-1], To: cell, Weight: 1})
+					Pair{From: track.Cells[i-1], To: cell, Weight: 1})
 				m.steps = append(m.steps, track.Steps[i-1])
 			}
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
@@ -77,7 +76,7 @@ func counted(t *testing.T, tr *Trainer) counts {
 	return c
 }
 
-func pairs(list []smooth.Pair) (found []string) {
+func pairs(list []Pair) (found []string) {
 	for _, w := range list {
 		found = append(found, fmt.Sprintf("%d>%d:%g", w.From, w.To, w.Weight))
 	}
@@ -158,7 +157,7 @@ func TestCountTransitions(t *testing.T) {
 	}
 }
 
-func sumWeights(list []smooth.Pair) (total float64) {
+func sumWeights(list []Pair) (total float64) {
 	for _, w := range list {
 		total += w.Weight
 	}

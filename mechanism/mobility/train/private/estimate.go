@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // estimate is what is known of a level once its noise has been reduced.
@@ -26,7 +26,7 @@ func (l level) newEstimate() *estimate {
 func (l level) count(tallies []tally) []int64 {
 	counts := make([]int64, l.blocks()*len(l.rings))
 	for _, t := range tallies {
-		ring, _ := l.ringOf(smooth.Displacement(l.grid, t.from, t.to))
+		ring, _ := l.ringOf(train.Displacement(l.grid, t.from, t.to))
 		counts[l.block(t.class, t.from)*len(l.rings)+ring] += t.n
 	}
 	return counts
@@ -34,7 +34,7 @@ func (l level) count(tallies []tally) []int64 {
 
 // first estimates the first level, the whole map. The counts that it expects are a curve with two
 // parameters (see [level.curve]), fitted to the noisy counts. After that the weight of a move may
-// not grow with its length (see [smooth.Learn]).
+// not grow with its length (see package train).
 func (l level) first(counts []float64, s scale) *estimate {
 	e := l.newEstimate()
 	pairs := make([]float64, len(l.rings))
@@ -45,10 +45,10 @@ func (l level) first(counts []float64, s scale) *estimate {
 	}
 	total = max(total, s.value())
 	shrink(counts, counts, l.curve(counts, pairs, total, s), func(int) int { return 0 }, 1, s.law())
-	classes := make([]smooth.Ring, len(l.rings))
+	classes := make([]train.Ring, len(l.rings))
 	area := float64(l.grid.Cells())
 	for i, r := range l.rings {
-		classes[i] = smooth.Ring{
+		classes[i] = train.Ring{
 			Squared: r.Squared, Cells: r.Cells,
 			Mass: float64(r.Cells) / float64(len(l.offsets)),
 		}
@@ -57,7 +57,7 @@ func (l level) first(counts []float64, s scale) *estimate {
 		}
 	}
 	sum := 0.0
-	heights := smooth.Monotone(classes)
+	heights := train.Monotone(classes)
 	for i, height := range heights {
 		e.moves[0] += float64(height / area * pairs[i])
 		sum += float64(height * float64(l.rings[i].Cells))
@@ -209,8 +209,8 @@ func (e *estimate) settle(block int, moves, pairs, above []float64, backoff floa
 }
 
 // kernel returns the back-off kernel of a block.
-func (e *estimate) kernel(block int) smooth.Kernel {
-	k := smooth.Kernel{Offsets: make([]smooth.Offset, len(e.offsets)), Reach: e.radius}
+func (e *estimate) kernel(block int) train.Kernel {
+	k := train.Kernel{Offsets: make([]train.Offset, len(e.offsets)), Reach: e.radius}
 	for i, o := range e.offsets {
 		o.Weight = e.heights[block*len(e.rings)+e.ring[i]]
 		k.Offsets[i] = o

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
 // pattern is what private training may count: moves between cells at most a radius apart. It is
@@ -20,18 +20,18 @@ type pattern struct {
 	radius  int
 	classes int // of the calendar
 	// offsets are those within the radius, by row, then column, without weights.
-	offsets []smooth.Offset
+	offsets []train.Offset
 	// ring is the index in rings that each offset belongs to.
 	ring  []int
-	rings []smooth.Ring // by ascending length, without masses
+	rings []train.Ring // by ascending length, without masses
 }
 
 func newPattern(g *grid.Grid, classes, radius int) *pattern {
-	p := &pattern{grid: g, radius: radius, classes: classes, rings: smooth.Rings(radius)}
+	p := &pattern{grid: g, radius: radius, classes: classes, rings: train.Rings(radius)}
 	for rows := -radius; rows <= radius; rows++ {
 		for columns := -radius; columns <= radius; columns++ {
 			if ring, ok := p.ringOf(columns, rows); ok {
-				p.offsets = append(p.offsets, smooth.Offset{Columns: columns, Rows: rows})
+				p.offsets = append(p.offsets, train.Offset{Columns: columns, Rows: rows})
 				p.ring = append(p.ring, ring)
 			}
 		}
@@ -42,7 +42,7 @@ func newPattern(g *grid.Grid, classes, radius int) *pattern {
 // ringOf returns the ring of a displacement; ok is false if it lies beyond the radius.
 func (p *pattern) ringOf(columns, rows int) (ring int, ok bool) {
 	return slices.BinarySearchFunc(p.rings, columns*columns+rows*rows,
-		func(c smooth.Ring, d int) int { return cmp.Compare(c.Squared, d) })
+		func(c train.Ring, d int) int { return cmp.Compare(c.Squared, d) })
 }
 
 // level is one of the ways to cut the map: into blocks of side × side cells.

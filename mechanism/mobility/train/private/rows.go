@@ -8,7 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
+	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -23,7 +23,7 @@ type cellCounts struct {
 // spot is the place of an entry in a row, relative to its cell: an offset of a ring or, if ring is
 // negative, a jump with its weight.
 type spot struct {
-	smooth.Offset
+	train.Offset
 	ring int
 }
 
@@ -48,7 +48,7 @@ type rowMaker struct {
 
 // rows makes the matrices. It also returns the expected number of moves out of each cell.
 func (p *training) rows(last *estimate, cells *cellCounts) (
-	[]*mobility.Matrix, []smooth.Pair, error,
+	[]*mobility.Matrix, []train.Pair, error,
 ) {
 	r := &rowMaker{training: p, last: last, cells: cells, spots: p.spots()}
 	if err := r.allocate(); err != nil {
@@ -65,7 +65,7 @@ func (p *training) rows(last *estimate, cells *cellCounts) (
 	}); err != nil {
 		return nil, nil, err
 	}
-	popularity := make([]smooth.Pair, p.grid.Cells())
+	popularity := make([]train.Pair, p.grid.Cells())
 	for i, n := range r.number {
 		c := grid.Cell(i % len(popularity))
 		popularity[c].From, popularity[c].To = c, c
@@ -76,7 +76,7 @@ func (p *training) rows(last *estimate, cells *cellCounts) (
 
 // spots returns the pattern of a row, in ascending order of cells.
 func (p *training) spots() []spot {
-	flat := smooth.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(
+	flat := train.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(
 		p.grid, p.radius, p.trainer.Options().Jumps)
 	list := make([]spot, len(flat.Offsets))
 	for i, o := range flat.Offsets {
@@ -273,7 +273,7 @@ func (r *rowMaker) tallied(class int, c grid.Cell) []tally {
 	return list[first(c):first(c+1)]
 }
 
-// finish turns what is known of row c into probabilities, as [smooth.Smoother] does: (moves +
+// finish turns what is known of row c into probabilities, as train does: (moves +
 // κ·kernel) / (their number + κ). Jumps have the same share in every row.
 func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 	r.look(own, class, c)
@@ -300,5 +300,5 @@ func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 			own.values[i] *= near / total
 		}
 	}
-	smooth.QuantizeRow(own.values)
+	train.QuantizeRow(own.values)
 }

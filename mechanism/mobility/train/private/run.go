@@ -3,7 +3,6 @@ package private
 import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
-	"github.com/geodither/geodither/mechanism/mobility/train/internal/smooth"
 	"github.com/geodither/geodither/mechanism/noise"
 
 	"github.com/geodither/geodither/mechanism/parallel"
@@ -133,7 +132,7 @@ func (p *training) model() (*mobility.Model, error) {
 	t := p.trainer
 	return &mobility.Model{
 		Grid: t.Grid(), Step: t.Step(), Calendar: p.calendar, Matrices: matrices,
-		Initial: smooth.Initial(t.Grid(), popularity, top, t.Options().Uniform),
+		Initial: train.Initial(t.Grid(), popularity, top, t.Options().Uniform),
 	}, nil
 }
 
@@ -160,7 +159,7 @@ func (p *training) contributions() ([]tally, error) {
 		for i := 1; i < len(track.Cells); i++ {
 			class := p.calendar.ClassAt(track.Steps[i-1] * stepMS)
 			m := move{class, track.Cells[i-1], track.Cells[i]}
-			if _, ok := p.ringOf(smooth.Displacement(p.grid, m.from, m.to)); ok {
+			if _, ok := p.ringOf(train.Displacement(p.grid, m.from, m.to)); ok {
 				own = append(own, m)
 			}
 		}

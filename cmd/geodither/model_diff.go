@@ -1,4 +1,4 @@
-package modelview
+package main
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Diff is how far one model is from another one.
-type Diff struct {
+// modelDiff is how far one model is from another one.
+type modelDiff struct {
 	A          string          `json:"a"` // ids
 	B          string          `json:"b"`
 	Same       bool            `json:"same"`
@@ -24,17 +24,19 @@ type Diff struct {
 	Comparison *fit.Comparison `json:"comparison,omitempty"`
 }
 
-// DiffOf compares two models. Models of different maps or steps are not comparable, which is no
+// diffModels compares two models. Models of different maps or steps are not comparable, which is no
 // error. progress may end the comparison.
-func DiffOf(
+func diffModels(
 	a, b *mobility.Model, progress func(done, total int64) error,
-) (s Diff, err error) {
-	s = Diff{A: a.ID(), B: b.ID(), Same: a.ID() == b.ID(), Comparable: true, Changes: changes(a, b)}
+) (s modelDiff, err error) {
+	s = modelDiff{
+		A: a.ID(), B: b.ID(), Same: a.ID() == b.ID(), Comparable: true, Changes: modelChanges(a, b),
+	}
 	if s.Same {
 		return s, nil
 	}
 	s.Comparison, err = fit.Compare(a, b, fit.Options{
-		Seed: seed, Workers: runtime.GOMAXPROCS(0), Progress: progress,
+		Seed: fitSeed, Workers: runtime.GOMAXPROCS(0), Progress: progress,
 	})
 	if errors.Is(err, fit.ErrOtherMap) {
 		s.Comparable, s.Reason, err = false, err.Error(), nil
@@ -42,8 +44,8 @@ func DiffOf(
 	return s, err
 }
 
-// changes says in what the models differ besides their probabilities.
-func changes(a, b *mobility.Model) (list []string) {
+// modelChanges says in what the models differ besides their probabilities.
+func modelChanges(a, b *mobility.Model) (list []string) {
 	differ := func(what string, before, after any) {
 		if x, y := fmt.Sprint(before), fmt.Sprint(after); x != y {
 			list = append(list, fmt.Sprintf("%s: %s, then %s", what, x, y))
@@ -69,7 +71,7 @@ func privacyWord(p *mobility.Privacy) string {
 }
 
 // Print prints the comparison for a person.
-func (s Diff) Print(out io.Writer) error {
+func (s modelDiff) Print(out io.Writer) error {
 	var b strings.Builder
 	if s.Same {
 		fmt.Fprintf(&b, "the same model, %s\n", s.A)

@@ -1,4 +1,4 @@
-package smooth
+package train
 
 import (
 	"cmp"
@@ -22,13 +22,13 @@ type Offset struct {
 	far           bool // a jump
 }
 
-// Learn returns the kernel of the displacements that the transitions show within the radius,
+// learnKernel returns the kernel of the displacements that the transitions show within the radius,
 // averaged over all cells at the same distance.
 //
 // Two rules smooth it. The weight may not grow with the distance: a ring that was seen less often
 // than the next one further out is pooled with it. And every ring gets its share of one extra
 // transition that is spread evenly, so that no weight is zero.
-func Learn(g *grid.Grid, transitions []Pair, radius int) Kernel {
+func learnKernel(g *grid.Grid, transitions []Pair, radius int) Kernel {
 	classes := Rings(radius)
 	for _, w := range transitions {
 		columns, rows := Displacement(g, w.From, w.To)

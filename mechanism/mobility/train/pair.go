@@ -1,7 +1,4 @@
-// Package smooth turns counted transitions into rows of probabilities. It holds what training with
-// and without differential privacy have in common: the kernel of typical moves, jumps to far cells,
-// the blend of counts and kernel, and rounding to sums of exactly 1.
-package smooth
+package train
 
 import (
 	"cmp"
@@ -21,9 +18,9 @@ func compareCells(a, b Pair) int {
 	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 }
 
-// Merge sorts a list by cells and adds up equal pairs in the order in which they came. It works in
-// place.
-func Merge(list []Pair) []Pair {
+// mergePairs sorts a list by cells and adds up equal pairs in the order in which they came. It
+// works in place.
+func mergePairs(list []Pair) []Pair {
 	slices.SortStableFunc(list, compareCells)
 	kept := list[:0]
 	for _, w := range list {

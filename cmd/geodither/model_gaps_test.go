@@ -1,4 +1,4 @@
-package modelview
+package main
 
 import (
 	"slices"
@@ -18,10 +18,10 @@ func TestGapLines(t *testing.T) {
              used only where every report leaves a record: not with "between: skip",
              nor with a budget that suppresses
 `
-	if got := gapLines(gapsOf(law)); got != want {
+	if got := gapLines(modelGaps(law)); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got := gapLines(gapsOf(nil)); !strings.Contains(got, "none learned") {
+	if got := gapLines(modelGaps(nil)); !strings.Contains(got, "none learned") {
 		t.Error(got)
 	}
 }
@@ -31,7 +31,7 @@ func TestChangesOfGaps(t *testing.T) {
 	b := &mobility.Model{Gaps: mobility.GapLaw{{Chain: .5, Anew: .5}}}
 	const want = "law of gaps: 2 steps: 100 % a move a step; 3 to 4 steps: 100 % a move a step, " +
 		"then 2 steps: 50 % a move a step, 50 % start over"
-	if got := changes(a, b); !slices.Contains(got, want) {
+	if got := modelChanges(a, b); !slices.Contains(got, want) {
 		t.Errorf("no %q in %q", want, got)
 	}
 }

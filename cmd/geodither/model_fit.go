@@ -1,4 +1,4 @@
-package modelview
+package main
 
 import (
 	"cmp"
@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	seed = 1 // fixed, so that the same input gives the same figures
+	fitSeed = 1 // fixed, so that the same input gives the same figures
 	// mostSteps bounds what is measured: more steps, taken evenly from users, take minutes and tell
 	// hardly more.
 	mostSteps = 20_000
 )
 
-// FitOptions say what is measured.
-type FitOptions struct {
+// fitOptions say what is measured.
+type fitOptions struct {
 	Release mechanism.Options
 	// HeldOut says which users are measured, under a second model that is not trained on them. If
 	// it is empty, the traces are of users whom the model itself was not trained on.
@@ -40,7 +40,7 @@ type FitOptions struct {
 }
 
 // Validate reports what cannot be used, before anything is read.
-func (o FitOptions) Validate() error {
+func (o fitOptions) Validate() error {
 	if err := o.Release.Validate(); err != nil {
 		return cli.Usage(err)
 	}
@@ -51,26 +51,26 @@ func (o FitOptions) Validate() error {
 	return nil
 }
 
-// MeasureFit reads the traces and measures how well the model in a file predicts users that it was
+// measureFit reads the traces and measures how well the model in a file predicts users that it was
 // not trained on.
-func MeasureFit(
-	ctx context.Context, path string, from *traces.Reader, o FitOptions, bar *cli.Progress,
+func measureFit(
+	ctx context.Context, path string, from *traces.Reader, o fitOptions, bar *cli.Progress,
 ) (*mobility.Fit, error) {
 	model, err := mobility.ReadModelFile(path)
 	if err != nil {
 		return nil, err
 	}
-	m := measurement{FitOptions: o, ctx: ctx, model: model, path: path, from: from, bar: bar}
+	m := fitMeasurement{fitOptions: o, ctx: ctx, model: model, path: path, from: from, bar: bar}
 	if o.HeldOut != "" {
 		return m.heldOut()
 	}
 	return m.others()
 }
 
-// measurement is one run in progress.
-type measurement struct {
-	FitOptions
-	ctx   context.Context //nolint:containedctx // of one call of MeasureFit
+// fitMeasurement is one run in progress.
+type fitMeasurement struct {
+	fitOptions
+	ctx   context.Context //nolint:containedctx // of one call of measureFit
 	model *mobility.Model
 	path  string
 	from  *traces.Reader
@@ -78,7 +78,7 @@ type measurement struct {
 }
 
 // read gathers the traces into a trainer with the options.
-func (m *measurement) read(o train.Options) (*train.Trainer, error) {
+func (m *fitMeasurement) read(o train.Options) (*train.Trainer, error) {
 	if _, err := train.New(m.model.Grid, m.model.Step, o); err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -98,7 +98,7 @@ func (m *measurement) read(o train.Options) (*train.Trainer, error) {
 }
 
 // others measures the model itself, on traces of other users.
-func (m *measurement) others() (*mobility.Fit, error) {
+func (m *fitMeasurement) others() (*mobility.Fit, error) {
 	// It gathers fixes and makes no model of them: the radius is the smallest, for maps of any
 	// size. A model whose training is not known takes a step's last fix.
 	trained, err := train.OptionsOf(m.model)
@@ -119,7 +119,7 @@ func (m *measurement) others() (*mobility.Fit, error) {
 
 // heldOut measures a second model, which was not trained on the users held out, on these users. It
 // refuses a private model: figures of its own users would tell about them what no ε covers.
-func (m *measurement) heldOut() (*mobility.Fit, error) {
+func (m *fitMeasurement) heldOut() (*mobility.Fit, error) {
 	if m.model.Provenance.Privacy != nil {
 		return nil, errors.New("the model was trained with differential privacy, which does not " +
 			"cover figures of its users: measure it on traces of other people, without --held-out")
@@ -161,14 +161,14 @@ func (m *measurement) heldOut() (*mobility.Fit, error) {
 	return measured, m.store(measured)
 }
 
-func (m *measurement) options(everyFix bool) fit.Options {
+func (m *fitMeasurement) options(everyFix bool) fit.Options {
 	return fit.Options{
-		Release: m.Release, EveryFix: everyFix, MaxSteps: mostSteps, Seed: seed,
+		Release: m.Release, EveryFix: everyFix, MaxSteps: mostSteps, Seed: fitSeed,
 		Workers: runtime.GOMAXPROCS(0), Progress: m.bar.Reporter(m.ctx, "steps"),
 	}
 }
 
-func (m *measurement) measure(
+func (m *fitMeasurement) measure(
 	model *mobility.Model, tracks iter.Seq[mobility.Track], o fit.Options,
 ) (*mobility.Fit, error) {
 	m.bar.Phase("measuring", nil)
@@ -180,7 +180,7 @@ func (m *measurement) measure(
 }
 
 // requireTraces returns an error unless training on all that was read gives the model.
-func (m *measurement) requireTraces(trainer *train.Trainer) error {
+func (m *fitMeasurement) requireTraces(trainer *train.Trainer) error {
 	m.bar.Phase("training", nil)
 	again, _, err := trainer.FinishWithProgress(m.bar.Reporter(m.ctx, ""))
 	if err == nil && again.ID() != m.model.ID() {
@@ -216,7 +216,7 @@ func movers(tracks iter.Seq[mobility.Track]) (number int64) {
 }
 
 // store puts the fit into the model's file. The model stays the same: a fit is no part of its id.
-func (m *measurement) store(measured *mobility.Fit) error {
+func (m *fitMeasurement) store(measured *mobility.Fit) error {
 	m.model.Provenance.Fit = measured
 	file, err := files.Prepare(m.ctx, m.path, m.model)
 	if err != nil {

@@ -1,13 +1,9 @@
-// Package modelview says what a mobility model is and how good it is, for people and programs.
-//
-//	summary.go  what it holds, gaps.go its law of gaps, text.go both in words
-//	map.go      a picture of it
-//	fit.go      how well it predicts users that it was not trained on
-//	diff.go     how far it is from another one
-package modelview
+package main
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism/evaluation/fit"
@@ -15,8 +11,8 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// Summary is what a model holds and how it was made, as "model inspect" prints it.
-type Summary struct {
+// modelSummary is what a model holds and how it was made, as "model inspect" prints it.
+type modelSummary struct {
 	ID          string   `json:"id"`
 	FileBytes   int64    `json:"file_bytes,omitempty"`
 	MemoryBytes int64    `json:"memory_bytes"`
@@ -36,9 +32,9 @@ type Summary struct {
 	StepBits float64 `json:"step_entropy_bits"`
 	Initial  int     `json:"initial_cells"` // cells of positive initial probability
 
-	Gaps       []Gap               `json:"gaps,omitempty"` // the law of gaps; empty: there is none
+	Gaps       []modelGap          `json:"gaps,omitempty"` // the law of gaps; empty: there is none
 	Calendar   string              `json:"calendar"`
-	Classes    []Class             `json:"classes"`
+	Classes    []modelClass        `json:"classes"`
 	Provenance mobility.Provenance `json:"provenance"`
 	Private    bool                `json:"differentially_private"`
 	Fit        *mobility.Fit       `json:"fit,omitempty"`        // nil: not measured
@@ -47,8 +43,9 @@ type Summary struct {
 	Expected   *expect.Summary     `json:"expected,omitempty"`
 }
 
-// Class is one class of a model's calendar. Means are over the hours of a week that belong to it.
-type Class struct {
+// modelClass is one class of a model's calendar. Means are over the hours of a week that belong to
+// it.
+type modelClass struct {
 	Name        string  `json:"name"`
 	Hours       int     `json:"hours_a_week"`
 	Transitions int     `json:"transitions"`
@@ -56,24 +53,24 @@ type Class struct {
 	StepBits    float64 `json:"step_entropy_bits"`
 }
 
-// Summarize takes a few passes over the model.
-func Summarize(m *mobility.Model) Summary {
+// summarizeModel takes a few passes over the model.
+func summarizeModel(m *mobility.Model) modelSummary {
 	cells := m.Grid.Cells()
-	s := Summary{
+	s := modelSummary{
 		ID: m.ID(), Grid: m.Grid.ID(), Plain: m.Grid.IsPlain(), Box: m.Grid.Box(),
 		Width: m.Grid.Width(), Height: m.Grid.Height(), CellM: m.Grid.CellKM() * 1000,
 		Distortion: m.Grid.Distortion(), StepSeconds: m.Step.Seconds(),
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Private: m.Provenance.Privacy != nil,
-		Fit:     m.Provenance.Fit, Gaps: gapsOf(m.Gaps), Suspicious: fit.Check(m),
+		Fit:     m.Provenance.Fit, Gaps: modelGaps(m.Gaps), Suspicious: fit.Check(m),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
 		s.Verdict = fit.Verdict(*s.Fit)
 	}
 	s.Provenance.Fit = nil // once is enough
-	s.Classes = summarizeClasses(m)
+	s.Classes = modelClasses(m)
 	for _, c := range s.Classes {
 		s.StayMean += c.StayMean * float64(c.Hours) / hoursAWeek
 		s.StepBits += c.StepBits * float64(c.Hours) / hoursAWeek
@@ -81,8 +78,8 @@ func Summarize(m *mobility.Model) Summary {
 	return s
 }
 
-func summarizeClasses(m *mobility.Model) []Class {
-	classes := make([]Class, len(m.Matrices))
+func modelClasses(m *mobility.Model) []modelClass {
+	classes := make([]modelClass, len(m.Matrices))
 	for hour := range int64(hoursAWeek) {
 		classes[m.Calendar.ClassAt(hour*3_600_000)].Hours++
 	}
@@ -116,4 +113,85 @@ func entropy(p []float64) float64 {
 		}
 	}
 	return sum
+}
+
+// modelGap is a row of a model's law of gaps, as "model inspect" shows it.
+type modelGap struct {
+	From int64 `json:"from_steps"`
+	To   int64 `json:"to_steps"`
+	// Chain, Fewer and Anew sum to 1: a move in each step, fewer moves than steps, and a start from
+	// the initial distribution.
+	Chain float64 `json:"chain"`
+	Fewer float64 `json:"fewer_moves"`
+	Anew  float64 `json:"anew"`
+	// MeanMoves is the mean number of moves where there were fewer than steps.
+	MeanMoves float64 `json:"mean_moves"`
+}
+
+// modelGaps lists a model's law of gaps, nil if it has none.
+func modelGaps(law mobility.GapLaw) (rows []modelGap) {
+	for i, w := range law {
+		g := modelGap{From: 1<<i + 1, To: 2 << i, Chain: w.Chain, Anew: w.Anew}
+		for part, moves := range mobility.GapMoves {
+			g.Fewer += w.Moves[part]
+			g.MeanMoves += float64(w.Moves[part] * float64(moves))
+		}
+		if g.Fewer > 0 {
+			g.MeanMoves /= g.Fewer
+		}
+		rows = append(rows, g)
+	}
+	return rows
+}
+
+// steps names the gaps of a row.
+func (g modelGap) steps() string {
+	if g.From == g.To {
+		return fmt.Sprintf("%d steps", g.To)
+	}
+	return fmt.Sprintf("%d to %d steps", g.From, g.To)
+}
+
+// shares puts the row's numbers into words.
+func (g modelGap) shares() string {
+	var parts []string
+	add := func(share float64, format string, args ...any) {
+		if share > 0 {
+			parts = append(parts, fmt.Sprintf("%.0f %% ", 100*share)+fmt.Sprintf(format, args...))
+		}
+	}
+	add(g.Chain, "a move a step")
+	add(g.Fewer, "fewer moves (%.1f)", g.MeanMoves)
+	add(g.Anew, "start over")
+	return strings.Join(parts, ", ")
+}
+
+// gapLines are the lines of "model inspect" on the law of gaps.
+func gapLines(rows []modelGap) string {
+	if len(rows) == 0 {
+		return "gaps         none learned: a gap of so many steps is as many moves\n"
+	}
+	var b strings.Builder
+	for i, g := range rows {
+		name := ""
+		if i == 0 {
+			name = "gaps"
+		}
+		fmt.Fprintf(&b, "%-12s %-18s %s\n", name, g.steps(), g.shares())
+	}
+	fmt.Fprintf(&b, "%13sused only where every report leaves a record: not with \"between: "+
+		"skip\",\n%13snor with a budget that suppresses\n", "", "")
+	return b.String()
+}
+
+// gapsWord is the law of gaps in one line.
+func gapsWord(law mobility.GapLaw) string {
+	if len(law) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, g := range modelGaps(law) {
+		parts = append(parts, g.steps()+": "+g.shares())
+	}
+	return strings.Join(parts, "; ")
 }

@@ -1,4 +1,4 @@
-package smooth
+package train
 
 import (
 	"iter"
@@ -8,7 +8,7 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// Smoother turns counts into matrices. With n transitions counted out of cell c, its row is the
+// smoother turns counts into matrices. With n transitions counted out of cell c, its row is the
 // posterior mean under a Dirichlet prior of weight κ (Mackay and Peto 1995,
 // doi:10.1017/S1351324900000218):
 //
@@ -22,7 +22,7 @@ import (
 // the kernel, a row with 10,000 counts would have 1/500 of the jumps, and the drift at δ = 0.01
 // would grow by half. There is no uniform teleport, which would make every row as long as the grid;
 // see [Kernel.WithJumps].
-type Smoother struct {
+type smoother struct {
 	grid    *grid.Grid
 	kernel  Kernel
 	backoff float64
@@ -56,10 +56,10 @@ func (r rows) of(c grid.Cell) []Pair { return r.list[r.start[c]:r.start[c+1]] }
 // rowsAtOnce is the number of rows in a task, which takes a few milliseconds.
 const rowsAtOnce = 1 << 12
 
-// New returns a smoother of counts: of all transitions and, with a calendar of several classes, of
-// those of each class. The lists are merged.
-func New(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) *Smoother {
-	s := &Smoother{grid: g, kernel: k, backoff: backoff, all: rowsOf(all, g.Cells())}
+// newSmoother returns a smoother of counts: of all transitions and, with a calendar of several
+// classes, of those of each class. The lists are merged.
+func newSmoother(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) *smoother {
+	s := &smoother{grid: g, kernel: k, backoff: backoff, all: rowsOf(all, g.Cells())}
 	for _, list := range classes {
 		s.classes = append(s.classes, rowsOf(list, g.Cells()))
 	}
@@ -67,9 +67,9 @@ func New(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) 
 	return s
 }
 
-// Measure finds the lengths of the rows, on all cores, and returns the number of entries of each
+// measure finds the lengths of the rows, on all cores, and returns the number of entries of each
 // matrix. It reports every row once.
-func (s *Smoother) Measure(work *parallel.Progress) (entries int64, err error) {
+func (s *smoother) measure(work *parallel.Progress) (entries int64, err error) {
 	cells := s.grid.Cells()
 	s.start = make([]int64, cells+1)
 	if err := parallel.Ordered(s.tasks(func(b *scratch, c grid.Cell) {
@@ -83,9 +83,9 @@ func (s *Smoother) Measure(work *parallel.Progress) (entries int64, err error) {
 	return s.start[cells], nil
 }
 
-// Matrices makes the matrices, one for each class, on all cores. [Smoother.Measure] must come
+// matrices makes the matrices, one for each class, on all cores. measure must come
 // first. The matrices share their columns. Every row is reported once.
-func (s *Smoother) Matrices(work *parallel.Progress) ([]*mobility.Matrix, error) {
+func (s *smoother) matrices(work *parallel.Progress) ([]*mobility.Matrix, error) {
 	entries := s.start[s.grid.Cells()]
 	columns := make([]grid.Cell, entries)
 	matrices := make([]*mobility.Matrix, max(1, len(s.classes)))
@@ -102,13 +102,13 @@ func (s *Smoother) Matrices(work *parallel.Progress) ([]*mobility.Matrix, error)
 
 // tasks cuts the rows into tasks, each with scratch memory of its own. The result of a task is the
 // number of its rows.
-func (s *Smoother) tasks(do func(*scratch, grid.Cell)) iter.Seq2[func() (int, error), error] {
+func (s *smoother) tasks(do func(*scratch, grid.Cell)) iter.Seq2[func() (int, error), error] {
 	cells := s.grid.Cells()
 	return func(yield func(func() (int, error), error) bool) {
 		for first := 0; first < cells; first += rowsAtOnce {
 			end := min(first+rowsAtOnce, cells)
 			if !yield(func() (int, error) {
-				b := &scratch{Smoother: s}
+				b := &scratch{smoother: s}
 				for c := first; c < end; c++ {
 					do(b, grid.Cell(c))
 				}
@@ -121,8 +121,8 @@ func (s *Smoother) tasks(do func(*scratch, grid.Cell)) iter.Seq2[func() (int, er
 }
 
 // plainRow returns the values of a row without counts that the edges do not cut.
-func (s *Smoother) plainRow() []float64 {
-	b := &scratch{Smoother: s}
+func (s *smoother) plainRow() []float64 {
+	b := &scratch{smoother: s}
 	total := 0.0
 	for i, o := range s.kernel.Offsets {
 		total += o.Weight
@@ -144,7 +144,7 @@ func (s *Smoother) plainRow() []float64 {
 
 // scratch is the memory of one task.
 type scratch struct {
-	*Smoother
+	*smoother
 	about, row, class []Pair
 	far               []Pair // jumps of a row, with share of its mass
 	share             float64

@@ -1,4 +1,4 @@
-package smooth
+package train
 
 import (
 	"math/rand/v2"
@@ -29,7 +29,7 @@ func transitions(g *grid.Grid, walks, moves int, seed uint64) (list []Pair) {
 	for pair, n := range number {
 		list = append(list, Pair{pair[0], pair[1], n})
 	}
-	return Merge(list)
+	return mergePairs(list)
 }
 
 // TestMatricesEqualOneByOne compares the rows, which tasks fill side by side and mostly copy, with
@@ -55,15 +55,15 @@ func TestMatricesEqualOneByOne(t *testing.T) {
 			classes = append(classes, own)
 			all = append(all, own...)
 		}
-		all = Merge(all)
-		k := Learn(g, all, tt.radius).WithJumps(g, tt.radius, tt.jumps)
-		s := New(g, k, tt.backoff, all, classes)
+		all = mergePairs(all)
+		k := learnKernel(g, all, tt.radius).WithJumps(g, tt.radius, tt.jumps)
+		s := newSmoother(g, k, tt.backoff, all, classes)
 		work := &parallel.Progress{Report: func(int64, int64) error { return nil }}
-		entries, err := s.Measure(work)
+		entries, err := s.measure(work)
 		if err != nil {
 			t.Fatal(err)
 		}
-		matrices, err := s.Matrices(work)
+		matrices, err := s.matrices(work)
 		if err != nil {
 			t.Fatal(err)
 		}

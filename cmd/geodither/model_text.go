@@ -1,4 +1,4 @@
-package modelview
+package main
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // Print prints the summary for a person.
-func (s Summary) Print(out io.Writer) error {
+func (s modelSummary) Print(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `model        %s
 map          %d × %d cells of %.0f m; south %.5f, west %.5f, north %.5f, east %.5f
@@ -47,7 +47,7 @@ privacy      %s
 		s.trainedOn(),
 		privacyLine(s.Provenance.Privacy))
 	if s.Fit != nil {
-		PrintFit(&b, s.Fit, s.Verdict)
+		printFit(&b, s.Fit, s.Verdict)
 	} else {
 		b.WriteString(s.unmeasured())
 	}
@@ -65,7 +65,7 @@ privacy      %s
 
 // unmeasured says how the fit of a model is measured. That of a private one is measured on other
 // people: on its own users it would tell about them what no ε covers.
-func (s Summary) unmeasured() string {
+func (s modelSummary) unmeasured() string {
 	if s.Private {
 		return "fit          not measured: geodither model fit MODEL --in TRACES-OF-OTHERS " +
 			"measures it\n"
@@ -76,7 +76,7 @@ func (s Summary) unmeasured() string {
 
 // trainedOn sums up the traces behind the model. The file of a private model does not count them,
 // which is not the same as none.
-func (s Summary) trainedOn() string {
+func (s modelSummary) trainedOn() string {
 	if s.Private {
 		return "not told: counts of the traces are no part of a private model"
 	}
@@ -98,9 +98,9 @@ func privacyLine(p *mobility.Privacy) string {
 		"cost their own ε", p.Epsilon, p.Contribution, p.Radius)
 }
 
-// PrintFit prints, in figures and words, how well a model predicts people that it was not trained
+// printFit prints, in figures and words, how well a model predicts people that it was not trained
 // on.
-func PrintFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
+func printFit(b *strings.Builder, f *mobility.Fit, verdict []string) {
 	fmt.Fprintf(b, "fit          on %s and %s, in stretches of at least %d",
 		cli.Quantity(f.Users, "user"), cli.Quantity(f.Steps, "step"), f.Shortest)
 	if f.Held != "" {
