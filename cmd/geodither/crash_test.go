@@ -27,8 +27,8 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
-// TestMain lets the test binary be the command itself, so that tests can start
-// real processes and kill them. The environment is the same for all tests: no noise key, one secret.
+// TestMain lets the test binary be the command itself, so that tests can start real processes and
+// kill them. The environment is the same for all tests: no noise key, one secret.
 func TestMain(m *testing.M) {
 	if os.Getenv("GEODITHER_TEST_COMMAND") != "" {
 		main()

@@ -467,7 +467,7 @@ var table = map[string]rule{
 			"mechanism", "mechanism/aggregate",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/evaluation/experiment", "mechanism/evaluation/fit",
-			"mechanism/evaluation/report", "mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
+			"mechanism/evaluation/tune", "mechanism/law", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "schemas", "schemas/registry",
 		},
 		third: []string{cobra, kafkaGo, pflag},
