@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -60,38 +58,4 @@ func TestAggregateConfigOfModels(t *testing.T) {
 	}
 	requireMessage(t, call(t, append(only, "--to", "2023-11-14T22:05:00Z")...), cli.ExitFailed,
 		"ends after --to", "nothing to aggregate")
-}
-
-// TestAggregateTopicOfModels follows users in the topic of a service whose config has a schedule of
-// models, wherever its partitions have adopted them.
-func TestAggregateTopicOfModels(t *testing.T) {
-	dir, broker := t.TempDir(), startBroker(t)
-	traces, _ := townVersions(t, dir)
-	write(t, dir, "schedule.yml",
-		"- model: model.avro\n- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
-	key := filepath.Join(dir, "noise.key")
-	succeed(t, "key", "new", key)
-	succeed(t, "produce", "--brokers", broker, "--topic", "raw", "--create", "3", "--in", traces)
-	config := write(t, dir, "geodither.yml", fmt.Sprintf(`
-brokers: [%q]
-group: g
-topics: {raw: raw, sanitized: out, create: true}
-models: schedule.yml
-key_file: noise.key
-state_dir: state
-release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
-`, broker))
-	served(t, config, broker, strings.Count(read(t, traces), "\n")-1)
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
-	r := succeed(t, "aggregate", "-c", config, "--window", "10m")
-	if !strings.Contains(r.err, "followed    all:") || !strings.Contains(r.err, "2 versions") {
-		t.Errorf("not every record is followed:\n%s", r.err)
-	}
-	for window, sum := range sumOfColumn(t, r.out, "vehicles") {
-		if sum < 5.99 || sum > 6.01 {
-			t.Errorf("%g vehicles in the window from %s", sum, window)
-		}
-	}
 }

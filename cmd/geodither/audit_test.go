@@ -76,36 +76,6 @@ func TestAuditOfTheLattice(t *testing.T) {
 	}
 }
 
-func TestAuditOfTheCodebook(t *testing.T) {
-	traces, model := townFiles(t, t.TempDir())
-	args := []string{"audit", "--model", model, "--epsilon", "1", "--draws", "5e3"}
-	r := succeed(t, args...)
-	requireWords(t, r.out, "verdict      nothing found: codebook at ε = 1 on model",
-		"places          passed", "points          passed", "law             passed",
-		"exponents       passed", "codebooks met in", "never proves privacy",
-		"far code points left out")
-	for _, word := range []string{"finding  ", "corners of K", "location sets met"} {
-		if strings.Contains(r.out, word) {
-			t.Errorf("the report on a codebook says %q:\n%s", word, r.out)
-		}
-	}
-	var report struct {
-		Passed     bool
-		Bound      struct{ Epsilon float64 }
-		Situations []struct{ Points int }
-		Checks     []struct{ Name string }
-	}
-	r = succeed(t, append(args, "--json", "--in", traces, "--epsilon", "2")...)
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatal(err)
-	}
-	if !report.Passed || report.Bound.Epsilon < 1.4 || report.Bound.Epsilon > 2 ||
-		len(report.Situations) == 0 || report.Situations[0].Points < 2 ||
-		report.Checks[0].Name != "places" {
-		t.Errorf("%s", r.out)
-	}
-}
-
 // firstPart is a report without its time and its last line, the command.
 func firstPart(out string) string {
 	part, _, _ := strings.Cut(took.ReplaceAllString(out, ""), "The same report again")

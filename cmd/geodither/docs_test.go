@@ -80,23 +80,6 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestSetupOrder: a reader of SETUP grants the rights before the first command that needs them.
-func TestSetupOrder(t *testing.T) {
-	_, steps, _ := strings.Cut(read(t, filepath.Join(root, "deploy", "SETUP.md")), "\n## ")
-	steps, _, _ = strings.Cut(steps, "\n## ")
-	last := -1
-	for _, command := range []string{
-		"geodither topics acls ", "geodither train ", "geodither topics create ",
-		"geodither doctor ", "geodither run ",
-	} {
-		at := strings.Index(steps, command)
-		if at <= last {
-			t.Errorf("%q stands at %d, want it behind what it needs, at %d", command, at, last)
-		}
-		last = at
-	}
-}
-
 // TestPlantedCommands: the parser refuses what does not exist and takes what a
 // shell would.
 func TestPlantedCommands(t *testing.T) {

@@ -2,22 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/doctor"
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/mechanism"
 )
 
 // doctorReport is the object that doctor --json prints.
@@ -47,31 +42,6 @@ func examine(t *testing.T, config string) (doctorReport, map[string]string) {
 		found[f.Check+" "+f.Level] += f.Detail + "\n"
 	}
 	return report, found
-}
-
-// TestDoctorShowsProgress of its simulation, which takes long on a large map, and ends with the
-// context whatever it is at.
-func TestDoctorShowsProgress(t *testing.T) {
-	o := service.Options{Settings: engine.Settings{
-		Model: townModel(t), Release: mechanism.Options{Epsilon: 1, Delta: .01},
-	}}
-	out := new(bytes.Buffer)
-	bar := cli.ProgressOn(out, func() time.Time { return time.Unix(1_700_000_000, 0) },
-		func() int { return 100 })
-	d := checkup{}
-	d.simulate(t.Context(), o, bar)
-	if d.expected == nil || !strings.Contains(out.String(),
-		"simulating [....................]   0 %  1 of 86400 steps") {
-		t.Errorf("it shows %q", out)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, config := configDir(t, complete)
-	var printed, log bytes.Buffer
-	if code := run(ended, []string{"doctor", "-c", config},
-		cli.Streams{In: strings.NewReader(""), Out: &printed, Err: &log}); code == cli.ExitDone {
-		t.Errorf("interrupted, it exits with %d and prints %q", code, &printed)
-	}
 }
 
 // TestDoctor: a sound service is said to be one, before its topics are there and

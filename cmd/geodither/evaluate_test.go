@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"os"
 	"path/filepath"
@@ -165,39 +164,6 @@ func TestEvaluateRefuses(t *testing.T) {
 	requireMessage(t, call(t, "evaluate", "--out", out,
 		"--data", "geolife="+filepath.Join(t.TempDir(), "none")),
 		cli.ExitFailed, "check the path")
-}
-
-// TestEvaluateInterrupted: what is measured is kept, and the same command goes on.
-func TestEvaluateInterrupted(t *testing.T) {
-	sets, err := (&dataFlags{}).read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var errs strings.Builder
-	std := cli.Streams{Err: &errs}
-	data, err := sets[0].load(t.Context(), cli.NewProgress(&errs, nil), std)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := experiment.New([]*experiment.Data{data},
-		experiment.Options{Seed: 1, Quick: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	chosen, err := experiment.Choose([]string{"over-time"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := evaluateFlags{out: t.TempDir()}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := f.carry(ctx, plan, chosen, cli.NewProgress(&errs, nil), std); err == nil ||
-		!strings.Contains(errs.String(), "0 of 3 pieces") {
-		t.Errorf("error %v, %q", err, errs.String())
-	}
-	if _, err := os.Stat(filepath.Join(f.out, "report.html")); err == nil {
-		t.Error("an interrupted study has a report")
-	}
 }
 
 // TestBusErrors measures the estimates of the shipped buses over eight seeds, each bus under a

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -269,72 +268,8 @@ func TestConsumeFollow(t *testing.T) {
 	}
 }
 
-// TestNoBroker: a command for a person says within seconds that nobody answers,
-// and where.
-func TestNoBroker(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a broker that never answers")
-	}
-	t.Parallel()
-	_, model := townFiles(t, t.TempDir())
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	for _, addr := range []string{
-		"127.0.0.1:1", "no-such-host.invalid:9092", listener.Addr().String(),
-	} {
-		for _, args := range [][]string{{"consume", "--format", "csv"}, {
-			"produce", "--simulate", "1", "--steps", "1", "--model", model,
-		}} {
-			t.Run(args[0]+" "+addr, func(t *testing.T) {
-				t.Parallel()
-				requireMessage(t, call(t, append(args, "--brokers", addr, "--topic", "x")...),
-					cli.ExitFailed, addr, "is Kafka running there?")
-			})
-		}
-	}
-}
-
 // waitsForKafka is what a service logs while there is no broker that it can use.
 const waitsForKafka = "waiting for Kafka and its topics"
-
-// TestNoBrokerForRun: a service waits at a port that takes connections and closes them, as a
-// proxy's in front of a broker that is starting does, and its log says what may be wrong.
-func TestNoBrokerForRun(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer listener.Close()
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	})
-	_, config := configDir(t, strings.Replace(complete, "brokers: [one:9092, two:9092]",
-		"brokers: ["+listener.Addr().String()+"]", 1))
-	b := start(t, nil, "run", "-c", config)
-	eventually(t, "waiting", func() bool {
-		select {
-		case code := <-b.code:
-			t.Fatalf("run ends with %d:\n%s", code, b.log)
-		default:
-		}
-		return strings.Count(b.log.String(), waitsForKafka) > 1
-	})
-	if text := b.log.String(); !strings.Contains(text, "set kafka.tls and kafka.sasl") {
-		t.Errorf("the log has no advice:\n%s", text)
-	}
-}
 
 // TestMissingTopic: the message names the topic and what to do.
 func TestMissingTopic(t *testing.T) {

@@ -34,49 +34,6 @@ func TestSanitizeInterrupted(t *testing.T) {
 	}
 }
 
-// TestSanitizeTwiceAtOnce: two runs to one path do not mix, and the last to end
-// has it.
-func TestSanitizeTwiceAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	traces, model := townFiles(t, dir)
-	out := filepath.Join(dir, "out", "sanitized.csv")
-	if err := os.Mkdir(filepath.Dir(out), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	type running struct {
-		*background
-		feed *io.PipeWriter
-	}
-	var runs [2]running
-	head, tail, _ := strings.Cut(servicetest.TownCSV(servicetest.TownFixes()), "\n1,")
-	for i, seed := range []string{"1", "2"} {
-		in, feed := io.Pipe()
-		runs[i] = running{
-			start(t, in, sanitizeArgs("-", model, "--seed", seed, "--out", out)...), feed,
-		}
-		if _, err := io.WriteString(feed, head+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "two temporary files",
-		func() bool { return len(names(t, filepath.Dir(out))) == 2 })
-	for i, seed := range []string{"1", "2"} {
-		if _, err := io.WriteString(runs[i].feed, "1,"+tail); err != nil {
-			t.Fatal(err)
-		}
-		runs[i].feed.Close()
-		if code := runs[i].wait(t); code != cli.ExitDone {
-			t.Fatalf("exit %d: %s", code, runs[i].log)
-		}
-		if read(t, out) != succeed(t, sanitizeArgs(traces, model, "--seed", seed)...).out {
-			t.Errorf("the output of seed %s is not its own", seed)
-		}
-	}
-	if left := names(t, filepath.Dir(out)); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
 // TestOutputTargets: a link is followed, a device stays a device, and a new file
 // has the mode of any other new file.
 func TestOutputTargets(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,40 +20,6 @@ import (
 func (s *townService) replay(t *testing.T, args ...string) *process {
 	t.Helper()
 	return s.command(t, append([]string{"replay", "-c", s.config}, args...)...)
-}
-
-// TestReplayKilled: a replay that is killed in the middle and run again, by two
-// instances then, gives what the first release gave.
-func TestReplayKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts and kills processes")
-	}
-	s := &townService{crashWorld: newCrashWorld(t)}
-	s.fed = s.feed(t, 60, 40)
-	s.serve(t, "town", s.fed, nil)
-	s.config = filepath.Join(s.dir, "town.yml")
-	output := s.prefix + "again.sanitized"
-	beside := s.edit(t, "town-state", "other-state")
-
-	killed := s.replay(t, "--output-topic", output)
-	s.await(t, killed, "again", s.fed/10)
-	killed.kill(t)
-	if n := s.answered(t, "again"); n >= s.fed {
-		t.Fatalf("all %d records were answered before the kill; the test shows nothing", n)
-	}
-	a := s.replay(t, "--output-topic", output)
-	b := s.command(t, "replay", "-c", beside, "--output-topic", output)
-	for _, p := range []*process{a, b} {
-		if err := p.cmd.Wait(); err != nil {
-			t.Fatalf("a replay did not end well: %v\n%s", err, p.log)
-		}
-	}
-	requireSame(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", false))
-	requireNoOther(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", true))
-	if r := succeed(t, "replay", "-c", s.config,
-		"--output-topic", output); !strings.Contains(r.out, "done") {
-		t.Errorf("once more: %s", r.out)
-	}
 }
 
 // TestReleaseHours: a service and sanitize release within the hours alone, and predict outside of
@@ -147,48 +112,4 @@ func TestReplayCommand(t *testing.T) {
 	requireMessage(t, call(t, "replay", "-c", s.config, "--output-topic", s.prefix+"raw"),
 		cli.ExitFailed, "topics.sanitized")
 	requireWords(t, succeed(t, "replay", "--help").out, "200 bytes of memory for each")
-}
-
-// TestReplaySecondRelease: a dry run ends as the replay would begin, and says in words and
-// in JSON what the replay will have spent.
-func TestReplaySecondRelease(t *testing.T) {
-	s := newTownService(t)
-	other := s.edit(t, "epsilon: 1", "epsilon: 2")
-	output := s.prefix + "again.sanitized"
-	args := []string{"replay", "-c", other, "--output-topic", output, "--from", "50"}
-	with := func(more ...string) []string { return append(slices.Clone(args), more...) }
-
-	r := call(t, with("--dry-run")...)
-	refusal := call(t, args...)
-	if r.code != cli.ExitFailed || r.err != refusal.err || refusal.code != cli.ExitFailed {
-		t.Errorf("the dry run ends with %d, %s; the replay with %d, %s",
-			r.code, r.err, refusal.code, refusal.err)
-	}
-	requireWords(t, r.out, "differs", "Different: release.epsilon", "a second one",
-		"needs --spend-again", "before --from", "users with published records")
-	var plan, done, again struct {
-		Cost, Spent replay.Cost
-		Done        bool
-		Identical   bool
-	}
-	read := func(into any, r result) {
-		t.Helper()
-		if err := json.Unmarshal([]byte(r.out), into); err != nil {
-			t.Fatalf("%v in %q", err, r.out)
-		}
-	}
-	r = succeed(t, with("--dry-run", "--json", "--spend-again")...)
-	requireWords(t, r.out, `"cost":{"epsilon":`, `"epsilon_before_from":`,
-		`"epsilon_user_max":`, `"spent":{`)
-	read(&plan, r)
-	read(&done, succeed(t, with("--json", "--spend-again")...))
-	// it is done: there is nothing to refuse
-	read(&again, succeed(t, with("--json", "--dry-run")...))
-	if plan.Identical || plan.Done || !done.Done || !again.Done || plan.Cost.Epsilon <= 0 ||
-		plan.Cost.BeforeFrom <= 0 ||
-		plan.Spent != (replay.Cost{}) || done.Spent != plan.Cost || again.Spent != plan.Cost {
-		t.Errorf("planned %+v, done %+v, asked again %+v", plan, done, again)
-	}
-	requireWords(t, succeed(t, args...).out, "done:", "spent",
-		fmt.Sprintf("ε = %g in all", plan.Cost.Epsilon))
 }

@@ -10,8 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -138,67 +136,6 @@ func requireReleased(
 		if got[i] != want {
 			t.Fatalf("record %d is %+v, the engine's %+v", i, got[i], want)
 		}
-	}
-}
-
-// TestSanitizeOnAllCores: records and report are the same on any number of cores, and the engine's,
-// for traces longer than what is read at once: of one user after another, and of all side by side.
-func TestSanitizeOnAllCores(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	dir := t.TempDir()
-	_, path := townFiles(t, dir)
-	model, err := mobility.ReadModelFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fixes []schemas.Raw
-	for day := range int64(250) {
-		for _, fix := range servicetest.TownFixes() {
-			fix.Timestamp += day * 86_400_000
-			fixes = append(fixes, fix)
-		}
-	}
-	byUser := slices.Clone(fixes)
-	slices.SortStableFunc(byUser, func(a, b schemas.Raw) int {
-		return strings.Compare(a.UserID, b.UserID)
-	})
-	for name, fixes := range map[string][]schemas.Raw{"side by side": fixes, "one by one": byUser} {
-		// Neither has a record: a place that cannot be, of a user without any other, and a user
-		// off the map.
-		nowhere, off := fixes[0], fixes[0]
-		nowhere.UserID, nowhere.Latitude, nowhere.Longitude = "nobody", 0, 0
-		off.UserID, off.Latitude = "far", 11
-		csv := servicetest.TownCSV(slices.Concat([]schemas.Raw{nowhere, off}, fixes))
-		args := sanitizeArgs(write(t, dir, "traces.csv", csv), path, "--seed", "5")
-		reports, lines := map[int]sanitize.Summary{}, map[int]string{}
-		for _, cores := range []int{1, 2, 8} {
-			runtime.GOMAXPROCS(cores)
-			report := filepath.Join(t.TempDir(), "report.json")
-			_, lines[cores] = sanitizeTo(t, "json", append(args, "--report", report)...)
-			var s sanitize.Summary
-			if err := json.Unmarshal([]byte(read(t, report)), &s); err != nil {
-				t.Fatal(err)
-			}
-			s.MicrosPerFix = 0
-			reports[cores] = s
-		}
-		for _, cores := range []int{2, 8} {
-			if lines[1] != lines[cores] {
-				t.Errorf("%s: %d cores make other records than one", name, cores)
-			}
-			if s := reports[1]; !reflect.DeepEqual(s, reports[cores]) || s.Users != 7 ||
-				s.Fixes != int64(len(fixes))+2 || len(s.Refused) != 2 {
-				t.Errorf("%s: one core reports %+v, %d %+v", name, s, cores, reports[cores])
-			}
-		}
-		releases, err := engine.New(engine.Settings{
-			Model: model, Key: noise.KeyFromSeed(5),
-			Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .02},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		requireReleased(t, releases, fixes, decoded(t, lines[8]))
 	}
 }
 

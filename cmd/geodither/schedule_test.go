@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -176,49 +175,6 @@ func TestScheduleWatch(t *testing.T) {
 	}
 	look("second.avro")
 	look("second.avro")
-}
-
-// TestSanitizeVersions: a fix has the version of its time.
-func TestSanitizeVersions(t *testing.T) {
-	dir := t.TempDir()
-	traces, path := townVersions(t, dir)
-	first, err := mobility.ReadModelFile(filepath.Join(dir, "model.avro"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := mobility.ReadModelFile(filepath.Join(dir, "second.avro"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := filepath.Join(dir, "report.json")
-	args := []string{
-		"sanitize", "--in", traces, "-c", withConfig(t, "models: "+path)[1], "--epsilon", "2",
-		"--delta", "0.02", "--mechanism", "lattice", "--seed", "5", "--report", report,
-	}
-	_, lines := sanitizeTo(t, "json", args...)
-	used := map[string]int{}
-	for _, rec := range decoded(t, lines) {
-		want := first.ID()
-		if rec.Step*60_000 >= 1_700_001_240_000 {
-			want = second.ID()
-		}
-		if rec.ModelID != want {
-			t.Fatalf("a record of step %d has model %s, want %s", rec.Step, rec.ModelID, want)
-		}
-		used[want]++
-	}
-	if len(used) < 2 {
-		t.Errorf("only %d models were used: the test shows nothing", len(used))
-	}
-	data, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var summary sanitize.Summary
-	if err := json.Unmarshal(data, &summary); err != nil || len(summary.LaterIDs) != 1 ||
-		summary.LaterIDs[0] != second.ID() || summary.ModelID != first.ID() {
-		t.Errorf("the report says %q and %q, %v", summary.ModelID, summary.LaterIDs, err)
-	}
 }
 
 // TestSanitizePersonal: who has a model of their own is released under it, and a damaged file is

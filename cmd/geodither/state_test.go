@@ -15,7 +15,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
 // townService is a service of the synthetic town on an embedded broker, that has
@@ -62,42 +61,6 @@ func (s *townService) edit(t *testing.T, old, text string) string {
 	}
 	return write(t, s.dir, fmt.Sprintf("edited-%x.yml", text),
 		strings.Replace(string(data), old, text, 1))
-}
-
-// TestStateVerify: exit code and JSON of a service that is right, and of one that
-// is asked about under another ε.
-func TestStateVerify(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	s := newTownService(t)
-	r := succeed(t, "state", "verify", "-c", s.config, "--json")
-	var report verify.Report
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
-		t.Fatal(err)
-	}
-	var answered int64
-	for _, p := range report.Partitions {
-		answered += p.Sanitized + p.DeadLetters
-	}
-	if !report.Verified || len(report.Partitions) != 3 || answered != s.fed {
-		t.Errorf("%d answers of %d are verified: %s", answered, s.fed, r.out)
-	}
-	requireWords(t, succeed(t, "state", "verify", "-c", s.config).out, "equal",
-		"verified: committed output")
-
-	other := s.edit(t, "epsilon: 1", "epsilon: 2")
-	r = call(t, "state", "verify", "-c", other)
-	if r.code != cli.ExitFailed {
-		t.Errorf("exit %d under another ε, want %d", r.code, cli.ExitFailed)
-	}
-	requireWords(t, r.out, "not verified", "other settings")
-	requireWords(t, r.err, "not everything could be verified, in partition 0, 1, 2")
-	r = call(t, "state", "verify", "-c", other, "--json")
-	if err := json.Unmarshal([]byte(r.out), &report); err != nil || report.Verified ||
-		r.code != cli.ExitFailed {
-		t.Errorf("exit %d, %v: %s", r.code, err, r.out)
-	}
 }
 
 // TestStateInspectAndReset: a user's state as text and as JSON; the folder's reset

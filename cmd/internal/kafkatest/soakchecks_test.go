@@ -5,10 +5,8 @@ package kafkatest
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
 	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -19,9 +17,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // quiet returns the samples of a soak of two hours in which nothing leaks: every quantity has its
@@ -160,72 +155,6 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// TestMissingSamples: a soak fails where an instance has no life that was judged, or where samples
-// of one that is never restarted, or of the topics, are missing for more than a tenth of the run.
-func TestMissingSamples(t *testing.T) {
-	topics := len(quantities) - len(shown)
-	for name, plant := range map[string]struct {
-		keep  func(life lifeOf, at float64) bool
-		want  string
-		count int
-	}{
-		"two instances without samples": {
-			func(life lifeOf, _ float64) bool {
-				return life.who != "instance-1" && life.who != "instance-2"
-			}, " of instance-1, instance-2: no life has samples enough", len(shown),
-		},
-		"a restarted instance that is too short": {
-			func(life lifeOf, at float64) bool { return life.who != "instance-3" || at < 40 },
-			" of instance-3: no life has samples enough", len(shown),
-		},
-		"half a run of the first instance": {
-			func(life lifeOf, at float64) bool { return life.who != "instance-1" || at < 3600 },
-			" of instance-1: its longest life has samples of 59m40s of 2h0m0s", len(shown),
-		},
-		"a pause of half an hour of the first instance": {
-			func(life lifeOf, at float64) bool {
-				return life.who != "instance-1" || at < 3600 || at > 5400
-			}, " of instance-1: its longest life has samples of 1h29m30s of 2h0m0s", len(shown),
-		},
-		"half a run of the topics": {
-			func(life lifeOf, at float64) bool { return life.who != topicsName || at < 3600 },
-			" of topics: its longest life", topics,
-		},
-		"no topics": {
-			func(life lifeOf, _ float64) bool { return life.who != topicsName },
-			" of topics: no life has samples enough", topics,
-		},
-	} {
-		all := map[lifeOf]series{}
-		for life, s := range quiet() {
-			var kept series
-			for i, at := range s.at {
-				if plant.keep(life, at) {
-					kept.at, kept.values = append(kept.at, at), append(kept.values, s.values[i])
-				}
-			}
-			if len(kept.at) > 0 {
-				all[life] = kept
-			}
-		}
-		got := failuresOf(all)
-		if strings.Count(got, plant.want) != plant.count ||
-			strings.Count(got, "\n") != plant.count-1 {
-			t.Errorf("%s: want %d failures with %q, got:\n%s", name, plant.count, plant.want, got)
-		}
-	}
-	// One that is alone is restarted, so it has no life as long as the run.
-	all := quiet()
-	maps.DeleteFunc(all, func(life lifeOf, _ series) bool {
-		return life.who == "instance-1" || life.who == "instance-3"
-	})
-	for _, f := range judge(all, []string{"instance-2"}, 2*time.Hour) {
-		if len(f.failures) > 0 {
-			t.Errorf("an instance that is alone: %s", f.failures)
-		}
-	}
-}
-
 // TestSoakIsInterrupted: the samples of a soak that ends with an error are written too.
 func TestSoakIsInterrupted(t *testing.T) {
 	asked := make(chan struct{})
@@ -268,90 +197,6 @@ func TestSoakIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestBytesOf adds up what a broker's folders hold, and does not take a folder that it cannot read
-// for an empty one.
-func TestBytesOf(t *testing.T) {
-	answer := func(whole, second int16) *kmsg.DescribeLogDirsResponse {
-		dir := kmsg.DescribeLogDirsResponseDir{
-			Topics: []kmsg.DescribeLogDirsResponseDirTopic{{
-				Partitions: []kmsg.DescribeLogDirsResponseDirTopicPartition{{Size: 3}, {Size: 4}},
-			}},
-		}
-		return &kmsg.DescribeLogDirsResponse{
-			ErrorCode: whole, Dirs: []kmsg.DescribeLogDirsResponseDir{dir, {ErrorCode: second}},
-		}
-	}
-	if got, err := bytesOf(answer(0, 0)); got != 7 || err != nil {
-		t.Errorf("%g, %v", got, err)
-	}
-	if _, err := bytesOf(answer(0, 56)); !errors.Is(err, kerr.KafkaStorageError) {
-		t.Errorf("a folder is offline: %v", err)
-	}
-	if _, err := bytesOf(answer(31, 0)); !errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		t.Errorf("the broker refuses: %v", err)
-	}
-}
-
-// TestRestarts wants one instance in turn every so often, never the first one, and none so late
-// that its new life cannot be judged.
-func TestRestarts(t *testing.T) {
-	s := settings{Soak: true, Every: 10 * time.Minute, Duration: 2 * time.Hour, Instances: 3}
-	faults := schedule(s)
-	if len(faults) != 11 {
-		t.Fatalf("%d restarts", len(faults))
-	}
-	for n, f := range faults {
-		if f.kind != instanceRestart || f.target != 1+n%2 || f.at != time.Duration(n+1)*s.Every {
-			t.Errorf("restart %d is %+v", n, f)
-		}
-	}
-	if s.Instances = 1; schedule(s)[3].target != 0 {
-		t.Error("an instance that is alone is not restarted")
-	}
-}
-
 const metricsText = "# HELP go_goroutines Number.\ngo_goroutines 74\nprocess_open_fds 31\n" +
 	"process_resident_memory_bytes 6.9e+07\ngeodither_state_bytes 4096\n" +
 	"geodither_lag_records{partition=\"1\"} 3\n"
-
-// TestMetricsOf reads what an instance shows, and refuses an instance that lacks a metric.
-func TestMetricsOf(t *testing.T) {
-	got, err := metricsOf(strings.NewReader(metricsText))
-	if err != nil || len(got) != 4 || got["rss_bytes"] != 6.9e7 || got["store_bytes"] != 4096 {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, bad := range []string{
-		strings.Replace(metricsText, "process_open_fds", "process_closed_fds", 1),
-		strings.Replace(metricsText, "74", "many", 1),
-	} {
-		if got, err := metricsOf(strings.NewReader(bad)); err == nil {
-			t.Errorf("%q is read as %v", bad, got)
-		}
-	}
-}
-
-// TestSoakWrites: the CSV file has every sample.
-func TestSoakWrites(t *testing.T) {
-	p := sampler{
-		settings: settings{Duration: time.Hour, Every: time.Minute, Records: 3600},
-		began:    time.Now(), all: map[lifeOf]series{},
-	}
-	p.add("instance-1", 1, map[string]float64{
-		"rss_bytes": 8e7, "open_files": 40, "goroutines": 70, "store_bytes": 1e6,
-	})
-	p.add(topicsName, 1, map[string]float64{"changelog_bytes": 5e6, "lag_seconds": .25})
-	folder := filepath.Join(t.TempDir(), "new")
-	if err := p.write(folder); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(folder, "soak.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil || len(rows) != 3 || strings.Join(rows[1][1:], ",") !=
-		"instance-1,1,80000000,40,70,1000000,," ||
-		strings.Join(rows[2][1:], ",") != "topics,1,,,,,5000000,0.25" {
-		t.Errorf("%v\n%s", err, text)
-	}
-}
