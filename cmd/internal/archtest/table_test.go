@@ -121,15 +121,6 @@ var table = map[string]rule{
 		pure: true,
 	},
 
-	"mechanism/evaluation/bound": {
-		ours: []string{"mechanism/convex", "mechanism/grid"}, third: []string{gonum},
-		tests: []string{ // the codebook on the sample's buses
-			"mechanism", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
-			"mechanism/noise", "mechanism/trial",
-		},
-		pure: true,
-	},
-
 	"mechanism/evaluation/tune": {
 		ours: []string{
 			"mechanism/trial",
@@ -144,7 +135,7 @@ var table = map[string]rule{
 	},
 	"mechanism/evaluation/experiment": {
 		ours: []string{
-			"mechanism", "mechanism/aggregate", "mechanism/convex", "mechanism/evaluation/bound",
+			"mechanism", "mechanism/aggregate", "mechanism/convex",
 			"mechanism/evaluation/report", "mechanism/grid",
 			"mechanism/law", "mechanism/locationset", "mechanism/mobility",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel", "mechanism/trial",

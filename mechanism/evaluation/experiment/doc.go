@@ -9,17 +9,18 @@
 // the tables to read, the files.
 //
 //	study.go        what is measured: options, variants, cases and points
-//	data.go         data sets cut into traces, models without their users; personal.go, places.go
+//	data.go         data sets cut into traces, models without and of their users; places.go
 //	walk.go         a trace walked at a point; sums.go adds up, with intervals over users or runs
 //	engine.go       pieces of work, each a function of its inputs alone, and their results
-//	experiments.go  all of them; section.go carries them out, words.md has the text
+//	section.go      all of them, and how they are carried out; words.md has the text
 //	errors.go       the paper's metrics on whole traces, and what a score is
 //	overtime.go     one trace over time
 //	parameters.go   many traces over ε and δ
 //	knn.go          nearest places asked from releases
 //	adversaries.go  what those learn who know more or less than the model; adversary.go is one
 //	fleet.go        where a whole fleet is, by its size; fleets.go measures one kind at one ε
-//	mechanisms.go   all mechanisms beside each other; once.go compares one release with the bound
+//	mechanisms.go   all mechanisms beside each other; once.go compares one release with the bound,
+//	                which bound.go finds, by bound_prior.go, bound_sweep.go and bound_master.go
 //	claims.go       when a sentence of the paper holds; claims_list.go has the sentences
 //
 // A further experiment is a further value in [All], with its words in words.md. An experiment that

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/bound"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -38,10 +37,10 @@ func TestOnceByHand(t *testing.T) {
 		}
 		tanh := math.Tanh(epsilon / 2)
 		want := 1 - tanh*tanh
-		if got := bound.Error(places, prior.P, response) / varies; math.Abs(got-want) > 1e-6 {
+		if got := expectedError(places, prior.P, response) / varies; math.Abs(got-want) > 1e-6 {
 			t.Errorf("ε = %g: the codebook leaves %g, want %g", epsilon, got, want)
 		}
-		least, err := bound.SquaredError(places, prior.P, epsilon)
+		least, err := leastSquaredError(places, prior.P, epsilon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +115,7 @@ func TestNearFactor(t *testing.T) {
 		apart := 0
 		for _, a := range prior.Cells {
 			for _, b := range around(g, a) {
-				got, want := logFactor(e, a, b), search(e, prior, a, b)
+				got, want := logFactor(e, a, b), greatest(e, prior, a, b)
 				if math.Abs(got-want) > 1e-6 || got > 3+1e-9 {
 					t.Errorf("%s: cells %d and %d: ln factor %g, found %g", v.Label(), a, b, got,
 						want)
@@ -132,9 +131,9 @@ func TestNearFactor(t *testing.T) {
 	}
 }
 
-// search returns the greatest ln(P(z|a)/P(z|b)) over many releases z: places of the prior and
+// greatest returns the greatest ln(P(z|a)/P(z|b)) over many releases z: places of the prior and
 // beside them, which a codebook takes for the nearest code point.
-func search(e *mechanism.Emission, prior *mobility.Distribution, a, b grid.Cell) (most float64) {
+func greatest(e *mechanism.Emission, prior *mobility.Distribution, a, b grid.Cell) (most float64) {
 	g := e.Grid()
 	for _, c := range prior.Cells {
 		for _, shift := range []float64{0, g.CellKM() / 4} {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/bound"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -167,7 +166,7 @@ func (x *singles) measure(epsilon float64, i int) (*Sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	errs := []float64{least.Bound, least.Reached, bound.Error(centres(g, prior), prior.P, response)}
+	errs := []float64{least.Bound, least.Reached, expectedError(centres(g, prior), prior.P, response)}
 	for _, delta := range x.Options.MechanismDeltas {
 		drawn, err := x.drawn(prior, Setting{Epsilon: epsilon, Delta: delta}, i)
 		if err != nil {
@@ -186,11 +185,11 @@ func (x *singles) measure(epsilon float64, i int) (*Sums, error) {
 // taken.
 func bounded(
 	g *grid.Grid, whole *mobility.Distribution, epsilon float64,
-) (prior *mobility.Distribution, least bound.Result, mass float64, err error) {
+) (prior *mobility.Distribution, least leastError, mass float64, err error) {
 	prior = &mobility.Distribution{}
 	for n := oncePlaces; n >= fewestPlaces; n = n * 3 / 4 {
 		mass = mostProbable(prior, whole, n)
-		if least, err = bound.SquaredError(centres(g, prior), prior.P, epsilon); err == nil {
+		if least, err = leastSquaredError(centres(g, prior), prior.P, epsilon); err == nil {
 			break
 		}
 	}

@@ -1,11 +1,15 @@
-// Package bound computes how much error ε-differential privacy forces: a lower bound on the
-// expected squared error after one release that holds for every ε-DP mechanism, whatever it
-// releases, and a mechanism that comes within about 1 % of the bound.
+package experiment
+
+import "github.com/geodither/geodither/mechanism/grid"
+
+// These files compute how much error ε-differential privacy forces: a lower bound on the expected
+// squared error after one release that holds for every ε-DP mechanism, whatever it releases, and a
+// mechanism that comes within about 1 % of the bound.
 //
-//	bound.go   the theorem, the search, the result
-//	prior.go   the prior in normal form, and one posterior
-//	sweep.go   the exact search for the posterior that breaks given prices worst; certified prices
-//	master.go  the linear program over the posteriors that are known
+//	bound.go         the theorem, the search, the result
+//	bound_prior.go   the prior in normal form, and one posterior
+//	bound_sweep.go   the exact search for the posterior that breaks prices worst; certified prices
+//	bound_master.go  the linear program over the posteriors that are known
 //
 // # What is computed
 //
@@ -60,14 +64,11 @@
 // Journal on Optimization 2(4), 1992. J. Gondzio, P. González-Brevis and P. Munari, "New
 // developments in the primal-dual column generation technique", European Journal of Operational
 // Research, 2013 (prices from the interior).
-package bound
 
-import "github.com/geodither/geodither/mechanism/grid"
-
-// Result is what SquaredError finds. Errors are expected squared distances between the true place
-// and the posterior mean after one release, in the square of the places' unit (km² for map
-// kilometres).
-type Result struct {
+// leastError is what leastSquaredError finds. Errors are expected squared distances between the
+// true place and the posterior mean after one release, in the square of the places' unit (km² for
+// map kilometres).
+type leastError struct {
 	Variance float64 // of the prior: the error without a release
 	Bound    float64 // no ε-DP mechanism has a smaller error
 	Reached  float64 // the error of Mechanism, at least Bound
@@ -85,8 +86,8 @@ const (
 	// first share is smaller because a small ε gains little.
 	gainShare  = 1e-3
 	errorShare = 1e-2
-	// least ends the search too: variances that rounding in the linear program may cost.
-	least = 1e-9
+	// leastGap ends the search too: variances that rounding in the linear program may cost.
+	leastGap = 1e-9
 	// merged is the probability of the outputs that a mechanism's last row collects.
 	merged = 1e-5
 	// maxRounds bounds the search. 225 places took up to 210 rounds.
@@ -100,55 +101,55 @@ const (
 	damping = .7
 )
 
-// SquaredError returns the least expected squared error after one release that any ε-DP mechanism
-// can have, as a lower bound and as a mechanism. Reached exceeds Bound by about 10⁻³ of the
-// gain, Variance - Reached, at most, and by about 1 % of Reached. The bound holds up to rounding,
-// about 10⁻¹² of Variance.
+// leastSquaredError returns the least expected squared error after one release that any ε-DP
+// mechanism can have, as a lower bound and as a mechanism. Reached exceeds Bound by about 10⁻³ of
+// the gain, Variance - Reached, at most, and by about 1 % of Reached. The bound holds up to
+// rounding, about 10⁻¹² of Variance.
 //
 // places are n points of the plane in any unit. mass holds the prior probability of each, up to a
 // common factor. ε-DP holds between any two places, those without mass too. Places with equal
 // coordinates count as one: a mechanism that tells them apart gains nothing.
 //
-// An error says that the lengths differ, that n is 0 or above MaxPlaces, that a coordinate or a
+// An error says that the lengths differ, that n is 0 or above mostPlaces, that a coordinate or a
 // mass is not finite, that a mass is negative or their sum is not positive, that epsilon lies
-// outside [MinEpsilon, MaxEpsilon], or that the search did not converge.
+// outside [leastBoundEpsilon, mostBoundEpsilon], or that the search did not converge.
 //
 // It takes .01 s for 30 places, .1 s for 60, 2 s for 120 and 13 s for 200 if most masses are equal;
 // .03 s, .4 s and 30 s for 30, 60 and 120 if they span six orders of magnitude; and minutes for
 // 225 places on a square lattice. For a prior of more places, choose a set A of them: the bound for
 // the prior given A, times the probability of A, is a bound too, because to tell whether the place
 // is in A can only help. The result is the same in every run on one architecture.
-func SquaredError(places []grid.Point, mass []float64, epsilon float64) (Result, error) {
-	p, err := newPrior(places, mass, epsilon)
+func leastSquaredError(places []grid.Point, mass []float64, epsilon float64) (leastError, error) {
+	p, err := newNormalPrior(places, mass, epsilon)
 	if err != nil {
-		return Result{}, err
+		return leastError{}, err
 	}
 	if p.variance == 0 {
 		row := make([]float64, len(places))
 		for i := range row {
 			row[i] = 1
 		}
-		return Result{Mechanism: [][]float64{row}}, nil
+		return leastError{Mechanism: [][]float64{row}}, nil
 	}
-	m, limit, err := search(p)
+	m, limit, err := searchBound(p)
 	if err != nil {
-		return Result{}, err
+		return leastError{}, err
 	}
-	r := Result{
+	r := leastError{
 		Variance: p.variance, Bound: p.variance * (1 - limit), Mechanism: m.mechanism(merged),
 	}
-	r.Reached = Error(places, mass, r.Mechanism)
+	r.Reached = expectedError(places, mass, r.Mechanism)
 	return r, nil
 }
 
-// search generates columns. It returns the program at the end, which has a mechanism's weights,
-// and a limit that no mechanism's gain exceeds.
-func search(p *prior) (m *master, limit float64, err error) {
+// searchBound generates columns. It returns the program at the end, which has a mechanism's
+// weights, and a limit that no mechanism's gain exceeds.
+func searchBound(p *normalPrior) (m *master, limit float64, err error) {
 	m = newMaster(p)
 	best, limit := p.simplePrices(gainShare)
 	gain := 0.
 	for range maxRounds {
-		enough := max(least, min(gainShare*gain, errorShare*(1-gain)))
+		enough := max(leastGap, min(gainShare*gain, errorShare*(1-gain)))
 		if gain, err = m.solve(best, max(enough/4, roundShare*(limit-gain))); err != nil {
 			return nil, 0, err
 		}
@@ -166,7 +167,7 @@ func search(p *prior) (m *master, limit float64, err error) {
 				best[i] = v + excess
 			}
 		}
-		if limit-gain <= max(least, min(gainShare*gain, errorShare*(1-gain))) {
+		if limit-gain <= max(leastGap, min(gainShare*gain, errorShare*(1-gain))) {
 			return m, limit, nil
 		}
 		for _, s := range sets {
@@ -176,18 +177,18 @@ func search(p *prior) (m *master, limit float64, err error) {
 	return nil, 0, errNotFound
 }
 
-// Error returns the expected squared distance between the true place and the posterior mean after
-// one release of a mechanism with finitely many outputs: mechanism[k][i] is the probability of
-// output k at place i. Places, mass and the unit are those of SquaredError. Error panics if a row's
-// length is not that of places. It takes O(outputs · places).
-func Error(places []grid.Point, mass []float64, mechanism [][]float64) float64 {
+// expectedError returns the expected squared distance between the true place and the posterior mean
+// after one release of a mechanism with finitely many outputs: mechanism[k][i] is the probability
+// of output k at place i. Places, mass and the unit are those of leastSquaredError. It panics if a
+// row's length is not that of places. It takes O(outputs · places).
+func expectedError(places []grid.Point, mass []float64, mechanism [][]float64) float64 {
 	var total, sum float64
 	for _, v := range mass {
 		total += v
 	}
 	for _, row := range mechanism {
 		if len(row) != len(places) {
-			panic("bound: a row of the mechanism has not one entry for each place")
+			panic("experiment: a row of the mechanism has not one entry for each place")
 		}
 		var weight float64
 		var mean grid.Point

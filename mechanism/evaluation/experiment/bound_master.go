@@ -1,4 +1,4 @@
-package bound
+package experiment
 
 import (
 	"cmp"
@@ -31,9 +31,9 @@ const (
 	maxMissing = 1e-10
 )
 
-var errNotFound = errors.New("bound: the search did not converge")
+var errNotFound = errors.New("experiment: the search did not converge")
 
-func newColumn(p *prior, places []int) *column {
+func newColumn(p *normalPrior, places []int) *column {
 	var t tally
 	zero := make([]float64, len(p.at))
 	for _, i := range places {
@@ -44,7 +44,7 @@ func newColumn(p *prior, places []int) *column {
 }
 
 // dot returns the scalar product of the column and v, where mean is Σ p_i·v_i.
-func (c *column) dot(p *prior, v []float64, mean float64) float64 {
+func (c *column) dot(p *normalPrior, v []float64, mean float64) float64 {
 	sum := 0.
 	for _, i := range c.places {
 		sum += p.mass[i] * v[i]
@@ -57,14 +57,14 @@ func (c *column) dot(p *prior, v []float64, mean float64) float64 {
 // because every row has the same right side and many corners share each optimum. The method stops
 // short of a vertex, where prices are least arbitrary, so that fewer rounds are needed.
 type master struct {
-	*prior
+	*normalPrior
 	columns []*column
 	price   []float64 // ρ
 }
 
 // newMaster returns the program of the n sets of one place: randomized response.
-func newMaster(p *prior) *master {
-	m := &master{prior: p, price: make([]float64, len(p.at))}
+func newMaster(p *normalPrior) *master {
+	m := &master{normalPrior: p, price: make([]float64, len(p.at))}
 	for i := range p.at {
 		m.columns = append(m.columns, newColumn(p, []int{i}))
 	}
@@ -109,7 +109,7 @@ func (m *master) start(feasible []float64, gap float64) {
 	}
 	total := 0.
 	for _, c := range m.columns {
-		c.slack = max(c.dot(m.prior, m.price, mean+gap)-c.gain, gap)
+		c.slack = max(c.dot(m.normalPrior, m.price, mean+gap)-c.gain, gap)
 		c.weight = 1 / c.slack
 		total += c.weight
 	}
@@ -231,7 +231,7 @@ func (m *master) step(factor *mat.Cholesky, miss []float64) ([]float64, error) {
 		step[i] = x.AtVec(i) / m.mass[i]
 	}
 	for _, c := range m.columns {
-		c.dSlack = c.dot(m.prior, step, mean)
+		c.dSlack = c.dot(m.normalPrior, step, mean)
 		c.dWeight = (c.right - c.weight*c.dSlack) / c.slack
 	}
 	return step, nil

@@ -1,4 +1,4 @@
-package bound_test
+package experiment
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/bound"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -21,14 +20,8 @@ import (
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
-const (
-	busStep = 30 * time.Second
-	// priorsEach is how many priors each of the eight buses gives at each ε.
-	priorsEach = 3
-	// priorCells bounds a prior's cells: the bound takes about .1 s for 40, and more than ten times
-	// that for twice as many.
-	priorCells = 40
-)
+// priorsEach is how many priors each of the eight buses gives at each ε.
+const priorsEach = 3
 
 // buses are the shipped sample: a model that is trained on it, and the buses' tracks.
 func buses(t *testing.T) (*mobility.Model, []trial.Track) {
@@ -47,20 +40,14 @@ func buses(t *testing.T) (*mobility.Model, []trial.Track) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer, err := train.New(g, busStep, train.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trainer := wandering(t, g, train.Options{}, 0, 0)
 	reports := map[string][]trial.Report{}
 	var users []string
 	for _, line := range lines[1:] {
-		at, err := time.Parse(time.RFC3339, line[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		at, errTime := time.Parse(time.RFC3339, line[1])
 		lat, errLat := strconv.ParseFloat(line[2], 64)
 		lon, errLon := strconv.ParseFloat(line[3], 64)
-		if err := cmp.Or(errLat, errLon); err != nil {
+		if err := cmp.Or(errTime, errLat, errLon); err != nil {
 			t.Fatal(err)
 		}
 		user, ms := line[0], at.UnixMilli()
@@ -69,7 +56,7 @@ func buses(t *testing.T) (*mobility.Model, []trial.Track) {
 			users = append(users, user)
 		}
 		reports[user] = append(reports[user], trial.Report{
-			Step: ms / busStep.Milliseconds(), Cell: g.Locate(lat, lon), Place: g.ToMap(lat, lon),
+			Step: ms / wanderStep.Milliseconds(), Cell: g.Locate(lat, lon), Place: g.ToMap(lat, lon),
 		})
 	}
 	model, _, err := trainer.Finish()
@@ -93,12 +80,12 @@ func priors(t *testing.T, model *mobility.Model, tracks []trial.Track, epsilon f
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner := trial.Runner{Sanitizer: s, Release: true}
 	for _, track := range tracks {
 		var all []*mobility.Distribution
-		if err := runner.Run(track, func(r *trial.Result) error {
+		if err := Releasing(s, track, func(r *trial.Result) error {
 			if r.Outcome.Kind == mechanism.Released {
-				all = append(all, mostProbable(r.Outcome.Prior, priorCells))
+				all = append(all, &mobility.Distribution{})
+				mostProbable(all[len(all)-1], r.Outcome.Prior, oncePlaces)
 			}
 			return nil
 		}); err != nil {
@@ -109,47 +96,6 @@ func priors(t *testing.T, model *mobility.Model, tracks []trial.Track, epsilon f
 		}
 	}
 	return kept
-}
-
-// mostProbable returns the n most probable cells of a prior. Given that a place is one of them,
-// they are the prior of it.
-func mostProbable(prior *mobility.Distribution, n int) *mobility.Distribution {
-	order := make([]int, prior.Len())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(prior.P[b], prior.P[a]), cmp.Compare(a, b))
-	})
-	order = order[:min(n, len(order))]
-	slices.Sort(order)
-	d := &mobility.Distribution{}
-	for _, i := range order {
-		d.Cells, d.P = append(d.Cells, prior.Cells[i]), append(d.P, prior.P[i])
-	}
-	d.Normalize()
-	return d
-}
-
-// response returns the probability of each code point at each cell of a prior, for the codebook
-// that some masses of these cells have.
-func response(t *testing.T, g *grid.Grid, cells []grid.Cell, mass []float64, epsilon float64,
-) (rows [][]float64) {
-	t.Helper()
-	q, err := law.NewQuantizer(g, epsilon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.Prepare(cells, mass)
-	all := 1 + float64(len(q.Points())-1)*float64(q.Other())*0x1p-64
-	for j := range q.Points() {
-		row := q.Likelihoods(nil, j, cells)
-		for i := range row {
-			row[i] /= all
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // TestCodebookComesNearTheBound takes priors of real runs, and compares the expected squared error
@@ -170,28 +116,28 @@ func TestCodebookComesNearTheBound(t *testing.T) {
 			noticed := 0
 			all := priors(t, model, tracks, epsilon)
 			for i, d := range all {
-				var places []grid.Point
-				for _, c := range d.Cells {
-					places = append(places, model.Grid.Centre(c))
-				}
-				r, err := bound.SquaredError(places, d.P, epsilon)
+				places := centres(model.Grid, d)
+				r, err := leastSquaredError(places, d.P, epsilon)
 				if err != nil {
 					t.Fatal(err)
 				}
-				// left is the error with the codebook of some masses.
-				left := func(mass []float64) float64 {
-					rows := response(t, model.Grid, d.Cells, mass, epsilon)
-					return bound.Error(places, d.P, rows)
+				// gap is how far the error with the codebook of some masses is above the bound.
+				gap := func(mass []float64) float64 {
+					rows, err := responseOf(model.Grid,
+						&mobility.Distribution{Cells: d.Cells, P: mass}, epsilon)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return expectedError(places, d.P, rows)/r.Bound - 1
 				}
-				gap := left(d.P)/r.Bound - 1
-				if !(gap > -1e-9 && gap < slack) {
-					t.Errorf("prior %d, %d cells: %.2f %% above the bound", i, len(places), 100*gap)
+				own := gap(d.P)
+				if !(own > -1e-9 && own < slack) {
+					t.Errorf("prior %d, %d cells: %.2f %% above the bound", i, len(places), 100*own)
 				}
-				sum += gap / float64(len(all))
-				worst = max(worst, gap)
+				sum, worst = sum+own/float64(len(all)), max(worst, own)
 				reversed := slices.Clone(d.P)
 				slices.Reverse(reversed)
-				if left(reversed)/r.Bound-1 > slack {
+				if gap(reversed) > slack {
 					noticed++
 				}
 			}

@@ -1,4 +1,4 @@
-package bound
+package experiment
 
 import (
 	"fmt"
@@ -18,24 +18,24 @@ func random(r *rand.Rand, n int) (places []grid.Point, mass []float64) {
 	return places, mass
 }
 
-func mustBound(t *testing.T, places []grid.Point, mass []float64, epsilon float64) Result {
+func mustBound(t *testing.T, places []grid.Point, mass []float64, epsilon float64) leastError {
 	t.Helper()
-	r, err := SquaredError(places, mass, epsilon)
+	r, err := leastSquaredError(places, mass, epsilon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// mustHold checks what SquaredError promises of every result.
-func mustHold(t *testing.T, r Result, epsilon float64) {
+// mustHold checks what leastSquaredError promises of every result.
+func mustHold(t *testing.T, r leastError, epsilon float64) {
 	t.Helper()
 	if !(r.Bound >= 0 && r.Reached <= r.Variance) {
 		t.Errorf("bound %v, reached %v, variance %v", r.Bound, r.Reached, r.Variance)
 	}
 	gain := r.Variance - r.Reached
 	gap, most := r.Reached-r.Bound, min(1.1*gainShare*gain, 1.1*errorShare*r.Reached)
-	if gap < -1e-10*r.Variance || gap > max(most, 2*least*r.Variance) {
+	if gap < -1e-10*r.Variance || gap > max(most, 2*leastGap*r.Variance) {
 		t.Errorf("reached %v, bound %v: gap %v, want 0 to %v", r.Reached, r.Bound, gap, most)
 	}
 	sum := make([]float64, len(r.Mechanism[0]))
@@ -57,7 +57,7 @@ func mustHold(t *testing.T, r Result, epsilon float64) {
 }
 
 // mustEnclose checks a result against the error that is known to be the least.
-func mustEnclose(t *testing.T, r Result, want float64) {
+func mustEnclose(t *testing.T, r leastError, want float64) {
 	t.Helper()
 	if !(r.Bound <= want*(1+1e-6) && r.Reached >= want*(1-1e-6)) {
 		t.Errorf("bound %v, reached %v, want %v between them", r.Bound, r.Reached, want)
@@ -83,7 +83,7 @@ func response(block []int, m int, epsilon float64) [][]float64 {
 // Of two places every ε-DP mechanism is randomized response with something forgotten.
 func TestTwoPlaces(t *testing.T) {
 	places := []grid.Point{{X: 1, Y: 2}, {X: 4, Y: 6}} // 5 apart
-	for _, epsilon := range []float64{MinEpsilon, .1, 1, 4, 10, MaxEpsilon} {
+	for _, epsilon := range []float64{leastBoundEpsilon, .1, 1, 4, 10, mostBoundEpsilon} {
 		r := mustBound(t, places, []float64{1, 1}, epsilon)
 		mustHold(t, r, epsilon)
 		tanh := math.Tanh(epsilon / 2)
@@ -93,7 +93,7 @@ func TestTwoPlaces(t *testing.T) {
 		mass := []float64{share, 1 - share}
 		r := mustBound(t, places, mass, 1)
 		mustHold(t, r, 1)
-		mustEnclose(t, r, Error(places, mass, response([]int{0, 1}, 2, 1)))
+		mustEnclose(t, r, expectedError(places, mass, response([]int{0, 1}, 2, 1)))
 	}
 }
 
@@ -130,13 +130,13 @@ func TestSweepFindsAll(t *testing.T) {
 	positive := 0
 	for trial := range 300 {
 		places, mass := random(src, 2+trial%9)
-		p, err := newPrior(places, mass, math.Exp(2*src.NormFloat64()/2))
+		p, err := newNormalPrior(places, mass, math.Exp(2*src.NormFloat64()/2))
 		if err != nil {
 			t.Fatal(err)
 		}
 		price := make([]float64, len(p.at))
 		for i, x := range p.at {
-			price[i] = square(x)*src.Float64() + .2*src.NormFloat64()
+			price[i] = normSquared(x)*src.Float64() + .2*src.NormFloat64()
 		}
 		mean, want := p.mean(price), math.Inf(-1)
 		for s := range 1 << len(p.at) {
@@ -177,7 +177,7 @@ func TestNoMechanismIsBetter(t *testing.T) {
 		mustHold(t, r, epsilon)
 		try := func(what string, mechanism [][]float64) {
 			t.Helper()
-			if e := Error(places, mass, mechanism); e < r.Bound || e < r.Reached-.011*r.Reached {
+			if e := expectedError(places, mass, mechanism); e < r.Bound || e < r.Reached-.011*r.Reached {
 				t.Errorf("%d places, ε = %v: %s has error %v, bound %v, reached %v",
 					n, epsilon, what, e, r.Bound, r.Reached)
 			}
@@ -193,7 +193,7 @@ func TestNoMechanismIsBetter(t *testing.T) {
 			block := make([]int, n)
 			for i, x := range places {
 				for k, c := range codes {
-					if away(x, places[c]) < away(x, places[codes[block[i]]]) {
+					if x.Distance(places[c]) < x.Distance(places[codes[block[i]]]) {
 						block[i] = k
 					}
 				}
@@ -215,8 +215,6 @@ func TestNoMechanismIsBetter(t *testing.T) {
 		}
 	}
 }
-
-func away(a, b grid.Point) float64 { return math.Hypot(a.X-b.X, a.Y-b.Y) }
 
 // bell is a normal density of standard deviation 1 on (2k+1)² points around each centre.
 func bell(pitch float64, k int, centres ...float64) (places []grid.Point, mass []float64) {
@@ -262,9 +260,9 @@ func TestKnownPriors(t *testing.T) {
 	}
 }
 
-func TestExtremes(t *testing.T) {
+func TestBoundAtExtremes(t *testing.T) {
 	src := rand.New(rand.NewPCG(5, 6))
-	for _, epsilon := range []float64{MinEpsilon, .02, 8, MaxEpsilon} {
+	for _, epsilon := range []float64{leastBoundEpsilon, .02, 8, mostBoundEpsilon} {
 		places, mass := random(src, 25)
 		mustHold(t, mustBound(t, places, mass, epsilon), epsilon)
 	}
@@ -280,7 +278,7 @@ func TestExtremes(t *testing.T) {
 
 // The bound knows neither the unit nor the origin nor the scale of the masses, nor places twice or
 // without mass.
-func TestInvariance(t *testing.T) {
+func TestBoundInvariance(t *testing.T) {
 	places, mass := random(rand.New(rand.NewPCG(7, 8)), 12)
 	want := mustBound(t, places, mass, 1.5)
 	var moved []grid.Point
@@ -309,7 +307,7 @@ func TestOnePlace(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestBoundRefuses(t *testing.T) {
 	two, nan := []grid.Point{{}, {X: 1}}, math.NaN()
 	for name, test := range map[string]struct {
 		places  []grid.Point
@@ -318,7 +316,7 @@ func TestRefused(t *testing.T) {
 	}{
 		"lengths":        {two, []float64{1}, 1},
 		"nothing":        {nil, nil, 1},
-		"too many":       {make([]grid.Point, MaxPlaces+1), make([]float64, MaxPlaces+1), 1},
+		"too many":       {make([]grid.Point, mostPlaces+1), make([]float64, mostPlaces+1), 1},
 		"negative mass":  {two, []float64{2, -1}, 1},
 		"mass NaN":       {two, []float64{1, nan}, 1},
 		"mass infinite":  {two, []float64{1, math.Inf(1)}, 1},
@@ -329,21 +327,21 @@ func TestRefused(t *testing.T) {
 		"far":            {[]grid.Point{{}, {X: 1e200}}, []float64{1, 1}, 1},
 		"ε 0":            {two, []float64{1, 1}, 0},
 		"ε NaN":          {two, []float64{1, 1}, nan},
-		"ε large":        {two, []float64{1, 1}, MaxEpsilon + 1},
+		"ε large":        {two, []float64{1, 1}, mostBoundEpsilon + 1},
 	} {
-		if r, err := SquaredError(test.places, test.mass, test.epsilon); err == nil {
+		if r, err := leastSquaredError(test.places, test.mass, test.epsilon); err == nil {
 			t.Errorf("%s: %+v, want an error", name, r)
 		}
 	}
 }
 
-func BenchmarkSquaredError(b *testing.B) {
+func BenchmarkBound(b *testing.B) {
 	for _, n := range []int{30, 60, 120} {
 		for _, epsilon := range []float64{1, 4} {
 			places, mass := random(rand.New(rand.NewPCG(9, 10)), n)
 			b.Run(fmt.Sprintf("places=%d/epsilon=%v", n, epsilon), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := SquaredError(places, mass, epsilon); err != nil {
+					if _, err := leastSquaredError(places, mass, epsilon); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -1,4 +1,4 @@
-package bound
+package experiment
 
 import (
 	"cmp"
@@ -13,27 +13,27 @@ type crossing struct {
 	sign  float64 // 1: enters, -1: leaves
 }
 
-// walk is scratch for the walk along one circle.
-type walk struct {
+// circleWalk is scratch for the walk along one circle.
+type circleWalk struct {
 	start     []int // places whose disc holds the first point of the walk
 	crossings []crossing
 }
 
 // sweep walks along every circle |a - x_i|² = |x_i|² - ρ_i and looks at the set S(a) on both
-// sides of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of
-// each circle if its excess is positive. Without a positive excess the prices are a bound.
+// sides of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of each
+// circle if its excess is positive. Without a positive excess the prices are a bound.
 //
 // Where rounding misses a face, the face is as thin as rounding: the largest Σ q_i·f_i(a) is
 // continuous in a, so a face next to it has the same excess up to rounding.
 //
 // It takes O(n² log n).
-func (p *prior) sweep(price []float64) (sets [][]int, worst float64) {
+func (p *normalPrior) sweep(price []float64) (sets [][]int, worst float64) {
 	radius := make([]float64, len(p.at)) // squared
 	for i, x := range p.at {
-		radius[i] = square(x) - price[i]
+		radius[i] = normSquared(x) - price[i]
 	}
 	mean := p.mean(price)
-	var w walk
+	var w circleWalk
 	for i := range p.at {
 		if radius[i] <= 0 {
 			continue
@@ -51,7 +51,7 @@ func (p *prior) sweep(price []float64) (sets [][]int, worst float64) {
 // simplePrices returns prices that leave no posterior an excess, and their mean: |x_i|², since
 // |m(q)|² ≤ Σ q_i·|x_i|², or the largest |m(q)|² everywhere, which is less if ε is small.
 // The latter is found up to that share.
-func (p *prior) simplePrices(share float64) (price []float64, mean float64) {
+func (p *normalPrior) simplePrices(share float64) (price []float64, mean float64) {
 	price = make([]float64, len(p.at))
 	_, largest := p.sweep(price)
 	if largest = p.certify(price, largest, share*largest); largest < 1 {
@@ -61,14 +61,14 @@ func (p *prior) simplePrices(share float64) (price []float64, mean float64) {
 		return price, largest
 	}
 	for i, x := range p.at {
-		price[i] = square(x)
+		price[i] = normSquared(x)
 	}
 	return price, 1
 }
 
 // certify returns an excess that no posterior has beyond the prices, starting from one that some
 // posterior has. Each step adds at least slack.
-func (p *prior) certify(price []float64, excess, slack float64) float64 {
+func (p *normalPrior) certify(price []float64, excess, slack float64) float64 {
 	raised := make([]float64, len(price))
 	for {
 		excess = max(excess, 0) + slack
@@ -89,7 +89,7 @@ func (p *prior) certify(price []float64, excess, slack float64) float64 {
 //	cos(φ - α) > (r_i² + d² - r_j²)/(2·r_i·d),
 //
 // where d and α are the distance and the direction from x_i to x_j.
-func (w *walk) around(p *prior, radius []float64, i int) {
+func (w *circleWalk) around(p *normalPrior, radius []float64, i int) {
 	w.start, w.crossings = w.start[:0], w.crossings[:0]
 	r := math.Sqrt(radius[i])
 	for j, r2 := range radius {
@@ -97,7 +97,7 @@ func (w *walk) around(p *prior, radius []float64, i int) {
 			continue
 		}
 		to := p.at[j].Sub(p.at[i])
-		d2 := square(to)
+		d2 := normSquared(to)
 		cos := (radius[i] - r2 + d2) / (2 * r * math.Sqrt(d2))
 		if cos >= 1 {
 			continue
@@ -123,7 +123,9 @@ func (w *walk) around(p *prior, radius []float64, i int) {
 }
 
 // worst returns the set with the largest excess along circle i, if one is positive.
-func (w *walk) worst(p *prior, price []float64, mean float64, i int) (set []int, excess float64) {
+func (w *circleWalk) worst(
+	p *normalPrior, price []float64, mean float64, i int,
+) (set []int, excess float64) {
 	var outer tally // without i
 	for _, j := range w.start {
 		outer.add(p, price, j, 1)
