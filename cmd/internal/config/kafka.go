@@ -15,44 +15,13 @@ import (
 // Kafka is the section that says how to connect to the brokers. All commands that take a config use
 // it, for the service's own reasons or with brokers that flags name.
 type Kafka struct {
-	ClientID string    `yaml:"client_id"`
-	Rack     string    `yaml:"rack"`
-	TLS      KafkaTLS  `yaml:"tls"`
-	SASL     KafkaSASL `yaml:"sasl"`
+	ClientID string         `yaml:"client_id"`
+	Rack     string         `yaml:"rack"`
+	TLS      kafkaconn.TLS  `yaml:"tls"`
+	SASL     kafkaconn.SASL `yaml:"sasl"`
 
 	written map[string]bool // the keys that the file has, such as tls.ca_file, also without a value
 	dir     string          // of the config, for relative paths
-}
-
-// KafkaTLS says how to encrypt connections to brokers.
-type KafkaTLS struct {
-	CAFile     string `yaml:"ca_file"`
-	CertFile   string `yaml:"cert_file"`
-	KeyFile    string `yaml:"key_file"`
-	ServerName string `yaml:"server_name"`
-}
-
-// KafkaSASL says how to log in to brokers.
-type KafkaSASL struct {
-	Mechanism      string           `yaml:"mechanism"`
-	Username       string           `yaml:"username"`
-	Password       kafkaconn.Secret `yaml:"password"`
-	PasswordFile   string           `yaml:"password_file"`
-	AllowPlaintext bool             `yaml:"allow_plaintext"`
-	OAuth          KafkaOAuth       `yaml:"oauthbearer"`
-	AWSRegion      string           `yaml:"aws_region"`
-}
-
-// KafkaOAuth says where the token of OAUTHBEARER comes from.
-type KafkaOAuth struct {
-	Endpoint   string            `yaml:"token_endpoint_url"`
-	ClientID   string            `yaml:"client_id"`
-	Secret     kafkaconn.Secret  `yaml:"client_secret"`
-	SecretFile string            `yaml:"client_secret_file"`
-	Scope      string            `yaml:"scope"`
-	CAFile     string            `yaml:"ca_file"`
-	TokenFile  string            `yaml:"token_file"`
-	Extensions map[string]string `yaml:"extensions"`
 }
 
 // ready returns the section with the variables of the environment in it, and with paths that are
@@ -82,7 +51,7 @@ func (k *Kafka) paths() map[string]*string {
 	return map[string]*string{
 		"tls.ca_file": &k.TLS.CAFile, "tls.cert_file": &k.TLS.CertFile,
 		"tls.key_file": &k.TLS.KeyFile, "sasl.password_file": &k.SASL.PasswordFile,
-		"sasl.oauthbearer.client_secret_file": &k.SASL.OAuth.SecretFile,
+		"sasl.oauthbearer.client_secret_file": &k.SASL.OAuth.ClientSecretFile,
 		"sasl.oauthbearer.ca_file":            &k.SASL.OAuth.CAFile,
 		"sasl.oauthbearer.token_file":         &k.SASL.OAuth.TokenFile,
 	}
@@ -97,23 +66,10 @@ func (k *Kafka) options(member string) kafkaconn.Options {
 		o.ClientID = cmp.Or(o.ClientID, "geodither-"+member)
 	}
 	if k.written["tls"] {
-		o.TLS = &kafkaconn.TLS{
-			CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
-			ServerName: k.TLS.ServerName,
-		}
+		o.TLS = &k.TLS
 	}
-	s, a := &k.SASL, &k.SASL.OAuth
 	if k.written["sasl"] {
-		o.SASL = &kafkaconn.SASL{
-			Mechanism: s.Mechanism, Username: s.Username, Password: s.Password,
-			PasswordFile: s.PasswordFile, AllowPlaintext: s.AllowPlaintext,
-			AWSRegion: s.AWSRegion,
-			OAuth: kafkaconn.OAuth{
-				TokenEndpointURL: a.Endpoint, ClientID: a.ClientID, ClientSecret: a.Secret,
-				ClientSecretFile: a.SecretFile, Scope: a.Scope, CAFile: a.CAFile,
-				TokenFile: a.TokenFile, Extensions: a.Extensions,
-			},
-		}
+		o.SASL = &k.SASL
 	}
 	return o
 }

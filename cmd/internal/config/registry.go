@@ -10,11 +10,11 @@ import (
 
 // Registry is the section that says which schema registry to ask, and how.
 type Registry struct {
-	URL            string      `yaml:"url"`
-	BasicAuth      BasicAuth   `yaml:"basic_auth"`
-	TokenFile      string      `yaml:"bearer_token_file"`
-	AllowPlaintext bool        `yaml:"allow_plaintext"`
-	TLS            RegistryTLS `yaml:"tls"`
+	URL            string        `yaml:"url"`
+	BasicAuth      BasicAuth     `yaml:"basic_auth"`
+	TokenFile      string        `yaml:"bearer_token_file"`
+	AllowPlaintext bool          `yaml:"allow_plaintext"`
+	TLS            kafkaconn.TLS `yaml:"tls"`
 
 	dir string // of the config, for relative paths
 }
@@ -24,14 +24,6 @@ type BasicAuth struct {
 	Username     string           `yaml:"username"`
 	Password     kafkaconn.Secret `yaml:"password"`
 	PasswordFile string           `yaml:"password_file"`
-}
-
-// RegistryTLS says whom to trust where the registry's address begins with https.
-type RegistryTLS struct {
-	CAFile     string `yaml:"ca_file"`
-	CertFile   string `yaml:"cert_file"`
-	KeyFile    string `yaml:"key_file"`
-	ServerName string `yaml:"server_name"`
 }
 
 // Client returns a client of the registry; nil if the config names none. It puts in the variables
@@ -52,10 +44,7 @@ func (r Registry) Client() (*registry.Client, error) {
 		}
 	}
 	sender, login, err := kafkaconn.Web{
-		Section: "registry", URL: r.URL, TLS: kafkaconn.TLS{
-			CAFile: r.TLS.CAFile, CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile,
-			ServerName: r.TLS.ServerName,
-		},
+		Section: "registry", URL: r.URL, TLS: r.TLS,
 		Username: r.BasicAuth.Username, Password: r.BasicAuth.Password,
 		PasswordFile: r.BasicAuth.PasswordFile, TokenFile: r.TokenFile,
 		AllowPlaintext: r.AllowPlaintext,

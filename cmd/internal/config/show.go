@@ -27,7 +27,7 @@ func Show(path string) (string, error) {
 	if err := expand(reflect.ValueOf(&file.Registry).Elem()); err != nil {
 		return "", Error(path, err)
 	}
-	for _, address := range []*string{&file.Registry.URL, &file.Kafka.SASL.OAuth.Endpoint} {
+	for _, address := range []*string{&file.Registry.URL, &file.Kafka.SASL.OAuth.TokenEndpointURL} {
 		*address = withoutSecrets(*address)
 	}
 	file.fill(file.withoutFiles().WithDefaults())

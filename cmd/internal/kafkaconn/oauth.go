@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,24 +29,27 @@ const MSKIAM = "AWS_MSK_IAM"
 // OAuth says where the token of OAUTHBEARER comes from: a token endpoint that is asked with client
 // credentials (RFC 6749, 4.4), or a file that somebody else keeps up to date.
 type OAuth struct {
-	TokenEndpointURL string
-	ClientID         string
-	ClientSecret     Secret
-	ClientSecretFile string // read for each token; it takes the place of ClientSecret
-	Scope            string
-	CAFile           string // authorities of the token endpoint's certificate; empty: the system's
+	TokenEndpointURL string `yaml:"token_endpoint_url"`
+	ClientID         string `yaml:"client_id"`
+	ClientSecret     Secret `yaml:"client_secret"`
+	// ClientSecretFile is read for each token. It takes the place of ClientSecret.
+	ClientSecretFile string `yaml:"client_secret_file"`
+	Scope            string `yaml:"scope"`
+	// CAFile has the authorities of the token endpoint's certificate; empty: the system's.
+	CAFile string `yaml:"ca_file"`
 	// TokenFile has the token itself, such as a projected service account token of Kubernetes. It
 	// is read for each login.
-	TokenFile string
+	TokenFile string `yaml:"token_file"`
 	// Extensions are sent to the broker beside the token (RFC 7628). Confluent Cloud wants
 	// logicalCluster and identityPoolId.
-	Extensions map[string]string
+	Extensions map[string]string `yaml:"extensions"`
 }
 
 func (o OAuth) isZero() bool {
-	return len(o.Extensions) == 0 && o.TokenEndpointURL == "" && o.ClientID == "" &&
-		o.ClientSecret == nil && o.ClientSecretFile == "" && o.Scope == "" && o.CAFile == "" &&
-		o.TokenFile == ""
+	if len(o.Extensions) == 0 {
+		o.Extensions = nil
+	}
+	return reflect.ValueOf(o).IsZero()
 }
 
 // What RFC 7628 allows in an extension, with KIP-342's names.
@@ -184,10 +188,15 @@ func (t *tokens) secret() (string, error) {
 // fromFile reads the token that somebody else has put into a file.
 func (t *tokens) fromFile() (string, error) {
 	const key = "kafka.sasl.oauthbearer.token_file"
-	token, err := secretFrom(nil, key, t.oauth.TokenFile)
+	return tokenFrom(key, t.oauth.TokenFile)
+}
+
+// tokenFrom reads a bearer token from a file. key names the setting of the file in errors.
+func tokenFrom(key, path string) (string, error) {
+	token, err := secretFrom(nil, key, path)
 	if err == nil && !tokenForm.MatchString(token) {
 		return "", fmt.Errorf("%s: %s does not hold a token alone: one line of letters, digits "+
-			"and -._~+/=", key, t.oauth.TokenFile)
+			"and -._~+/=", key, path)
 	}
 	return token, err
 }

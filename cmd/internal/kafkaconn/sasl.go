@@ -31,19 +31,19 @@ func Mechanisms() []string {
 	return []string{Plain, ScramSHA256, ScramSHA512, OAuthBearer, MSKIAM}
 }
 
-// SASL says how to log in.
+// SASL says how to log in: the section kafka.sasl of a config.
 type SASL struct {
-	Mechanism string
-	Username  string // for PLAIN and SCRAM, as all of the next three
-	Password  Secret
+	Mechanism string `yaml:"mechanism"`
+	Username  string `yaml:"username"` // for PLAIN and SCRAM, as both of the next two
+	Password  Secret `yaml:"password"`
 	// PasswordFile has the password, and is read for each login. It takes the place of Password.
-	PasswordFile string
-	OAuth        OAuth // for OAUTHBEARER
-	// AWSRegion is the region of the cluster for AWS_MSK_IAM; empty: that of AWS's own settings.
-	AWSRegion string
+	PasswordFile string `yaml:"password_file"`
 	// AllowPlaintext permits a login without TLS, one of PLAIN and OAUTHBEARER to a broker whose
 	// certificate is not checked, and sending a client secret to a token endpoint over http.
-	AllowPlaintext bool
+	AllowPlaintext bool  `yaml:"allow_plaintext"`
+	OAuth          OAuth `yaml:"oauthbearer"`
+	// AWSRegion is the region of the cluster for AWS_MSK_IAM; empty: that of AWS's own settings.
+	AWSRegion string `yaml:"aws_region"`
 }
 
 // login logs in to brokers. It is safe for concurrent use.

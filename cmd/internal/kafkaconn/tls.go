@@ -16,12 +16,13 @@ import (
 type TLS struct {
 	// CAFile has the certificates, in PEM, of the authorities that the broker's certificate has to
 	// be signed by. Empty: those of the system.
-	CAFile string
+	CAFile string `yaml:"ca_file"`
 	// CertFile and KeyFile are this client's certificate and its key, in PEM; both or neither.
-	CertFile, KeyFile string
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
 	// ServerName is the name that the broker's certificate has to have. Empty: the one that the
 	// client connects to.
-	ServerName string
+	ServerName string `yaml:"server_name"`
 }
 
 // kafkaTLS is the section of the config that the settings of brokers come from.

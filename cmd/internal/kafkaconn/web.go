@@ -101,12 +101,7 @@ func (w Web) login() func(*http.Request) error {
 	switch {
 	case w.TokenFile != "":
 		return func(r *http.Request) error {
-			key := w.Section + ".bearer_token_file"
-			token, err := secretFrom(nil, key, w.TokenFile)
-			if err == nil && !tokenForm.MatchString(token) {
-				err = fmt.Errorf("%s: %s does not hold a token alone: one line of letters, "+
-					"digits and -._~+/=", key, w.TokenFile)
-			}
+			token, err := tokenFrom(w.Section+".bearer_token_file", w.TokenFile)
 			r.Header.Set("Authorization", "Bearer "+token)
 			return err
 		}
