@@ -68,7 +68,7 @@ func (c *Check) Before(ctx context.Context) error {
 	if len(found.lost) == 0 {
 		return nil
 	}
-	if err := c.elsewhere(ctx, found); err != nil {
+	if err := c.elsewhere(ctx, stored, found); err != nil {
 		return err
 	}
 	if c.AcceptLost {
@@ -79,7 +79,7 @@ func (c *Check) Before(ctx context.Context) error {
 
 // look adds a partition to those found, if something in it is lost. Unless offsets is set, the
 // group's offset alone is no evidence.
-func (c *Check) look(ctx context.Context, n, partitions int32, stored map[int32]int64,
+func (c *Check) look(ctx context.Context, n, partitions int32, stored map[int32]holding,
 	offsets bool, found *LostError,
 ) error {
 	if holds, err := c.Holds(ctx, n); err != nil || holds {
@@ -176,12 +176,12 @@ func (c *Check) partitions(ctx context.Context, topic string) (int32, error) {
 
 // evidence gathers what there is of a partition. It asks for the group's offset only if that
 // counts, alone or beside something else: the answer waits for an open transaction to end.
-func (c *Check) evidence(ctx context.Context, n, partitions int32, stored map[int32]int64,
+func (c *Check) evidence(ctx context.Context, n, partitions int32, stored map[int32]holding,
 	offsets bool,
 ) (e evidence, err error) {
 	e = evidence{committed: -1, stored: -1}
-	if input, ok := stored[n]; ok {
-		e.stored = input
+	if has, ok := stored[n]; ok {
+		e.stored = has.input
 	}
 	if n >= partitions {
 		return e, nil
@@ -226,11 +226,17 @@ func (c *Check) Published(ctx context.Context, n, partitions int32) (bool, error
 	return false, nil
 }
 
+// holding is what the local state folder has of a partition.
+type holding struct {
+	input  int64  // the raw offset that the states belong to
+	source []byte // the id of the raw topic that they were written for; empty: not known
+}
+
 // folder reads from the local state folder up to which raw offset it has which
 // partitions, and the id of the changelog that it is a copy of. Both are empty if the folder
 // is not of this service; and if it cannot be read, which is for the store's own
 // opening to report.
-func (c *Check) folder(ctx context.Context) (inputs map[int32]int64, changelog []byte,
+func (c *Check) folder(ctx context.Context) (inputs map[int32]holding, changelog []byte,
 	err error,
 ) {
 	store, err := state.Open(c.StateDir, state.Options{ReadOnly: true, Logger: c.Logger})
@@ -250,20 +256,20 @@ func (c *Check) folder(ctx context.Context) (inputs map[int32]int64, changelog [
 	if err != nil {
 		return nil, nil, err
 	}
-	inputs = map[int32]int64{}
+	inputs = map[int32]holding{}
 	for _, n := range numbers {
 		p, found, err := store.Partition(n).Positions()
 		if err != nil {
 			return nil, nil, err
 		}
 		if found && p.Input >= 0 {
-			inputs[n] = p.Input
+			inputs[n] = holding{p.Input, sourceOf(store.Partition(n))}
 		}
 	}
 	return inputs, changelog, nil
 }
 
-func maxPartition(stored map[int32]int64) int32 {
+func maxPartition(stored map[int32]holding) int32 {
 	most := int32(-1)
 	for n := range stored {
 		most = max(most, n)
@@ -273,7 +279,7 @@ func maxPartition(stored map[int32]int64) int32 {
 
 // elsewhere tells a folder of another raw topic from a loss: an ElsewhereError says that it
 // is one, nil that it is a loss.
-func (c *Check) elsewhere(ctx context.Context, found *LostError) error {
+func (c *Check) elsewhere(ctx context.Context, stored map[int32]holding, found *LostError) error {
 	for _, e := range found.lost {
 		if e.committed >= 0 || e.stored < 0 {
 			return nil // the group knows this raw topic
@@ -288,19 +294,12 @@ func (c *Check) elsewhere(ctx context.Context, found *LostError) error {
 	if err != nil {
 		return err
 	}
-	store, err := state.Open(c.StateDir, state.Options{ReadOnly: true, Logger: c.Logger})
-	if err != nil {
-		return nil //nolint:nilerr // it cannot be told
-	}
-	id, other := ids[raw], 0
+	id := ids[raw]
 	for n := range found.lost {
-		source := sourceOf(store.Partition(n))
-		if len(source) > 0 && id != [16]byte{} && !bytes.Equal(source, id[:]) {
-			other++
+		source := stored[n].source
+		if len(source) == 0 || id == [16]byte{} || bytes.Equal(source, id[:]) {
+			return nil // it is a loss, or cannot be told from one
 		}
-	}
-	if err := store.Close(); err != nil || other < len(found.lost) {
-		return err
 	}
 	return &ElsewhereError{Raw: raw, lost: found}
 }

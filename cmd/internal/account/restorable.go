@@ -74,10 +74,10 @@ func (c *Check) missingThere(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("partition %d of %s: %w", n, topic, err)
 		case !found:
 			return fmt.Sprintf("partition %d of %s is empty, and the folder has its states up to "+
-				"raw offset %d", n, topic, stored[n]), nil
-		case mark.Input < stored[n]:
+				"raw offset %d", n, topic, stored[n].input), nil
+		case mark.Input < stored[n].input:
 			return fmt.Sprintf("partition %d of %s ends at raw offset %d, and the folder has its "+
-				"states up to %d", n, topic, mark.Input, stored[n]), nil
+				"states up to %d", n, topic, mark.Input, stored[n].input), nil
 		}
 	}
 	return "", nil

@@ -215,18 +215,11 @@ func (s *Service) lookFirst(ctx context.Context, n int32) error {
 
 // patiently calls Kafka again, as long as that may help, and logs it.
 func (s *Service) patiently(ctx context.Context, call func() error) error {
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		err := call()
-		if !errors.Is(err, wire.ErrTemporary) {
-			return err
-		}
-		s.log.Warn("waiting to look at the first raw records", "cause", err, "next_look_in", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return until(ctx, call, func(err error) bool { return errors.Is(err, wire.ErrTemporary) },
+		func(cause error, wait time.Duration) {
+			s.log.Warn("waiting to look at the first raw records", "cause", cause,
+				"next_look_in", wait)
+		})
 }
 
 // firstOffset is the raw offset from which on a partition is processed under the

@@ -33,24 +33,19 @@ func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 	}
 	var ids [2]uint32
 	for i, schema := range Schemas(o.Cluster) {
-		for wait := firstWait; ; wait = min(2*wait, lastWait) {
-			found, err := schemaID(ctx, o, schema)
-			if err == nil {
-				ids[i] = found.ID
-				o.Logger.Info("found the schema in the registry", "subject", schema.Subject, "id",
-					found.ID, "version", found.Version)
-				break
-			}
-			if !registry.IsAway(err) {
-				return schemas.IDs{}, err
-			}
-			o.Logger.Warn("waiting for the schema registry", "cause", err, "next_look_in", wait)
-			select {
-			case <-time.After(wait):
-			case <-ctx.Done():
-				return schemas.IDs{}, ctx.Err()
-			}
+		var found registry.Registered
+		err := until(ctx, func() (err error) {
+			found, err = schemaID(ctx, o, schema)
+			return err
+		}, registry.IsAway, func(cause error, wait time.Duration) {
+			o.Logger.Warn("waiting for the schema registry", "cause", cause, "next_look_in", wait)
+		})
+		if err != nil {
+			return schemas.IDs{}, err
 		}
+		ids[i] = found.ID
+		o.Logger.Info("found the schema in the registry", "subject", schema.Subject, "id",
+			found.ID, "version", found.Version)
 	}
 	return schemas.IDs{Sanitized: ids[0], DeadLetter: ids[1]}, nil
 }

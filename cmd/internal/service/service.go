@@ -105,31 +105,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.client = wire.Observed(s.client, board.Requested)
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
-	found, err := s.awaitTopics(ctx)
+	found, err := s.prepare(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it began
 		}
 		return err
-	}
-	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
-	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	if !s.replays() {
-		err := s.checkAdopted(ctx)
-		if err == nil {
-			err = s.checkPlacement(ctx)
-		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
 	}
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
@@ -158,6 +139,21 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	total := s.options.Counters.Snapshot()
 	s.log.Info("stopped", total.Counted()...)
 	return err
+}
+
+// prepare waits for what the service needs, and makes sure that it may begin.
+func (s *Service) prepare(ctx context.Context) (found ready, err error) {
+	if found, err = s.awaitTopics(ctx); err != nil {
+		return found, err
+	}
+	s.partitions, s.source, s.copied = int32(found.partitions), found.source, found.copied
+	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil || s.replays() {
+		return found, err
+	}
+	if err = s.checkAdopted(ctx); err == nil {
+		err = s.checkPlacement(ctx)
+	}
+	return found, err
 }
 
 // announce logs the start, and warns of each flag that is for one start only.

@@ -25,37 +25,53 @@ const (
 	lossLooks = 3
 )
 
+// until makes a call until it succeeds, or fails with an error that waiting does not mend. tell
+// logs that it is tried again after a wait.
+func until(ctx context.Context, call func() error, mends func(error) bool,
+	tell func(cause error, wait time.Duration),
+) error {
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		err := call()
+		if err == nil || !mends(err) {
+			return err
+		}
+		tell(err, wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // awaitTopics looks at the four topics until they are there. A cluster that does
 // not answer and topics that are missing are waited for, and the log names them: a
 // service is often started before either. Whatever waiting does not mend is an
 // error at once.
-func (s *Service) awaitTopics(ctx context.Context) (ready, error) {
-	losses, began := 0, time.Now()
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		found, err := s.checkTopics(ctx)
+func (s *Service) awaitTopics(ctx context.Context) (found ready, err error) {
+	losses, looks, began := 0, 0, time.Now()
+	err = until(ctx, func() (err error) {
+		looks++
+		found, err = s.checkTopics(ctx)
+		return err
+	}, func(err error) bool {
 		var missing *admin.MissingTopicsError
 		var lost *account.LostError
 		if errors.As(err, &lost) {
 			losses++
 		}
-		if err == nil && wait > firstWait {
-			s.log.Info("found Kafka and its topics", "waited",
-				time.Since(began).Round(time.Millisecond))
-		}
 		// A handshake may take too long for the question before the start, on a machine that is
 		// busy: then the brokers refuse this client here.
-		again := !wire.IsRefusal(err) && (errors.Is(err, wire.ErrTemporary) ||
+		return !wire.IsRefusal(err) && (errors.Is(err, wire.ErrTemporary) ||
 			errors.As(err, &missing) || lost != nil && lost.Missing && losses < lossLooks)
-		if !again {
-			return found, err
-		}
-		s.log.Warn("waiting for Kafka and its topics", "cause", err, "next_look_in", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return ready{}, ctx.Err()
-		}
+	}, func(cause error, wait time.Duration) {
+		s.log.Warn("waiting for Kafka and its topics", "cause", cause, "next_look_in", wait)
+	})
+	if err == nil && looks > 1 {
+		s.log.Info("found Kafka and its topics", "waited",
+			time.Since(began).Round(time.Millisecond))
 	}
+	return found, err
 }
 
 // ready is what a service knows of its topics once they are there.
