@@ -51,28 +51,52 @@ type terrain struct {
 // terrainOf returns the terrain of a setting.
 func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Calendar} }
 
-// lab is where settings are measured. It keeps the models of one terrain at a time.
+// lab is where settings are measured. Models wait for later phases, up to a bound.
 type lab struct {
 	options Options
 	users   []user
-	at      terrain
-	trainer *train.Trainer // of everybody
-	models  map[int]*mobility.Model
+	at      terrain        // the one at hand
+	trainer *train.Trainer // of everybody, for it; nil until a model has to be trained
+	models  map[terrain]map[int]*mobility.Model
 	best    terrain                       // whose models say most without any release; 0: not known
 	tell    func(done, total int64) error // of the phase at hand
 }
 
-// enter makes a terrain the one at hand.
-func (l *lab) enter(w terrain) error {
-	if l.trainer != nil && l.at == w {
+// keptEntries bounds the stored probabilities of models of terrains that are not at hand: some
+// 12 bytes each.
+const keptEntries = 1 << 25
+
+// enter makes a terrain the one at hand. It forgets the models of others if these are too large.
+func (l *lab) enter(w terrain) {
+	if l.at != w {
+		l.at, l.trainer = w, nil
+	}
+	entries := 0
+	for at, models := range l.models {
+		for _, m := range models {
+			if at != w {
+				entries += m.Transitions()
+			}
+		}
+	}
+	if l.models == nil || entries > keptEntries {
+		l.models = map[terrain]map[int]*mobility.Model{w: l.models[w]}
+	}
+	if l.models[w] == nil {
+		l.models[w] = map[int]*mobility.Model{}
+	}
+}
+
+// collect gives the fixes to a trainer for the terrain at hand, unless there is one.
+func (l *lab) collect() error {
+	if l.trainer != nil {
 		return nil
 	}
-	l.at, l.trainer, l.models = w, nil, map[int]*mobility.Model{}
-	g, err := grid.New(l.options.Box, w.cellM)
+	g, err := grid.New(l.options.Box, l.at.cellM)
 	if err != nil {
 		return err
 	}
-	t, err := train.New(g, l.options.Step, l.options.training(w.calendar))
+	t, err := train.New(g, l.options.Step, l.options.training(l.at.calendar))
 	if err != nil {
 		return err
 	}
@@ -91,8 +115,11 @@ func (l *lab) enter(w terrain) error {
 // model returns the model of the terrain at hand that leaves some out. It is trained when it is
 // first asked for, by one goroutine.
 func (l *lab) model(without int) (*mobility.Model, error) {
-	if m := l.models[without]; m != nil {
+	if m := l.models[l.at][without]; m != nil {
 		return m, nil
+	}
+	if err := l.collect(); err != nil {
+		return nil, err
 	}
 	fold := map[string]int{}
 	for i := range l.users {
@@ -102,7 +129,7 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 		return without != ofEverybody && (fold[user] == withoutHeld || fold[user] == without)
 	}).FinishWithProgress(func(int64, int64) error { return l.tell(0, 1) })
 	if err == nil {
-		l.models[without] = m
+		l.models[l.at][without] = m
 	}
 	return m, err
 }
@@ -143,9 +170,7 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 	done, total := int64(0), once*int64(len(settings)*len(runs)+len(terrains))
 	var blind Outcome
 	for i, w := range terrains {
-		if err := l.enter(w); err != nil {
-			return nil, err
-		}
+		l.enter(w)
 		for i := range groups {
 			if _, err := l.model(groups[i].without); err != nil {
 				return nil, err
@@ -213,7 +238,7 @@ func (l *lab) measureHere(
 // pass takes a group's days through the filter of a setting, as the service would: a release where
 // the setting has one, an estimate at each fix. Without release it is the blind baseline.
 func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
-	model, options := l.models[g.without], s.options()
+	model, options := l.models[l.at][g.without], s.options()
 	if !release { // the place of least mean distance: another one would flatter all plans
 		options.Estimate = mechanism.EstimateMedian
 	}
