@@ -116,33 +116,6 @@ func TestFitNeverLoses(t *testing.T) {
 	}
 }
 
-// TestFitRecovers: the more vehicles, the nearer to the truth, and far nearer than their answers
-// themselves.
-func TestFitRecovers(t *testing.T) {
-	t.Parallel()
-	density := []float64{.4, .25, .15, .1, .05, .05, 0, 0}
-	last := 1.0
-	for _, n := range []int{40, 1000, 9_000} {
-		f, truth := answers(density, .3, n, 5)
-		mean, _ := f.Expected(f.Fit(1, nil, nil).Prior)
-		told := make([]float64, len(density))
-		for _, l := range f.Vehicles {
-			for i, v := range l.Values {
-				if v > .3 {
-					told[i]++
-				}
-			}
-		}
-		got, naive := Variation(mean, truth), Variation(told, truth)
-		// A share of one in eight has a standard error of about 1.1/√n, so half the sum of eight
-		// errors is some 3.5/√n.
-		if got > last || n >= 1000 && got > 6/math.Sqrt(float64(n)) || n >= 1000 && got > naive/2 {
-			t.Errorf("%d vehicles: an error of %.3f, naive %.3f, before %.3f", n, got, naive, last)
-		}
-		last = got
-	}
-}
-
 // TestChoose: a fleet that the model predicts leaves it alone, also where many vehicles have the
 // same likelihood; one that it does not moves it. Under the first hypothesis another choice comes
 // up in one of forty fleets; of ten fleets three or more do with a probability below .002.

@@ -42,16 +42,6 @@ func TestUpdateWithoutEvidence(t *testing.T) {
 	}
 }
 
-func TestUpdatePanicsOnShape(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("one likelihood for two cells did not panic")
-		}
-	}()
-	prior := Distribution{Cells: []grid.Cell{2, 5}, P: []float64{.5, .5}}
-	Update(&Distribution{}, &prior, []float64{1})
-}
-
 func TestPrune(t *testing.T) {
 	d := Distribution{Cells: []grid.Cell{0, 1, 2, 3}, P: []float64{1e-9, 1.2, 3e-8, .8}}
 	before, total := d.P[1], d.Total()
@@ -145,30 +135,11 @@ func TestPruneLevel(t *testing.T) {
 	}
 }
 
-func TestNormalizeRefuses(t *testing.T) {
-	for _, p := range []float64{0, math.NaN(), math.Inf(1)} {
-		d := Distribution{Cells: []grid.Cell{1}, P: []float64{p}}
-		if d.Normalize() {
-			t.Errorf("a total of %v was normalized", p)
-		}
-	}
-}
-
 func TestMean(t *testing.T) {
 	g := plainGrid(t, 10, 4)
 	d := Distribution{Cells: []grid.Cell{0, 39}, P: []float64{.25, .75}}
 	want := grid.Point{X: .5 + .75*9, Y: .5 + .75*3}
 	if got := d.Mean(g); got.Distance(want) > 1e-12 {
 		t.Errorf("mean %v, want %v", got, want)
-	}
-}
-
-func TestCopyFromSharesNothing(t *testing.T) {
-	a := Distribution{Cells: []grid.Cell{1}, P: []float64{1}}
-	var b Distribution
-	b.CopyFrom(&a)
-	b.P[0], b.Cells[0] = .5, 9
-	if a.P[0] != 1 || a.Cells[0] != 1 {
-		t.Error("the copy shares memory")
 	}
 }

@@ -79,21 +79,6 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestEncodingDoesNotAllocate(t *testing.T) {
-	d := disc(plainGrid(t, 60, 60), 500, 1)
-	d.Round()
-	data := d.AppendBinary(nil)
-	var back Distribution
-	if n := testing.AllocsPerRun(20, func() {
-		data = d.AppendBinary(data[:0])
-		if _, err := back.DecodeBinary(data); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations a round", n)
-	}
-}
-
 func FuzzDecodeDistribution(f *testing.F) {
 	random := rand.New(rand.NewPCG(2, 1))
 	for _, n := range []int{0, 1, 5} {

@@ -133,20 +133,6 @@ func TestPredictGapOfAUser(t *testing.T) {
 	checkClose(t, &got, dense(&want, m.Grid.Cells()))
 }
 
-func TestPredictGapDoesNotAllocate(t *testing.T) {
-	m := gapModel(t)
-	p := NewPredictor(m)
-	from := disc(m.Grid, 40, 1)
-	var dst Distribution
-	for _, gap := range []uint64{2, 4, 64, 128} {
-		if n := testing.AllocsPerRun(20, func() {
-			p.PredictGap(&dst, from, 0, gap, 1e-7)
-		}); n > 0 {
-			t.Errorf("a gap of %d allocates %v times", gap, n)
-		}
-	}
-}
-
 func TestGapLawValidate(t *testing.T) {
 	for says, law := range map[string]GapLaw{
 		"":               gapModel(t).Gaps,

@@ -92,23 +92,3 @@ func TestPersonalsRefuse(t *testing.T) {
 		t.Error("counts that make no model are written")
 	}
 }
-
-func FuzzReadPersonals(f *testing.F) {
-	popular := neighbourModel(f, 6, 5, 1, true, 1)
-	f.Add(personalsFileOf(f, popular, someUsers(popular)))
-	f.Add([]byte(`{"popular": "", "users": {}}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		p, err := ReadPersonals(bytes.NewReader(data), popular)
-		if err != nil {
-			return
-		}
-		users := map[string]PersonalCounts{}
-		for user, m := range p.models {
-			users[user] = m.Counts()
-		}
-		again, err := ReadPersonals(bytes.NewReader(personalsFileOf(t, popular, users)), popular)
-		if err != nil || again.ID() != p.ID() {
-			t.Fatalf("written again: %v", err)
-		}
-	})
-}

@@ -87,21 +87,6 @@ func TestPredictIntoItsArgument(t *testing.T) {
 	}
 }
 
-// TestPredictKeepsNothing repeats a prediction on a used predictor: what is stored must follow from
-// its arguments alone.
-func TestPredictKeepsNothing(t *testing.T) {
-	m := neighbourModel(t, 70, 70, 2, false, 1)
-	from := disc(m.Grid, 200, 1)
-	var first, again, other Distribution
-	p := NewPredictor(m)
-	p.Predict(&first, from, 0, 3)
-	p.Predict(&other, disc(m.Grid, 900, 7), 0, 2)
-	p.Predict(&again, from, 0, 3)
-	if !slices.Equal(first.Cells, again.Cells) || !slices.Equal(first.P, again.P) {
-		t.Error("the second prediction differs from the first")
-	}
-}
-
 func TestPredictOfTinyAndEmpty(t *testing.T) {
 	m := neighbourModel(t, 5, 5, 1, true, 1)
 	p := NewPredictor(m)
@@ -169,20 +154,6 @@ func TestPredictPrunedBoundsTheLoss(t *testing.T) {
 	}
 }
 
-func TestPredictDoesNotAllocate(t *testing.T) {
-	m := neighbourModel(t, 60, 60, 2, false, 1)
-	p := NewPredictor(m)
-	from := disc(m.Grid, 300, 1)
-	var dst Distribution
-	for _, k := range []int{0, 1, 5} {
-		if n := testing.AllocsPerRun(20, func() {
-			p.PredictPruned(&dst, from, 0, k, 1e-7)
-		}); n != 0 {
-			t.Errorf("k=%d: %v allocations", k, n)
-		}
-	}
-}
-
 // TestClassesShareReach: classes with the same columns keep once which blocks of cells they reach.
 func TestClassesShareReach(t *testing.T) {
 	m := neighbourModel(t, 6, 5, 1, true, 1)
@@ -202,16 +173,6 @@ func TestClassesShareReach(t *testing.T) {
 	if m.reach[0] != m.reach[1] || m.reach[0] != m.reach[2] || m.reach[0] == m.reach[3] {
 		t.Error("classes of the same columns keep what they reach twice, or others share it")
 	}
-}
-
-func TestPredictPanicsBelowZero(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("k = -1 did not panic")
-		}
-	}()
-	NewPredictor(neighbourModel(t, 2, 2, 1, true, 1)).Predict(
-		&Distribution{}, &Distribution{}, 0, -1)
 }
 
 // jumpModel adds to each row a far cell, before and after the near ones.

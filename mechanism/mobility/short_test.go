@@ -193,20 +193,6 @@ func TestDecodeShortRefuses(t *testing.T) {
 	}
 }
 
-func TestShortEncodingDoesNotAllocate(t *testing.T) {
-	d := shortDistribution(rand.New(rand.NewPCG(7, 1)), 500)
-	data, _ := d.AppendShort(nil)
-	var back Distribution
-	if n := testing.AllocsPerRun(20, func() {
-		data, _ = d.AppendShort(data[:0])
-		if err := back.DecodeShort(data); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations a round", n)
-	}
-}
-
 func FuzzDecodeShort(f *testing.F) {
 	random := rand.New(rand.NewPCG(8, 1))
 	for _, n := range []int{1, 5, 60} {
@@ -235,31 +221,6 @@ func FuzzDecodeShort(f *testing.F) {
 		if err := again.DecodeShort(encoded); err != nil || !slices.Equal(again.Cells, d.Cells) ||
 			!slices.Equal(again.P, d.P) {
 			t.Fatalf("the encoding of what was decoded differs: %v", err)
-		}
-	})
-}
-
-func BenchmarkShort(b *testing.B) {
-	d := shortDistribution(rand.New(rand.NewPCG(9, 1)), 1000)
-	data, _ := d.AppendShort(nil)
-	b.Run("encode", func(b *testing.B) {
-		for b.Loop() {
-			data, _ = d.AppendShort(data[:0])
-		}
-	})
-	b.Run("decode", func(b *testing.B) {
-		var back Distribution
-		for b.Loop() {
-			if err := back.DecodeShort(data); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("round", func(b *testing.B) {
-		for b.Loop() {
-			for i, p := range d.P {
-				d.P[i] = Short(p, d.Cells[i], 0x1p-11)
-			}
 		}
 	})
 }

@@ -549,21 +549,6 @@ func asJSON(t *testing.T, value any) string {
 	return string(text)
 }
 
-// TestFirstStepFirst: a step needs the fixes before it alone.
-func TestFirstStepFirst(t *testing.T) {
-	truth := sampleTruth(t)
-	s := cases()["lattice"]
-	s.Seed = 4242
-	c, err := truth.course(bus, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := dissect(t.Context(), truth, c, 3, nil)
-	if err != nil || a.Number != 3 || c.Done != 4 {
-		t.Errorf("%v: for the fourth step %d are computed", err, c.Done)
-	}
-}
-
 // TestViews: what a view has of a map adds up to the map, in blocks that are few enough.
 func TestViews(t *testing.T) {
 	box := grid.Box{South: 52, West: -2, North: 54.2478, East: 1.7422}

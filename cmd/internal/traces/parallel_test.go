@@ -182,31 +182,3 @@ func TestInterruptedWaiting(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkParallel reads the same packed files with one worker and with more.
-func BenchmarkParallel(b *testing.B) {
-	folder := b.TempDir()
-	content := zip(b, csvHeader+strings.Repeat("u1,2023-11-14T22:13:20Z,3.912345,6.312345\n",
-		20_000))
-	for i := range 16 {
-		write(b, folder, fmt.Sprintf("%02d.csv.gz", i), content)
-	}
-	for _, workers := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint(workers), func(b *testing.B) {
-			for b.Loop() {
-				counts := make([]struct {
-					n int64
-					_ [56]byte // a cache line each
-				}, workers)
-				err := open(b, []string{folder}, nil, Options{}).Parallel(workers,
-					func(worker int, _ schemas.Raw) error {
-						counts[worker].n++
-						return nil
-					})
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -76,23 +76,6 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A file without line ends costs no more than the longest line.
-func TestEndlessLineIsBounded(t *testing.T) {
-	in := &repeat{head: csvHeader, unit: strings.Repeat("x", 1<<16), left: 512}
-	r := open(t, []string{Stdin}, in, Options{})
-	allocated := allocating(func() {
-		rows, err := drain(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantRows(t, rows)
-	})
-	wantSkips(t, r.Skips(), "2:too_large")
-	if allocated > 8*maxLineBytes {
-		t.Errorf("%d bytes allocated for one line", allocated)
-	}
-}
-
 func allocating(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,25 +62,6 @@ func TestInterpolate(t *testing.T) {
 		if got := tracksOf(trainer(t, g, o, shuffled(tt.fixes, 1))); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
-	}
-}
-
-func TestInterpolateIsNamed(t *testing.T) {
-	g := plainGrid(t, 10, 10)
-	fixes := wander(g, 3, 100, 1)
-	plain := Options{MaxGap: time.Minute}
-	straight := plain
-	straight.Interpolate = true
-	first, _ := finished(t, trainer(t, g, plain, fixes))
-	m, _ := finished(t, trainer(t, g, straight, fixes))
-	again, _ := finished(t, trainer(t, g, straight, shuffled(fixes, 3)))
-	if m.ID() == first.ID() || m.ID() != again.ID() {
-		t.Errorf("models %s, interpolated %s, and by another way %s", first.ID(), m.ID(),
-			again.ID())
-	}
-	if !strings.Contains(m.Provenance.Options, `place="line to its end"`) ||
-		!strings.Contains(first.Provenance.Options, `place="last fix"`) {
-		t.Errorf("options %s", m.Provenance.Options)
 	}
 }
 

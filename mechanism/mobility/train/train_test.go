@@ -188,31 +188,6 @@ func TestUserCap(t *testing.T) {
 	}
 }
 
-// TestTrainIgnoresOrder trains on the same fixes shuffled, with several at one time.
-func TestTrainIgnoresOrder(t *testing.T) {
-	g := plainGrid(t, 12, 12)
-	fixes := wander(g, 5, 400, 1)
-	for _, o := range []Options{{}, {MaxGap: 70 * time.Second}, {EveryFix: true}} {
-		first, report, err := trained(g, time.Minute, sequence(fixes), o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for seed := range uint64(3) {
-			shuffled := slices.Clone(fixes)
-			rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) {
-				shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
-			})
-			m, again, err := trained(g, time.Minute, sequence(shuffled), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.ID() != first.ID() || again != report {
-				t.Fatalf("%+v: another order gives another model: %+v and %+v", o, report, again)
-			}
-		}
-	}
-}
-
 func TestTrainedModel(t *testing.T) {
 	g := plainGrid(t, 20, 15)
 	m, report, err := trained(g, time.Minute, sequence(wander(g, 8, 300, 2)),

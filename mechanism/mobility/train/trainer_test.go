@@ -61,25 +61,6 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-func TestMergePanics(t *testing.T) {
-	g := plainGrid(t, 12, 12)
-	one := trainer(t, g, Options{}, nil)
-	for name, other := range map[string]*Trainer{
-		"itself":  one,
-		"grid":    trainer(t, plainGrid(t, 12, 13), Options{}, nil),
-		"options": trainer(t, g, Options{Backoff: 3}, nil),
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			one.Merge(other)
-		}()
-	}
-}
-
 // TestWithout: a trainer without some users equals one that never saw them, and neither notices
 // what the other takes later.
 func TestWithout(t *testing.T) {
