@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -133,41 +132,6 @@ func TestOneReleaseAStep(t *testing.T) {
 	state := servicetest.Process(t, q, servicetest.Record(t, 4, fixOf("u", 10, 0)), nil).State
 	if got, _ := publishedBy(t, p, 5, fixOf("u", 10, 500), state); got != moved.ID() {
 		t.Errorf("a state of another map is handled under %s", got)
-	}
-}
-
-// TestPersonal: who has a model of their own is released under it, and everybody else under the
-// popular one. Records have one id for all personal models.
-func TestPersonal(t *testing.T) {
-	model := servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	at := model.Initial.Cells[0]
-	counts := mobility.PersonalCounts{Visits: []mobility.Count{{From: at, To: at, N: 1e6}}}
-	var file bytes.Buffer
-	servicetest.OK(t, mobility.WritePersonals(&file, model,
-		map[string]mobility.PersonalCounts{"a": counts, "b": counts}))
-	own, err := mobility.ReadPersonals(&file, model)
-	servicetest.OK(t, err)
-	engine, err := New(Settings{
-		Model: model, Key: servicetest.Key, Release: servicetest.Release,
-	})
-	servicetest.OK(t, err)
-	servicetest.OK(t, engine.Follow(own, nil))
-	for user, want := range map[string]string{"a": own.ID(), "b": own.ID(), "c": model.ID()} {
-		var state mechanism.State
-		for step := range int64(3) {
-			got, _, err := engine.Sanitize(fixOf(user, step, 0), &state)
-			servicetest.OK(t, err)
-			if got.ModelID != want {
-				t.Errorf("%s, step %d: released under %s, want %s", user, step, got.ModelID, want)
-			}
-		}
-		wantState := want
-		if user != "c" {
-			wantState = own.Of(user).ID()
-		}
-		if state.Model.String() != wantState {
-			t.Errorf("%s: the state is of %v, want %s", user, state.Model, wantState)
-		}
 	}
 }
 

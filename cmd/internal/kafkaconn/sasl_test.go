@@ -1,13 +1,9 @@
 package kafkaconn
 
 import (
-	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,41 +164,6 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// TestClosedIsWaitedFor: a port that takes connections and closes them, as those of proxies in
-// front of a broker that is starting do, proves nothing, whatever the settings are. A
-// person hears what may be wrong.
-func TestClosedIsWaitedFor(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer listener.Close()
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-		}
-	})
-	broker := []string{listener.Addr().String()}
-	login := &SASL{
-		Mechanism: Plain, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
-	}
-	for name, o := range map[string]Options{
-		"plain text": {}, "TLS": {TLS: &TLS{}}, "a login": {SASL: login},
-		"both": {TLS: &TLS{}, SASL: login},
-	} {
-		c, _ := connection(t, o)
-		if err := c.Refused(t.Context(), broker); err != nil {
-			t.Errorf("%s: a service would end: %v", name, err)
-		}
-		_, err := c.Connect(t.Context(), broker)
-		mustRefuse(t, err, "closed the connection", "if this goes on", broker[0])
-	}
-}
-
 // TestChangedPassword: a password that is replaced in its file is used by the next login.
 func TestChangedPassword(t *testing.T) {
 	password := "first"
@@ -312,40 +273,6 @@ func TestLoginAgain(t *testing.T) {
 	}
 	if len(s.clients) != 1 || !s.clients["truck"] {
 		t.Errorf("the client ids are %v", s.clients)
-	}
-}
-
-// TestLoginAgainUnderKafkaGo: the same with kafka-go's pool above, and a broker that takes part:
-// requests go on over the connections that there are.
-func TestLoginAgainUnderKafkaGo(t *testing.T) {
-	c, brokers := cluster(t, kfake.EnableSASL(), kfake.Superuser(ScramSHA256, "u", "p"),
-		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "60000"}))
-	conn, clock := connection(t, Options{
-		SASL: &SASL{
-			Mechanism: ScramSHA256, Username: "u", Password: NewSecret("p"), AllowPlaintext: true,
-		},
-	})
-	var dials, logins atomic.Int32
-	c.ControlKey(int16(kmsg.SASLHandshake), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		logins.Add(1)
-		return nil, nil, false
-	})
-	client := conn.Client(brokers)
-	transport := client.Transport.(*wire.Transport)
-	transport.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return conn.dial(ctx, network, address)
-	}
-	const enough = 3
-	again := func() int32 { return logins.Load() - dials.Load() }
-	for round := 0; round < 10 && again() < enough; round++ {
-		_, err := wire.Metadata(t.Context(), client, wire.Options{RequestTimeout: 5 * time.Second})
-		must(t, err)
-		clock.pass(time.Minute)
-	}
-	if again() < enough {
-		t.Errorf("%d logins over %d connections in ten sessions", logins.Load(), dials.Load())
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,14 +117,13 @@ type stops struct {
 	slog.Handler
 	line func(slog.Record) bool
 	read chan struct{}
-	hung *atomic.Int32 // who has written such a line
 	once sync.Once
 }
 
 // moved stops tasks that move to a state, once they may.
 func moved(to string) *stops {
 	return &stops{
-		read: make(chan struct{}), hung: new(atomic.Int32),
+		read: make(chan struct{}),
 		line: func(r slog.Record) (found bool) {
 			r.Attrs(func(a slog.Attr) bool {
 				found = a.Key == "to" && a.Value.String() == to
@@ -141,13 +139,12 @@ func (s *stops) over(h slog.Handler) slog.Handler {
 	if s == nil {
 		return h
 	}
-	return &stops{line: s.line, read: s.read, hung: s.hung, Handler: h}
+	return &stops{line: s.line, read: s.read, Handler: h}
 }
 
 // Handle implements slog.Handler.
 func (s *stops) Handle(ctx context.Context, r slog.Record) error {
 	if s.line(r) {
-		s.hung.Add(1)
 		<-s.read
 	}
 	return s.Handler.Handle(ctx, r)

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -56,7 +55,7 @@ func often(s *service.Service) { s.SetWatchEvery(5 * time.Millisecond) }
 // TestSwap changes the model in the middle of a stream, twice, under two instances that are cut off
 // and replaced: once with a start that is still to come, and once with a start that is past, on
 // another map. What they publish is what one instance gives that nothing disturbs
-// and that has other transactions, and what two give that are interrupted.
+// and that has other transactions.
 func TestSwap(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
@@ -170,12 +169,6 @@ func TestSwap(t *testing.T) {
 	again := atwork.Replayed(t, w, plan)
 	servicetest.RequireSame(t, again.Out, published.Out)
 	servicetest.RequireSame(t, again.Dead, published.Dead)
-	small := o
-	small.MaxRecords = 3
-	plan = interrupted(t, w, small, "interrupted")
-	again = atwork.Replayed(t, w, plan)
-	servicetest.RequireSame(t, again.Out, published.Out)
-	servicetest.RequireSame(t, again.Dead, published.Dead)
 	requireNeedsVersions(t, w, o, three.ID())
 }
 
@@ -195,35 +188,6 @@ func requireModels(tb testing.TB, _ *servicetest.World, out *servicetest.View, i
 			tb.Errorf("nothing is released under %s", id)
 		}
 	}
-}
-
-// interrupted replays with two instances; one is stopped on the way, and both are
-// started again.
-func interrupted(
-	tb testing.TB, w *servicetest.World, o service.Options, output string,
-) (plan replay.Plan) {
-	tb.Helper()
-	ctx, cancel := context.WithCancel(tb.Context())
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		_, err := replay.Run(ctx, o,
-			replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output,
-				"a"), Progress: func(done, total int64) {
-				if done > total/4 {
-					cancel()
-				}
-			}})
-		if err != nil {
-			tb.Error(err)
-		}
-	})
-	wait.Go(func() {
-		plan = atwork.Replay(tb, o,
-			replay.Options{Output: output, StateDir: filepath.Join(w.Dir, output, "b")})
-	})
-	wait.Wait()
-	cancel()
-	return plan
 }
 
 // requireNeedsVersions: without a version that was adopted nothing begins, is replayed

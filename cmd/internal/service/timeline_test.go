@@ -167,7 +167,10 @@ func TestWatch(t *testing.T) {
 			answer{schedule: engine.Schedule{First: other.ID, Later: later}},
 			"the first version has changed",
 		},
-		{answer{schedule: engine.Schedule{First: first, Later: later}}, "a new version of the model"},
+		{
+			answer{schedule: engine.Schedule{First: first, Later: later}},
+			"a new version of the model",
+		},
 	} {
 		if now.Store(&step.answer); i == 0 {
 			go s.watch(t.Context())
