@@ -544,11 +544,6 @@ func TestWrongConfig(t *testing.T) {
 			},
 		},
 		{
-			"a number over two lines", "standby_replicas: 2",
-			"standby_replicas: >-\n  ${COPIES:2}",
-			[]string{"line 15: standby_replicas: write \"${COPIES}\" in quotes, on one line"},
-		},
-		{
 			"a variable that is not there", "group: fleet",
 			"kafka: {client_id: \"${GEODITHER_NOWHERE}\"}\ngroup: fleet",
 			[]string{"the environment has no variable GEODITHER_NOWHERE", "$${GEODITHER_NOWHERE}"},

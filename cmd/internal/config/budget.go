@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +25,7 @@ type Budget struct {
 // noBudget is the word for no limit at all.
 const noBudget = "none"
 
-// UnmarshalYAML reads the word none, or the limits. The decoder does not look for unknown keys
-// below a type that reads itself, so this does.
+// UnmarshalYAML reads the word none, or the limits.
 func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		if node.Value != noBudget {
@@ -38,9 +35,6 @@ func (b *Budget) UnmarshalYAML(node *yaml.Node) error {
 		}
 		*b = Budget{decided: true}
 		return nil
-	}
-	if err := knownKeys(node, reflect.TypeFor[Budget]()); err != nil {
-		return err
 	}
 	type plain Budget // without this method
 	read := plain{decided: true}
@@ -60,29 +54,6 @@ func wrongYAML(node *yaml.Node, format string, args ...any) error {
 	return &yaml.TypeError{
 		Errors: []string{fmt.Sprintf("line %d: %s", node.Line, fmt.Sprintf(format, args...))},
 	}
-}
-
-// knownKeys refuses the keys of a mapping that a struct has no field for, in the decoder's words,
-// which explainYAML puts into others.
-func knownKeys(node *yaml.Node, t reflect.Type) error {
-	if node.Kind != yaml.MappingNode {
-		return nil // the decoder says what is wrong
-	}
-	var known []string
-	for i := range t.NumField() {
-		known = append(known, t.Field(i).Tag.Get("yaml"))
-	}
-	var wrong []string
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if key := node.Content[i]; !slices.Contains(known, key.Value) {
-			wrong = append(wrong, fmt.Sprintf("line %d: field %s not found in type budget",
-				key.Line, key.Value))
-		}
-	}
-	if len(wrong) > 0 {
-		return &yaml.TypeError{Errors: wrong}
-	}
-	return nil
 }
 
 // required refuses a config that says nothing about the budget.

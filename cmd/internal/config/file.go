@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -129,24 +128,12 @@ func read(path string) (File, error) {
 	if err != nil {
 		return file, err
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil {
-		return file, explainTab(data, err)
-	}
-	if data, err = putNumbers(data, &root, reflect.TypeFor[File]()); err != nil {
+	root, err := decode(data, &file)
+	if err != nil {
 		return file, err
 	}
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil {
-		if errors.Is(err, io.EOF) {
-			return file, errors.New("the file is empty; " + startFrom)
-		}
-		return file, explainYAML(err, secretLines(&root))
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return file, errors.New(
-			"a second YAML document follows the first (---), and would be ignored: keep one")
+	if root.IsZero() {
+		return file, errors.New("the file is empty; " + startFrom)
 	}
 	var all map[string]any
 	if err := root.Decode(&all); err != nil {

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -162,18 +159,12 @@ func (e entry) load() (*mobility.Model, error) {
 // parseSchedule reads the list, and makes its paths those of the folder it lies in.
 func parseSchedule(text []byte, dir string) ([]entry, error) {
 	var entries []entry
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
-		return nil, explainYAML(explainTab(text, err), func(int) bool { return false })
+	if _, err := decode(text, &entries); err != nil {
+		return nil, err
 	}
 	if len(entries) == 0 {
 		return nil, errors.New("it lists no model; write \"- model: FILE\", and below it \"- " +
 			"{model: FILE, start: 2026-12-01T04:00:00Z}\" for each later one")
-	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New(
-			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
 	for i := range entries {
 		e := &entries[i]

@@ -1,15 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -94,59 +91,55 @@ func expandText(text string) (string, error) {
 	return text, errors.Join(errs...)
 }
 
-// numbers puts variables into the numbers, durations and switches of a config's text, whose
-// decoder would take no variable for one. What a variable holds has to be such a value as a whole,
-// and is written again, so that it cannot change the document. Texts keep their variables.
-type numbers struct {
-	lines [][]byte // of the text
-	found []number // in the document's order
-	errs  []error
+// document looks at the nodes of a YAML document before it is decoded into a type.
+type document struct {
+	seen    map[visit]bool
+	unknown []error // keys that the type does not have
+	wrong   []error // variables that do not hold what the type wants
 }
 
-// number is a value with variables in it.
-type number struct {
-	line, column int // from 0, in bytes
-	raw          string
-	value        string // takes the place of raw
+// visit is one look at a node, which an alias may repeat.
+type visit struct {
+	node *yaml.Node
+	as   reflect.Type
 }
 
-// putNumbers returns the text of a config, which is decoded into a type, with its numbers in it.
-// Line numbers stay as they are.
-func putNumbers(data []byte, root *yaml.Node, t reflect.Type) ([]byte, error) {
-	n := &numbers{lines: bytes.Split(data, []byte("\n"))}
-	for _, document := range root.Content {
-		n.walk(document, t, "")
-	}
-	for _, at := range slices.Backward(n.found) {
-		line := n.lines[at.line]
-		n.lines[at.line] = slices.Concat(line[:at.column], []byte(at.value),
-			line[at.column+len(at.raw):])
-	}
-	return bytes.Join(n.lines, []byte("\n")), errors.Join(n.errs...)
-}
-
-// walk looks for variables in a node of the document that is decoded into a type.
-func (n *numbers) walk(node *yaml.Node, t reflect.Type, path string) {
+// walk looks at a node that is decoded into a type. It collects unknown keys: a misspelt setting
+// must not silently keep its default. It puts variables into numbers, durations and switches, for
+// which the decoder would take no variable. Texts keep their variables.
+func (d *document) walk(node *yaml.Node, t reflect.Type, path string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if d.seen[visit{node, t}] {
+		return
+	}
+	d.seen[visit{node, t}] = true
 	switch {
 	case node.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			key, value := node.Content[i].Value, node.Content[i+1]
-			if key == "<<" {
-				n.walk(value, t, path)
-			} else if below, ok := fieldOf(t, key); ok {
-				n.walk(value, below, strings.TrimPrefix(path+"."+key, "."))
+			key, value := node.Content[i], node.Content[i+1]
+			if key.Value == "<<" {
+				d.walk(value, t, path)
+			} else if below, ok := fieldOf(t, key.Value); ok {
+				d.walk(value, below, strings.TrimPrefix(path+"."+key.Value, "."))
+			} else {
+				d.unknown = append(d.unknown,
+					fmt.Errorf("line %d: %s", key.Line, unknown(key.Value)))
 			}
 		}
+	case node.Kind == yaml.DocumentNode:
+		d.walk(node.Content[0], t, path)
 	case node.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
 		for _, one := range node.Content {
-			n.walk(one, t.Elem(), path)
+			d.walk(one, t.Elem(), path)
 		}
 	case node.Kind == yaml.ScalarNode && isNumber(t) && variable.MatchString(node.Value):
-		if err := n.put(node, t); err != nil {
-			n.errs = append(n.errs, fmt.Errorf("line %d: %s: %w", node.Line, path, err))
+		if err := putNumber(node, t); err != nil {
+			d.wrong = append(d.wrong, fmt.Errorf("line %d: %s: %w", node.Line, path, err))
 		}
 	}
 }
@@ -172,53 +165,28 @@ func fieldOf(t reflect.Type, key string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// put adds a value with variables. Errors name the variables, and not what they hold: it may be a
-// secret that was meant for another line.
-func (n *numbers) put(node *yaml.Node, t reflect.Type) error {
-	var names []string
-	for _, parts := range variable.FindAllStringSubmatch(node.Value, -1) {
-		names = append(names, "${"+parts[1]+"}")
-	}
-	named := strings.Join(names, ", ")
-	quotes := map[yaml.Style]string{yaml.DoubleQuotedStyle: `"`, yaml.SingleQuotedStyle: "'"}
-	quote := quotes[node.Style]
-	at := number{line: node.Line - 1, raw: quote + node.Value + quote}
-	if at.line < len(n.lines) {
-		at.column = byteAt(n.lines[at.line], node.Column-1)
-		if !bytes.HasPrefix(n.lines[at.line][at.column:], []byte(at.raw)) {
-			return fmt.Errorf("write \"%s\" in quotes, on one line", named)
-		}
-	}
+// putNumber puts what variables hold into a node. That has to be a value of the type as a whole, so
+// it cannot change the document. Nothing, and null, are no such value: an empty variable must not
+// turn a limit off. Errors name the variables, and not what they hold: it may be a secret that was
+// meant for another line.
+func putNumber(node *yaml.Node, t reflect.Type) error {
 	text, err := expandText(node.Value)
 	if err != nil {
 		return err
 	}
-	var ok bool
-	if at.value, ok = literal(text, t); !ok {
-		return fmt.Errorf("%s gives something else than %s", named, kindOf(t.String()))
+	plain := yaml.Node{
+		Kind: yaml.ScalarNode, Value: strings.TrimSpace(text), Line: node.Line, Column: node.Column,
 	}
-	n.found = append(n.found, at)
+	if plain.ShortTag() == "!!null" || plain.Decode(reflect.New(t).Interface()) != nil {
+		var names []string
+		for _, parts := range variable.FindAllStringSubmatch(node.Value, -1) {
+			names = append(names, "${"+parts[1]+"}")
+		}
+		return fmt.Errorf("%s gives something else than %s", strings.Join(names, ", "),
+			kindOf(t.String()))
+	}
+	*node = plain
 	return nil
-}
-
-// byteAt returns the byte at which a character of a line begins.
-func byteAt(line []byte, column int) (at int) {
-	for ; column > 0 && at < len(line); column-- {
-		_, size := utf8.DecodeRune(line[at:])
-		at += size
-	}
-	return at
-}
-
-// literal returns a value of a type as YAML writes it. Nothing, and null, are no such value: an
-// empty variable must not turn a limit off.
-func literal(text string, t reflect.Type) (string, bool) {
-	node, value := yaml.Node{Kind: yaml.ScalarNode, Value: strings.TrimSpace(text)}, reflect.New(t)
-	if node.ShortTag() == "!!null" || node.Decode(value.Interface()) != nil {
-		return "", false
-	}
-	written, err := yaml.Marshal(value.Interface())
-	return strings.TrimSpace(string(written)), err == nil
 }
 
 // kindOf says what a Go type wants to see in YAML.

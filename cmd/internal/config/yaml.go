@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,10 +13,30 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type .*`)
-	wrongKind  = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
-)
+// decode reads a YAML text of one document into a value, with the variables of its numbers. It
+// returns the document; of an empty text one without content. The errors are the author's.
+func decode(text []byte, into any) (*yaml.Node, error) {
+	root := new(yaml.Node)
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(root); errors.Is(err, io.EOF) {
+		return root, nil
+	} else if err != nil {
+		return root, explainTab(text, err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return root, errors.New(
+			"a second YAML document follows the first (---), and would be ignored: keep one")
+	}
+	d := document{seen: map[visit]bool{}}
+	d.walk(root, reflect.TypeOf(into).Elem(), "")
+	if len(d.wrong) > 0 {
+		return root, errors.Join(d.wrong...)
+	}
+	err := root.Decode(into)
+	return root, errors.Join(append(d.unknown, explainYAML(err, secretLines(root)))...)
+}
+
+var wrongKind = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
 
 // explainYAML translates the decoder's errors, which name Go types, for the author of the file. It
 // leaves out what stands on a line that may hold a secret.
@@ -25,9 +47,6 @@ func explainYAML(err error, secret func(line int) bool) error {
 	}
 	lines := make([]error, 0, len(wrong.Errors))
 	for _, line := range wrong.Errors {
-		if parts := unknownKey.FindStringSubmatch(line); parts != nil {
-			line = unknownKey.ReplaceAllLiteralString(line, unknown(parts[1]))
-		}
 		if parts := wrongKind.FindStringSubmatch(line); parts != nil {
 			value, number := parts[1], 0
 			_, err := fmt.Sscanf(line, "line %d:", &number)
