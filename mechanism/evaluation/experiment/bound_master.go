@@ -251,7 +251,7 @@ func (m *master) room(share float64) (primal, dual float64) {
 	return primal, dual
 }
 
-// mechanism returns the likelihood of each output at each place that was given. The least probable
+// mechanism returns the likelihood of each output at each place. The least probable
 // outputs, up to the probability merged, are one row: together they stay ε-DP, and gain little.
 func (m *master) mechanism(merged float64) [][]float64 {
 	slices.SortStableFunc(m.columns, func(a, b *column) int {
@@ -273,12 +273,6 @@ func (m *master) mechanism(merged float64) [][]float64 {
 			} else {
 				row[i] += inside * m.outside
 			}
-		}
-	}
-	for k, row := range rows {
-		rows[k] = make([]float64, len(m.index))
-		for i, j := range m.index {
-			rows[k][i] = row[j]
 		}
 	}
 	return rows

@@ -83,7 +83,7 @@ func response(block []int, m int, epsilon float64) [][]float64 {
 // Of two places every ε-DP mechanism is randomized response with something forgotten.
 func TestTwoPlaces(t *testing.T) {
 	places := []grid.Point{{X: 1, Y: 2}, {X: 4, Y: 6}} // 5 apart
-	for _, epsilon := range []float64{leastBoundEpsilon, .1, 1, 4, 10, mostBoundEpsilon} {
+	for _, epsilon := range []float64{1e-3, .1, 1, 4, 10, 20} {
 		r := mustBound(t, places, []float64{1, 1}, epsilon)
 		mustHold(t, r, epsilon)
 		tanh := math.Tanh(epsilon / 2)
@@ -130,10 +130,7 @@ func TestSweepFindsAll(t *testing.T) {
 	positive := 0
 	for trial := range 300 {
 		places, mass := random(src, 2+trial%9)
-		p, err := newNormalPrior(places, mass, math.Exp(2*src.NormFloat64()/2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := newNormalPrior(places, mass, math.Exp(2*src.NormFloat64()/2))
 		price := make([]float64, len(p.at))
 		for i, x := range p.at {
 			price[i] = normSquared(x)*src.Float64() + .2*src.NormFloat64()
@@ -262,7 +259,7 @@ func TestKnownPriors(t *testing.T) {
 
 func TestBoundAtExtremes(t *testing.T) {
 	src := rand.New(rand.NewPCG(5, 6))
-	for _, epsilon := range []float64{leastBoundEpsilon, .02, 8, mostBoundEpsilon} {
+	for _, epsilon := range []float64{1e-3, .02, 8, 20} {
 		places, mass := random(src, 25)
 		mustHold(t, mustBound(t, places, mass, epsilon), epsilon)
 	}
@@ -272,21 +269,19 @@ func TestBoundAtExtremes(t *testing.T) {
 		line[i], even[i] = grid.Point{X: float64(i), Y: 2 * float64(i)}, 1
 	}
 	mustHold(t, mustBound(t, line, even, 2), 2)
-	even[3], even[4], even[5] = 0, 1e-9, 1e9
+	even[4], even[5] = 1e-9, 1e9
 	mustHold(t, mustBound(t, line, even, 2), 2)
 }
 
-// The bound knows neither the unit nor the origin nor the scale of the masses, nor places twice or
-// without mass.
+// The bound knows neither the unit nor the origin nor the scale of the masses.
 func TestBoundInvariance(t *testing.T) {
 	places, mass := random(rand.New(rand.NewPCG(7, 8)), 12)
 	want := mustBound(t, places, mass, 1.5)
 	var moved []grid.Point
 	var scaled []float64
 	for i, x := range places {
-		far := grid.Point{X: 5000 - 3*x.Y, Y: -700 + 3*x.X}
-		moved = append(moved, far, grid.Point{X: float64(i)}, far)
-		scaled = append(scaled, mass[i], 0, 3*mass[i])
+		moved = append(moved, grid.Point{X: 5000 - 3*x.Y, Y: -700 + 3*x.X})
+		scaled = append(scaled, 4*mass[i])
 	}
 	got := mustBound(t, moved, scaled, 1.5)
 	mustHold(t, got, 1.5)
@@ -299,53 +294,9 @@ func TestBoundInvariance(t *testing.T) {
 }
 
 func TestOnePlace(t *testing.T) {
-	x := grid.Point{X: 3, Y: 4}
-	r := mustBound(t, []grid.Point{x, x, {}}, []float64{1, 2, 0}, 1)
+	r := mustBound(t, []grid.Point{{X: 3, Y: 4}}, []float64{3}, 1)
 	mustHold(t, r, 1)
 	if r.Variance != 0 || r.Bound != 0 || r.Reached != 0 {
 		t.Errorf("%+v, want no error", r)
-	}
-}
-
-func TestBoundRefuses(t *testing.T) {
-	two, nan := []grid.Point{{}, {X: 1}}, math.NaN()
-	for name, test := range map[string]struct {
-		places  []grid.Point
-		mass    []float64
-		epsilon float64
-	}{
-		"lengths":        {two, []float64{1}, 1},
-		"nothing":        {nil, nil, 1},
-		"too many":       {make([]grid.Point, mostPlaces+1), make([]float64, mostPlaces+1), 1},
-		"negative mass":  {two, []float64{2, -1}, 1},
-		"mass NaN":       {two, []float64{1, nan}, 1},
-		"mass infinite":  {two, []float64{1, math.Inf(1)}, 1},
-		"sum infinite":   {two, []float64{1e308, 1e308}, 1},
-		"no mass":        {two, []float64{0, 0}, 1},
-		"place NaN":      {[]grid.Point{{}, {X: nan}}, []float64{1, 1}, 1},
-		"place infinite": {[]grid.Point{{}, {Y: math.Inf(-1)}}, []float64{1, 1}, 1},
-		"far":            {[]grid.Point{{}, {X: 1e200}}, []float64{1, 1}, 1},
-		"ε 0":            {two, []float64{1, 1}, 0},
-		"ε NaN":          {two, []float64{1, 1}, nan},
-		"ε large":        {two, []float64{1, 1}, mostBoundEpsilon + 1},
-	} {
-		if r, err := leastSquaredError(test.places, test.mass, test.epsilon); err == nil {
-			t.Errorf("%s: %+v, want an error", name, r)
-		}
-	}
-}
-
-func BenchmarkBound(b *testing.B) {
-	for _, n := range []int{30, 60, 120} {
-		for _, epsilon := range []float64{1, 4} {
-			places, mass := random(rand.New(rand.NewPCG(9, 10)), n)
-			b.Run(fmt.Sprintf("places=%d/epsilon=%v", n, epsilon), func(b *testing.B) {
-				for b.Loop() {
-					if _, err := leastSquaredError(places, mass, epsilon); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }
