@@ -18,7 +18,7 @@ import (
 type codebook struct {
 	grid   *grid.Grid
 	points []convex.Lattice // as Quantizer.Points
-	places []grid.Point     // of the same points
+	places []grid.Point     // of the same points, in map kilometres
 	other  float64          // e^-ε
 	shifts []shift          // of votes, with their weights; none without a near factor
 	total  uint64           // of their weights
@@ -50,9 +50,6 @@ func newCodebook(g *grid.Grid, epsilon float64, q *law.Quantizer) *codebook {
 
 // size returns the number of code points.
 func (c *codebook) size() int { return len(c.points) }
-
-// place returns code point j in map kilometres.
-func (c *codebook) place(j int) grid.Point { return c.places[j] }
 
 // find returns the index of the code point whose very bits a release has.
 func (c *codebook) find(z grid.Point) (j int, ok bool) {

@@ -36,13 +36,13 @@ func (r *redraw) answer(vote int, factor float64) grid.Point {
 	other := math.Exp(-factor * r.Release.Epsilon)
 	u := noise.Uniform(r.source) * (1 + float64(r.law.code.size()-1)*other)
 	if u < 1 {
-		return r.law.code.place(vote)
+		return r.law.code.places[vote]
 	}
 	rank := min(int((u-1)/other), r.law.code.size()-2)
 	if rank >= vote {
 		rank++
 	}
-	return r.law.code.place(rank)
+	return r.law.code.places[rank]
 }
 
 // loud draws at another ε where a fault is planted.
@@ -58,7 +58,7 @@ func loud(factor float64, where func(r *redraw) bool) func(Maker) Maker {
 // farthest returns the code point that is farthest from the own one, if it is a third one.
 func (r *redraw) farthest() (z grid.Point, ok bool) {
 	ranks := r.law.code.ranks(r.vote)
-	return r.law.code.place(ranks[len(ranks)-1]), len(ranks) > 2
+	return r.law.code.places[ranks[len(ranks)-1]], len(ranks) > 2
 }
 
 func faultsOfCodebooks() []fault {
@@ -87,7 +87,7 @@ func faultsOfCodebooks() []fault {
 		)},
 		{name: "the index is off by one", plant: answered(func(r *redraw) grid.Point {
 			j, _ := r.law.code.find(r.own)
-			return r.law.code.place((j + 1) % r.law.code.size())
+			return r.law.code.places[(j+1)%r.law.code.size()]
 		})},
 		{name: "every third cell votes for its second nearest code point", plant: answered(
 			func(r *redraw) grid.Point {
@@ -102,7 +102,7 @@ func faultsOfCodebooks() []fault {
 				g := r.Model.Grid
 				at, best, least := g.ToMap(r.fix.Latitude, r.fix.Longitude), 0, math.Inf(1)
 				for j := range r.law.code.size() {
-					if d := r.law.code.place(j).Distance(at); d < least {
+					if d := r.law.code.places[j].Distance(at); d < least {
 						best, least = j, d
 					}
 				}
@@ -126,7 +126,7 @@ func faultsOfCodebooks() []fault {
 					return e, err
 				}
 				code := b.law(f, before).code
-				if decodedState(e.State).Release == code.place(code.vote(b.cell(f))) {
+				if decodedState(e.State).Release == code.places[code.vote(b.cell(f))] {
 					b.record(&e, func(r *schemas.Sanitized) { r.RadiusM *= 1.01 })
 				}
 				return e, err
@@ -163,7 +163,7 @@ func faultsFromOutside() []fault {
 	own := func(where func(r *redraw) bool) func(Maker) Maker {
 		return answered(func(r *redraw) grid.Point {
 			if where(r) {
-				return r.law.code.place(r.vote)
+				return r.law.code.places[r.vote]
 			}
 			return r.own
 		})

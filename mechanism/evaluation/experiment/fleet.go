@@ -173,7 +173,7 @@ func (x *fleet) measure(kind string, epsilon float64, tick Tick) ([]FleetScore, 
 			if err != nil {
 				return nil, err
 			}
-			run.Traces, run.Models = append(run.Traces, t.cells), append(run.Models, unseen)
+			run.Traces = append(run.Traces, Path{t.cells, unseen})
 		}
 	}
 	return run.Measure()

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -46,15 +45,20 @@ type Fleets struct {
 	Block int
 	// GatheredKM is the radius around the place where half of a gathered fleet starts.
 	GatheredKM float64
-	// Traces are the cells of real vehicles by step, each of at least Steps. They make fleets
-	// of the given sizes, and one fleet of all. Models has, for each, the model under which it is
-	// released, on the map of Model.
-	Traces [][]grid.Cell
-	Models []*mobility.Model
+	// Traces are the vehicles of a fleet of traces, on the map of Model. They make fleets of the
+	// given sizes, and one fleet of all.
+	Traces []Path
 	Seed   uint64
 	// Progress, if set, is called now and then with the number of vehicles that have released. Its
 	// error ends the work.
 	Progress func(done int64) error
+}
+
+// Path is the cells of a vehicle by step, at least Steps of them, and the model under which it
+// releases.
+type Path struct {
+	Cells []grid.Cell
+	Model *mobility.Model
 }
 
 // FleetScore says how near one estimator came to where the vehicles were: means over Fleets fleets
@@ -102,10 +106,6 @@ type fleetRun struct {
 
 // Measure returns the scores in order of size and estimator.
 func (o *Fleets) Measure() (scores []FleetScore, err error) {
-	if o.Model == nil || len(o.Models) != len(o.Traces) ||
-		o.Kind == OfTraces && len(o.Traces) == 0 {
-		return nil, errors.New("experiment: fleets need a model, and one for each trace")
-	}
 	x := &fleetRun{
 		Fleets: o, alone: map[*mobility.Model]*mobility.Distribution{},
 		sanitizers: map[*mobility.Model]*mechanism.Sanitizer{},
@@ -120,11 +120,7 @@ func (o *Fleets) Measure() (scores []FleetScore, err error) {
 		sizes = append(slices.DeleteFunc(slices.Clone(sizes),
 			func(n int) bool { return n >= largest }), largest)
 	}
-	paths, err := x.paths(largest)
-	if err != nil {
-		return nil, err
-	}
-	vehicles, err := x.release(paths)
+	vehicles, err := x.release(x.paths(largest))
 	if err != nil {
 		return nil, err
 	}
@@ -228,25 +224,12 @@ func away(estimate, truth []float64) (mean float64) {
 	return mean
 }
 
-// path is the cells of a vehicle by step, and the model under which it releases.
-type path struct {
-	cells []grid.Cell
-	model *mobility.Model
-}
-
 // paths returns the paths of the n vehicles.
-func (x *fleetRun) paths(n int) (paths []path, err error) {
-	for i, cells := range x.Traces {
-		if len(cells) < x.Steps {
-			return nil, fmt.Errorf("experiment: trace %d has %d of %d steps", i, len(cells),
-				x.Steps)
-		}
-		paths = append(paths, path{cells, x.Models[i]})
-	}
+func (x *fleetRun) paths(n int) []Path {
 	if x.Kind == OfTraces {
-		return paths, nil
+		return x.Traces
 	}
-	paths = make([]path, n)
+	paths := make([]Path, n)
 	random := rand.New(rand.NewPCG(x.Seed, 0x7061746873))
 	around := x.gathering(random)
 	for v := range paths {
@@ -261,9 +244,9 @@ func (x *fleetRun) paths(n int) (paths []path, err error) {
 			}
 			cells[step] = walker.Cell
 		}
-		paths[v] = path{cells, x.Model}
+		paths[v] = Path{cells, x.Model}
 	}
-	return paths, nil
+	return paths
 }
 
 // gathering returns the cells around a place where the model puts few vehicles: a cell of the lower
@@ -324,16 +307,16 @@ type history struct {
 }
 
 // release releases every path, and returns the vehicles at the last step.
-func (x *fleetRun) release(paths []path) ([]vehicle, error) {
+func (x *fleetRun) release(paths []Path) ([]vehicle, error) {
 	var now []*history
 	for v, p := range paths {
-		at := slices.IndexFunc(now, func(h *history) bool { return h.model == p.model })
+		at := slices.IndexFunc(now, func(h *history) bool { return h.model == p.Model })
 		if at >= 0 {
 			now[at].vehicles = append(now[at].vehicles, v)
 			continue
 		}
-		h := &history{model: p.model, vehicles: []int{v}}
-		h.told.CopyFrom(&p.model.Initial)
+		h := &history{model: p.Model, vehicles: []int{v}}
+		h.told.CopyFrom(&p.Model.Initial)
 		now = append(now, h)
 	}
 	for step := range int64(x.Steps) {
@@ -361,7 +344,7 @@ func (x *fleetRun) release(paths []path) ([]vehicle, error) {
 		x.zones.Gather(posterior, &h.told, dense)
 		release := x.zones.Of(h.model.Grid.CellAt(h.release))
 		for _, v := range h.vehicles {
-			vehicles[v] = vehicle{h.model, x.zones.Of(paths[v].cells[last]), release, posterior}
+			vehicles[v] = vehicle{h.model, x.zones.Of(paths[v].Cells[last]), release, posterior}
 		}
 	}
 	return vehicles, nil
@@ -378,7 +361,7 @@ func (x *fleetRun) of(m *mobility.Model) (s *mechanism.Sanitizer, err error) {
 
 // advance takes a history through a step in which its vehicles report: itself where nothing is
 // released, else one history for each release, in the order of their first vehicles.
-func (x *fleetRun) advance(h *history, paths []path, step int64) ([]*history, error) {
+func (x *fleetRun) advance(h *history, paths []Path, step int64) ([]*history, error) {
 	s, err := x.of(h.model)
 	if err != nil {
 		return nil, err
@@ -390,7 +373,7 @@ func (x *fleetRun) advance(h *history, paths []path, step int64) ([]*history, er
 	var state mechanism.State
 	state.CopyFrom(&h.state)
 	out, err := s.Step(&state, mechanism.Input{
-		User: "density", Step: step, Cell: paths[h.vehicles[0]].cells[step], Release: true,
+		User: "density", Step: step, Cell: paths[h.vehicles[0]].Cells[step], Release: true,
 	})
 	if err != nil {
 		return nil, err
@@ -418,13 +401,13 @@ func (x *fleetRun) advance(h *history, paths []path, step int64) ([]*history, er
 
 // draw draws a release for each vehicle of a history, and puts those with the same one together.
 func (x *fleetRun) draw(
-	h *history, e *mechanism.Emission, paths []path, step int64,
+	h *history, e *mechanism.Emission, paths []Path, step int64,
 ) (next []*history) {
 	known := map[grid.Point]*history{}
 	for _, v := range h.vehicles {
 		stream := noise.NewKeyed(noise.KeyFromSeed(x.Seed)).
 			Stream(fmt.Appendf(nil, "vehicle %d step %d", v, step))
-		z, _ := e.Draw(stream, paths[v].cells[step])
+		z, _ := e.Draw(stream, paths[v].Cells[step])
 		n := known[z]
 		if n == nil {
 			n = &history{model: h.model, release: z}

@@ -39,11 +39,6 @@ const (
 	TooUnsure
 )
 
-var calibrationNames = [...]string{"unclear", "calibrated", "too sure", "too unsure"}
-
-// String returns it in words.
-func (c Calibration) String() string { return calibrationNames[c] }
-
 // Judge judges a model by the most telling point of its curve: the settings' δ if a correct model
 // would have enough releases outside the set there, else the smallest larger δ where it would. A
 // model is too sure if drift exceeds 1.5 δ and the whole interval lies above δ, and too unsure in

@@ -34,9 +34,6 @@ func (b Band) String() string {
 	return fmt.Sprintf("%s (%s to %s)", Short(b.Value), Short(b.Low), Short(b.High))
 }
 
-// fields are the value and the ends of its interval, as a CSV file has them.
-func (b Band) fields() []string { return []string{Number(b.Value), Number(b.Low), Number(b.High)} }
-
 // digits is how many significant digits a file of all numbers has: fewer than any bits that another
 // machine's arithmetic could change.
 const digits = 4

@@ -20,9 +20,8 @@ type Map struct {
 	// Values has a value for each cell, row by row from the south-west; NaN leaves a cell grey.
 	// Without any values the map is empty, for overlays.
 	Values []float64
-	// Scale is the colour bar's axis: its label with a unit, its ends (both 0: those of the
-	// values), and whether the colours are logarithmic, in which case values of 0 or less are
-	// grey.
+	// Scale is the colour bar's axis, which is linear: its label with a unit, and its ends (both 0:
+	// those of the values).
 	Scale Axis
 	// Series are tracks and places on a map in kilometres, the last on top.
 	Series []Series
@@ -43,8 +42,6 @@ func (m *Map) frame([]Panel) (*frame, error) {
 		return nil, errors.New("a map needs a grid")
 	case len(m.Values) != 0 && len(m.Values) != m.Grid.Cells():
 		return nil, fmt.Errorf("%d values for a grid of %d cells", len(m.Values), m.Grid.Cells())
-	case m.Scale.Log && (m.Scale.Min < 0 || m.Scale.Min == 0 && m.Scale.Max != 0):
-		return nil, errors.New("a map whose colours go by the logarithm needs ends above 0")
 	}
 	view := [2]grid.Point{{}, m.corner()}
 	if m.View[1].X > m.View[0].X && m.View[1].Y > m.View[0].Y {
@@ -129,7 +126,7 @@ func (f *field) image() *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, columns, rows))
 	for cell, v := range f.of.Values {
 		colour := nothing
-		if finite(v) && !(f.scale.Log && v <= 0) {
+		if finite(v) {
 			colour = colourOf(f.scale.share(v))
 		}
 		img.SetNRGBA(cell%columns, rows-1-cell/columns, colour)

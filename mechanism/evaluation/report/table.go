@@ -191,7 +191,7 @@ func (t *Table) CSV(w io.Writer) error {
 		for i, cell := range row {
 			switch cell := cell.(type) {
 			case Band:
-				fields = append(fields, cell.fields()...)
+				fields = append(fields, Number(cell.Value), Number(cell.Low), Number(cell.High))
 			case float64:
 				fields = append(fields, Number(cell))
 			default:
@@ -225,15 +225,11 @@ func (t *Table) Text(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, strings.Join(t.Columns, "\t"))
 	for _, row := range t.Rows {
-		fmt.Fprintln(out, strings.Join(row.texts(), "\t"))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = shown(cell)
+		}
+		fmt.Fprintln(out, strings.Join(cells, "\t"))
 	}
 	return out.Flush()
-}
-
-func (r Row) texts() []string {
-	cells := make([]string, len(r))
-	for i, cell := range r {
-		cells[i] = shown(cell)
-	}
-	return cells
 }
