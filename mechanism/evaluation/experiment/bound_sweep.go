@@ -19,8 +19,8 @@ type circleWalk struct {
 	crossings []crossing
 }
 
-// sweep walks along every circle |a - x_i|² = |x_i|² - ρ_i and looks at the set S(a) on both
-// sides of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of each
+// sweep walks along every circle |a - x_i|² = |x_i|² - ρ_i and looks at the set S(a) on both sides
+// of each arc. It returns the largest excess of all of them, 0 at least, and the worst set of each
 // circle if its excess is positive. Without a positive excess the prices are a bound.
 //
 // Where rounding misses a face, the face is as thin as rounding: the largest Σ q_i·f_i(a) is
