@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -251,6 +252,48 @@ func strayFunctions(tree fs.FS, folder, text string) (broken []string, rows int)
 		}
 	}
 	return broken, rows
+}
+
+// TestPackageMap: CONTRIBUTING's map has each package once, and no other.
+func TestPackageMap(t *testing.T) {
+	const document = ".github/CONTRIBUTING.md"
+	text, err := fs.ReadFile(repository(t), document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Package map")
+	section, _, _ = strings.Cut(section, "\n## ")
+	packages := slices.Collect(maps.Keys(table))
+	for _, b := range misplaced(section, packages) {
+		t.Errorf("%s: %s", document, b)
+	}
+	if got := misplaced("| `a`, `b` | x |\n| `a` | y |\n", []string{"a", "c"}); len(got) != 3 {
+		t.Errorf("planted faults of a map: found %q, want b, a again, and c missing", got)
+	}
+}
+
+// misplaced compares the first columns of a table with the packages that there are.
+func misplaced(section string, packages []string) (broken []string) {
+	listed := map[string]int{}
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			for i, name := range strings.Split(cells[1], "`") {
+				if i%2 == 1 {
+					listed[name]++
+				}
+			}
+		}
+	}
+	for _, p := range packages {
+		if listed[p] != 1 {
+			broken = append(broken, fmt.Sprintf("the package map has %s %d times", p, listed[p]))
+		}
+		delete(listed, p)
+	}
+	for name := range listed {
+		broken = append(broken, "the package map has "+name+", which is no package")
+	}
+	return broken
 }
 
 // TestPromises: the tests that own a promise are where CONTRIBUTING names them.
