@@ -1,7 +1,7 @@
 // Package engine is where a service's bytes meet mathematics: it decodes a raw record, chooses the
-// version of the model that counts, takes one step of the mechanism on the user's state, and encodes
-// what is published. It knows no Kafka, no clock and no store: everything is a function of its
-// arguments, so that a retry gives the same bytes.
+// version of the model that counts, takes one step of the mechanism on the user's state, and
+// encodes what is published. It knows no Kafka, no clock and no store: everything is a function of
+// its arguments, so that a retry gives the same bytes.
 //
 // A record's way: processor.go takes its bytes (Processor.Process) and refuses what cannot be used
 // (accept.go); engine.go takes one step of its fix (Engine.Sanitize) with the version that
