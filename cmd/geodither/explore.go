@@ -128,6 +128,9 @@ func (f *exploreFlags) truth(
 		return nil, cli.Usagef("name the model of the traces with --model; make one with " +
 			"\"geodither train\"")
 	}
+	bar := cli.NewProgress(std.Err, nil)
+	bar.Phase("reading the model and the traces", nil)
+	defer bar.Done()
 	model, err := mobility.ReadModelFile(f.model)
 	if err != nil {
 		return nil, err
@@ -137,6 +140,7 @@ func (f *exploreFlags) truth(
 		return nil, err
 	}
 	truth, err := explore.ReadTruth(model, reader)
+	bar.Done()
 	if err == nil && reader.Skips().Total > 0 {
 		fmt.Fprintln(std.Err, reader.Skips())
 	}
@@ -168,7 +172,10 @@ func (f *exploreFlags) public(
 	case c.Model == "" && c.Models == "":
 		return nil, cli.Usagef("%s names no model: set model or models", f.settings.Path)
 	}
+	bar := cli.NewProgress(std.Err, nil)
+	bar.Phase("reading the model", nil)
 	read, err := publicOf(&f.settings, c, nil)
+	bar.Done()
 	if err != nil {
 		return nil, err
 	}

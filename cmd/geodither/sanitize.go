@@ -166,10 +166,13 @@ func (f *sanitizeFlags) read(
 	}
 	own := c
 	c.Personal = ""
+	bar := cli.NewProgress(log, nil)
+	bar.Phase("reading the model", nil)
 	model, err := c.Chosen()
 	if err == nil {
 		s.Personals, err = own.Personals(model.Model)
 	}
+	bar.Done()
 	if err == nil && s.Personals != nil && c.Models != "" {
 		err = errors.New("personal belongs to model: leave models out")
 	}

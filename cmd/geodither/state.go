@@ -58,11 +58,14 @@ records. The report names offsets, never a user or a place.`,
   geodither state verify -c geodither.yml --json | jq .verified`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			bar := cli.NewProgress(std.Err, nil)
+			defer bar.Done()
+			bar.Phase("reading the model", nil)
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
-			bar := cli.NewProgress(std.Err, nil)
+			bar.Phase("verifying", nil)
 			report, err := verify.Run(cmd.Context(), verify.Options{
 				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
 				Progress: bar.Counter("raw records"), Logger: options.Logger,

@@ -50,11 +50,16 @@ func ProgressOn(out io.Writer, now func() time.Time, width func() int) *Progress
 	return &Progress{out: out, live: true, now: now, width: width, began: now()}
 }
 
-// Phase starts another part of the run, with a rate and a remaining time of its own.
+// Phase starts another part of the run, with a rate and a remaining time of its own. It shows the
+// name at once: the first thing to count may take long.
 func (p *Progress) Phase(name string, so func() (done, total int64)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.name, p.so, p.began, p.shown = name, so, p.now(), time.Time{}
+	p.name, p.so, p.began = name, so, p.now()
+	if p.live && name != "" {
+		p.line("...")
+	}
+	p.shown = time.Time{}
 }
 
 // Show prints, at most four times a second, how much is done: in bytes, or in items where the
@@ -153,16 +158,11 @@ func (p *Progress) line(text string) {
 	fmt.Fprint(p.out, "\r\x1b[2K"+text)
 }
 
-// Announce says what takes long: on a terminal until there is something to count, elsewhere in a
-// line that stays.
+// Announce says in a line that stays what takes long, where no terminal shows a phase.
 func (p *Progress) Announce(text string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.live {
-		p.line(text)
-		return
+	if !p.live {
+		fmt.Fprintln(p.out, text)
 	}
-	fmt.Fprintln(p.out, text)
 }
 
 // Done clears the line.

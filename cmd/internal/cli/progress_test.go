@@ -41,6 +41,9 @@ func TestProgress(t *testing.T) {
 	}
 
 	p.Phase("smoothing", nil)
+	if got, want := last(out), "smoothing ..."; got != want {
+		t.Errorf("a phase begins with %q, want %q", got, want)
+	}
 	p.Count(0, 4, "") // nothing to tell the time from
 	if got, want := last(out), "smoothing [....................]   0 %"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -60,6 +60,8 @@ type lab struct {
 	models  map[terrain]map[int]*mobility.Model
 	best    terrain                       // whose models say most without any release; 0: not known
 	tell    func(done, total int64) error // of the phase at hand
+
+	done, total int64 // bins of the passes of the measurement at hand
 }
 
 // keptEntries bounds the stored probabilities of models of terrains that are not at hand: some
@@ -127,7 +129,7 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 	}
 	m, _, err := l.trainer.Without(func(user string) bool {
 		return without != ofEverybody && (fold[user] == withoutHeld || fold[user] == without)
-	}).FinishWithProgress(func(int64, int64) error { return l.tell(0, 1) })
+	}).FinishWithProgress(func(int64, int64) error { return l.tell(l.done, l.total) })
 	if err == nil {
 		l.models[l.at][without] = m
 	}
@@ -167,7 +169,7 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 	}
 	outcomes := make([]Outcome, len(settings))
 	once := work(groups)
-	done, total := int64(0), once*int64(len(settings)*len(runs)+len(terrains))
+	l.done, l.total = 0, once*int64(len(settings)*len(runs)+len(terrains))
 	var blind Outcome
 	for i, w := range terrains {
 		l.enter(w)
@@ -176,14 +178,14 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 				return nil, err
 			}
 		}
-		unseen, err := l.measureHere(outcomes, settings, in[w], groups, runs, done, total)
+		unseen, err := l.measureHere(outcomes, settings, in[w], groups, runs)
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 || unseen.MeanKM < blind.MeanKM {
 			blind = unseen
 		}
-		done += once * int64(len(in[w])*len(runs)+1)
+		l.done += once * int64(len(in[w])*len(runs)+1)
 	}
 	l.best = terrainOf(blind.Setting)
 	for i := range outcomes {
@@ -196,7 +198,6 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 // returns that of the same filters without any release.
 func (l *lab) measureHere(
 	outcomes []Outcome, settings []Setting, numbers []int, groups []group, runs []int,
-	done, total int64,
 ) (unseen Outcome, err error) {
 	per := len(groups) * len(runs)
 	parts := make([]part, len(numbers)*per)
@@ -215,7 +216,7 @@ func (l *lab) measureHere(
 	pool := parallel.Pool{
 		Workers:  l.options.Workers,
 		Size:     func(i int) int64 { return of(i).bins() },
-		Progress: func(part int64) error { return l.tell(done+part, total) },
+		Progress: func(part int64) error { return l.tell(l.done+part, l.total) },
 	}
 	err = pool.Each(len(parts)+len(blind), func(i int) error {
 		if i >= len(parts) {
