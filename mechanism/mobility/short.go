@@ -23,12 +23,6 @@ const (
 	codeOfOne  = 63 << ShortBits
 )
 
-// ShortFloor returns the largest short mass that is at most p, and ShortLeast below that.
-func ShortFloor(p float64) float64 {
-	p = min(max(p, ShortLeast), 1)
-	return math.Float64frombits(math.Float64bits(p) >> shortShift << shortShift)
-}
-
 // Short rounds the mass p of a cell, 0 to 1, to one of the two short masses next to it. Below
 // least, which must be short, those two are 0 and least.
 //

@@ -19,7 +19,7 @@ func TestShortIsAMassBeside(t *testing.T) {
 	for i := range 100_000 {
 		p := math.Exp(-20 * random.Float64())
 		got := Short(p, grid.Cell(i%5000), least)
-		low, unit := ShortFloor(p), math.Ldexp(1, math.Ilogb(p)-ShortBits)
+		low, unit := shortFloor(p), math.Ldexp(1, math.Ilogb(p)-ShortBits)
 		high := low + unit
 		if low == p {
 			high = p
@@ -93,7 +93,7 @@ func shortDistribution(random *rand.Rand, n int) *Distribution {
 			c += grid.Cell(random.IntN(300))
 		}
 		d.Cells = append(d.Cells, c)
-		d.P = append(d.P, ShortFloor(math.Exp(-float64(random.IntN(44))*random.Float64())))
+		d.P = append(d.P, shortFloor(math.Exp(-float64(random.IntN(44))*random.Float64())))
 		c++
 	}
 	return d
@@ -223,4 +223,10 @@ func FuzzDecodeShort(f *testing.F) {
 			t.Fatalf("the encoding of what was decoded differs: %v", err)
 		}
 	})
+}
+
+// shortFloor returns the largest short mass that is at most p, and ShortLeast below that.
+func shortFloor(p float64) float64 {
+	p = min(max(p, ShortLeast), 1)
+	return math.Float64frombits(math.Float64bits(p) >> shortShift << shortShift)
 }
