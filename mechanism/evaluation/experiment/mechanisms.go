@@ -145,57 +145,49 @@ type contest struct {
 	best    *report.Table // each mechanism at its best δ
 }
 
-// result is one number of a mechanism.
-type result struct {
-	metric string
-	band   report.Band
-}
-
-// addTraces adds what is measured on whole traces.
+// addTraces adds what is measured on whole traces: of each mechanism at an ε each δ, and the one of
+// the smallest error.
 func (c *contest) addTraces() {
 	for _, v := range contenders {
 		for _, epsilon := range c.Options.MechanismEpsilons {
-			c.addContender(v, epsilon)
+			var best Point
+			var least float64
+			for _, at := range contending(c.Study, c.data, v, epsilon) {
+				c.measured(at, func(metric string, band report.Band) {
+					c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, metric, band)
+				})
+				// δ ascend: of equals the smaller one stays.
+				if err := c.estimate(at).Value; best.Data == nil || err < least {
+					best, least = at, err
+				}
+			}
+			delta := any(best.Delta)
+			if v == Codebook {
+				delta = "any"
+			}
+			c.best.Add(epsilon, v.Label(), "best δ", delta)
+			c.measured(best, func(metric string, band report.Band) {
+				c.best.Add(epsilon, v.Label(), metric, band)
+			})
 		}
 	}
-	alone := estimateScore.of(errorsAt(c.Page, blindAt(c.data)))
+	alone := c.estimate(blindAt(c.data))
 	c.all.Add(c.data.Name, blind, nil, nil, estimateMetric, alone)
 	c.best.Add(nil, blind, estimateMetric, alone)
 	c.best.Add(nil, blind, leftMetric, report.Exact(1))
 }
 
-// addContender adds a mechanism at an ε: each δ, and the one of the smallest error.
-func (c *contest) addContender(v Variant, epsilon float64) {
-	var best []result
-	var delta any
-	for _, at := range contending(c.Study, c.data, v, epsilon) {
-		results := c.measured(at)
-		for _, r := range results {
-			c.all.Add(c.data.Name, v.Label(), epsilon, at.Delta, r.metric, r.band)
-		}
-		// δ ascend: of equals the smaller one stays.
-		if best == nil || results[0].band.Value < best[0].band.Value {
-			best, delta = results, at.Delta
-		}
-	}
-	if v == Codebook {
-		delta = "any"
-	}
-	c.best.Add(epsilon, v.Label(), "best δ", delta)
-	for _, r := range best {
-		c.best.Add(epsilon, v.Label(), r.metric, r.band)
-	}
-}
+// estimate is the error of a point on whole traces.
+func (c *contest) estimate(at Point) report.Band { return estimateScore.of(errorsAt(c.Page, at)) }
 
-// measured is a mechanism at a setting on whole traces, its error first.
-func (c *contest) measured(at Point) []result {
-	results := []result{{estimateMetric, estimateScore.of(errorsAt(c.Page, at))}}
+// measured adds the metrics of a mechanism at a setting on whole traces.
+func (c *contest) measured(at Point, add func(metric string, band report.Band)) {
+	add(estimateMetric, c.estimate(at))
 	if hasNearFactor(at.Variant) {
 		near := c.Read(nearFactors, at).All()
-		results = append(results, result{nearMetric, mean(logFactors, near)},
-			result{apartMetric, mean(toldApart, near)})
+		add(nearMetric, mean(logFactors, near))
+		add(apartMetric, mean(toldApart, near))
 	}
-	return results
 }
 
 // addSingles adds what one release leaves of the variance at an ε.
