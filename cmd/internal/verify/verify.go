@@ -144,7 +144,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	report := Report{Verified: true, Partitions: make([]PartitionReport, n)}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(min(runtime.GOMAXPROCS(0), 4)) // each has a store open
+	group.SetLimit(min(runtime.GOMAXPROCS(0), 16)) // each has a store open, 40 MB
 	for p := range int32(n) {
 		group.Go(func() error {
 			var err error
