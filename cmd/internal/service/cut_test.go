@@ -19,6 +19,7 @@ import (
 // an instance that has to restore all of it before it releases anything. One that has the
 // states goes on. Its folder is what the changelog is written back from.
 func TestCutChangelog(t *testing.T) {
+	t.Parallel()
 	const budget = 5
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")

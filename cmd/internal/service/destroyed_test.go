@@ -24,6 +24,7 @@ const beforeMidnight = 98
 // again goes on without a question; what it published until then can be verified and replayed with
 // the older key and not with the newer.
 func TestAdvanceTheKey(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 8)
 	w.Step = beforeMidnight
 	o := atwork.Options(w, "first")
@@ -133,6 +134,7 @@ func released(
 // TestBegunUnderAnAdvancedKey: of a service that never had the day, all is as it should be, under
 // its own key.
 func TestBegunUnderAnAdvancedKey(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 8)
 	w.Step = beforeMidnight
 	o := atwork.Options(w, "first")

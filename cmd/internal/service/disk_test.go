@@ -22,6 +22,7 @@ import (
 // service ends with an error that names it; with room again it goes on, and the
 // output is that of an undisturbed one.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 30)
 	o := atwork.Options(w, "full")
 	published := w.Answers(t, o.Group)

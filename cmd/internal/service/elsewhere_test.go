@@ -25,6 +25,7 @@ func remakeRaw(tb testing.TB, w *servicetest.World) {
 // TestFolderOfAnEarlierCluster: topics that were in memory are gone with the offsets. No
 // account was lost here, and the way out is to give the state folder up.
 func TestFolderOfAnEarlierCluster(t *testing.T) {
+	t.Parallel()
 	for _, accept := range []bool{false, true} {
 		w := servicetest.NewWorld(t, 12)
 		o := atwork.Options(w, "first")

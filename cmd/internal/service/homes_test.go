@@ -43,6 +43,7 @@ func switched(t *testing.T) (*servicetest.World, service.Options, servicetest.An
 // TestPartitionerIsChanged: a service whose partitioner is changed stops before it releases
 // anything, as long as users would move away from their accounts. Nothing advises the change.
 func TestPartitionerIsChanged(t *testing.T) {
+	t.Parallel()
 	const budget = 5
 	w, o, a := switched(t)
 	changed := o

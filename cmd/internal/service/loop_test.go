@@ -65,6 +65,7 @@ const (
 // effect, and the disk with it. What is committed at the end is what an undisturbed run commits,
 // and the store is what the changelog says.
 func TestLoopCrashes(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(6)
 	if s := os.Getenv(CrashesEnv); s != "" {
 		_, err := fmt.Sscan(s, &seeds)

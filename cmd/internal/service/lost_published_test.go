@@ -63,6 +63,7 @@ func TestLostWithItsOffsets(t *testing.T) {
 // TestRenamedGroup: a service whose group was renamed finds no changelog of the new name, hears
 // where the old one is, and goes on with it.
 func TestRenamedGroup(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 3)
@@ -87,6 +88,7 @@ func TestRenamedGroup(t *testing.T) {
 // TestRebuildFromLaggingStates: what the refusal advises makes the account whole. The same
 // records come again, byte for byte, and no others.
 func TestRebuildFromLaggingStates(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 3)

@@ -102,6 +102,7 @@ func TestLostChangelog(t *testing.T) {
 // folder is not set aside at the start. An operator who accepts the loss finds a copy of it all the
 // same.
 func TestAcceptedLossKeepsTheStore(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 3)
@@ -143,6 +144,7 @@ func TestAcceptedLossKeepsTheStore(t *testing.T) {
 // TestAcceptedLossNeedsAnOffset: with the group's offsets gone too, going on would release
 // everything again.
 func TestAcceptedLossNeedsAnOffset(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 2)
@@ -232,6 +234,7 @@ func TestChangelogIsToDelete(t *testing.T) {
 // TestSanitizedTopicIsRemade: no account is in the sanitized topic. The service goes on
 // into the new one, and what it publishes there is what it would have published.
 func TestSanitizedTopicIsRemade(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 6)
 	o := atwork.Options(w, "first")
 	atwork.Serve(t, w, o, 3)

@@ -40,6 +40,7 @@ func twoProducers(tb testing.TB, w *servicetest.World, steps int) (misplaced int
 // than the budget is published, and a rerun and a verification give the same. With the
 // check turned off the same count finds budgets exceeded.
 func TestTwoProducersOneBudget(t *testing.T) {
+	t.Parallel()
 	const steps, budget = 8, 5
 	w := servicetest.NewWorld(t, 24)
 	misplaced := twoProducers(t, w, steps)
@@ -186,6 +187,7 @@ func TestAnotherPartitionerLater(t *testing.T) {
 // TestProbationEnds: after a partition's first records a wrong producer stops nobody,
 // the partition's owner then.
 func TestProbationEnds(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 40)
 	o := atwork.Options(w, "first")
 	for range 12 { // 480 records, 100 and more in each partition

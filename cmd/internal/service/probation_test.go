@@ -38,6 +38,7 @@ func TestProbationOfUnfitRecords(t *testing.T) {
 // TestProbationWaits: brokers that do not answer while the first records are looked at are
 // waited for, as everywhere before the start.
 func TestProbationWaits(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 40)
 	w.FeedBy(t, servicetest.CRC32Place, 0, servicetest.Users(40)...)
 	o, log, network := testOptions(t, w.Model), new(servicetest.Log), new(servicetest.Network)
@@ -46,9 +47,11 @@ func TestProbationWaits(t *testing.T) {
 	servicetest.OK(t, err)
 	s.client = network.Client(w.Addr)
 	s.partitions, s.patience = servicetest.Partitions, time.Second
+	s.probation, err = newProbation(s.options, servicetest.Partitions)
+	servicetest.OK(t, err)
 	network.Cut()
 	done := make(chan error, 1)
-	go func() { done <- s.checkPlacement(t.Context()) }()
+	go func() { done <- s.lookFirst(t.Context(), 0) }()
 	for deadline := time.Now().Add(servicetest.Patience); ; time.Sleep(time.Millisecond) {
 		if strings.Contains(log.String(), "waiting to look at the first raw records") {
 			break
@@ -63,8 +66,9 @@ func TestProbationWaits(t *testing.T) {
 		}
 	}
 	network.Mend()
-	if err := <-done; !errors.Is(err, ErrPartitioner) {
-		t.Errorf("with brokers it ends with %v", err)
+	servicetest.OK(t, <-done)
+	if err := s.checkPlacement(t.Context()); !errors.Is(err, ErrPartitioner) {
+		t.Errorf("with brokers the look ends with %v", err)
 	}
 }
 

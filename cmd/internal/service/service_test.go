@@ -16,6 +16,7 @@ import (
 // TestAbortedTransactionsCountOnce: the broker refuses offsets now and then, the
 // transactions are done again, and counters and output are those of a calm run.
 func TestAbortedTransactionsCountOnce(t *testing.T) {
+	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))
 	servicetest.OK(t, err)
 	t.Cleanup(cluster.Close)

@@ -17,6 +17,7 @@ import (
 // itself and names them, whichever leads; the first goes on. Settings that change no bytes
 // are no obstacle. doctor warns beforehand.
 func TestOtherSettingsBeside(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 12)
 	o := atwork.Options(w, "first")
 	a := w.Answers(t, o.Group)

@@ -45,6 +45,7 @@ func requireFirstRelease(tb testing.TB, o service.Options, output string) {
 // TestAbortedFirst: a raw topic that begins with aborted transactions is like any other,
 // in what a service writes, for a verification and for a replay.
 func TestAbortedFirst(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 20)
 	abortedFirst(t, w)
 	o := atwork.Options(w, "first")
@@ -69,6 +70,7 @@ func TestAbortedFirst(t *testing.T) {
 // raw topic proves that no settings changed.
 // Where it has a record there, or has lost one, it proves nothing.
 func TestMarksBehindAbortedRecords(t *testing.T) {
+	t.Parallel()
 	w := servicetest.NewWorld(t, 20)
 	abortedFirst(t, w)
 	o := atwork.Options(w, "first")

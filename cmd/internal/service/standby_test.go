@@ -138,6 +138,7 @@ func TestStandby(t *testing.T) {
 // others are its standbys, and starts it on what is left of its disk. The output is that of an
 // undisturbed service, and so are the copies at the end.
 func TestStandbyCrashes(t *testing.T) {
+	t.Parallel()
 	const rounds = 5
 	rng := rand.New(rand.NewPCG(1, 78))
 	w := servicetest.NewWorld(t, 30)
