@@ -31,8 +31,8 @@ type Options struct {
 
 // User says where the user id is: one of the two is set.
 type User struct {
-	From string // FromKey, or FromHeader and the name of a header
-	Path string
+	From string `yaml:"from"` // FromKey, or FromHeader and the name of a header
+	Path string `yaml:"path"`
 }
 
 // Words of User.From and Time.From.
@@ -44,9 +44,9 @@ const (
 
 // Time says where the time of a fix is: From, or both of the others.
 type Time struct {
-	From string // FromKafka: the timestamp of the Kafka record
-	Path string
-	Unit schemas.TimeUnit
+	From string           `yaml:"from"` // FromKafka: the timestamp of the Kafka record
+	Path string           `yaml:"path"`
+	Unit schemas.TimeUnit `yaml:"unit"`
 }
 
 // Key is how keys are encoded.

@@ -11,13 +11,14 @@ import (
 // Rule is a condition that a fix must meet. Otherwise it is skipped. One of Equals, NotEquals and
 // Exists is set.
 type Rule struct {
-	Path string
+	Path string `yaml:"path"`
 	// Equals and NotEquals are a text, a number (int, int64, uint64 or float64) or a truth value.
 	// A text and a number are compared as they are written, two numbers by their value. Nothing
 	// and null equal nothing, so NotEquals holds for them.
-	Equals, NotEquals any
+	Equals    any `yaml:"equals,omitempty"`
+	NotEquals any `yaml:"not_equals,omitempty"`
 	// Exists asks whether there is something other than null.
-	Exists *bool
+	Exists *bool `yaml:"exists,omitempty"`
 }
 
 // Rules that every mapping has, by their number; the rules of Options.Where follow.

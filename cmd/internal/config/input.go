@@ -18,35 +18,14 @@ type Input struct {
 	Format    mapping.Format `yaml:"format"`
 	Unwrap    string         `yaml:"unwrap"`
 	Each      string         `yaml:"each"`
-	Where     []InputRule    `yaml:"where"`
-	User      InputUser      `yaml:"user"`
+	Where     []mapping.Rule `yaml:"where"`
+	User      mapping.User   `yaml:"user"`
 	Latitude  string         `yaml:"latitude"`
 	Longitude string         `yaml:"longitude"`
-	Timestamp InputTime      `yaml:"timestamp"`
+	Timestamp mapping.Time   `yaml:"timestamp"`
 
 	Key      mapping.Key      `yaml:"key"`
 	KeyCheck mapping.KeyCheck `yaml:"key_check"`
-}
-
-// InputRule is one of the rules of "where": mapping.Rule.
-type InputRule struct {
-	Path      string `yaml:"path"`
-	Equals    any    `yaml:"equals,omitempty"`
-	NotEquals any    `yaml:"not_equals,omitempty"`
-	Exists    *bool  `yaml:"exists,omitempty"`
-}
-
-// InputUser says where the user id is: mapping.User.
-type InputUser struct {
-	From string `yaml:"from"`
-	Path string `yaml:"path"`
-}
-
-// InputTime says where the time is: mapping.Time.
-type InputTime struct {
-	From string           `yaml:"from"`
-	Path string           `yaml:"path"`
-	Unit schemas.TimeUnit `yaml:"unit"`
 }
 
 // Options returns the service's options without the mapping, which files of fixes do without.
@@ -56,15 +35,11 @@ func (c Input) Options() engine.Input {
 
 // mapping returns the options of the mapping.
 func (c Input) mapping() mapping.Options {
-	o := mapping.Options{
-		Preset: c.Preset, Format: c.Format, Unwrap: c.Unwrap, Each: c.Each,
-		User: mapping.User(c.User), Latitude: c.Latitude, Longitude: c.Longitude,
-		Timestamp: mapping.Time(c.Timestamp), Key: c.Key, KeyCheck: c.KeyCheck,
+	return mapping.Options{
+		Preset: c.Preset, Format: c.Format, Unwrap: c.Unwrap, Each: c.Each, Where: c.Where,
+		User: c.User, Latitude: c.Latitude, Longitude: c.Longitude, Timestamp: c.Timestamp,
+		Key: c.Key, KeyCheck: c.KeyCheck,
 	}
-	for _, rule := range c.Where {
-		o.Where = append(o.Where, mapping.Rule(rule))
-	}
-	return o
 }
 
 // read returns the section's options with the mapping, if there is one, beside encoding.raw.
