@@ -105,10 +105,18 @@ func TestFleetReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range said(got) { // a single fleet has no band
-		if strings.HasPrefix(line, "[traces 4 25 1 variation") && strings.Contains(line, "(") {
-			t.Errorf("one fleet has a band: %s", line)
+	bands := map[bool]int{}
+	for _, line := range said(got) { // a single fleet has no band, and two have one
+		one := strings.HasPrefix(line, "[traces 4 25 1 variation")
+		if two := strings.HasPrefix(line, "[expected 1 10 2 variation"); one || two {
+			bands[two]++
+			if strings.Contains(line, "(") != two {
+				t.Errorf("a band of one fleet, or none of two: %s", line)
+			}
 		}
+	}
+	if bands[false] != 1 || bands[true] != 1 {
+		t.Errorf("%v rows of one fleet and of two", bands)
 	}
 	text := strings.Join(said(got), "\n")
 	for _, want := range []string{

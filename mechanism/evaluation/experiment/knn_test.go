@@ -38,3 +38,18 @@ func TestNeighboursByHand(t *testing.T) {
 		t.Errorf("precision %v, recall %v, want .5 and 1", p, r)
 	}
 }
+
+// TestNeighboursOfLoudAndQuiet: where hardly any noise is added nearly all neighbours are found,
+// and where it is larger than the map few are. A measurement that asked from the truth, or from
+// anywhere, would not tell the two apart.
+func TestNeighboursOfLoudAndQuiet(t *testing.T) {
+	s := testStudy(t)
+	share := func(epsilon float64) float64 {
+		d := s.Data[0]
+		got := walked(t, s, neighbours, popular(d, PIM, epsilon, .01)).All()
+		return shareFound(got, slices.Index(queriesOf(d.Places), query{5, 5}), 5).Value
+	}
+	if quiet, loud := share(700), share(.1); quiet < .8 || loud > .1 {
+		t.Errorf("%.2f of the neighbours at ε = 700, %.2f at ε = .1", quiet, loud)
+	}
+}

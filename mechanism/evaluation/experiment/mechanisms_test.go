@@ -70,6 +70,28 @@ func TestMostProbable(t *testing.T) {
 	}
 }
 
+// TestOnceOrder: under priors of real filters nothing is below the bound, the mechanism that was
+// found and the codebook are within 5 % of it, and the lattice is above both.
+func TestOnceOrder(t *testing.T) {
+	s := testStudy(t)
+	x := &singles{s, s.Data[0]}
+	for i := range 4 {
+		for _, epsilon := range x.Options.MechanismEpsilons {
+			o, err := x.measure(epsilon, i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reached, codebook := o.Of[reachedError], o.Of[codebookError]
+			least, lattice := o.Of[boundError], slices.Min(o.Of[latticeError:])
+			if reached < least || codebook < least || codebook > 1.05*least ||
+				reached > 1.02*least || lattice < 1.01*least || o.Of[onceMass] > 1 ||
+				o.Of[onceMass] < .1 {
+				t.Errorf("prior %d, ε = %g: %+v", i, epsilon, *o)
+			}
+		}
+	}
+}
+
 // TestNearFactor compares the factors of neighbouring cells with the greatest ratio over all
 // releases: of the codebook over its code points, of the lattice over places of the map and around.
 // A cell outside the location set counts as its surrogate.

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"sync"
 	"testing"
 )
 
@@ -16,6 +17,23 @@ func TestPieceError(t *testing.T) {
 	}
 	if err := (Results{}).Get("nothing", new(int)); err == nil {
 		t.Error("a result that is not there is found")
+	}
+}
+
+// TestWorkersMeet: two pieces are measured at the same time. Each waits for the other one.
+func TestWorkersMeet(t *testing.T) {
+	var begun sync.WaitGroup
+	begun.Add(2)
+	piece := func(name string) Piece {
+		return Piece{Name: name, Work: 1, Run: func(Tick) (any, error) {
+			begun.Done()
+			begun.Wait()
+			return name, nil
+		}}
+	}
+	results, err := carry([]Piece{piece("one"), piece("other")}, "", Run{Workers: 2})
+	if err != nil || len(results) != 2 {
+		t.Errorf("%v, %v", results, err)
 	}
 }
 

@@ -97,6 +97,16 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestFraction(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", .08: ".08", .0123: ".012", .3: ".3", .00084: ".00084", 1: "1", .000000001: "0",
+	} {
+		if got := fraction(x); got != want {
+			t.Errorf("%g is written %q, want %q", x, got, want)
+		}
+	}
+}
+
 // TestDisclosable: a fit that others may read is of five users at least, of a model of five others
 // at least.
 func TestDisclosable(t *testing.T) {
