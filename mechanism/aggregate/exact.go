@@ -89,6 +89,30 @@ type carried struct {
 	start   int // the Track's number of starts when it was carried
 }
 
+// user is what a Collector keeps of a user. The window that waits is that of the user's last
+// record: a vehicle counts where it last reported, so it is added when a later record comes or the
+// window is closed.
+type user struct {
+	name string
+	// What the Collector's goroutine knows of the records that it has taken in, those included that
+	// are not followed yet.
+	waits  *Window // for the user; nil: none
+	window int64   // its number
+
+	// What is known after the records that were followed. It belongs to the goroutine that follows
+	// the next one.
+	Track
+	release  int32 // zone of the last release in the window that waits, -1 for none
+	lostEver bool  // at any time
+
+	alone carried   // where the model alone has the user
+	told  carried   // where the model and the releases have the user
+	turns turnsHash // of both, one for each change of the model and each gap by a law
+
+	marked     []uint16 // ancestors since the mark; empty: none
+	markWindow int64
+}
+
 // goesOn says whether the user's filter has not started again since.
 func (c *carried) goesOn(t *Track) bool {
 	return len(c.encoded) > 0 && c.start == t.starts && c.step <= t.last

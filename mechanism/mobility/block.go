@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -29,6 +31,14 @@ type block struct {
 
 // blocks keeps blocks for reuse. A large model has thousands, and a few are held at a time.
 var blocks = sync.Pool{New: func() any { return new(block) }}
+
+// Limits on what a file may make us hold at one time beside the model. A part is written in one
+// block, and a row of the matrix in one part. A part of many rows has about 650 kB.
+const (
+	maxBlockBytes  = 16 << 20
+	maxRowEntries  = maxBlockBytes / 16 // 8 bytes a value and up to 5 a column
+	maxHeaderBytes = 1 << 20
+)
 
 // Branches of the union in the schema of a part.
 const (
@@ -175,4 +185,18 @@ func (c *cursor) bytes() []byte {
 	b := c.Rest[:n]
 	c.Rest = c.Rest[n:]
 	return b
+}
+
+var errDamaged = errors.New("mobility: the model file is damaged; copy it again or train again")
+
+// place is where in a file a block lies.
+type place struct {
+	number   int // from 1
+	from, to int64
+}
+
+// damaged returns an error that says that the file is damaged, where, and how.
+func (p place) damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: block %d, bytes %d to %d: %s", errDamaged, p.number, p.from, p.to,
+		fmt.Sprintf(format, args...))
 }

@@ -35,14 +35,6 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Limits on what a file may make us hold at one time beside the model. A part is written in one
-// block, and a row of the matrix in one part. A part of many rows has about 650 kB.
-const (
-	maxBlockBytes  = 16 << 20
-	maxRowEntries  = maxBlockBytes / 16 // 8 bytes a value and up to 5 a column
-	maxHeaderBytes = 1 << 20
-)
-
 var errForeign = errors.New("mobility: this is not a mobility model (an Avro file of " +
 	"geodither.model parts); make one with train")
 
@@ -176,18 +168,4 @@ func (c *container) next(b *block) error {
 		return b.damaged("it does not end in the file's marker")
 	}
 	return nil
-}
-
-var errDamaged = errors.New("mobility: the model file is damaged; copy it again or train again")
-
-// place is where in a file a block lies.
-type place struct {
-	number   int // from 1
-	from, to int64
-}
-
-// damaged returns an error that says that the file is damaged, where, and how.
-func (p place) damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: block %d, bytes %d to %d: %s", errDamaged, p.number, p.from, p.to,
-		fmt.Sprintf(format, args...))
 }

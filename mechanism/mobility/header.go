@@ -165,3 +165,8 @@ func (h *header) grid() (g *grid.Grid, err error) {
 	}
 	return g, nil
 }
+
+// appendBytes appends data in the encoding of Avro.
+func appendBytes(dst, data []byte) []byte {
+	return append(binary.AppendVarint(dst, int64(len(data))), data...)
+}

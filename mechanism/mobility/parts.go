@@ -72,11 +72,6 @@ func encodePart(d *Distribution, start, end int) []byte {
 	return appendBytes(data, appendValues(nil, d.P[start:end]))
 }
 
-// appendBytes appends data in the encoding of Avro.
-func appendBytes(dst, data []byte) []byte {
-	return append(binary.AppendVarint(dst, int64(len(data))), data...)
-}
-
 // appendColumns appends cells as differences, the first one from before. Rows of the same kernel
 // then look the same, which deflate makes use of.
 func appendColumns(dst []byte, before grid.Cell, cells []grid.Cell) []byte {
