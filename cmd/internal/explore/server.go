@@ -14,51 +14,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // DefaultListen is loopback, at a port that the system chooses.
 const DefaultListen = "127.0.0.1:0"
-
-// An answer is computed within answerTime. What took longer than writeTime could not be sent any
-// more.
-const (
-	answerTime = 100 * time.Second
-	writeTime  = answerTime + 20*time.Second
-)
-
-// Options say what a page shows, and where.
-type Options struct {
-	// Listen is host:port; empty means DefaultListen.
-	Listen string
-	// NoToken leaves the random token out of the page's address, at loopback alone: for a page of
-	// open data. Else every account and process of this machine could read what the page has.
-	NoToken bool
-	// Truth is the secret side; nil: the page has none.
-	Truth *Truth
-	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
-	Public *Public
-	// Watched are the instances of a service whose status the page shows.
-	Watched []Watched
-	// Epsilon is what the page begins with; 0 means that of DefaultSettings.
-	Epsilon float64
-	// Outline is drawn below the maps; nil: there is none.
-	Outline Outline
-	Logger  *slog.Logger
-}
-
-// maps are those that the page draws.
-func (o *Options) maps() []*grid.Grid {
-	var all []*grid.Grid
-	if o.Truth != nil {
-		all = append(all, o.Truth.model.Grid)
-	}
-	if o.Public != nil {
-		all = append(all, o.Public.model.Grid)
-	}
-	return all
-}
 
 // Server serves the page. It answers until Close.
 type Server struct {

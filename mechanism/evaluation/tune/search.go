@@ -38,8 +38,8 @@ type Result struct {
 // fifth of all is held out and sees the chosen plan alone.
 //
 // Cost: a look at some hundred candidates takes a thousand steps of a filter for each, then some
-// dozen times eight thousand. Memory: the fixes, the models of one map, step and calendar, and up to
-// 400 MB of others. The same fixes and options give the same result whatever Workers is.
+// dozen times eight thousand. Memory: the fixes, the models of one map, step and calendar, and up
+// to 400 MB of others. The same fixes and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
 	o.fill(f)
 	if err := o.Validate(); err != nil {
