@@ -215,13 +215,8 @@ func TestCanaryTrain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			args := []string{
-				"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
-				servicetest.TownStep,
-				"--out", filepath.Join(dir, "model.avro"),
-			}
 			for _, in := range []string{traces, bad} {
-				r := call(t, append(append(args, "--in", in), more...)...)
+				r := call(t, townTraining(in, filepath.Join(dir, "model.avro"), more...)...)
 				if r.code != cli.ExitDone {
 					t.Fatalf("exit %d\n%s", r.code, r.err)
 				}
@@ -248,9 +243,7 @@ func TestCanaryHeldOut(t *testing.T) {
 			dir := t.TempDir()
 			model := filepath.Join(dir, "model.avro")
 			for _, in := range []string{traces, bad} {
-				succeed(t, "train", "--in", in, "--box", servicetest.TownBox, "--cell",
-					servicetest.TownCell,
-					"--step", servicetest.TownStep, "--out", model)
+				succeed(t, townTraining(in, model)...)
 				r := call(t, append([]string{"model", "fit", model, "--in", in, "--json"},
 					more...)...)
 				if fails := name == "refused"; (r.code != cli.ExitDone) != fails {
@@ -270,9 +263,7 @@ func TestCanaryFit(t *testing.T) {
 	traces, bad, g := canaryTown(t)
 	dir := t.TempDir()
 	model := filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model)
+	succeed(t, townTraining(traces, model)...)
 	for _, in := range []string{traces, bad} {
 		requireUntold(t, g, succeed(t, "model", "fit", model, "--in", in), dir)
 	}
@@ -333,9 +324,7 @@ func TestCanaryAggregate(t *testing.T) {
 	traces, _, g := canaryTown(t)
 	dir, out := t.TempDir(), t.TempDir()
 	model, sanitized := filepath.Join(dir, "model.avro"), filepath.Join(dir, "sanitized.csv")
-	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model)
+	succeed(t, townTraining(traces, model)...)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", sanitized)...)
 	if !strings.Contains(read(t, sanitized), canaryUser) {
 		t.Fatal("there is no record of the canary")

@@ -77,15 +77,7 @@ func TestConfigLint(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ old, wrong, want string }{
-		{"group: fleet\n", "group: ''\n", "group"},
 		{"epsilon: 0.5", "epsilon: -1", "release: epsilon"},
-		{"mechanism: lattice", "mechanism: pim", "no proof covers"},
-		{"model: model.avro", "model: geodither.yml", "model"},
-		{"key_file: noise.key", "key_file: model.avro", "64 hexadecimal digits"},
-		{"outside: clamp", "outside: keep", "input"},
-		{"level: debug", "level: loud", "log.level"},
-		{"group: fleet\n", "group: fleet\nkafka: {sasl: {mechanism: PLANE}}\n", "PLANE"},
-		{"log: {", "http: {listen: 8080}\nlog: {", "http: listen: write HOST:PORT"},
 		{
 			"mechanism: lattice, epsilon: 0.5, delta: 0.02",
 			"mechanism: codebook, epsilon: 2, near: {distance: 90km, factor: 2}",

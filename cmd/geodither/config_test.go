@@ -175,12 +175,8 @@ func TestNearConfig(t *testing.T) {
 		"{distance: 340m}":                      "near needs both",
 		"{factor: 2}":                           "near needs both",
 		"{distance: 340, factor: 2}":            "no unit",
-		"{distance: 340m, factor: 1}":           "near factor 1 is not above 1",
-		"{distance: 340m, factor: 55}":          "not below e^epsilon",
 		"{distance: 340m, factr: 2}":            "factr",
 		"{distance: 90km, factor: 2}":           "shorten the distance",
-		"{distance: 340m, factor: 1e6}":         "near factor 1e+06 is above 100",
-		"{distance: 340m, factor: 1.23456}":     "decimals",
 		"{distance: 1km, factor: 2}, delta: .1": "delta",
 	} {
 		_, path := configDir(t, text("near: "+near+", "))
@@ -353,7 +349,9 @@ func TestWrongConfig(t *testing.T) {
 		{"key twice", "group: fleet", "group: fleet\ngroup: fleet", []string{"already defined"}},
 		{"no epsilon", "epsilon: 0.5, ", "", []string{"epsilon", "which has no default"}},
 		{"no delta", "delta: 0.02, ", "", []string{"delta", "which has no default"}},
-		{"epsilon 0", "epsilon: 0.5", "epsilon: 0", []string{"release: epsilon"}},
+		{"epsilon 0", "epsilon: 0.5", "epsilon: 0", []string{
+			"release: epsilon", "has no default", "releases add up",
+		}},
 		{"epsilon nan", "epsilon: 0.5", "epsilon: .nan", []string{"release: epsilon"}},
 		{"delta 1", "delta: 0.02", "delta: 1", []string{"delta"}},
 		{"epsilon text", "epsilon: 0.5", "epsilon: one", []string{"line 16", "`one`", "a number"}},
@@ -398,9 +396,6 @@ func TestWrongConfig(t *testing.T) {
 				"epsilon: 0.5, delta: 0.02, ", "mechanism: codebook, ",
 			[]string{"epsilon is not set", "no default"},
 		},
-		{"epsilon of zero", "epsilon: 0.5", "epsilon: 0", []string{
-			"release: epsilon", "has no default", "releases add up",
-		}},
 		{
 			"misspelt mechanism", "mechanism: lattice", "mechanism: codebok",
 			[]string{
@@ -409,10 +404,6 @@ func TestWrongConfig(t *testing.T) {
 			},
 		},
 		{"between", "between: skip", "between: nothing", []string{`"nothing"`, "predict"}},
-		{"budget below epsilon", "{epsilon: 6,", "{epsilon: 0.1,", []string{
-			"budget", "nothing would ever be released",
-		}},
-		{"budget without window", "window: 2h, ", "", []string{"window"}},
 		{
 			"too exact", "mechanism: lattice, epsilon: 0.5",
 			"mechanism: lattice, epsilon: 0.1234567891",

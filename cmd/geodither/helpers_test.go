@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,14 +159,22 @@ func names(t *testing.T, dir string) []string {
 	return found
 }
 
+// townMap are the flags that name the town's map and step.
+var townMap = []string{
+	"--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step", servicetest.TownStep,
+}
+
+// townTraining are the arguments that train a model on the town's map.
+func townTraining(in, out string, more ...string) []string {
+	return slices.Concat([]string{"train", "--in", in, "--out", out}, townMap, more)
+}
+
 // townFiles writes the town's traces and a model of them, and returns their paths.
 func townFiles(t *testing.T, dir string) (traces, model string) {
 	t.Helper()
 	traces, model = write(t, dir, "traces.csv", servicetest.TownCSV(servicetest.TownFixes())),
 		filepath.Join(dir, "model.avro")
-	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model)
+	succeed(t, townTraining(traces, model)...)
 	return traces, model
 }
 

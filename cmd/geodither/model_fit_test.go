@@ -36,10 +36,7 @@ func crowd() []schemas.Raw {
 func crowdModel(t *testing.T, dir, in string, more ...string) (model, out string) {
 	t.Helper()
 	model = filepath.Join(dir, "model.avro")
-	r := succeed(t, append([]string{
-		"train", "--in", in, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model,
-	}, more...)...)
+	r := succeed(t, append(townTraining(in, model), more...)...)
 	return model, r.out
 }
 

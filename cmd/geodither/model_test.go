@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -77,9 +76,7 @@ func TestModelDiff(t *testing.T) {
 	dir := t.TempDir()
 	traces, a := townFiles(t, dir)
 	b := filepath.Join(dir, "b.avro")
-	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--smoothing", "backoff=1", "--out", b)
+	succeed(t, townTraining(traces, b, "--smoothing", "backoff=1")...)
 	out := succeed(t, "model", "inspect", "--against", a, b).out
 	for _, word := range []string{
 		"options: kernel_radius=5 backoff=20", "rows         total variation", "under", "verdict",

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // requireMode checks who may use a file or a folder.
@@ -29,17 +28,13 @@ func TestFilesOfTracesAreClosed(t *testing.T) {
 	}
 	traces, model := townFiles(t, dir)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	train := []string{
-		"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out",
-	}
 	open := write(t, dir, "open.avro", "")
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, append(train, open)...)
+	succeed(t, townTraining(traces, open)...)
 	requireMode(t, open, 0o600)
-	succeed(t, append(train, in("dp.avro"), "--dp-epsilon", "1")...)
+	succeed(t, townTraining(traces, in("dp.avro"), "--dp-epsilon", "1")...)
 	requireMode(t, in("dp.avro"), 0o644)
 	succeed(t, sanitizeArgs(traces, model, "--seed", "1", "--out", in("sanitized.csv"))...)
 	succeed(t, "aggregate", "--model", model, "--in", in("sanitized.csv"), "--window", "10m",

@@ -14,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/inspect"
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
@@ -25,10 +24,8 @@ import (
 func townVersions(t *testing.T, dir string) (traces, scheduleFile string) {
 	t.Helper()
 	traces, _ = townFiles(t, dir)
-	succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--smoothing", "backoff=3",
-		"--personal", filepath.Join(dir, "own"), "--out", filepath.Join(dir, "second.avro"))
+	succeed(t, townTraining(traces, filepath.Join(dir, "second.avro"), "--smoothing", "backoff=3",
+		"--personal", filepath.Join(dir, "own"))...)
 	return traces, write(t, dir, "schedule.yml", "- model: model.avro\n"+
 		"- model: second.avro\n  start: 2023-11-14T22:34:00Z\n")
 }

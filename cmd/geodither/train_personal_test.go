@@ -22,9 +22,7 @@ func TestTrainPersonal(t *testing.T) {
 	}
 	traces := write(t, dir, "traces.csv", servicetest.TownCSV(fixes))
 	model, own := filepath.Join(dir, "model.avro"), filepath.Join(dir, "personal.json")
-	r := succeed(t, "train", "--in", traces, "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model, "--personal", own)
+	r := succeed(t, townTraining(traces, model, "--personal", own)...)
 	if !strings.Contains(r.out, "6 personal models") ||
 		strings.Contains(r.out+r.err, "secret-name") {
 		t.Errorf("it says %q and %q", r.out, r.err)
@@ -72,10 +70,7 @@ func TestTrainOptions(t *testing.T) {
 		{"--smoothing backoff=2.5,cap=7", `kernel_radius=5 backoff=2.5 user_cap=7`},
 	} {
 		model := filepath.Join(dir, fmt.Sprint(i, ".avro"))
-		args := []string{
-			"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-			"--step", servicetest.TownStep, "--out", model,
-		}
+		args := townTraining(traces, model)
 		succeed(t, append(args, strings.Fields(c.flags)...)...)
 		s := inspectModel(t, model)
 		if !strings.Contains(s.Provenance.Options, c.said) {
@@ -102,10 +97,7 @@ func TestTrainOptions(t *testing.T) {
 		"--calendar 6,20,utc+30s":                 "whole minutes",
 		"--personal " + filepath.Join(dir, "a/b"): "make it first",
 	} {
-		args := []string{
-			"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-			"--step", servicetest.TownStep, "--out", filepath.Join(dir, "no.avro"),
-		}
+		args := townTraining(traces, filepath.Join(dir, "no.avro"))
 		r := call(t, append(args, strings.Fields(flags)...)...)
 		if r.code == cli.ExitDone || !strings.Contains(r.err, said) {
 			t.Errorf("%q: exit %d, %q", flags, r.code, r.err)

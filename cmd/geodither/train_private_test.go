@@ -13,12 +13,7 @@ import (
 func trainPrivately(t *testing.T, in string, more ...string) (result, string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "model.avro")
-	args := append([]string{
-		"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
-		servicetest.TownStep,
-		"--out", out, "--in", in,
-	}, more...)
-	return call(t, args...), out
+	return call(t, townTraining(in, out, more...)...), out
 }
 
 // TestTrainPrivately: the model's file says what was spent and counts nothing of

@@ -79,10 +79,7 @@ func TestTrainCounts(t *testing.T) {
 	text := servicetest.TownCSV(servicetest.TownFixes()) + "0,junk,10,20\n" +
 		"0,1700000000000,50,50\n"
 	traces, model := write(t, dir, "traces.csv", text), filepath.Join(dir, "model.avro")
-	args := []string{
-		"train", "--in", traces, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", model,
-	}
+	args := townTraining(traces, model)
 	r := succeed(t, args...)
 	place := fmt.Sprintf("traces.csv:%d", len(servicetest.TownFixes())+2)
 	if !strings.Contains(r.err, "1 line skipped") || !strings.Contains(r.err, place) ||
@@ -99,9 +96,7 @@ func TestTrainCounts(t *testing.T) {
 func TestTrainInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	in, feed := pipe(t)
-	b := start(t, in, "train", "--in", "-", "--box", servicetest.TownBox, "--cell",
-		servicetest.TownCell,
-		"--step", servicetest.TownStep, "--out", filepath.Join(dir, "model.avro"))
+	b := start(t, in, townTraining("-", filepath.Join(dir, "model.avro"))...)
 	if _, err := feed.WriteString(servicetest.TownCSV(servicetest.TownFixes())); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,11 +18,7 @@ import (
 // trainOn trains on the town's map.
 func trainOn(t *testing.T, model string, more ...string) result {
 	t.Helper()
-	return call(t, append([]string{
-		"train", "--box", servicetest.TownBox, "--cell", servicetest.TownCell, "--step",
-		servicetest.TownStep,
-		"--out", model,
-	}, more...)...)
+	return call(t, slices.Concat([]string{"train", "--out", model}, townMap, more)...)
 }
 
 // topicConfig writes a service's config, whose model, key and state are not there yet.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
 // TestWrongUsage gives each command what it cannot use: the exit code is 2 and
@@ -22,11 +21,7 @@ func TestWrongUsage(t *testing.T) {
 	traces, model := townFiles(t, dir)
 	out := filepath.Join(dir, "out")
 	train := func(change ...string) []string {
-		return append([]string{
-			"train", "--in", traces, "--out", out, "--box", servicetest.TownBox, "--cell",
-			servicetest.TownCell,
-			"--step", servicetest.TownStep,
-		}, change...)
+		return townTraining(traces, out, change...)
 	}
 	sanitize := func(change ...string) []string {
 		return append([]string{
@@ -81,10 +76,7 @@ func TestWrongUsage(t *testing.T) {
 		{train("--step", "60"), []string{"--step"}},
 		{train("--step", "-1m"), []string{"step"}},
 		{train("--out", "-"), []string{"--out"}},
-		{[]string{
-			"train", "--out", out, "--box", servicetest.TownBox, "--cell", servicetest.TownCell,
-			"--step", servicetest.TownStep,
-		}, []string{"--in"}},
+		{append([]string{"train", "--out", out}, townMap...), []string{"--in"}},
 		{[]string{"sanitize", "--model", model}, []string{"epsilon is not set"}},
 		{[]string{
 			"sanitize", "--epsilon", "1",
@@ -166,13 +158,7 @@ func TestFailures(t *testing.T) {
 	nothing := write(t, dir, "nothing.csv", "user_id,timestamp,latitude,longitude\n")
 	unreadable := write(t, dir, "user.csv", "user_id,timestamp,latitude\n0,1,2\n")
 	out := filepath.Join(dir, "out")
-	train := func(in, out string) []string {
-		return []string{
-			"train", "--in", in, "--out", out, "--box", servicetest.TownBox, "--cell",
-			servicetest.TownCell,
-			"--step", servicetest.TownStep,
-		}
-	}
+	train := func(in, out string) []string { return townTraining(in, out) }
 	sanitize := func(model, in, out string) []string {
 		return []string{
 			"sanitize", "--in", in, "--out", out, "--model", model, "--epsilon", "1",

@@ -39,12 +39,35 @@ type environment struct {
 	name string
 	// wrong makes it wrong. It may change the config, and starts what has to run.
 	wrong func(w *environmentWorld)
-	// args is the command line, CONFIG and DIR filled in; empty: doctor -c CONFIG.
+	// args is the command line, CONFIG filled in.
 	args []string
 	// waits: the command does not end. It says what is wrong, and goes on once that is mended.
 	waits bool
 	// words are in the message.
 	words []string
+}
+
+// says is an environment that the doctor finds, with these words.
+func says(name string, wrong func(w *environmentWorld), words ...string) environment {
+	return environment{
+		name: name, wrong: wrong, words: words, args: []string{"doctor", "-c", "CONFIG"},
+	}
+}
+
+// by is an environment that another command finds.
+func (c environment) by(args ...string) environment {
+	c.args = args
+	return c
+}
+
+// atAStart is an environment that ends the service.
+func (c environment) atAStart() environment { return c.by("run", "-c", "CONFIG") }
+
+// whileItWaits is an environment that the service waits to be mended.
+func (c environment) whileItWaits() environment {
+	c = c.atAStart()
+	c.waits = true
+	return c
 }
 
 // secretWord is part of every password and token of the test.
@@ -275,17 +298,13 @@ func (c environment) run(t *testing.T, sound string, ca *authority) {
 	key := noise.NewKey().Reveal()
 	w.file("noise.key", key)
 	c.wrong(w)
-	args := c.args
-	if args == nil {
-		args = []string{"doctor", "-c", "CONFIG"}
-	}
 	if strings.Contains(w.config, "BROKER") {
 		w.connect("127.0.0.1:1", "")
 	}
 	path := w.file("geodither.yml", w.config)
-	filled := make([]string, len(args))
-	for i, arg := range args {
-		filled[i] = strings.NewReplacer("CONFIG", path, "DIR", w.dir).Replace(arg)
+	filled := make([]string, len(c.args))
+	for i, arg := range c.args {
+		filled[i] = strings.Replace(arg, "CONFIG", path, 1)
 	}
 	command := start(t, nil, filled...)
 	var said string
