@@ -22,6 +22,40 @@ func (s *townService) replay(t *testing.T, args ...string) *process {
 	return s.command(t, append([]string{"replay", "-c", s.config}, args...)...)
 }
 
+// TestReplayKilled: a replay that is killed in the middle and run again, by two
+// instances then, gives what the first release gave.
+func TestReplayKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and kills processes")
+	}
+	s := &townService{crashWorld: newCrashWorld(t)}
+	s.fed = s.feed(t, 60, 40)
+	s.serve(t, "town", s.fed, nil)
+	s.config = filepath.Join(s.dir, "town.yml")
+	output := s.prefix + "again.sanitized"
+	beside := s.edit(t, "town-state", "other-state")
+
+	killed := s.replay(t, "--output-topic", output)
+	s.await(t, killed, "again", s.fed/10)
+	killed.kill(t)
+	if n := s.answered(t, "again"); n >= s.fed {
+		t.Fatalf("all %d records were answered before the kill; the test shows nothing", n)
+	}
+	a := s.replay(t, "--output-topic", output)
+	b := s.command(t, "replay", "-c", beside, "--output-topic", output)
+	for _, p := range []*process{a, b} {
+		if err := p.cmd.Wait(); err != nil {
+			t.Fatalf("a replay did not end well: %v\n%s", err, p.log)
+		}
+	}
+	requireSame(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", false))
+	requireNoOther(t, s.read(t, "town.sanitized", false), s.read(t, "again.sanitized", true))
+	if r := succeed(t, "replay", "-c", s.config,
+		"--output-topic", output); !strings.Contains(r.out, "done") {
+		t.Errorf("once more: %s", r.out)
+	}
+}
+
 // TestReleaseHours: a service and sanitize release within the hours alone, and predict outside of
 // them; what the service has published verifies and is replayed byte for byte; and aggregate
 // follows all users of both.
