@@ -64,25 +64,6 @@ func TestStepReleasesTheVote(t *testing.T) {
 	}
 }
 
-// TestCodebookTakesPairsOfWords: every cell's release takes the same pairs of words.
-func TestCodebookTakesPairsOfWords(t *testing.T) {
-	t.Parallel()
-	model := roadModel(t)
-	streams := &countedStreams{keyed: noise.NewKeyed(noise.KeyFromSeed(78))}
-	s := sanitizerWith(t, model, streams, Options{Mechanism: law.Codebook, Epsilon: 1})
-	var state State
-	for i, cell := range walk(model, 12, 30) {
-		mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
-	}
-	for cell := range grid.Cell(model.Grid.Cells()) {
-		next := copyState(&state)
-		mustStep(t, s, &next, Input{User: "u", Step: 30, Cell: cell, Release: true})
-		if streams.words == 0 || streams.words%2 == 1 || streams.words > 40 {
-			t.Fatalf("cell %d took %d words", cell, streams.words)
-		}
-	}
-}
-
 // TestCodebookOfOneCell: where the model is sure of a cell nothing is released. What is published
 // is that cell's centre, the same for every true cell. It costs nothing, no noise is asked for, and
 // the interval does not begin.
@@ -323,35 +304,5 @@ func TestCodebookIgnoresDelta(t *testing.T) {
 	}
 	if len(sizes) != 3 {
 		t.Errorf("sizes %v", sizes)
-	}
-}
-
-// TestCodebookErrs: over a walk the estimate under the codebook is nearer to the truth than under
-// the lattice, and nearer than without any release.
-func TestCodebookErrs(t *testing.T) {
-	t.Parallel()
-	model := denseModel(t, 32, 32)
-	path := walk(model, 14, 1500)
-	err := func(name string, epsilon float64) float64 {
-		s := newSanitizer(t, model, Options{Mechanism: name, Epsilon: epsilon, Delta: .01})
-		var state State
-		sum := 0.0
-		for i, cell := range path {
-			out := mustStep(t, s, &state, Input{
-				User: "u", Step: int64(i), Cell: cell, Release: name != "",
-			})
-			sum += out.Estimate.Distance(model.Grid.Centre(cell))
-		}
-		return sum / float64(len(path))
-	}
-	for _, epsilon := range []float64{1, 2, 4} {
-		blind, lattice, codebook := err("", epsilon), err(law.Lattice, epsilon),
-			err(law.Codebook, epsilon)
-		text := fmt.Sprintf("ε = %v: codebook %.3f km, lattice %.3f, blind %.3f", epsilon, codebook,
-			lattice, blind)
-		t.Log(text)
-		if codebook > .8*lattice || codebook > .8*blind {
-			t.Error(text)
-		}
 	}
 }

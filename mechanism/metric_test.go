@@ -78,16 +78,6 @@ func TestMetricHoldsForPositions(t *testing.T) {
 	}
 }
 
-func TestMetricOfOneCell(t *testing.T) {
-	t.Parallel()
-	model := roadModel(t)
-	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .1, MinCells: -1})
-	out := mustStep(t, s, new(State), Input{User: "u", Cell: 3, Release: true})
-	if out.Metric != (law.Metric{Within200M: 1, Within1KM: 1, Across: 1}) {
-		t.Errorf("a release that says nothing: %+v", out.Metric)
-	}
-}
-
 // TestNearShare: the share between neighbours is there where it is asked for; it is the mean over
 // pairs of what two releases from the two cells' surrogates can differ by; and it changes nothing
 // else, nor does it allocate.

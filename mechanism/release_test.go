@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -203,35 +201,4 @@ func varint(v uint64) []byte {
 		b = append(b, byte(v%128+128))
 	}
 	return append(b, byte(v))
-}
-
-// TestTranscriptsOfManySets decodes what appendCells wrote.
-func TestTranscriptsOfManySets(t *testing.T) {
-	t.Parallel()
-	for _, set := range [][]grid.Cell{
-		{0},
-		{math.MaxInt32},
-		{
-			0, 1, 127, 128, 129, 256, 384, 16383, 16384, 40000, 2_000_000, 300_000_000,
-			math.MaxInt32 - 1, math.MaxInt32,
-		},
-	} {
-		t.Run(fmt.Sprint(len(set)), func(t *testing.T) {
-			t.Parallel()
-			b := appendCells([]byte("before"), set)[len("before"):]
-			n, used := binary.Uvarint(b)
-			got, last := []grid.Cell{}, grid.Cell(0)
-			for b = b[used:]; len(b) > 0; b = b[used:] {
-				var d uint64
-				if d, used = binary.Uvarint(b); used <= 0 {
-					t.Fatal("not a varint")
-				}
-				last += grid.Cell(d)
-				got = append(got, last)
-			}
-			if int(n) != len(set) || !slices.Equal(got, set) {
-				t.Errorf("got %d: %v, want %v", n, got, set)
-			}
-		})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -135,72 +134,6 @@ func TestTranscriptTestNoticesAMissingFact(t *testing.T) {
 	}
 	if same(changeCell, forgetSet) || same(changeSet, forgetCell) {
 		t.Error("one of the two facts stands for the other")
-	}
-}
-
-// TestTwoSettingsOneKey runs one user under one key with several δ, from a prior whose set loses a
-// cell in the middle of its hull as δ grows: runs with another set must not share noise, though K
-// and the surrogate are the same, and runs with the same set publish the same.
-func TestTwoSettingsOneKey(t *testing.T) {
-	t.Parallel()
-	model := denseModel(t, 5, 5)
-	const middle = 12
-	model.Initial = mobility.Distribution{
-		Cells: []grid.Cell{0, 4, middle, 20, 24},
-		P:     []float64{.24, .24, .04, .24, .24},
-	}
-	for _, name := range law.HullNames() {
-		var hulls [][]convex.Vec
-		release := func(delta float64, cell grid.Cell) Outcome {
-			s := newSanitizer(t, model, Options{
-				Mechanism: name, Epsilon: 1, Delta: delta,
-				MinCells: -1,
-			})
-			out := mustStep(t, s, new(State), Input{User: "u", Step: 1, Cell: cell, Release: true})
-			hulls = append(hulls, slices.Clone(s.emission.hull.Body().Vertices()))
-			return out
-		}
-		five, four, also := release(.01, 0), release(.05, 0), release(.06, 0)
-		if five.SetSize != 5 || four.SetSize != 4 || also.SetSize != 4 ||
-			!slices.Equal(hulls[0], hulls[1]) {
-			t.Fatalf("%s: sets of %d, %d and %d cells, hulls %v", name, five.SetSize, four.SetSize,
-				also.SetSize, hulls)
-		}
-		if four.Release != also.Release {
-			t.Errorf("%s: the same set, surrogate and key gave two releases", name)
-		}
-		if five.Release == four.Release {
-			t.Errorf("%s: two sets share noise: cells whose surrogate is the same in both are "+
-				"told apart from the others", name)
-		}
-		inside, outside := release(.01, middle), release(.05, middle)
-		shift := model.Grid.Centre(middle).Sub(model.Grid.Centre(0))
-		if inside.Drift || !outside.Drift ||
-			inside.Release.Sub(outside.Release).Distance(shift) < 1e-6 {
-			t.Errorf("%s: the releases of a cell and of its surrogate differ by nothing but "+
-				"their places", name)
-		}
-	}
-}
-
-// TestNeighboursDrawIndependently compares the releases of two cells of one set: were the cell
-// missing from the transcript, their difference would be that of the cells, free of noise.
-func TestNeighboursDrawIndependently(t *testing.T) {
-	t.Parallel()
-	model := denseModel(t, 20, 20)
-	s := newSanitizer(t, model, Options{Epsilon: 1, Delta: .01})
-	var state State
-	for i, cell := range walk(model, 5, 20) {
-		mustStep(t, s, &state, Input{User: "u", Step: int64(i), Cell: cell, Release: true})
-	}
-	a, b := copyState(&state), copyState(&state)
-	members := slices.Clone(s.emission.set.Cells)
-	p, q := members[0], members[len(members)-1]
-	x := mustStep(t, s, &a, Input{User: "u", Step: 20, Cell: p, Release: true})
-	y := mustStep(t, s, &b, Input{User: "u", Step: 20, Cell: q, Release: true})
-	gap := model.Grid.Centre(p).Sub(model.Grid.Centre(q))
-	if d := x.Release.Sub(y.Release).Distance(gap); d < 1e-6 {
-		t.Error("two cells share their noise")
 	}
 }
 

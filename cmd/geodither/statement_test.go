@@ -12,10 +12,10 @@ import (
 
 // TestStatementCites: the command reads a config and the reports of audits, and prints both formats
 func TestStatementCites(t *testing.T) {
-	dir, path := configDir(t, strings.Replace(complete, "mechanism: lattice, "+
-		"epsilon: 0.5, delta: 0.02",
-		"mechanism: codebook, epsilon: 0.5", 1))
-	r := succeed(t, "audit", "-c", path, "--draws", "5e3", "--json")
+	before, _, _ := strings.Cut(complete, "release:")
+	dir, path := configDir(t, before+"release: {mechanism: codebook, epsilon: 0.5, "+
+		"interval: 3h, budget: none}\n")
+	r := succeed(t, "audit", "-c", path, "--draws", "2e3", "--json")
 	report := write(t, dir, "audit.json", r.out)
 	r = succeed(t, "statement", "-c", path, "--audit", report, "--audit", report)
 	var sheet struct {
