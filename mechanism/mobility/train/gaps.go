@@ -32,10 +32,8 @@ const (
 	gapSettled = 1e-5
 	// gapLeast is the weight below which a component is left out: it is not worth its predictions.
 	gapLeast = 1e-3
-	// gapPrune is the threshold of the predictions. On Geolife that of the filter, 1e-7, takes two
-	// to three times the work. Gaps of held-out users are .001 nats likelier with it, and .007 less
-	// likely with four classes, where it leaves no work for a quarter of the gaps.
-	gapPrune = 1e-5
+	// gapPrune is the threshold of the predictions: that of the filter.
+	gapPrune = 1e-7
 )
 
 // gap is one time without a fix in a user's trace.
