@@ -97,7 +97,8 @@ func (s *sessions) silent(now time.Time) map[string]heard {
 // remove ends a silent member's membership, unless its group is between two generations: members
 // say nothing while they wait for the next one. What fails is tried again at the next tick.
 func (s *sessions) remove(ctx context.Context, group, id string) {
-	got, err := s.client.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+	ask := kafka.DescribeGroupsRequest{GroupIDs: []string{group}}
+	got, err := s.client.DescribeGroups(ctx, &ask)
 	if err != nil {
 		return
 	}

@@ -89,10 +89,14 @@ func TestAdvice(t *testing.T) {
 		"JSON for Avro": {
 			schemas.Avro, asJSON, "malformed 3", "these begin with '{': set encoding.raw: json",
 		},
-		"Avro for JSON":              {schemas.JSON, avro, "invalid_utf8 3", "set encoding.raw: avro"},
+		"Avro for JSON": {
+			schemas.JSON, avro, "invalid_utf8 3", "set encoding.raw: avro",
+		},
 		"Confluent framing":          {schemas.Avro, framed, "malformed 3", confluent},
 		"Confluent framing for JSON": {schemas.JSON, framed, "invalid_utf8 3", confluent},
-		"another schema":             {schemas.Avro, foreign, "unknown_schema 3", "of another schema"},
+		"another schema": {
+			schemas.Avro, foreign, "unknown_schema 3", "of another schema",
+		},
 		"a string for a number": {
 			schemas.JSON, bytes.Replace(asJSON, []byte(`"latitude":53.40718281828459`),
 				[]byte(`"latitude":"53.40718281828459"`), 1),

@@ -173,7 +173,8 @@ func TestNoMechanismIsBetter(t *testing.T) {
 		mustHold(t, r, epsilon)
 		try := func(what string, mechanism [][]float64) {
 			t.Helper()
-			if e := expectedError(places, mass, mechanism); e < r.Bound || e < r.Reached-.011*r.Reached {
+			e := expectedError(places, mass, mechanism)
+			if e < r.Bound || e < r.Reached-.011*r.Reached {
 				t.Errorf("%d places, ε = %v: %s has error %v, bound %v, reached %v",
 					n, epsilon, what, e, r.Bound, r.Reached)
 			}

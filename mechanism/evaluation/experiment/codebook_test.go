@@ -56,7 +56,8 @@ func buses(t *testing.T) (*mobility.Model, []trial.Track) {
 			users = append(users, user)
 		}
 		reports[user] = append(reports[user], trial.Report{
-			Step: ms / wanderStep.Milliseconds(), Cell: g.Locate(lat, lon), Place: g.ToMap(lat, lon),
+			Step: ms / wanderStep.Milliseconds(),
+			Cell: g.Locate(lat, lon), Place: g.ToMap(lat, lon),
 		})
 	}
 	model, _, err := trainer.Finish()

@@ -166,7 +166,8 @@ func (x *singles) measure(epsilon float64, i int) (*Sums, error) {
 	if err != nil {
 		return nil, err
 	}
-	errs := []float64{least.Bound, least.Reached, expectedError(centres(g, prior), prior.P, response)}
+	codebook := expectedError(centres(g, prior), prior.P, response)
+	errs := []float64{least.Bound, least.Reached, codebook}
 	for _, delta := range x.Options.MechanismDeltas {
 		drawn, err := x.drawn(prior, Setting{Epsilon: epsilon, Delta: delta}, i)
 		if err != nil {

@@ -78,17 +78,11 @@ func (r *Report) Write(dir string, step func() error) error {
 				return err
 			}
 		case *Figure:
-			base := filepath.Join(dir, figures, part.Name)
-			for _, format := range []string{".png", ".svg"} {
-				data, err := part.draw(format)
-				if err == nil {
-					err = Save(base+format, data)
-				}
-				if err != nil {
-					return fmt.Errorf("figure %s: %w", part.Name, err)
-				}
-				drawings[part.Name] = data
+			drawing, err := part.write(filepath.Join(dir, figures, part.Name))
+			if err != nil {
+				return fmt.Errorf("figure %s: %w", part.Name, err)
 			}
+			drawings[part.Name] = drawing
 		}
 	}
 	if err := step(); err != nil {
@@ -96,6 +90,19 @@ func (r *Report) Write(dir string, step func() error) error {
 	}
 	return errors.Join(Save(filepath.Join(dir, "report.md"), []byte(r.markdown())),
 		Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings))))
+}
+
+// write writes a figure as PNG and as SVG, and returns the SVG.
+func (f *Figure) write(base string) (drawing []byte, err error) {
+	for _, format := range []string{".png", ".svg"} {
+		if drawing, err = f.draw(format); err != nil {
+			return nil, err
+		}
+		if err := Save(base+format, drawing); err != nil {
+			return nil, err
+		}
+	}
+	return drawing, nil
 }
 
 func (r *Report) parts() (all []Part) {
