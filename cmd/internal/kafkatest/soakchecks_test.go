@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -152,6 +153,72 @@ func TestTooShort(t *testing.T) {
 	}
 	if got := failuresOf(nil); strings.Count(got, "soak for longer") != len(quantities) {
 		t.Errorf("no samples are judged: %q", got)
+	}
+}
+
+// TestMissingSamples: a soak fails where an instance has no life that was judged, or where samples
+// of one that is never restarted, or of the topics, are missing for more than a tenth of the run.
+func TestMissingSamples(t *testing.T) {
+	topics := len(quantities) - len(shown)
+	for name, plant := range map[string]struct {
+		keep  func(life lifeOf, at float64) bool
+		want  string
+		count int
+	}{
+		"two instances without samples": {
+			func(life lifeOf, _ float64) bool {
+				return life.who != "instance-1" && life.who != "instance-2"
+			}, " of instance-1, instance-2: no life has samples enough", len(shown),
+		},
+		"a restarted instance that is too short": {
+			func(life lifeOf, at float64) bool { return life.who != "instance-3" || at < 40 },
+			" of instance-3: no life has samples enough", len(shown),
+		},
+		"half a run of the first instance": {
+			func(life lifeOf, at float64) bool { return life.who != "instance-1" || at < 3600 },
+			" of instance-1: its longest life has samples of 59m40s of 2h0m0s", len(shown),
+		},
+		"a pause of half an hour of the first instance": {
+			func(life lifeOf, at float64) bool {
+				return life.who != "instance-1" || at < 3600 || at > 5400
+			}, " of instance-1: its longest life has samples of 1h29m30s of 2h0m0s", len(shown),
+		},
+		"half a run of the topics": {
+			func(life lifeOf, at float64) bool { return life.who != topicsName || at < 3600 },
+			" of topics: its longest life", topics,
+		},
+		"no topics": {
+			func(life lifeOf, _ float64) bool { return life.who != topicsName },
+			" of topics: no life has samples enough", topics,
+		},
+	} {
+		all := map[lifeOf]series{}
+		for life, s := range quiet() {
+			var kept series
+			for i, at := range s.at {
+				if plant.keep(life, at) {
+					kept.at, kept.values = append(kept.at, at), append(kept.values, s.values[i])
+				}
+			}
+			if len(kept.at) > 0 {
+				all[life] = kept
+			}
+		}
+		got := failuresOf(all)
+		if strings.Count(got, plant.want) != plant.count ||
+			strings.Count(got, "\n") != plant.count-1 {
+			t.Errorf("%s: want %d failures with %q, got:\n%s", name, plant.count, plant.want, got)
+		}
+	}
+	// One that is alone is restarted, so it has no life as long as the run.
+	all := quiet()
+	maps.DeleteFunc(all, func(life lifeOf, _ series) bool {
+		return life.who == "instance-1" || life.who == "instance-3"
+	})
+	for _, f := range judge(all, []string{"instance-2"}, 2*time.Hour) {
+		if len(f.failures) > 0 {
+			t.Errorf("an instance that is alone: %s", f.failures)
+		}
 	}
 }
 
