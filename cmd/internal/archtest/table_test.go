@@ -275,7 +275,7 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/devbroker", "cmd/internal/doctor",
+			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
 			"cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"mechanism", "mechanism/grid", "mechanism/mobility",

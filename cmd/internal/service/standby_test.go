@@ -1,7 +1,11 @@
 package service_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -10,11 +14,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
 
@@ -196,4 +203,89 @@ func TestStandbyCrashes(t *testing.T) {
 	for _, m := range all {
 		requireStatesIn(t, w, "first", m.disk, m.o.StateDir)
 	}
+}
+
+// TestStandbyForgets: an erased user leaves the files of a standby's copy as they leave the
+// owner's, while both work.
+func TestStandbyForgets(t *testing.T) {
+	t.Parallel()
+	const user = "zoe-4c1f9a"
+	w := servicetest.NewWorld(t, 6)
+	a := w.Answers(t, "first")
+	all := machines(w, 2, 1)
+	for _, m := range all {
+		m.o.SessionTimeout = 6 * time.Second
+		m.start(t, w)
+	}
+	both := []servicetest.AtWork{all[0].Running, all[1].Running}
+	at := servicetest.StepTime(w.Step).UnixMilli()
+	w.Feed(t)
+	lat, lon := w.Model.Grid.ToDegrees(w.Model.Grid.Centre(w.Cells[0]))
+	value, err := w.Codec.AppendRaw(nil, schemas.Raw{
+		UserID: user, Timestamp: at, Latitude: lat, Longitude: lon,
+	})
+	servicetest.OK(t, err)
+	w.Send(t, producer.Record{Key: []byte(user), Value: value, Timestamp: at})
+	servicetest.Await(t, "everything is answered", func() bool { return a.Read(t) >= w.Fed },
+		both...)
+	known := func(m *machine) bool {
+		store := m.store.Load()
+		if store == nil {
+			return false
+		}
+		for p := range int32(servicetest.Partitions) {
+			value, err := store.Partition(p).Get([]byte(user))
+			servicetest.OK(t, err)
+			if len(value) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	servicetest.Await(t, "both have the user's state",
+		func() bool { return known(all[0]) && known(all[1]) }, both...)
+	_, err = erase.Run(t.Context(), erase.Options{
+		Settings: all[0].o.Settings, Cluster: all[0].o.Cluster, StateDir: t.TempDir(),
+		Users: []string{user}, Logger: slog.New(slog.DiscardHandler),
+	})
+	servicetest.OK(t, err)
+	servicetest.Await(t, "both have forgotten the user", func() bool {
+		if a.Read(t) >= w.Fed {
+			w.Feed(t) // an idle owner would look only now and then whether it was fenced
+		}
+		return !known(all[0]) && !known(all[1])
+	}, both...)
+	for _, m := range all {
+		m.Cancel()
+	}
+	for _, m := range all {
+		servicetest.OK(t, m.Wait(t))
+		for _, name := range holding(t, m.disk, m.o.StateDir, user) {
+			t.Errorf("%s still has the user's id", name)
+		}
+	}
+}
+
+// holding lists the files below a folder that have a text.
+func holding(t *testing.T, disk vfs.FS, dir, text string) (found []string) {
+	t.Helper()
+	names, err := disk.List(dir)
+	servicetest.OK(t, err)
+	for _, name := range names {
+		name = disk.PathJoin(dir, name)
+		info, err := disk.Stat(name)
+		servicetest.OK(t, err)
+		if info.IsDir() {
+			found = append(found, holding(t, disk, name, text)...)
+			continue
+		}
+		file, err := disk.Open(name)
+		servicetest.OK(t, err)
+		data, err := io.ReadAll(file)
+		servicetest.OK(t, errors.Join(err, file.Close()))
+		if bytes.Contains(data, []byte(text)) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
