@@ -33,9 +33,8 @@ func newAggregate(std cli.Streams) *cobra.Command {
 	var f aggregateFlags
 	cmd := &cobra.Command{
 		Use:   "aggregate {-c FILE | --model FILE} [PATH...]",
-		Short: "Where the fleet is and how it flows, from sanitized records and the model alone",
-		Long: `Estimate how many vehicles are in each zone of the map, window by window, and how many go from
-zone to zone. The input is a sanitized topic, or files of "sanitize" or "consume". The command
+		Short: "Where the fleet is, from sanitized records and the model alone",
+		Long: `Estimate how many vehicles are in each zone of the map, window by window. The input is a sanitized topic, or files of "sanitize" or "consume". The command
 needs the public model and the public settings of the service, and nothing secret: it runs the
 filter again from the releases. It costs no ε.
 
@@ -75,8 +74,7 @@ With a handful of vehicles the estimate is about individual people. Do not publi
 a hundred vehicles and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
     --out density.csv --map density.png
-  geodither aggregate -c geodither.yml --window 1h --zone 2km --flows flows.csv \
-    --out density.geojson
+  geodither aggregate -c geodither.yml --window 1h --zone 2km --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
   geodither aggregate -c geodither.yml --window 1h --zones districts.geojson \
@@ -117,8 +115,6 @@ a hundred vehicles and more are about a fleet.`,
 	flags.StringVar(&f.output.Path, "out", "-",
 		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
 			"output")
-	flags.StringVar(&f.output.Flows, "flows", "",
-		"write the flows between zones from window to window to this `FILE`, as CSV")
 	flags.StringVar(&f.output.Map, "map", "",
 		"draw the window with most vehicles to this `FILE`, .png or .svg")
 	return cmd
@@ -252,7 +248,7 @@ func (f *aggregateFlags) check() error {
 	if i := slices.Index(f.paths, "-"); i >= 0 && slices.Contains(f.paths[i+1:], "-") {
 		return cli.Usagef("standard input is named twice: name - once")
 	}
-	for _, path := range []string{f.output.Path, f.output.Flows, f.output.Map} {
+	for _, path := range []string{f.output.Path, f.output.Map} {
 		if err := files.NotAnInput(path, f.paths); err != nil {
 			return err
 		}

@@ -47,7 +47,6 @@ type numberedRelease struct {
 func runAggregate(
 	ctx context.Context, in *aggregateInput, o aggregateOptions, std cli.Streams,
 ) error {
-	o.Read.Collect.Flows = o.Output.Flows != ""
 	out, err := newAggregateWriter(o.Output, std.Out)
 	if err != nil {
 		return err
@@ -56,10 +55,10 @@ func runAggregate(
 	summary, err := r.read(ctx)
 	r.bar.Done()
 	if err == nil && summary.Smallest < enoughVehicles {
-		err = out.restrict()
+		err = out.density.Restrict()
 	}
 	if err != nil {
-		return errors.Join(err, out.discard())
+		return errors.Join(err, out.density.Discard())
 	}
 	if err := out.close(summary); err != nil {
 		return err

@@ -60,9 +60,6 @@ func (r *aggregation) words(s aggregate.Summary) string {
 		return l.String()
 	}
 	l.windows(s)
-	if collect.Flows {
-		l.add("flows", "of %d vehicles from one window to the next, over all windows", s.Flowing)
-	}
 	l.fullest(zones, s)
 	if s.Smallest < enoughVehicles {
 		l.add("beware", "windows of fewer than %d vehicles are about few people, and what a zone "+

@@ -63,16 +63,10 @@ func (r zoneRow) fields() []string {
 	return text
 }
 
-var flowHeader = []string{
-	"window_start", "from_zone", "from_latitude", "from_longitude",
-	"to_zone", "to_latitude", "to_longitude", "vehicles", "low", "high",
-}
-
 // Output says where to write estimates and how.
 type aggregateOutput struct {
-	Path  string // "-" is standard output, as CSV; the extension of a file is its format
-	Flows string // file; empty: none
-	Map   string // file, .png or .svg; empty: none
+	Path string // "-" is standard output, as CSV; the extension of a file is its format
+	Map  string // file, .png or .svg; empty: none
 	// Areas are the zones of --zones, to write their outlines; nil: none. OffMap others lie off the
 	// map and are left out.
 	Areas  []aggregate.Area
@@ -87,16 +81,14 @@ func (o aggregateOutput) Validate() error {
 	return files.CheckPicture(o.Map)
 }
 
-// output writes zones, flows and the map. Files appear when they are complete.
+// output writes zones and the map. Files appear when they are complete.
 type aggregateWriter struct {
 	options aggregateOutput
 	format  string           // of density, as for [files.NewWriter]
 	zones   *aggregate.Zones // from the first window on
 	density *files.File
-	flows   *files.File // nil if there are none
 
 	rows     *csv.Writer
-	flowRows *csv.Writer
 	features *files.Collection
 	table    *files.Parquet[zoneRow]
 }
@@ -114,36 +106,13 @@ func newAggregateWriter(options aggregateOutput, stdout io.Writer) (*aggregateWr
 	if o.format == "parquet" {
 		o.table = files.NewParquet[zoneRow](o.density)
 	}
-	if options.Flows != "" {
-		if o.flows, err = files.CreateOrStdout(options.Flows, stdout); err != nil {
-			return nil, errors.Join(err, o.density.Discard())
-		}
-		o.flowRows = csv.NewWriter(o.flows)
-		if err := o.flowRows.Write(flowHeader); err != nil {
-			return nil, errors.Join(err, o.discard())
-		}
-	}
 	if o.format == "csv" {
 		err = o.rows.Write(zoneHeader)
 	}
 	if err != nil {
-		return nil, errors.Join(err, o.discard())
+		return nil, errors.Join(err, o.density.Discard())
 	}
 	return o, nil
-}
-
-// restrict leaves the files to their owner: the estimates are about a few people.
-func (o *aggregateWriter) restrict() error { return o.each((*files.File).Restrict) }
-
-func (o *aggregateWriter) discard() error { return o.each((*files.File).Discard) }
-
-// each does something with both files.
-func (o *aggregateWriter) each(do func(*files.File) error) error {
-	err := do(o.density)
-	if o.flows != nil {
-		err = errors.Join(err, do(o.flows))
-	}
-	return err
 }
 
 // window writes one window.
@@ -164,23 +133,6 @@ func (o *aggregateWriter) window(
 			Naive:         d.Naive[zone],
 			Model:         sixDigits(d.Blind[zone]),
 			Name:          zones.Name(int32(zone)),
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if o.flows == nil {
-		return nil
-	}
-	const leastFlow = .01 // vehicles; the flows of fewer would be most of the rows
-	for _, f := range w.Flows(leastFlow) {
-		fromLat, fromLon := middleOfZone(zones, f.From)
-		toLat, toLon := middleOfZone(zones, f.To)
-		err := o.flowRows.Write([]string{
-			inUTC(w.StartMS),
-			strconv.Itoa(int(f.From)), files.Degrees(fromLat), files.Degrees(fromLon),
-			strconv.Itoa(int(f.To)), files.Degrees(toLat), files.Degrees(toLon),
-			files.Number(sixDigits(f.Vehicles)), files.Number(f.Low), files.Number(f.High),
 		})
 		if err != nil {
 			return err
@@ -254,14 +206,10 @@ func (o *aggregateWriter) close(s aggregate.Summary) error {
 	case "parquet":
 		err = errors.Join(err, o.table.Close())
 	}
-	if o.flows != nil {
-		o.flowRows.Flush()
-		err = errors.Join(err, o.flowRows.Error())
-	}
 	if err != nil {
-		return errors.Join(err, o.discard())
+		return errors.Join(err, o.density.Discard())
 	}
-	err = o.each((*files.File).Close)
+	err = o.density.Close()
 	if err != nil || o.options.Map == "" || s.Most.Vehicles == 0 {
 		return err
 	}

@@ -337,7 +337,7 @@ func TestCanaryAggregate(t *testing.T) {
 		return []string{
 			"aggregate", "-c", config, "--in", in, "--window", "10m",
 			"--out", filepath.Join(out, "density."+format),
-			"--flows", filepath.Join(out, "flows.csv"), "--map", filepath.Join(out, "map.svg"),
+			"--map", filepath.Join(out, "map.svg"),
 		}
 	}
 	for _, format := range []string{"csv", "json", "geojson"} {

@@ -22,8 +22,6 @@ type CollectOptions struct {
 	ZoneKM float64
 	// Areas, if there are any, are the zones instead of blocks, and the rest of the map one more.
 	Areas []Area
-	// Flows says to count flows between the zones of successive windows.
-	Flows bool
 	// Open is how many windows are open at once, 0 for all until the end. The record of a window
 	// that is closed is followed, but has no part in the window.
 	Open int
@@ -39,13 +37,13 @@ type CollectOptions struct {
 // Collector gathers records into windows. Its methods belong to one goroutine.
 //
 // Memory: for each user the posterior that the service keeps, about 5 bytes a cell that has
-// probability, and with flows 8 more; two distributions that are not pruned, with releases and
+// probability; two distributions that are not pruned, with releases and
 // without, about 10 bytes together for each cell within the user's reach, soon the whole map; and
 // half a kilobyte. The length of a user's history adds nothing. For each vehicle of an open window
 // 12 bytes a zone. With several workers up to 262,144 records more, 250 bytes each.
 //
-// Time: a record costs the service's own step and a prediction, with flows about twice that; a
-// vehicle costs once a window the prediction of its prior through the window.
+// Time: a record costs the service's own step and a prediction; a vehicle costs once a window the
+// prediction of its prior through the window.
 type Collector struct {
 	follower *Follower
 	zones    *Zones // nil before the first record that is wanted
@@ -89,7 +87,6 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 		latest: -1 << 62, closed: -1 << 62,
 	}
 	k.hands = []*hand{newHand(follower, newExactFilter())}
-	k.hands[0].flows = c.Flows
 	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
 	return k, nil
 }
@@ -181,7 +178,7 @@ func (k *Collector) windowOf(number int64) *Window {
 	w := k.windows[number]
 	if w == nil {
 		length := k.options.WindowSteps * k.stepMS
-		w = &Window{flows: map[pair]*flow{}}
+		w = &Window{}
 		w.StartMS, w.EndMS = number*length, (number+1)*length
 		if k.zones != nil {
 			w.divide(k.zones)
@@ -227,7 +224,7 @@ func (k *Collector) start() error {
 			return err
 		}
 		h := newHand(follower, k.hands[0].exact.fork())
-		h.flows, h.zones = k.options.Flows, k.zones
+		h.zones = k.zones
 		k.hands = append(k.hands, h)
 	}
 	k.tasks = parallel.NewKeyed(len(k.hands), aheadTasks, k.do, func(t *task) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -127,11 +126,11 @@ func TestCollectShuffled(t *testing.T) {
 	names := slices.Sorted(maps.Keys(byUser))
 	estimates := func(records []Record) string {
 		windows, counts := collect(t, Models{model}, o,
-			CollectOptions{WindowSteps: 5, Block: 2, Flows: true}, records)
+			CollectOptions{WindowSteps: 5, Block: 2}, records)
 		text := fmt.Sprintf("%+v\n", counts)
 		for _, w := range windows {
-			text += fmt.Sprintln(w.StartMS, w.Lost, w.Released, w.Flowing,
-				w.Estimate(EstimateOptions{Workers: 2}), w.Flows(0))
+			text += fmt.Sprintln(w.StartMS, w.Lost, w.Released,
+				w.Estimate(EstimateOptions{Workers: 2}))
 		}
 		return text
 	}
@@ -255,153 +254,4 @@ func moved(model *mobility.Model, p []float64) []float64 {
 		}
 	}
 	return next
-}
-
-// TestFlows holds the flows of one vehicle against the exact joint distribution, and those of many
-// against where they went. Under Codebook the stored posteriors are rounded: ancestors drawn from
-// them lead into other zones than the vehicles are in.
-func TestFlows(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{law.Lattice, law.Codebook} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); testFlows(t, name) })
-	}
-}
-
-func testFlows(t *testing.T, name string) {
-	t.Helper()
-	model := testcase.Town(t)
-	o := mechanism.Options{Mechanism: name, Epsilon: 4, Delta: .05}
-	const vehicles = 400
-	records, paths := drive(t, model, o, 6, vehicles, 10, nil)
-	windows, _ := collect(t, Models{model}, o,
-		CollectOptions{WindowSteps: 5, Block: 2, Flows: true}, records)
-	w := windows[1]
-	if len(windows[0].flows) != 0 || w.Flowing != vehicles {
-		t.Fatalf("%d flows into the first window, %d vehicles in the second",
-			len(windows[0].flows), w.Flowing)
-	}
-	zones := zonesOf(t, model.Grid, 2)
-	n := zones.Count()
-	truth, got, into := make([]float64, n*n), make([]float64, n*n), make([]float64, n)
-	for _, path := range paths {
-		truth[int(zones.Of(path[4]))*n+int(zones.Of(path[9]))]++
-	}
-	inside, listed := 0, 0
-	for _, f := range w.Flows(0) {
-		at := int(f.From)*n + int(f.To)
-		got[at], into[f.To] = f.Vehicles, into[f.To]+f.Vehicles
-		if f.Vehicles >= 1 {
-			listed++
-			if truth[at] >= f.Low && truth[at] <= f.High {
-				inside++
-			}
-		}
-	}
-	if d := Variation(into, valuesOf(w.posterior)); d > 1e-6 {
-		t.Errorf("flows into zones are not their vehicles: %g", d)
-	}
-	// Three standard errors of 40 or so nearly independent intervals of 90 %: below .13 per cent by
-	// chance.
-	if rate := float64(inside) / float64(listed); listed < 20 ||
-		rate < .9-3*math.Sqrt(.09/float64(listed)) {
-		t.Errorf("%d of %d intervals hold the truth", inside, listed)
-	}
-	independent := make([]float64, n*n)
-	for a := range n {
-		for b := range n {
-			independent[a*n+b] = windows[0].posterior[a].value() * w.posterior[b].value()
-		}
-	}
-	if d, other := Variation(got, truth), Variation(independent, truth); d > other/2 {
-		t.Errorf("flows are %g from the truth, and without the vehicles' own ways %g", d, other)
-	}
-}
-
-// TestTracerIsExact compares one vehicle's flow, over many draws, with the exact joint distribution
-// from a filter for each zone.
-func TestTracerIsExact(t *testing.T) {
-	t.Parallel()
-	model := testcase.Town(t)
-	o := mechanism.Options{Mechanism: law.Lattice, Epsilon: 4, Delta: .05, Prune: -1}
-	records, _ := drive(t, model, o, 8, 1, 4, nil)
-	zones := zonesOf(t, model.Grid, 2)
-	tr, err := newTracer(model, zones)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, cells := zones.Count(), model.Grid.Cells()
-	f := newFollower(t, Models{model}, o)
-	var track Track
-	states := make([]mechanism.State, len(records))
-	exact := make([][]float64, n) // by zone of the first step: joint with the cell now
-	for step, r := range records {
-		if known, err := f.Follow(&track, r); err != nil || !known {
-			t.Fatalf("%t, %v", known, err)
-		}
-		states[step].CopyFrom(&f.state)
-		d, prior := &f.state.Posterior, make([]float64, cells)
-		for z := range exact {
-			if step == 0 {
-				exact[z] = make([]float64, cells)
-				continue
-			}
-			exact[z] = moved(model, exact[z])
-			for c, p := range exact[z] {
-				prior[c] += p
-			}
-		}
-		for i, c := range d.Cells {
-			if step == 0 {
-				exact[zones.Of(c)][c] = d.P[i]
-				continue
-			}
-			for z := range exact {
-				exact[z][c] *= d.P[i] / prior[c]
-			}
-		}
-	}
-	joint := make([]float64, n*n)
-	for z := range exact {
-		for c, p := range exact[z] {
-			joint[z*n+int(zones.Of(grid.Cell(c)))] += p
-		}
-	}
-	mean := meanFlows(tr, 400, &states[len(states)-1], func(name string) []uint16 {
-		marks := tr.mark(nil, &states[0].Posterior)
-		for step := 1; step < len(states); step++ {
-			marks = tr.advance(marks, name, momentOf(&states[step-1]), momentOf(&states[step]))
-		}
-		return marks
-	})
-	// 144 pairs whose means have standard errors of some 10⁻³ at most, half of whose sum is
-	// below .03.
-	if d := Variation(mean, joint); d > .03 {
-		t.Errorf("flows are %g from the exact ones", d)
-	}
-	// A gap of several steps at once comes to the same as its steps without releases.
-	var far mechanism.State
-	far.CopyFrom(&states[0])
-	if err := f.filters[model.ID()].sanitizer.Observe(&far,
-		mechanism.Seen{Step: 3, Kind: mechanism.Predicted}); err != nil {
-		t.Fatal(err)
-	}
-	marks := tr.mark(nil, &states[0].Posterior)
-	marks = tr.advance(marks, "u", momentOf(&states[0]), momentOf(&far))
-	if len(marks) != ancestors*far.Posterior.Len() {
-		t.Fatalf("%d marks for %d cells", len(marks), far.Posterior.Len())
-	}
-	from := make([]float64, n)
-	for i := range far.Posterior.Cells {
-		for _, z := range marks[i*ancestors : (i+1)*ancestors] {
-			from[z] += far.Posterior.P[i] / ancestors
-		}
-	}
-	want := make([]float64, n)
-	for i, c := range states[0].Posterior.Cells {
-		want[zones.Of(c)] += states[0].Posterior.P[i]
-	}
-	// 48 cells of four draws each.
-	if d := Variation(from, want); d > .2 {
-		t.Errorf("the way back over a gap leads %g away", d)
-	}
 }

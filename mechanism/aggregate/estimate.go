@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -48,14 +47,6 @@ type Density struct {
 	// Kappa is how many vehicles the model was worth to the fit; +∞ if the releases do not
 	// contradict it.
 	Kappa float64
-}
-
-// Flow is the expected number of vehicles that were in one zone in the window before and are in
-// another, or the same, in this one.
-type Flow struct {
-	From, To  int32
-	Vehicles  float64
-	Low, High float64
 }
 
 const (
@@ -271,20 +262,4 @@ func (f *Fleet) average(kappa float64, o EstimateOptions) (mean, variance []floa
 		variance[z] += max(squares[z]-float64(count*float64(m*m)), 0) / (count - 1)
 	}
 	return mean, variance
-}
-
-// Flows returns the flows of at least so many vehicles, in order of zones. Their intervals hold if
-// vehicles move by the model.
-func (w *Window) Flows(least float64) []Flow {
-	var all []Flow
-	for _, key := range slices.Sorted(maps.Keys(w.flows)) {
-		n, squares := w.flows[key].sum.value(), w.flows[key].squares.value()
-		if n < least {
-			continue
-		}
-		low, high := CountInterval(n, max(n-squares, 0), Level, float64(w.Flowing))
-		from, to := int32(key>>16), int32(key&0xffff)
-		all = append(all, Flow{From: from, To: to, Vehicles: n, Low: low, High: high})
-	}
-	return all
 }

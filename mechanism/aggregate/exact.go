@@ -108,9 +108,6 @@ type user struct {
 	alone carried   // where the model alone has the user
 	told  carried   // where the model and the releases have the user
 	turns turnsHash // of both, one for each change of the model and each gap by a law
-
-	marked     []uint16 // ancestors since the mark; empty: none
-	markWindow int64
 }
 
 // goesOn says whether the user's filter has not started again since.

@@ -152,7 +152,6 @@ type Follower struct {
 	own map[*filter]*mechanism.Sanitizer
 
 	before, state mechanism.State // of the last record that agreed: before it and after it
-	linked        bool            // state came from before by the model
 	attempt       mechanism.State // scratch
 }
 
@@ -217,7 +216,6 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 	if before.standing != unseen && r.Step < before.last {
 		return false, ErrOrder
 	}
-	f.linked = false
 	t.last, t.filter = r.Step, v
 	if v == nil {
 		t.standing, t.state = outside, t.state[:0]
@@ -263,7 +261,6 @@ func (f *Follower) goes(w way, last *Track, v *filter, r Record) (agrees bool, e
 		if err = f.resume(last, v, last.last); err == nil {
 			agrees, err = f.observe(v, r)
 		}
-		f.linked = agrees
 	case turns:
 		agrees, err = f.turned(last, v, r)
 	case arrives, starts:
@@ -316,9 +313,7 @@ func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err er
 	if err := f.resume(last, v, best); err != nil {
 		return false, err
 	}
-	agrees, err = f.observe(v, r)
-	f.linked = agrees && best == last.last
-	return agrees, err
+	return f.observe(v, r)
 }
 
 // resume sets f.before to a followed user's state after the old model has counted up to a step,

@@ -47,47 +47,45 @@ func TestTransitions(t *testing.T) {
 		interval      int // 0: a release for every report
 		standing      standing
 		origin        int64
-		linked        bool
 	}{
-		{"unseen", "5A", 0, followed, 5, false},
-		{"followed, goes on", "5A 6A 8A", 0, followed, 5, true},
-		{"followed, beyond, starts", "5A 15A", 0, followed, 15, false},
-		{"followed, beyond, carried over", "5A 8A 11A", 6, followed, 5, true},
-		{"same map, every report has a record", "5A 6B", 0, followed, 5, true},
-		{"same map, turns at the last record", "5A 7B", 2, followed, 5, true},
-		{"same map, turns at a hidden report", "5A 6A 7B", 2, followed, 5, false},
-		{"same map, beyond, starts", "5A 15B", 0, followed, 15, false},
-		{"same map, beyond, carried over", "5A 8B 11B", 6, followed, 5, true},
-		{"erased, arrives", "5A 6A !8A", 0, followed, 6, false},
-		{"erased, goes on from there", "5A 6A !8A 9A", 0, followed, 6, true},
-		{"erased, same map, arrives", "5A 6A !8B", 0, followed, 6, false},
-		{"erased, beyond, starts", "5A !15A", 0, followed, 15, false},
-		{"other map, arrives", "5A 6A 8C", 0, followed, 6, false},
-		{"other map, beyond, starts", "5A 15C", 0, followed, 15, false},
-		{"other map, beyond, carried over", "5A 8C 11C", 6, followed, 5, false},
-		{"a record is missing", "5A 6A* 7A", 0, lost, 5, false},
-		{"lost, within", "5A 6A* 7A 8A", 0, lost, 5, false},
-		{"lost, beyond, starts", "5A 6A* 7A 17A", 0, followed, 17, false},
-		{"lost, same map, within", "5A 6A* 7A 8B", 0, lost, 5, false},
-		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed, 17, false},
-		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed, 7, false},
-		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed, 17, false},
-		{"joined in the middle", "5A* 6A 7A", 0, lost, 0, false},
-		{"a model is not given", "5A 6X", 0, outside, 5, false},
-		{"outside, within", "5A 6X 7A", 0, lost, 5, false},
-		{"outside, within, to another map", "5A 6X 7C", 0, lost, 5, false},
-		{"outside, beyond, starts", "5A 6X 17A", 0, followed, 17, false},
-		{"outside, again", "5A 6X 17X", 0, outside, 5, false},
-		{"found again and lost again", "5A 6A* 7A 17A 18A* 19A", 0, lost, 17, false},
+		{"unseen", "5A", 0, followed, 5},
+		{"followed, goes on", "5A 6A 8A", 0, followed, 5},
+		{"followed, beyond, starts", "5A 15A", 0, followed, 15},
+		{"followed, beyond, carried over", "5A 8A 11A", 6, followed, 5},
+		{"same map, every report has a record", "5A 6B", 0, followed, 5},
+		{"same map, turns at the last record", "5A 7B", 2, followed, 5},
+		{"same map, turns at a hidden report", "5A 6A 7B", 2, followed, 5},
+		{"same map, beyond, starts", "5A 15B", 0, followed, 15},
+		{"same map, beyond, carried over", "5A 8B 11B", 6, followed, 5},
+		{"erased, arrives", "5A 6A !8A", 0, followed, 6},
+		{"erased, goes on from there", "5A 6A !8A 9A", 0, followed, 6},
+		{"erased, same map, arrives", "5A 6A !8B", 0, followed, 6},
+		{"erased, beyond, starts", "5A !15A", 0, followed, 15},
+		{"other map, arrives", "5A 6A 8C", 0, followed, 6},
+		{"other map, beyond, starts", "5A 15C", 0, followed, 15},
+		{"other map, beyond, carried over", "5A 8C 11C", 6, followed, 5},
+		{"a record is missing", "5A 6A* 7A", 0, lost, 5},
+		{"lost, within", "5A 6A* 7A 8A", 0, lost, 5},
+		{"lost, beyond, starts", "5A 6A* 7A 17A", 0, followed, 17},
+		{"lost, same map, within", "5A 6A* 7A 8B", 0, lost, 5},
+		{"lost, same map, beyond, starts", "5A 6A* 7A 17B", 0, followed, 17},
+		{"lost, other map, arrives", "5A 6A* 7A 8C", 0, followed, 7},
+		{"lost, other map, beyond, starts", "5A 6A* 7A 17C", 0, followed, 17},
+		{"joined in the middle", "5A* 6A 7A", 0, lost, 0},
+		{"a model is not given", "5A 6X", 0, outside, 5},
+		{"outside, within", "5A 6X 7A", 0, lost, 5},
+		{"outside, within, to another map", "5A 6X 7C", 0, lost, 5},
+		{"outside, beyond, starts", "5A 6X 17A", 0, followed, 17},
+		{"outside, again", "5A 6X 17X", 0, outside, 5},
+		{"found again and lost again", "5A 6A* 7A 17A 18A* 19A", 0, lost, 17},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			track, linked, known := walked(t, models, law.Lattice, test.reports, test.interval)
+			track, known := walked(t, models, law.Lattice, test.reports, test.interval)
 			if track.standing != test.standing || known != (test.standing == followed) ||
-				track.origin != test.origin || linked != test.linked {
-				t.Errorf("standing %d, known %t, origin %d, linked %t; want %d, %d, %t",
-					track.standing, known, track.origin, linked, test.standing,
-					test.origin, test.linked)
+				track.origin != test.origin {
+				t.Errorf("standing %d, known %t, origin %d; want %d, %d",
+					track.standing, known, track.origin, test.standing, test.origin)
 			}
 			if (len(track.state) > 0) != known {
 				t.Errorf("known %t with a state of %d bytes", known, len(track.state))
@@ -97,11 +95,10 @@ func TestTransitions(t *testing.T) {
 }
 
 // walked follows the records of reports, of a service that skips what lies between releases where
-// interval is positive. It returns what is known of the user, and whether the last state came from
-// the one before by the model.
+// interval is positive. It returns what is known of the user.
 func walked(
 	t *testing.T, models Models, name, reports string, interval int,
-) (track Track, linked, known bool) {
+) (track Track, known bool) {
 	t.Helper()
 	o := mechanism.Options{Mechanism: name, Epsilon: 2, Delta: .05, MaxGap: 3}
 	if interval > 0 {
@@ -114,7 +111,7 @@ func walked(
 			t.Fatalf("step %d: %v", r.Step, err)
 		}
 	}
-	return track, f.linked, known
+	return track, known
 }
 
 // recordsOf runs a service for one user and returns the records that its reader gets.

@@ -54,18 +54,15 @@ type Counts struct {
 type hand struct {
 	follower *Follower
 	exact    exactFilter
-	tracers  map[*filter]*tracer
 	zones    *Zones // nil before the first record that is wanted
-	flows    bool
 	counts   Counts // of its records
 
-	before    mobility.Distribution // scratch
-	dense     []float64             // scratch, a number a zone
-	posterior ByZone                // scratch
+	dense     []float64 // scratch, a number a zone
+	posterior ByZone    // scratch
 }
 
 func newHand(follower *Follower, exact exactFilter) *hand {
-	return &hand{follower: follower, exact: exact, tracers: map[*filter]*tracer{}}
+	return &hand{follower: follower, exact: exact}
 }
 
 // do does a task.
@@ -76,18 +73,10 @@ func (h *hand) do(t *task) {
 		}
 	}
 	u := t.user
-	from := u.last
-	if t.err = h.remember(u); t.err != nil {
-		return
-	}
 	if t.err = h.follow(u, t.filter, t.record, t.wanted); t.err != nil {
 		return
 	}
 	if !t.wanted {
-		u.marked = u.marked[:0]
-		return
-	}
-	if t.err = h.trace(u, from); t.err != nil {
 		return
 	}
 	if t.first {
@@ -148,7 +137,6 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 		w.mu.Unlock()
 	}
 	if !u.known() {
-		u.marked = u.marked[:0]
 		return nil
 	}
 	if len(h.dense) != h.zones.Count() {
@@ -164,20 +152,6 @@ func (h *hand) count(u *user, w *Window, number int64) error {
 		return err
 	}
 	h.add(w, u, blind)
-	if !h.flows {
-		return nil
-	}
-	t, err := h.tracer(u.filter)
-	if err != nil {
-		return err
-	}
-	if len(u.marked) > 0 && u.markWindow == number-1 {
-		w.mu.Lock()
-		t.add(w.flows, u.marked, told)
-		w.Flowing++
-		w.mu.Unlock()
-	}
-	u.marked, u.markWindow = t.mark(u.marked, told), number
 	return nil
 }
 
@@ -186,55 +160,4 @@ func (h *hand) add(w *Window, u *user, blind *mobility.Distribution) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.AddVehicle(u.name, &h.posterior, blind, h.dense)
-}
-
-// remember keeps where a user with ancestors is before the next record.
-func (h *hand) remember(u *user) error {
-	if len(u.marked) == 0 {
-		return nil
-	}
-	told, err := h.exact.told(u)
-	if err == nil {
-		h.before.CopyFrom(told)
-	}
-	return err
-}
-
-// trace takes the user's ancestors from what was remembered in a step on to the last record.
-func (h *hand) trace(u *user, from int64) error {
-	if len(u.marked) == 0 {
-		return nil
-	}
-	if !h.follower.linked {
-		u.marked = u.marked[:0]
-		return nil
-	}
-	told, err := h.exact.told(u)
-	if err != nil {
-		return err
-	}
-	t, err := h.tracer(u.filter)
-	if err != nil {
-		return err
-	}
-	before, after := moment{from, &h.before}, moment{u.last, told}
-	if u.filter.bridges(uint64(u.last) - uint64(from)) {
-		u.marked = t.bridge(u.marked, u.name, before, after)
-		return nil
-	}
-	u.marked = t.advance(u.marked, u.name, before, after)
-	return nil
-}
-
-// tracer returns the tracer of a model of the zones' map.
-func (h *hand) tracer(v *filter) (*tracer, error) {
-	t := h.tracers[v]
-	if t == nil {
-		var err error
-		if t, err = newTracer(v.model, h.zones); err != nil {
-			return nil, err
-		}
-		h.tracers[v] = t
-	}
-	return t, nil
 }

@@ -15,11 +15,10 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// found is what a Collector has found: its windows' estimates and flows, and its counts.
+// found is what a Collector has found: its windows' estimates and its counts.
 type found struct {
 	windows []Window // without what they are made of
 	density []Density
-	flows   [][]Flow
 	counts  Counts
 }
 
@@ -32,10 +31,9 @@ func collected(
 	t.Helper()
 	k, err := NewCollector(Models{model}, o, c, func(w *Window) error {
 		all.windows = append(all.windows, Window{
-			StartMS: w.StartMS, Released: w.Released, Lost: w.Lost, Flowing: w.Flowing,
+			StartMS: w.StartMS, Released: w.Released, Lost: w.Lost,
 		})
 		all.density = append(all.density, w.Estimate(EstimateOptions{Seed: 1, Resamples: 4}))
-		all.flows = append(all.flows, w.Flows(.01))
 		return nil
 	})
 	if err != nil {
@@ -72,8 +70,8 @@ func byUser(records []Record) []Record {
 	return sorted
 }
 
-// TestSameOnAnyWorkers: whatever the number of workers, windows, flows and counts are the same to
-// the last bit: with users side by side and one after another, with windows that are closed on the
+// TestSameOnAnyWorkers: whatever the number of workers, windows and counts are the same to the
+// last bit: with users side by side and one after another, with windows that are closed on the
 // way, and with a user who has a record missing.
 func TestSameOnAnyWorkers(t *testing.T) {
 	t.Parallel()
@@ -87,10 +85,10 @@ func TestSameOnAnyWorkers(t *testing.T) {
 		"side by side": {records, 0}, "windows are closed": {records, 2},
 		"one after another": {byUser(records), 0},
 	} {
-		options := CollectOptions{WindowSteps: 5, Block: 2, Flows: true, Open: test.open}
+		options := CollectOptions{WindowSteps: 5, Block: 2, Open: test.open}
 		want, _, err := collected(t, model, o, options, test.records, nil)
 		if err != nil || len(want.windows) != 8 || want.counts.Lost != 1 ||
-			want.counts.Followed >= want.counts.Records || len(want.flows[3]) == 0 {
+			want.counts.Followed >= want.counts.Records {
 			t.Fatalf("%s: %v, %d windows, %+v", name, err, len(want.windows), want.counts)
 		}
 		for _, workers := range []int{2, 8} {

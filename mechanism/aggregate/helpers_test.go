@@ -92,8 +92,6 @@ func newService(tb testing.TB, model *mobility.Model, o mechanism.Options) *mech
 	return s
 }
 
-func momentOf(s *mechanism.State) moment { return moment{s.Step, &s.Posterior} }
-
 // recordOf is the record of an outcome.
 func recordOf(model *mobility.Model, user string, step int64, out *mechanism.Outcome) Record {
 	return Record{
@@ -118,21 +116,4 @@ func zonesOf(tb testing.TB, g *grid.Grid, block int) *Zones {
 		tb.Fatal(err)
 	}
 	return z
-}
-
-// meanFlows returns the flows of one vehicle from zone to zone, averaged over draws. trace draws
-// the ancestors of its last state, by a name of the draw.
-func meanFlows(
-	tr *tracer, draws int, last *mechanism.State, trace func(name string) []uint16,
-) []float64 {
-	n := tr.zones.Count()
-	mean := make([]float64, n*n)
-	for draw := range draws {
-		flows := map[pair]*flow{}
-		tr.add(flows, trace(fmt.Sprint(draw)), &last.Posterior)
-		for k, f := range flows {
-			mean[int(k>>16)*n+int(k&0xffff)] += f.sum.value() / float64(draws)
-		}
-	}
-	return mean
 }

@@ -48,8 +48,8 @@ type Summary struct {
 	MaxGap int
 	// Windows counts the windows with a vehicle, and Empty those without.
 	Windows, Empty int
-	// Vehicles, Lost and Flowing are sums over these windows.
-	Vehicles, Lost, Flowing int
+	// Vehicles and Lost are sums over these windows.
+	Vehicles, Lost int
 	// Smallest is the number of vehicles in the window with fewest.
 	Smallest int
 	// Moved is the mean share of the fleet that the releases move against the model alone.
@@ -306,7 +306,6 @@ func (r *Reader) window(w *Window) error {
 	s.Windows++
 	s.Vehicles += d.Vehicles
 	s.Lost += w.Lost
-	s.Flowing += w.Flowing
 	if s.Smallest == 0 || d.Vehicles < s.Smallest {
 		s.Smallest = d.Vehicles
 	}

@@ -81,8 +81,5 @@ func (k *Collector) divide(v *filter) error {
 	for _, h := range k.hands {
 		h.zones = k.zones
 	}
-	if k.options.Flows {
-		_, err = k.hands[0].tracer(v)
-	}
 	return err
 }

@@ -17,8 +17,6 @@ type Window struct {
 	// Released counts the vehicles with a release in the window, Lost those whose posterior is not
 	// known.
 	Released, Lost int
-	// Flowing counts the vehicles that were in the window before, too.
-	Flowing int
 
 	mu        sync.Mutex // users are added side by side
 	zones     *Zones
@@ -27,7 +25,6 @@ type Window struct {
 	naive     []float64 // vehicles by their last release
 	posterior []sum     // of posteriors
 	squares   []sum     // of their squares
-	flows     map[pair]*flow
 }
 
 // vehicle is a vehicle's likelihood, with its user's name.
@@ -95,7 +92,7 @@ func (l *Likelihood) equal(other *Likelihood) bool {
 
 // NewWindow returns a window without vehicles.
 func NewWindow(zones *Zones) *Window {
-	w := &Window{flows: map[pair]*flow{}}
+	w := &Window{}
 	w.divide(zones)
 	return w
 }

@@ -1,5 +1,5 @@
-// Package aggregate estimates where a whole fleet is, and how it flows, from sanitized records and
-// the public model alone. It is for an analyst on the other side of the releases, who has neither
+// Package aggregate estimates where a whole fleet is, from sanitized records and the public model
+// alone. It is for an analyst on the other side of the releases, who has neither
 // the fixes nor the key. All of it is post-processing of releases and costs no ε.
 //
 // A Reader takes records as they are published. It consists of three parts, which can be used
