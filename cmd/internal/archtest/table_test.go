@@ -112,6 +112,14 @@ var table = map[string]rule{
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
+	"mechanism/counts": {
+		ours: []string{
+			"mechanism/grid", "mechanism/hours", "mechanism/internal/decode",
+			"mechanism/internal/exp", "mechanism/noise",
+		},
+		tests: []string{"mechanism/internal/goodness"},
+		pure:  true,
+	},
 	"mechanism/parallel": {pure: true},
 	"mechanism/evaluation/fit": {
 		ours: []string{

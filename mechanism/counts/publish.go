@@ -1,0 +1,232 @@
+package counts
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// Settings are what the law of published counts depends on, beside windows and zones.
+type Settings struct {
+	// Source names the raw data: the id of a topic, or a label of files. Two sources under one key
+	// need two names.
+	Source string
+	// Edition is 1, and goes up by one where other counts of windows that were published already
+	// are to be published again. Each edition is fresh noise and costs a further ε.
+	Edition uint32
+	// Epsilon bounds what all counts of a day tell about one user's day. It has at most nine
+	// decimals.
+	Epsilon float64
+	// PerDay is in how many windows of a day a user counts at most.
+	PerDay int
+}
+
+// Bounds of settings.
+const (
+	MinEpsilon = .001
+	MaxEpsilon = 100.0
+	maxSource  = 255 // bytes
+)
+
+// Validate reports what cannot be used.
+func (s Settings) Validate() error {
+	switch {
+	case s.Source == "" || len(s.Source) > maxSource:
+		return fmt.Errorf("the source has %d bytes: name the raw data with 1 to %d of them",
+			len(s.Source), maxSource)
+	case s.Edition == 0:
+		return errors.New("there is no edition 0: the first one is 1")
+	case s.PerDay < 1 || s.PerDay > MaxPerDay:
+		return fmt.Errorf("a user cannot count in %d windows of a day: choose 1 to %d", s.PerDay,
+			MaxPerDay)
+	case !(s.Epsilon >= MinEpsilon && s.Epsilon <= MaxEpsilon):
+		return fmt.Errorf("epsilon %g is not between %g and %g: for a user's whole day 1 is "+
+			"strong, 4 is weak", s.Epsilon, MinEpsilon, MaxEpsilon)
+	}
+	_, err := s.billionths()
+	return err
+}
+
+// Digest stands for all true counts of a window. It is a keyed function of them and of everything
+// that determines the noise, so without the key it says nothing, not even whether two windows have
+// the same counts.
+type Digest [32]byte
+
+// String returns the digest in hexadecimal digits.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// ErrChanged says that other counts of a window were published before under the same settings. A
+// second publication would share its noise, and the difference of the two would be exactly the
+// difference of the true counts.
+var ErrChanged = errors.New("other counts of this window were published before, and the same " +
+	"noise would show the difference: raise the edition by 1, at a further ε")
+
+// Published is what may be published of a window.
+type Published struct {
+	Window
+	// Vehicles is the count plus noise of each zone. It may be negative.
+	Vehicles []int64
+	// Digest belongs to the trusted side. Keep it, and give it to the next Publish of this window.
+	Digest Digest
+}
+
+// Publisher adds the noise. One goroutine may use it.
+type Publisher struct {
+	streams  noise.Streams
+	zones    *Zones
+	settings Settings
+	epsilon  uint64 // billionths
+	half     int64  // see HalfWidth
+	buf      []byte
+}
+
+// NewPublisher returns a publisher under a key's streams. All publishers of a source and edition
+// must have the same key.
+func NewPublisher(streams noise.Streams, zones *Zones, s Settings) (*Publisher, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	epsilon, _ := s.billionths()
+	return &Publisher{
+		streams: streams, zones: zones, settings: s, epsilon: epsilon, half: s.halfWidth(),
+	}, nil
+}
+
+// Publish returns what to publish of a window with these true counts, one for each zone. before is
+// the digest of the window's last publication under the same settings, nil if there was none. With
+// equal counts the result is the same, bit for bit; with others the error is ErrChanged. Where the
+// key has no noise of the window's day the error is a *noise.DestroyedError. About 2 µs a zone.
+func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published, error) {
+	if len(counts) != p.zones.Count() {
+		panic("counts: a window needs a count for each zone")
+	}
+	day := noise.DayAt(w.StartMS)
+	digest, err := p.digest(day, w, counts)
+	if err != nil {
+		return Published{}, err
+	}
+	if before != nil && *before != digest {
+		return Published{}, ErrChanged
+	}
+	out := Published{Window: w, Vehicles: make([]int64, len(counts)), Digest: digest}
+	for zone, count := range counts {
+		src, err := p.streams.On(day, p.transcript(noiseOf, w, uint32(zone)))
+		if err != nil {
+			return Published{}, err
+		}
+		out.Vehicles[zone] = clamp(count + p.draw(src))
+	}
+	return out, nil
+}
+
+// draw returns discrete Laplace noise of scale PerDay/ε: P(k) ∝ e^{-|k|ε/PerDay}, exactly.
+func (p *Publisher) draw(src noise.Source) int64 {
+	y, negative := noise.DiscreteLaplace(src, uint64(p.settings.PerDay)*billion, p.epsilon)
+	size := int64(math.MaxInt64 / 2)
+	if y.Hi == 0 && y.Lo < uint64(size) {
+		size = int64(y.Lo)
+	}
+	if negative {
+		return -size
+	}
+	return size
+}
+
+// most is what a published number is limited to, either way: JSON's readers hold it exactly. The
+// limit is a function of the noisy count alone. The noise reaches it less than once in 10^3000
+// draws.
+const most = 1 << 53
+
+func clamp(count int64) int64 { return max(-most, min(count, most)) }
+
+// digest is a Digest of a window's true counts. Its transcript has another tag than the noise's.
+func (p *Publisher) digest(day noise.Day, w Window, counts []int64) (d Digest, err error) {
+	b := p.transcript(digestOf, w, uint32(len(counts)))
+	for _, count := range counts {
+		b = binary.BigEndian.AppendUint64(b, uint64(count))
+	}
+	p.buf = b
+	src, err := p.streams.On(day, b)
+	if err != nil {
+		return d, err
+	}
+	for i := 0; i < len(d); i += 8 {
+		binary.BigEndian.PutUint64(d[i:], src.Uint64())
+	}
+	return d, nil
+}
+
+// Uses of a transcript.
+const (
+	noiseOf  = "geodither counts 1: noise of a zone"
+	digestOf = "geodither counts 1: digest of all counts"
+)
+
+// transcript is what the noise of one zone in one window, or the digest of all, is a function of.
+//
+//	use         text with its length, 1 byte
+//	source      with its length, 1 byte
+//	edition     4 bytes
+//	window      start and end, UTC, 8 bytes each
+//	zones       32 bytes, the digest of the zone set
+//	epsilon     8 bytes, billionths
+//	per day     4 bytes
+//	number      4 bytes: the zone; of a digest, how many counts of 8 bytes follow
+//
+// Every field has a fixed length or carries it, so no two transcripts of different contents are
+// the same bytes. The true counts are not part of the noise's: with them, equal bytes of two
+// publications would show which zones did not change.
+func (p *Publisher) transcript(use string, w Window, number uint32) []byte {
+	s, digest := &p.settings, p.zones.Digest()
+	b := append(append(p.buf[:0], byte(len(use))), use...)
+	b = append(append(b, byte(len(s.Source))), s.Source...)
+	b = binary.BigEndian.AppendUint32(b, s.Edition)
+	b = binary.BigEndian.AppendUint64(b, uint64(w.StartMS))
+	b = binary.BigEndian.AppendUint64(b, uint64(w.EndMS))
+	b = append(b, digest[:]...)
+	b = binary.BigEndian.AppendUint64(b, p.epsilon)
+	b = binary.BigEndian.AppendUint32(b, uint32(s.PerDay))
+	p.buf = binary.BigEndian.AppendUint32(b, number)
+	return p.buf
+}
+
+// HalfWidth returns half of the length of an interval that holds a zone's count, as the users'
+// Counters bound it, in at least 90 % of all windows. It follows from the law of the noise alone.
+func (p *Publisher) HalfWidth() int64 { return p.half }
+
+// Interval returns the interval around a published number. A count is never negative.
+func (p *Publisher) Interval(vehicles int64) (low, high int64) {
+	return max(0, vehicles-p.half), max(0, vehicles+p.half)
+}
+
+// halfWidth returns the least m such that noise is beyond ±m in at most 10 % of draws. With
+// a = e^{-ε/PerDay}, P(|k| > m) = 2a^{m+1}/(1 + a).
+func (s Settings) halfWidth() int64 {
+	const beyond = .1
+	rate := s.Epsilon / float64(s.PerDay)
+	a := exp.Of(-rate)
+	// e^{-3.1} is below .05, and 1 + a above 1.
+	return int64(sort.Search(int(math.Ceil(3.1/rate)), func(m int) bool {
+		return 2*exp.Of(-float64(float64(m+1)*rate)) <= float64(beyond*(1+a))
+	}))
+}
+
+const billion = 1_000_000_000
+
+// billionths returns ε as a whole number of billionths.
+func (s Settings) billionths() (uint64, error) {
+	whole, decimals, _ := strings.Cut(strconv.FormatFloat(s.Epsilon, 'f', -1, 64), ".")
+	if len(decimals) > 9 {
+		return 0, fmt.Errorf("epsilon %g has more than nine decimals: the noise is drawn in whole "+
+			"numbers, so round it", s.Epsilon)
+	}
+	return strconv.ParseUint(whole+decimals+strings.Repeat("0", 9-len(decimals)), 10, 64)
+}
