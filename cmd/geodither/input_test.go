@@ -174,3 +174,50 @@ func TestDocumentedInput(t *testing.T) {
 		}
 	}
 }
+
+// TestInputTest: sample messages are read as a service reads them, with and without keys.
+func TestInputTest(t *testing.T) {
+	dir, _ := configDir(t, complete)
+	traccar := write(t, dir, "traccar.yml", withInput(t, " {preset: traccar}"))
+	plain := write(t, dir, "plain.yml", complete)
+	const fix = `{"position":{"valid":true,"fixTime":"2020-01-02T03:04:05Z",` +
+		`"latitude":53.4,"longitude":-2.95},"device":{"id":7}}`
+	const read = `user_id="7" timestamp=2020-01-02T03:04:05.000Z latitude=53.4 longitude=-2.95`
+	lines := write(t, dir, "m.jsonl", "7\t"+fix+"\n\n8\t"+strings.Replace(fix, "53.4", `"x"`, 1)+
+		"\n7\t"+strings.Replace(fix, "true", "false", 1)+"\n")
+	r := call(t, "input", "test", "-c", traccar, "--keys", lines)
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "1 of 3 fixes are refused") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	for _, want := range []string{
+		"m.jsonl:1  " + read, "m.jsonl:3  refused, wrong_type: latitude: a field has another type",
+		"m.jsonl:4  skipped by the rule: position.valid is true",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	requireMessage(t, call(t, "input", "test", "-c", traccar, "--keys",
+		write(t, dir, "bare.jsonl", fix)), cli.ExitFailed, "bare.jsonl:1", "no tab")
+
+	one := write(t, dir, "one", fix)
+	if r := call(t, "input", "test", "-c", traccar, one); r.code == 0 ||
+		!strings.Contains(r.out, "user_missing") || !strings.Contains(r.err, "without a key") {
+		t.Errorf("without the key that holds the user: %+v", r)
+	}
+	write(t, dir, "one.key", "7\n")
+	if r := succeed(t, "input", "test", "-c", traccar, one); !strings.Contains(r.out, read) {
+		t.Errorf("with its key: %s", r.out)
+	}
+
+	const raw = `{"user_id":"u","timestamp":1500000000000,"latitude":53.4,"longitude":-2.95}`
+	if r := succeed(t, "input", "test", "-c", plain, write(t, dir, "raw.json", raw)); !strings.
+		Contains(r.out, `user_id="u"`) || !strings.Contains(r.out, "outside the map") {
+		t.Errorf("a record of raw.avsc, without a key: %s", r.out)
+	}
+	write(t, dir, "raw.json.key", "v")
+	if r := call(t, "input", "test", "-c", plain, filepath.Join(dir, "raw.json")); !strings.
+		Contains(r.out, "key_mismatch") {
+		t.Errorf("with another key: %s", r.out)
+	}
+}

@@ -109,7 +109,7 @@ func (e *Engine) sanitize(
 	g := use.model.Grid
 	if e.placement = (Placement{}); !e.late(fix, state) {
 		// Whether a fix is late is known without a look at its place, so that comes first.
-		e.placement = placeOn(g, fix)
+		e.placement = PlaceOn(g, fix)
 	}
 	if e.placement.Far && e.input.Outside == OutsideDeadLetter {
 		// Before the state is brought to its version: nothing may come of this fix.
@@ -158,7 +158,7 @@ func (e *Engine) Look(fix schemas.Raw) (step int64, place Placement, err error) 
 	if err != nil {
 		return step, Placement{}, err
 	}
-	return step, placeOn(use.model.Grid, fix), nil
+	return step, PlaceOn(use.model.Grid, fix), nil
 }
 
 // late reports whether a fix is of a step before its user's last one.

@@ -99,7 +99,8 @@ type Placement struct {
 	Swapped bool // and it would lie on the map if latitude and longitude changed places
 }
 
-func placeOn(g *grid.Grid, fix schemas.Raw) Placement {
+// PlaceOn says how a fix lies to a map.
+func PlaceOn(g *grid.Grid, fix schemas.Raw) Placement {
 	beyondKM := g.Beyond(fix.Latitude, fix.Longitude)
 	return Placement{
 		Outside: beyondKM > 0,

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+func newInput(std cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "input",
+		Short:   "Try on sample messages how raw records are read",
+		Example: "  geodither input test -c geodither.yml messages.jsonl",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var path string
+	var keys bool
+	test := &cobra.Command{
+		Use:   "test -c FILE MESSAGES...",
+		Short: "Print the fixes that a config reads from sample messages",
+		Long: `Read sample messages as "geodither run" would with a config, and print what became of each: the
+fix, or why it would be refused (schemas/REASONS.md) or skipped. No broker is needed. The output
+holds places: run it where you may see them.
+
+A .jsonl or .ndjson file, and - for standard input, has one message a line. Any other file is one
+message as it is: JSON, Avro, protobuf, or a registry's framing, for which the command asks the
+registry of the config. A message's key is in a file of the same name with .key behind it or, with
+--keys, before a tab in the message's line. Messages without a key are not checked for it.
+
+Messages count as if they were written to Kafka now. If the config names a model, the command says
+whether fixes lie on its map. It fails if a fix is refused.`,
+		Example: `  geodither input test -c geodither.yml messages.jsonl
+  kafka-console-consumer.sh --bootstrap-server broker:9092 --topic fleet.raw --max-messages 20 \
+    --property print.key=true | geodither input test -c geodither.yml --keys -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := newInputTest(path, std)
+			if err != nil {
+				return err
+			}
+			for _, arg := range args {
+				if err := t.file(arg, keys); err != nil {
+					return err
+				}
+			}
+			return t.finish()
+		},
+	}
+	test.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
+	test.Flags().BoolVar(&keys, "keys", false, "each line has the message's key and a tab first")
+	cli.Required(test, "config")
+	cmd.AddCommand(test)
+	return cmd
+}
+
+// inputTest reads messages as a service would.
+type inputTest struct {
+	std   cli.Streams
+	keyed *engine.Reader // of messages with a key
+	plain *engine.Reader // of those without one: keys are not checked
+	rules []string
+	grid  *grid.Grid // nil: the config names no model
+
+	messages, fixes, skipped, keyless, outside int
+	refused                                    engine.Refusals
+	source                                     engine.Source
+}
+
+func newInputTest(path string, std cli.Streams) (*inputTest, error) {
+	file, err := config.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &inputTest{std: std, rules: mapping.BuiltIn()}
+	if t.source, err = file.Source(); err == nil {
+		t.keyed, err = engine.NewReader(t.source)
+	}
+	if err != nil {
+		return nil, config.Error(path, err)
+	}
+	t.plain = t.keyed
+	if t.source.Mapping != nil {
+		t.rules = t.source.Mapping.Rules()
+		file.Input.KeyCheck = mapping.KeyCheckOff
+		source, err := file.Source()
+		if err == nil {
+			t.plain, err = engine.NewReader(source)
+		}
+		if err != nil {
+			return nil, config.Error(path, err)
+		}
+	}
+	if file.Model != "" || file.Models != "" {
+		chosen, err := file.Chosen()
+		if err != nil {
+			return nil, config.Error(path, err)
+		}
+		t.grid = chosen.Grid
+	}
+	return t, nil
+}
+
+// file reads the messages of a file.
+func (t *inputTest) file(path string, keys bool) error {
+	switch filepath.Ext(path) {
+	case ".jsonl", ".ndjson":
+		in, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close() // read only: nothing is lost if closing fails
+		return t.lines(path, in, keys)
+	}
+	if path == "-" {
+		return t.lines("line", t.std.In, keys)
+	}
+	value, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	key, err := os.ReadFile(path + ".key")
+	if errors.Is(err, fs.ErrNotExist) {
+		return t.message(path, nil, value)
+	}
+	if err != nil {
+		return err
+	}
+	return t.message(path, bytes.TrimRight(key, "\r\n"), value)
+}
+
+// lines reads a message a line.
+func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, 2*schemas.MaxTreeBytes)
+	for n := 1; lines.Scan(); n++ {
+		where, value := fmt.Sprintf("%s:%d", name, n), bytes.TrimSpace(lines.Bytes())
+		if len(value) == 0 {
+			continue
+		}
+		var key []byte
+		if keys {
+			var found bool
+			if key, value, found = bytes.Cut(value, []byte("\t")); !found {
+				return fmt.Errorf("%s: there is no tab between a key and its message; leave out "+
+					"--keys, or print keys with the messages", where)
+			}
+		}
+		if err := t.message(where, key, value); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// message reads one message. A key that is nil is not known.
+func (t *inputTest) message(where string, key, value []byte) error {
+	t.messages++
+	reader := t.keyed
+	rec := task.Record{Key: key, Value: value, Timestamp: time.Now().UnixMilli()}
+	if key == nil {
+		t.keyless++
+		reader = t.plain
+	}
+	return reader.Each(rec, func(fix engine.Fix) error {
+		if key == nil && t.source.Mapping == nil && fix.Refused != nil &&
+			fix.Refused.Reason == schemas.ReasonKeyMismatch {
+			rec.Key = []byte(fix.Raw.UserID)
+			return reader.Each(rec, func(fix engine.Fix) error { return t.fix(where, value, fix) })
+		}
+		return t.fix(where, value, fix)
+	})
+}
+
+// fix prints what became of a fix.
+func (t *inputTest) fix(where string, value []byte, fix engine.Fix) error {
+	t.fixes++
+	if fix.Number > 0 {
+		where += fmt.Sprintf(", fix %d", fix.Number)
+	}
+	what := ""
+	switch {
+	case fix.Skipped != mapping.NoRule:
+		t.skipped++
+		what = "skipped by the rule: " + t.rules[fix.Skipped]
+	case fix.Refused != nil:
+		t.refused.Add(fix.Refused.Reason, value)
+		what = fmt.Sprintf("refused, %s: %s", fix.Refused.Reason, fix.Refused.Reason.Words())
+	default:
+		what = fmt.Sprintf("user_id=%q timestamp=%s latitude=%v longitude=%v", fix.Raw.UserID,
+			time.UnixMilli(fix.Raw.Timestamp).UTC().Format("2006-01-02T15:04:05.000Z"),
+			fix.Raw.Latitude, fix.Raw.Longitude) + t.place(fix.Raw)
+	}
+	_, err := fmt.Fprintf(t.std.Out, "%s  %s\n", where, what)
+	return err
+}
+
+// place says where a fix lies, if not on the map.
+func (t *inputTest) place(fix schemas.Raw) string {
+	if t.grid == nil {
+		return ""
+	}
+	switch p := engine.PlaceOn(t.grid, fix); {
+	case p.Swapped:
+		t.outside++
+		return "  outside the map; the other way round it lies on the map"
+	case p.Outside:
+		t.outside++
+		return "  outside the map"
+	}
+	return ""
+}
+
+// finish prints a summary. Its error says that fixes were refused.
+func (t *inputTest) finish() error {
+	refused := 0
+	for _, n := range t.refused.ByReason {
+		refused += int(n)
+	}
+	fmt.Fprintf(t.std.Err, "%s: %s read, %d skipped, %d refused",
+		cli.Quantity(int64(t.messages), "message"),
+		cli.Quantity(int64(t.fixes-t.skipped-refused), "fix"), t.skipped, refused)
+	if t.grid != nil {
+		fmt.Fprintf(t.std.Err, ", %d outside the map", t.outside)
+	}
+	fmt.Fprintln(t.std.Err)
+	if t.keyless > 0 {
+		fmt.Fprintf(t.std.Err, "%s without a key: to check keys too, give --keys or a .key file\n",
+			cli.Quantity(int64(t.keyless), "message"))
+	}
+	if refused == 0 {
+		return nil
+	}
+	if advice := t.source.Advice(t.refused, 0); advice != "" {
+		return fmt.Errorf("%d of %d fixes are refused: %s", refused, t.fixes, advice)
+	}
+	return fmt.Errorf("%d of %d fixes are refused", refused, t.fixes)
+}
