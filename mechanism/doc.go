@@ -40,8 +40,8 @@
 // Around the step: options.go and policy.go have the options, state.go what is kept of a user and
 // its bytes, migrate.go the change of a model, estimate.go and ellipse.go the place, radius and
 // ellipse that are published beside a release, observe.go the step for somebody who sees only what
-// is published, transcript.go what the noise of a release is a function of. GLOSSARY.md translates
-// the paper's symbols.
+// is published, smoother.go what later records say about an earlier step, transcript.go what the
+// noise of a release is a function of. GLOSSARY.md translates the paper's symbols.
 //
 // # Guarantee
 //

@@ -51,8 +51,9 @@ func (s *Sanitizer) Observe(state *State, seen Seen) error {
 	if err := s.check(state, Input{Step: seen.Step}); err != nil {
 		return err
 	}
+	s.foreseen = seen.Kind == Released || !state.Started || seen.Step > state.Step
 	if seen.Kind != Released {
-		if !state.Started || seen.Step > state.Step {
+		if s.foreseen {
 			s.foresee(state, seen)
 			s.advance(state, seen.Step, nil)
 		}

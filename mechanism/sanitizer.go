@@ -34,6 +34,7 @@ type Sanitizer struct {
 	// prior is a piece of memory of its own, so that an outcome that is kept does not keep all of
 	// the sanitizer.
 	prior      *mobility.Distribution
+	foreseen   bool                  // of an observer: prior is that of the last record
 	withheld   mobility.Distribution // posterior of a step in a gap
 	emission   *Emission
 	estimator  Estimator

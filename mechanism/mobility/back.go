@@ -1,0 +1,169 @@
+package mobility
+
+import (
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
+
+// Backward takes functions of a place back in time: it is the transpose of a [Predictor] without a
+// personal model. It is scratch memory for one goroutine: 16 bytes for each cell, and 4 bytes for
+// each cell that any of up to k - 1 predictions reaches.
+type Backward struct {
+	predictor *Predictor
+	moved     Distribution
+	mass      []float64     // a function, by cell. It is all zero between calls.
+	weights   []float64     // by the number of moves
+	reached   [][]grid.Cell // by the number of moves
+}
+
+// NewBackward returns a Backward for m, at the cost of [NewPredictor].
+func NewBackward(m *Model) *Backward {
+	return &Backward{predictor: NewPredictor(m), mass: make([]float64, m.Grid.Cells())}
+}
+
+// Back is the transpose of [Predictor.PredictPruned]: it returns, for each cell of from, what a
+// function f ≥ 0 is expected to be k steps later for a user who is there at step at, (M^k·f)(c).
+// f has the values f.P on f.Cells, ascending, and is 0 elsewhere; it need not sum to anything. So
+// ⟨from·M^k, f⟩ = ⟨from, M^k·f⟩ if the threshold is 0 and from sums to 1. Between from and f only
+// cells count that a prediction pruned at the threshold reaches. The result is dst's memory, grown.
+//
+// Cost: k - 1 predictions, and as much again as k of them. No value is larger than the largest of
+// f. Sums ascend. Back panics if k is negative.
+func (b *Backward) Back(
+	dst []float64, from *Distribution, at int64, k int, threshold float64, f *Distribution,
+) []float64 {
+	if k < 0 {
+		panic("mobility: a prediction needs k ≥ 0")
+	}
+	b.weights = append(slices.Grow(b.weights[:0], k+1)[:0], make([]float64, k+1)...)
+	b.weights[k] = 1
+	return b.back(dst, from, at, b.weights, threshold, f)
+}
+
+// BackGap is the transpose of [Predictor.PredictGap]: Back over a gap by the model's law of gaps.
+// It returns false where the law says nothing. Cost: that of Back over the largest number of moves
+// that has a weight.
+func (b *Backward) BackGap(
+	dst []float64, from *Distribution, at int64, gap uint64, threshold float64, f *Distribution,
+) ([]float64, bool) {
+	if gap < 2 || gap > b.predictor.model.Gaps.Longest() || len(b.predictor.model.Gaps) == 0 {
+		return dst, false
+	}
+	w := &b.predictor.model.Gaps[GapIndex(gap)]
+	var weights [longestChain + 1]float64
+	most := 0
+	add := func(moves int, weight float64) {
+		if weight > 0 {
+			weights[moves] += weight
+			most = max(most, moves)
+		}
+	}
+	for i, moves := range GapMoves {
+		add(moves, w.Moves[i])
+	}
+	add(int(min(gap, longestChain)), w.Chain)
+	dst = b.back(dst, from, at, weights[:most+1], threshold, f)
+	if w.Anew > 0 {
+		anew := float64(w.Anew * expectation(f, &b.predictor.model.Initial))
+		for i := range dst {
+			dst[i] += anew
+		}
+	}
+	return dst, true
+}
+
+// back returns Σ_k weights[k]·(M^k·f)(c) by Horner's rule, whatever the classes of the steps are:
+// h_K = w_K·f, and h_k = w_k·f + M·h_(k+1) with the matrix of step at + k.
+func (b *Backward) back(
+	dst []float64, from *Distribution, at int64, weights []float64, threshold float64,
+	f *Distribution,
+) []float64 {
+	last := len(weights) - 1
+	for len(b.reached) < last {
+		b.reached = append(b.reached, nil)
+	}
+	for k, d := 1, from; k < last; k++ {
+		b.predictor.step(&b.moved, d, at+int64(k-1), threshold)
+		b.reached[k] = append(b.reached[k][:0], b.moved.Cells...)
+		d = &b.moved
+	}
+	cells := f.Cells
+	for i, c := range cells {
+		b.mass[c] = float64(weights[last] * f.P[i])
+	}
+	for k := last - 1; k >= 0; k-- {
+		to := from.Cells
+		if k > 0 {
+			to = b.reached[k]
+		}
+		dst = b.gather(slices.Grow(dst[:0], len(to))[:len(to)], to, at+int64(k))
+		addTo(dst, to, f, weights[k])
+		b.unload(cells)
+		if k > 0 {
+			for i, c := range to {
+				b.mass[c] = dst[i]
+			}
+		}
+		cells = to
+	}
+	if last == 0 {
+		dst = slices.Grow(dst[:0], len(from.Cells))[:len(from.Cells)]
+		clear(dst)
+		addTo(dst, from.Cells, f, weights[0])
+		b.unload(cells)
+	}
+	return dst
+}
+
+// gather sets dst to M·f at some cells, with the matrix of step at. mass holds f.
+func (b *Backward) gather(dst []float64, cells []grid.Cell, at int64) []float64 {
+	m, mass := b.predictor.model.MatrixAt(at), b.mass
+	for i, c := range cells {
+		columns, values := m.Row(c)
+		values = values[:len(columns)]
+		sum := 0.0
+		for j, column := range columns {
+			sum += float64(values[j] * mass[column])
+		}
+		dst[i] = sum
+	}
+	return dst
+}
+
+// unload makes the mass of some cells 0 again.
+func (b *Backward) unload(cells []grid.Cell) {
+	for _, c := range cells {
+		b.mass[c] = 0
+	}
+}
+
+// addTo adds the weight times a function to dst, at ascending cells.
+func addTo(dst []float64, cells []grid.Cell, f *Distribution, weight float64) {
+	if weight == 0 {
+		return
+	}
+	next := 0
+	for i, c := range cells {
+		for next < len(f.Cells) && f.Cells[next] < c {
+			next++
+		}
+		if next < len(f.Cells) && f.Cells[next] == c {
+			dst[i] += float64(weight * f.P[next])
+		}
+	}
+}
+
+// expectation returns Σ_c f(c)·p(c).
+func expectation(f, p *Distribution) (sum float64) {
+	next := 0
+	for i, c := range p.Cells {
+		for next < len(f.Cells) && f.Cells[next] < c {
+			next++
+		}
+		if next < len(f.Cells) && f.Cells[next] == c {
+			sum += float64(f.P[next] * p.P[i])
+		}
+	}
+	return sum
+}
