@@ -34,9 +34,10 @@ func newAggregate(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "aggregate {-c FILE | --model FILE} [PATH...]",
 		Short: "Where the fleet is, from sanitized records and the model alone",
-		Long: `Estimate how many vehicles are in each zone of the map, window by window. The input is a sanitized topic, or files of "sanitize" or "consume". The command
-needs the public model and the public settings of the service, and nothing secret: it runs the
-filter again from the releases. It costs no ε.
+		Long: `Estimate how many vehicles are in each zone of the map, window by window. The input is a
+sanitized topic, or files of "sanitize" or "consume". The command needs the public model and the
+public settings of the service, and nothing secret: it runs the filter again from the releases. It
+costs no ε.
 
 A vehicle counts once in a window, where it last reported. For each zone there are
 

@@ -202,10 +202,16 @@ func (f *sanitizeFlags) key(seeded bool, log io.Writer) (noise.Key, error) {
 	case seeded:
 		warnSeeded(log)
 		return noise.KeyFromSeed(f.seed), nil
-	case f.keyFile == "":
+	}
+	return keyOfFile(f.keyFile)
+}
+
+// keyOfFile returns the key of a file that no seed gives, and without a file a fresh one.
+func keyOfFile(path string) (noise.Key, error) {
+	if path == "" {
 		return noise.NewKey(), nil
 	}
-	key, err := files.ReadKey(f.keyFile)
+	key, err := files.ReadKey(path)
 	if err != nil {
 		return key, err
 	}

@@ -108,8 +108,7 @@ func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published
 	if len(counts) != p.zones.Count() {
 		panic("counts: a window needs a count for each zone")
 	}
-	day := noise.DayAt(w.StartMS)
-	digest, err := p.digest(day, w, counts)
+	digest, err := p.Digest(w, counts)
 	if err != nil {
 		return Published{}, err
 	}
@@ -118,7 +117,7 @@ func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published
 	}
 	out := Published{Window: w, Vehicles: make([]int64, len(counts)), Digest: digest}
 	for zone, count := range counts {
-		src, err := p.streams.On(day, p.transcript(noiseOf, w, uint32(zone)))
+		src, err := p.streams.On(noise.DayAt(w.StartMS), p.transcript(noiseOf, w, uint32(zone)))
 		if err != nil {
 			return Published{}, err
 		}
@@ -147,14 +146,15 @@ const most = 1 << 53
 
 func clamp(count int64) int64 { return max(-most, min(count, most)) }
 
-// digest is a Digest of a window's true counts. Its transcript has another tag than the noise's.
-func (p *Publisher) digest(day noise.Day, w Window, counts []int64) (d Digest, err error) {
+// Digest returns the digest of a window's true counts, one for each zone. Its transcript has
+// another tag than the noise's.
+func (p *Publisher) Digest(w Window, counts []int64) (d Digest, err error) {
 	b := p.transcript(digestOf, w, uint32(len(counts)))
 	for _, count := range counts {
 		b = binary.BigEndian.AppendUint64(b, uint64(count))
 	}
 	p.buf = b
-	src, err := p.streams.On(day, b)
+	src, err := p.streams.On(noise.DayAt(w.StartMS), b)
 	if err != nil {
 		return d, err
 	}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/mechanism/counts"
+)
+
+// countsLedger is the file beside a key that holds what counts were published under it: a keyed
+// digest of each window's true counts. Noise of one window must never be added to other counts, so
+// a run enters its windows before it publishes them. The digests say nothing without the key.
+//
+// The file is text: a first line with its version, and a line for each window, its fields separated
+// by a space. A run writes a new file beside it and renames that in the end. The new file excludes
+// other runs.
+type countsLedger struct {
+	path, next string
+	lines      []ledgerLine
+	known      map[string]string // digest by window and settings
+	added      int
+}
+
+// ledgerLine is one published window.
+type ledgerLine struct {
+	day, timeZone, length, start, end, edition, zones, epsilon, perDay, digest string
+}
+
+func (l ledgerLine) fields() []string {
+	return []string{
+		l.day, l.timeZone, l.length, l.start, l.end, l.edition, l.zones, l.epsilon, l.perDay,
+		l.digest,
+	}
+}
+
+// noise names what decides the noise of a window under one key.
+func (l ledgerLine) noise() string { return strings.Join(l.fields()[3:9], " ") }
+
+// publication names the settings of a publication, whose ε adds to those of others of a day.
+func (l ledgerLine) publication() string {
+	return strings.Join([]string{
+		l.timeZone, l.length, l.edition, l.zones, l.epsilon, l.perDay,
+	}, " ")
+}
+
+const (
+	ledgerExtension = ".counts"
+	ledgerHead      = "geodither ledger of counts 1"
+)
+
+// openCountsLedger reads the ledger of a key file. Without a file there is none yet.
+func openCountsLedger(keyFile string) (*countsLedger, error) {
+	l := &countsLedger{path: keyFile + ledgerExtension, known: map[string]string{}}
+	l.next = l.path + ".new"
+	file, err := os.OpenFile(l.next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("%s exists: another run counts under this key, or was killed: wait "+
+			"for it, or remove the file", l.next)
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the ledger of the key cannot be written, and noise must not be "+
+			"used twice: %w", err)
+	}
+	if err := l.read(); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return l, nil
+}
+
+func (l *countsLedger) read() error {
+	data, err := os.ReadFile(l.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	if lines[0] != ledgerHead {
+		return fmt.Errorf("%s is no ledger of counts that this program knows: restore it from a "+
+			"copy", l.path)
+	}
+	for i, text := range lines[1:] {
+		f := strings.Split(text, " ")
+		if len(f) != 10 || len(f[9]) != 2*len(counts.Digest{}) {
+			return fmt.Errorf("%s: line %d is damaged: restore the file from a copy", l.path, i+2)
+		}
+		line := ledgerLine{f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9]}
+		l.lines = append(l.lines, line)
+		l.known[line.noise()] = line.digest
+	}
+	return nil
+}
+
+// add enters a window. It fails where the ledger has it with other counts.
+func (l *countsLedger) add(line ledgerLine) error {
+	switch digest, ok := l.known[line.noise()]; {
+	case !ok:
+		l.lines, l.added = append(l.lines, line), l.added+1
+		l.known[line.noise()] = line.digest
+	case digest != line.digest:
+		return fmt.Errorf("%s, window of %s: %w", l.path, line.start, counts.ErrChanged)
+	}
+	return nil
+}
+
+// commit puts the ledger on the disk.
+func (l *countsLedger) commit() error {
+	if l.added == 0 {
+		return nil
+	}
+	var text strings.Builder
+	fmt.Fprintln(&text, ledgerHead)
+	for _, line := range l.lines {
+		fmt.Fprintln(&text, strings.Join(line.fields(), " "))
+	}
+	file, err := os.OpenFile(l.next, os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text.String())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return files.Unwritten(l.path, err)
+	}
+	return os.Rename(l.next, l.path)
+}
+
+// close lets other runs use the ledger.
+func (l *countsLedger) close() error {
+	if err := os.Remove(l.next); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// spent says what all publications of some days cost a user under this key, where there are
+// several.
+func (l *countsLedger) spent(days [][]counts.Window) string {
+	named := map[string][]string{}
+	for _, windows := range days {
+		named[windows[0].Day.String()] = nil
+	}
+	most, epsilon := 1, 0.0
+	for _, line := range l.lines {
+		known, ok := named[line.day]
+		if !ok || slices.Contains(known, line.publication()) {
+			continue
+		}
+		known = append(known, line.publication())
+		named[line.day] = known
+		if len(known) > most {
+			most, epsilon = len(known), 0
+			for _, publication := range known {
+				fields := strings.Fields(publication)
+				one, _ := strconv.ParseFloat(fields[4], 64)
+				epsilon += one
+			}
+		}
+	}
+	if most == 1 {
+		return ""
+	}
+	return fmt.Sprintf("WARNING     a day of these was published %d times under this key, with "+
+		"other settings each time: for a user's day that is ε = %g in all\n", most, epsilon)
+}

@@ -1,0 +1,391 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/hours"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/schemas"
+)
+
+// countsOptions say what to count and where to write it.
+type countsOptions struct {
+	settings    counts.Settings
+	plan        *counts.Plan
+	days        [][]counts.Window
+	zones       *counts.Zones
+	key         noise.Key
+	keyFile     string // "": key is a fresh one
+	out, format string
+}
+
+// countsRun counts the fixes of files and publishes the counts.
+type countsRun struct {
+	countsOptions
+	windows []countedWindow // of all days, by time
+	workers []countsWorker
+	showing sync.Mutex // one worker shows the progress at a time
+}
+
+// countedWindow is a window with its place among the days and among the windows of its day.
+type countedWindow struct {
+	counts.Window
+	day, index int
+}
+
+// countsWorker takes the fixes of some files. What all have taken together does not depend on which
+// has taken what.
+type countsWorker struct {
+	days           []map[string]*countedDay // users by name
+	last           int                      // window of the last fix
+	fixes, outside int64                    // read, and of these in no window
+	refused        int64                    // not plausible
+}
+
+// countedDay is a user on one day: where the user counts, and in which windows there is a fix.
+type countedDay struct {
+	counts.Counter
+	seen []uint64 // bits of windows: for the share that the cap cuts
+}
+
+// runCounts reads all fixes before it publishes any count. The ledger is on the disk before the
+// output appears.
+func runCounts(
+	ctx context.Context, reader *traces.Reader, o countsOptions, std cli.Streams,
+) (err error) {
+	r := &countsRun{countsOptions: o}
+	progress := cli.NewProgress(std.Err, reader.Progress)
+	err = r.read(ctx, reader, progress)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	words := ""
+	if o.keyFile != "" {
+		if words, err = r.register(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.write(ctx, std.Out); err != nil {
+		return err
+	}
+	_, err = io.WriteString(std.Err, r.words()+words)
+	if n := reader.Skips(); n.Total > 0 {
+		fmt.Fprintln(std.Err, n)
+	}
+	return err
+}
+
+// read takes all fixes, and gathers the users of all workers in the first one.
+func (r *countsRun) read(
+	ctx context.Context, reader *traces.Reader, progress *cli.Progress,
+) error {
+	for day, windows := range r.days {
+		for i, w := range windows {
+			r.windows = append(r.windows, countedWindow{w, day, i})
+		}
+	}
+	slices.SortFunc(r.windows, func(a, b countedWindow) int {
+		return cmp.Compare(a.StartMS, b.StartMS)
+	})
+	r.workers = make([]countsWorker, max(1, min(runtime.GOMAXPROCS(0), reader.Files())))
+	for i := range r.workers {
+		r.workers[i].days = make([]map[string]*countedDay, len(r.days))
+		for day := range r.days {
+			r.workers[i].days[day] = map[string]*countedDay{}
+		}
+	}
+	err := reader.Parallel(len(r.workers), func(worker int, fix schemas.Raw) error {
+		w := &r.workers[worker]
+		w.take(r, fix)
+		if w.fixes%4096 == 0 && r.showing.TryLock() {
+			progress.Show(w.fixes)
+			r.showing.Unlock()
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	all := &r.workers[0]
+	for i := 1; i < len(r.workers); i++ {
+		all.merge(&r.workers[i], r.settings.PerDay)
+	}
+	return reader.Skips().Nothing(all.fixes)
+}
+
+// take takes one fix. It looks at the fix by itself, and at what the user has on the same day.
+func (w *countsWorker) take(r *countsRun, fix schemas.Raw) {
+	w.fixes++
+	if engine.Plausible(fix) != nil {
+		w.refused++
+		return
+	}
+	at, ok := r.find(w.last, fix.Timestamp)
+	if !ok {
+		w.outside++
+		return
+	}
+	w.last = at
+	window := r.windows[at]
+	user := w.days[window.day][fix.UserID]
+	if user == nil {
+		user = &countedDay{seen: make([]uint64, (len(r.days[window.day])+63)/64)}
+		w.days[window.day][strings.Clone(fix.UserID)] = user
+	}
+	user.seen[window.index/64] |= 1 << (window.index % 64)
+	user.Take(counts.Visit{
+		Order:  uint32(fix.Timestamp - r.days[window.day][0].StartMS),
+		Window: uint16(window.index), Zone: r.zones.Of(fix.Latitude, fix.Longitude),
+	}, r.settings.PerDay)
+}
+
+// find returns the window of a time, which is often the one of the fix before. A file has the time
+// of a fix alone, which stands for the time at which it was appended too.
+func (r *countsRun) find(last int, ms int64) (at int, ok bool) {
+	holds := func(i int) bool {
+		return counts.Admission{}.Admits(r.windows[i].Window, ms, ms)
+	}
+	if holds(last) {
+		return last, true
+	}
+	at, ok = slices.BinarySearchFunc(r.windows, ms, func(w countedWindow, ms int64) int {
+		return cmp.Compare(w.StartMS, ms)
+	})
+	if !ok {
+		at--
+	}
+	return at, at >= 0 && holds(at)
+}
+
+// merge takes what another worker has taken.
+func (w *countsWorker) merge(other *countsWorker, perDay int) {
+	w.fixes += other.fixes
+	w.outside += other.outside
+	w.refused += other.refused
+	for day, users := range other.days {
+		for name, user := range users {
+			known := w.days[day][name]
+			if known == nil {
+				w.days[day][name] = user
+				continue
+			}
+			known.Merge(&user.Counter, perDay)
+			for i, word := range user.seen {
+				known.seen[i] |= word
+			}
+		}
+		other.days[day] = nil
+	}
+}
+
+// each calls use with the true counts of one window after the other.
+func (r *countsRun) each(
+	ctx context.Context, use func(w counts.Window, truth []int64) error,
+) error {
+	for day, windows := range r.days {
+		tally := counts.Tally(len(windows), r.zones.Count(),
+			func(yield func(*counts.Counter) bool) {
+				for user := range maps.Values(r.workers[0].days[day]) {
+					if !yield(&user.Counter) {
+						return
+					}
+				}
+			})
+		for i, w := range windows {
+			if err := errors.Join(ctx.Err(), use(w, tally[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *countsRun) publisher() (*counts.Publisher, error) {
+	return counts.NewPublisher(noise.NewKeyed(r.key), r.zones, r.settings)
+}
+
+// register enters all windows in the ledger of the key, and says which ε its days have by now. It
+// fails where other counts of a window were published before.
+func (r *countsRun) register(ctx context.Context) (words string, err error) {
+	ledger, err := openCountsLedger(r.keyFile)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, ledger.close()) }()
+	p, err := r.publisher()
+	if err != nil {
+		return "", err
+	}
+	digest := r.zones.Digest()
+	err = r.each(ctx, func(w counts.Window, truth []int64) error {
+		d, err := p.Digest(w, truth)
+		if err != nil {
+			return err
+		}
+		return ledger.add(ledgerLine{
+			day: w.Day.String(), timeZone: r.plan.Zone(), length: r.plan.Length().String(),
+			start: files.Time(w.StartMS), end: files.Time(w.EndMS),
+			edition: fmt.Sprint(r.settings.Edition), zones: fmt.Sprintf("%x", digest[:16]),
+			epsilon: files.Number(r.settings.Epsilon), perDay: fmt.Sprint(r.settings.PerDay),
+			digest: d.String(),
+		})
+	})
+	if err != nil {
+		return "", err
+	}
+	return ledger.spent(r.days), ledger.commit()
+}
+
+// write writes all windows. All cores draw noise, and the records come in the order of time.
+func (r *countsRun) write(ctx context.Context, stdout io.Writer) error {
+	out, err := files.CreateOrStdout(r.out, stdout)
+	if err != nil {
+		return err
+	}
+	if r.format == "csv" {
+		_, err = fmt.Fprintln(out, strings.Join(countsHeader, ","))
+	}
+	type task = func() ([]byte, error)
+	tasks := func(yield func(task, error) bool) {
+		stopped := errors.New("stopped")
+		err := r.each(ctx, func(w counts.Window, truth []int64) error {
+			if !yield(func() ([]byte, error) { return r.records(w, truth) }, nil) {
+				return stopped
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, stopped) {
+			yield(nil, err)
+		}
+	}
+	if err == nil {
+		err = parallel.Ordered(tasks, func(records []byte) error {
+			_, err := out.Write(records)
+			return err
+		})
+	}
+	if err != nil {
+		return errors.Join(err, out.Discard())
+	}
+	return out.Close()
+}
+
+// records returns the records of a window, encoded.
+func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
+	p, err := r.publisher()
+	if err != nil {
+		return nil, err
+	}
+	published, err := p.Publish(w, truth, nil)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	encode := countsEncoder(r.format, &b)
+	for zone, vehicles := range published.Vehicles {
+		record := countsRecord{
+			WindowStart: instant(w.StartMS), WindowEnd: instant(w.EndMS), Day: w.Day.String(),
+			Zone: r.zones.Name(int32(zone)), Vehicles: vehicles,
+			Epsilon: r.settings.Epsilon, PerDay: r.settings.PerDay, Edition: r.settings.Edition,
+		}
+		record.Low, record.High = p.Interval(vehicles)
+		if lat, lon, ok := r.zones.Middle(int32(zone)); ok {
+			lat, lon = toMetre(lat), toMetre(lon)
+			record.Latitude, record.Longitude = &lat, &lon
+		}
+		if err := encode(record); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// words say what was published and what that guarantees, and then, for the trusted side alone, what
+// follows from true counts.
+func (r *countsRun) words() string {
+	s, days := r.settings, int64(len(r.days))
+	half := int64(0)
+	if p, err := r.publisher(); err == nil {
+		half = p.HalfWidth()
+	}
+	l := new(summaryLines)
+	fmt.Fprintf(l, "%s of %v from %v on, by the clock of %s (%s), %s\n",
+		cli.Quantity(int64(len(r.windows)), "window"), r.plan.Length(), r.days[0][0].Day,
+		r.plan.Zone(), hours.ZoneVersion, cli.Quantity(int64(r.zones.Count()), "zone"))
+	l.add("guarantee", "all that one user does in a day changes the odds of what is published by "+
+		"at most e^%g (ε = %g); one day in place of another %g", s.Epsilon, s.Epsilon, 2*s.Epsilon)
+	if days > 1 {
+		l.add("", "a user's %d days add up to ε = %g", days, float64(days)*s.Epsilon)
+	}
+	l.add("", "people who travel together share what is published of them")
+	l.add("interval", "vehicles ± %d holds the count of a zone in 90 %%", half)
+	if r.keyFile == "" {
+		l.add("key", "fresh and forgotten: a second run of these days is a further ε "+
+			"(--key-file keeps one)")
+	}
+	r.trueWords(l)
+	return l.String()
+}
+
+// shiftShare is above which share of lost user-windows the cap does not cover a shift.
+const shiftShare = .05
+
+// trueWords say what was counted, and what the cap cut by hour of the day.
+func (r *countsRun) trueWords(l *summaryLines) {
+	w := &r.workers[0]
+	var seen, counted [24]int64
+	users := 0
+	for day, windows := range r.days {
+		users += len(w.days[day])
+		for _, user := range w.days[day] {
+			for i, word := range user.seen {
+				for ; word != 0; word &= word - 1 {
+					seen[r.hour(windows, 64*i+bits.TrailingZeros64(word))]++
+				}
+			}
+			for _, v := range user.Visits() {
+				counted[r.hour(windows, int(v.Window))]++
+			}
+		}
+	}
+	fmt.Fprintln(l, "true numbers, without noise: keep them on the trusted side")
+	l.add("fixes", "%d, of these %d outside the days and %d that no device can have; %s",
+		w.fixes, w.outside, w.refused, cli.Quantity(int64(users), "user-day"))
+	all, cut, text := int64(0), int64(0), ""
+	for hour := range seen {
+		lost := seen[hour] - counted[hour]
+		all, cut = all+seen[hour], cut+lost
+		if lost > 0 {
+			text += fmt.Sprintf(" %02d h %.0f %%", hour, 100*float64(lost)/float64(seen[hour]))
+		}
+	}
+	share := float64(cut) / float64(max(all, 1))
+	l.add("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
+		100*share, text)
+	if share > shiftShare {
+		l.add("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
+	}
+}
+
+// hour is the hour of the day at which a window of a day starts.
+func (r *countsRun) hour(windows []counts.Window, index int) int {
+	return r.plan.Hour(windows[index].StartMS)
+}

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+const countedBox = "51.40,-0.20,51.46,-0.10"
+
+// countsArgs counts two days around the end of summer time in London, in windows of an hour.
+func countsArgs(more ...string) []string {
+	return append([]string{
+		"counts", "--from", "2026-10-25", "--to", "2026-10-26", "--time-zone", "Europe/London",
+		"--per-day", "3", "--zone", "2km", "--box", countedBox,
+	}, append(more, "--epsilon", "1")...)
+}
+
+// someFixes are fixes of 30 users over these days and the hours around them, at times that are
+// often on the border of a window, and at places of which some lie outside the box.
+func someFixes() (lines []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	start := time.Date(2026, 10, 24, 20, 0, 0, 0, time.UTC)
+	for range 3000 {
+		at := start.Add(time.Duration(random.IntN(60*12)) * 5 * time.Minute)
+		lines = append(lines, fmt.Sprintf("user %d,%s,%.6f,%.6f\n", random.IntN(30),
+			at.Format(time.RFC3339), 51.39+random.Float64()*.08, -.21+random.Float64()*.12))
+	}
+	return lines
+}
+
+const countsColumns = "user_id,timestamp,latitude,longitude\n"
+
+// plainCounts counts the same fixes in a plain way: all of a user's day, in the order of time.
+func plainCounts(
+	t *testing.T, lines []string,
+) (days [][]counts.Window, z *counts.Zones, n [][]int64) {
+	t.Helper()
+	g, err := grid.New(grid.Box{South: 51.40, West: -.20, North: 51.46, East: -.10}, 2000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if z, err = counts.Squares(g); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := counts.NewPlan("Europe/London", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := counts.ParseDate("2026-10-25")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if days, err = plan.Between(first, first+1); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(strings.Join(lines, ""))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(text string) float64 {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	type row struct {
+		user string
+		at   time.Time
+		zone int32
+	}
+	var all []row
+	for _, r := range rows {
+		at, err := time.Parse(time.RFC3339, r[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, row{r[0], at, z.Of(number(r[2]), number(r[3]))})
+	}
+	slices.SortFunc(all, func(a, b row) int { // of equal times, the zone decides
+		return 2*a.at.Compare(b.at) + int(max(-1, min(1, a.zone-b.zone)))
+	})
+	for _, windows := range days {
+		used := map[string]map[int64]bool{}
+		for _, w := range windows {
+			of := make([]int64, z.Count())
+			for _, r := range all {
+				if ms := r.at.UnixMilli(); ms < w.StartMS || ms >= w.EndMS {
+					continue
+				}
+				if used[r.user] == nil {
+					used[r.user] = map[int64]bool{}
+				}
+				if !used[r.user][w.StartMS] && len(used[r.user]) < 3 {
+					used[r.user][w.StartMS] = true
+					of[r.zone]++
+				}
+			}
+			n = append(n, of)
+		}
+	}
+	return days, z, n
+}
+
+// TestCounts: the records are the counts of a plain program, plus the noise of the key, in every
+// zone of every window, 25 of the first day. The order of fixes, the number of files, the cores and
+// the format change nothing.
+func TestCounts(t *testing.T) {
+	dir := t.TempDir()
+	lines := someFixes()
+	in := write(t, dir, "in.csv", countsColumns+strings.Join(lines, ""))
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	out := succeed(t, countsArgs("--in", in, "--key-file", key)...).out
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	days, zones, truth := plainCounts(t, lines)
+	secret, err := files.ReadKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := counts.NewPublisher(noise.NewKeyed(secret), zones,
+		counts.Settings{Source: "files", Edition: 1, Epsilon: 1, PerDay: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := 1
+	for i, w := range slices.Concat(days...) {
+		want, err := p.Publish(w, truth[i], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for zone, vehicles := range want.Vehicles {
+			low, high := p.Interval(vehicles)
+			fields := []string{
+				inUTC(w.StartMS), inUTC(w.EndMS), w.Day.String(), zones.Name(int32(zone)),
+				fmt.Sprint(vehicles), fmt.Sprint(low), fmt.Sprint(high), "1", "3", "1",
+			}
+			if got := slices.Delete(slices.Clone(rows[at]), 4, 6); !slices.Equal(got, fields) {
+				t.Fatalf("record %d is %v, want %v", at, got, fields)
+			}
+			at++
+		}
+	}
+	if at != len(rows) || len(days[0]) != 25 || len(days[1]) != 24 {
+		t.Errorf("there are %d records, want %d", len(rows), at)
+	}
+	shuffled := slices.Clone(lines)
+	rand.New(rand.NewPCG(3, 4)).Shuffle(len(lines), func(i, j int) {
+		shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
+	})
+	var parts []string
+	for i := range 5 {
+		part := strings.Join(shuffled[600*i:600*(i+1)], "")
+		parts = append(parts, write(t, dir, fmt.Sprintf("part%d.csv", i), countsColumns+part))
+	}
+	for _, cores := range []int{1, 4} {
+		before := runtime.GOMAXPROCS(cores)
+		again := succeed(t, countsArgs(append(parts, "--key-file", key)...)...).out
+		runtime.GOMAXPROCS(before)
+		if again != out {
+			t.Errorf("the same fixes in another order, on %d cores, give other bytes", cores)
+		}
+	}
+	lined := filepath.Join(dir, "out.ndjson")
+	succeed(t, countsArgs("--in", in, "--key-file", key, "--out", lined)...)
+	for i, line := range strings.Split(strings.TrimSpace(read(t, lined)), "\n") {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		for column, name := range rows[0] {
+			latitude := strings.HasSuffix(name, "itude") // its digits differ
+			if text := rows[i+1][column]; latitude && (r[name] == nil) != (text == "") ||
+				!latitude && fmt.Sprint(r[name]) != text {
+				t.Fatalf("%s: %s has %s", line, name, text)
+			}
+		}
+	}
+}
+
+// TestCountsLedger: counts of a window that was published are published again as they were, or
+// refused, or come as another edition at a further ε.
+func TestCountsLedger(t *testing.T) {
+	dir := t.TempDir()
+	lines := someFixes()
+	in := write(t, dir, "in.csv", countsColumns+strings.Join(lines, ""))
+	less := write(t, dir, "less.csv", countsColumns+strings.Join(lines[:2000], ""))
+	key := filepath.Join(dir, "noise.key")
+	succeed(t, "key", "new", key)
+	first := succeed(t, countsArgs("--in", in, "--key-file", key)...)
+	ledger := read(t, key+".counts")
+	if files.IsExposed(key + ".counts") {
+		t.Error("everybody can read the ledger")
+	}
+	out := filepath.Join(dir, "out.csv")
+	refused := call(t, countsArgs("--in", less, "--key-file", key, "--out", out)...)
+	requireMessage(t, refused, cli.ExitFailed, "other counts", "raise the edition by 1")
+	if read(t, key+".counts") != ledger || slices.Contains(names(t, dir), "out.csv") {
+		t.Error("a refused run has left something behind")
+	}
+	if again := succeed(t, countsArgs("--in", in, "--key-file", key)...); again.out != first.out ||
+		read(t, key+".counts") != ledger || strings.Contains(again.err, "in all") {
+		t.Errorf("the same counts are not what they were: %s", again.err)
+	}
+	second := succeed(t, countsArgs("--in", less, "--key-file", key, "--edition", "2")...)
+	if !strings.Contains(second.err, "published 2 times") ||
+		!strings.Contains(second.err, "ε = 2 in all") {
+		t.Errorf("an edition more is not said to cost more: %s", second.err)
+	}
+	kept := read(t, key+".counts")
+	if !strings.HasPrefix(kept, ledger) || len(kept) <= len(ledger) {
+		t.Error("the ledger has lost windows")
+	}
+	write(t, dir, "noise.key.counts.new", "")
+	requireMessage(t, call(t, countsArgs("--in", in, "--key-file", key)...), cli.ExitFailed,
+		"noise.key.counts.new", "another run")
+	removed := slices.DeleteFunc(names(t, dir), func(name string) bool {
+		return name != "noise.key.counts.new"
+	})
+	if len(removed) != 1 {
+		t.Error("the file of another run is gone")
+	}
+	other := filepath.Join(dir, "other.key")
+	succeed(t, "key", "new", other)
+	for _, text := range []string{"", "something else\n", ledger[:len(ledger)-9] + "\n"} {
+		write(t, dir, "other.key.counts", text)
+		requireMessage(t, call(t, countsArgs("--in", in, "--key-file", other)...), cli.ExitFailed,
+			"other.key.counts", "from a copy")
+	}
+}
+
+// TestCountsSummary: the summary says what is guaranteed, and which share the cap cuts by hour.
+func TestCountsSummary(t *testing.T) {
+	dir := t.TempDir()
+	text := countsColumns
+	for hour := range 6 {
+		text += fmt.Sprintf("a,2026-10-26T%02d:10:00Z,51.42,-0.15\n", 6+hour)
+	}
+	text += "b,2026-10-26T06:10:00Z,51.42,-0.15\nb,2026-10-20T06:10:00Z,51.42,-0.15\n" +
+		"c,2026-10-26T06:10:00Z,0,0\n"
+	r := succeed(t, countsArgs("--in", write(t, dir, "in.csv", text))...)
+	for _, words := range []string{
+		"49 windows of 1h0m0s from 2026-10-25 on", "at most e^1 (ε = 1)", "add up to ε = 2",
+		"vehicles ± 7 holds", "fresh and forgotten", "people who travel together",
+		"9, of these 1 outside the days and 1 that no device can have; 2 user-days",
+		"leave out 42.9 % of users' windows 09 h 100 % 10 h 100 % 11 h 100 %",
+		"the cap does not cover", "keep them on the trusted side",
+	} {
+		if !strings.Contains(r.err, words) {
+			t.Errorf("the summary lacks %q:\n%s", words, r.err)
+		}
+	}
+}
+
+// TestCountsZones: polygons of one's own, and squares of a model's map as aggregate has them.
+func TestCountsZones(t *testing.T) {
+	dir := t.TempDir()
+	feature := func(name string, west, east float64) string {
+		return fmt.Sprintf(`{"type": "Feature", "properties": {"name": %q}, "geometry": {"type": `+
+			`"Polygon", "coordinates": [[[%g, 1], [%g, 1], [%g, 70], [%[2]g, 70], [%[2]g, 1]]]}}`,
+			name, west, east, east)
+	}
+	collection := func(features ...string) string {
+		return `{"type": "FeatureCollection", "features": [` + strings.Join(features, ",") + "]}"
+	}
+	zones := write(t, dir, "zones.geojson", collection(feature("west, old", -1, 0),
+		feature("east", 0, 1)))
+	in := write(t, dir, "in.csv", countsColumns+"a,2026-10-26T06:10:00Z,51.42,-0.15\n")
+	args := []string{
+		"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon", "1",
+		"--per-day", "1",
+	}
+	out := succeed(t, append(args, "--zones", zones)...).out
+	for name, want := range map[string]int{
+		`,"west, old",35.5000000,-0.5`: 24, ",elsewhere,,,": 24,
+	} {
+		if n := strings.Count(out, name); n != want {
+			t.Errorf("%q is there %d times", name, n)
+		}
+	}
+	overlapping := write(t, dir, "overlapping.geojson", collection(feature("west", -1, .1),
+		feature("east", 0, 1)))
+	requireMessage(t, call(t, append(args, "--zones", overlapping)...), cli.ExitUsage,
+		`"west" and "east" overlap`)
+
+	_, model := townFiles(t, dir)
+	side := townModel(t).Grid
+	out = succeed(t, append(args, "--model", model, "--zone",
+		fmt.Sprintf("%gm", 2.2*side.CellM()))...).out
+	columns, rows := (side.Width()+1)/2, (side.Height()+1)/2
+	if lines := strings.Count(out, "\n"); lines != 1+24*(columns*rows+1) {
+		t.Errorf("%d lines for %d × %d zones", lines, columns, rows)
+	}
+}
+
+func TestCountsUsage(t *testing.T) {
+	in := write(t, t.TempDir(), "in.csv", countsColumns)
+	for _, c := range []struct {
+		args  []string
+		words string
+	}{
+		{countsArgs("--in", in, "--window", "7h"), "divide a day"},
+		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has 4 windows"},
+		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},
+		{countsArgs("--in", in, "--from", "today"), "--from"},
+		{countsArgs("--in", in, "--time-zone", "Mars"), "Mars"},
+		{countsArgs("--in", in, "--zones", "z.geojson"), "--zone LENGTH or --zones"},
+		{countsArgs("--in", in, "--model", "m.avro"), "--model FILE or --box"},
+		{countsArgs("--in", in, "--edition", "0"), "edition 0"},
+		{countsArgs("--in", in, "--out", "counts.parquet"), ".csv or .ndjson"},
+		{append(countsArgs("--in", in), "--epsilon", "0"), "epsilon 0"},
+	} {
+		requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words)
+	}
+}
