@@ -62,12 +62,11 @@ func NewEmission(g *grid.Grid, o Options) (*Emission, error) {
 }
 
 // Prepare chooses what determines the law of a release, all of it from the prior: set, hull,
-// surrogates, mechanism; under Codebook the code points, and a set for its size only. The prior
-// must not change before the next Prepare. Cost: linear in the prior's cells.
+// surrogates, mechanism; under Codebook the code points. The prior must not change before the next
+// Prepare. Cost: linear in the prior's cells.
 func (e *Emission) Prepare(prior *mobility.Distribution) {
 	e.prior = prior
 	if e.codebook != nil {
-		e.set.Choose(prior, e.options.Delta)
 		e.codebook.Prepare(prior.Cells, prior.P)
 		return
 	}
@@ -156,7 +155,22 @@ func (e *Emission) Grid() *grid.Grid { return e.grid }
 func (e *Emission) Options() Options { return e.options }
 
 // Set returns the cells of the location set, ascending. They belong to e until the next Prepare.
-func (e *Emission) Set() []grid.Cell { return e.set.Cells }
+// Under Codebook nothing depends on it, and each call chooses it, at a cost linear in the prior's
+// cells.
+func (e *Emission) Set() []grid.Cell {
+	if e.codebook != nil {
+		e.set.Choose(e.prior, e.options.Delta)
+	}
+	return e.set.Cells
+}
+
+// SetSize returns the number of cells in the location set.
+func (e *Emission) SetSize() int {
+	if e.codebook != nil {
+		return e.set.Size(e.prior, e.options.Delta)
+	}
+	return len(e.set.Cells)
+}
 
 // Surrogate returns the cell of the location set that a cell emits as. Under Codebook there are no
 // surrogates, and every cell emits as itself.

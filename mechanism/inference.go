@@ -103,24 +103,27 @@ const LeastMass = 0x1p-12
 // dropped, the largest stays alone.
 func storeShort(dst, from *mobility.Distribution, likelihood []float64) {
 	weights, total := weigh(from.P, likelihood)
-	n := len(weights)
+	n, over := len(weights), 1/total
 	dst.Cells, dst.P = slices.Grow(dst.Cells[:0], n)[:n], slices.Grow(dst.P[:0], n)[:n]
-	kept, largest := 0, 0
+	cells, p := dst.Cells, dst.P
+	kept := 0
 	for i, w := range weights {
 		c := from.Cells[i]
-		if p := mobility.Short(w/total, c, LeastMass); p > 0 {
-			dst.Cells[kept], dst.P[kept] = c, p
+		if q := mobility.Short(w*over, c, LeastMass); q > 0 {
+			cells[kept], p[kept] = c, q
 			kept++
-		}
-		if w > weights[largest] {
-			largest = i
 		}
 	}
 	if kept == 0 {
-		dst.Cells[0], dst.P[0] = from.Cells[largest], 1
-		kept = 1
+		largest := 0
+		for i, w := range weights {
+			if w > weights[largest] {
+				largest = i
+			}
+		}
+		cells[0], p[0], kept = from.Cells[largest], 1, 1
 	}
-	dst.Cells, dst.P = dst.Cells[:kept], dst.P[:kept]
+	dst.Cells, dst.P = cells[:kept], p[:kept]
 }
 
 // weigh returns weight times likelihood in the memory of likelihood, and its sum.

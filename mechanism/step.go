@@ -145,7 +145,7 @@ func (s *Sanitizer) release(state *State, in Input) (Outcome, error) {
 	if in.Near {
 		out.Metric.NearShare = s.emission.NearShare()
 	}
-	out.SetSize = len(s.emission.Set())
+	out.SetSize = s.emission.SetSize()
 	out.Drift = drift
 	return out, nil
 }

@@ -28,12 +28,8 @@ const (
 	// CodeSteps is how many steps of the code points' lattice make a cell's side. 256 do not
 	// suffice: at ε = .001 the best code points lie some hundredths of a cell apart.
 	CodeSteps = 4096
-	// maxPatches bounds the patches that code points are first placed by.
-	maxPatches = 160
-	// manyRest is the largest r = 1/(e^ε - 1) at which code points grow from the mean alone: up to
-	// ε = 4.6. At ε = 8 growing takes a third of the time that merging takes, but the root mean
-	// square error of runs becomes 5 % larger.
-	manyRest = .01
+	// maxPatches bounds the patches that code points are placed by.
+	maxPatches = 128
 )
 
 // Quantizer is the codebook mechanism: randomized response over a vector quantizer of the public
@@ -89,11 +85,8 @@ type Quantizer struct {
 	votes  []uint8
 	beside []uint8
 
-	rows     rows
 	patches  patches
-	merger   merger
 	searcher searcher
-	gain     float64
 }
 
 // line is a code point seen from a row of the map: the squared distance of the row's cell in column
@@ -117,48 +110,35 @@ func NewQuantizer(g *grid.Grid, epsilon float64) (*Quantizer, error) {
 	return q, nil
 }
 
-// finePatches returns how many patches code points are first placed by: 24 + 4·e^{ε/2}. The best
-// codebooks have about e^{ε/2} points, and merging works with the square of the patches.
+// finePatches returns how many patches code points are placed by, give or take some: 20 +
+// 3·e^{ε/2}. The best codebooks have about e^{ε/2} points.
 func finePatches(rest float64) int {
-	return int(min(24+float64(4*math.Sqrt(1+1/rest)), maxPatches))
+	return int(min(20+float64(3*math.Sqrt(1+1/rest)), maxPatches))
 }
 
 // Prepare places the code points for a prior: cells ascending, each with its mass above 0. The
 // masses need not add up to 1. It panics on an empty prior. It takes the same steps for the same
 // numbers, and gives the same bits on every architecture.
 //
-// The heaviest cells and patches of the others make a smaller prior. Up to ε = 4.6 a codebook grows
-// from its mean by halving regions. Above, its masses are merged, which gives codebooks of every
-// size; the best one is the start. Changes of regions improve it on the patches (searcher), and
-// Lloyd's iteration on all cells. Its code points go to the lattice, and points that coincide there
-// are one. A prior of one cell has one code point, and its release tells nothing.
+// The heaviest cells and patches of the others make a smaller prior. A codebook grows from its mean
+// by halving regions. Changes of regions improve it (searcher). Its code points go to the lattice,
+// and points that coincide there are one. A prior of one cell has one code point, and its release
+// tells nothing.
 //
 // With a near factor the code points are the same.
 //
-// Cost: linear in the prior's cells, and up to ε = 4.6 in the patches times the code points. Above,
-// it is about quadratic in the patches. They are 30 at ε = 1, 53 at 4 and 4/3·maxPatches or so at
-// most. All loops are bounded.
+// Cost: linear in the prior's cells, and in the patches times the square of the code points. The
+// patches are 25 or so at ε = 1, 42 at 4, and at most 2·maxPatches and some. All loops are bounded.
 func (q *Quantizer) Prepare(cells []grid.Cell, p []float64) {
 	if len(cells) == 0 || len(cells) != len(p) {
 		panic("law: a codebook needs a prior, and a mass for each of its cells")
 	}
 	q.blur.prior = prior{cells, p}
-	width := grid.Cell(q.grid.Width())
-	q.rows.gather(width, cells, p)
-	q.patches.gather(&q.rows, width, p, q.fine)
+	q.patches.gather(grid.Cell(q.grid.Width()), cells, p, q.fine)
 	s := &q.searcher
-	if q.rest > manyRest {
-		s.grow(&q.patches, q.rest)
-	} else {
-		s.now.copyFrom(q.merger.best(&q.patches, q.rest))
-	}
+	s.grow(&q.patches, q.rest)
 	s.improve(&q.patches, q.rest, searchVotes*q.fine)
-	q.rows.polish(&s.now, q.rest, cellTurns)
 	q.snap(s.now.sites)
-	q.gain = s.now.gain(q.rest)
-	if len(q.points) == 1 { // all coincide on the lattice, and one tells nothing
-		q.gain = 0
-	}
 }
 
 // snap puts code points on the lattice, in the order of rows and columns, without repetitions.
@@ -166,8 +146,8 @@ func (q *Quantizer) snap(sites []site) {
 	q.points = q.points[:0]
 	for _, s := range sites {
 		q.points = append(q.points, convex.Lattice{
-			X: onSteps(q.rows.column+s.x, q.grid.Width()),
-			Y: onSteps(q.rows.row+s.y, q.grid.Height()),
+			X: onSteps(q.patches.column+s.x, q.grid.Width()),
+			Y: onSteps(q.patches.row+s.y, q.grid.Height()),
 		})
 	}
 	slices.SortFunc(q.points, func(a, b convex.Lattice) int {
@@ -189,14 +169,29 @@ func (q *Quantizer) Points() []convex.Lattice { return q.points }
 func (q *Quantizer) Other() uint64 { return q.other }
 
 // Gain returns by how much a release lowers the expected squared error of the mean under the
-// prior, km², for the votes that the code points were last moved for. With a near factor it is the
-// gain for the displaced votes, computed at each call from the prior that Prepare was given.
+// prior that Prepare was given, km². Cost: that of Likelihoods for each code point.
 func (q *Quantizer) Gain() float64 {
-	side, gain := q.grid.CellKM(), q.gain
-	if q.noise != nil {
-		gain = q.blurredGain()
+	cells, p := q.blur.prior.cells, q.blur.prior.p
+	if len(q.points) == 1 { // tells nothing
+		return 0
 	}
-	return float64(gain * float64(side*side))
+	var likelihood []float64
+	sum := 0.0
+	for j := range q.points {
+		likelihood = q.Likelihoods(likelihood, j, cells)
+		var evidence, x, y, total float64
+		for i, c := range cells {
+			mass := float64(p[i] * likelihood[i])
+			evidence += mass
+			x += float64(mass * (float64(q.grid.Column(c)) - q.patches.column))
+			y += float64(mass * (float64(q.grid.Row(c)) - q.patches.row))
+			total += p[i]
+		}
+		sum += (float64(x*x) + float64(y*y)) / evidence / total
+	}
+	side := q.grid.CellKM()
+	others := float64(len(q.points)-1) * (float64(q.other) * 0x1p-64)
+	return float64(sum / (1 + others) * float64(side*side))
 }
 
 // Place returns code point j on the map, in kilometres.
@@ -325,7 +320,8 @@ func (q *Quantizer) Sample(src noise.Source, own int) int {
 }
 
 // Likelihoods writes P(j|x)/P(v(x)|x) of ascending cells into dst, which it returns as long as
-// cells: 1 for the cells that vote for j, T/2⁶⁴ for the others.
+// cells: 1 for the cells that vote for j, T/2⁶⁴ for the others. In a row the former lie side by
+// side.
 //
 // With a near factor it writes P(j|x) up to a factor that all cells share: T/2⁶⁴ where no shift
 // makes the cell vote for j, 1 where all do.
@@ -333,15 +329,19 @@ func (q *Quantizer) Likelihoods(dst []float64, j int, cells []grid.Cell) []float
 	if q.noise != nil {
 		return q.blurred(dst, j, cells)
 	}
-	q.votes = q.Votes(q.votes, cells)
 	dst = slices.Grow(dst[:0], len(cells))[:len(cells)]
-	weight := [2]float64{float64(q.other) * 0x1p-64, 1}
-	for i, v := range q.votes {
-		own := 0
-		if int(v) == j {
-			own = 1
+	width, other := int64(q.grid.Width()), float64(q.other)*0x1p-64
+	for i := 0; i < len(cells); {
+		row := int64(cells[i]) / width
+		q.face(row)
+		own := q.span(j)
+		first, end := row*width, (row+1)*width
+		for ; i < len(cells) && int64(cells[i]) < end; i++ {
+			dst[i] = other
+			if column := int64(cells[i]) - first; own.first <= column && column <= own.last {
+				dst[i] = 1
+			}
 		}
-		dst[i] = weight[own]
 	}
 	return dst
 }

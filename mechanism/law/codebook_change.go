@@ -70,15 +70,12 @@ type halves struct {
 // inertia is the second moments of a region about the prior's mean.
 type inertia struct{ xx, xy, yy float64 }
 
-// halvingTurns is how many turns of Lloyd's iteration two halves are given.
-const halvingTurns = 2
-
 // leastSpread is a mass times a variance in squared cells that is rounding, not an extent.
 const leastSpread = 1e-12
 
-// halve divides the region that should gain most by it. Its patches vote for the better half, and
-// the halves' code points move, in turn. It fails where no region should gain, and where all
-// patches of that one vote for the same half.
+// halve divides the region that should gain most by it: each of its patches votes for the better
+// half. It fails where no region should gain, and where all patches of that one vote for the same
+// half.
 func (d *draft) halve(a *patches, rest float64) bool {
 	d.weigh(a)
 	region, best := 0, halves{}
@@ -90,12 +87,9 @@ func (d *draft) halve(a *patches, rest float64) bool {
 	if best.gain == 0 {
 		return false
 	}
-	last := uint8(len(d.regions))
-	for range halvingTurns {
-		best = d.part(a, rest, best, uint8(region), last)
-		if best.left.p == 0 || best.right.p == 0 {
-			return false
-		}
+	best = d.part(a, rest, best, uint8(region), uint8(len(d.regions)))
+	if best.left.p == 0 || best.right.p == 0 {
+		return false
 	}
 	d.regions[region] = best.left
 	d.regions = append(d.regions, best.right)

@@ -2,18 +2,9 @@ package law
 
 import "slices"
 
-// Bounds of the search for a codebook.
-const (
-	// maxPoints is the largest codebook. Up to ε = 8 the best ones have fewer points. Above, a
-	// larger codebook would divide places that are a few cells apart.
-	maxPoints = 128
-	// polishTurns bounds Lloyd's iteration on the patches. Eight gain nothing over three.
-	polishTurns = 3
-	// cellTurns bounds Lloyd's iteration on the cells. Thirty gain nothing over eight.
-	cellTurns = 8
-	// cellGain is what a turn on the cells must gain for another one, in shares of the worth.
-	cellGain = 1e-4
-)
+// maxPoints is the largest codebook. Up to ε = 8 the best ones have fewer points. Above, a larger
+// codebook would divide places that are a few cells apart.
+const maxPoints = 128
 
 // moments are the mass and the first moment of what votes for a code point, of a total mass of 1.
 type moments struct{ p, x, y float64 }

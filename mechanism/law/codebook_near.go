@@ -197,29 +197,6 @@ func (q *Quantizer) blurred(dst []float64, j int, cells []grid.Cell) []float64 {
 	return dst
 }
 
-// blurredGain is Gain with a near factor, in squared cells. Cost: that of Likelihoods for each code
-// point.
-func (q *Quantizer) blurredGain() float64 {
-	cells, p := q.blur.prior.cells, q.blur.prior.p
-	q.rows.gather(grid.Cell(q.grid.Width()), cells, p)
-	a, worth := &q.rows, 0.0
-	for j := range q.points {
-		q.blur.tally = q.tally(q.blur.tally, j, cells)
-		m := moments{}
-		for _, r := range a.runs {
-			for i := r.from; i < r.to; i++ {
-				share := float64(q.blur.tally[i]) / float64(q.noise.total)
-				mass := float64(p[i] / a.total * share)
-				m.p += mass
-				m.x += float64(mass * (float64(cells[i]-r.first) - a.column))
-				m.y += float64(mass * (r.row - a.row))
-			}
-		}
-		worth += m.worth(q.rest)
-	}
-	return worth / (1 + float64(float64(len(q.points))*q.rest))
-}
-
 // NearShare returns the share of all pairs of neighbouring cells of the map that a release tells
 // apart: their votes differ. Pairs count as Neighbours says. The other pairs are not told apart at
 // all, so between neighbours a release spends NearShare times ε on average. It is a function of

@@ -6,128 +6,123 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// patches are a prior as few masses in the plane, for a first placing of code points: its heaviest
+// patches are a prior as few masses in the plane, which code points are placed by: its heaviest
 // cells as they are, and the others as patches of neighbours at their centre of mass. Places are in
 // cells from the prior's mean, and masses are shares of the prior's total. Every sum has a fixed
 // order.
 type patches struct {
-	x, y, p []float64
+	x, y, p     []float64
+	column, row float64 // of the prior's mean
 
-	classes [massClasses]massClass
-	// by column of the band at hand: mass, and mass times row
-	mass, moment []float64
+	columns []sums // of the band at hand, by column
 }
 
-// massClass is the cells whose masses are equal up to a factor of about √2.
-type massClass struct {
-	count int
-	mass  float64
-}
+// sums are of cells in one column: their mass, mass times row, and weight.
+type sums struct{ mass, moment, weight float64 }
 
-const (
-	// massClasses is how many classes are told apart, from the total downwards. The last one holds
-	// everything below 2⁻⁶³ of the total.
-	massClasses = 128
-	// patchMass is how much a patch of several columns may hold, in shares of what an even
-	// division would give. With 1.5 a prior that spreads evenly gets a little fewer patches than
-	// asked for. Two neighbours in a band hold more than one may, so there are at most 4/3 as many
-	// as asked for, and one for each band.
-	patchMass = 1.5
-)
+// bandWeight is the least weight of a band, in shares of what it would have if as many bands as
+// patches in a band divided the prior evenly.
+const bandWeight = .7
 
-// gather makes patches of a prior whose rows are known, on a map of the given width. Up to ¾·most
-// cells stay as they are. Otherwise the heaviest stay, up to most/2. The rows of the others are
-// joined to about √(most/2) bands, and in each band columns to patches of at most
-// patchMass·2/most of what is left; a row or column that holds more is one of its own. So patches
-// are small where the mass is, wherever that is on the map. Linear in the cells and, for each band,
-// in the columns that it spans.
-func (a *patches) gather(rows *rows, width grid.Cell, p []float64, most int) {
+// gather makes patches of a prior on a map of the given width. Up to ¾·most cells stay as they are.
+// Otherwise patches have about the same weight, of which a cell has the root of its mass: many code
+// points are best as dense as the root of the density (Gersho 1979, doi 10.1109/TIT.1979.1056067,
+// in two dimensions), so patches are too. Rows are joined to bands, and in each band columns to
+// patches of at most 1/most of the weight. A cell or a column that has more is one of its own. Two
+// neighbours in a band have more than one may, so there are at most 2·most, and one for each band.
+//
+// Linear in the cells and, for each band, in the columns that it spans.
+func (a *patches) gather(width grid.Cell, cells []grid.Cell, p []float64, most int) {
 	a.x, a.y, a.p = a.x[:0], a.y[:0], a.p[:0]
+	if len(a.columns) < int(width) {
+		a.columns = make([]sums, width)
+	}
+	total, weight := weigh(p)
+	patch, bandLeast := weight/float64(most), bandWeight*weight/math.Sqrt(float64(most))
+	least := patch
 	if 4*len(p) <= 3*most {
-		for _, r := range rows.runs {
-			for i := r.from; i < r.to; i++ {
-				a.add(rows, float64(rows.cells[i]-r.first), r.row, p[i])
-			}
-		}
-		return
+		least = 0
 	}
-	if len(a.mass) < int(width) {
-		a.mass, a.moment = make([]float64, width), make([]float64, width)
-	}
-	heavy, rest := a.heavy(rows.total, p, most/2)
-	bandLeast := rest / math.Sqrt(float64(most/2))
-	patchMost := patchMass * rest / float64(most/2)
-	band, left, right := 0.0, width, grid.Cell(0)
-	for _, r := range rows.runs {
-		left = min(left, rows.cells[r.from]-r.first)
-		right = max(right, rows.cells[r.to-1]-r.first)
-		for i := r.from; i < r.to; i++ {
-			column := rows.cells[i] - r.first
-			if classOf(rows.total, p[i]) < heavy {
-				a.add(rows, float64(column), r.row, p[i])
+	band, left, right := 0.0, width, grid.Cell(-1)
+	for i := 0; i < len(cells); {
+		row := cells[i] / width
+		first, end, y := row*width, int64(row+1)*int64(width), float64(row)
+		left = min(left, cells[i]-first)
+		for ; i < len(cells) && int64(cells[i]) < end; i++ {
+			q, column := p[i], cells[i]-first
+			w := weightOf(q)
+			if w >= least {
+				a.add(float64(column), y, q)
 				continue
 			}
-			band += p[i]
-			a.mass[column] += p[i]
-			a.moment[column] += float64(p[i] * r.row)
+			band += w
+			c := &a.columns[column]
+			c.mass += q
+			c.moment += float64(q * y)
+			c.weight += w
 		}
+		right = max(right, cells[i-1]-first)
 		if band >= bandLeast {
-			a.closeBand(rows, int(left), int(right), patchMost)
-			band, left, right = 0, width, 0
+			a.closeBand(int(left), int(right), patch)
+			band, left, right = 0, width, -1
 		}
 	}
-	a.closeBand(rows, int(left), int(right), patchMost)
+	a.closeBand(int(left), int(right), patch)
+	a.centre(total)
 }
 
-// classOf returns the class of a mass: twice the difference of the binary logarithms, roughly.
-func classOf(total, mass float64) int {
-	const half = 51 // bits below the exponent and the first bit of the mantissa
-	return min(int(math.Float64bits(total)>>half)-int(math.Float64bits(mass)>>half), massClasses-1)
+// weightOf returns the root of a mass within 7 %, with the same bits everywhere: half the exponent,
+// and half the mantissa.
+func weightOf(p float64) float64 {
+	const half = 1023 << 51 // of the exponent's bias
+	return math.Float64frombits(math.Float64bits(p)>>1 + half)
 }
 
-// heavy returns the first class that does not stay as cells, where up to most cells may, and the
-// mass from there on.
-func (a *patches) heavy(total float64, p []float64, most int) (class int, rest float64) {
-	clear(a.classes[:])
-	for _, v := range p {
-		c := &a.classes[classOf(total, v)]
-		c.count++
-		c.mass += v
+// weigh returns the sums of masses and of their weights.
+func weigh(p []float64) (total, weight float64) {
+	for _, q := range p {
+		total += q
+		weight += weightOf(q)
 	}
-	for class < massClasses-1 && a.classes[class].count <= most {
-		most -= a.classes[class].count
-		class++
-	}
-	for _, c := range a.classes[class:] {
-		rest += c.mass
-	}
-	return class, rest
+	return total, weight
 }
 
 // closeBand makes patches of the columns from left to right, and clears them.
-func (a *patches) closeBand(rows *rows, left, right int, most float64) {
-	var p, columns, moment float64
+func (a *patches) closeBand(left, right int, most float64) {
+	var p, columns, moment, weight float64
 	for column := left; column <= right; column++ {
-		q := a.mass[column]
-		if q == 0 {
-			continue
+		c := &a.columns[column]
+		if p > 0 && weight+c.weight > most {
+			a.add(columns/p, moment/p, p)
+			p, columns, moment, weight = 0, 0, 0, 0
 		}
-		if p > 0 && p+q > most {
-			a.add(rows, columns/p, moment/p, p)
-			p, columns, moment = 0, 0, 0
-		}
-		p += q
-		columns += float64(q * float64(column))
-		moment += a.moment[column]
-		a.mass[column], a.moment[column] = 0, 0
+		p += c.mass
+		columns += float64(c.mass * float64(column))
+		moment += c.moment
+		weight += c.weight
+		*c = sums{}
 	}
 	if p > 0 {
-		a.add(rows, columns/p, moment/p, p)
+		a.add(columns/p, moment/p, p)
 	}
 }
 
-func (a *patches) add(rows *rows, column, row, p float64) {
-	a.x = append(a.x, column-rows.column)
-	a.y = append(a.y, row-rows.row)
-	a.p = append(a.p, p/rows.total)
+func (a *patches) add(column, row, p float64) {
+	a.x, a.y, a.p = append(a.x, column), append(a.y, row), append(a.p, p)
+}
+
+// centre divides masses by the total, and counts places from the mean.
+func (a *patches) centre(total float64) {
+	column, row := 0.0, 0.0
+	for i, p := range a.p {
+		share := p / total
+		a.p[i] = share
+		column += float64(share * a.x[i])
+		row += float64(share * a.y[i])
+	}
+	for i := range a.x {
+		a.x[i] -= column
+		a.y[i] -= row
+	}
+	a.column, a.row = column, row
 }

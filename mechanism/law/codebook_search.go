@@ -12,12 +12,7 @@ type searcher struct {
 // Bounds of the search.
 const (
 	// growMisses is how many divisions in a row may gain nothing before a codebook has grown.
-	growMisses = 2
-	// growWhole is up to how many regions all patches vote again after each division. Three regions
-	// have to turn about each other, which a further division alone does not do.
-	growWhole = 4
-	// growTurns is how many turns of Lloyd's iteration that takes.
-	growTurns = 2
+	growMisses = 4
 	// searchTurns is how many turns a change is given, if it gains in the first one.
 	searchTurns = 4
 	// searchVotes is how many distances the search may compute for each of finePatches, up to those
@@ -30,8 +25,8 @@ const (
 )
 
 // grow makes a codebook from the prior's mean alone. It halves regions, each time the one that
-// should gain most, for as long as code points pay, and keeps the best codebook. Beyond a few
-// regions only the patches of the halved one vote again, until the codebook has grown.
+// should gain most, and lets all patches vote again, for as long as code points pay. It keeps the
+// best codebook.
 func (s *searcher) grow(a *patches, rest float64) {
 	d := &s.next
 	d.regions, d.stale = append(d.regions[:0], moments{p: 1}), true
@@ -41,21 +36,17 @@ func (s *searcher) grow(a *patches, rest float64) {
 	misses := 0
 	for range maxPoints - 1 {
 		if misses == growMisses || !d.halve(a, rest) {
-			break
+			return
 		}
 		misses++
 		d.aim(rest)
-		if len(d.regions) <= growWhole {
-			d.polish(a, rest, growTurns)
-			d.settle(a)
-		}
+		d.polish(a, rest, 1)
+		d.settle(a)
 		if d.gain(rest) > s.now.gain(rest) {
 			s.now.copyFrom(d)
 			misses = 0
 		}
 	}
-	s.now.polish(a, rest, polishTurns)
-	s.now.settle(a)
 }
 
 // improve tries changes of the codebook s.now until none of them gains, or it has computed so many

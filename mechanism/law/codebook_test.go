@@ -306,6 +306,13 @@ func TestCodebookVotes(t *testing.T) {
 					votes[k], want)
 			}
 		}
+		j := int(votes[r.IntN(len(votes))])
+		for k, l := range q.Likelihoods(nil, j, cells) {
+			if own := l == 1; own != (int(votes[k]) == j) && q.Other() < 1<<63 {
+				t.Fatalf("case %d: the likelihood of a vote for %d is %v after %d", i, votes[k], l,
+					j)
+			}
+		}
 	}
 	// The middle of three cells is as far from both code points: the first one has it.
 	g := testcase.Grid(t, 3, 1, 1)
@@ -360,8 +367,8 @@ func errorAfter(q *Quantizer, d *mobility.Distribution) (after, before float64) 
 	return after, before
 }
 
-// TestCodebookGain: the predicted gain is what the posterior means gain, up to the votes that
-// change when the code points move for the last time.
+// TestCodebookGain: the predicted gain is what the posterior means gain, and about what the search
+// has found on the patches.
 func TestCodebookGain(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(104, 1))
@@ -372,15 +379,17 @@ func TestCodebookGain(t *testing.T) {
 		d := testcase.Prior(r, g.Cells())
 		q.Prepare(d.Cells, d.P)
 		after, before := errorAfter(q, d)
-		if gain := before - after; gain < q.Gain()*(1-1e-4)-1e-9 || gain > q.Gain()*1.1+1e-9 {
-			t.Errorf("case %d: predicted %g, gained %g of %g", i, q.Gain(), gain, before)
+		gain, found := before-after, q.searcher.now.gain(q.rest)
+		if math.Abs(gain-q.Gain()) > 1e-9*(1+before) || gain < .9*found-1e-9 {
+			t.Errorf("case %d: predicted %g, found %g, gained %g of %g", i, q.Gain(), found, gain,
+				before)
 		}
 	}
 }
 
 // TestCodebookVariance compares the share of the variance that is left after one release with the
 // best of many random starts of Lloyd's iteration on all cells, over every number of code points.
-// It is within .1 % up to ε = 2, within 1.2 % at 6, and at 4 up to 3 % above it: on the prior with
+// It is within .1 % up to ε = 2, within 3.5 % at 6, and at 4 up to 3 % above it: on the prior with
 // two modes only two divisions at once would improve it. Two prototypes of the mechanism came to
 // .93, .75, .40 on a Gaussian prior and to .82, .51, .21 on one with two modes.
 func TestCodebookVariance(t *testing.T) {
@@ -403,7 +412,7 @@ func TestCodebookVariance(t *testing.T) {
 			q := newQuantizer(t, g, epsilon)
 			q.Prepare(c.prior.Cells, c.prior.P)
 			after, before := errorAfter(q, c.prior)
-			slack := map[float64]float64{1: .001, 2: .001, 4: .03, 6: .012}[epsilon]
+			slack := map[float64]float64{1: .001, 2: .001, 4: .03, 6: .035}[epsilon]
 			if left := after / before; math.Abs(left/want-1) > slack {
 				t.Errorf("%s, ε = %v: %.5f of the variance is left, want %.4f (%d code points)",
 					name, epsilon, left, want, len(q.Points()))
@@ -479,17 +488,13 @@ func TestCodebookDegenerate(t *testing.T) {
 // checkWork holds the last Prepare to its bounds, which are counts and not times.
 func checkWork(t *testing.T, name string, q *Quantizer) {
 	t.Helper()
-	most := maxPatches/2 + maxPatches*2/3 + int(math.Sqrt(maxPatches/2)) + 2
+	most := 2*maxPatches + int(math.Sqrt(maxPatches)/bandWeight) + 2
 	n := len(q.patches.x)
 	if n > most {
 		t.Errorf("%s: %d patches, at most %d", name, n, most)
 	}
 	if work := q.searcher.work; work > searchVotes*q.fine+(searchTurns+1)*n*maxPoints {
 		t.Errorf("%s: the search computed %d distances", name, work)
-	}
-	if sums := len(q.rows.mass); sums != len(q.rows.cells)+len(q.rows.runs) {
-		t.Errorf("%s: %d sums for %d cells in %d rows", name, sums, len(q.rows.cells),
-			len(q.rows.runs))
 	}
 }
 
@@ -653,15 +658,12 @@ func BenchmarkCodebook(b *testing.B) {
 			})
 		}
 		q.Prepare(d.Cells, d.P)
-		stage("rows", func() { q.rows.gather(64, d.Cells, d.P) })
-		stage("patches", func() { q.patches.gather(&q.rows, 64, d.P, q.fine) })
+		stage("patches", func() { q.patches.gather(64, d.Cells, d.P, q.fine) })
 		stage("grow", func() { q.searcher.grow(&q.patches, q.rest) })
-		stage("merge", func() { q.merger.best(&q.patches, q.rest) })
 		stage("grow and search", func() {
 			q.searcher.grow(&q.patches, q.rest)
 			q.searcher.improve(&q.patches, q.rest, searchVotes*q.fine)
 		})
-		stage("cells", func() { q.rows.polish(&q.searcher.now, q.rest, cellTurns) })
 		stage("prepare", func() { q.Prepare(d.Cells, d.P) })
 		stage("votes", func() { q.votes = q.Votes(q.votes, d.Cells) })
 		src := noise.NewKeyed(noise.KeyFromSeed(1)).Stream(nil)

@@ -63,14 +63,32 @@ func bucketOf(p float64) int {
 // reaches 1-δ, and only that bucket is sorted.
 func (s *Set) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
 
+// Size returns how many cells Choose would fill s with, in two thirds of the time.
+func (s *Set) Size(prior *mobility.Distribution, delta float64) int {
+	if delta == 0 {
+		s.chooseAll(prior)
+		return len(s.Cells)
+	}
+	_, size := s.end(prior, delta, 0)
+	return size
+}
+
 // choose is Choose for a set of at least so many cells, as far as the prior has them.
 func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
-	if len(prior.Cells) == 0 {
-		panic("locationset: the prior is empty")
-	}
 	if delta == 0 {
 		s.chooseAll(prior)
 		return
+	}
+	last, _ := s.end(prior, delta, least)
+	s.collect(prior, last)
+}
+
+// end finds the last member by probability, and how many members there are up to it.
+func (s *Set) end(
+	prior *mobility.Distribution, delta float64, least int,
+) (last candidate, size int) {
+	if len(prior.Cells) == 0 {
+		panic("locationset: the prior is empty")
 	}
 	clear(s.mass[:])
 	clear(s.count[:])
@@ -86,11 +104,14 @@ func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
 		before += int(s.count[b])
 		b++
 	}
-	last := s.sortCut(prior.P, b, sum, target, least-before)
-	s.collect(prior, last)
+	last, size = s.sortCut(prior.P, b, sum, target, least-before)
+	return last, before + size
 }
 
 func (s *Set) chooseAll(prior *mobility.Distribution) {
+	if len(prior.Cells) == 0 {
+		panic("locationset: the prior is empty")
+	}
 	s.Cells = s.Cells[:0]
 	for i, p := range prior.P {
 		if p > 0 {
@@ -100,8 +121,10 @@ func (s *Set) chooseAll(prior *mobility.Distribution) {
 }
 
 // sortCut returns the last member by probability: of bucket b, as many cells in order as it takes
-// for sum to reach the target, and at least so many.
-func (s *Set) sortCut(p []float64, b int, sum, target float64, least int) candidate {
+// for sum to reach the target, and at least so many. It returns that number too.
+func (s *Set) sortCut(
+	p []float64, b int, sum, target float64, least int,
+) (last candidate, size int) {
 	s.cut = s.cut[:0]
 	for i, q := range p {
 		if bucketOf(q) == b {
@@ -111,15 +134,15 @@ func (s *Set) sortCut(p []float64, b int, sum, target float64, least int) candid
 	slices.SortFunc(s.cut, byProbability)
 	for i, c := range s.cut {
 		if sum += c.p; sum >= target && i+1 >= least {
-			return c
+			return c, i + 1
 		}
 	}
 	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error,
 	// or the whole prior does.
 	if len(s.cut) > 0 {
-		return s.cut[len(s.cut)-1]
+		return s.cut[len(s.cut)-1], len(s.cut)
 	}
-	return candidate{0, math.MaxInt32}
+	return candidate{0, math.MaxInt32}, 0
 }
 
 // byProbability orders by probability descending, then by index ascending. No two candidates are

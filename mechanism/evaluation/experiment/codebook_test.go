@@ -100,19 +100,17 @@ func priors(t *testing.T, model *mobility.Model, tracks []trial.Track, epsilon f
 }
 
 // TestCodebookComesNearTheBound takes priors of real runs, and compares the expected squared error
-// after one release of the codebook with the least that any mechanism can have: within 2.5 %, and
-// within 10 % at ε = 6. Codebooks of other priors, with the same masses in reverse order, are
-// noticed. At ε = 1, where the best release gains 10 %, they are often within 2.5 % too.
+// after one release of the codebook with the least that any mechanism can have: within 2 % on the
+// average and 5 % at worst. Codebooks of other priors, with the same masses in reverse order, are
+// noticed: most are further above it than any of the priors' own was measured to be. At ε = 1,
+// where the best release gains 10 %, a quarter of them is.
 func TestCodebookComesNearTheBound(t *testing.T) {
 	t.Parallel()
 	model, tracks := buses(t)
 	for _, epsilon := range []float64{1, 2, 4, 6} {
 		t.Run(fmt.Sprint(epsilon), func(t *testing.T) {
 			t.Parallel()
-			slack := .025
-			if epsilon > 4 {
-				slack = .1
-			}
+			const average, most, other = .02, .05, .03
 			var worst, sum float64
 			noticed := 0
 			all := priors(t, model, tracks, epsilon)
@@ -132,18 +130,21 @@ func TestCodebookComesNearTheBound(t *testing.T) {
 					return expectedError(places, d.P, rows)/r.Bound - 1
 				}
 				own := gap(d.P)
-				if !(own > -1e-9 && own < slack) {
+				if !(own > -1e-9 && own < most) {
 					t.Errorf("prior %d, %d cells: %.2f %% above the bound", i, len(places), 100*own)
 				}
 				sum, worst = sum+own/float64(len(all)), max(worst, own)
 				reversed := slices.Clone(d.P)
 				slices.Reverse(reversed)
-				if gap(reversed) > slack {
+				if gap(reversed) > other {
 					noticed++
 				}
 			}
 			t.Logf("%d priors: %.2f %% above the bound on the average, %.2f %% at most; codebooks "+
 				"of other priors are noticed on %d", len(all), 100*sum, 100*worst, noticed)
+			if sum > average {
+				t.Errorf("%.2f %% above the bound on the average", 100*sum)
+			}
 			if len(all) < 20 || noticed < len(all)/5 {
 				t.Errorf("%d priors, and codebooks of other priors are noticed on %d", len(all),
 					noticed)
