@@ -58,11 +58,11 @@ func ExampleSanitizer() {
 		fmt.Printf("%s,%s,%.4f,%.4f ± %.0f m\n", row[0], row[1], lat, lon, 1000*out.RadiusKM)
 	}
 	// Output:
-	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9793 ± 2051 m
-	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9600 ± 2060 m
+	// bus 7,2026-11-02T08:00:00Z,53.4063,-2.9793 ± 2052 m
+	// bus 12,2026-11-02T08:00:00Z,53.4063,-2.9597 ± 2077 m
 	// bus 7,2026-11-02T08:01:00Z,53.4063,-2.9823 ± 577 m
-	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9569 ± 558 m
-	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9841 ± 572 m
+	// bus 12,2026-11-02T08:01:00Z,53.4063,-2.9568 ± 556 m
+	// bus 7,2026-11-02T08:02:00Z,53.4063,-2.9842 ± 579 m
 }
 
 func check(err error) {
@@ -122,10 +122,10 @@ func ExampleSanitizer_Step() {
 	}
 	fmt.Println("spent", state.EpsilonSpent)
 	// Output:
-	// released  release (-1.30, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
-	// released  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 1
-	// repeated  release (-1.98, 0.50), estimate (1.26, 0.50) ± 1.95 km, ε 0
-	// predicted release (1.38, 0.50), estimate (1.38, 0.50) ± 1.83 km, ε 0
+	// released  release (3.93, 0.50), estimate (1.50, 0.50) ± 0.71 km, ε 1
+	// released  release (2.74, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 1
+	// repeated  release (2.74, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 0
+	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.83 km, ε 0
 	// spent 2
 }
 

@@ -166,10 +166,10 @@ func TestStepAsksForTheWholeTranscript(t *testing.T) {
 				}
 				want.Write(b)
 			}
-			text("geodither release 3")
+			text("geodither release 1")
 			text(name)
 			text("closed-form")
-			fixed(uint64(3))
+			fixed(uint64(1))
 			fixed(math.Float64bits(1.5))
 			digits(r.model.Grid.ID())
 			fixed(int64(60_000))

@@ -13,7 +13,7 @@ import (
 // draws from the same stream, another rounding, another transcript. The golden bits of
 // testdata/bits.txt belong to one version. The codebook mechanism has a version of its own besides,
 // law.CodebookVersion, so that other code points leave the releases of the other mechanisms alone.
-const mechanismVersion = 3
+const mechanismVersion = 1
 
 // Version is the version of the mechanisms: two programs of one version make the same releases and
 // states of the same facts. Under the codebook mechanism law.CodebookVersion and StateVersion have
@@ -25,7 +25,7 @@ const Version = mechanismVersion
 // depends on every member of ΔX. Releases that share noise have the same transcript, hence the
 // same law and the same value. DESIGN.md says what goes wrong without each fact.
 //
-//	tag         "geodither release 3", with its length
+//	tag         "geodither release 1", with its length
 //	mechanism   name, then the way of isotropy, or "cell/" and the subdivision of the lattice,
 //	            or "cell/", that of the code points, "/" and the codebook's version, with their
 //	            lengths; version, 8 bytes. With a near factor "/near/" and law.NearVersion follow
@@ -65,7 +65,7 @@ type transcript struct {
 
 // begin writes the fields that are the same for all releases of a sanitizer.
 func (t *transcript) begin(o Options, gridID, model ID, stepMS int64) {
-	b := appendText(t.buf[:0], "geodither release 3")
+	b := appendText(t.buf[:0], "geodither release 1")
 	b = appendText(b, o.Mechanism)
 	switch o.Mechanism {
 	case law.Lattice:

@@ -86,8 +86,8 @@ func ExampleReader() {
 	}
 	fmt.Printf("%d of %d records followed\n", summary.Counts.Followed, summary.Counts.Records)
 	// Output:
-	// kilometre 1:  61 vehicles (4 to 171), by the model alone 125
-	// kilometre 2: 142 vehicles (14 to 380), by the model alone 149
-	// kilometre 3: 197 vehicles (17 to 400), by the model alone 125
+	// kilometre 1:  55 vehicles (4 to 156), by the model alone 125
+	// kilometre 2: 133 vehicles (11 to 368), by the model alone 149
+	// kilometre 3: 212 vehicles (26 to 400), by the model alone 125
 	// 2000 of 2000 records followed
 }

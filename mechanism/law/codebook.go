@@ -19,9 +19,8 @@ import (
 // own.
 //
 // testdata/codebook.json and the codebook's part of mechanism/testdata/bits.txt belong to one
-// version. Versions 1 to 3 placed the code points otherwise, and version 1 released from one code
-// point too.
-const CodebookVersion = 4
+// version.
+const CodebookVersion = 1
 
 // Bounds of codebooks.
 const (

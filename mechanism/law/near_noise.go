@@ -15,9 +15,8 @@ import (
 
 // NearVersion goes up whenever the codebook mechanism displaces votes by other noise for the same
 // ε, map and Near, or writes its facts otherwise. It stands where CodebookVersion does, of releases
-// with a near factor only. Version 1 took distances on the map for those on the ground, and the
-// length of its facts depended on the cell.
-const NearVersion = 2
+// with a near factor only.
+const NearVersion = 1
 
 // Bounds of a near factor.
 const (
