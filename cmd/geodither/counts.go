@@ -63,8 +63,7 @@ With one, the same counts give the same bytes again. The file KEYFILE.counts bes
 a keyed digest of what was published: other counts of the same window are refused, because the
 same noise would show the difference. Keep it with the key. Another fleet needs a key of its own.
 
-Fixes may come in any order. Memory: some 150 bytes for each user and day, on top of the counts of
-a day.`,
+Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
 		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
     --epsilon 1 --per-day 10 --zone 1km --model model.avro --key-file noise.key --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \

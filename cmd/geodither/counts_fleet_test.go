@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/fleet"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestCountsFleet: a fleet of real days, drawn with repeats and moved to one date, counted by the
+// command. What it publishes has to be near the truth: the total variation by hour, negative
+// numbers taken as 0, of where each vehicle was first in each hour, also where the cap leaves it
+// out. Intervals have to hold 90 % of the counts under the cap, less what chance allows.
+//
+// GEODITHER_FLEET_DAYS names a folder of Geolife's traces, and has fleets of held-out users
+// measured too, in some minutes: RESULTS.md has the table.
+func TestCountsFleet(t *testing.T) {
+	fixes, err := fleet.Sample()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buses := newFleetDays(t, "buses", fixes, fleet.SampleBox(), fleet.SampleCellM, fleet.SampleStep)
+	buses.hold(t, func(bus string) bool { return bus < "bus-4800" }) // half of them
+	buses.count(t, 2000, 3, 1, 4, .05)
+	folder := os.Getenv("GEODITHER_FLEET_DAYS")
+	if folder == "" {
+		return
+	}
+	reader, err := traces.Open(t.Context(), []string{folder}, nil,
+		traces.Options{Format: traces.CSV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []schemas.Raw
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fix)
+	}
+	geolife := newFleetDays(t, "Geolife", all,
+		grid.Box{South: 39.85, West: 116.27, North: 39.97, East: 116.50}, 1000, time.Minute)
+	held := func(user string) bool {
+		number, err := strconv.Atoi(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return number%3 == 0
+	}
+	geolife.hold(t, held)
+	geolife.days = beijingDays(geolife.models[0].Grid, all, held)
+	for _, c := range []struct {
+		vehicles    int
+		zoneKM      float64
+		epsilon     float64
+		perDay      int
+		mostAtHours float64 // of the total variation
+	}{
+		{1000, 3, 1, 8, 1},
+		{1000, 3, 1, 4, 1},
+		{1000, 3, 4, 8, 1},
+		{10_000, 3, 1, 8, .10},
+		{10_000, 3, 1, 6, .10},
+		{10_000, 3, 2, 8, .10},
+		{10_000, 3, 4, 8, .10},
+		{10_000, 1, 1, 8, 1},
+		{10_000, 1, 1, 4, .32},
+		{10_000, 1, 4, 8, 1},
+		{100_000, 1, 1, 8, .09},
+		{100_000, 1, 4, 8, .09},
+	} {
+		geolife.count(t, c.vehicles, c.zoneKM, c.epsilon, c.perDay, c.mostAtHours)
+	}
+}
+
+// beijingDays returns users' days by the clock of Beijing, with all fixes, in minutes.
+func beijingDays(g *grid.Grid, fixes []schemas.Raw, held func(user string) bool) (days []userDay) {
+	const ahead, perDay = 8 * 60, 24 * 60 // minutes
+	slices.SortStableFunc(fixes, func(a, b schemas.Raw) int {
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Timestamp, b.Timestamp))
+	})
+	last := ""
+	for _, fix := range fixes {
+		if !held(fix.UserID) {
+			continue
+		}
+		minute := fix.Timestamp/time.Minute.Milliseconds() + ahead
+		if day := fmt.Sprintf("%s %d", fix.UserID, minute/perDay); day != last {
+			days, last = append(days, userDay{}), day
+		}
+		day := &days[len(days)-1]
+		day.reports = append(day.reports,
+			dayReport{minute % perDay, g.Locate(fix.Latitude, fix.Longitude)})
+	}
+	return days
+}
+
+// countScore sums up how far published counts are from the truth.
+type countScore struct {
+	onMap                    int         // zones without elsewhere, where nobody is
+	truth, capped            [24][]int64 // vehicles by hour and zone; those under the cap
+	alone                    []float64   // what the model says
+	weight, variation, model float64     // vehicles of all hours; weighted by them
+	held, numbers            float64     // intervals
+}
+
+// count draws a day for each vehicle and counts the fleet by the command, five times with other
+// noise, the means of which count. Of every ten minutes the first fix is written.
+func (f *fleetDays) count(
+	t *testing.T, vehicles int, zoneKM, epsilon float64, perDay int, most float64,
+) {
+	t.Helper()
+	m := f.models[0]
+	zones, err := aggregate.NewZones(m.Grid, aggregate.BlockOf(m.Grid, zoneKM))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := f.writeDays(t, filepath.Join(dir, "days.csv"), vehicles, perDay, zones)
+	key := write(t, dir, "noise.key", strings.Repeat("5a", 32)+"\n")
+	box := m.Grid.Box()
+	for edition := range 5 {
+		s.add(t, succeed(t, "counts", "--in", filepath.Join(dir, "days.csv"),
+			"--from", "2026-11-23", "--to", "2026-11-23", "--epsilon", fmt.Sprint(epsilon),
+			"--per-day", fmt.Sprint(perDay), "--zone", fmt.Sprintf("%gm", zones.SideKM()*1000),
+			"--box", fmt.Sprintf("%v,%v,%v,%v", box.South, box.West, box.North, box.East),
+			"--key-file", key, "--edition", fmt.Sprint(edition+1)).out)
+	}
+	cut, coverage := 0.0, s.held/s.numbers
+	for hour := range s.truth {
+		for zone, n := range s.truth[hour] {
+			cut += float64(n - s.capped[hour][zone])
+		}
+	}
+	t.Logf("%s,%d,%.2g km,%g,%d,%.3f,%.3f,%.3f,%.3f", f.name, vehicles, zones.SideKM(), epsilon,
+		perDay, s.variation/s.weight, s.model/s.weight, coverage, 5*cut/s.weight)
+	if s.variation/s.weight > most {
+		t.Errorf("a variation of %.3f, at most %g", s.variation/s.weight, most)
+	}
+	// Five standard deviations: a false alarm in 3 million runs.
+	if coverage < .9-5*math.Sqrt(.09/s.numbers) {
+		t.Errorf("the intervals hold %.3f of the counts", coverage)
+	}
+}
+
+// add takes the records of one edition in.
+func (s *countScore) add(t *testing.T, out string) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones := s.onMap + 1
+	if len(rows) != 1+24*zones {
+		t.Fatalf("%d records for %d zones", len(rows), zones)
+	}
+	for hour := range s.truth {
+		n, truth, published := 0.0, make([]float64, zones), make([]float64, zones)
+		for zone, count := range s.truth[hour] {
+			numbers := [3]int64{} // vehicles, low and high
+			for i := range numbers {
+				text := rows[1+hour*zones+zone][6+i]
+				if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n += float64(count)
+			truth[zone], published[zone] = float64(count), float64(max(0, numbers[0]))
+			s.numbers++
+			if c := s.capped[hour][zone]; c >= numbers[1] && c <= numbers[2] {
+				s.held++
+			}
+		}
+		if n > 0 {
+			s.weight += n
+			s.variation += n * aggregate.Variation(published[:s.onMap], truth[:s.onMap])
+			s.model += n * aggregate.Variation(s.alone, truth)
+		}
+	}
+}
+
+// writeDays writes the fixes of a fleet's day. It notes where the vehicles were first in each hour.
+func (f *fleetDays) writeDays(
+	t *testing.T, path string, vehicles, perDay int, zones *aggregate.Zones,
+) *countScore {
+	t.Helper()
+	s := &countScore{onMap: zones.Count(), alone: make([]float64, zones.Count()+1)}
+	initial := &f.models[0].Initial
+	for i, c := range initial.Cells {
+		s.alone[zones.Of(c)] += initial.P[i]
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(file)
+	fmt.Fprint(w, countsColumns)
+	for hour := range s.truth {
+		s.truth[hour], s.capped[hour] = make([]int64, s.onMap+1), make([]int64, s.onMap+1)
+	}
+	random := rand.New(rand.NewPCG(1, 0x64617973))
+	step, g := f.models[0].Step, f.models[0].Grid
+	start := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+	for v := range vehicles {
+		hours, slot := 0, int64(-1)
+		for _, r := range f.days[random.IntN(len(f.days))].reports {
+			at := time.Duration(r.step) * step
+			if now := int64(at / (10 * time.Minute)); now == slot {
+				continue
+			} else if now/6 != slot/6 || slot < 0 {
+				hours++
+				s.truth[now/6][zones.Of(r.cell)]++
+				if hours <= perDay {
+					s.capped[now/6][zones.Of(r.cell)]++
+				}
+			}
+			slot = int64(at / (10 * time.Minute))
+			lat, lon := g.ToDegrees(g.Centre(r.cell))
+			fmt.Fprintf(w, "v%d,%s,%.7f,%.7f\n", v, start.Add(at).Format(time.RFC3339), lat, lon)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
