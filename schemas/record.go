@@ -209,6 +209,10 @@ const (
 	Seeded = "seeded, not private"
 	// Unproved: no proof covers the mechanism, which is for experiments.
 	Unproved = "experiment, not proved"
+	// Smoothed: estimate, radius and ellipse take in later records of the user too.
+	Smoothed = "smoothed"
+	// Unsmoothed: they could not, in a file that is smoothed.
+	Unsmoothed = "unsmoothed"
 )
 
 const noteSeparator = "; "
@@ -227,6 +231,9 @@ func MechanismName(text string) string {
 	}
 	return text
 }
+
+// IsSmoothed reports whether a text is that of a record that has been through a smoother.
+func IsSmoothed(text string) bool { return HasNote(text, Smoothed) || HasNote(text, Unsmoothed) }
 
 // HasNote reports whether a text has a note.
 func HasNote(text, note string) bool { return slices.Contains(notes(text), note) }

@@ -96,9 +96,16 @@ func (r *aggregation) read(ctx context.Context) (aggregate.Summary, error) {
 	return summary, nil
 }
 
+// errSmoothed refuses records that later ones have changed already.
+var errSmoothed = errors.New("the record is smoothed already: " +
+	"name the sanitized records that it was made from")
+
 // add takes one record.
 func (r *aggregation) add(record schemas.Sanitized, where string) error {
 	r.records++
+	if schemas.IsSmoothed(record.Mechanism) {
+		return fmt.Errorf("%s: %w", where, errSmoothed)
+	}
 	if schemas.HasNote(record.Mechanism, schemas.Seeded) {
 		r.seeded++
 	}

@@ -45,9 +45,10 @@ Start with:  geodither demo`,
 	root.AddCommand(
 		newDemo(std), newExplore(std), newRun(std), newDoctor(std), newSanitize(std),
 		newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),
-		newProduce(std), newConsume(std), newAggregate(std), newCounts(std), newReplay(std),
-		newState(std), newErase(std), newStatement(std), newSchemas(std), newTopics(std),
-		newConfig(std), newInput(std), newKey(std), newBroker(std), newVersion(std),
+		newProduce(std), newConsume(std), newAggregate(std), newSmooth(std), newCounts(std),
+		newReplay(std), newState(std), newErase(std), newStatement(std), newSchemas(std),
+		newTopics(std), newConfig(std), newInput(std), newKey(std), newBroker(std),
+		newVersion(std),
 	)
 	return root
 }

@@ -152,6 +152,7 @@ type Follower struct {
 	own map[*filter]*mechanism.Sanitizer
 
 	before, state mechanism.State // of the last record that agreed: before it and after it
+	linked        bool            // state came from before by the record's model alone
 	attempt       mechanism.State // scratch
 }
 
@@ -217,6 +218,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 		return false, ErrOrder
 	}
 	t.last, t.filter = r.Step, v
+	f.linked = false
 	if v == nil {
 		t.standing, t.state = outside, t.state[:0]
 		return false, nil
@@ -261,6 +263,7 @@ func (f *Follower) goes(w way, last *Track, v *filter, r Record) (agrees bool, e
 		if err = f.resume(last, v, last.last); err == nil {
 			agrees, err = f.observe(v, r)
 		}
+		f.linked = agrees
 	case turns:
 		agrees, err = f.turned(last, v, r)
 	case arrives, starts:
@@ -313,7 +316,9 @@ func (f *Follower) turned(last *Track, v *filter, r Record) (agrees bool, err er
 	if err := f.resume(last, v, best); err != nil {
 		return false, err
 	}
-	return f.observe(v, r)
+	agrees, err = f.observe(v, r)
+	f.linked = agrees && best == last.last
+	return agrees, err
 }
 
 // resume sets f.before to a followed user's state after the old model has counted up to a step,

@@ -136,7 +136,7 @@ func (r *Reader) Add(p Published) error {
 	}
 	if r.collector == nil {
 		// Until a release has told ε, what was predicted waits.
-		if !r.learn(p) {
+		if !r.options.learn(p) {
 			r.waiting = append(r.waiting, p)
 			return nil
 		}
@@ -195,8 +195,7 @@ func (r *Reader) Finish() (Summary, error) {
 
 // learn takes from a record what the options do not say, and says whether all is known: records of
 // releases alone tell ε.
-func (r *Reader) learn(p Published) bool {
-	o := &r.options
+func (o *ReadOptions) learn(p Published) bool {
 	if o.TellDelta {
 		o.Release.Delta, o.TellDelta = p.Delta, false
 	}
@@ -209,14 +208,22 @@ func (r *Reader) learn(p Published) bool {
 	return !o.TellEpsilon
 }
 
-// start makes the collector and hands it the records that waited.
-func (r *Reader) start() error {
-	o := &r.options
+// complete ends the learning. What no record has told has a value that can be used.
+func (o *ReadOptions) complete() error {
 	if o.TellEpsilon {
 		o.Release.Epsilon, o.TellEpsilon = 1, false // there is no release
 	}
 	if err := o.Release.Validate(); err != nil {
 		return &OptionsError{err}
+	}
+	return nil
+}
+
+// start makes the collector and hands it the records that waited.
+func (r *Reader) start() error {
+	o := &r.options
+	if err := o.complete(); err != nil {
+		return err
 	}
 	var err error
 	if r.collector, err = NewCollector(o.Models, o.Release, o.Collect, r.window); err != nil {
@@ -247,36 +254,41 @@ func (r *Reader) start() error {
 
 // add hands a record to the collector, in kilometres of its model's map.
 func (r *Reader) add(p Published) error {
-	if err := r.check(p); err != nil {
+	if err := r.options.check(p); err != nil {
 		return r.collector.after(err)
 	}
 	if v := r.collector.follower.filters[p.Model]; v != nil {
-		g := v.grid()
-		if p.Kind == mechanism.Released {
-			p.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
-		}
-		p.Estimate = g.ToMap(p.Latitude, p.Longitude)
+		v.locate(&p)
 	}
 	return r.collector.Add(p.Record)
 }
 
+// locate fills in the release and the estimate of a record in kilometres of the model's map.
+func (v *filter) locate(p *Published) {
+	g := v.grid()
+	if p.Kind == mechanism.Released {
+		p.Release = v.sanitizer.Snap(g.ToMap(p.ReleaseLatitude, p.ReleaseLongitude))
+	}
+	p.Estimate = g.ToMap(p.Latitude, p.Longitude)
+}
+
 // check refuses a record that was not made under the settings.
-func (r *Reader) check(p Published) error {
-	o := &r.options.Release
+func (o *ReadOptions) check(p Published) error {
+	release := &o.Release
 	switch {
 	case !p.Kind.Published():
 		return errors.New("the record is of a kind that this program does not know: " +
 			"run a newer one")
-	case p.Mechanism != o.Mechanism:
+	case p.Mechanism != release.Mechanism:
 		return &SettingError{"mechanism", fmt.Sprintf(
 			"the record names the mechanism %.16s, and the settings say %s",
-			p.Mechanism, o.Mechanism)}
-	case p.Delta != o.Delta:
+			p.Mechanism, release.Mechanism)}
+	case p.Delta != release.Delta:
 		return &SettingError{"delta", fmt.Sprintf(
-			"the record has δ = %g, and the settings say %g", p.Delta, o.Delta)}
-	case p.Kind == mechanism.Released && p.Epsilon != o.Epsilon:
+			"the record has δ = %g, and the settings say %g", p.Delta, release.Delta)}
+	case p.Kind == mechanism.Released && p.Epsilon != release.Epsilon:
 		return &SettingError{"epsilon", fmt.Sprintf(
-			"the record has ε = %g, and the settings say %g", p.Epsilon, o.Epsilon)}
+			"the record has ε = %g, and the settings say %g", p.Epsilon, release.Epsilon)}
 	case p.Kind == mechanism.Released && !p.HasRelease:
 		return ErrNoRelease
 	case p.Number < 0:

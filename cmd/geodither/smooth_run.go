@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/schemas"
+)
+
+// smoothing is one pass over records.
+type smoothing struct {
+	input   *aggregateInput
+	out     *files.Output
+	bar     *cli.Progress
+	counts  aggregate.SmoothCounts
+	seeded  int64 // records that say that their noise came from a seed
+	records int64
+}
+
+// all smooths and writes all records, to the end of the input or the first error.
+func (s *smoothing) all(ctx context.Context, o aggregate.SmoothOptions) error {
+	run, err := aggregate.NewSmoothing(o, s.write)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer run.Close()
+	err = files.Merge(ctx, s.input.sources, func(record schemas.Sanitized, where string) error {
+		if schemas.IsSmoothed(record.Mechanism) {
+			return fmt.Errorf("%s: %w", where, errSmoothed)
+		}
+		if schemas.HasNote(record.Mechanism, schemas.Seeded) {
+			s.seeded++
+		}
+		const often = 256
+		if s.records++; s.records%often == 0 {
+			s.bar.Show(s.records)
+		}
+		return located(run.Add(gather.Published(record, where), record), where)
+	})
+	if err != nil {
+		return err
+	}
+	if s.records == 0 {
+		return errors.New("there is no record in the input: nothing to smooth")
+	}
+	s.counts, err = run.Finish()
+	return located(err, "")
+}
+
+// located explains an error and names the place of its record: where, unless it is another one's.
+func located(err error, where string) error {
+	if err == nil {
+		return nil
+	}
+	if placed, ok := errors.AsType[*aggregate.PlaceError](err); ok {
+		where = placed.Place.Where
+	}
+	if options, ok := errors.AsType[*aggregate.OptionsError](err); ok {
+		return cli.Usage(options)
+	}
+	if setting, ok := errors.AsType[*aggregate.SettingError](err); ok {
+		err = fmt.Errorf("%w: leave release.%s out of the config, or smooth the records of one "+
+			"setting by themselves", err, setting.Name)
+	}
+	if where == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// write writes a record with what the records up to a later one tell; nil: with what it has.
+func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error {
+	note := schemas.Unsmoothed
+	if past != nil {
+		note = schemas.Smoothed
+		record.Latitude, record.Longitude = past.Grid.ToDegrees(past.Estimate)
+		record.RadiusM = float64(past.RadiusKM * 1000)
+		record.SigmaMajorM = schemas.Some(float64(past.Ellipse.MajorKM * 1000))
+		record.SigmaMinorM = schemas.Some(float64(past.Ellipse.MinorKM * 1000))
+		record.AzimuthDeg = schemas.Some(past.Ellipse.AzimuthDeg)
+	}
+	record.Mechanism = schemas.Noted(record.Mechanism, note)
+	return s.out.Write(record)
+}
+
+// print says what was smoothed, and what was not.
+func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
+	lag, passed := "all", int64(0)
+	if o.LagSteps != mechanism.SmoothAll {
+		lag = (time.Duration(o.LagSteps) * o.Read.Models[0].Step).String()
+	}
+	for _, n := range s.counts.Unsmoothed {
+		passed += n
+	}
+	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
+		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
+	for _, reason := range aggregate.UnsmoothedReasons() {
+		if n := s.counts.Unsmoothed[reason]; n > 0 {
+			fmt.Fprintf(log, "%d unsmoothed: %s\n", n, reason)
+		}
+	}
+	if s.seeded > 0 {
+		fmt.Fprintln(log, files.SeededWords(s.seeded))
+	}
+}

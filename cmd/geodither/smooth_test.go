@@ -1,0 +1,258 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
+	"github.com/geodither/geodither/schemas"
+)
+
+// smoothFiles sanitizes the town's traces under a config, as CSV and as JSON lines.
+func smoothFiles(t *testing.T, dir, release string) (config, csvFile, jsonFile, traces string) {
+	t.Helper()
+	traces, model := townFiles(t, dir)
+	config = readerConfig(t, dir, "model: "+model, release)
+	csvFile, jsonFile = filepath.Join(dir, "in.csv"), filepath.Join(dir, "in.ndjson")
+	for _, out := range []string{csvFile, jsonFile} {
+		succeed(t, "sanitize", "-c", config, "--in", traces, "--seed", "3", "--out", out)
+	}
+	return config, csvFile, jsonFile, traces
+}
+
+// TestSmoothFiles: each record comes back once, in its order among those of its user, with another
+// estimate and nothing else changed but the note; the same bytes on any number of cores. CSV, which
+// rounds releases, gives the same estimates. Without --lag it is the release interval.
+func TestSmoothFiles(t *testing.T) {
+	for name, release := range map[string]string{
+		"codebook": "mechanism: codebook, epsilon: 3, interval: 4m, budget: none",
+		"lattice":  "mechanism: lattice, epsilon: 3, delta: 0.1, interval: 4m, budget: none",
+		"skip": "mechanism: codebook, epsilon: 3, interval: 4m, between: skip, " +
+			"budget: none",
+	} {
+		dir := t.TempDir()
+		config, csvFile, jsonFile, _ := smoothFiles(t, dir, release)
+		out := filepath.Join(dir, "out.ndjson")
+		args := []string{"smooth", "-c", config, "--out", out, "--in"}
+		said := succeed(t, append(args, jsonFile)...)
+		first := read(t, out)
+		if !strings.Contains(said.err, "of 6 users") || strings.Contains(said.err, "unsmoothed") ||
+			!strings.Contains(said.err, "(lag 4m0s)") {
+			t.Errorf("%s: %s", name, said.err)
+		}
+		for _, cores := range []int{1, 7} {
+			func() {
+				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+				succeed(t, append(args, jsonFile, "--lag", "4m")...)
+			}()
+			if again := read(t, out); again != first {
+				t.Errorf("%s: %d cores give other bytes", name, cores)
+			}
+		}
+		succeed(t, append(args, csvFile)...)
+		want := decoded(t, first)
+		for i, r := range decoded(t, read(t, out)) {
+			if r.Latitude != want[i].Latitude || r.RadiusM != want[i].RadiusM {
+				t.Fatalf("%s: of CSV record %d is %+v, and %+v of JSON", name, i, r, want[i])
+			}
+		}
+		requireSmoothed(t, name, decoded(t, read(t, jsonFile)), decoded(t, first))
+	}
+}
+
+// requireSmoothed compares records with those that they were made from, user by user.
+func requireSmoothed(t *testing.T, name string, before, after []schemas.Sanitized) {
+	t.Helper()
+	byUser := func(a, b schemas.Sanitized) int { return strings.Compare(a.UserID, b.UserID) }
+	slices.SortStableFunc(before, byUser)
+	slices.SortStableFunc(after, byUser)
+	if len(before) != len(after) {
+		t.Fatalf("%s: %d records of %d", name, len(after), len(before))
+	}
+	moved := 0
+	for i, got := range after {
+		want := before[i]
+		if got.Latitude != want.Latitude || got.Longitude != want.Longitude {
+			moved++
+		}
+		if !schemas.HasNote(got.Mechanism, schemas.Smoothed) || got.RadiusM <= 0 ||
+			got.SigmaMajorM.Number < got.SigmaMinorM.Number {
+			t.Fatalf("%s: %+v", name, got)
+		}
+		got.Latitude, got.Longitude, got.RadiusM = want.Latitude, want.Longitude, want.RadiusM
+		got.SigmaMajorM, got.SigmaMinorM = want.SigmaMajorM, want.SigmaMinorM
+		got.AzimuthDeg, got.Mechanism = want.AzimuthDeg, want.Mechanism
+		if got != want {
+			t.Fatalf("%s: %+v became %+v", name, want, got)
+		}
+	}
+	if 2*moved < len(after) {
+		t.Errorf("%s: %d of %d estimates are others", name, moved, len(after))
+	}
+}
+
+// TestSmoothFormats: the other formats are written too, and no reader takes smoothed records for
+// sanitized ones.
+func TestSmoothFormats(t *testing.T) {
+	dir := t.TempDir()
+	config, csvFile, _, _ := smoothFiles(t, dir,
+		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
+	for _, format := range []string{"csv", "geojson", "parquet"} {
+		out := filepath.Join(dir, "out."+format)
+		succeed(t, "smooth", "-c", config, "--in", csvFile, "--lag", "all", "--out", out)
+		if info, err := os.Stat(out); err != nil || info.Size() < 10_000 {
+			t.Errorf("%s: %v, %v", format, info, err)
+		}
+	}
+	again := filepath.Join(dir, "out.csv")
+	requireMessage(t, call(t, "smooth", "-c", config, "--in", again), 1, "out.csv:2",
+		"smoothed already", "sanitized records")
+	requireMessage(t, call(t, "aggregate", "-c", config, "--in", again), 1, "smoothed already")
+}
+
+// smoothErrors are distances of records to the truth.
+type smoothErrors struct {
+	trial.Distances
+	held int // true places that the radius holds
+}
+
+// errorsOfRecords measures a file of records by the traces that they were made from.
+func errorsOfRecords(t *testing.T, g *grid.Grid, path string, paths ...string) (e smoothErrors) {
+	t.Helper()
+	reader, err := traces.Open(t.Context(), paths, nil, traces.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type moment struct {
+		user string
+		at   int64
+	}
+	truth := map[moment]grid.Point{}
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth[moment{fix.UserID, fix.Timestamp}] = g.ToMap(fix.Latitude, fix.Longitude)
+	}
+	each := func(r schemas.Sanitized, where string) error {
+		at, known := truth[moment{r.UserID, r.Timestamp}]
+		if !known {
+			return fmt.Errorf("%s: the traces do not have this fix", where)
+		}
+		d := g.ToMap(r.Latitude, r.Longitude).Distance(at)
+		if e.Add(d); 1000*d <= r.RadiusM {
+			e.held++
+		}
+		return nil
+	}
+	if err := files.Records(path, nil, nil)(t.Context(), each); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestSmoothErrors measures sanitized and smoothed records, and prints with -v what RESULTS.md has:
+// GEODITHER_SMOOTH names the model, files of both, and the traces. Without it the town's records
+// have the error that sanitize reports.
+func TestSmoothErrors(t *testing.T) {
+	if names := strings.Fields(os.Getenv("GEODITHER_SMOOTH")); len(names) > 0 {
+		model, err := mobility.ReadModelFile(names[0])
+		if err != nil || len(names) < 4 {
+			t.Fatalf("%v; name a model, sanitized records, smoothed records and traces", err)
+		}
+		for _, path := range names[1:3] {
+			e := errorsOfRecords(t, model.Grid, path, names[3:]...)
+			t.Logf("%s: n %d, mean,median,rms,held %.3f,%.3f,%.3f,%.3f", path, e.Len(),
+				e.Mean()/1000, e.Median()/1000, e.RMS()/1000, float64(e.held)/float64(e.Len()))
+		}
+		return
+	}
+	dir := t.TempDir()
+	config, csvFile, _, traces := smoothFiles(t, dir,
+		"mechanism: codebook, epsilon: 8, interval: 2m, budget: none")
+	var said struct {
+		Estimate expect.Errors `json:"estimate_m"`
+	}
+	report := filepath.Join(dir, "report.json")
+	succeed(t, "sanitize", "-c", config, "--in", traces, "--seed", "3", "--out", "/dev/null",
+		"--report", report)
+	if err := json.Unmarshal([]byte(read(t, report)), &said); err != nil {
+		t.Fatal(err)
+	}
+	e := errorsOfRecords(t, townModel(t).Grid, csvFile, traces)
+	if d := e.Mean() - said.Estimate.Mean; d > .1 || d < -.1 || e.held < e.Len()/2 {
+		t.Errorf("%.1f m, %d within their radius; sanitize says %.1f m", e.Mean(), e.held,
+			said.Estimate.Mean)
+	}
+}
+
+// TestSmoothPassesOn: records without releases keep their estimates, and are counted.
+func TestSmoothPassesOn(t *testing.T) {
+	dir := t.TempDir()
+	config, _, jsonFile, _ := smoothFiles(t, dir,
+		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
+	var without strings.Builder
+	for line := range strings.Lines(read(t, jsonFile)) {
+		head, _, _ := strings.Cut(line, `,"release_latitude"`)
+		without.WriteString(strings.TrimSuffix(strings.TrimSuffix(head, "\n"), "}") + "}\n")
+	}
+	in, out := write(t, dir, "without.ndjson", without.String()), filepath.Join(dir, "out.ndjson")
+	said := succeed(t, "smooth", "-c", config, "--in", in, "--out", out)
+	if !strings.Contains(said.err, "unsmoothed: no release in the record") {
+		t.Errorf("the summary says %s", said.err)
+	}
+	for i, r := range decoded(t, read(t, out))[:20] {
+		if !schemas.HasNote(r.Mechanism, schemas.Unsmoothed) {
+			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+}
+
+// TestSmoothRefuses what it cannot use, and leaves no file.
+func TestSmoothRefuses(t *testing.T) {
+	dir := t.TempDir()
+	config, csvFile, _, _ := smoothFiles(t, dir,
+		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
+	other := t.TempDir()
+	wrong := readerConfig(t, other, "model: "+filepath.Join(dir, "model.avro"),
+		"mechanism: codebook, epsilon: 3, near: {distance: 600m, factor: 1.5}, budget: none")
+	out := filepath.Join(other, "out.csv")
+	for _, c := range []struct {
+		code  int
+		args  []string
+		words []string
+	}{
+		{2, []string{"--in", csvFile}, []string{"--model", "-c"}},
+		{2, []string{"-c", config}, []string{"--in"}},
+		{2, []string{"--model", filepath.Join(dir, "model.avro"), "--in", csvFile}, []string{
+			"--lag", "all",
+		}},
+		{2, []string{"-c", config, "--in", csvFile, "--lag", "soon"}, []string{"--lag", "10m"}},
+		{2, []string{"-c", config, "--in", csvFile, "--lag", "90s"}, []string{
+			"lag", "1m0s or 2m0s",
+		}},
+		{2, []string{"-c", config, "--in", "-", "--in", "-"}, []string{"standard input"}},
+		{2, []string{"-c", config, "--in", csvFile, "--out", csvFile}, []string{"is an input"}},
+		{1, []string{"-c", config, "--in", filepath.Join(dir, "traces.csv")}, []string{
+			"there is no column",
+		}},
+		{1, []string{"-c", wrong, "--in", csvFile}, []string{"do not follow", "near"}},
+	} {
+		args := append([]string{"smooth", "--out", out}, c.args...)
+		requireMessage(t, call(t, args...), c.code, c.words...)
+	}
+	if left := names(t, other); len(left) != 1 {
+		t.Errorf("failures left files behind: %v", left)
+	}
+}
