@@ -16,10 +16,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/schemas"
-	"github.com/geodither/geodither/schemas/mapping"
 )
 
 func newInput(std cli.Streams) *cobra.Command {
@@ -75,7 +73,6 @@ type inputTest struct {
 	std   cli.Streams
 	keyed *engine.Reader // of messages with a key
 	plain *engine.Reader // of those without one: keys are not checked
-	rules []string
 	grid  *grid.Grid // nil: the config names no model
 
 	messages, fixes, skipped, keyless, outside int
@@ -88,7 +85,7 @@ func newInputTest(path string, std cli.Streams) (*inputTest, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &inputTest{std: std, rules: mapping.BuiltIn()}
+	t := &inputTest{std: std}
 	if t.source, err = file.Source(); err == nil {
 		t.keyed, err = engine.NewReader(t.source)
 	}
@@ -97,8 +94,7 @@ func newInputTest(path string, std cli.Streams) (*inputTest, error) {
 	}
 	t.plain = t.keyed
 	if t.source.Mapping != nil {
-		t.rules = t.source.Mapping.Rules()
-		file.Input.KeyCheck = mapping.KeyCheckOff
+		file.Input.KeyCheck = "off"
 		source, err := file.Source()
 		if err == nil {
 			t.plain, err = engine.NewReader(source)
@@ -172,19 +168,17 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 // message reads one message. A key that is nil is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
-	reader := t.keyed
-	rec := task.Record{Key: key, Value: value, Timestamp: time.Now().UnixMilli()}
-	if key == nil {
-		t.keyless++
-		reader = t.plain
+	now, visit := time.Now(), func(fix engine.Fix) error { return t.fix(where, value, fix) }
+	if key != nil {
+		return t.keyed.Message(key, value, now, visit)
 	}
-	return reader.Each(rec, func(fix engine.Fix) error {
-		if key == nil && t.source.Mapping == nil && fix.Refused != nil &&
+	t.keyless++
+	return t.plain.Message(nil, value, now, func(fix engine.Fix) error {
+		if t.source.Mapping == nil && fix.Refused != nil &&
 			fix.Refused.Reason == schemas.ReasonKeyMismatch {
-			rec.Key = []byte(fix.Raw.UserID)
-			return reader.Each(rec, func(fix engine.Fix) error { return t.fix(where, value, fix) })
+			return t.plain.Message([]byte(fix.Raw.UserID), value, now, visit)
 		}
-		return t.fix(where, value, fix)
+		return visit(fix)
 	})
 }
 
@@ -194,11 +188,11 @@ func (t *inputTest) fix(where string, value []byte, fix engine.Fix) error {
 	if fix.Number > 0 {
 		where += fmt.Sprintf(", fix %d", fix.Number)
 	}
-	what := ""
+	what, rule := "", t.source.Rule(fix)
 	switch {
-	case fix.Skipped != mapping.NoRule:
+	case rule != "":
 		t.skipped++
-		what = "skipped by the rule: " + t.rules[fix.Skipped]
+		what = "skipped by the rule: " + rule
 	case fix.Refused != nil:
 		t.refused.Add(fix.Refused.Reason, value)
 		what = fmt.Sprintf("refused, %s: %s", fix.Refused.Reason, fix.Refused.Reason.Words())

@@ -29,6 +29,14 @@ type Source struct {
 // byte.
 func (s Source) UsersAreKeys() bool { return s.Mapping == nil || s.Mapping.UsersAreKeys() }
 
+// Rule returns the name of the rule that skips a fix, or nothing.
+func (s Source) Rule(f Fix) string {
+	if f.Skipped == mapping.NoRule {
+		return ""
+	}
+	return Input{Mapping: s.Mapping}.Rules()[f.Skipped]
+}
+
 // Fix is one fix of a record: accepted, refused, or skipped by a rule.
 type Fix = mapping.Fix
 
@@ -123,6 +131,12 @@ func (r *Reader) key(rec task.Record) ([]byte, sighted, error) {
 // visit ends it; an error of its own says that the record cannot be read now.
 func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
 	return r.each(rec, nil, visit)
+}
+
+// Message is Each of a message without headers, as it would be in a topic if it were written at a
+// time.
+func (r *Reader) Message(key, value []byte, at time.Time, visit func(Fix) error) error {
+	return r.Each(task.Record{Key: key, Value: value, Timestamp: at.UnixMilli()}, visit)
 }
 
 // each is Each of a record whose fixes may have been read already.
