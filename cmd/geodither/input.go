@@ -73,7 +73,7 @@ type inputTest struct {
 	std   cli.Streams
 	keyed *engine.Reader // of messages with a key
 	plain *engine.Reader // of those without one: keys are not checked
-	grid  *grid.Grid // nil: the config names no model
+	grid  *grid.Grid     // nil: the config names no model
 
 	messages, fixes, skipped, keyless, outside int
 	refused                                    engine.Refusals

@@ -134,8 +134,7 @@ func (k *Collector) Add(r Record) error {
 	u := k.userOf(r)
 	t := task{record: r, user: u, wanted: k.wanted(window)}
 	if u.waits != nil && window > u.window {
-		t.before, t.number = u.waits, u.window
-		u.waits = nil
+		t.before, u.waits = u.waits, nil
 	}
 	var err error
 	if t.filter, err = k.filterOf(r, t.wanted); err != nil {
@@ -275,7 +274,7 @@ func (k *Collector) countAll(before int64) error {
 				u := waiting[t.Number]
 				w := u.waits
 				u.waits = nil
-				return h.count(u, w, u.window)
+				return h.count(u, w)
 			}
 		})
 }

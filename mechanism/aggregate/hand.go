@@ -25,10 +25,8 @@ type task struct {
 	filter *filter // of the record's model; nil: it is not given
 	wanted bool
 	first  bool // no window waits for the user before this record
-	// before is the window in which the user counts before this record, nil for none, and number
-	// is the window's.
+	// before is the window in which the user counts before this record; nil: none.
 	before *Window
-	number int64
 	err    error
 }
 
@@ -68,7 +66,7 @@ func newHand(follower *Follower, exact exactFilter) *hand {
 // do does a task.
 func (h *hand) do(t *task) {
 	if t.before != nil {
-		if t.err = h.count(t.user, t.before, t.number); t.err != nil {
+		if t.err = h.count(t.user, t.before); t.err != nil {
 			return
 		}
 	}
@@ -125,7 +123,7 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 }
 
 // count adds a user to a window that waits for the user.
-func (h *hand) count(u *user, w *Window, number int64) error {
+func (h *hand) count(u *user, w *Window) error {
 	if u.release >= 0 || !u.known() {
 		w.mu.Lock()
 		if u.release >= 0 {
