@@ -184,7 +184,7 @@ func walk(m *mobility.Model, seed uint64, steps int) []grid.Cell {
 	for i := range path {
 		seed = seed*6364136223846793005 + 1442695040888963407
 		u := float64(seed>>11) * 0x1p-53
-		columns, values := m.Matrices[0].Row(c)
+		columns, values := m.Matrices[0].Entries(c)
 		for j, v := range values {
 			c = columns[j]
 			if u -= v; u < 0 {

@@ -62,7 +62,7 @@ func inFull(tb testing.TB, p *mobility.Personal) *mobility.Model {
 				total += c.N
 			}
 		}
-		columns, values := popular.Matrices[0].Row(from)
+		columns, values := popular.Matrices[0].Entries(from)
 		for to := range grid.Cell(popular.Grid.Cells()) {
 			v := own[to] / total
 			if at, ok := slices.BinarySearch(columns, to); ok {

@@ -91,7 +91,7 @@ func denseStep(t *testing.T, s *Sanitizer, before *State, cell grid.Cell, out Ou
 		}
 	}
 	for i, c := range before.Posterior.Cells {
-		columns, values := s.model.Matrices[0].Row(c)
+		columns, values := s.model.Matrices[0].Entries(c)
 		for j, column := range columns {
 			prior[column] += before.Posterior.P[i] * values[j]
 		}
@@ -246,7 +246,7 @@ func TestBlindBaseline(t *testing.T) {
 		}
 		next := make([]float64, len(dense))
 		for c, p := range dense {
-			columns, values := model.Matrices[0].Row(grid.Cell(c))
+			columns, values := model.Matrices[0].Entries(grid.Cell(c))
 			for j, column := range columns {
 				next[column] += p * values[j]
 			}

@@ -64,7 +64,8 @@ func summarizeModel(m *mobility.Model) modelSummary {
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Private: m.Provenance.Privacy != nil,
 		Fit:     m.Provenance.Fit, Gaps: modelGaps(m.Gaps), Suspicious: fit.Check(m),
-		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) + 8*int64(len(m.Matrices)*(cells+1)),
+		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) +
+			16*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
 		s.Verdict = fit.Verdict(*s.Fit)
@@ -83,20 +84,17 @@ func modelClasses(m *mobility.Model) []modelClass {
 	for hour := range int64(hoursAWeek) {
 		classes[m.Calendar.ClassAt(hour*3_600_000)].Hours++
 	}
+	var row mobility.Distribution
 	for class, matrix := range m.Matrices {
 		c := &classes[class]
 		c.Name, c.Transitions = m.Calendar.ClassName(class), matrix.Transitions()
 		for cell := range grid.Cell(m.Grid.Cells()) {
-			columns, values := matrix.Row(cell)
-			for i, to := range columns {
-				if to == cell {
-					c.StayMean += values[i] / float64(m.Grid.Cells())
-				}
-			}
+			m.Row(&row, class, cell)
+			c.StayMean += row.At(cell) / float64(m.Grid.Cells())
 		}
 		for i, cell := range m.Initial.Cells {
-			_, values := matrix.Row(cell)
-			c.StepBits += float64(m.Initial.P[i] * entropy(values))
+			m.Row(&row, class, cell)
+			c.StepBits += float64(m.Initial.P[i] * entropy(row.P))
 		}
 	}
 	return classes

@@ -18,10 +18,8 @@ func changedModel(t *testing.T, path, name string, change func(m *mobility.Model
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := &mobility.Model{
-		Grid: m.Grid, Step: m.Step, Calendar: m.Calendar, Matrices: m.Matrices, Initial: m.Initial,
-		Provenance: m.Provenance,
-	}
+	fresh := m.Copy()
+	fresh.Gaps = nil
 	change(fresh)
 	to := filepath.Join(t.TempDir(), name)
 	if err := fresh.WriteFile(to); err != nil {

@@ -59,7 +59,7 @@ func TestModelInspect(t *testing.T) {
 		t.Errorf("trained on %+v", report)
 	}
 	if s.StayMean <= 0 || s.StayMean >= 1 || s.StepBits <= 0 || s.InitialBits <= 0 ||
-		s.Transitions < 49 {
+		s.Transitions == 0 {
 		t.Errorf("not the numbers of a model: %+v", s)
 	}
 	text := succeed(t, "model", "inspect", model).out

@@ -248,7 +248,7 @@ func testLikelihood(t *testing.T, o mechanism.Options, steps int64) {
 func moved(model *mobility.Model, p []float64) []float64 {
 	next := make([]float64, len(p))
 	for from := range p {
-		columns, values := model.Matrices[0].Row(grid.Cell(from))
+		columns, values := model.Matrices[0].Entries(grid.Cell(from))
 		for i, to := range columns {
 			next[to] += p[from] * values[i]
 		}

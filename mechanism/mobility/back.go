@@ -1,25 +1,27 @@
 package mobility
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
 // Backward takes functions of a place back in time: it is the transpose of a [Predictor] without a
-// personal model. It is scratch memory for one goroutine: 16 bytes for each cell, and 4 bytes for
-// each cell that any of up to k - 1 predictions reaches.
+// personal model. It is scratch memory for one goroutine: that of the predictor, 8 bytes for each
+// cell, and 4 bytes for each cell that any of up to k - 1 predictions reaches.
 type Backward struct {
 	predictor *Predictor
 	moved     Distribution
-	mass      []float64     // a function, by cell. It is all zero between calls.
+	later     Distribution  // a function of the place one step later
+	function  []float64     // the same, by cell; all 0 between calls
 	weights   []float64     // by the number of moves
 	reached   [][]grid.Cell // by the number of moves
 }
 
 // NewBackward returns a Backward for m, at the cost of [NewPredictor].
 func NewBackward(m *Model) *Backward {
-	return &Backward{predictor: NewPredictor(m), mass: make([]float64, m.Grid.Cells())}
+	return &Backward{predictor: NewPredictor(m), function: make([]float64, m.Grid.Cells())}
 }
 
 // Back is the transpose of [Predictor.PredictPruned]: it returns, for each cell of from, what a
@@ -88,54 +90,27 @@ func (b *Backward) back(
 		b.reached[k] = append(b.reached[k][:0], b.moved.Cells...)
 		d = &b.moved
 	}
-	cells := f.Cells
-	for i, c := range cells {
-		b.mass[c] = float64(weights[last] * f.P[i])
+	later := &b.later
+	later.CopyFrom(f)
+	for i := range later.P {
+		later.P[i] = float64(weights[last] * f.P[i])
 	}
 	for k := last - 1; k >= 0; k-- {
 		to := from.Cells
 		if k > 0 {
 			to = b.reached[k]
 		}
-		dst = b.gather(slices.Grow(dst[:0], len(to))[:len(to)], to, at+int64(k))
+		dst = slices.Grow(dst[:0], len(to))[:len(to)]
+		b.expect(dst, to, at+int64(k), later)
 		addTo(dst, to, f, weights[k])
-		b.unload(cells)
-		if k > 0 {
-			for i, c := range to {
-				b.mass[c] = dst[i]
-			}
-		}
-		cells = to
+		later.Cells, later.P = append(later.Cells[:0], to...), append(later.P[:0], dst...)
 	}
 	if last == 0 {
 		dst = slices.Grow(dst[:0], len(from.Cells))[:len(from.Cells)]
 		clear(dst)
 		addTo(dst, from.Cells, f, weights[0])
-		b.unload(cells)
 	}
 	return dst
-}
-
-// gather sets dst to M·f at some cells, with the matrix of step at. mass holds f.
-func (b *Backward) gather(dst []float64, cells []grid.Cell, at int64) []float64 {
-	m, mass := b.predictor.model.MatrixAt(at), b.mass
-	for i, c := range cells {
-		columns, values := m.Row(c)
-		values = values[:len(columns)]
-		sum := 0.0
-		for j, column := range columns {
-			sum += float64(values[j] * mass[column])
-		}
-		dst[i] = sum
-	}
-	return dst
-}
-
-// unload makes the mass of some cells 0 again.
-func (b *Backward) unload(cells []grid.Cell) {
-	for _, c := range cells {
-		b.mass[c] = 0
-	}
 }
 
 // addTo adds the weight times a function to dst, at ascending cells.
@@ -166,4 +141,72 @@ func expectation(f, p *Distribution) (sum float64) {
 		}
 	}
 	return sum
+}
+
+// expect sets dst[i] to (M·f)(cells[i]), by the popular model. dst has the length of cells, which
+// ascend. Cost: as that of a prediction from f, and the entries out of the cells.
+func (b *Backward) expect(dst []float64, cells []grid.Cell, at int64, f *Distribution) {
+	p := b.predictor
+	for i, c := range f.Cells {
+		b.function[c] = f.P[i]
+	}
+	m := p.model.Matrices[p.model.ClassAt(at)]
+	if m.Spread != nil {
+		p.smooth.spread(p.masses, f.Cells, f.P) // the kernel is the same in both directions
+		copy(dst, p.shares(cells, b.massOf(cells), m.Spread))
+		b.clear()
+	} else {
+		clear(dst)
+	}
+	for i, c := range cells {
+		columns, values := m.Entries(c)
+		sum := dst[i]
+		for j, column := range columns {
+			sum += float64(values[j] * b.function[column])
+		}
+		dst[i] = sum
+	}
+	if p.blocks > 0 {
+		b.expectJumps(dst, cells)
+	}
+	for _, c := range f.Cells {
+		b.function[c] = 0
+	}
+}
+
+// massOf returns the masses of cells.
+func (b *Backward) massOf(cells []grid.Cell) []float64 {
+	p := b.predictor
+	p.weights = p.weights[:0]
+	for _, c := range cells {
+		p.weights = append(p.weights, p.mass[c])
+	}
+	return p.weights
+}
+
+// expectJumps adds what jumps from the cells make of the function.
+func (b *Backward) expectJumps(dst []float64, cells []grid.Cell) {
+	p := b.predictor
+	last, jumped := -1, 0.0
+	for i, c := range cells {
+		if block := p.blockOf(c); block != last {
+			last, jumped = block, 0
+			for _, to := range p.jumpsFrom(c) {
+				jumped += b.function[to]
+			}
+			jumped = float64(jumped * p.model.Jumps.each())
+		}
+		dst[i] += jumped
+	}
+}
+
+// clear makes the predictor's masses zero.
+func (b *Backward) clear() {
+	p := b.predictor
+	for s, group := range p.touched {
+		p.touched[s] = 0
+		for ; group != 0; group &= group - 1 {
+			clear(p.mass[(s<<6+bits.TrailingZeros64(group))<<blockBits:][:blockSize])
+		}
+	}
 }

@@ -27,6 +27,7 @@ type block struct {
 	lengths      []int // of the rows
 	columns      []grid.Cell
 	values       []float64
+	spread       []float64 // of the rows, if the model has a kernel
 }
 
 // blocks keeps blocks for reuse. A large model has thousands, and a few are held at a time.
@@ -63,15 +64,15 @@ func (b *block) content() ([]byte, error) {
 }
 
 // decode reads the part in the block. It checks it as far as it can without the others: rows are
-// distributions over so many cells.
-func (b *block) decode(cells int) error {
+// distributions over the cells of the model that the header describes.
+func (b *block) decode(of *Model) error {
 	content, err := b.content()
 	if err != nil {
 		return err
 	}
 	// A number takes at least nine bytes, eight of them for its value.
 	b.lengths, b.columns = b.lengths[:0], slices.Grow(b.columns[:0], len(content)/9)
-	b.values = slices.Grow(b.values[:0], len(content)/9)
+	b.values, b.spread = slices.Grow(b.values[:0], len(content)/9), b.spread[:0]
 	c := cursor{decode.Reader{Rest: content}}
 	switch b.kind = c.Varint(); {
 	case c.Bad:
@@ -81,8 +82,10 @@ func (b *block) decode(cells int) error {
 		}
 	case b.kind == rowsKind:
 		b.class, b.first = c.int(), c.int()
-		if lengths, columns, values := c.bytes(), c.bytes(), c.bytes(); c.done() {
-			return b.rows(lengths, columns, values, cells)
+		if lengths, columns, values, spread := c.bytes(), c.bytes(), c.bytes(),
+			c.bytes(); c.done() && len(spread)%8 == 0 {
+			b.spread = appendFloats(b.spread, spread)
+			return b.rows(lengths, columns, values, of)
 		}
 	case b.kind == headerKind:
 		return b.damaged("its parts are not in order: there is a second header")
@@ -100,19 +103,20 @@ func (b *block) initial(numbers, values []byte) error {
 	if rest, err := b.appendColumns(numbers, 0, n); err != nil || len(rest) > 0 {
 		return b.damaged("a part of the initial distribution has cells that cannot be read")
 	}
-	b.appendValues(values)
+	b.values = appendFloats(b.values, values)
 	return nil
 }
 
 // rows reads a part of rows.
-func (b *block) rows(lengths, columns, values []byte, cells int) error {
+func (b *block) rows(lengths, columns, values []byte, of *Model) error {
 	if len(lengths) == 0 || b.first < 0 {
 		return b.damaged("a part has no rows")
 	}
+	spreads := b.spread
 	row := b.first
 	for ; len(lengths) > 0; row++ {
 		length, read := binary.Uvarint(lengths)
-		if read <= 0 || length == 0 || row >= cells || length > uint64(len(columns)) ||
+		if read <= 0 || row >= of.Grid.Cells() || length > uint64(len(columns)) ||
 			length > uint64(len(values)/8) {
 			return b.damaged("row %d does not have the entries it states", row)
 		}
@@ -122,14 +126,22 @@ func (b *block) rows(lengths, columns, values []byte, cells int) error {
 		if columns, err = b.appendColumns(columns, grid.Cell(row), n); err != nil {
 			return err
 		}
-		b.appendValues(values[:8*n])
+		b.values = appendFloats(b.values, values[:8*n])
 		values = values[8*n:]
 		b.lengths = append(b.lengths, n)
-		if err := validRow(b.columns[start:], b.values[start:], cells); err != nil {
+		spread := 0.0
+		if of.Kernel.Radius() >= 0 {
+			if len(spreads) == 0 {
+				return b.damaged("row %d lacks the weight of its kernel", row)
+			}
+			spread, spreads = spreads[0], spreads[1:]
+		}
+		if err := validRow(b.columns[start:], b.values[start:], spread,
+			of.Jumps.From(of.Grid, grid.Cell(row)), of.Grid.Cells()); err != nil {
 			return b.damaged("row %d: %v", row, err)
 		}
 	}
-	if len(columns) > 0 || len(values) > 0 {
+	if len(columns) > 0 || len(values) > 0 || len(spreads) > 0 {
 		return b.damaged("there are entries without a row after row %d", row-1)
 	}
 	return nil
@@ -155,10 +167,12 @@ func (b *block) appendColumns(data []byte, before grid.Cell, n int) ([]byte, err
 	return data, nil
 }
 
-func (b *block) appendValues(data []byte) {
+func appendFloats(dst []float64, data []byte) []float64 {
+	dst = slices.Grow(dst, len(data)/8)
 	for ; len(data) >= 8; data = data[8:] {
-		b.values = append(b.values, math.Float64frombits(binary.LittleEndian.Uint64(data)))
+		dst = append(dst, math.Float64frombits(binary.LittleEndian.Uint64(data)))
 	}
+	return dst
 }
 
 // cursor reads Avro's binary encoding. Bad is set once something could not be read.

@@ -17,9 +17,13 @@ func TestReadRefusesBombs(t *testing.T) {
 	rows := func(lengths, columns, values []byte) fields {
 		return part(rowsPart, fields{
 			"class": 0, "first": 0, "lengths": lengths, "columns": columns,
-			"values": values,
+			"values": values, "spread": []byte{},
 		})
 	}
+	kernels := part(rowsPart, fields{
+		"class": 0, "first": 0, "lengths": make([]byte, 1<<20), "columns": []byte{},
+		"values": []byte{}, "spread": bytes.Repeat(one, 1<<20),
+	})
 	initial := func(n int) fields {
 		return part(initialPart, fields{
 			"cells":  bytes.Repeat([]byte{2}, n),
@@ -27,27 +31,41 @@ func TestReadRefusesBombs(t *testing.T) {
 		})
 	}
 	const n = 1 << 20
-	bound := uint64(80 << 20)
+	bound := uint64(112 << 20)
 	if raceDetector {
 		bound *= 2
 	}
 	for name, tt := range map[string]struct {
-		parts []fields
-		says  string
+		parts  []fields
+		says   string
+		kernel bool
 	}{
-		"rows of no length": {[]fields{rows(make([]byte, long), nil, nil)}, "row 0 does not have"},
-		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n),
-			make([]byte, 8*n))}, "row 0: "},
-		"a row many times": {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n),
-			bytes.Repeat(one, n))}, "row 0: "},
-		"no rows":  {[]fields{rows(nil, nil, nil)}, "a part has no rows"},
-		"no cells": {[]fields{initial(0)}, "has no cells"},
-		"many cells": {
-			[]fields{initial(n / 2), initial(n / 2)}, "initial distribution comes where row 0",
+		"rows of no length": {
+			[]fields{rows(make([]byte, long), nil, nil)}, "row 0: ", false,
 		},
-		"a long block": {[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate"},
+		"kernels without a kernel": {[]fields{kernels}, "row 0: ", false},
+		"rows without mass": {[]fields{rows(bytes.Repeat([]byte{1}, n), make([]byte, n),
+			make([]byte, 8*n))}, "row 0: ", false},
+		"a row many times": {[]fields{rows(binary.AppendUvarint(nil, n), make([]byte, n),
+			bytes.Repeat(one, n))}, "row 0: ", false},
+		"no rows":  {[]fields{rows(nil, nil, nil)}, "a part has no rows", false},
+		"no cells": {[]fields{initial(0)}, "has no cells", false},
+		"many cells": {
+			[]fields{initial(n / 2), initial(n / 2)},
+			"initial distribution comes where row 0",
+			false,
+		},
+		"a long block": {
+			[]fields{rows(make([]byte, 3*long), nil, nil)}, "does not inflate", false,
+		},
+		"rows of kernels alone": {[]fields{kernels}, "cut short", true},
 	} {
-		data := avroFile(t, append([]fields{hugeHeader(t)}, tt.parts...))
+		header := hugeHeader(t)
+		if tt.kernel {
+			kernel := Kernel{Columns: []float64{1}, Rows: []float64{1}}
+			header = told(t, []fields{header}, "kernel", kernel)[0]
+		}
+		data := avroFile(t, append([]fields{header}, tt.parts...))
 		if len(data) > 1<<20 {
 			t.Fatalf("%s: %d bytes are no bomb", name, len(data))
 		}

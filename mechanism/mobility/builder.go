@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/geodither/geodither/mechanism/parallel"
 )
@@ -63,7 +64,7 @@ func (b *builder) nextMatrix() {
 
 // tasks yields the decoding of each block behind the header's.
 func (b *builder) tasks(in *container) iter.Seq2[func() (*block, error), error] {
-	cells := b.model.Grid.Cells()
+	of := b.model.Copy() // while b.model grows
 	return func(yield func(func() (*block, error), error) bool) {
 		for {
 			next := blocks.Get().(*block)
@@ -73,7 +74,7 @@ func (b *builder) tasks(in *container) iter.Seq2[func() (*block, error), error] 
 				yield(nil, err)
 				return
 			}
-			if !yield(func() (*block, error) { return next, next.decode(cells) }, nil) {
+			if !yield(func() (*block, error) { return next, next.decode(of) }, nil) {
 				return
 			}
 		}
@@ -115,7 +116,8 @@ func (b *builder) addRows(p *block) error {
 	}
 	m.Columns = append(growTo(m.Columns, len(p.columns), stated), p.columns...)
 	m.Values = append(growTo(m.Values, len(p.values), stated), p.values...)
-	columns, values := p.columns, p.values
+	columns, values, spread := p.columns, p.values, p.spread
+	m.Spread = append(growTo(m.Spread, len(spread), int64(b.model.Grid.Cells())), spread...)
 	m.RowStart = growTo(m.RowStart, len(p.lengths), int64(b.model.Grid.Cells())+1)
 	end := m.RowStart[b.rows]
 	for _, n := range p.lengths {
@@ -123,6 +125,10 @@ func (b *builder) addRows(p *block) error {
 		m.RowStart = append(m.RowStart, end)
 		b.hash.row(columns[:n], values[:n])
 		columns, values = columns[n:], values[n:]
+		if len(spread) > 0 {
+			b.hash.number(math.Float64bits(spread[0]))
+			spread = spread[1:]
+		}
 	}
 	b.rows += len(p.lengths)
 	return nil
@@ -179,7 +185,7 @@ func (b *builder) finish(in *container) (*Model, error) {
 	if err := b.complete(end); err != nil {
 		return nil, err
 	}
-	if err := validRow(m.Initial.Cells, m.Initial.P, m.Grid.Cells()); err != nil {
+	if err := validRow(m.Initial.Cells, m.Initial.P, 0, 0, m.Grid.Cells()); err != nil {
 		return nil, end.damaged("the initial distribution: %v", err)
 	}
 	b.hash.row(m.Initial.Cells, m.Initial.P)

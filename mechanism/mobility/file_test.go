@@ -60,7 +60,8 @@ func checkSame(t *testing.T, got, want *Model) {
 	}
 	for class, m := range got.Matrices {
 		if w := want.Matrices[class]; !slices.Equal(m.RowStart, w.RowStart) ||
-			!slices.Equal(m.Columns, w.Columns) || !slices.Equal(m.Values, w.Values) {
+			!slices.Equal(m.Columns, w.Columns) || !slices.Equal(m.Values, w.Values) ||
+			!slices.Equal(m.Spread, w.Spread) {
 			t.Errorf("another matrix of class %d", class)
 		}
 	}
@@ -99,7 +100,7 @@ func TestFileRoundTrip(t *testing.T) {
 	for _, m := range []*Model{
 		placedModel(t), jumpModel(t, 40, 30, 1), neighbourModel(t, 1, 1, 1, true, 1),
 		neighbourModel(t, 130, 130, 1, true, 1),
-		classModel(t, 5, 4), classModel(t, 40, 30), gapModel(t),
+		classModel(t, 5, 4), classModel(t, 40, 30), gapModel(t), structuredModel(t, 40, 30, 5, 1),
 	} {
 		got, err := ReadModel(bytes.NewReader(written(t, m)))
 		if err != nil {
@@ -153,7 +154,9 @@ func partsOf(t testing.TB, m *Model) (parts []fields) {
 
 // TestFileIsAvro reads the file by goavro alone, and reads what goavro alone wrote.
 func TestFileIsAvro(t *testing.T) {
-	for _, m := range []*Model{placedModel(t), classModel(t, 6, 5), gapModel(t)} {
+	for _, m := range []*Model{
+		placedModel(t), classModel(t, 6, 5), gapModel(t), structuredModel(t, 9, 8, 2, 1),
+	} {
 		got, err := ReadModel(bytes.NewReader(avroFile(t, partsOf(t, m))))
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +167,7 @@ func TestFileIsAvro(t *testing.T) {
 
 // TestIDIsOfTheContent changes each part of a model but its provenance, and the provenance.
 func TestIDIsOfTheContent(t *testing.T) {
-	base := func() *Model { return neighbourModel(t, 4, 3, 1, true, 1) }
+	base := func() *Model { return structuredModel(t, 4, 3, 1, 1) }
 	id := base().ID()
 	if len(id) != 16 || id != base().ID() {
 		t.Fatalf("ids %s and %s", id, base().ID())
@@ -180,10 +183,15 @@ func TestIDIsOfTheContent(t *testing.T) {
 		"value": func(m *Model) {
 			m.Matrices[0].Values[0] += 1e-17 + m.Matrices[0].Values[0]*1e-15
 		},
-		"column":       func(m *Model) { m.Matrices[0].Columns[2]++ },
-		"row ends":     func(m *Model) { m.Matrices[0].RowStart[1]++ },
-		"initial mass": func(m *Model) { m.Initial.P[0] *= 2 },
-		"initial cell": func(m *Model) { m.Initial.Cells[11]++ },
+		"spread":        func(m *Model) { m.Matrices[0].Spread[2] *= 2 },
+		"kernel":        func(m *Model) { m.Kernel.Columns[1] /= 2 },
+		"kernel's rows": func(m *Model) { m.Kernel.Rows[1] /= 2 },
+		"jumps":         func(m *Model) { m.Jumps.Share /= 2 },
+		"jumps' side":   func(m *Model) { m.Jumps.Side++ },
+		"column":        func(m *Model) { m.Matrices[0].Columns[2]++ },
+		"row ends":      func(m *Model) { m.Matrices[0].RowStart[1]++ },
+		"initial mass":  func(m *Model) { m.Initial.P[0] *= 2 },
+		"initial cell":  func(m *Model) { m.Initial.Cells[11]++ },
 	} {
 		m := base()
 		change(m)
@@ -254,7 +262,9 @@ func TestReadRefusesDamage(t *testing.T) {
 	if raceDetector {
 		every = 8
 	}
-	for _, m := range []*Model{placedModel(t), classModel(t, 12, 10)} {
+	for _, m := range []*Model{
+		placedModel(t), classModel(t, 12, 10), structuredModel(t, 12, 10, 2, 1),
+	} {
 		data, refused := written(t, m), 0
 		for at := range data {
 			head, tail := at < len(Schema), at > len(Schema)+600 // the head is a schema
@@ -353,16 +363,30 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"rows twice": {changed(func(p []fields) []fields {
 			return slices.Insert(p, 1, p[1])
 		}), "not in order"},
-		"no initial":     {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
-		"version":        {header("version", 9), "version 9"},
-		"gaps":           {gaps(.5), "sum to"},
-		"a long law":     {gaps(make([]float64, 21)...), "21 sets of weights"},
-		"other id":       {gaps(1), "not what its id"},
-		"another id":     {header("id", "0123456789abcdef"), "not what its id"},
-		"huge entries":   {entries(1 << 40), "states 1099511627776 entries"},
-		"more entries":   {entries(1 << 20), "block 3, bytes"},
-		"few entries":    {entries(7), "block 2, bytes"},
-		"fewer entries":  {entries(5), "states 5 entries for a grid of 6"},
+		"no initial":         {changed(func(p []fields) []fields { return p[:2] }), "cut short"},
+		"version":            {header("version", 9), "version 9"},
+		"gaps":               {gaps(.5), "sum to"},
+		"a long law":         {gaps(make([]float64, 21)...), "21 sets of weights"},
+		"other id":           {gaps(1), "not what its id"},
+		"another id":         {header("id", "0123456789abcdef"), "not what its id"},
+		"huge entries":       {entries(1 << 40), "states 1099511627776 entries"},
+		"no number":          {entries(-1), "states -1 entries"},
+		"more entries":       {entries(1 << 20), "block 3, bytes"},
+		"few entries":        {entries(7), "block 2, bytes"},
+		"fewer entries":      {entries(5), "block 2, bytes"},
+		"a lop-sided kernel": {header("kernel", Kernel{Columns: []float64{1}}), "as many weights"},
+		"a wide kernel": {header("kernel", Kernel{
+			Columns: make([]float64, 127), Rows: make([]float64, 127),
+		}), "reach 125 cells"},
+		"an empty kernel": {header("kernel", Kernel{
+			Columns: []float64{0}, Rows: []float64{1},
+		}), "none for staying"},
+		"a kernel": {
+			header("kernel", Kernel{Columns: []float64{1}, Rows: []float64{1}}), "lacks",
+		},
+		"jumps":          {header("jumps", Jumps{Side: 0, Share: .5}), "jumps must have"},
+		"other jumps":    {header("jumps", Jumps{Side: 1, Share: .5}), "sum to 1.04"},
+		"jumps in vain":  {header("jumps", Jumps{Side: 9, Share: .5}), "not what its id"},
 		"no entries":     {entries(), "states the entries of 0 classes"},
 		"other entries":  {entries(22, 22), "states the entries of 2 classes"},
 		"seal":           {changed(breakSeal), "seal"},
@@ -373,7 +397,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"step":           {header("step_ms", 0), "step"},
 		"grid":           {header("width", 0), "grid cannot be"},
 		"larger grid":    {header("height", 4), "initial distribution comes where row 6"},
-		"largest grid":   {header("height", 6000), "each needs one"},
+		"largest grid":   {header("height", 6000), "comes where row 6"},
 		"grid of a box":  {boxOfOtherSize(t), "cells, its box gives"},
 		"missing values": {changed(dropValues), "does not have the entries"},
 	} {
@@ -449,7 +473,7 @@ func avroFile(t testing.TB, parts []fields) []byte {
 func FuzzReadModel(f *testing.F) {
 	for _, m := range []*Model{
 		neighbourModel(f, 3, 2, 1, true, 1), jumpModel(f, 5, 4, 1),
-		classModel(f, 2, 2), gapModel(f),
+		classModel(f, 2, 2), gapModel(f), structuredModel(f, 3, 3, 2, 1),
 	} {
 		f.Add(written(f, m))
 	}

@@ -157,7 +157,7 @@ func (p *Predictor) PredictGap(
 // a start from the initial distribution. It takes one number from src.
 func (l GapLaw) Sample(src Source, gap uint64) (moves int64, restarts bool) {
 	w := &l[GapIndex(gap)]
-	u := float64(src.Uint64()>>11) / (1 << 53)
+	u := uniform01(src)
 	for i, p := range w.Moves {
 		if u -= p; u < 0 {
 			return int64(GapMoves[i]), false

@@ -68,7 +68,7 @@ func TestPredictGap(t *testing.T) {
 			if done == int(gap) {
 				add(at, w.Chain)
 			}
-			at = densePredict(m.MatrixAt(friday+int64(done)), at)
+			at = densePredict(m, friday+int64(done), at)
 		}
 		add(dense(&m.Initial, cells), w.Anew)
 		var got Distribution

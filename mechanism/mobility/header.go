@@ -39,6 +39,8 @@ type header struct {
 	StepMS     int64      `json:"step_ms"`
 	Calendar   Calendar   `json:"calendar"`
 	Entries    []int64    `json:"entries"`
+	Kernel     Kernel     `json:"kernel"`
+	Jumps      Jumps      `json:"jumps"`
 	Gaps       GapLaw     `json:"gaps"`
 	Provenance Provenance `json:"provenance"`
 }
@@ -49,7 +51,8 @@ func encodeHeader(m *Model) ([]byte, error) {
 	h := header{
 		Version: formatVersion, ID: m.ID(), Plain: g.IsPlain(), Box: g.Box(), CellM: g.CellM(),
 		CellKM: g.CellKM(), Width: g.Width(), Height: g.Height(), StepMS: m.Step.Milliseconds(),
-		Calendar: m.Calendar, Gaps: m.Gaps, Provenance: m.Provenance,
+		Calendar: m.Calendar, Kernel: m.Kernel, Jumps: m.Jumps, Gaps: m.Gaps,
+		Provenance: m.Provenance,
 	}
 	for _, matrix := range m.Matrices {
 		h.Entries = append(h.Entries, int64(matrix.Transitions()))
@@ -121,7 +124,8 @@ func (h *header) head() (*head, error) {
 		return nil, errors.New("mobility: the model's step is not between a millisecond and a " +
 			"day; train again")
 	}
-	if err := errors.Join(h.Calendar.Validate(), h.Gaps.Validate()); err != nil {
+	if err := errors.Join(h.Calendar.Validate(), h.Gaps.Validate(), h.Kernel.validate(),
+		h.Jumps.validate()); err != nil {
 		return nil, fmt.Errorf("%w; train again", err)
 	}
 	if classes := h.Calendar.Classes(); len(h.Entries) != classes {
@@ -130,10 +134,9 @@ func (h *header) head() (*head, error) {
 	}
 	total := int64(0)
 	for _, n := range h.Entries {
-		if n < int64(g.Cells()) || n > MaxEntries {
-			return nil, fmt.Errorf("mobility: the model file states %d entries for a grid of %d "+
-				"cells: each needs one, and there can be %d in all; train again",
-				n, g.Cells(), MaxEntries)
+		if n < 0 || n > MaxEntries {
+			return nil, fmt.Errorf("mobility: the model file states %d entries, and there can be "+
+				"%d; train again", n, MaxEntries)
 		}
 		total += n
 	}
@@ -144,7 +147,7 @@ func (h *header) head() (*head, error) {
 	return &head{
 		model: &Model{
 			Grid: g, Step: time.Duration(h.StepMS) * time.Millisecond, Calendar: h.Calendar,
-			Gaps: h.Gaps, Provenance: h.Provenance,
+			Kernel: h.Kernel, Jumps: h.Jumps, Gaps: h.Gaps, Provenance: h.Provenance,
 		},
 		id: h.ID, entries: h.Entries,
 	}, nil

@@ -2,6 +2,7 @@ package mobility
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,43 @@ func neighboursOn(g *grid.Grid, radius int, road bool, seed uint64) *Model {
 		}
 	}
 	return &Model{Grid: g, Step: time.Minute, Matrices: []*Matrix{m}, Initial: uniform(g)}
+}
+
+// structuredModel has rows of all parts, as trained ones: a random kernel of the radius, jumps, up
+// to six entries, and a calendar of two classes.
+func structuredModel(t testing.TB, width, height, radius int, seed uint64) *Model {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 8))
+	m := &Model{
+		Grid: plainGrid(t, width, height), Step: time.Minute,
+		Calendar: Calendar{Hours: []int{6, 18}},
+		Jumps:    Jumps{Side: max(radius, 2), Share: 1. / 64},
+	}
+	for range radius + 1 {
+		m.Kernel.Columns = append(m.Kernel.Columns, .1+random.Float64()/2)
+		m.Kernel.Rows = append(m.Kernel.Rows, .1+random.Float64()/2)
+	}
+	m.Initial = uniform(m.Grid)
+	for range 2 {
+		matrix := &Matrix{RowStart: []int64{0}}
+		for c := range m.Grid.Cells() {
+			rest := 1 - m.Jumps.From(m.Grid, grid.Cell(c))
+			for range random.IntN(7) {
+				first := matrix.Columns[matrix.RowStart[c]:]
+				to := grid.Cell(random.IntN(m.Grid.Cells()))
+				if at, found := slices.BinarySearch(first, to); !found {
+					v := float64(random.IntN(1<<20)+1) / (1 << 24)
+					matrix.Columns = slices.Insert(matrix.Columns, int(matrix.RowStart[c])+at, to)
+					matrix.Values = slices.Insert(matrix.Values, int(matrix.RowStart[c])+at, v)
+					rest -= v
+				}
+			}
+			matrix.RowStart = append(matrix.RowStart, int64(len(matrix.Columns)))
+			matrix.Spread = append(matrix.Spread, rest)
+		}
+		m.Matrices = append(m.Matrices, matrix)
+	}
+	return m
 }
 
 func uniform(g *grid.Grid) Distribution {

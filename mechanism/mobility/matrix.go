@@ -7,13 +7,16 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Matrix is a row-stochastic transition matrix in compressed sparse rows. Row c holds the columns
-// Columns[RowStart[c]:RowStart[c+1]], ascending, with their probabilities in Values. A transition
-// takes 12 bytes.
+// Matrix is a row-stochastic transition matrix. Row c is the sum of three parts: entries of its
+// own, compressed as sparse rows; the weight Spread[c] of the model's [Kernel] about c; and the
+// model's [Jumps] from c. The entries are the columns Columns[RowStart[c]:RowStart[c+1]],
+// ascending, with their probabilities in Values. An entry takes 12 bytes, a row 16 more.
 type Matrix struct {
 	RowStart []int64
 	Columns  []grid.Cell
 	Values   []float64
+	// Spread has a weight for each row if the model has a kernel, and is nil if not.
+	Spread []float64
 }
 
 // rowTolerance is how far the sum of a row may be from 1. A row of n values, each rounded to 53
@@ -21,26 +24,21 @@ type Matrix struct {
 // digits.
 const rowTolerance = 1e-9
 
-// Row returns the columns and probabilities of row c. They are the matrix's own memory: do not
-// change them.
-func (m *Matrix) Row(c grid.Cell) ([]grid.Cell, []float64) {
+// Entries returns the columns and probabilities that row c has besides its kernel and jumps;
+// [Model.Row] returns the whole row. They are the matrix's own memory: do not change them.
+func (m *Matrix) Entries(c grid.Cell) ([]grid.Cell, []float64) {
 	from, to := m.RowStart[c], m.RowStart[c+1]
 	return m.Columns[from:to], m.Values[from:to]
 }
 
-// Transitions returns the number of stored probabilities.
+// Transitions returns the number of stored entries.
 func (m *Matrix) Transitions() int { return len(m.Columns) }
 
-// sameColumns says whether m and other share one set of columns, as trained classes do.
-func (m *Matrix) sameColumns(other *Matrix) bool {
-	return len(m.Columns) == len(other.Columns) && len(m.Columns) > 0 &&
-		&m.Columns[0] == &other.Columns[0] && &m.RowStart[0] == &other.RowStart[0]
-}
-
-// Validate returns an error unless m is a row-stochastic matrix over so many cells: every row has a
-// column, columns ascend and lie in range, probabilities are positive and sum to 1. The error names
-// the first fault.
-func (m *Matrix) Validate(cells int) error {
+// validate returns an error unless m is a row-stochastic matrix for a grid, kernel and jumps,
+// which are valid: columns ascend and lie in range, probabilities are positive and each row sums to
+// 1. The error names the first fault.
+func (m *Matrix) validate(g *grid.Grid, k Kernel, j Jumps) error {
+	cells := g.Cells()
 	if len(m.RowStart) != cells+1 {
 		return fmt.Errorf("mobility: the matrix has %d rows, the grid %d cells", len(m.RowStart)-1,
 			cells)
@@ -52,22 +50,36 @@ func (m *Matrix) Validate(cells int) error {
 	if m.RowStart[0] != 0 || m.RowStart[cells] != int64(len(m.Columns)) {
 		return fmt.Errorf("mobility: the rows of the matrix do not cover its transitions")
 	}
+	if k.Radius() < 0 && m.Spread != nil ||
+		k.Radius() >= 0 && len(m.Spread) != cells {
+		return fmt.Errorf("mobility: the matrix has %d weights of the kernel; it needs one for "+
+			"each row, and none without a kernel", len(m.Spread))
+	}
 	for c := range cells {
 		from, to := m.RowStart[c], m.RowStart[c+1]
-		if to <= from || to > int64(len(m.Columns)) {
-			return fmt.Errorf("mobility: row %d of the matrix is empty; "+
-				"every cell needs at least the transition to itself", c)
+		if to < from || to > int64(len(m.Columns)) {
+			return fmt.Errorf("mobility: row %d of the matrix ends before it starts", c)
 		}
-		if err := validRow(m.Columns[from:to], m.Values[from:to], cells); err != nil {
+		spread := 0.0
+		if m.Spread != nil {
+			spread = m.Spread[c]
+		}
+		if err := validRow(m.Columns[from:to], m.Values[from:to], spread, j.From(g, grid.Cell(c)),
+			cells); err != nil {
 			return fmt.Errorf("mobility: row %d of the matrix: %w", c, err)
 		}
 	}
 	return nil
 }
 
-func validRow(columns []grid.Cell, values []float64, cells int) error {
+// validRow returns an error unless a row's entries, the weight of its kernel and its jumps make a
+// distribution over so many cells.
+func validRow(columns []grid.Cell, values []float64, spread, jumps float64, cells int) error {
+	if !(spread >= 0) {
+		return fmt.Errorf("the weight of its kernel is %v", spread)
+	}
 	before := grid.Cell(-1)
-	total := 0.0
+	total := spread + jumps
 	for i, c := range columns {
 		if c <= before || int(c) >= cells {
 			return fmt.Errorf("column %d does not ascend or is not a cell of the grid", c)

@@ -15,7 +15,8 @@ func TestMatrixValidate(t *testing.T) {
 			Values: []float64{.25, .75, 1},
 		}
 	}
-	if err := good().Validate(2); err != nil {
+	of := plainGrid(t, 2, 1)
+	if err := good().validate(of, Kernel{}, Jumps{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
@@ -29,7 +30,9 @@ func TestMatrixValidate(t *testing.T) {
 		"not to the end": {func(m *Matrix) { m.RowStart[2] = 2 }, "cover"},
 		"empty row": {func(m *Matrix) {
 			m.RowStart[1] = 0
-		}, "row 0 of the matrix is empty"},
+		}, "row 0 of the matrix: the probabilities sum to 0"},
+		"falling":            {func(m *Matrix) { m.RowStart[1] = -1 }, "row 0"},
+		"a needless kernel":  {func(m *Matrix) { m.Spread = []float64{0, 0} }, "none without"},
 		"row beyond the end": {func(m *Matrix) { m.RowStart[1] = 9 }, "row 0"},
 		"column twice":       {func(m *Matrix) { m.Columns[1] = 0 }, "ascend"},
 		"negative column":    {func(m *Matrix) { m.Columns[0] = -1 }, "ascend"},
@@ -40,7 +43,8 @@ func TestMatrixValidate(t *testing.T) {
 	} {
 		m := good()
 		tt.change(m)
-		if err := m.Validate(2); err == nil || !strings.Contains(err.Error(), tt.says) {
+		if err := m.validate(of, Kernel{}, Jumps{}); err == nil ||
+			!strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, tt.says)
 		}
 	}
@@ -55,7 +59,33 @@ func TestSampleFollowsTheRow(t *testing.T) {
 	for c := range grid.Cell(10) {
 		m.Columns = append(m.Columns, c)
 	}
-	model := &Model{Matrices: []*Matrix{m}, Initial: Distribution{Cells: m.Columns, P: values}}
+	model := &Model{
+		Grid: plainGrid(t, 5, 2), Matrices: []*Matrix{m},
+		Initial: Distribution{Cells: m.Columns, P: values},
+	}
+	// The same row in parts: a thirty-second by a kernel, a sixteenth by jumps, the rest as
+	// entries.
+	parts := &Model{
+		Grid: model.Grid, Jumps: Jumps{Side: 3, Share: 1. / 16},
+		Kernel: Kernel{
+			Columns: []float64{.3, .2, .1, .05, .02}, Rows: []float64{.6, .2, 0, 0, 0},
+		},
+		Matrices: []*Matrix{{RowStart: make([]int64, 11), Spread: make([]float64, 10)}},
+	}
+	parts.Matrices[0].Spread[0] = 1. / 32
+	var about Distribution
+	parts.Row(&about, 0, 0)
+	entries := &Matrix{RowStart: []int64{0}, Spread: parts.Matrices[0].Spread}
+	for c, v := range values {
+		if rest := v - about.At(grid.Cell(c)); rest > 0 {
+			entries.Columns, entries.Values = append(entries.Columns, grid.Cell(c)),
+				append(entries.Values, rest)
+		}
+	}
+	for range 10 {
+		entries.RowStart = append(entries.RowStart, int64(len(entries.Columns)))
+	}
+	parts.Matrices[0] = entries
 	statistic := func(draw func(Source) grid.Cell) float64 {
 		seen := make([]float64, 10)
 		src := pcg(7)
@@ -73,6 +103,11 @@ func TestSampleFollowsTheRow(t *testing.T) {
 		return model.SampleNext(s, 0, 0)
 	}); chi > quantile {
 		t.Errorf("next: χ² = %.1f", chi)
+	}
+	if chi := statistic(func(s Source) grid.Cell {
+		return parts.SampleNext(s, 0, 0)
+	}); chi > quantile {
+		t.Errorf("next, in parts: χ² = %.1f", chi)
 	}
 	if chi := statistic(model.SampleInitial); chi > quantile {
 		t.Errorf("initial: χ² = %.1f", chi)

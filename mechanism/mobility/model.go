@@ -11,6 +11,8 @@ package mobility
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,16 +29,19 @@ type Model struct {
 	Calendar Calendar
 	// Matrices has one matrix for each class of the calendar.
 	Matrices []*Matrix
-	Initial  Distribution
+	// Kernel and Jumps are parts of all rows; see [Matrix].
+	Kernel  Kernel
+	Jumps   Jumps
+	Initial Distribution
 	// Gaps says where a user is after a time without a fix; nil: where the chain says.
 	Gaps GapLaw
 	// Provenance says where the model came from. It is not part of the model's identity.
 	Provenance Provenance
 
-	idOnce    sync.Once
-	id        string
-	reachOnce sync.Once
-	reach     []*reach // one for each matrix
+	idOnce     sync.Once
+	id         string
+	layoutOnce sync.Once
+	derived    *layout
 }
 
 // StepOf returns the step that holds a time, both counted from 1970: floor(timestampMS / stepMS).
@@ -50,18 +55,16 @@ func StepOf(timestampMS, stepMS int64) int64 {
 	return step
 }
 
-// MatrixAt returns the matrix that moves a user from the step to the next one.
-func (m *Model) MatrixAt(step int64) *Matrix { return m.Matrices[m.classAt(step)] }
-
-// classAt returns the calendar's class of a step: the class of its first millisecond.
-func (m *Model) classAt(step int64) int {
+// ClassAt returns the class of a step, whose matrix moves a user to the next one: the calendar's
+// class of its first millisecond.
+func (m *Model) ClassAt(step int64) int {
 	if len(m.Matrices) == 1 {
 		return 0
 	}
 	return m.Calendar.ClassAt(step * m.Step.Milliseconds())
 }
 
-// Transitions returns the number of stored probabilities in all matrices.
+// Transitions returns the number of stored entries of all matrices.
 func (m *Model) Transitions() (n int) {
 	for _, matrix := range m.Matrices {
 		n += matrix.Transitions()
@@ -90,18 +93,21 @@ func (m *Model) Validate() error {
 		return errors.New("mobility: the model's step must be a whole, positive number of " +
 			"milliseconds")
 	}
+	if err := errors.Join(m.Kernel.validate(), m.Jumps.validate()); err != nil {
+		return err
+	}
 	for _, matrix := range m.Matrices {
 		if matrix == nil {
 			return errors.New("mobility: the model lacks a matrix")
 		}
-		if err := matrix.Validate(m.Grid.Cells()); err != nil {
+		if err := matrix.validate(m.Grid, m.Kernel, m.Jumps); err != nil {
 			return err
 		}
 	}
 	if m.Initial.Len() == 0 || len(m.Initial.P) != m.Initial.Len() {
 		return errors.New("mobility: the model has no initial distribution")
 	}
-	if err := validRow(m.Initial.Cells, m.Initial.P, m.Grid.Cells()); err != nil {
+	if err := validRow(m.Initial.Cells, m.Initial.P, 0, 0, m.Grid.Cells()); err != nil {
 		return fmt.Errorf("mobility: initial distribution: %w", err)
 	}
 	return m.Gaps.Validate()
@@ -143,8 +149,11 @@ func (m *Model) contentHash() string {
 	m.hashHead(&w, len(m.Matrices))
 	for _, matrix := range m.Matrices {
 		for c := range grid.Cell(m.Grid.Cells()) {
-			columns, values := matrix.Row(c)
+			columns, values := matrix.Entries(c)
 			w.row(columns, values)
+			if matrix.Spread != nil {
+				w.number(math.Float64bits(matrix.Spread[c]))
+			}
 		}
 	}
 	w.row(m.Initial.Cells, m.Initial.P)
@@ -163,6 +172,24 @@ func (m *Model) hashHead(w *hashWriter, matrices int) {
 	w.text(m.Grid.ID())
 	w.number(uint64(m.Grid.Cells()))
 	w.number(uint64(m.Step))
+	if m.Kernel.Radius() < 0 && m.Jumps == (Jumps{}) {
+		return
+	}
+	w.text("kernel 1")
+	for _, weights := range [][]float64{m.Kernel.Columns, m.Kernel.Rows} {
+		w.number(uint64(len(weights)))
+		for _, v := range weights {
+			w.number(math.Float64bits(v))
+		}
+	}
+	w.number(uint64(m.Jumps.Side))
+	w.number(math.Float64bits(m.Jumps.Share))
+}
+
+// layout returns what follows from the kernel and the jumps. The first call costs their sizes.
+func (m *Model) layout() *layout {
+	m.layoutOnce.Do(func() { m.derived = newLayout(m.Grid, m.Kernel, m.Jumps) })
+	return m.derived
 }
 
 // Source yields uniform random bits, as math/rand/v2's sources do.
@@ -174,17 +201,63 @@ func (m *Model) SampleInitial(src Source) grid.Cell {
 	return sample(m.Initial.Cells, m.Initial.P, src)
 }
 
+// Row sets dst to row c of a class's matrix as a whole: its entries, its kernel and its jumps.
+// Cost: the number of the row's cells. Predictions need no whole rows; see [Predictor].
+func (m *Model) Row(dst *Distribution, class int, c grid.Cell) {
+	dst.Reset()
+	matrix, g := m.Matrices[class], m.Grid
+	if matrix.Spread != nil {
+		l, k, radius := m.layout(), m.Kernel, m.Kernel.Radius()
+		column, row := g.Column(c), g.Row(c)
+		for y := max(0, row-radius); y <= min(l.height-1, row+radius); y++ {
+			weight := float64(matrix.Spread[c]*l.columns[column]) *
+				float64(l.rows[row]*k.Rows[max(y-row, row-y)])
+			for x := max(0, column-radius); x <= min(l.width-1, column+radius); x++ {
+				if p := float64(weight * k.Columns[max(x-column, column-x)]); p > 0 {
+					dst.Cells = append(dst.Cells, grid.Cell(y*l.width+x))
+					dst.P = append(dst.P, p)
+				}
+			}
+		}
+	}
+	columns, values := matrix.Entries(c)
+	addInto(dst, &Distribution{columns, values}, 1)
+	targets := m.layout().jumpsFrom(c)
+	addInto(dst, &Distribution{targets, slices.Repeat([]float64{1}, len(targets))}, m.Jumps.each())
+}
+
 // SampleNext draws the next cell of a vehicle that is in cell c in a step. It takes one number from
-// src. Cost: the length of the row.
+// src. Cost: the length of the stored row and of the kernel.
 func (m *Model) SampleNext(src Source, c grid.Cell, step int64) grid.Cell {
-	columns, values := m.MatrixAt(step).Row(c)
-	return sample(columns, values, src)
+	class := m.ClassAt(step)
+	matrix := m.Matrices[class]
+	columns, values := matrix.Entries(c)
+	u := uniform01(src)
+	for i, v := range values {
+		if u -= v; u < 0 {
+			return columns[i]
+		}
+	}
+	if targets, weight := m.layout().jumpsFrom(c), m.Jumps.each(); len(targets) > 0 {
+		if i := int(u / weight); i < len(targets) {
+			return targets[i]
+		}
+		u -= float64(weight * float64(len(targets)))
+	}
+	if matrix.Spread == nil { // rounding left it over
+		return columns[len(columns)-1]
+	}
+	// What is left of u chooses the row of the kernel, and what is left then the column.
+	l, g := m.layout(), m.Grid
+	row, u := along(g.Row(c), m.Kernel.Rows, l.rows, min(max(u/matrix.Spread[c], 0), 1))
+	column, _ := along(g.Column(c), m.Kernel.Columns, l.columns, u)
+	return grid.Cell(row*l.width + column)
 }
 
 // sample inverts the distribution function at a uniform multiple of 2⁻⁵³ in [0, 1). What
 // rounding leaves over at the top belongs to the last cell.
 func sample(cells []grid.Cell, p []float64, src Source) grid.Cell {
-	u := float64(src.Uint64()>>11) / (1 << 53)
+	u := uniform01(src)
 	for i, v := range p {
 		if u -= v; u < 0 {
 			return cells[i]
@@ -192,3 +265,14 @@ func sample(cells []grid.Cell, p []float64, src Source) grid.Cell {
 	}
 	return cells[len(cells)-1]
 }
+
+// Copy returns a model of the same parts, which may be changed before it is used.
+func (m *Model) Copy() *Model {
+	return &Model{
+		Grid: m.Grid, Step: m.Step, Calendar: m.Calendar, Matrices: m.Matrices, Kernel: m.Kernel,
+		Jumps: m.Jumps, Initial: m.Initial, Gaps: m.Gaps, Provenance: m.Provenance,
+	}
+}
+
+// uniform01 draws a uniform multiple of 2⁻⁵³ in [0, 1).
+func uniform01(src Source) float64 { return float64(src.Uint64()>>11) / (1 << 53) }

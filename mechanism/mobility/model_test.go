@@ -47,7 +47,7 @@ func TestRandomWalk(t *testing.T) {
 	for cell, want := range map[grid.Cell][]grid.Cell{
 		0: {0, 1, 4, 5}, 5: {0, 1, 2, 4, 5, 6, 8, 9, 10}, 7: {2, 3, 6, 7, 10, 11},
 	} {
-		cells, p := walk.Matrices[0].Row(cell)
+		cells, p := walk.Matrices[0].Entries(cell)
 		if !slices.Equal(cells, want) || p[0] != 1/float64(len(want)) || p[0] != p[len(p)-1] {
 			t.Errorf("from %d to %v with %v, want %v", cell, cells, p, want)
 		}

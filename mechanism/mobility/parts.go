@@ -8,8 +8,9 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// entriesPerPart is how many numbers a part of a file holds: about 600 kB before compression. Parts
-// of one cell each would make a model of a million cells slow to read. A row is never split.
+// entriesPerPart is how many entries and rows a part of a file holds: about 600 kB before
+// compression. Parts of one cell each would make a model of a million cells slow to read. A row is
+// never split.
 const entriesPerPart = 1 << 16
 
 // parts yields the encoding of each part, in order.
@@ -42,7 +43,7 @@ func parts(m *Model) iter.Seq[func() ([]byte, error)] {
 // endOfPart returns the row behind the last one of a part that starts with row first.
 func endOfPart(m *Matrix, first, cells grid.Cell) grid.Cell {
 	end := first + 1
-	for end < cells && m.RowStart[end+1]-m.RowStart[first] <= entriesPerPart {
+	for end < cells && m.RowStart[end+1]-m.RowStart[first]+int64(end+1-first) <= entriesPerPart {
 		end++
 	}
 	return end
@@ -54,7 +55,7 @@ func encodeRows(m *Matrix, class int, first, end grid.Cell) []byte {
 	lengths, columns, values := make([]byte, 0, 2*(end-first)), make([]byte, 0, 2*n),
 		make([]byte, 0, 8*n)
 	for c := first; c < end; c++ {
-		rowColumns, rowValues := m.Row(c)
+		rowColumns, rowValues := m.Entries(c)
 		lengths = binary.AppendUvarint(lengths, uint64(len(rowColumns)))
 		columns = appendColumns(columns, c, rowColumns)
 		values = appendValues(values, rowValues)
@@ -63,7 +64,11 @@ func encodeRows(m *Matrix, class int, first, end grid.Cell) []byte {
 	for _, v := range []int64{rowsKind, int64(class), int64(first)} {
 		data = binary.AppendVarint(data, v)
 	}
-	return appendBytes(appendBytes(appendBytes(data, lengths), columns), values)
+	data = appendBytes(appendBytes(appendBytes(data, lengths), columns), values)
+	if m.Spread == nil {
+		return appendBytes(data, nil)
+	}
+	return appendBytes(data, appendValues(nil, m.Spread[first:end]))
 }
 
 func encodePart(d *Distribution, start, end int) []byte {
@@ -72,8 +77,8 @@ func encodePart(d *Distribution, start, end int) []byte {
 	return appendBytes(data, appendValues(nil, d.P[start:end]))
 }
 
-// appendColumns appends cells as differences, the first one from before. Rows of the same kernel
-// then look the same, which deflate makes use of.
+// appendColumns appends cells as differences, the first one from before. Rows of equal moves then
+// look the same, which deflate makes use of.
 func appendColumns(dst []byte, before grid.Cell, cells []grid.Cell) []byte {
 	for _, c := range cells {
 		dst = binary.AppendVarint(dst, int64(c)-int64(before))

@@ -167,39 +167,6 @@ func (p *Personal) Initial(dst *Distribution) {
 	dst.Normalize()
 }
 
-// addInto adds scale·more to dst. It works in place, from the end.
-func addInto(dst, more *Distribution, scale float64) {
-	n, m := dst.Len(), more.Len()
-	fresh := m
-	for i, j := 0, 0; i < n && j < m; {
-		switch order := cmp.Compare(dst.Cells[i], more.Cells[j]); {
-		case order < 0:
-			i++
-		case order > 0:
-			j++
-		default:
-			fresh--
-			i++
-			j++
-		}
-	}
-	dst.resize(n + fresh)
-	for i, j, at := n-1, m-1, n+fresh-1; j >= 0; at-- {
-		switch {
-		case i < 0 || dst.Cells[i] < more.Cells[j]:
-			dst.Cells[at], dst.P[at] = more.Cells[j], float64(scale*more.P[j])
-			j--
-		case dst.Cells[i] > more.Cells[j]:
-			dst.Cells[at], dst.P[at] = dst.Cells[i], dst.P[i]
-			i--
-		default:
-			dst.Cells[at], dst.P[at] = dst.Cells[i], dst.P[i]+float64(scale*more.P[j])
-			i--
-			j--
-		}
-	}
-}
-
 func (p *Personal) contentHash() string {
 	w := newHash()
 	w.text("geodither personal 1")

@@ -52,7 +52,8 @@ func personal(t testing.TB, popular *Model, c PersonalCounts) *Personal {
 func materialized(m *Model, c PersonalCounts) *Model {
 	full := &Model{Grid: m.Grid, Step: m.Step, Calendar: m.Calendar}
 	cells := m.Grid.Cells()
-	for _, matrix := range m.Matrices {
+	var whole Distribution
+	for class := range m.Matrices {
 		next := &Matrix{RowStart: []int64{0}}
 		for from := range grid.Cell(cells) {
 			row := make([]float64, cells)
@@ -62,9 +63,9 @@ func materialized(m *Model, c PersonalCounts) *Model {
 					n += own.N
 				}
 			}
-			columns, values := matrix.Row(from)
-			for i, to := range columns {
-				row[to] = values[i] * c.Weight / (n + c.Weight)
+			m.Row(&whole, class, from)
+			for i, to := range whole.Cells {
+				row[to] = whole.P[i] * c.Weight / (n + c.Weight)
 			}
 			for _, own := range c.Transitions {
 				if own.From == from {
@@ -94,6 +95,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 	for _, m := range []*Model{
 		neighbourModel(t, 1, 1, 1, true, 1),
 		neighbourModel(t, 9, 7, 1, true, 2), jumpModel(t, 70, 30, 5), classes,
+		structuredModel(t, 33, 20, 4, 8),
 	} {
 		cells := m.Grid.Cells()
 		counts := ownCounts(m.Grid, cells/4+1, 3)
@@ -105,7 +107,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 			from, at, k := scattered(random, cells), random.Int64N(3000), random.IntN(4)
 			want := dense(from, cells)
 			for i := range k {
-				want = densePredict(full.MatrixAt(at+int64(i)), want)
+				want = densePredict(full, at+int64(i), want)
 			}
 			p.Predict(&got, from, at, k)
 			checkClose(t, &got, want)
@@ -116,8 +118,7 @@ func TestPersonalEqualsMaterialized(t *testing.T) {
 		from := scattered(random, cells)
 		p.Use(nil)
 		p.Predict(&got, from, 0, 2)
-		checkClose(t, &got, densePredict(m.MatrixAt(1),
-			densePredict(m.MatrixAt(0), dense(from, cells))))
+		checkClose(t, &got, densePredict(m, 1, densePredict(m, 0, dense(from, cells))))
 	}
 }
 

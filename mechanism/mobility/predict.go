@@ -8,53 +8,44 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Predictor computes predictions p·M^k of one model. It is scratch memory for one goroutine: 8
-// bytes for each cell, of which only blocks that were ever reached are touched.
+// Predictor computes predictions p·M^k of one model. It is scratch memory for one goroutine: 16
+// bytes for each cell, of which only what was ever reached is touched.
 type Predictor struct {
 	model *Model
+	*layout
 	// personal is the user whose own transitions are blended with the model; nil: nobody's are.
 	personal *Personal
-	// mass accumulates p·M by whole blocks. It is all zero between calls.
-	mass []float64
-	// touched marks the blocks that the last scatter may have reached. It is all zero between
-	// calls.
-	touched []uint64
-	steps   [2]Distribution
-	moved   Distribution // of PredictGap
+	masses
+	smooth *smoother
+	// jumping is the mass of each block of cells that jumps, 0 between calls; jumped are the blocks
+	// that have some.
+	jumping []float64
+	jumped  []int32
+	weights []float64 // of the popular rows, for a user with rows of their own
+	// spreading is what the kernels about cells are multiplied by.
+	spreading []float64
+	steps     [2]Distribution
+	moved     Distribution // of PredictGap
 }
 
 // blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is
-// noted by blocks: one note for each block that mass comes from, not for each cell. A mask skips
-// the zeros in a block.
+// noted by blocks. A mask skips the zeros in a block.
 const (
 	blockBits = 6
 	blockSize = 1 << blockBits
 )
 
-// reach lists, for each block of rows of the matrix, the blocks of its columns, ascending.
-type reach struct {
-	start  []int64
-	blocks []int32
-}
-
-// NewPredictor returns a predictor for m. The first one of a model costs a pass over its
-// transitions. All share its memory: where moves are local, one to three bytes for each cell
-// (trained with a radius of 2 to 5).
+// NewPredictor returns a predictor for m.
 func NewPredictor(m *Model) *Predictor {
-	m.reachOnce.Do(func() {
-		for i, matrix := range m.Matrices {
-			if i > 0 && matrix.sameColumns(m.Matrices[0]) {
-				m.reach = append(m.reach, m.reach[0])
-			} else {
-				m.reach = append(m.reach, newReach(matrix))
-			}
-		}
-	})
+	l := m.layout()
 	blocks := (m.Grid.Cells() + blockSize - 1) >> blockBits
 	return &Predictor{
-		model:   m,
-		mass:    make([]float64, blocks<<blockBits),
-		touched: make([]uint64, (blocks+63)/64),
+		model: m, layout: l,
+		masses: masses{
+			mass: make([]float64, blocks<<blockBits), touched: make([]uint64, (blocks+63)/64),
+		},
+		smooth:  newSmoother(m.Grid, m.Kernel),
+		jumping: make([]float64, max(0, len(l.start)-1)),
 	}
 }
 
@@ -68,33 +59,14 @@ func (p *Predictor) Use(user *Personal) {
 	p.personal = user
 }
 
-func newReach(m *Matrix) *reach {
-	rows := len(m.RowStart) - 1
-	blocks := (rows + blockSize - 1) >> blockBits
-	r := &reach{start: make([]int64, 1, blocks+1)}
-	lastFrom := make([]int32, blocks) // by block: 1 + the last block found to reach it
-	for from := range int32(blocks) {
-		first := m.RowStart[from<<blockBits]
-		end := m.RowStart[min(int(from+1)<<blockBits, rows)]
-		for _, column := range m.Columns[first:end] {
-			if to := column >> blockBits; lastFrom[to] != from+1 {
-				lastFrom[to] = from + 1
-				r.blocks = append(r.blocks, to)
-			}
-		}
-		slices.Sort(r.blocks[r.start[from]:])
-		r.start = append(r.start, int64(len(r.blocks)))
-	}
-	return r
-}
-
 // Predict sets dst to the distribution k steps after from, which is that of step at: from·M^k,
 // normalized, where the matrix of each step's class applies. k = 0 copies. from must hold cells of
 // the model's grid; dst may be from. Predict panics if k is negative.
 //
-// Cost: the transitions out of the support, k times as the support widens, whatever the size of the
-// grid. It does not allocate once dst and p have grown. Contributions to a cell are added in
-// ascending order of the cells they come from.
+// Cost: the entries out of the support and twice the kernel's weights for each cell that it
+// reaches, k times as the support widens, whatever the size of the grid. It does not allocate once
+// dst and p have grown. The order in which contributions to a cell are added depends on the support
+// alone.
 func (p *Predictor) Predict(dst, from *Distribution, at int64, k int) {
 	p.PredictPruned(dst, from, at, k, 0)
 }
@@ -125,10 +97,20 @@ func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, thre
 // step sets dst to from·M, pruned and normalized, with the matrix of step at. dst may be from,
 // which is read before dst is written.
 func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
-	if class := p.model.classAt(at); p.personal == nil {
-		p.scatter(from, class)
-	} else {
-		p.scatterPersonal(from, class)
+	weights := from.P[:len(from.Cells)]
+	if p.personal != nil {
+		weights = p.popular(from)
+	}
+	m := p.model.Matrices[p.model.ClassAt(at)]
+	if m.Spread != nil {
+		p.smooth.spread(p.masses, from.Cells, p.shares(from.Cells, weights, m.Spread))
+	}
+	p.scatter(m, from.Cells, weights)
+	if p.personal != nil {
+		p.addOwn(from)
+	}
+	if p.blocks > 0 {
+		p.jump(from.Cells, weights)
 	}
 	total := p.compact(dst)
 	if threshold > 0 {
@@ -137,90 +119,103 @@ func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
 	dst.divide(total)
 }
 
-func (p *Predictor) scatter(from *Distribution, class int) {
-	m, r := p.model.Matrices[class], p.model.reach[class]
-	mass := p.mass
-	rowStart, weights := m.RowStart, from.P[:len(from.Cells)]
-	block := int32(-1)
-	for i, c := range from.Cells {
-		if c>>blockBits != block {
-			block = c >> blockBits
-			p.touch(r, block)
+// shares returns what the kernel about each cell is multiplied by: the cell's weight, times what
+// its row spreads, over what of the kernel stays on the map.
+func (p *Predictor) shares(cells []grid.Cell, weights, spread []float64) []float64 {
+	p.spreading = p.spreading[:0]
+	width, first, end, inverse := grid.Cell(p.width), grid.Cell(0), grid.Cell(0), 0.0
+	for i, c := range cells {
+		if c >= end {
+			row := c / width
+			first, end, inverse = row*width, row*width+width, p.rows[row]
 		}
+		p.spreading = append(p.spreading,
+			float64(weights[i]*spread[c])*float64(p.columns[c-first]*inverse))
+	}
+	return p.spreading
+}
+
+// scatter adds the stored entries of the rows of cells with weights.
+func (p *Predictor) scatter(m *Matrix, cells []grid.Cell, weights []float64) {
+	mass, touched, rowStart := p.mass, p.touched, m.RowStart
+	for i, c := range cells {
 		weight := weights[i]
 		start, end := rowStart[c], rowStart[c+1]
-		columns := m.Columns[start:end]
-		values := m.Values[start:end]
-		if len(columns) >= longRow {
-			columns, values = scatterFours(mass, weight, columns, values)
-		}
+		columns, values := m.Columns[start:end], m.Values[start:end]
 		values = values[:len(columns)]
 		for j, column := range columns {
-			mass[column] += float64(weight * values[j])
+			before := mass[column]
+			if before == 0 {
+				touched[column>>(blockBits+6)] |= 1 << (column >> blockBits & 63)
+			}
+			mass[column] = before + float64(weight*values[j])
 		}
 	}
 }
 
-// scatterPersonal is scatter with a user's own rows. The mass w of a cell with n own transitions
-// adds w·count/(n + κ) to each own column, and the popular row with the weight w·κ/(n + κ).
-func (p *Predictor) scatterPersonal(from *Distribution, class int) {
-	m, r := p.model.Matrices[class], p.model.reach[class]
-	mass := p.mass
-	block := int32(-1)
+// add adds mass to a cell.
+func (p *Predictor) add(c grid.Cell, mass float64) {
+	p.mass[c] += mass
+	p.touched[c>>(blockBits+6)] |= 1 << (c >> blockBits & 63)
+}
+
+// popular returns the weights of the popular rows for a user with rows of their own. The mass w of
+// a cell with n own transitions adds w·count/(n + κ) to each own column, and the popular row with
+// the weight w·κ/(n + κ).
+func (p *Predictor) popular(from *Distribution) []float64 {
 	user, next := p.personal, 0
+	p.weights = append(p.weights[:0], from.P...)
 	for i, c := range from.Cells {
-		if c>>blockBits != block {
-			block = c >> blockBits
-			p.touch(r, block)
-		}
-		weight := from.P[i]
 		var own bool
 		if next, own = user.row(next, c); own {
-			first, end := user.start[next], user.start[next+1]
-			share := weight / user.totals[next]
-			weight = float64(share * user.weight)
-			counts := user.n[first:end]
-			for j, column := range user.columns[first:end] {
-				mass[column] += float64(share * counts[j])
-				p.touched[column>>(blockBits+6)] |= 1 << (column >> blockBits & 63)
-			}
+			p.weights[i] = float64(p.weights[i] / user.totals[next] * user.weight)
 		}
-		columns, values := m.Row(c)
-		if len(columns) >= longRow {
-			columns, values = scatterFours(mass, weight, columns, values)
+	}
+	return p.weights
+}
+
+// addOwn adds the user's own transitions.
+func (p *Predictor) addOwn(from *Distribution) {
+	user, next := p.personal, 0
+	for i, c := range from.Cells {
+		var own bool
+		if next, own = user.row(next, c); !own {
+			continue
 		}
-		for j, column := range columns {
-			mass[column] += float64(weight * values[j])
+		first, end := user.start[next], user.start[next+1]
+		share, counts := from.P[i]/user.totals[next], user.n[first:end]
+		for j, column := range user.columns[first:end] {
+			p.add(column, float64(share*counts[j]))
 		}
 	}
 }
 
-// touch marks the blocks that a block reaches.
-func (p *Predictor) touch(r *reach, block int32) {
-	for _, to := range r.blocks[r.start[block]:r.start[block+1]] {
-		p.touched[to>>6] |= 1 << (to & 63)
+// jump adds the jumps of cells with weights, block by block.
+func (p *Predictor) jump(cells []grid.Cell, weights []float64) {
+	width := grid.Cell(p.width)
+	first, end, blocks := grid.Cell(0), grid.Cell(0), 0
+	for i, c := range cells {
+		if c >= end {
+			row := c / width
+			first, end = row*width, row*width+width
+			blocks = int(row) / p.side * p.blocks
+		}
+		block := blocks + int(p.blockColumn[c-first])
+		if p.jumping[block] == 0 {
+			p.jumped = append(p.jumped, int32(block))
+		}
+		p.jumping[block] += weights[i]
 	}
-}
-
-// longRow is the length from which on taking four columns at a time pays (measured: a gain of 4 %
-// at 25 columns and 8 % at 81, a loss at 5).
-const longRow = 16
-
-// scatterFours adds weight·values to the masses of the columns, four at a time, and returns the
-// rest. No column may occur twice.
-func scatterFours(mass []float64, weight float64, columns []grid.Cell, values []float64) (
-	[]grid.Cell, []float64,
-) {
-	for len(columns) >= 4 && len(values) >= 4 {
-		a, b, c, d := float64(weight*values[0]), float64(weight*values[1]),
-			float64(weight*values[2]), float64(weight*values[3])
-		mass[columns[0]] += a
-		mass[columns[1]] += b
-		mass[columns[2]] += c
-		mass[columns[3]] += d
-		columns, values = columns[4:], values[4:]
+	each := p.model.Jumps.each()
+	for _, block := range p.jumped {
+		targets := p.targets[p.start[block]:p.start[block+1]]
+		share := float64(p.jumping[block] * each)
+		for _, c := range targets {
+			p.add(c, share)
+		}
+		p.jumping[block] = 0
 	}
-	return columns, values
+	p.jumped = p.jumped[:0]
 }
 
 // compact moves the masses of the touched blocks to dst in ascending order and returns the total.

@@ -9,13 +9,14 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// densePredict is the oracle: p·M as the paper writes it, over every cell.
-func densePredict(m *Matrix, p []float64) []float64 {
+// densePredict is the oracle: p·M as the paper writes it, over every cell, with whole rows.
+func densePredict(m *Model, step int64, p []float64) []float64 {
 	next := make([]float64, len(p))
+	var row Distribution
 	for from, mass := range p {
-		columns, values := m.Row(grid.Cell(from))
-		for j, to := range columns {
-			next[to] += mass * values[j]
+		m.Row(&row, m.ClassAt(step), grid.Cell(from))
+		for j, to := range row.Cells {
+			next[to] += mass * row.P[j]
 		}
 	}
 	return next
@@ -37,18 +38,21 @@ func TestPredictEqualsDense(t *testing.T) {
 		neighbourModel(t, 70, 5, 2, false, 3), // a row of the map spans words of the bitmap
 		neighbourModel(t, 80, 90, 3, false, 4),
 		jumpModel(t, 70, 70, 5),
+		structuredModel(t, 1, 1, 2, 1), structuredModel(t, 3, 2, 5, 2),
+		structuredModel(t, 24, 36, 5, 3), structuredModel(t, 530, 5, 3, 4),
+		structuredModel(t, 41, 29, 1, 5), structuredModel(t, 61, 70, 12, 6),
 	} {
 		cells := m.Grid.Cells()
 		p := NewPredictor(m)
 		var got Distribution
 		for range 20 {
 			from := scattered(random, cells)
-			k := random.IntN(4)
+			k, at := random.IntN(4), int64(random.IntN(2000))
 			want := dense(from, cells)
-			for range k {
-				want = densePredict(m.Matrices[0], want)
+			for i := range k {
+				want = densePredict(m, at+int64(i), want)
 			}
-			p.Predict(&got, from, 0, k)
+			p.Predict(&got, from, at, k)
 			checkClose(t, &got, want)
 			if math.Abs(got.Total()-1) > 1e-14 {
 				t.Fatalf("total %v", got.Total())
@@ -58,19 +62,57 @@ func TestPredictEqualsDense(t *testing.T) {
 	}
 }
 
-// TestPredictFindsAPlantedFault shows that the comparison above can fail: marks that miss a cell
-// lose its mass.
+// TestPredictFindsAPlantedFault shows that the comparison above can fail: another kernel, another
+// share of jumps, or one entry that is lost.
 func TestPredictFindsAPlantedFault(t *testing.T) {
-	m := neighbourModel(t, 9, 7, 1, true, 2)
-	p := NewPredictor(m)
-	m.reach[0] = &reach{start: []int64{0, 0}} // the only block reaches none
-	from := uniform(m.Grid)
-	want := densePredict(m.Matrices[0], dense(&from, m.Grid.Cells()))
-	var got Distribution
-	p.Predict(&got, &from, 0, 1)
-	if worst := difference(&got, want); worst < 1e-4 {
-		t.Errorf("a lost cell changes the result by %v only", worst)
+	good := structuredModel(t, 24, 36, 5, 3)
+	from := uniform(good.Grid)
+	want := densePredict(good, 0, dense(&from, good.Grid.Cells()))
+	for name, plant := range map[string]func(*Model){
+		"kernel": func(m *Model) { slices.Reverse(m.Kernel.Rows) },
+		"jumps":  func(m *Model) { m.Jumps.Share *= .9 },
+		"entry":  func(m *Model) { m.Matrices[1].Values[7] = 0 },
+	} {
+		m := structuredModel(t, 24, 36, 5, 3)
+		plant(m)
+		var got Distribution
+		NewPredictor(m).Predict(&got, &from, 0, 1)
+		if worst := difference(&got, want); worst < 1e-7 {
+			t.Errorf("another %s changes the result by %v only", name, worst)
+		}
 	}
+}
+
+// TestPredictOfIslands: mass at two ends of a large map, and far more cells between them than are
+// touched.
+func TestPredictOfIslands(t *testing.T) {
+	m := structuredModel(t, 1500, 800, 5, 1)
+	m.Jumps = Jumps{}
+	for _, matrix := range m.Matrices {
+		matrix.RowStart = make([]int64, m.Grid.Cells()+1)
+	}
+	p := NewPredictor(m)
+	islands := Distribution{
+		Cells: []grid.Cell{0, 1499, 1500*400 + 30, 1500*400 + 900, 1500*800 - 1},
+		P:     []float64{.2, .2, .2, .2, .2},
+	}
+	var got Distribution
+	p.Predict(&got, &islands, 0, 1)
+	if want := 3*6*6 + 2*11*11; got.Len() != want {
+		t.Errorf("five cells reach %d, want %d", got.Len(), want)
+	}
+	for i, c := range islands.Cells {
+		var one, row Distribution
+		p.Predict(&one, &Distribution{Cells: []grid.Cell{c}, P: []float64{1}}, 0, 1)
+		m.Row(&row, 0, c)
+		row.Normalize()
+		for j, to := range row.Cells {
+			if math.Abs(one.At(to)-row.P[j]) > 1e-15 {
+				t.Fatalf("island %d: %d has %v, want %v", i, to, one.At(to), row.P[j])
+			}
+		}
+	}
+	checkClean(t, p)
 }
 
 func TestPredictIntoItsArgument(t *testing.T) {
@@ -154,27 +196,6 @@ func TestPredictPrunedBoundsTheLoss(t *testing.T) {
 	}
 }
 
-// TestClassesShareReach: classes with the same columns keep once which blocks of cells they reach.
-func TestClassesShareReach(t *testing.T) {
-	m := neighbourModel(t, 6, 5, 1, true, 1)
-	first := m.Matrices[0]
-	m.Calendar = Calendar{Hours: []int{6, 18}, Weekend: true}
-	for range m.Calendar.Classes() - 2 {
-		m.Matrices = append(m.Matrices, &Matrix{
-			RowStart: first.RowStart, Columns: first.Columns,
-			Values: slices.Clone(first.Values),
-		})
-	}
-	m.Matrices = append(m.Matrices, &Matrix{
-		RowStart: first.RowStart,
-		Columns:  slices.Clone(first.Columns), Values: first.Values,
-	})
-	NewPredictor(m)
-	if m.reach[0] != m.reach[1] || m.reach[0] != m.reach[2] || m.reach[0] == m.reach[3] {
-		t.Error("classes of the same columns keep what they reach twice, or others share it")
-	}
-}
-
 // jumpModel adds to each row a far cell, before and after the near ones.
 func jumpModel(t testing.TB, width, height int, seed uint64) *Model {
 	t.Helper()
@@ -182,7 +203,7 @@ func jumpModel(t testing.TB, width, height int, seed uint64) *Model {
 	random := rand.New(rand.NewPCG(seed, 9))
 	m := &Matrix{RowStart: []int64{0}}
 	for c := range grid.Cell(near.Grid.Cells()) {
-		columns, values := near.Matrices[0].Row(c)
+		columns, values := near.Matrices[0].Entries(c)
 		row := map[grid.Cell]float64{grid.Cell(random.IntN(near.Grid.Cells())): .5}
 		for i, to := range columns {
 			row[to] += values[i] / 2
@@ -238,7 +259,14 @@ func checkClean(t *testing.T, p *Predictor) {
 			t.Fatal("mass was left behind")
 		}
 	}
-	for _, w := range p.touched {
+	for _, values := range [][]float64{p.smooth.line, p.smooth.rows, p.jumping} {
+		for _, v := range values {
+			if v != 0 {
+				t.Fatal("scratch was left behind")
+			}
+		}
+	}
+	for _, w := range slices.Concat(p.touched, p.smooth.marks) {
 		if w != 0 {
 			t.Fatal("a mark was left behind")
 		}

@@ -59,8 +59,8 @@ func forced(p *plan, s shape) Settings {
 		row := min(max(g.Height()/2+at[1], 0), g.Height()-1)
 		initial[grid.Cell(row*g.Width()+column)] = true
 	}
-	of := p.settings.Model
-	model := &mobility.Model{Grid: g, Step: of.Step, Calendar: of.Calendar, Matrices: of.Matrices}
+	model := p.settings.Model.Copy()
+	model.Initial, model.Gaps = mobility.Distribution{}, nil
 	for c := range grid.Cell(g.Cells()) {
 		if initial[c] {
 			model.Initial.Cells = append(model.Initial.Cells, c)

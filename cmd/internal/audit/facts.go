@@ -174,10 +174,8 @@ func changes(p *plan, at *situation) []change {
 		add("cell with the same vote", ok, func(f *facts) { f.cell = y })
 	}
 	of := at.settings.Model
-	other := &mobility.Model{
-		Grid: of.Grid, Step: of.Step, Calendar: of.Calendar, Matrices: of.Matrices, Gaps: of.Gaps,
-		Initial: otherInitial(&of.Initial, of.Grid.Cells()),
-	}
+	other := of.Copy()
+	other.Initial = otherInitial(&of.Initial, of.Grid.Cells())
 	id, err := mechanism.ParseID(other.ID())
 	add("model", err == nil && other.ID() != of.ID(), func(f *facts) {
 		f.settings.Model, f.state.Model = other, id

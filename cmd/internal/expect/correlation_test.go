@@ -142,16 +142,17 @@ func (of trace) changes(t *testing.T) (all []float64) {
 // the logarithm of the likelihood of these releases.
 func (of trace) forward(released bool) (all [][]float64, evidence []float64) {
 	now, sum := make([]float64, of.model.Grid.Cells()), 0.0
+	var row mobility.Distribution
 	for i, c := range of.model.Initial.Cells {
 		now[c] = of.model.Initial.P[i]
 	}
 	for i := range of.path {
 		if i > 0 {
-			next, m := make([]float64, len(now)), of.model.MatrixAt(int64(i-1))
+			next := make([]float64, len(now))
 			for c, p := range now {
-				columns, values := m.Row(grid.Cell(c))
-				for j, to := range columns {
-					next[to] += float64(p * values[j])
+				of.model.Row(&row, of.model.ClassAt(int64(i-1)), grid.Cell(c))
+				for j, to := range row.Cells {
+					next[to] += float64(p * row.P[j])
 				}
 			}
 			now = next
@@ -175,11 +176,12 @@ func (of trace) backward(after []float64, i int) (scale float64) {
 			after[c] *= seen[c]
 		}
 	}
-	m, before := of.model.MatrixAt(int64(i-1)), make([]float64, len(after))
+	before := make([]float64, len(after))
+	var row mobility.Distribution
 	for c := range before {
-		columns, values := m.Row(grid.Cell(c))
-		for j, to := range columns {
-			before[c] += float64(values[j] * after[to])
+		of.model.Row(&row, of.model.ClassAt(int64(i-1)), grid.Cell(c))
+		for j, to := range row.Cells {
+			before[c] += float64(row.P[j] * after[to])
 		}
 	}
 	copy(after, before)

@@ -147,7 +147,8 @@ func (h *habit) plan() {
 		return
 	}
 	steps, interval := float64(24*time.Hour/h.model.Step), float64(h.interval())
-	cells, entries := float64(h.model.Grid.Cells()), float64(len(h.model.Matrices[0].Columns))
+	cells := float64(h.model.Grid.Cells())
+	entries := float64(rowLength(h.model) * cells)
 	daily := steps*entries + max(1, steps/interval)*releaseWork*cells
 	for len(h.after) > 1 && daily*float64(fewestHomeUsers*h.nights()) > mostHomeWork {
 		h.after = h.after[:len(h.after)-1]
@@ -183,6 +184,7 @@ type sleeper struct {
 	*habit
 	rng       *rand.Rand
 	sanitizer *mechanism.Sanitizer
+	backward  *mobility.Backward
 	state     mechanism.State
 	user      string
 	home      grid.Cell
@@ -202,7 +204,7 @@ func (h *habit) newSleeper(number int) (*sleeper, error) {
 	}
 	n := h.model.Grid.Cells()
 	s := &sleeper{
-		habit: h, sanitizer: sanitizer,
+		habit: h, sanitizer: sanitizer, backward: mobility.NewBackward(h.model),
 		// an arbitrary word, which keeps the stream apart from those of other simulations
 		rng:  rand.New(rand.NewPCG(h.seed, 0x686f6d6573<<20+uint64(number))),
 		user: fmt.Sprintf("simulated-%d", number+1), cells: make([]grid.Cell, n),
@@ -335,7 +337,7 @@ func (s *sleeper) goBack(from, home, towards int64) {
 			}
 		}
 		if some {
-			s.step(s.model.MatrixAt(min(t, t+towards)))
+			s.step(min(t, t+towards))
 		}
 	}
 	if some {
@@ -345,16 +347,10 @@ func (s *sleeper) goBack(from, home, towards int64) {
 
 // step makes the likelihoods given the place in a step those given the place one step nearer to
 // home, and scales them so that the largest is 1.
-func (s *sleeper) step(m *mobility.Matrix) {
-	largest := 0.0
-	for _, c := range s.cells {
-		columns, values := m.Row(c)
-		sum := 0.0
-		for i, to := range columns {
-			sum += float64(values[i] * s.back[to])
-		}
-		s.now[c], largest = sum, max(largest, sum)
-	}
+func (s *sleeper) step(at int64) {
+	later := &mobility.Distribution{Cells: s.cells, P: s.back}
+	s.now = s.backward.Back(s.now, later, at, 1, 0, later)
+	largest := slices.Max(s.now)
 	for c := range s.now {
 		s.now[c] /= largest
 	}

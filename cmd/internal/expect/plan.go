@@ -135,7 +135,9 @@ func tracksFor(one float64) int {
 	return int(min(max(mostWork/one, leastTracks), mostTracks))
 }
 
-// rowLength is the mean number of cells that a cell has transitions to.
+// rowLength is the mean number of products that a row takes: its entries, and the kernel's weights
+// of a column and of a row.
 func rowLength(m *mobility.Model) float64 {
-	return float64(len(m.Matrices[0].Columns)) / float64(m.Grid.Cells())
+	return float64(len(m.Matrices[0].Columns))/float64(m.Grid.Cells()) +
+		float64(2*(m.Kernel.Radius()+1))
 }

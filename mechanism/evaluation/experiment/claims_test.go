@@ -144,7 +144,7 @@ func claimStudy(t *testing.T) *Study {
 	}
 	var now atomic.Int64
 	s, err := New([]*Data{data}, Options{
-		Seed: 6, TimeRuns: 3, Runs: 2, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3},
+		Seed: 6, TimeRuns: 3, Runs: 4, Epsilons: []float64{.5, 2}, Deltas: []float64{.001, .01, .3},
 		MechanismEpsilons: []float64{2}, MechanismDeltas: []float64{.01, .3}, Tool: "test",
 		Clock: func() time.Duration { return time.Duration(now.Add(1)) * time.Millisecond },
 	})

@@ -74,14 +74,15 @@ type habits struct {
 func habitsOf(m *mobility.Model) (h habits) {
 	share := 1 / float64(len(m.Matrices))
 	g := m.Grid
+	var whole mobility.Distribution
 	for cell, weight := range popularity(m) {
 		at := grid.Cell(cell)
 		column, row := g.Column(at), g.Row(at)
-		for _, matrix := range m.Matrices {
-			columns, values := matrix.Row(at)
-			for i, to := range columns {
-				mass := float64(float64(weight*share) * values[i])
-				if values[i] > sureRow {
+		for class := range m.Matrices {
+			m.Row(&whole, class, at)
+			for i, to := range whole.Cells {
+				mass := float64(float64(weight*share) * whole.P[i])
+				if whole.P[i] > sureRow {
 					h.sure += float64(weight * share)
 				}
 				if to == at {

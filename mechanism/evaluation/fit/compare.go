@@ -114,7 +114,7 @@ func simulated(m *mobility.Model, seed uint64) iter.Seq[mobility.Track] {
 
 // meeting is a pair of classes and the share of a week's hours in which both hold.
 type meeting struct {
-	a, b  *mobility.Matrix
+	a, b  int
 	share float64
 }
 
@@ -122,10 +122,10 @@ func meetings(a, b *mobility.Model) (list []meeting) {
 	const hours = 7 * 24
 	for hour := range int64(hours) {
 		at := hour * time.Hour.Milliseconds()
-		ma, mb := a.Matrices[a.Calendar.ClassAt(at)], b.Matrices[b.Calendar.ClassAt(at)]
-		i := slices.IndexFunc(list, func(m meeting) bool { return m.a == ma && m.b == mb })
+		of, with := a.Calendar.ClassAt(at), b.Calendar.ClassAt(at)
+		i := slices.IndexFunc(list, func(m meeting) bool { return m.a == of && m.b == with })
 		if i < 0 {
-			i, list = len(list), append(list, meeting{ma, mb, 0})
+			i, list = len(list), append(list, meeting{of, with, 0})
 		}
 		list[i].share += 1. / hours
 	}
@@ -137,12 +137,13 @@ func (c *Comparison) rows(a, b *mobility.Model) {
 	c.Initial = variation(a.Initial.Cells, a.Initial.P, b.Initial.Cells, b.Initial.P)
 	popular := popularity(a, b)
 	together := meetings(a, b)
+	var rowA, rowB mobility.Distribution
 	for cell := range grid.Cell(a.Grid.Cells()) {
 		tv := 0.0
 		for _, m := range together {
-			columnsA, valuesA := m.a.Row(cell)
-			columnsB, valuesB := m.b.Row(cell)
-			v := variation(columnsA, valuesA, columnsB, valuesB)
+			a.Row(&rowA, m.a, cell)
+			b.Row(&rowB, m.b, cell)
+			v := variation(rowA.Cells, rowA.P, rowB.Cells, rowB.P)
 			tv += float64(m.share * v)
 			c.RowWorst = max(c.RowWorst, v)
 		}

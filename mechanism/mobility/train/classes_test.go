@@ -28,7 +28,8 @@ func TestCoresDoNotMatter(t *testing.T) {
 }
 
 // TestClassesByHand: in the morning the user goes from 12 to 13, in the evening from 12 to 11. κ
-// is 4, the kernel of radius 1 is pooled to a fifth each by the argument of TestSmoothingByHand.
+// is 4. Both moves are by a column: the kernel's columns have 2 + 2/3 and 1/3 transitions, which
+// are pooled to a third each, and its rows 2 + 1/3 and 2/3, so 7/9 and a ninth to either side.
 func TestClassesByHand(t *testing.T) {
 	g := plainGrid(t, 5, 5)
 	const hour = 3600
@@ -42,37 +43,40 @@ func TestClassesByHand(t *testing.T) {
 		m.Calendar.String() != (mobility.Calendar{Hours: []int{6, 18}}).String() {
 		t.Fatalf("%d matrices, calendar %v", len(m.Matrices), m.Calendar)
 	}
-	// All together: (1 + 4/5)/6 = .3 to each of 11 and 13, .8/6 to 7, 12 and 17. A class: (1 +
-	// 4·.3)/5 = .44 to its own.
-	for class, want := range [][]float64{
-		{.8 / 6 * .8, .24, .8 / 6 * .8, .44, .8 / 6 * .8},
-		{.8 / 6 * .8, .44, .8 / 6 * .8, .24, .8 / 6 * .8},
-	} {
-		columns, values := m.Matrices[class].Row(12)
-		if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
-			t.Fatalf("columns %v", columns)
+	// All together: (1 + 4·7/27)/6 = .33951 to each of 11 and 13, 4·7/27/6 = .17284 to 12, and
+	// 4/27/6 to each cell above and below. A class: (1 + 4·.33951)/5 = .47160 to its own.
+	own, other := (1+4*(1+4*7./27)/6)/5, 4*(1+4*7./27)/6/5
+	for class, want := range [][]float64{{other, own}, {own, other}} {
+		var row mobility.Distribution
+		m.Row(&row, class, 12)
+		if !slices.Equal(row.Cells, []grid.Cell{6, 7, 8, 11, 12, 13, 16, 17, 18}) {
+			t.Fatalf("columns %v", row.Cells)
 		}
-		for i := range want {
-			if math.Abs(values[i]-want[i]) > 1e-9 {
-				t.Errorf("class %d, column %d: %v, want %v", class, columns[i], values[i], want[i])
+		beside := 4. / 27 / 6 * .8
+		for i, want := range []float64{
+			beside, beside, beside, want[0], 7 * beside, want[1], beside, beside, beside,
+		} {
+			if math.Abs(row.P[i]-want) > 1e-9 {
+				t.Errorf("class %d, column %d: %v, want %v", class, row.Cells[i], row.P[i], want)
 			}
 		}
 	}
 	// Rows without transitions are the same in all classes, and predictions pick the class by the
 	// step that they leave.
-	_, morning := m.Matrices[0].Row(0)
-	_, evening := m.Matrices[1].Row(0)
-	if !slices.Equal(morning, evening) {
+	var morning, evening mobility.Distribution
+	m.Row(&morning, 0, 0)
+	m.Row(&evening, 1, 0)
+	if !slices.Equal(morning.P, evening.P) {
 		t.Error("a row never seen differs between classes")
 	}
 	p := mobility.NewPredictor(m)
 	for step, want := range map[int64]float64{
-		6*60 - 1: .24, 6 * 60: .44, 18*60 - 1: .44,
-		18 * 60: .24, 24*60 - 1: .24, -1: .24, -6 * 60: .24, -6*60 - 1: .44,
+		6*60 - 1: other, 6 * 60: own, 18*60 - 1: own,
+		18 * 60: other, 24*60 - 1: other, -1: other, -6 * 60: other, -6*60 - 1: own,
 	} {
 		var got mobility.Distribution
 		p.Predict(&got, &mobility.Distribution{Cells: []grid.Cell{12}, P: []float64{1}}, step, 1)
-		if p13 := got.P[3]; math.Abs(p13-want) > 1e-9 {
+		if p13 := got.At(13); math.Abs(p13-want) > 1e-9 {
 			t.Errorf("step %d: 13 has %v, want %v", step, p13, want)
 		}
 	}
@@ -121,7 +125,7 @@ func TestCalendarOfTransitions(t *testing.T) {
 
 // TestTooManyClasses: what fits with one class need not with many, and the error tells it.
 func TestTooManyClasses(t *testing.T) {
-	g, err := grid.Plain(1500, 1500, 0.1)
+	g, err := grid.Plain(9000, 9000, 0.01)
 	if err != nil {
 		t.Fatal(err)
 	}

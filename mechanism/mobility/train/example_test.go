@@ -9,6 +9,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -56,13 +57,13 @@ func Example() {
 	}
 	// Output:
 	// 5 transitions of 2 users, error <nil>
-	// bus 7  53.4053 -2.9794 ± 1.0 km
-	// bus 7  53.4093 -2.9743 ± 1.3 km
-	// bus 7  53.4102 -2.9742 ± 1.1 km
-	// bus 7  53.4129 -2.9706 ± 1.1 km
-	// bus 12 53.4088 -2.9787 ± 0.9 km
-	// bus 12 53.4069 -2.9748 ± 1.1 km
-	// bus 12 53.4089 -2.9790 ± 1.1 km
+	// bus 7  53.4105 -2.9767 ± 1.1 km
+	// bus 7  53.4071 -2.9786 ± 1.0 km
+	// bus 7  53.4044 -2.9762 ± 1.0 km
+	// bus 7  53.4093 -2.9776 ± 1.2 km
+	// bus 12 53.4105 -2.9767 ± 1.1 km
+	// bus 12 53.4071 -2.9786 ± 1.0 km
+	// bus 12 53.4059 -2.9831 ± 0.9 km
 }
 
 // must panics on an error, so that the example stays short.
@@ -88,14 +89,13 @@ func ExampleTrainer() {
 	}
 	fmt.Println(report.Transitions, "transitions out of", report.RowsSeen, "cells")
 	here, there := g.Locate(10.021, 20.021), g.Locate(10.021, 20.026)
-	columns, values := model.MatrixAt(0).Row(here)
-	for i, c := range columns {
-		if c == here || c == there {
-			fmt.Printf("from column %d to %d: %.2f\n", g.Column(here), g.Column(c), values[i])
-		}
+	var row mobility.Distribution
+	model.Row(&row, model.ClassAt(0), here)
+	for _, c := range []grid.Cell{here, there} {
+		fmt.Printf("from column %d to %d: %.2f\n", g.Column(here), g.Column(c), row.At(c))
 	}
 	// Output:
 	// 59 transitions out of 2 cells
-	// from column 4 to 4: 0.08
-	// from column 4 to 5: 0.68
+	// from column 4 to 4: 0.13
+	// from column 4 to 5: 0.73
 }

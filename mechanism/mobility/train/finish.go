@@ -22,13 +22,12 @@ func (t *Trainer) Finish() (*mobility.Model, mobility.Report, error) {
 
 // FinishWithProgress is [Trainer.Finish] that also reports its progress, in units of its own, and
 // ends with the first error that report returns; nil reports nothing. It calls report from the
-// caller's goroutine: once for each user, and twice for every few thousand rows. Counting and
-// smoothing use all cores; the model does not depend on how many there are.
+// caller's goroutine: once for each user, once for all cells, and in the course of the law of gaps.
+// Counting and that law use all cores; the model does not depend on how many there are.
 //
-// Cost for a large map of which little was seen: 1000×1000 cells with the default kernel take two
-// seconds of processor time and 1.3 GB, nearly all of it the matrix. Each further class of a
-// calendar adds 8 bytes to the 12 of each of its 10⁸ entries. The law of gaps takes some seconds
-// of processor time at most.
+// Cost: a pass over the users' records, and some seconds of processor time at most for the law of
+// gaps. The model takes 28 bytes for each cell and 12 for each different pair of cells that was
+// counted; each further class of a calendar adds 8 for each of both.
 func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 	*mobility.Model, mobility.Report, error,
 ) {
@@ -36,22 +35,31 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 	if counted.Fixes == 0 {
 		return nil, counted, ErrNoFixes
 	}
-	work := parallel.Progress{Report: report, Total: int64(len(t.users)) + 2*int64(t.grid.Cells())}
+	work := parallel.Progress{Report: report, Total: int64(len(t.users) + t.grid.Cells())}
 	counts, err := count(t.users, t.tracer(), &work)
 	if err != nil {
 		return nil, counted, err
 	}
 	kernel := learnKernel(t.grid, counts.transitions, t.options.KernelRadius)
-	matrices, err := t.smooth(counts, kernel, &work)
-	if err != nil {
+	if err := t.CheckSize(int64(len(counts.transitions))); err != nil {
 		return nil, counted, err
+	}
+	smoother := smoother{
+		grid: t.grid, backoff: t.options.Backoff,
+		jumps: JumpsOf(t.options.KernelRadius, t.options.Jumps),
 	}
 	model := &mobility.Model{
 		Grid:     t.grid,
 		Step:     t.Step(),
 		Calendar: t.options.Calendar,
-		Matrices: matrices,
-		Initial:  Initial(t.grid, counts.popularity, kernel, t.options.Uniform),
+		Kernel:   kernel,
+		Jumps:    smoother.jumps,
+		Matrices: smoother.matrices(counts.transitions, counts.classes),
+		Initial: Initial(t.grid, popular(t.grid, counts.popularity, kernel),
+			t.options.Uniform),
+	}
+	if err := work.Add(t.grid.Cells()); err != nil {
+		return nil, counted, err
 	}
 	if model.Gaps, err = learnGaps(model, t.Tracks(nil), t.options, &work); err != nil {
 		return nil, counted, err
@@ -66,22 +74,6 @@ func (t *Trainer) FinishWithProgress(report func(done, total int64) error) (
 		Options: t.options.String(), Report: counted,
 	}
 	return model, counted, nil
-}
-
-// smooth turns counts into matrices, one for each class of the calendar.
-func (t *Trainer) smooth(c counts, kernel Kernel, work *parallel.Progress) (
-	[]*mobility.Matrix, error,
-) {
-	jumping := kernel.WithJumps(t.grid, t.options.KernelRadius, t.options.Jumps)
-	smoother := newSmoother(t.grid, jumping, t.options.Backoff, c.transitions, c.classes)
-	entries, err := smoother.measure(work)
-	if err != nil {
-		return nil, err
-	}
-	if err := t.CheckSize(entries); err != nil {
-		return nil, err
-	}
-	return smoother.matrices(work)
 }
 
 func rowsSeen(transitions []Pair) (rows int64) {

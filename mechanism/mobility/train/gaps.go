@@ -32,8 +32,8 @@ const (
 	gapSettled = 1e-5
 	// gapLeast is the weight below which a component is left out: it is not worth its predictions.
 	gapLeast = 1e-3
-	// gapPrune is the threshold of the predictions: that of the filter.
-	gapPrune = 1e-7
+	// gapPrune is the threshold of the predictions.
+	gapPrune = 1e-5
 )
 
 // gap is one time without a fix in a user's trace.
@@ -194,9 +194,9 @@ func likelihoods(m *mobility.Model, p *mobility.Predictor, gaps []gap) (cost int
 	for done := int64(0); done <= last; done++ {
 		if done > 0 {
 			step := gaps[0].step + done - 1
-			matrix := m.MatrixAt(step)
+			matrix := m.Matrices[m.ClassAt(step)]
 			for _, c := range at.Cells {
-				cost += int(matrix.RowStart[c+1] - matrix.RowStart[c])
+				cost += int(matrix.RowStart[c+1]-matrix.RowStart[c]) + 2*(m.Kernel.Radius()+1)
 			}
 			p.PredictPruned(&at, &at, step, 1, gapPrune)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestMonotoneKernel(t *testing.T) {
-	heights := Monotone([]Ring{{0, 1, 5}, {1, 4, 4}, {2, 4, 8}, {4, 4, 2}})
+	heights := Monotone([]Ring{{1, 5}, {4, 4}, {4, 8}, {4, 2}})
 	if want := []float64{5, 1.5, 1.5, .5}; !slices.Equal(heights, want) {
 		t.Errorf("heights %v, want %v", heights, want)
 	}

@@ -12,9 +12,7 @@ import (
 
 // Options say how traces become a model. The zero value takes every default.
 type Options struct {
-	// KernelRadius is the reach of the smoothing kernel in cells (default 5). It decides the size
-	// of the model: each row holds the cells within it (81 for a radius of 5, 29 for 3, 13 for 2),
-	// the jumps, and the transitions seen beyond it.
+	// KernelRadius is the reach of the smoothing kernel in columns and in rows (default 5).
 	KernelRadius int
 	// Backoff is the weight κ of the kernel in a row, in transitions (default 20). A cell with n
 	// counted transitions out of it gives them the weight n/(n + κ) and the kernel κ/(n + κ).
@@ -47,12 +45,10 @@ type Options struct {
 	// Uniform is the share of the initial distribution that is spread evenly over the grid (default
 	// 0.1), so that a user who starts where nobody was before can be found.
 	Uniform float64
-	// Jumps is the share of every row that goes to far cells, in eight directions at twice the
-	// radius, four times the radius and so on (default 5e-3; a negative number means none). Jumps
-	// replace a uniform teleport, which would make every row as long as the grid: with them a user
-	// who reappears beyond the kernel is found again sooner. A larger share lowers the drift and
-	// enlarges the location sets. Jumps make rows at most a third longer. A radius of 1 or 2 leaves
-	// no room for them.
+	// Jumps is the share of every row that goes to far cells, in eight directions at about two,
+	// four and eight times the radius (default 5e-3; a negative number means none). With jumps a
+	// user who reappears beyond the kernel is found again sooner. A larger share lowers the drift
+	// and enlarges the location sets.
 	Jumps float64
 	// NoGapLaw leaves the law of gaps out: a gap of so many steps is then as many moves of the
 	// chain. With EveryFix there is none in any case.
@@ -74,8 +70,8 @@ func (o Options) Defaults() Options {
 // maxInterpolated bounds how many places are interpolated between two fixes.
 const maxInterpolated = 1000
 
-// MaxKernelRadius is the largest kernel radius in cells. It keeps a row below 50,000 cells.
-const MaxKernelRadius = 125
+// MaxKernelRadius is the largest kernel radius in cells.
+const MaxKernelRadius = mobility.MaxRadius
 
 // Validate returns an error for the first option, with defaults filled in, that training at the
 // step cannot use.

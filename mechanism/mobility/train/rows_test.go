@@ -2,11 +2,11 @@ package train
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/parallel"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // transitions returns the moves of random walks, ascending by cells, with weights of a user's cap.
@@ -32,17 +32,18 @@ func transitions(g *grid.Grid, walks, moves int, seed uint64) (list []Pair) {
 	return mergePairs(list)
 }
 
-// TestMatricesEqualOneByOne compares the rows, which tasks fill side by side and mostly copy, with
-// each computed by itself: the same bits.
-func TestMatricesEqualOneByOne(t *testing.T) {
+// TestRowsAreThePosterior compares the rows, as they are stored, with the formula over every cell:
+// the counts and κ times the kernel, cut at the edges, and again with the counts of a class.
+func TestRowsAreThePosterior(t *testing.T) {
 	for _, tt := range []struct {
 		width, height, radius, classes int
 		backoff, jumps                 float64
 	}{
-		{90, 90, 5, 0, 20, 5e-3},
-		{200, 40, 2, 0, 20, -1},
-		{70, 70, 1, 8, 3, 5e-3},
+		{60, 60, 5, 0, 20, 5e-3},
+		{100, 20, 2, 0, 20, -1},
+		{30, 40, 1, 8, 3, 5e-3},
 		{3, 2, 5, 0, 20, 5e-3},
+		{9, 9, 2, 2, 1e-6, .5},
 	} {
 		g, err := grid.Plain(tt.width, tt.height, 1)
 		if err != nil {
@@ -56,62 +57,81 @@ func TestMatricesEqualOneByOne(t *testing.T) {
 			all = append(all, own...)
 		}
 		all = mergePairs(all)
-		k := learnKernel(g, all, tt.radius).WithJumps(g, tt.radius, tt.jumps)
-		s := newSmoother(g, k, tt.backoff, all, classes)
-		work := &parallel.Progress{Report: func(int64, int64) error { return nil }}
-		entries, err := s.measure(work)
-		if err != nil {
+		m := &mobility.Model{
+			Grid: g, Step: time.Minute, Kernel: learnKernel(g, all, tt.radius),
+			Jumps: JumpsOf(tt.radius, tt.jumps), Initial: mobility.Uniform(g),
+		}
+		if tt.classes > 0 {
+			m.Calendar.Hours = []int{0, 2, 4, 6, 8, 10, 12, 14}[:tt.classes]
+		}
+		s := smoother{grid: g, jumps: m.Jumps, backoff: tt.backoff}
+		m.Matrices = s.matrices(all, classes)
+		if err := m.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		matrices, err := s.matrices(work)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(matrices) != max(1, tt.classes) || matrices[0].Transitions() != int(entries) {
-			t.Fatalf("%d matrices of %d entries, measured %d", len(matrices),
-				matrices[0].Transitions(), entries)
-		}
-		copied := 0
+		var row mobility.Distribution
 		for cell := range grid.Cell(g.Cells()) {
-			if k.inside(g, cell) {
-				copied++
-			}
-			of := func(list []Pair) (found []Pair) {
-				for _, w := range list {
-					if w.From == cell {
-						found = append(found, w)
+			jumps := m.Jumps.From(g, cell)
+			together := posterior(kernelAbout(g, m.Kernel, cell), all, cell, tt.backoff)
+			for class, matrix := range m.Matrices {
+				want := together
+				if classes != nil {
+					want = posterior(together, classes[class], cell, tt.backoff)
+				}
+				m.Row(&row, class, cell)
+				if !exactly(matrix, cell, 1-jumps) {
+					t.Fatalf("row %d does not sum to exactly 1", cell)
+				}
+				for i, c := range row.Cells {
+					apart := row.P[i] - (1-jumps)*want[c]
+					if apart < -1e-8 || apart > 1e-8+jumps {
+						t.Fatalf("%d×%d, class %d: row %d has %v at %d, want %v", tt.width,
+							tt.height, class, cell, row.P[i], c, want[c])
 					}
 				}
-				return found
-			}
-			about := k.around(nil, g, cell)
-			far, share := takeJumps(about, nil)
-			together := blend(nil, of(all), about, tt.backoff)
-			for class, matrix := range matrices {
-				row := slices.Clone(together)
-				if classes != nil && len(of(classes[class])) > 0 {
-					row = blend(nil, of(classes[class]), together, tt.backoff)
-				}
-				addJumps(row, far, share)
-				var columns []grid.Cell
-				var values []float64
-				for _, w := range row {
-					columns, values = append(columns, w.To), append(values, w.Weight)
-				}
-				QuantizeRow(values)
-				if gotColumns, gotValues := matrix.Row(cell); !slices.Equal(columns, gotColumns) ||
-					!slices.Equal(values, gotValues) {
-					t.Fatalf("%d×%d, class %d: row %d differs", tt.width, tt.height, class, cell)
-				}
-			}
-		}
-		if copied == 0 && tt.width > 2*tt.radius {
-			t.Errorf("%d×%d: no row lies within the edges", tt.width, tt.height)
-		}
-		for class, m := range matrices {
-			if err := m.Validate(g.Cells()); err != nil {
-				t.Errorf("class %d: %v", class, err)
 			}
 		}
 	}
+}
+
+// exactly says whether the entries and the weight of the kernel sum to a number, without rounding.
+func exactly(m *mobility.Matrix, c grid.Cell, want float64) bool {
+	_, values := m.Entries(c)
+	sum := m.Spread[c]
+	for _, v := range values {
+		sum += v
+	}
+	return sum == want
+}
+
+func kernelAbout(g *grid.Grid, k mobility.Kernel, c grid.Cell) []float64 {
+	row, total := make([]float64, g.Cells()), 0.0
+	for to := range grid.Cell(g.Cells()) {
+		x, y := Displacement(g, c, to)
+		if x, y = max(x, -x), max(y, -y); max(x, y) <= k.Radius() {
+			row[to] = k.Columns[x] * k.Rows[y]
+			total += row[to]
+		}
+	}
+	for to := range row {
+		row[to] /= total
+	}
+	return row
+}
+
+func posterior(prior []float64, seen []Pair, c grid.Cell, backoff float64) []float64 {
+	row, total := make([]float64, len(prior)), backoff
+	for to, p := range prior {
+		row[to] = backoff * p
+	}
+	for _, w := range seen {
+		if w.From == c {
+			row[w.To] += w.Weight
+			total += w.Weight
+		}
+	}
+	for to := range row {
+		row[to] /= total
+	}
+	return row
 }

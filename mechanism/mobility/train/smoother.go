@@ -1,47 +1,45 @@
 package train
 
 import (
-	"iter"
-
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
-// smoother turns counts into matrices. With n transitions counted out of cell c, its row is the
-// posterior mean under a Dirichlet prior of weight κ (Mackay and Peto 1995,
+// smoother turns counts into the rows of matrices. With n transitions counted out of cell c, its
+// row is the posterior mean under a Dirichlet prior of weight κ (Mackay and Peto 1995,
 // doi:10.1017/S1351324900000218):
 //
 //	(counts of c + κ·kernel about c) / (n + κ)
 //
 // With a calendar, the row of a class backs off to that row, with the same weight κ. So a class
-// with few transitions out of a cell moves as all classes together do.
+// with few transitions out of a cell moves as all classes together do. The counts become the row's
+// entries, and κ the weight of its kernel.
 //
-// The same share of every row goes to far cells, however many transitions were counted in it. Where
-// many users stay, one who leaves must be found again as soon as elsewhere. If jumps were part of
-// the kernel, a row with 10,000 counts would have 1/500 of the jumps, and the drift at δ = 0.01
-// would grow by half. There is no uniform teleport, which would make every row as long as the grid;
-// see [Kernel.WithJumps].
+// The same share of every row jumps to far cells, however many transitions were counted in it.
+// Where many users stay, one who leaves must be found again as soon as elsewhere. If jumps were
+// part of the kernel, a row with 10,000 counts would have 1/500 of the jumps, and the drift at δ =
+// 0.01 would grow by half. There is no uniform teleport: [mobility.Jumps] reach every cell in a few
+// steps, and cost next to nothing.
 type smoother struct {
 	grid    *grid.Grid
-	kernel  Kernel
+	jumps   mobility.Jumps
 	backoff float64
+	// all are the transitions out of each cell. classes are those of each class of the calendar, if
+	// it has several; each of them is one of all.
 	all     rows
 	classes []rows
-	// plain has the final values of a row without counts that the map's edges do not cut: most rows
-	// of a large map.
-	plain []float64
-	start []int64 // of each row, once they were measured
+	row     []float64 // scratch: the entries of a row of all, then the weight of its kernel
+	class   []float64 // scratch: the same of a class
 }
 
 // rows finds the transitions out of a cell.
 type rows struct {
 	list  []Pair
-	start []int
+	start []int64
 }
 
 func rowsOf(list []Pair, cells int) rows {
-	r := rows{list, make([]int, cells+1)}
+	r := rows{list, make([]int64, cells+1)}
 	for _, w := range list {
 		r.start[w.From+1]++
 	}
@@ -53,161 +51,68 @@ func rowsOf(list []Pair, cells int) rows {
 
 func (r rows) of(c grid.Cell) []Pair { return r.list[r.start[c]:r.start[c+1]] }
 
-// rowsAtOnce is the number of rows in a task, which takes a few milliseconds.
-const rowsAtOnce = 1 << 12
-
-// newSmoother returns a smoother of counts: of all transitions and, with a calendar of several
-// classes, of those of each class. The lists are merged.
-func newSmoother(g *grid.Grid, k Kernel, backoff float64, all []Pair, classes [][]Pair) *smoother {
-	s := &smoother{grid: g, kernel: k, backoff: backoff, all: rowsOf(all, g.Cells())}
-	for _, list := range classes {
-		s.classes = append(s.classes, rowsOf(list, g.Cells()))
-	}
-	s.plain = s.plainRow()
-	return s
-}
-
-// measure finds the lengths of the rows, on all cores, and returns the number of entries of each
-// matrix. It reports every row once.
-func (s *smoother) measure(work *parallel.Progress) (entries int64, err error) {
+// matrices makes the matrices, one for each class, from merged lists of transitions: all of them
+// and, with a calendar of several classes, those of each class. The matrices share their columns.
+func (s *smoother) matrices(all []Pair, classes [][]Pair) []*mobility.Matrix {
 	cells := s.grid.Cells()
-	s.start = make([]int64, cells+1)
-	if err := parallel.Ordered(s.tasks(func(b *scratch, c grid.Cell) {
-		s.start[c+1] = int64(b.length(c))
-	}), work.Add); err != nil {
-		return 0, err
+	s.all = rowsOf(all, cells)
+	for _, list := range classes {
+		s.classes = append(s.classes, rowsOf(list, cells))
 	}
-	for c := range cells {
-		s.start[c+1] += s.start[c]
+	columns := make([]grid.Cell, len(all))
+	for i, w := range all {
+		columns[i] = w.To
 	}
-	return s.start[cells], nil
-}
-
-// matrices makes the matrices, one for each class, on all cores. measure must come
-// first. The matrices share their columns. Every row is reported once.
-func (s *smoother) matrices(work *parallel.Progress) ([]*mobility.Matrix, error) {
-	entries := s.start[s.grid.Cells()]
-	columns := make([]grid.Cell, entries)
-	matrices := make([]*mobility.Matrix, max(1, len(s.classes)))
+	matrices := make([]*mobility.Matrix, max(1, len(classes)))
 	for i := range matrices {
 		matrices[i] = &mobility.Matrix{
-			RowStart: s.start, Columns: columns,
-			Values: make([]float64, entries),
+			RowStart: s.all.start, Columns: columns,
+			Values: make([]float64, len(all)), Spread: make([]float64, cells),
 		}
 	}
-	return matrices, parallel.Ordered(s.tasks(func(b *scratch, c grid.Cell) {
-		b.fill(matrices, c)
-	}), work.Add)
+	for c := range grid.Cell(cells) {
+		s.fill(matrices, c)
+	}
+	return matrices
 }
 
-// tasks cuts the rows into tasks, each with scratch memory of its own. The result of a task is the
-// number of its rows.
-func (s *smoother) tasks(do func(*scratch, grid.Cell)) iter.Seq2[func() (int, error), error] {
-	cells := s.grid.Cells()
-	return func(yield func(func() (int, error), error) bool) {
-		for first := 0; first < cells; first += rowsAtOnce {
-			end := min(first+rowsAtOnce, cells)
-			if !yield(func() (int, error) {
-				b := &scratch{smoother: s}
-				for c := first; c < end; c++ {
-					do(b, grid.Cell(c))
-				}
-				return end - first, nil
-			}, nil) {
-				return
-			}
-		}
+// fill sets row c of every matrix.
+func (s *smoother) fill(matrices []*mobility.Matrix, c grid.Cell) {
+	counted := s.all.of(c)
+	s.row = s.row[:0]
+	for range counted {
+		s.row = append(s.row, 0)
 	}
-}
-
-// plainRow returns the values of a row without counts that the edges do not cut.
-func (s *smoother) plainRow() []float64 {
-	b := &scratch{smoother: s}
-	total := 0.0
-	for i, o := range s.kernel.Offsets {
-		total += o.Weight
-		w := Pair{To: grid.Cell(i), Weight: o.Weight}
-		if o.far {
-			w.From = jump
-		}
-		b.about = append(b.about, w)
-	}
-	for i := range b.about {
-		b.about[i].Weight /= total
-	}
-	b.part()
-	b.row = blend(b.row, nil, b.about, s.backoff)
-	values := make([]float64, len(b.row))
-	b.write(values, b.row)
-	return values
-}
-
-// scratch is the memory of one task.
-type scratch struct {
-	*smoother
-	about, row, class []Pair
-	far               []Pair // jumps of a row, with share of its mass
-	share             float64
-}
-
-// part takes the jumps out of about.
-func (b *scratch) part() { b.far, b.share = takeJumps(b.about, b.far) }
-
-// write adds the jumps to a row and turns it into values. The row is changed.
-func (b *scratch) write(values []float64, row []Pair) {
-	addJumps(row, b.far, b.share)
-	for i, w := range row {
-		values[i] = w.Weight
-	}
-	QuantizeRow(values)
-}
-
-// length returns how many columns row c has: the cells of the kernel on the map, and further ones
-// that were counted.
-func (b *scratch) length(c grid.Cell) int {
-	counted := b.all.of(c)
-	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
-		return len(b.plain)
-	}
-	b.about = b.kernel.around(b.about, b.grid, c)
-	n, next := len(b.about), 0
-	for _, w := range counted {
-		for next < len(b.about) && b.about[next].To < w.To {
-			next++
-		}
-		if next == len(b.about) || b.about[next].To != w.To {
-			n++
-		}
-	}
-	return n
-}
-
-// fill writes row c of every matrix.
-func (b *scratch) fill(matrices []*mobility.Matrix, c grid.Cell) {
-	counted := b.all.of(c)
-	first, end := matrices[0].RowStart[c], matrices[0].RowStart[c+1]
-	if len(counted) == 0 && b.kernel.inside(b.grid, c) {
-		for i, o := range b.kernel.Offsets {
-			matrices[0].Columns[first+int64(i)] = c + grid.Cell(o.Rows*b.grid.Width()+o.Columns)
-		}
-		for _, m := range matrices {
-			copy(m.Values[first:end], b.plain)
-		}
-		return
-	}
-	b.about = b.kernel.around(b.about, b.grid, c)
-	b.part()
-	b.row = blend(b.row, counted, b.about, b.backoff)
-	for i, w := range b.row {
-		matrices[0].Columns[first+int64(i)] = w.To
-	}
+	s.row = append(s.row, 1)
+	s.add(s.row, counted, counted)
+	rest := 1 - s.jumps.From(s.grid, c)
 	for i, m := range matrices {
-		b.class = append(b.class[:0], b.row...)
-		if len(b.classes) > 0 {
-			if counted := b.classes[i].of(c); len(counted) > 0 {
-				b.class = blend(b.class, counted, b.row, b.backoff)
-			}
+		s.class = append(s.class[:0], s.row...)
+		if len(s.classes) > 0 {
+			s.add(s.class, counted, s.classes[i].of(c))
 		}
-		b.write(m.Values[first:end], b.class)
+		for j := range s.class {
+			s.class[j] = float64(s.class[j] * rest)
+		}
+		quantize(s.class, rowQuantum, rest)
+		m.Spread[c] = s.class[len(counted)]
+		copy(m.Values[s.all.start[c]:], s.class[:len(counted)])
+	}
+}
+
+// add makes a row the posterior mean of a prior row and transitions that were seen. columns are
+// those of the row's entries; the transitions have no others.
+func (s *smoother) add(row []float64, columns, seen []Pair) {
+	total := s.backoff
+	for _, w := range seen {
+		total += w.Weight
+	}
+	for i := range row {
+		weight := float64(s.backoff * row[i])
+		if len(seen) > 0 && i < len(columns) && seen[0].To == columns[i].To {
+			weight += seen[0].Weight
+			seen = seen[1:]
+		}
+		row[i] = weight / total
 	}
 }

@@ -198,16 +198,13 @@ func TestTrainedModel(t *testing.T) {
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
+	var row mobility.Distribution
 	for c := range grid.Cell(g.Cells()) {
-		columns, values := m.Matrices[0].Row(c)
-		total := 0.0
-		for _, v := range values {
-			total += v
+		if !exactly(m.Matrices[0], c, 1-m.Jumps.From(g, c)) {
+			t.Fatalf("row %d does not sum to exactly 1", c)
 		}
-		if total != 1 {
-			t.Fatalf("row %d sums to %v, not exactly 1", c, total)
-		}
-		if !slices.Contains(columns, c) {
+		m.Row(&row, 0, c)
+		if row.At(c) == 0 {
 			t.Fatalf("row %d cannot stay", c)
 		}
 	}
@@ -235,61 +232,73 @@ func TestSmoothingByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Displacements: one of length 1 (4 cells), 1/5 pseudo-transition each for 5 cells. The
-	// middle's .2 is less than the .45 of the ring, so both are pooled: .4 each of a total of 2, .2
-	// normalized.
-	columns, values := m.Matrices[0].Row(12)
-	if !slices.Equal(columns, []grid.Cell{7, 11, 12, 13, 17}) {
-		t.Fatalf("columns %v", columns)
+	// The columns of the kernel have 1 + 2/3 transitions by one column and 1/3 by none, which are
+	// pooled to a third each. Its rows have 1 + 1/3 by none and 2/3 by one: two thirds, and a sixth
+	// to either side. The row of 12 has the weight 1/4 of what was seen, and 3/4 of the kernel.
+	checkRow(t, m, 12, map[grid.Cell]float64{
+		6: 1. / 24, 7: 1. / 24, 8: 1. / 24, 11: 1. / 6, 12: 1. / 6, 13: 1./4 + 1./6,
+		16: 1. / 24, 17: 1. / 24, 18: 1. / 24,
+	})
+	// Never seen, in the corner: halves of the columns, and .8 and .2 of the rows.
+	checkRow(t, m, 0, map[grid.Cell]float64{0: .4, 1: .4, 5: .1, 6: .1})
+}
+
+func checkRow(t *testing.T, m *mobility.Model, c grid.Cell, want map[grid.Cell]float64) {
+	t.Helper()
+	var row mobility.Distribution
+	m.Row(&row, 0, c)
+	if row.Len() != len(want) {
+		t.Errorf("row %d has %d columns, want %d", c, row.Len(), len(want))
 	}
-	for i, want := range []float64{.15, .15, .15, .4, .15} {
-		if math.Abs(values[i]-want) > 1e-9 {
-			t.Errorf("column %d: %v, want %v", columns[i], values[i], want)
+	for i, to := range row.Cells {
+		if math.Abs(row.P[i]-want[to]) > 1e-9 {
+			t.Errorf("row %d, column %d: %v, want %v", c, to, row.P[i], want[to])
 		}
 	}
-	columns, values = m.Matrices[0].Row(0) // never seen, in the corner
-	if !slices.Equal(columns, []grid.Cell{0, 1, 5}) {
-		t.Fatalf("columns %v", columns)
-	}
-	for i, v := range values {
-		if math.Abs(v-1./3) > 1e-9 {
-			t.Errorf("column %d: %v, want 1/3", columns[i], v)
+}
+
+// beyond returns the number of columns of a row, and what of it is beyond the radius about its
+// cell.
+func beyond(m *mobility.Model, c grid.Cell, radius int) (columns int, far float64) {
+	var row mobility.Distribution
+	m.Row(&row, 0, c)
+	for i, to := range row.Cells {
+		x, y := Displacement(m.Grid, c, to)
+		if max(x, -x, y, -y) > radius {
+			far += row.P[i]
 		}
 	}
+	return row.Len(), far
 }
 
 func TestJumps(t *testing.T) {
 	g := plainGrid(t, 60, 60)
 	fixes := fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 1})
-	middle := grid.Cell(30*60 + 30)
-	row := func(jumps float64) ([]grid.Cell, []float64) {
-		m, _, err := trained(g, time.Minute, sequence(fixes), Options{Jumps: jumps})
+	middle := grid.Cell(37*60 + 37)
+	for _, tt := range []struct {
+		jumps   float64
+		radius  int
+		columns int
+		far     float64
+	}{
+		// Blocks of 5: the cell is the middle of block 7 of 12. It has all neighbours two and four
+		// blocks away, and one of those eight blocks away. Four lie within the kernel, a block away
+		// on the diagonals.
+		{.24, 5, 121 + 13, .24 * 13 / 24},
+		// Blocks of 3: the middle of block 12 of 20.
+		{.24, 2, 25 + 22, .24 * 22 / 24},
+		{-1, 5, 121, 0},
+	} {
+		m, _, err := trained(g, time.Minute, sequence(fixes),
+			Options{Jumps: tt.jumps, KernelRadius: tt.radius})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.Matrices[0].Row(middle)
-	}
-	columns, values := row(0.24)
-	far := 0.0
-	for i, c := range columns {
-		dx, dy := g.Column(c)-30, g.Row(c)-30
-		if dx*dx+dy*dy > 25 {
-			far += values[i]
+		if columns, far := beyond(m, middle, tt.radius); columns != tt.columns ||
+			math.Abs(far-tt.far) > 1e-9 {
+			t.Errorf("radius %d: %d columns, %v beyond the kernel; want %d and %v", tt.radius,
+				columns, far, tt.columns, tt.far)
 		}
-	}
-	// Of 24 jumps all eight at 10 and at 20 lie on the map, and at 40 the four diagonal ones.
-	if want := .24 * 20 / 24; len(columns) != 81+20 || math.Abs(far-want/(want+.76)) > 1e-8 {
-		t.Errorf("%d columns, %v of the mass beyond the kernel", len(columns), far)
-	}
-	near, _, err := trained(g, time.Minute, sequence(fixes), Options{KernelRadius: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if columns, _ := near.Matrices[0].Row(middle); len(columns) != 13 {
-		t.Errorf("%d columns for a radius of 2, want the kernel's 13", len(columns))
-	}
-	if columns, _ := row(-1); len(columns) != 81 {
-		t.Errorf("%d columns without jumps, want 81", len(columns))
 	}
 }
 
@@ -297,7 +306,7 @@ func TestJumps(t *testing.T) {
 // own, jumps as often as a row without any.
 func TestJumpsOfASeenRow(t *testing.T) {
 	g := plainGrid(t, 60, 60)
-	middle := grid.Cell(30*60 + 30)
+	middle := grid.Cell(37*60 + 37)
 	var fixes []Fix
 	for u := range 40 {
 		for i := range int64(30) {
@@ -313,14 +322,7 @@ func TestJumpsOfASeenRow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		columns, values := m.Matrices[0].Row(middle)
-		far := 0.0
-		for i, c := range columns {
-			if dx, dy := g.Column(c)-30, g.Row(c)-30; dx*dx+dy*dy > 25 {
-				far += values[i]
-			}
-		}
-		if want := .24 * 20 / 24; math.Abs(far-want/(want+.76)) > 1e-8 {
+		if _, far := beyond(m, middle, 5); math.Abs(far-.24*13/24) > 1e-9 {
 			t.Errorf("%v: %v of the mass of a row that was often seen is beyond the kernel", o, far)
 		}
 	}
@@ -329,13 +331,15 @@ func TestJumpsOfASeenRow(t *testing.T) {
 func TestTransitionsBeyondTheKernelAreKept(t *testing.T) {
 	g := plainGrid(t, 30, 1)
 	m, _, err := trained(g, time.Minute, sequence(
-		fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})), Options{KernelRadius: 2, Backoff: 20})
+		fixesAt(g, "u", []int64{0, 60}, []grid.Cell{0, 29})),
+		Options{KernelRadius: 2, Backoff: 20, Jumps: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	columns, values := m.Matrices[0].Row(0)
-	if at := slices.Index(columns, 29); at < 0 || math.Abs(values[at]-1./21) > 1e-9 {
-		t.Errorf("the jump has columns %v, values %v; want 1/21 for 29", columns, values)
+	var row mobility.Distribution
+	m.Row(&row, 0, 0)
+	if p := row.At(29); math.Abs(p-1./21) > 1e-9 {
+		t.Errorf("the transition to 29 has %v, want 1/21", p)
 	}
 }
 
@@ -452,13 +456,13 @@ func wander(g *grid.Grid, users, fixes int, seed uint64) []Fix {
 // TestTooLargeAModel: a map whose model would not fit into memory is refused before anything is
 // read.
 func TestTooLargeAModel(t *testing.T) {
-	g, err := grid.Plain(7000, 7800, 0.001)
+	g, err := grid.Plain(11_000, 11_000, 0.001)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(g, time.Minute, Options{}); err == nil ||
 		!strings.Contains(err.Error(), "choose larger cells") {
-		t.Errorf("54 million cells: %v", err)
+		t.Errorf("121 million cells: %v", err)
 	}
 	small, err := grid.Plain(1000, 1000, 0.1)
 	if err != nil {

@@ -53,35 +53,29 @@ func New(g *grid.Grid, step time.Duration, o Options) (*Trainer, error) {
 		settings: settings{grid: g, stepMS: step.Milliseconds(), options: o.Defaults()},
 		users:    make(map[string]*visits),
 	}
-	return t, t.checkKernel()
+	return t, t.CheckSize(0)
 }
 
 // Bounds of a trained model in memory. Its matrices have the same columns, kept once, and each its
-// own values. Together they may take as much as a single matrix of [mobility.MaxEntries] does: 3.2
-// GB.
+// own values and weights of the kernel. Together they may take as much as a single matrix of
+// [mobility.MaxEntries] does: 3.2 GB.
 const (
 	bytesPerColumn = 4
+	bytesPerCell   = 8 + 12 // where its row starts, and the initial distribution
 	bytesPerValue  = 8
 	maxBytes       = (bytesPerColumn + bytesPerValue) * mobility.MaxEntries
 )
 
-// checkKernel returns an error if the kernel alone makes the model too large: every row holds its
-// π r² cells or a few more. It is checked before anything is read, and by us rather than by the
-// operating system when memory runs out.
-func (t *Trainer) checkKernel() error {
-	radius := float64(t.options.KernelRadius) + 0.5
-	return t.CheckSize(int64(float64(t.grid.Cells()) * math.Pi * radius * radius))
-}
-
 // CheckSize returns an error if a model whose matrices have so many entries each would be too
-// large.
+// large: before the operating system finds that memory runs out.
 func (t *Trainer) CheckSize(entries int64) error {
-	classes := t.options.Calendar.Classes()
-	if size := float64(entries) * float64(bytesPerColumn+classes*bytesPerValue); size > maxBytes {
+	classes, cells := int64(t.options.Calendar.Classes()), int64(t.grid.Cells())
+	size := entries*(bytesPerColumn+classes*bytesPerValue) +
+		cells*(bytesPerCell+classes*bytesPerValue)
+	if size > maxBytes {
 		return fmt.Errorf("train: %d × %d cells with %d classes of time make a model of %.1f GB, "+
 			"at most %.1f: choose larger cells, a smaller box or fewer calendar classes",
-			t.grid.Width(), t.grid.Height(), classes, size/1e9,
-			float64(maxBytes)/1e9)
+			t.grid.Width(), t.grid.Height(), classes, float64(size)/1e9, float64(maxBytes)/1e9)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 )
 
@@ -49,8 +50,8 @@ func (l level) first(counts []float64, s scale) *estimate {
 	area := float64(l.grid.Cells())
 	for i, r := range l.rings {
 		classes[i] = train.Ring{
-			Squared: r.Squared, Cells: r.Cells,
-			Mass: float64(r.Cells) / float64(len(l.offsets)),
+			Cells: r.Cells,
+			Mass:  float64(r.Cells) / float64(len(l.offsets)),
 		}
 		if pairs[i] > 0 { // as if there were no edges
 			classes[i].Mass += float64(float64(counts[i]*area) / pairs[i] * float64(r.Cells))
@@ -80,8 +81,8 @@ func (l level) curve(counts, pairs []float64, total float64, s scale) []float64 
 	weights, tried := make([]float64, len(counts)), make([]float64, len(counts))
 	for decay := 0.1; decay < 8; decay *= 1.05 {
 		longer := 0.0 // weight of all moves that do not stay
-		for i, r := range l.rings[1:] {
-			distance := math.Sqrt(float64(r.Squared))
+		for i, squared := range l.squared[1:] {
+			distance := math.Sqrt(float64(squared))
 			weights[1+i] = float64(pairs[1+i] * math.Exp(-float64(decay*distance)))
 			longer += weights[1+i]
 		}
@@ -208,14 +209,29 @@ func (e *estimate) settle(block int, moves, pairs, above []float64, backoff floa
 	}
 }
 
-// kernel returns the back-off kernel of a block.
-func (e *estimate) kernel(block int) train.Kernel {
-	k := train.Kernel{Offsets: make([]train.Offset, len(e.offsets)), Reach: e.radius}
-	for i, o := range e.offsets {
-		o.Weight = e.heights[block*len(e.rings)+e.ring[i]]
-		k.Offsets[i] = o
+// moved returns the popularity of cells, moved on by the kernel of the first level.
+func (e *estimate) moved(popularity []train.Pair) *mobility.Distribution {
+	p := make([]float64, e.grid.Cells())
+	for _, seen := range popularity {
+		total := 0.0
+		for i, o := range e.offsets {
+			if _, ok := e.reached(seen.From, o); ok {
+				total += e.heights[e.ring[i]]
+			}
+		}
+		for i, o := range e.offsets {
+			if to, ok := e.reached(seen.From, o); ok {
+				p[to] += float64(seen.Weight * e.heights[e.ring[i]] / total)
+			}
+		}
 	}
-	return k
+	d := new(mobility.Distribution)
+	for c, v := range p {
+		if v > 0 {
+			d.Cells, d.P = append(d.Cells, grid.Cell(c)), append(d.P, v)
+		}
+	}
+	return d
 }
 
 // of returns the heights of the block that holds a cell.

@@ -123,11 +123,8 @@ func noiseOf(t *testing.T, run *training) map[string]map[string][]float64 {
 	last := run.levels()[0].first(make([]float64, len(run.rings)), further(run))
 	r := &rowMaker{
 		training: run, last: last, cells: &cellCounts{tallies, further(run)},
-		spots: run.spots(),
 	}
-	if err := r.allocate(); err != nil {
-		t.Fatal(err)
-	}
+	r.allocate()
 	truth := map[[2]grid.Cell]int64{}
 	for _, n := range tallies {
 		truth[[2]grid.Cell{n.from, n.to}] = n.n
@@ -137,10 +134,8 @@ func noiseOf(t *testing.T, run *training) map[string]map[string][]float64 {
 	for c := range grid.Cell(run.grid.Cells()) {
 		r.look(&own, 0, c)
 		r.count(&own, 0, c, random)
-		for i, ring := range own.ring {
-			if ring >= 0 {
-				note(cells, own.values[i], truth[[2]grid.Cell{c, own.columns[i]}])
-			}
+		for i, to := range own.columns {
+			note(cells, own.values[i], truth[[2]grid.Cell{c, to}])
 		}
 	}
 	return map[string]map[string][]float64{"blocks": blocks, "cells": cells}
@@ -227,7 +222,7 @@ func attack(t *testing.T, runs int, alpha float64, spoil func(*training)) float6
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, values := m.Matrices[0].Row(0)
+			_, values := m.Matrices[0].Entries(0)
 			list[i] = values[0]
 		}
 		return list

@@ -1,7 +1,6 @@
 package private
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
@@ -20,18 +19,35 @@ type pattern struct {
 	radius  int
 	classes int // of the calendar
 	// offsets are those within the radius, by row, then column, without weights.
-	offsets []train.Offset
+	offsets []offset
 	// ring is the index in rings that each offset belongs to.
-	ring  []int
-	rings []train.Ring // by ascending length, without masses
+	ring    []int
+	rings   []train.Ring // by ascending length, without masses
+	squared []int        // the square of each ring's length, in cells
 }
 
+// offset is a displacement in columns and rows.
+type offset struct{ columns, rows int }
+
 func newPattern(g *grid.Grid, classes, radius int) *pattern {
-	p := &pattern{grid: g, radius: radius, classes: classes, rings: train.Rings(radius)}
+	p := &pattern{grid: g, radius: radius, classes: classes}
+	number := make([]int, radius*radius+1)
+	for rows := -radius; rows <= radius; rows++ {
+		for columns := -radius; columns <= radius; columns++ {
+			if d := columns*columns + rows*rows; d < len(number) {
+				number[d]++
+			}
+		}
+	}
+	for d, n := range number {
+		if n > 0 {
+			p.rings, p.squared = append(p.rings, train.Ring{Cells: n}), append(p.squared, d)
+		}
+	}
 	for rows := -radius; rows <= radius; rows++ {
 		for columns := -radius; columns <= radius; columns++ {
 			if ring, ok := p.ringOf(columns, rows); ok {
-				p.offsets = append(p.offsets, train.Offset{Columns: columns, Rows: rows})
+				p.offsets = append(p.offsets, offset{columns, rows})
 				p.ring = append(p.ring, ring)
 			}
 		}
@@ -41,8 +57,7 @@ func newPattern(g *grid.Grid, classes, radius int) *pattern {
 
 // ringOf returns the ring of a displacement; ok is false if it lies beyond the radius.
 func (p *pattern) ringOf(columns, rows int) (ring int, ok bool) {
-	return slices.BinarySearchFunc(p.rings, columns*columns+rows*rows,
-		func(c train.Ring, d int) int { return cmp.Compare(c.Squared, d) })
+	return slices.BinarySearch(p.squared, columns*columns+rows*rows)
 }
 
 // level is one of the ways to cut the map: into blocks of side × side cells.
@@ -111,8 +126,8 @@ func (l level) pairs(dst []float64, block int) {
 		return max(0, end-first)
 	}
 	for i, o := range l.offsets {
-		columns, rows := within(column, o.Columns, l.grid.Width()),
-			within(row, o.Rows, l.grid.Height())
+		columns, rows := within(column, o.columns, l.grid.Width()),
+			within(row, o.rows, l.grid.Height())
 		dst[l.ring[i]] += float64(columns * rows)
 	}
 }
@@ -123,4 +138,11 @@ func (l level) area(block int) float64 {
 	columns := min(l.side, l.grid.Width()-column*l.side)
 	rows := min(l.side, l.grid.Height()-row*l.side)
 	return float64(columns * rows)
+}
+
+// reached returns the cell at an offset from c; ok is false if it is not on the map.
+func (p *pattern) reached(c grid.Cell, at offset) (grid.Cell, bool) {
+	x, y := p.grid.Column(c)+at.columns, p.grid.Row(c)+at.rows
+	ok := x >= 0 && y >= 0 && x < p.grid.Width() && y < p.grid.Height()
+	return grid.Cell(y*p.grid.Width() + x), ok
 }

@@ -20,17 +20,10 @@ type cellCounts struct {
 	scale   scale
 }
 
-// spot is the place of an entry in a row, relative to its cell: an offset of a ring or, if ring is
-// negative, a jump with its weight.
-type spot struct {
-	train.Offset
-	ring int
-}
-
 // rowMaker makes the matrices, one for each class. Rows depend on each other only through a few
 // sums, so the cores share them.
 //
-// Each row has the cells within the radius and the jumps, whatever was counted. Noisy counts are
+// Each row has the cells within the radius as entries, whatever was counted. Noisy counts are
 // kept in the memory of the matrix until they become probabilities. So the matrix, with its 12
 // bytes an entry, and 8 bytes a cell are all the memory that is needed: 1.2 GB for a million cells
 // and a radius of 5.
@@ -38,7 +31,7 @@ type rowMaker struct {
 	*training
 	last     *estimate
 	cells    *cellCounts // nil: single cells are not counted
-	spots    []spot
+	jumps    mobility.Jumps
 	matrices []*mobility.Matrix
 
 	number    []float64 // expected moves out of each cell, class after class
@@ -50,10 +43,8 @@ type rowMaker struct {
 func (p *training) rows(last *estimate, cells *cellCounts) (
 	[]*mobility.Matrix, []train.Pair, error,
 ) {
-	r := &rowMaker{training: p, last: last, cells: cells, spots: p.spots()}
-	if err := r.allocate(); err != nil {
-		return nil, nil, err
-	}
+	r := &rowMaker{training: p, last: last, cells: cells, jumps: p.jumps()}
+	r.allocate()
 	if err := r.estimateNumbers(); err != nil {
 		return nil, nil, err
 	}
@@ -74,39 +65,22 @@ func (p *training) rows(last *estimate, cells *cellCounts) (
 	return r.matrices, popularity, nil
 }
 
-// spots returns the pattern of a row, in ascending order of cells.
-func (p *training) spots() []spot {
-	flat := train.Kernel{Offsets: p.offsets, Reach: p.radius}.WithJumps(
-		p.grid, p.radius, p.trainer.Options().Jumps)
-	list := make([]spot, len(flat.Offsets))
-	for i, o := range flat.Offsets {
-		list[i] = spot{o, -1}
-		if ring, ok := p.ringOf(o.Columns, o.Rows); ok {
-			list[i].ring = ring
-		}
-	}
-	return list
-}
-
 // allocate makes the matrices with all their entries and with every value 0. They share their
 // columns.
-func (r *rowMaker) allocate() error {
+func (r *rowMaker) allocate() {
 	start := make([]int64, 1, r.grid.Cells()+1)
 	n := int64(0)
 	for c := range grid.Cell(r.grid.Cells()) {
-		for _, at := range r.spots {
+		for _, at := range r.offsets {
 			if _, ok := r.reached(c, at); ok {
 				n++
 			}
 		}
 		start = append(start, n)
 	}
-	if err := r.trainer.CheckSize(n); err != nil {
-		return err
-	}
 	columns := make([]grid.Cell, 0, n)
 	for c := range grid.Cell(r.grid.Cells()) {
-		for _, at := range r.spots {
+		for _, at := range r.offsets {
 			if to, ok := r.reached(c, at); ok {
 				columns = append(columns, to)
 			}
@@ -118,14 +92,6 @@ func (r *rowMaker) allocate() error {
 			Values: make([]float64, n),
 		})
 	}
-	return nil
-}
-
-// reached returns the cell at a place seen from c; ok is false if it is not on the map.
-func (r *rowMaker) reached(c grid.Cell, at spot) (grid.Cell, bool) {
-	x, y := r.grid.Column(c)+at.Columns, r.grid.Row(c)+at.Rows
-	ok := x >= 0 && y >= 0 && x < r.grid.Width() && y < r.grid.Height()
-	return grid.Cell(y*r.grid.Width() + x), ok
 }
 
 // passes is how often all rows are gone through where single cells are counted. Where they are not,
@@ -146,39 +112,28 @@ func (p *training) eachRow(work func(class, y int)) error {
 
 // rowOf is what is known of the entries of one row.
 type rowOf struct {
-	ring []int // -1: a jump
-	// kernel is the back-off kernel, which sums to 1 with the jumps. within is its part within the
-	// radius, which sums to 1 too and is 0 for jumps.
-	kernel, within []float64
+	ring []int
+	// within is the back-off kernel, which sums to 1.
+	within []float64
 	// columns and values are the row in the matrix.
 	columns []grid.Cell
 	values  []float64
 }
 
 func (r *rowMaker) look(own *rowOf, class int, c grid.Cell) {
-	own.ring, own.kernel, own.within = own.ring[:0], own.kernel[:0], own.within[:0]
-	own.columns, own.values = r.matrices[class].Row(c)
+	own.ring, own.within = own.ring[:0], own.within[:0]
+	own.columns, own.values = r.matrices[class].Entries(c)
 	heights := r.last.of(class, c)
-	jumps := max(r.trainer.Options().Jumps, 0)
-	mass, inner := 0.0, 0.0
-	for _, at := range r.spots {
-		if _, ok := r.reached(c, at); !ok {
-			continue
+	total := 0.0
+	for i, at := range r.offsets {
+		if _, ok := r.reached(c, at); ok {
+			own.ring = append(own.ring, r.ring[i])
+			own.within = append(own.within, heights[r.ring[i]])
+			total += heights[r.ring[i]]
 		}
-		weight, height := at.Weight, 0.0
-		if at.ring >= 0 {
-			height = heights[at.ring]
-			weight = float64((1 - jumps) * height)
-		}
-		own.ring = append(own.ring, at.ring)
-		own.kernel = append(own.kernel, weight)
-		own.within = append(own.within, height)
-		mass += weight
-		inner += height
 	}
-	for i := range own.kernel {
-		own.kernel[i] /= mass
-		own.within[i] /= inner
+	for i := range own.within {
+		own.within[i] /= total
 	}
 }
 
@@ -227,10 +182,8 @@ func (r *rowMaker) estimateNumbers() error {
 			r.look(&own, class, c)
 			n := r.number[cells.block(class, c)]
 			for i, ring := range own.ring {
-				if ring >= 0 {
-					expected := float64(n * own.within[i])
-					sums.add(ring, own.values[i]-expected, expected, r.threshold)
-				}
+				expected := float64(n * own.within[i])
+				sums.add(ring, own.values[i]-expected, expected, r.threshold)
 			}
 		}
 		rows[class*height+y] = sums
@@ -249,10 +202,7 @@ func (r *rowMaker) estimateNumbers() error {
 // count fills in the noisy counts of a row.
 func (r *rowMaker) count(own *rowOf, class int, c grid.Cell, random noise.Source) {
 	tallies := r.tallied(class, c)
-	for i, ring := range own.ring {
-		if ring < 0 {
-			continue
-		}
+	for i := range own.values {
 		n := int64(0)
 		if len(tallies) > 0 && tallies[0].to == own.columns[i] {
 			n, tallies = tallies[0].n, tallies[1:]
@@ -279,12 +229,8 @@ func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 	r.look(own, class, c)
 	backoff := r.trainer.Options().Backoff
 	n := r.number[class*r.grid.Cells()+int(c)]
-	total, near := backoff, 1.0
+	total, rest := backoff, 1-r.jumps.From(r.grid, c)
 	for i, ring := range own.ring {
-		if ring < 0 {
-			near -= own.kernel[i]
-			continue
-		}
 		moves := float64(n * own.within[i])
 		if r.cells != nil {
 			moves = shrunk(own.values[i], moves, r.spread[ring], r.cells.scale.variance(),
@@ -293,12 +239,8 @@ func (r *rowMaker) finish(own *rowOf, class int, c grid.Cell) {
 		own.values[i] = moves + float64(backoff*own.within[i])
 		total += moves
 	}
-	for i, ring := range own.ring {
-		if ring < 0 {
-			own.values[i] = own.kernel[i]
-		} else {
-			own.values[i] *= near / total
-		}
+	for i := range own.values {
+		own.values[i] *= rest / total
 	}
-	train.QuantizeRow(own.values)
+	train.QuantizeRow(own.values, rest)
 }

@@ -138,9 +138,12 @@ func newTraining(t *train.Trainer, o Options, random noise.Source,
 		return nil, err
 	}
 	calendar := t.Options().Calendar
+	pattern := newPattern(t.Grid(), calendar.Classes(), o.Radius)
+	if err := t.CheckSize(int64(t.Grid().Cells() * len(pattern.offsets))); err != nil {
+		return nil, err
+	}
 	return &training{
-		trainer: t, options: o, calendar: calendar, secret: secret,
-		pattern: newPattern(t.Grid(), calendar.Classes(), o.Radius),
+		trainer: t, options: o, calendar: calendar, secret: secret, pattern: pattern,
 		work: parallel.Progress{
 			Report: progress,
 			Total:  t.Seen().Users + passes*int64(calendar.Classes()*t.Grid().Cells()),
@@ -222,7 +225,7 @@ func (p *training) model() (*mobility.Model, error) {
 		scale = further
 	}
 	last := whole.first(counts, scale)
-	top := last.kernel(0)
+	top := last
 	for _, l := range levels[1:min(1+n, len(levels))] {
 		counts := p.noisyBlocks(l, tallies, further, streams.Stream(levelName(l.side)))
 		last = l.next(last, counts, further, p.trainer.Options().Backoff)
@@ -238,8 +241,14 @@ func (p *training) model() (*mobility.Model, error) {
 	t := p.trainer
 	return &mobility.Model{
 		Grid: t.Grid(), Step: t.Step(), Calendar: p.calendar, Matrices: matrices,
-		Initial: train.Initial(t.Grid(), popularity, top, t.Options().Uniform),
+		Jumps:   p.jumps(),
+		Initial: train.Initial(t.Grid(), top.moved(popularity), t.Options().Uniform),
 	}, nil
+}
+
+// jumps returns those of the model, which the options determine.
+func (p *training) jumps() mobility.Jumps {
+	return train.JumpsOf(p.radius, p.trainer.Options().Jumps)
 }
 
 // contributions chooses the moves that count of each user.
