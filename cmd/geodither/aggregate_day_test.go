@@ -64,21 +64,9 @@ func TestFleetDay(t *testing.T) {
 	for _, km := range []float64{1, 3} {
 		buses.measure(t, fleetPlan, 1000, km)
 	}
-	reader, err := traces.Open(t.Context(), []string{folder}, nil,
-		traces.Options{Format: traces.CSV})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixes = nil
-	for fix, err := range reader.Fixes() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		fixes = append(fixes, fix)
-	}
 	box := grid.Box{South: 39.85, West: 116.27, North: 39.97, East: 116.50}
 	const cellM = 1000
-	geolife := newFleetDays(t, "Geolife", fixes, box, cellM, time.Minute)
+	geolife := newFleetDays(t, "Geolife", fixesOf(t, folder), box, cellM, time.Minute)
 	geolife.hold(t, func(user string) bool {
 		number, err := strconv.Atoi(user)
 		if err != nil {
@@ -89,6 +77,23 @@ func TestFleetDay(t *testing.T) {
 	for _, km := range []float64{1, 3} {
 		geolife.measure(t, fleetPlan, 10_000, km)
 	}
+}
+
+// fixesOf returns the fixes of a folder of CSV files.
+func fixesOf(t *testing.T, folder string) (fixes []schemas.Raw) {
+	t.Helper()
+	reader, err := traces.Open(t.Context(), []string{folder}, nil,
+		traces.Options{Format: traces.CSV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fix, err := range reader.Fixes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixes = append(fixes, fix)
+	}
+	return fixes
 }
 
 // dayReport is a report of a day: its step since midnight, UTC.

@@ -46,12 +46,14 @@ func TestDocumentedCommands(t *testing.T) {
 			texts[file] = quoted(read(t, file))
 		}
 	}
+	texts["measure.py"] = measured(read(t, filepath.Join(root, "mechanism", "evaluation", "results",
+		"measure.py")))
 	found := map[string]int{}
 	for name, text := range texts {
 		for _, line := range commandLines(text) {
 			found[name]++
 			err := parses(line)
-			if strings.HasSuffix(name, ".yml") {
+			if strings.HasSuffix(name, ".yml") || name == "measure.py" {
 				err = exists(line)
 			}
 			if err != nil {
@@ -60,7 +62,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] < 6 ||
-		found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
+		found["measure.py"] < 12 || found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
 	}
 }
@@ -145,6 +147,12 @@ func quoted(text string) string {
 		all.WriteString(span[1] + "\n")
 	}
 	return all.String()
+}
+
+// measured returns the commands of a Python script, with 1 in place of what it inserts.
+func measured(text string) string {
+	text = regexp.MustCompile(`"\s*\n\s*f?"`).ReplaceAllString(text, "")
+	return quoted(regexp.MustCompile(`\{[^{}]*\}`).ReplaceAllString(text, "1"))
 }
 
 var (
