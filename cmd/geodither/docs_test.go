@@ -62,7 +62,8 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 	}
 	if found["README.md"] < 6 || found[filepath.Join(root, "deploy", "geodither.yml")] < 6 ||
-		found["measure.py"] < 12 || found["geodither train --help"] < 3 || found["geodither sanitize --help"] != 3 {
+		found["measure.py"] < 12 || found["geodither train --help"] < 3 ||
+		found["geodither sanitize --help"] != 3 {
 		t.Errorf("the texts are read wrongly: %v", found)
 	}
 }

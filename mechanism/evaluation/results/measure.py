@@ -255,7 +255,7 @@ def codebook_gowalla():
             fields = line.rstrip("\n").split("\t")
             if int(fields[0]) % 3:
                 train.write(line)
-            else:
+            elif 33.7 <= float(fields[2]) <= 34.2 and -118.6 <= float(fields[3]) <= -118:
                 others.setdefault(int(fields[0]), []).append(fields)
     with open(WORK / "checkins.csv", "w") as f:
         f.write("user_id,timestamp,latitude,longitude\n")
