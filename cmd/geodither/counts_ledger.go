@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -18,10 +20,9 @@ import (
 // a run enters its windows before it publishes them. The digests say nothing without the key.
 //
 // The file is text: a first line with its version, and a line for each window, its fields separated
-// by a space. A run writes a new file beside it and renames that in the end. The new file excludes
-// other runs.
+// by a space. An empty file beside it excludes other runs until this one has its windows there.
 type countsLedger struct {
-	path, next string
+	path, lock string
 	lines      []ledgerLine
 	known      map[string]string // digest by window and settings
 	added      int
@@ -57,11 +58,11 @@ const (
 // openCountsLedger reads the ledger of a key file. Without a file there is none yet.
 func openCountsLedger(keyFile string) (*countsLedger, error) {
 	l := &countsLedger{path: keyFile + ledgerExtension, known: map[string]string{}}
-	l.next = l.path + ".new"
-	file, err := os.OpenFile(l.next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	l.lock = l.path + ".new"
+	file, err := os.OpenFile(l.lock, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s exists: another run counts under this key, or was killed: wait "+
-			"for it, or remove the file", l.next)
+			"for it, or remove the file", l.lock)
 	}
 	if err == nil {
 		err = file.Close()
@@ -113,34 +114,37 @@ func (l *countsLedger) add(line ledgerLine) error {
 	return nil
 }
 
-// commit puts the ledger on the disk.
-func (l *countsLedger) commit() error {
+// commit puts the ledger on the disk, complete or not at all.
+func (l *countsLedger) commit(ctx context.Context) error {
 	if l.added == 0 {
 		return nil
 	}
-	var text strings.Builder
-	fmt.Fprintln(&text, ledgerHead)
-	for _, line := range l.lines {
-		fmt.Fprintln(&text, strings.Join(line.fields(), " "))
-	}
-	file, err := os.OpenFile(l.next, os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := files.Prepare(ctx, l.path, l)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(text.String())
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return files.Unwritten(l.path, err)
-	}
-	return os.Rename(l.next, l.path)
+	defer file.Discard()
+	return file.Commit()
 }
 
-// close lets other runs use the ledger.
-func (l *countsLedger) close() error {
-	if err := os.Remove(l.next); !errors.Is(err, fs.ErrNotExist) {
+// Write writes all lines.
+func (l *countsLedger) Write(w io.Writer) error {
+	if _, err := fmt.Fprintln(w, ledgerHead); err != nil {
 		return err
+	}
+	for _, line := range l.lines {
+		if _, err := fmt.Fprintln(w, strings.Join(line.fields(), " ")); err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// FileMode leaves the ledger to its owner.
+func (l *countsLedger) FileMode() os.FileMode { return 0o600 }
+
+// close lets other runs use the ledger.
+func (l *countsLedger) close() error { return os.Remove(l.lock) }
 
 // spent says what all publications of some days cost a user under this key, where there are
 // several.

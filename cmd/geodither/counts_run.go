@@ -251,7 +251,7 @@ func (r *countsRun) register(ctx context.Context) (words string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return ledger.spent(r.days), ledger.commit()
+	return ledger.spent(r.days), ledger.commit(ctx)
 }
 
 // write writes all windows. All cores draw noise, and the records come in the order of time.
