@@ -131,7 +131,8 @@ func (p *Plan) Windows(day Date) (all []Window) {
 // maxDays bounds the memory of Between: 400 days of windows of a minute take 14 MB.
 const maxDays = 400
 
-// Between returns the days from first to last, with their windows.
+// Between returns the windows of the days from first to last, one list for each day. A day that the
+// zone's calendar leaves out, such as 2011-12-30 in Samoa, has none.
 func (p *Plan) Between(first, last Date) ([][]Window, error) {
 	if last < first {
 		return nil, errors.New("the last day is before the first: there is none between them")
@@ -142,7 +143,12 @@ func (p *Plan) Between(first, last Date) ([][]Window, error) {
 	}
 	var all [][]Window
 	for day := first; day <= last; day++ {
-		all = append(all, p.Windows(day))
+		if windows := p.Windows(day); len(windows) > 0 {
+			all = append(all, windows)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the calendar of %s has no %v: choose another day", p.name, first)
 	}
 	return all, nil
 }

@@ -147,4 +147,18 @@ func TestPlanRefuses(t *testing.T) {
 			t.Errorf("%q is read as a day", text)
 		}
 	}
+	samoa, err := NewPlan("Pacific/Apia", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := ParseDate("2011-12-30") // the day that Samoa left out
+	if err != nil {
+		t.Fatal(err)
+	}
+	if days, err := samoa.Between(left-1, left+1); err != nil || len(days) != 2 {
+		t.Errorf("%d days beside one that was left out, %v", len(days), err)
+	}
+	if _, err := samoa.Between(left, left); err == nil {
+		t.Error("a day that was left out has windows")
+	}
 }
