@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -245,9 +244,6 @@ func (f *aggregateFlags) check() error {
 	case f.window <= 0:
 		return cli.Usagef("--window %v is not positive: write a multiple of the model's step, "+
 			"such as 15m", f.window)
-	}
-	if i := slices.Index(f.paths, "-"); i >= 0 && slices.Contains(f.paths[i+1:], "-") {
-		return cli.Usagef("standard input is named twice: name - once")
 	}
 	for _, path := range []string{f.output.Path, f.output.Map} {
 		if err := files.NotAnInput(path, f.paths); err != nil {

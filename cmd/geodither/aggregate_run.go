@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -193,6 +194,9 @@ func (in *aggregateInput) progress() (done, total int64) { return in.read.Load()
 
 // Files is an input of files of "sanitize" or "consume"; "-" is standard input.
 func aggregateFiles(paths []string, stdin io.Reader) (*aggregateInput, error) {
+	if i := slices.Index(paths, "-"); i >= 0 && slices.Contains(paths[i+1:], "-") {
+		return nil, cli.Usagef("standard input is named twice: name - once")
+	}
 	total, err := files.Sizes(paths)
 	if err != nil {
 		return nil, err

@@ -113,7 +113,7 @@ func newInputTest(path string, std cli.Streams) (*inputTest, error) {
 	return t, nil
 }
 
-// file reads the messages of a file.
+// file reads the messages of a file: one a line, or the file as one.
 func (t *inputTest) file(path string, keys bool) error {
 	switch filepath.Ext(path) {
 	case ".jsonl", ".ndjson":
@@ -145,7 +145,8 @@ func (t *inputTest) file(path string, keys bool) error {
 func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 2*schemas.MaxTreeBytes)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		where, value := fmt.Sprintf("%s:%d", name, n), bytes.TrimSpace(lines.Bytes())
 		if len(value) == 0 {
 			continue
@@ -162,10 +163,14 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 			return err
 		}
 	}
-	return lines.Err()
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("%s:%d: %w; no message of a service is longer than %s", name, n, err,
+			cli.ByteSize(schemas.MaxTreeBytes))
+	}
+	return nil
 }
 
-// message reads one message. A key that is nil is not known.
+// message reads one message. A nil key means that the message's key is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
 	now, visit := time.Now(), func(fix engine.Fix) error { return t.fix(where, value, fix) }
@@ -205,7 +210,7 @@ func (t *inputTest) fix(where string, value []byte, fix engine.Fix) error {
 	return err
 }
 
-// place says where a fix lies, if not on the map.
+// place returns a remark on a fix that lies outside the map, or nothing.
 func (t *inputTest) place(fix schemas.Raw) string {
 	if t.grid == nil {
 		return ""
@@ -213,7 +218,7 @@ func (t *inputTest) place(fix schemas.Raw) string {
 	switch p := engine.PlaceOn(t.grid, fix); {
 	case p.Swapped:
 		t.outside++
-		return "  outside the map; the other way round it lies on the map"
+		return "  outside the map, but on it with latitude and longitude swapped"
 	case p.Outside:
 		t.outside++
 		return "  outside the map"

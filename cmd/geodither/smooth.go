@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -145,9 +144,6 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 func (f *smoothFlags) check() error {
 	if len(f.paths) == 0 {
 		return cli.Usagef("name the sanitized records to read with --in, - for standard input")
-	}
-	if i := slices.Index(f.paths, "-"); i >= 0 && slices.Contains(f.paths[i+1:], "-") {
-		return cli.Usagef("standard input is named twice: name - once")
 	}
 	if _, err := files.FormatOf(f.out); err != nil {
 		return err

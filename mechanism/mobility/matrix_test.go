@@ -136,4 +136,14 @@ func TestSampleAtTheEnds(t *testing.T) {
 	if c := model.SampleInitial(constant(math.MaxUint64)); c != 8 {
 		t.Errorf("highest: %d", c)
 	}
+	alone := &Model{ // a row without a share of the model's kernel
+		Grid: plainGrid(t, 3, 1), Kernel: Kernel{Columns: []float64{.5, .25}, Rows: []float64{1, 0}},
+		Matrices: []*Matrix{{
+			RowStart: []int64{0, 1, 1, 1}, Columns: []grid.Cell{0}, Values: []float64{1 - 1e-10},
+			Spread: []float64{0, 1, 1},
+		}},
+	}
+	if c := alone.SampleNext(constant(math.MaxUint64), 0, 0); c != 0 {
+		t.Errorf("highest of a row of one entry: %d", c)
+	}
 }

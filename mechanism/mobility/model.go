@@ -244,7 +244,7 @@ func (m *Model) SampleNext(src Source, c grid.Cell, step int64) grid.Cell {
 		}
 		u -= float64(weight * float64(len(targets)))
 	}
-	if matrix.Spread == nil { // rounding left it over
+	if matrix.Spread == nil || matrix.Spread[c] == 0 { // rounding left it over
 		return columns[len(columns)-1]
 	}
 	// What is left of u chooses the row of the kernel, and what is left then the column.

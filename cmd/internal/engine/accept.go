@@ -29,7 +29,7 @@ type Source struct {
 // byte.
 func (s Source) UsersAreKeys() bool { return s.Mapping == nil || s.Mapping.UsersAreKeys() }
 
-// Rule returns the name of the rule that skips a fix, or nothing.
+// Rule returns the name of the rule that skips a fix; empty: no rule skips it.
 func (s Source) Rule(f Fix) string {
 	if f.Skipped == mapping.NoRule {
 		return ""
@@ -133,8 +133,8 @@ func (r *Reader) Each(rec task.Record, visit func(Fix) error) error {
 	return r.each(rec, nil, visit)
 }
 
-// Message is Each of a message without headers, as it would be in a topic if it were written at a
-// time.
+// Message is Each for a message outside a topic: without headers, and as if it had been written at
+// the given time.
 func (r *Reader) Message(key, value []byte, at time.Time, visit func(Fix) error) error {
 	return r.Each(task.Record{Key: key, Value: value, Timestamp: at.UnixMilli()}, visit)
 }

@@ -99,7 +99,7 @@ type Placement struct {
 	Swapped bool // and it would lie on the map if latitude and longitude changed places
 }
 
-// PlaceOn says how a fix lies to a map.
+// PlaceOn compares the place of a fix with a map.
 func PlaceOn(g *grid.Grid, fix schemas.Raw) Placement {
 	beyondKM := g.Beyond(fix.Latitude, fix.Longitude)
 	return Placement{
