@@ -46,8 +46,9 @@ def main():
             if name == "figures":
                 figures()
                 continue
+            rows = TABLES[name]()  # all of them, before the old table is gone
             with open(args.out / f"{name}.csv", "w", newline="") as f:
-                csv.writer(f, lineterminator="\n").writerows(TABLES[name]())
+                csv.writer(f, lineterminator="\n").writerows(rows)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
     finally:
         if not args.work:
@@ -155,7 +156,7 @@ def summary(text):
         "releases": r"users: (\d+) releases",
         "fixes": r"(\d+) fixes of",
         "spent": r"Σε per user: .*, ([\d.,]+) on average",
-        "beside": r"a release (?:tells|uses at most) (\d+) %",
+        "beside": r"a release (?:tells|uses(?: at most)?) (\d+) %",
         "hour": r"an ε of (?:at most )?([\d.]+) \(",
         "hour_largest": r"an ε of (?:at most )?[\d.]+ \(([\d.]+)\)",
         "at_1km": r"[\d.]+ \(([\d.]+)\) within 1 km",
