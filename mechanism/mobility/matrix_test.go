@@ -137,7 +137,8 @@ func TestSampleAtTheEnds(t *testing.T) {
 		t.Errorf("highest: %d", c)
 	}
 	alone := &Model{ // a row without a share of the model's kernel
-		Grid: plainGrid(t, 3, 1), Kernel: Kernel{Columns: []float64{.5, .25}, Rows: []float64{1, 0}},
+		Grid:   plainGrid(t, 3, 1),
+		Kernel: Kernel{Columns: []float64{.5, .25}, Rows: []float64{1, 0}},
 		Matrices: []*Matrix{{
 			RowStart: []int64{0, 1, 1, 1}, Columns: []grid.Cell{0}, Values: []float64{1 - 1e-10},
 			Spread: []float64{0, 1, 1},
