@@ -149,8 +149,10 @@ func TestFollow(t *testing.T) {
 		t.Error("a start that comes twice was accepted")
 	}
 	blind.Follow(nil, later)
-	var state, unseen mechanism.State
-	for step := range int64(5) {
+	var state mechanism.State
+	var unseen Unseen
+	for i := range int64(10) { // each step has two fixes
+		step := i / 2
 		fix := fixOf("u", step, 0)
 		got, outcome, err := engine.Sanitize(fix, &state)
 		servicetest.OK(t, err)

@@ -57,8 +57,9 @@ type Settings struct {
 
 // user is what is known of one user. It belongs to the worker on the user's fixes.
 type user struct {
-	state, blind mechanism.State
-	failed       bool // by an error that ends the run
+	state  mechanism.State
+	blind  engine.Unseen
+	failed bool // by an error that ends the run
 }
 
 // New prepares a run whose records go to out.
