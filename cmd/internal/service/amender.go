@@ -13,7 +13,7 @@ import (
 // the schedule has and the partition has not adopted.
 type amender struct {
 	timeline  *timeline
-	processor *engine.Processor
+	processor processor
 	counters  *engine.Counters
 	log       *slog.Logger     // has the partition
 	list      []engine.Amended // in force

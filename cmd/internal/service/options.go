@@ -124,14 +124,14 @@ func (o Options) Validate() error {
 }
 
 // named adds to an error about two fingerprints which settings differ.
-func (o Options) named(err error) error {
+func named(own settings, err error) error {
 	var before *task.SettingsError
 	var beside *group.SettingsError
 	switch {
 	case errors.As(err, &before):
-		return fmt.Errorf("%w. What differs: %s", err, o.Differences(before.Found))
+		return fmt.Errorf("%w. What differs: %s", err, own.Differences(before.Found))
 	case errors.As(err, &beside):
-		return fmt.Errorf("%w. What differs: %s", err, o.DifferencesInGroup(beside.Found))
+		return fmt.Errorf("%w. What differs: %s", err, own.DifferencesInGroup(beside.Found))
 	}
 	return err
 }

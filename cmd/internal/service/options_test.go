@@ -247,15 +247,15 @@ func TestOldSettingsAreNamed(t *testing.T) {
 	o := testOptions(t, servicetest.NeighbourModel(t, servicetest.Town, 5000, 4))
 	before := o
 	before.Publish.User = engine.UserPseudonym
-	err := o.named(task.WithRemedy(
+	err := named(o.Settings, task.WithRemedy(
 		&task.SettingsError{Found: before.Fingerprint(), Own: o.Fingerprint(), Input: 7},
 		task.Fatal))
 	if !errors.Is(err, task.ErrSettings) || task.RemedyOf(err) != task.Fatal ||
 		!strings.Contains(err.Error(), "What differs: publish.user") {
 		t.Errorf("the error is %v (%v)", err, task.RemedyOf(err))
 	}
-	if other := errors.New("other"); !errors.Is(o.named(other), other) ||
-		o.named(other).Error() != "other" {
+	if other := errors.New("other"); !errors.Is(named(o.Settings, other), other) ||
+		named(o.Settings, other).Error() != "other" {
 		t.Error("another error has changed")
 	}
 }

@@ -232,7 +232,7 @@ func (s *Service) firstOffset(ctx context.Context, n int32, first int64) (int64,
 	switch {
 	case err != nil:
 		return 0, err
-	case found && bytes.Equal(mark.Settings, s.options.Fingerprint()):
+	case found && bytes.Equal(mark.Settings, s.job.Fingerprint()):
 		return mark.Since, nil
 	case found:
 		return max(mark.Input, first), nil

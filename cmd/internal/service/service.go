@@ -10,7 +10,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/group"
@@ -22,10 +21,10 @@ import (
 // Service is one running instance: a member of the consumer group that runs a
 // task for each partition it is given.
 type Service struct {
-	options   Options
-	client    *kafka.Client
-	log       *slog.Logger
-	mechanism string // by name, the default filled in
+	options Options
+	job     job
+	client  *kafka.Client
+	log     *slog.Logger
 
 	patience  time.Duration // of one look at the topics
 	grace     time.Duration // what a transaction in hand gets to end; 0: the task's default
@@ -39,8 +38,8 @@ type Service struct {
 
 	changelogEvery time.Duration
 
-	partitions int32  // of the raw topic, at the start
-	source     []byte // the raw topic's id
+	partitions int32  // of the input topic, at the start
+	source     []byte // the input topic's id
 	copied     []byte // the changelog's id
 
 	census *census // nil: nobody asks
@@ -57,35 +56,40 @@ type Service struct {
 // The task above it tries again itself, and logs it.
 const CallPatience = 5 * time.Second
 
-// New checks the options and connects to nothing yet.
+// New returns a service that sanitizes. It checks the options and connects to nothing yet.
 func New(o Options) (*Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
+	s := host(o)
+	job, err := newSanitizing(s)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.does(job)
+}
+
+// host makes a service that has no job yet.
+func host(o Options) *Service {
 	var counted *census
 	if o.Board != nil {
 		counted = new(census)
 	}
 	o = o.WithDefaults()
 	o.Registry = o.Registry.NoWait() // a wait inside a transaction would outlast it
-	processor, err := engine.NewProcessor(o.Settings, engine.Partition{Of: 1})
-	if err != nil {
-		return nil, err
-	}
-	keep, err := o.prepare(o.Later)
-	if err != nil {
-		return nil, err
-	}
-	timeline := newTimeline(o.Later, o.Logger)
-	timeline.keep = keep
 	return &Service{
 		options: o, client: o.Client(), log: o.Logger, census: counted,
-		mechanism: processor.Options().Mechanism,
-		timeline:  timeline, watchEvery: watchInterval, alarmEvery: alarmInterval,
-		outages: newOutages(o.Logger), changes: &changes{options: o, log: o.Logger},
-		changelogEvery: changelogEvery,
-		patience:       CallPatience, openStore: state.Open,
-	}, nil
+		timeline: newTimeline(o.Later, o.Logger), watchEvery: watchInterval,
+		alarmEvery: alarmInterval, outages: newOutages(o.Logger), changelogEvery: changelogEvery,
+		patience: CallPatience, openStore: state.Open,
+	}
+}
+
+// does gives the service its job, and tries the later versions of the model with it.
+func (s *Service) does(j job) (err error) {
+	s.job, s.changes = j, &changes{settings: j, log: s.log}
+	s.timeline.keep, err = s.tryVersions(s.options.Later)
+	return err
 }
 
 // replays reports whether the service goes through windows only, after another one.
@@ -151,16 +155,14 @@ func (s *Service) prepare(ctx context.Context) (found ready, err error) {
 		return found, err
 	}
 	if err = s.checkAdopted(ctx); err == nil {
-		err = s.checkPlacement(ctx)
+		err = s.job.begin(ctx)
 	}
 	return found, err
 }
 
 // announce logs the start, and warns of each flag that is for one start only.
 func (s *Service) announce() {
-	s.log.Info("started", "group", s.options.Group, "raw_topic", s.options.Topics.Raw, "partitions",
-		s.partitions, "model", s.options.Model.ID(), "mechanism", s.mechanism, "epsilon",
-		s.options.Release.Epsilon, "delta", s.options.Release.Delta)
+	s.log.Info("started", s.job.started()...)
 	for _, once := range []struct {
 		flag string
 		set  bool
@@ -195,7 +197,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 	member, err := group.Join(client, group.Options{
 		ID: s.options.Group, Topic: s.options.Topics.Raw,
 		InstanceID:     s.options.InstanceID,
-		Settings:       s.options.GroupFingerprint(),
+		Settings:       s.job.GroupFingerprint(),
 		Standbys:       s.options.Standbys,
 		Copies:         func() []group.Copy { return copies(store, time.Now()) },
 		SessionTimeout: s.options.SessionTimeout,
@@ -219,7 +221,7 @@ func (s *Service) work(ctx context.Context, store *state.Store) error {
 			}
 			closed := end()
 			if ctx.Err() == nil {
-				return errors.Join(s.options.named(err), closed)
+				return errors.Join(named(s.job, err), closed)
 			}
 			if closed != nil {
 				s.log.Warn("the group may wait for this instance until its session times out",
@@ -309,7 +311,7 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 			lease.Rejoin()
 		}
 	default:
-		s.fail(fmt.Errorf("partition %d: %w", partition, s.options.named(err)))
+		s.fail(fmt.Errorf("partition %d: %w", partition, named(s.job, err)))
 	}
 }
 

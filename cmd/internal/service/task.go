@@ -21,11 +21,6 @@ func (s *Service) newTask(
 ) (*task.Task, error) {
 	o, partition := s.options, lease.Partition
 	client := wire.Observed(s.client, board.Requested)
-	processor, err := engine.NewProcessor(o.Settings,
-		engine.Partition{Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions)})
-	if err != nil {
-		return nil, err
-	}
 	at := func(topic string) producer.TopicPartition {
 		return producer.TopicPartition{Topic: topic, Partition: partition}
 	}
@@ -42,55 +37,49 @@ func (s *Service) newTask(
 	if err != nil {
 		return nil, err
 	}
-	var reads task.Log = input
-	if s.probation != nil {
-		reads = &guarded{
-			partitionLog: input, probation: s.probation, partition: partition, fail: s.fail,
-		}
-	}
 	options := task.Options{
 		Name:           fmt.Sprintf("%s/%d", o.Topics.Raw, partition),
 		MaxRecords:     o.MaxRecords,
 		MaxInterval:    o.MaxInterval,
 		SkipLost:       o.SkipLost,
-		Settings:       o.Fingerprint(),
+		Settings:       s.job.Fingerprint(),
 		Source:         s.source,
 		Grace:          s.grace,
 		AcceptSettings: o.AcceptSettings,
 		AcceptLost:     o.AcceptLost,
-		Names:          o.KeyFingerprint(),
-		Observer: &observer{
-			log: log, counters: o.Counters, processor: processor, caller: caller(partition),
-			outages: s.outages, changes: s.changes, board: board,
-			acceptLost: o.AcceptLost,
-		},
 	}
-	var work task.Processor = processor
-	var amends task.Amender = &amender{
-		timeline: s.timeline, processor: processor, counters: o.Counters, log: log,
-	}
-	var erases task.Eraser = engine.NewEraser(o.Key)
-	if s.replays() {
-		w := o.Windows[partition]
-		amends = nil // its versions are those of the first release
-		erases = nil // and it has no account of its own
-		work, options.Settings = w.processor(processor), w.Settings
-		// Not at whatever retention has left when it begins.
-		options.Start, options.Begin, options.End = task.At, w.Origin, w.End
-	}
-	return task.New(task.Dependencies{
-		Input: reads, Changelog: changelog,
+	parts := task.Dependencies{
+		Input: input, Changelog: changelog,
 		Transactions: &transactions{
 			producer: tx, client: client, group: o.Group, lease: lease, source: s.source,
 			copied: s.copied, input: at(o.Topics.Raw), output: at(o.Topics.Sanitized),
 			changelog: at(o.Topics.Changelog), deadLetters: at(o.Topics.DeadLetters),
 		},
-		Store:     store.Partition(partition),
-		Processor: timed{work, &o.Counters.Busy, board},
-		Key:       processor.Key,
-		Amender:   amends,
-		Eraser:    erases,
-	}, options)
+		Store: store.Partition(partition),
+	}
+	processor, err := s.job.work(engine.Partition{
+		Topic: o.Topics.Raw, Number: partition, Of: int(s.partitions),
+	}, &parts, &options)
+	if err != nil {
+		return nil, err
+	}
+	parts.Processor = timed{processor, &o.Counters.Busy, board}
+	parts.Key = processor.Key
+	if s.probation != nil {
+		parts.Input = &guarded{
+			partitionLog: input, probation: s.probation, partition: partition, fail: s.fail,
+		}
+	}
+	if !s.replays() { // whose versions are those of the first release
+		parts.Amender = &amender{
+			timeline: s.timeline, processor: processor, counters: o.Counters, log: log,
+		}
+	}
+	options.Observer = &observer{
+		log: log, counters: o.Counters, processor: processor, caller: caller(partition),
+		outages: s.outages, changes: s.changes, board: board, acceptLost: o.AcceptLost,
+	}
+	return task.New(parts, options)
 }
 
 // caller names a partition's task among those that call Kafka.

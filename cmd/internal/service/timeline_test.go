@@ -54,7 +54,7 @@ func TestSameStart(t *testing.T) {
 }
 
 // modelAt is the model of a new user's release, by the record's offset and step.
-func modelAt(t *testing.T, p *engine.Processor, offset, step int64) string {
+func modelAt(t *testing.T, p task.Processor, offset, step int64) string {
 	t.Helper()
 	fix := servicetest.Sentinel()
 	fix.Timestamp = servicetest.StartMS + step*60_000

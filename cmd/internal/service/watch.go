@@ -19,16 +19,15 @@ const watchInterval = 2 * time.Second
 // partition works with them already: the newest, and the one before.
 const keptVersions = 2
 
-// prepare tries later versions and keeps the last ones. What the options can be used with
-// is a matter of the map, so an older version of a map that was tried is not read for it.
-func (o Options) prepare(later []*engine.Version) (keep []any, err error) {
-	tried := map[string]bool{o.Model.Grid.ID(): true}
+// tryVersions tries later versions and keeps the last ones. What the job can be used with is a matter of the map, so an older version of a map that was tried is not read for it.
+func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
+	tried := map[string]bool{s.options.Model.Grid.ID(): true}
 	for i, v := range later {
 		if i < len(later)-keptVersions && tried[v.GridID()] {
 			continue
 		}
 		tried[v.GridID()] = true
-		model, err := o.Try(v)
+		model, err := s.job.Try(v)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +89,7 @@ func (s *Service) look() error {
 	if err := s.timeline.holds(found.Later); err != nil {
 		return err // before files are read for nothing, each time again
 	}
-	keep, err := s.options.prepare(found.Later)
+	keep, err := s.tryVersions(found.Later)
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Service) look() error {
 // checkAdopted refuses to start without a version that a partition has adopted: going on
 // would wait for it where this instance gets that partition. What others adopt later is waited for.
 func (s *Service) checkAdopted(ctx context.Context) error {
-	settings := s.options.Fingerprint()
+	settings := s.job.Fingerprint()
 	for n := range s.partitions {
 		mark, _, err := topics.LastMark(ctx, s.client, s.options.Topics.Changelog, n)
 		if err != nil {
