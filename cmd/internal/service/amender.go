@@ -13,7 +13,7 @@ import (
 // the schedule has and the partition has not adopted.
 type amender struct {
 	timeline  *timeline
-	processor processor
+	processor Processor
 	counters  *engine.Counters
 	log       *slog.Logger     // has the partition
 	list      []engine.Amended // in force
@@ -44,8 +44,12 @@ func (a *amender) Amended(list []task.Amendment) error {
 // decides, and is written down.
 func (a *amender) adopted(added []engine.Amended) {
 	a.counters.Book(engine.Tally{Adopted: int64(len(added))})
+	released, ok := a.processor.(releasing)
+	if !ok {
+		return
+	}
 	for _, x := range added {
-		if a.processor.LatestMS() >= x.Version.ID.StartMS {
+		if released.LatestMS() >= x.Version.ID.StartMS {
 			a.log.Warn("a model version came after its start: fixes of its time, before its "+
 				"offset, were released under the version before",
 				"from_offset", x.From, "version", x.Version.ID.String())

@@ -30,7 +30,7 @@ type observer struct {
 	task.NopObserver
 	log       *slog.Logger // has the partition
 	counters  *engine.Counters
-	processor processor
+	processor Processor
 	sealed    engine.Tally // of the transaction that is being written
 	end       int64        // offset behind its last record
 	dropped   engine.Tally // of a transaction that was given up; its outcome may still show
@@ -183,9 +183,9 @@ func (o *observer) Restored(r task.Restore) {
 // changes says in the log that settings have changed, and which: once for an instance, and
 // in a short line of each partition, since each changes at an offset of its own.
 type changes struct {
-	settings settings
-	log      *slog.Logger
-	once     sync.Once
+	own  Fingerprints
+	log  *slog.Logger
+	once sync.Once
 }
 
 // warn takes what a partition was restored from, and the partition's own log.
@@ -194,7 +194,7 @@ func (c *changes) warn(log *slog.Logger, r task.Restore) {
 		c.log.Warn("settings have changed since this group worked last: from here on releases "+
 			"are made under the new ones; stop any instance of this group that still runs under "+
 			"the old ones",
-			"different", c.settings.Differences(r.Mark.Settings))
+			"different", c.own.Differences(r.Mark.Settings))
 	})
 	log.Info("begins under the changed settings",
 		"input_offset", r.Input, "old_since", r.Mark.Since)

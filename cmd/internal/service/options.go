@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -98,7 +99,12 @@ func (o Options) WithDefaults() Options {
 // Validate reports everything that is missing or out of range, in one error, by the keys of
 // the config.
 func (o Options) Validate() error {
-	errs := []error{o.Cluster.Validate(), o.Settings.Validate()}
+	return errors.Join(slices.Insert(o.hosting(), 1, o.Settings.Validate())...)
+}
+
+// hosting is the part of Validate that any job needs, the cluster first.
+func (o Options) hosting() []error {
+	errs := []error{o.Cluster.Validate()}
 	d := o.WithDefaults()
 	need := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -120,11 +126,11 @@ func (o Options) Validate() error {
 		"session_timeout: must be at least 10ms")
 	need(o.Standbys >= 0 && o.Standbys <= group.MaxStandbys,
 		"standby_replicas: must be between 0 and %d", group.MaxStandbys)
-	return errors.Join(errs...)
+	return errs
 }
 
 // named adds to an error about two fingerprints which settings differ.
-func named(own settings, err error) error {
+func named(own Fingerprints, err error) error {
 	var before *task.SettingsError
 	var beside *group.SettingsError
 	switch {

@@ -56,19 +56,6 @@ type Service struct {
 // The task above it tries again itself, and logs it.
 const CallPatience = 5 * time.Second
 
-// New returns a service that sanitizes. It checks the options and connects to nothing yet.
-func New(o Options) (*Service, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	s := host(o)
-	job, err := newSanitizing(s)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.does(job)
-}
-
 // host makes a service that has no job yet.
 func host(o Options) *Service {
 	var counted *census
@@ -87,7 +74,7 @@ func host(o Options) *Service {
 
 // does gives the service its job, and tries the later versions of the model with it.
 func (s *Service) does(j job) (err error) {
-	s.job, s.changes = j, &changes{settings: j, log: s.log}
+	s.job, s.changes = j, &changes{own: j, log: s.log}
 	s.timeline.keep, err = s.tryVersions(s.options.Later)
 	return err
 }
@@ -114,7 +101,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it began
 		}
-		return err
+		return s.explained(err)
 	}
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
@@ -359,10 +346,18 @@ func (s *Service) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure == nil {
-		s.failure = err
+		s.failure = s.explained(err)
 	}
 	s.options.Board.Failed()
 	s.stop()
+}
+
+// explained says what to do about a lost changelog, which the job knows.
+func (s *Service) explained(err error) error {
+	if errors.Is(err, task.ErrLost) {
+		return s.job.lost(err)
+	}
+	return err
 }
 
 func (s *Service) failed() error {

@@ -88,7 +88,9 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 	o := wire.Options{RetryTimeout: s.patience}
 	t := s.options.Topics
 	// First, since what is made here would hide it.
-	if err := s.job.intact(ctx, o); err != nil {
+	check := s.options.AccountCheck(s.client, o)
+	check.Replays = s.replays()
+	if err := check.Before(ctx); err != nil {
 		return ready{}, err
 	}
 	if err := topics.CheckRawPartitions(ctx, s.client, o, t); err != nil {

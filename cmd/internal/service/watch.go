@@ -19,7 +19,8 @@ const watchInterval = 2 * time.Second
 // partition works with them already: the newest, and the one before.
 const keptVersions = 2
 
-// tryVersions tries later versions and keeps the last ones. What the job can be used with is a matter of the map, so an older version of a map that was tried is not read for it.
+// tryVersions tries later versions and keeps the last ones. What the job can be used with is a
+// matter of the map, so an older version of a map that was tried is not read for it.
 func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
 	tried := map[string]bool{s.options.Model.Grid.ID(): true}
 	for i, v := range later {
@@ -27,7 +28,7 @@ func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
 			continue
 		}
 		tried[v.GridID()] = true
-		model, err := s.job.Try(v)
+		model, err := s.job.try(v)
 		if err != nil {
 			return nil, err
 		}

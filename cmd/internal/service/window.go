@@ -23,7 +23,7 @@ type Window struct {
 func (w Window) Empty() bool { return w.End <= w.Origin || w.End <= w.From }
 
 // processor returns what processes the records of the window.
-func (w Window) processor(p *engine.Processor) processor {
+func (w Window) processor(p *engine.Processor) Processor {
 	p.Use(w.Amended)
 	p.Refuse(w.Refused)
 	if w.Second {

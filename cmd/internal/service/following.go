@@ -1,0 +1,78 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Following is a job that reads what a sanitizing service publishes. It has no key and spends no ε:
+// all that it writes follows from its input.
+type Following struct {
+	Fingerprints
+	// Try refuses a later version of the model that the job cannot use, and returns what should
+	// stay in memory.
+	Try func(v *engine.Version) (keep any, err error)
+	// Processor returns what processes the records of a partition, with the numbers of schemas that
+	// the output has in the registry.
+	Processor func(at engine.Partition, ids schemas.IDs) (Processor, error)
+}
+
+// NewFollowing returns a service that does a job on a sanitized topic, which the options name as
+// Topics.Raw, into a topic that they name as Topics.Sanitized. It checks the options, which must
+// not have a key, and connects to nothing yet.
+func NewFollowing(o Options, f Following) (*Service, error) {
+	err := errors.Join(o.hosting()...)
+	if !o.Key.IsZero() || o.Windows != nil {
+		err = errors.Join(err, errors.New("service: what follows a topic has no key and no window"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Processor(engine.Partition{Of: 1}, schemas.IDs{}); err != nil {
+		return nil, err
+	}
+	s := host(o)
+	return s, s.does(&following{f, s})
+}
+
+type following struct {
+	Following
+	service *Service
+}
+
+func (j *following) try(v *engine.Version) (any, error) { return j.Try(v) }
+
+func (j *following) begin(context.Context) error { return nil }
+
+func (j *following) started() []any {
+	o := j.service.options
+	return []any{
+		"group", o.Group, "input_topic", o.Topics.Raw, "output_topic", o.Topics.Sanitized,
+		"partitions", j.service.partitions, "model", o.Model.ID(),
+	}
+}
+
+// lost replaces the ways out, which save accounts of ε.
+func (j *following) lost(err error) error { return &lostStates{err} }
+
+func (j *following) work(
+	at engine.Partition, _ *task.Dependencies, _ *task.Options,
+) (Processor, error) {
+	return j.Processor(at, j.service.options.SchemaIDs)
+}
+
+// lostStates is the error of a changelog that holds no account of ε.
+type lostStates struct{ cause error }
+
+func (e *lostStates) Error() string {
+	what, _, _ := strings.Cut(e.cause.Error(), task.WaysOut)
+	return what + "No account of ε was in it. Stop all instances, and start with another group " +
+		"and output topic: they are filled from the input topic, as long as that is whole"
+}
+
+func (e *lostStates) Unwrap() error { return e.cause }

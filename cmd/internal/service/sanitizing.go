@@ -1,0 +1,63 @@
+package service
+
+import (
+	"context"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
+)
+
+// New returns a service that sanitizes. It checks the options and connects to nothing yet.
+func New(o Options) (*Service, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := host(o)
+	processor, err := engine.NewProcessor(s.options.Settings, engine.Partition{Of: 1})
+	if err != nil {
+		return nil, err
+	}
+	return s, s.does(&sanitizing{s.options.Settings, s, processor.Options().Mechanism})
+}
+
+// sanitizing is the job that makes sanitized records of raw ones.
+type sanitizing struct {
+	engine.Settings // all but the numbers of schemas, which the service learns later
+	service         *Service
+	mechanism       string // by name, the default filled in
+}
+
+func (j *sanitizing) try(v *engine.Version) (any, error) { return j.Try(v) }
+
+func (j *sanitizing) begin(ctx context.Context) error { return j.service.checkPlacement(ctx) }
+
+func (j *sanitizing) started() []any {
+	o := j.service.options
+	return []any{
+		"group", o.Group, "raw_topic", o.Topics.Raw, "partitions", j.service.partitions,
+		"model", j.Model.ID(), "mechanism", j.mechanism, "epsilon", j.Release.Epsilon,
+		"delta", j.Release.Delta,
+	}
+}
+
+func (j *sanitizing) lost(err error) error { return err } // it says what to do about accounts of ε
+
+func (j *sanitizing) work(
+	at engine.Partition, d *task.Dependencies, o *task.Options,
+) (Processor, error) {
+	p, err := engine.NewProcessor(j.service.options.Settings, at)
+	if err != nil {
+		return nil, err
+	}
+	o.Names = j.KeyFingerprint()
+	if !j.service.replays() {
+		d.Eraser = engine.NewEraser(j.Key)
+		return p, nil
+	}
+	// It has no account of its own, so it erases nothing.
+	w := j.service.options.Windows[at.Number]
+	o.Settings = w.Settings
+	// Not at whatever retention has left when it begins.
+	o.Start, o.Begin, o.End = task.At, w.Origin, w.End
+	return w.processor(p), nil
+}
