@@ -50,6 +50,9 @@ func TestOpenTransactionsAreNotRead(t *testing.T) {
 	if first != 0 || end != 1 {
 		t.Errorf("bounds %d and %d, want 0 and 1", first, end)
 	}
+	if end, err = f.High(t.Context()); err != nil || end != 3 {
+		t.Errorf("with open transactions it ends at %d, %v, want 3", end, err)
+	}
 	got, err := f.Fetch(t.Context(), 1)
 	h.OK(err)
 	if len(got.Records) != 0 || got.Next != 1 || got.StableEnd != 1 || got.End != 3 {

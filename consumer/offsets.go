@@ -25,6 +25,12 @@ func (f *Fetcher) Bounds(ctx context.Context) (first, end int64, err error) {
 	return first, end, nil
 }
 
+// High asks the broker for the offset after the last record of the partition, whatever the fetcher
+// reads: records of open transactions count.
+func (f *Fetcher) High(ctx context.Context) (end int64, err error) {
+	return f.listOffsetOf(ctx, kafka.LastOffset, int8(kafka.ReadUncommitted))
+}
+
 // OffsetAt returns the offset of the first record whose timestamp is t or later, among the records
 // that can be read (see Bounds), and the end if there is none. Kafka's timestamps are what
 // producers wrote, in whole milliseconds and not necessarily in order: records with earlier
@@ -51,12 +57,19 @@ func (f *Fetcher) OffsetAt(ctx context.Context, t time.Time) (offset int64, err 
 
 // listOffset asks for the offset that stands for a time, or for one of Kafka's two special times.
 func (f *Fetcher) listOffset(ctx context.Context, timestamp int64) (offset int64, err error) {
+	return f.listOffsetOf(ctx, timestamp, f.isolation())
+}
+
+// listOffsetOf is listOffset among the records of an isolation level.
+func (f *Fetcher) listOffsetOf(ctx context.Context, timestamp int64, isolation int8) (
+	offset int64, err error,
+) {
 	op := fmt.Sprintf("list offsets of %s/%d", f.topic, f.partition)
 	err = f.atLeader(ctx, func(ctx context.Context) error {
 		answer, err := wire.Ask[*listoffsets.Response](ctx, f.client, wire.Exchange{
 			Op: op, To: f.leader, Timeout: f.options.RequestTimeout,
 			Message: &listoffsets.Request{
-				ReplicaID: -1, IsolationLevel: f.isolation(),
+				ReplicaID: -1, IsolationLevel: isolation,
 				Topics: []listoffsets.RequestTopic{{
 					Topic: f.topic,
 					Partitions: []listoffsets.RequestPartition{{

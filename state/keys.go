@@ -23,7 +23,8 @@ const (
 
 // Keys beside users' keys that Apply and Get take. Their values are opaque here.
 const (
-	MarkName = "\x00input" // the last mark of the changelog
+	MarkName      = "\x00input"     // the last mark of the changelog
+	PartitionName = "\x00partition" // the state of the partition
 	// RequestName and KeptName begin the keys of requests to erase a user, and of what remains of
 	// erased users.
 	RequestName = "\x00erase"
@@ -32,7 +33,8 @@ const (
 
 // taken reports whether Apply and Get take a key.
 func taken(key []byte) bool {
-	return len(key) > 0 && (key[0] != 0 || string(key) == MarkName || reserved(key))
+	return len(key) > 0 && (key[0] != 0 || string(key) == MarkName ||
+		string(key) == PartitionName || reserved(key))
 }
 
 // reserved reports whether a key is that of a request to erase, or of what remains.

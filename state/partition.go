@@ -224,8 +224,8 @@ func (p *Partition) Iterate(visit func(key, value []byte) error) error {
 	})
 }
 
-// Reserved calls visit with each key and value under a name, RequestName or KeptName, as they are
-// when it begins, in the order of keys. Both are valid during the call only. It ends with the first
+// Reserved calls visit with each key and value under a name, such as RequestName, as they are when
+// it begins, in the order of keys. Both are valid during the call only. It ends with the first
 // error of visit, and returns it.
 func (p *Partition) Reserved(name string, visit func(key, value []byte) error) error {
 	first := append(appendPrefix(nil, p.number), name...)

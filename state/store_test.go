@@ -129,20 +129,28 @@ func TestKeys(t *testing.T) {
 	if got := contents(t, p); got != "" {
 		t.Errorf("a refused Apply has written %q", got)
 	}
-	// The mark lies beside the users' values, and is none of them.
-	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1")
+	// The mark and the partition's state lie beside the users' values, and are none of them.
+	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1", PartitionName, "mark too")
 	apply(t, p, Positions{Input: 4}, MarkName, "mark of 4")
 	if mark, got := get(t, p, MarkName), contents(t, p); mark != "mark of 4" ||
 		strings.Contains(got, "mark") || get(t, s.Partition(2), MarkName) != "" {
 		t.Errorf("the mark is %q, the users' values %q", mark, got)
 	}
-	if err := p.Wipe(); err != nil || get(t, p, MarkName) != "" {
+	found := ""
+	err := p.Reserved(PartitionName, func(key, value []byte) error {
+		found += string(key) + string(value)
+		return nil
+	})
+	if err != nil || found != PartitionName+get(t, p, PartitionName) {
+		t.Errorf("the partition's state is %q, %v", found, err)
+	}
+	if err := p.Wipe(); err != nil || get(t, p, MarkName)+get(t, p, PartitionName) != "" {
 		t.Errorf("a wiped partition has the mark %q, %v", get(t, p, MarkName), err)
 	}
 	stop := errors.New("enough")
 	apply(t, p, Positions{}, "a", "1", "b", "2")
 	seen := 0
-	err := p.Iterate(func(_, _ []byte) error { seen++; return stop })
+	err = p.Iterate(func(_, _ []byte) error { seen++; return stop })
 	if !errors.Is(err, stop) || seen != 1 {
 		t.Errorf("Iterate went on after an error: %d, %v", seen, err)
 	}

@@ -40,12 +40,12 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 		t.waits = 0
 		return t.launchIfDue(work)
 	}
-	return t.idle(work)
+	return t.idle(ctx, work)
 }
 
 // idle is what a task does when there was nothing to read: everything that had to wait for such a
 // time. Nothing is to be processed beside a commit, so it waits for commits.
-func (t *Task) idle(work context.Context) error {
+func (t *Task) idle(ctx, work context.Context) error {
 	if err := t.land(work); err != nil {
 		return err
 	}
@@ -62,7 +62,32 @@ func (t *Task) idle(work context.Context) error {
 	if err := t.erase(work); err != nil {
 		return err
 	}
+	if err := t.passTimes(ctx, work); err != nil {
+		return err
+	}
 	return t.disturbed(work)
+}
+
+// passTimes tells the processor of an idle partition which deadlines were passed, and commits what
+// it does about them. Readers of uncommitted data see that too, so the mark is opened before, as
+// before a record.
+func (t *Task) passTimes(ctx, work context.Context) error {
+	due, err := t.pass.isPast(ctx, t.next, t.retry)
+	for err == nil && due && !stopped(ctx) && !t.ended() {
+		if err := t.open(work); err != nil {
+			return err
+		}
+		for err == nil && due && t.overlay.bytes < t.o.MaxBytes {
+			if err := t.pass.fill(&t.fx, t.overlay); err != nil {
+				return err
+			}
+			due, err = t.pass.isPast(ctx, t.next, t.retry)
+		}
+		if err == nil {
+			err = t.commit(work, true)
+		}
+	}
+	return err
 }
 
 // step makes one record part of the transaction in hand, which it begins and ends where that is
@@ -304,6 +329,7 @@ func (t *Task) seal(open bool) {
 	if t.records == 0 {
 		t.last = start.UnixMilli() // a mark alone has no record to take its time from
 	}
+	t.pass.addState(t.overlay, t.last)
 	mark := t.nextMark(t.next, open)
 	t.flight = flight{
 		tx: t.d.Transactions, clock: t.o.Clock, overlay: t.overlay, out: t.outputs(mark),

@@ -15,7 +15,7 @@ func interfaceCalls() (names []string) {
 		"Input": reflect.TypeFor[Log](), "Changelog": reflect.TypeFor[Log](),
 		"Transactions": reflect.TypeFor[Transactions](),
 		"Store":        reflect.TypeFor[Store](), "Processor": reflect.TypeFor[Processor](),
-		"Amender": reflect.TypeFor[Amender](),
+		"Amender": reflect.TypeFor[Amender](), "Partitioned": reflect.TypeFor[Partitioned](),
 	} {
 		for i := range t.NumMethod() {
 			names = append(names, name+"."+t.Method(i).Name)
@@ -53,6 +53,10 @@ var scenarios = []struct {
 	{"a version, and other settings after a crash", func(w *world) {
 		w.plan = []point{{"Processor.Process", 5, putUp}, {"Transactions.Commit", 5, upgrade}}
 	}},
+	{"a state of the partition", func(w *world) { w.parted = true }},
+	{"a state of the partition, and a lost answer to Commit", func(w *world) {
+		w.parted, w.plan = true, []point{{"Partitioned.Passed", 2, takeover}}
+	}},
 	{"an end", func(w *world) { w.end = 11 }},
 	{"records removed", func(w *world) {
 		w.plan, w.skip = []point{{"Transactions.Fence", 1, retention}}, true
@@ -77,6 +81,7 @@ func TestCrashPoints(t *testing.T) {
 		world := func(extra ...point) *world {
 			w := newWorld(seed, false)
 			w.smooth, w.plan, w.end, w.fate, w.made = false, []point{}, 0, w.fate[:20], w.made[:20]
+			w.parted = false
 			w.input.entries = w.input.entries[:20]
 			scenario.set(w)
 			w.plan = append(w.plan, extra...)

@@ -179,6 +179,32 @@
 // the mark alone. It waits up to five seconds in each fetch, which the broker ends early when there
 // is a record.
 //
+// # A state of the partition, and times
+//
+// A Partitioned processor has one state beside those of keys. It holds it in its memory, and hands
+// it to each transaction, which writes it under PartitionKey. So it is committed, restored, wiped
+// and followed as the states of keys are, and every restoration gives it back.
+//
+// Such a processor may publish when the partition was read past an append time, for example the
+// counts of a window. In a busy partition, Process sees a record of a later time. In an idle one
+// nothing would happen, so the task says that the time was passed, in a transaction of its own
+// that leaves the input offset where it is. Either may follow where the other was aborted, so both
+// must give the same bytes. For that, no record of an earlier time may come after the call:
+//
+//   - The task asks for the input's end when its clock is Options.Skew beyond the time, so whatever
+//     a broker had appended by then is in the log.
+//   - It asks for the whole end and not for the stable one: a record of a transaction that is still
+//     open already has its append time.
+//   - It goes on when it has read up to that end.
+//
+// A record with an earlier time can then come only if clocks are further apart than Skew. The
+// state says that the time was passed, so the processor can refuse the record; a recomputation
+// from the log alone would count it.
+//
+// What is shown at an offset where no record is yet is not seen by the marks, which count records.
+// So after a mark that was found open, everything is committed only with the next record: it comes
+// after each time that the predecessor may have passed. Until then the mark stays open.
+//
 // # Standbys
 //
 // Follow keeps a store close to its changelog on a machine that does not work on the partition. It
@@ -192,6 +218,7 @@
 // Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
 // flight.go the transaction that is being written; restore.go how the store catches up with the
 // changelog; follow.go how a standby's does; settings.go, mark.go what the marks say; overlay.go
-// what a transaction will write; erase.go, request.go how a key is erased; interfaces.go,
-// options.go, observer.go, remedy.go what the task needs and what it says.
+// what a transaction will write; erase.go, request.go how a key is erased; pass.go the state of the
+// partition, and times; interfaces.go, options.go, observer.go, remedy.go what the task needs and
+// what it says.
 package task

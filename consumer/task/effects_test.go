@@ -36,6 +36,7 @@ type script struct {
 	restored   Restore
 	amender    Amender
 	key        func(Record) ([]byte, error)
+	parted     Partitioned
 	late       bool // what runs beside the task makes its calls when it is waited for
 }
 
@@ -86,6 +87,7 @@ func (s *script) runWith(t *testing.T, input Log, o Options, change func(*Depend
 	d := Dependencies{
 		Input: input, Changelog: scriptChangelog{s}, Transactions: scriptTxn{s},
 		Store: scriptStore{s}, Processor: s, Key: s.key, Amender: s.amender,
+		Partitioned: s.parted,
 	}
 	change(&d)
 	task, err := New(d, o)
@@ -178,6 +180,12 @@ func (l scriptChangelog) Fetch(_ context.Context, offset int64, _ time.Duration)
 	return b, nil
 }
 
+// High is the end, and the time that it takes to ask for it.
+func (l scriptInput) High(context.Context) (int64, error) {
+	defer func() { l.s.now = l.s.now.Add(time.Second) }()
+	return l.s.end, l.s.note("input.high", "at %d", l.s.now.UnixMilli())
+}
+
 type scriptTxn struct{ s *script }
 
 func (x scriptTxn) Fence(context.Context) error { return x.s.note("txn.fence", "") }
@@ -190,7 +198,7 @@ func (x scriptTxn) Committed(context.Context) (int64, bool, error) {
 func (x scriptTxn) Produce(_ context.Context, out Outputs) (int64, error) {
 	for _, m := range out.Output {
 		x.s.lines = append(x.s.lines,
-			fmt.Sprintf("  output %s=%s @%d", m.Key, m.Value, m.Timestamp))
+			fmt.Sprintf("  output %s=%s @%d%s", m.Key, m.Value, m.Timestamp, printTarget(m.To)))
 	}
 	var changes []Message
 	for _, m := range out.Changelog {
@@ -218,6 +226,14 @@ func (x scriptTxn) Commit(_ context.Context, next int64) (int64, error) {
 	return int64(len(x.s.changelog)), nil
 }
 
+// printTarget says nothing of the input's own number.
+func printTarget(to Target) string {
+	if to == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" to partition %d", to.Partition(0))
+}
+
 func printMark(value []byte) string {
 	m, err := DecodeMark(value)
 	if err != nil {
@@ -238,7 +254,8 @@ func (x scriptStore) Positions() (Positions, bool, error) {
 }
 
 func (x scriptStore) Get(key []byte) ([]byte, error) {
-	return []byte(x.s.states[string(key)]), x.s.note("store.get", "%s", key)
+	return []byte(x.s.states[string(key)]), x.s.note("store.get", "%s",
+		strings.ReplaceAll(string(key), "\x00", `\x00`))
 }
 
 func (x scriptStore) Apply(changes []Change, p Positions) error {
@@ -254,6 +271,37 @@ func (x scriptStore) Wipe() error {
 	clear(x.s.states)
 	x.s.found = false
 	return x.s.note("store.wipe", "")
+}
+
+// scriptPartitioned waits for two times: one that is past a skew before, and one a moment after
+// it. Its state is how many were passed.
+type scriptPartitioned struct {
+	*script
+	state   string
+	changed bool
+}
+
+func (p *scriptPartitioned) Restored(state []byte) error {
+	p.state, p.changed = string(state), false
+	return p.note("partition.restored", "%q", state)
+}
+
+func (p *scriptPartitioned) State() ([]byte, bool) {
+	changed := p.changed
+	p.changed = false
+	return []byte(p.state), changed
+}
+
+func (p *scriptPartitioned) Deadline() (int64, bool) {
+	return 1_000_000 - 31_000 + int64(len(p.state))*1500, len(p.state) < 2
+}
+
+func (p *scriptPartitioned) Passed(ms int64, fx *Effects) error {
+	p.state, p.changed = p.state+"x", true
+	fx.Output = append(fx.Output, Message{
+		Key: []byte("time"), Value: fmt.Append(nil, ms), Timestamp: ms, To: ToPartition(7),
+	})
+	return p.note("partition.passed", "%d", ms)
 }
 
 // TestEffects pins the order of calls in a golden file: a change of the protocol
@@ -333,6 +381,10 @@ func TestEffects(t *testing.T) {
 	s.wait["txn.commit"] = 0
 	s.amender = &scriptAmender{script: s, proposals: [][]byte{[]byte("v2")}}
 	scene("an adoption's commit fails once", Options{Settings: []byte("S")}, s)
+	s = newScript()
+	s.parted = &scriptPartitioned{script: s}
+	scene("an idle partition is read past two times", Options{Skew: 30 * time.Second}, s)
+	scene("a start with a state of the partition", Options{Skew: 30 * time.Second}, s)
 	s = newScript()
 	s.committed, s.changelog = 1, v2(Mark{Input: 1, Source: []byte("T")})
 	scene("another source", Options{Source: []byte("T2")}, s)

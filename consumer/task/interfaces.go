@@ -19,12 +19,27 @@ type Headers interface {
 	Last(name string) (value []byte, found bool)
 }
 
-// Message is one record to write, to the partition with the same number as the task's input.
-// Timestamp is in milliseconds.
+// Message is one record to write. Timestamp is in milliseconds.
 type Message struct {
 	Key, Value []byte
 	Timestamp  int64
 	Headers    []Header // mostly none; they are kept as they are, and must not be reused
+	To         Target   // of outputs; all else goes to the partition with the input's number
+}
+
+// Target is the partition that a message goes to. The zero Target is the partition with the same
+// number as the task's input.
+type Target int32
+
+// ToPartition is the partition with a number.
+func ToPartition(number int32) Target { return Target(number + 1) }
+
+// Partition returns the number of the partition, for a task whose input has the number own.
+func (t Target) Partition(own int32) int32 {
+	if t == 0 {
+		return own
+	}
+	return int32(t) - 1
 }
 
 // Header is one header of a message.
@@ -71,6 +86,37 @@ type Amender interface {
 	// is called often, so it must be quick, and anything slow must have happened before. The list
 	// must stay within MaxAmendments, and the names must be valid.
 	Propose() [][]byte
+}
+
+// Partitioned is the side of a processor that has a state of the whole partition beside those of
+// keys, and that acts when the partition was read past a time. It holds that state in its own
+// memory: a function of the last Restored and of what was processed and passed since. Every failure
+// ends in another Restored, so what is not committed is forgotten.
+//
+// It is used by one goroutine, the one that calls Process.
+type Partitioned interface {
+	// Restored gives the state as it is committed, after each restoration; empty if there is none.
+	// The memory is valid during the call. An error is Fatal unless it carries a Remedy.
+	Restored(state []byte) error
+	// State returns the state after everything that was processed and passed. changed is false if
+	// it is what Restored or the last State said. It is called once for each transaction, so the
+	// state is encoded that often and not for each record. The memory is valid until the next call.
+	State() (state []byte, changed bool)
+	// Deadline returns the earliest append time, in Unix milliseconds, that the processor waits to
+	// be past; ok is false if it waits for none. It is called often.
+	Deadline() (ms int64, ok bool)
+	// Passed says that every record of the partition with an append time of at most ms, the last
+	// Deadline, was processed. The task calls it in a partition without records; in any other one
+	// Process sees that a record's Timestamp is beyond the deadline. What both do about the
+	// deadline must be the same bytes, because one may follow where the other was aborted. Deadline
+	// must be later afterwards. State and Forget must stay empty. An error is one of Process.
+	Passed(ms int64, fx *Effects) error
+}
+
+// Ended is a Log that knows its whole end. The input of a Partitioned must be one.
+type Ended interface {
+	// High asks the broker for the offset after the last record, of open transactions too.
+	High(ctx context.Context) (end int64, err error)
 }
 
 // Batch is an answer to Fetch. Records have ascending offsets from the offset asked for on, and
@@ -159,8 +205,8 @@ type Store interface {
 	// Apply writes changes and positions as one: after a crash the store has all of them or none. A
 	// crash may lose any number of the last calls, but never one without all that came after it.
 	// Apply keeps none of the memory. If a key occurs several times, its last change counts. Beside
-	// users' keys the store gets MarkKey with the last mark, and what lies under RequestKey and
-	// KeptKey, so that a lost changelog can be written back from a store.
+	// users' keys the store gets MarkKey with the last mark, PartitionKey, and what lies under
+	// RequestKey and KeptKey, so that a lost changelog can be written back from a store.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
 	Wipe() error

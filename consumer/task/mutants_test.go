@@ -24,13 +24,22 @@ func (m mutant) plant(n *node, d *Dependencies, o *Options) {
 // TestMutants shows that the simulation would notice: each of these mistakes
 // breaks an invariant within a few hundred seeds.
 func TestMutants(t *testing.T) {
-	for _, m := range slices.Concat(mutants, flightMutants, settingsMutants, amendMutants,
-		lostMutants) {
+	catch(t, false, slices.Concat(mutants, flightMutants, settingsMutants, amendMutants,
+		lostMutants))
+}
+
+// TestPassMutants plants mistakes about the state of the partition, and about times passed.
+func TestPassMutants(t *testing.T) { catch(t, true, passMutants) }
+
+// catch runs mutants in worlds with a state of the partition, or without.
+func catch(t *testing.T, parted bool, mutants []mutant) {
+	t.Helper()
+	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			const seeds = 10000
 			for seed := range uint64(seeds) {
 				w := newWorld(seed, true)
-				w.mutant = m
+				w.mutant, w.parted = m, parted
 				if err := w.run(); err != nil {
 					t.Logf("caught at seed %d: %.120s", seed, err)
 					return

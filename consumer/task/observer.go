@@ -35,7 +35,7 @@ type Observer interface {
 
 // Transaction sums up a committed transaction.
 type Transaction struct {
-	Records     int           // of the input; 0 if the transaction only moves the offset
+	Records     int           // of the input; 0 if the offset moves alone, or a time was passed
 	Output      int           // records written
 	DeadLetters int           // records written
 	Changes     int           // distinct keys with a new state

@@ -23,7 +23,7 @@ const (
 	At
 )
 
-// Dependencies are what a task drives. All but Key, Amender and Eraser are required.
+// Dependencies are what a task drives. The last four may be nil, all others are required.
 type Dependencies struct {
 	Input        Log
 	Changelog    Log
@@ -39,6 +39,9 @@ type Dependencies struct {
 	Amender Amender
 	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
 	Eraser Eraser
+	// Partitioned is the Processor's, nil if it has no state of the partition. Input must then be
+	// Ended, and its records must have the times at which the broker appended them.
+	Partitioned Partitioned
 }
 
 // DefaultMaxStoreAge is Options.MaxStoreAge unless it is set.
@@ -105,6 +108,10 @@ type Options struct {
 	// below delete.retention.ms of the changelog. Default 12 h, half of Kafka's default.
 	MaxStoreAge time.Duration
 
+	// Skew is how far this machine's clock and those of the input's brokers are apart at most. A
+	// partition without records was read past a time this much later. Default one minute.
+	Skew time.Duration
+
 	// Retries is how often the task repeats a call that answered Retry before it reads the answer
 	// as Rebuild. Log and Transactions may have tried several times themselves before they answer
 	// Retry, and each repetition lets them do so again: the two numbers multiply, in calls and in
@@ -137,7 +144,8 @@ func (o Options) Validate() error {
 			MarkBytes)
 	case o.Begin < 0, o.End < 0:
 		return errors.New("task: Begin and End must not be negative")
-	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax, o.Grace) < 0:
+	case min(o.MaxInterval, o.IdleInterval, o.MaxStoreAge, o.BackoffMin, o.BackoffMax,
+		o.Grace, o.Skew) < 0:
 		return errors.New("task: durations must not be negative")
 	}
 	return nil
@@ -151,6 +159,7 @@ func (o Options) withDefaults() Options {
 	o.MaxInterval = cmp.Or(o.MaxInterval, 100*time.Millisecond)
 	o.IdleInterval = cmp.Or(o.IdleInterval, time.Minute)
 	o.MaxStoreAge = cmp.Or(o.MaxStoreAge, DefaultMaxStoreAge)
+	o.Skew = cmp.Or(o.Skew, time.Minute)
 	o.Retries = cmp.Or(o.Retries, 8)
 	o.Doubts = cmp.Or(o.Doubts, 5)
 	o.BackoffMin = cmp.Or(o.BackoffMin, 50*time.Millisecond)

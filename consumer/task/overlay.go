@@ -103,7 +103,7 @@ func (o *overlay) send(dst, messages []Message) []Message {
 		}
 		dst = append(dst, Message{
 			Key: o.arena.copy(m.Key), Value: o.arena.copy(m.Value), Timestamp: m.Timestamp,
-			Headers: m.Headers,
+			Headers: m.Headers, To: m.To,
 		})
 	}
 	return dst

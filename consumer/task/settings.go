@@ -21,6 +21,7 @@ type marks struct {
 
 	mark   Mark  // the last one; before the first, what it would have been
 	opened bool  // the last mark is open and was written by this task
+	passes bool  // the processor is Partitioned
 	from   int64 // input offset at which this assignment goes on
 	seen   int64 // before this input offset, readers of uncommitted data may have seen results
 
@@ -42,8 +43,18 @@ func (k *marks) found(m Mark, found bool, input, next, stable int64) {
 	if found && m.Open {
 		// It is not known how far the predecessor's transaction went. It cannot go beyond what
 		// there was to read, and it grows no more, because the predecessor is fenced.
-		k.seen = stable
+		k.seen = k.shown(stable)
 	}
+}
+
+// shown returns the input offset before which a worker may have shown results that had read up to
+// an end. What it has shown at the end itself, where a time was passed, the next record gives too:
+// it is appended after that time.
+func (k *marks) shown(end int64) int64 {
+	if k.passes {
+		return end + 1
+	}
+	return end
 }
 
 // nextMark returns the mark of a transaction that commits the input up to next.

@@ -157,3 +157,16 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+// TestPassedBeyond: what a worker may have shown at its end, where a time was passed, is committed
+// with the next record only. So a mark that was found open stays open until then.
+func TestPassedBeyond(t *testing.T) {
+	for _, passes := range []bool{false, true} {
+		k := marks{passes: passes}
+		k.found(Mark{Input: 3, Open: true}, true, 3, 3, 5)
+		if k.closes(4) || k.closes(5) == passes || !k.closes(6) {
+			t.Errorf("passes %v: a mark closes at 4 to 6: %v %v %v", passes, k.closes(4),
+				k.closes(5), k.closes(6))
+		}
+	}
+}

@@ -171,7 +171,7 @@ func (r simReader) Fetch(ctx context.Context, offset int64, _ time.Duration) (b 
 		if len(b.Records) > 0 || b.Next < int64(len(w.input.entries)) {
 			n.idle = 0
 		}
-		if n.idle == 2 && n == w.owner {
+		if n.idle == w.idles() && n == w.owner {
 			w.done = true
 			n.cancel()
 		}
@@ -185,6 +185,17 @@ func (r simReader) Bounds(context.Context) (first, end int64, err error) {
 		return nil
 	})
 	return first, end, err
+}
+
+// High is the end of all records, of open transactions too.
+func (r simReader) High(context.Context) (end int64, err error) {
+	err = r.n.call(r.name+".High", func(bool) error {
+		if end = r.l.high(); r.l.stable() < end {
+			r.n.w.events["an idle task waits for open transactions"]++
+		}
+		return nil
+	})
+	return end, err
 }
 
 type simClock struct{ w *world }
@@ -203,6 +214,7 @@ type simProcessor struct {
 	settings int
 	n        *node  // nil in the oracle
 	made     string // of the oracle: the amendments
+	part     *simPart
 	state    []byte
 	bufs     [2][]byte
 }
@@ -225,6 +237,9 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 	message := func(i int) Message {
 		p.bufs[i] = fmt.Appendf(spoilt(p.bufs[i]), "%d.%d|%x", rec.Offset, i, sum)
 		return Message{Key: rec.Key, Value: p.bufs[i], Timestamp: rec.Timestamp}
+	}
+	if p.part.take(rec, sum, p.settings, fx); p.n != nil && len(fx.Output) > 0 {
+		p.n.w.events["closed by a record"]++
 	}
 	kind := rec.Value[0] % 16
 	if !ValidKey(rec.Key) || kind == 0 {

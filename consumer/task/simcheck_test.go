@@ -69,7 +69,7 @@ func (w *world) releases(l *simLog, end int64) error {
 func render(ms []Message) string {
 	var b strings.Builder
 	for _, m := range ms {
-		fmt.Fprintf(&b, "%q=%q@%d ", m.Key, m.Value, m.Timestamp)
+		fmt.Fprintf(&b, "%q=%q@%d→%d ", m.Key, m.Value, m.Timestamp, m.To)
 	}
 	return b.String()
 }
@@ -84,6 +84,7 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 	}
 	states = map[string]string{}
 	emptied := w.emptied
+	part := w.newPart(states, &output)
 	for i, e := range w.input.entries[:end] {
 		if e.status != plain || w.fate[i] == skipped ||
 			w.fate[i] == unseen && int64(i) < w.input.first {
@@ -93,7 +94,7 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 			clear(states)
 			emptied = emptied[1:]
 		}
-		p := &simProcessor{settings: w.fate[i], made: w.made[i]}
+		p := &simProcessor{settings: w.fate[i], made: w.made[i], part: part}
 		var fx Effects
 		state := ""
 		if ValidKey(e.rec.Key) {
@@ -121,5 +122,6 @@ func (w *world) oracle() (output, dead []Message, states map[string]string, end 
 	if len(emptied) > 0 { // after the last record
 		clear(states)
 	}
+	part.finish(w)
 	return output, dead, states, end
 }

@@ -27,7 +27,9 @@ type logEntry struct {
 type simLog struct {
 	entries []logEntry
 	first   int64
-	visible int64     // entries beyond do not exist yet; -1: all do
+	visible int64 // entries beyond do not exist yet; -1: all do
+	held    bool  // entries from heldAt on belong to open transactions
+	heldAt  int64
 	history []Message // what was committed, by offset; survives the cleaner
 }
 
@@ -43,6 +45,9 @@ func (l *simLog) high() int64 {
 // stable is the last stable offset.
 func (l *simLog) stable() int64 {
 	end := l.high()
+	if l.held {
+		end = l.heldAt
+	}
 	for i := l.first; i < end; i++ {
 		if l.entries[i].status == pending {
 			return i
@@ -131,7 +136,7 @@ func (l *simLog) fold(n int64) map[string]string {
 	states := map[string]string{}
 	for _, m := range l.history[:n] {
 		switch {
-		case !ValidKey(m.Key):
+		case !stated(m.Key):
 		case len(m.Value) == 0:
 			delete(states, string(m.Key))
 		default:
@@ -140,6 +145,9 @@ func (l *simLog) fold(n int64) map[string]string {
 	}
 	return states
 }
+
+// stated reports whether a key has a state: a record's key, or the partition.
+func stated(key []byte) bool { return ValidKey(key) || string(key) == PartitionKey }
 
 // ever reports whether value was committed for key before offset n.
 func (l *simLog) ever(key, value string, n int64) bool {
@@ -162,7 +170,9 @@ func (l *simLog) committed() (ms []Message) {
 }
 
 func clone(m Message) Message {
-	return Message{Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Timestamp: m.Timestamp}
+	return Message{
+		Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Timestamp: m.Timestamp, To: m.To,
+	}
 }
 
 // simStore is a store that remembers its applies, to lose some in a crash.
@@ -198,7 +208,7 @@ func (s *simStore) contents() (states map[string]string, at Positions, found boo
 		}
 		for _, c := range a.changes {
 			switch {
-			case !ValidKey(c.Key): // the mark
+			case !stated(c.Key): // the mark
 			case len(c.Value) == 0:
 				delete(states, string(c.Key))
 			default:

@@ -168,7 +168,9 @@ func (n *node) call(name string, effect func(lost bool) error) error {
 		w.versions = min(w.versions+1, versions)
 		n.known = w.versions
 	case loseLog:
-		w.loseChangelog()
+		if !w.parted { // when it closed windows cannot be told from the input
+			w.loseChangelog()
+		}
 	case fine, faultKinds:
 	}
 	return effect(false)
@@ -202,9 +204,16 @@ func (w *world) start(where int) *node {
 	if w.unnamed {
 		o.Settings = nil
 	}
+	if w.parted {
+		d.Partitioned, o.Skew = simPartitioned{d.Processor.(*simProcessor)}, brokerSkew
+	}
 	n.interval = o.MaxInterval
 	w.accept = false
+	reader := d.Input
 	w.mutant.plant(n, &d, &o)
+	if _, able := d.Input.(Ended); !able {
+		d.Input = endedLog{d.Input, reader.(Ended)}
+	}
 	var err error
 	if n.task, err = New(d, o); err != nil {
 		panic(err)

@@ -61,6 +61,9 @@ type world struct {
 	violation error    // the first broken invariant
 	mutant    mutant
 	standbys  *standbys      // nil: there are none
+	parted    bool           // the processor has a state of the partition
+	quiet     int            // calls for which nothing arrives
+	closedBy  map[int]int    // the settings under which each window was closed
 	events    map[string]int // how often what happened
 	points    func(n *node, name string, f fault)
 }
@@ -84,7 +87,8 @@ func newWorld(seed uint64, faults bool) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 2)), now: time.UnixMilli(1_700_000_000_000),
 		committed: none, stores: [3]*simStore{{}, {}, {}}, events: map[string]int{},
-		counts: map[string]int{},
+		counts: map[string]int{}, closedBy: map[int]int{},
+		parted: rand.New(rand.NewPCG(seed, 3)).IntN(2) == 0,
 		points: func(*node, string, fault) {},
 	}
 	w.output.visible, w.dead.visible, w.changelog.visible = -1, -1, -1
@@ -128,7 +132,7 @@ func (w *world) violated(format string, args ...any) {
 // background is what goes on whatever the tasks do.
 func (w *world) background() {
 	w.now = w.now.Add(time.Duration(w.rng.IntN(40)) * time.Millisecond)
-	w.input.visible = min(w.input.visible+int64(w.rng.IntN(5)), int64(len(w.input.entries)))
+	w.arrive(int64(w.rng.IntN(5)))
 	if w.deciding && w.rng.IntN(6) == 0 {
 		w.complete()
 	}
@@ -155,6 +159,7 @@ func (w *world) background() {
 // retain removes input records before an offset, at most.
 func (w *world) retain(before int64) {
 	w.input.first = max(w.input.first, w.rng.Int64N(min(before, w.input.visible)+1))
+	w.input.held = w.input.held && w.input.first <= w.input.heldAt
 }
 
 // assign makes a new generation and starts a task for it on a free machine. The
@@ -337,6 +342,7 @@ func (w *world) book() {
 		w.fate[at] = w.open.settings
 	}
 	w.bookAmendments(m, from)
+	w.bookClosed()
 	since := max(w.mark.Since, m.Origin)
 	if string(m.Settings) != string(w.mark.Settings) {
 		// Such a mark is alone, and all after the last mark is made under its settings.

@@ -16,6 +16,7 @@ type Task struct {
 	state State
 	marks
 	erasure erasure
+	pass    pass
 
 	next  int64     // input offset after the last record that was processed
 	safe  int64     // next at the last commit, or at the start
@@ -58,18 +59,27 @@ const (
 func New(d Dependencies, o Options) (*Task, error) {
 	if d.Input == nil || d.Changelog == nil || d.Transactions == nil || d.Store == nil ||
 		d.Processor == nil {
-		panic("task: every field of Dependencies but Key, Amender and Eraser is required")
+		panic("task: a required field of Dependencies is missing")
 	}
 	if _, able := d.Store.(Eraseable); d.Eraser != nil && !able {
 		panic("task: an Eraser needs a store that is Eraseable")
 	}
+	if _, able := d.Input.(Ended); d.Partitioned != nil && !able {
+		panic("task: a Partitioned needs an input that is Ended")
+	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	own := marks{settings: o.Settings, source: o.Source, names: o.Names}
+	own := marks{
+		settings: o.Settings, source: o.Source, names: o.Names, passes: d.Partitioned != nil,
+	}
+	o = o.withDefaults()
 	return &Task{
-		d: d, o: o.withDefaults(), overlay: newOverlay(), spare: newOverlay(), marks: own,
+		d: d, o: o, overlay: newOverlay(), spare: newOverlay(), marks: own,
 		erasure: erasure{by: d.Eraser, store: d.Store}, beside: inGoroutine,
+		pass: pass{
+			by: d.Partitioned, input: d.Input, clock: o.Clock, skewMS: o.Skew.Milliseconds(),
+		},
 	}, nil
 }
 
@@ -135,6 +145,9 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if err := t.erasure.find(); err != nil {
 		return err
 	}
+	if err := t.pass.restored(t.d.Store); err != nil {
+		return err
+	}
 	renamed := false
 	if r.Marked {
 		if renamed, err = t.renamed(r.Mark); err != nil {
@@ -143,7 +156,7 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	}
 	t.move(Running)
 	if r.Assumed {
-		t.seen = stable // what a predecessor has shown beyond the loss is not known
+		t.seen = t.shown(stable) // what a predecessor has shown beyond the loss is not known
 	}
 	if r.Assumed || renamed {
 		// A mark alone says that the loss was accepted, so that it need not be accepted again.

@@ -376,8 +376,8 @@ func (r *rebuilder) send(ctx context.Context, tx *producer.Transactional,
 		return flush()
 	}
 	err := p.store.Iterate(add)
-	// What remains of erased users, and requests that were not carried out.
-	for _, name := range []string{state.KeptName, state.RequestName} {
+	// What remains of erased users, requests that were not carried out, the partition's own state.
+	for _, name := range []string{state.KeptName, state.RequestName, state.PartitionName} {
 		if err == nil {
 			err = p.store.Reserved(name, add)
 		}

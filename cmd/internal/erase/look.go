@@ -80,7 +80,7 @@ func (l *looking) take(user string, e task.Entry) {
 		f.kept = value
 	case task.Requested:
 		f.request = value
-	case task.Foreign, task.Marked: // of no user
+	case task.Foreign, task.Marked, task.Common: // of no user
 	}
 }
 

@@ -119,7 +119,7 @@ func accounts(ctx context.Context, o Options, p int32, r *Report) (map[uint64]ac
 			var k engine.Kept
 			k, err = engine.DecodeKept(e.Value)
 			kept[string(e.Key)] = len(k.Account) > 0
-		case task.Foreign, task.Requested: // no account
+		case task.Foreign, task.Requested, task.Common: // no account
 		}
 		if err != nil {
 			return fmt.Errorf("the changelog's record at offset %d: %w", e.Offset, err)

@@ -31,6 +31,12 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
 }
 
+// High implements task.Ended.
+func (l *partitionLog) High(ctx context.Context) (end int64, err error) {
+	end, err = l.fetcher.High(ctx)
+	return end, readRemedy(err)
+}
+
 // Bounds implements task.Log.
 func (l *partitionLog) Bounds(ctx context.Context) (first, end int64, err error) {
 	first, end, err = l.fetcher.Bounds(ctx)

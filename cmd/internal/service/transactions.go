@@ -30,7 +30,8 @@ type transactions struct {
 
 	input, output, changelog, deadLetters producer.TopicPartition
 
-	batches [3]producer.Batch // scratch: output, changelog, dead letters
+	// Scratch: output, changelog, dead letters, and output to other partitions than its own.
+	batches []producer.Batch
 }
 
 // Fence implements task.Transactions. A zombie must not fence the rightful
@@ -93,26 +94,41 @@ func (t *transactions) Committed(ctx context.Context) (int64, bool, error) {
 
 // Produce implements task.Transactions.
 func (t *transactions) Produce(ctx context.Context, out task.Outputs) (int64, error) {
-	t.batches[0].TopicPartition = t.output
-	t.batches[1].TopicPartition = t.changelog
-	t.batches[2].TopicPartition = t.deadLetters
-	for i, messages := range [...][]task.Message{out.Output, out.Changelog, out.DeadLetters} {
-		records := t.batches[i].Records[:0]
-		for _, m := range messages {
+	for i := range t.batches {
+		t.batches[i].Records = t.batches[i].Records[:0]
+	}
+	for _, part := range [...]struct {
+		to       producer.TopicPartition
+		messages []task.Message
+	}{{t.output, out.Output}, {t.changelog, out.Changelog}, {t.deadLetters, out.DeadLetters}} {
+		batch := t.batch(part.to)
+		for _, m := range part.messages {
 			r := producer.Record{Key: m.Key, Value: m.Value, Timestamp: m.Timestamp}
 			for _, h := range m.Headers {
 				r.Headers = append(r.Headers,
 					producer.Header{Key: h.Name, Value: []byte(h.Value)})
 			}
-			records = append(records, r)
+			to := part.to
+			if to.Partition = m.To.Partition(to.Partition); to != batch.TopicPartition {
+				batch = t.batch(to)
+			}
+			batch.Records = append(batch.Records, r)
 		}
-		t.batches[i].Records = records
 	}
-	offsets, err := t.producer.Produce(ctx, t.batches[:]...)
+	offsets, err := t.producer.Produce(ctx, t.batches...)
 	if err != nil {
 		return 0, writeRemedy(err)
 	}
 	return t.changelogEnd(offsets)
+}
+
+// batch returns what the transaction writes to a partition. It is valid until its next call.
+func (t *transactions) batch(to producer.TopicPartition) *producer.Batch {
+	at := slices.IndexFunc(t.batches, func(b producer.Batch) bool { return b.TopicPartition == to })
+	if at < 0 {
+		at, t.batches = len(t.batches), append(t.batches, producer.Batch{TopicPartition: to})
+	}
+	return &t.batches[at]
 }
 
 // Commit implements task.Transactions.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -295,6 +296,52 @@ func TestRemedies(t *testing.T) {
 	} {
 		if got := task.RemedyOf(readRemedy(c.err)); got != c.want {
 			t.Errorf("reading, %v: %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+// TestTargets: one transaction writes to any partitions of the output topic, and in each of them
+// the messages keep their order.
+func TestTargets(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "raw", "log", "dead"),
+		kfake.SeedTopics(3, "out"))
+	servicetest.OK(t, err)
+	t.Cleanup(cluster.Close)
+	client := kafkaconn.NewClient(cluster.ListenAddrs())
+	m := membership(t, client, "")
+	m.next(t, client)
+	servicetest.OK(t, m.Fence(t.Context()))
+	for round := range 2 { // the second one in memory of the first
+		var out task.Outputs
+		for i, to := range []task.Target{
+			0, task.ToPartition(2), 0, task.ToPartition(0), task.ToPartition(2),
+		} {
+			out.Output = append(out.Output, task.Message{
+				Key: []byte("k"), Value: fmt.Append(nil, 10*round+i), To: to,
+			})
+		}
+		out.Changelog = []task.Message{{Key: []byte("k"), Value: []byte("v")}}
+		_, err = m.Produce(t.Context(), out)
+		servicetest.OK(t, err)
+		_, err = m.Commit(t.Context(), int64(round))
+		servicetest.OK(t, err)
+	}
+	for p, want := range []string{"0 2 3 10 12 13", "", "1 4 11 14"} {
+		f, err := consumer.NewFetcher(client, "out", int32(p), consumer.FetcherOptions{})
+		servicetest.OK(t, err)
+		_, end, err := f.Bounds(t.Context())
+		servicetest.OK(t, err)
+		var values []string
+		for at := int64(0); at < end; {
+			got, err := f.Fetch(t.Context(), at)
+			servicetest.OK(t, err)
+			for _, r := range got.Records {
+				values = append(values, string(r.Value))
+			}
+			at = got.Next
+		}
+		if got := strings.Join(values, " "); got != want {
+			t.Errorf("partition %d has %q, want %q", p, got, want)
 		}
 	}
 }
