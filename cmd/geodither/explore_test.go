@@ -149,7 +149,7 @@ publish: {user: pseudonym, timestamp: step}
 	}
 	requireLastRecords(t, live, broker, g)
 
-	questions := []string{"", "app.js", "api/about", "api/live", "api/live/map", "api/status"}
+	questions := []string{"", "app.js", "api/about", "api/live", "api/live/map"}
 	for _, user := range live.Vehicles.User {
 		questions = append(questions, "api/live/track?user="+user)
 	}

@@ -392,8 +392,7 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/monitor", "cmd/internal/sanitize",
-			"cmd/internal/traces", "mechanism", "mechanism/aggregate", "mechanism/convex",
+			"cmd/internal/gather", "cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate", "mechanism/convex",
 			"mechanism/grid",
 			"mechanism/law", "mechanism/mobility", "mechanism/noise",
 			"mechanism/trial", "schemas",

@@ -127,7 +127,7 @@ func Run(ctx context.Context, o Options, std cli.Streams) error {
 	}
 	address := ""
 	if !o.Once {
-		page, err := d.serve(ctx, options)
+		page, err := d.serve(ctx)
 		if err != nil {
 			return err
 		}
@@ -168,7 +168,7 @@ const pageWindow = 15 * time.Minute
 
 // serve serves the page. The sample is open data, and further vehicles are simulated: so the page
 // has its secret side too, and every account of this machine may look.
-func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
+func (d *demo) serve(ctx context.Context) (page, error) {
 	truth, err := explore.SampleTruth()
 	if err != nil {
 		return page{}, err
@@ -185,17 +185,9 @@ func (d *demo) serve(ctx context.Context, of service.Options) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	source := monitor.Source{
-		Settings: monitor.NewSettings(of.Settings), Service: monitor.NewService(of.Cluster, ""),
-		Board: of.Board, Counters: of.Counters,
-	}
 	server, err := explore.Open(explore.Options{
 		Truth: truth, Public: public, Epsilon: d.release.Epsilon, NoToken: true,
 		Logger: d.options.Logger,
-		Watched: []explore.Watched{{
-			Name: "the demo",
-			Ask:  func(context.Context) (monitor.Status, error) { return source.Status(), nil },
-		}},
 	})
 	if err != nil {
 		return page{}, err

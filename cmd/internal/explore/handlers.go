@@ -27,7 +27,6 @@ type api struct {
 	public  *Public // nil: there is no public side
 	attacks *oddsOf
 	fleets  *crowdsOf
-	watched []Watched
 	outline Outline
 	begins  Settings
 	log     *slog.Logger
@@ -44,8 +43,7 @@ func handler(o Options) http.Handler {
 	begins := DefaultSettings()
 	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
 	a := &api{
-		truth: o.Truth, public: o.Public, watched: o.Watched, outline: o.Outline, begins: begins,
-		log:     o.Logger,
+		truth: o.Truth, public: o.Public, outline: o.Outline, begins: begins, log: o.Logger,
 		attacks: newOddsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
@@ -69,9 +67,6 @@ func handler(o Options) http.Handler {
 	if o.Outline != nil && o.Public != nil {
 		mux.HandleFunc("/api/live/outline", answers(a, a.liveLines))
 	}
-	if len(o.Watched) > 0 {
-		mux.HandleFunc("/api/status", answers(a, a.status))
-	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
 	})
@@ -88,7 +83,6 @@ type About struct {
 	Truth  bool `json:"truth"`  // it has the secret side
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
-	Status bool `json:"status"` // it has the status of a service
 	Lines  bool `json:"lines"`  // it has an outline
 
 	Users       int       `json:"users"`
@@ -100,8 +94,7 @@ type About struct {
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
-		Truth: a.truth != nil, Public: a.public != nil, Status: len(a.watched) > 0,
-		Lines:      a.outline != nil,
+		Truth: a.truth != nil, Public: a.public != nil, Lines: a.outline != nil,
 		Mechanisms: law.Names(), Adversaries: adversaries(), CellsM: []float64{},
 		Defaults: a.begins,
 	}
@@ -335,10 +328,6 @@ func (a *api) lines(context.Context, url.Values) (any, error) {
 
 func (a *api) liveLines(context.Context, url.Values) (any, error) {
 	return a.outline.on(a.public.model.Grid), nil
-}
-
-func (a *api) status(ctx context.Context, _ url.Values) (any, error) {
-	return statusOf(ctx, a.watched), nil
 }
 
 func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {

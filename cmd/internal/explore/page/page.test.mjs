@@ -319,15 +319,6 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
   assert.match(await page.textContent("#live-caption"), new RegExp(`^${chosen} is most likely`));
   for (const path of asked) assert.match(path, /^\/api\/live/, "the public view asks for what is not public");
   await shot(page, "live", true);
-  await page.click("#tab-status");
-  await page.waitForFunction(() => /\d \/ s/.test(document.querySelector("#status-all .facts")?.textContent ?? ""));
-  const status = await page.evaluate(async () => (await fetch("api/status")).json());
-  const told = await page.textContent("#status-all");
-  const { settings, partitions } = status.instances[0].status;
-  assert.ok(told.includes(`ε = ${settings.epsilon}`) && told.includes("ready, running"), told);
-  assert.equal((await page.$$("#status-all tbody tr")).length, Object.keys(partitions).length);
-  await shot(page, "status", true);
-  await page.click("#tab-live");
   await end(demo.child);
   await page.waitForSelector("#wrong:not([hidden])");
   assert.match(await page.textContent("#wrong"), /Is geodither still running/);

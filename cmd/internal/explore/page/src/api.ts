@@ -15,7 +15,6 @@ export interface About {
   truth: boolean;
   sample: boolean;
   public: boolean;
-  status: boolean;
   lines: boolean;
   users: number;
   mechanisms: string[];

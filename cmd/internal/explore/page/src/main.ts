@@ -9,7 +9,6 @@ import { Camera, MapView } from "./map";
 import { OddsView } from "./oddsview";
 import { Picker } from "./picker";
 import { most, State } from "./state";
-import { StatusView } from "./statusview";
 import { StepView } from "./stepview";
 
 interface View {
@@ -268,13 +267,6 @@ async function start(): Promise<void> {
     page.add({
       id: "live", title: state ? "The topic, live" : "The topic", element: live.element, maps: [live.map],
       update: () => live.open(), track: false, side: "Public side: sanitized records only.",
-    });
-  }
-  if (about.status) {
-    const status = new StatusView(failed);
-    page.add({
-      id: "status", title: "The service", element: status.element, maps: [],
-      update: () => status.open(), track: false, side: "Counts only: nothing of a single person.",
     });
   }
   for (const [there, question, of] of [
