@@ -116,6 +116,8 @@ type Map struct {
 	StepS      float64 `json:"step_s"`
 	South      float64 `json:"south"` // of the south-west corner, degrees
 	West       float64 `json:"west"`
+	North      float64 `json:"north"` // of the north-east corner
+	East       float64 `json:"east"`
 	Popularity *Field  `json:"popularity"` // the initial distribution: the streets
 	// Private says that the model was trained with differential privacy. Else the map tells about
 	// the traces that it was trained on.
@@ -127,9 +129,12 @@ func mapOfModel(m *mobility.Model, a area) Map {
 	g := m.Grid
 	v := a.of(g)
 	box := g.Box()
+	north, east := g.ToDegrees(grid.Point{
+		X: float64(g.Width()) * g.CellKM(), Y: float64(g.Height()) * g.CellKM(),
+	})
 	return Map{
 		ModelID: m.ID(), Width: g.Width(), Height: g.Height(), CellKM: g.CellKM(),
-		StepS: m.Step.Seconds(), South: box.South, West: box.West,
+		StepS: m.Step.Seconds(), South: box.South, West: box.West, North: north, East: east,
 		Popularity: fieldOfMass(v, &m.Initial), Private: m.Provenance.Privacy != nil,
 	}
 }

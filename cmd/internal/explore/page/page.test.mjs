@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -221,6 +221,14 @@ test("what an adversary learns about two places", async (t) => {
   assert.match(await page.textContent("#odds"), /somebody who knows nothing/);
   await page.click("#adversary-standard");
   assert.equal(await page.textContent("#verdict"), first);
+  await page.focus("#pick-a");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Shift+ArrowUp");
+  await settled(page);
+  assert.notEqual(await page.textContent("#verdict"), first, "A does not move by keys");
+  await page.keyboard.press("Shift+ArrowDown");
+  await settled(page);
+  assert.equal(await page.textContent("#verdict"), first);
   await page.click("#pick-b");
   await page.click("#odds canvas[role=img]", { position: { x: 420, y: 300 } });
   await settled(page);
@@ -291,6 +299,67 @@ test("a fleet that nobody waits for any more is given up", async (t) => {
   assert.equal(await page.isVisible("#wrong"), false);
 });
 
+test("the address has what is seen, and Back goes back to it", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`);
+  await settled(page);
+  await page.locator("#a-epsilon").fill("9"); // ε = 4
+  await settled(page);
+  await page.selectOption("#a-mechanism", "lattice");
+  await settled(page);
+  assert.match(page.url(), /epsilon=4.*fix=40$/);
+  assert.match(page.url(), /mechanism=lattice/);
+  const facts = await page.textContent(".facts");
+  const other = await open(t, page.url());
+  await settled(other);
+  assert.equal(await other.textContent(".facts"), facts, "a link shows other numbers");
+  assert.equal(await other.$eval("#a-mechanism", (e) => e.value), "lattice");
+  await page.focus("#tab-step");
+  await page.keyboard.press("ArrowRight");
+  await settled(page);
+  assert.equal(await page.getAttribute("#tab-compare", "aria-selected"), "true");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-compare");
+  await page.goBack();
+  await settled(page);
+  assert.equal(await page.textContent(".facts"), facts);
+  await page.goBack();
+  await settled(page);
+  assert.equal(await page.$eval("#a-mechanism", (e) => e.value), "codebook");
+  assert.match(page.url(), /epsilon=4/);
+});
+
+test("a picture, its numbers and its settings can be saved", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40&epsilon=4&mechanism=lattice`);
+  await settled(page);
+  const take = async (what) => {
+    const [file] = await Promise.all([page.waitForEvent("download"), page.click(`#take-${what}`)]);
+    return { name: file.suggestedFilename(), content: readFileSync(await file.path()) };
+  };
+  const picture = await take("picture");
+  assert.equal(picture.name, "bus-4722-41.png");
+  assert.equal(picture.content.subarray(1, 4).toString(), "PNG");
+  const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4")).json());
+  const lines = (await take("numbers")).content.toString().trim().split("\n");
+  assert.equal(lines.length, course.total + 1);
+  const last = Object.fromEntries(lines[0].split(",").map((name, i) => [name, lines.at(-1).split(",")[i]]));
+  assert.equal(last.time, new Date(course.time_ms.at(-1)).toISOString());
+  for (const name of ["truth_x", "estimate_y", "spent"]) assert.equal(Number(last[name]), course[name].at(-1));
+  const config = (await take("config")).content.toString();
+  assert.match(config, /mechanism: lattice\n  epsilon: 4\n  delta: 0.01\n  interval: 30s\n/);
+});
+
+test("the price of each ε stands below the knob, and can be picked", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`);
+  await page.waitForSelector("#frontier .here");
+  const spent = await page.evaluate(async () =>
+    (await (await fetch("api/course?user=bus-4722&epsilon=2")).json()).summary);
+  const label = await page.getAttribute("#frontier", "aria-label");
+  assert.ok(label.includes(`ε = 2: Σε = ${spent.spent}, `), label);
+  await page.click("#frontier circle:nth-of-type(3)");
+  await settled(page);
+  assert.match(page.url(), /epsilon=2/);
+  assert.equal(await page.textContent(".knobs output"), "ε = 2");
+});
+
 test("the topic of the demo, live, and what becomes of the page when the broker goes", async (t) => {
   const demo = await serve(["demo"]);
   t.after(() => end(demo.child));
@@ -356,9 +425,12 @@ test("what cannot be is said, and goes away", async (t) => {
   await page.selectOption("#a-near", "2");
   await settled(page);
   assert.match(await page.textContent("#wrong"), /near factor|near:/);
+  const opacity = () => page.$eval("#step .picture canvas", (e) => Number(getComputedStyle(e).opacity));
+  assert.ok(await opacity() < 0.5, "the picture of other settings stands as if it were of these");
   await page.selectOption("#a-near", "0");
   await settled(page);
   assert.equal(await page.isVisible("#wrong"), false);
+  assert.equal(await opacity(), 1);
 });
 
 test("phone, dark, and pictures in every width", async (t) => {

@@ -42,6 +42,8 @@ export interface MapInfo {
   step_s: number;
   south: number;
   west: number;
+  north: number;
+  east: number;
   popularity: Field;
   private: boolean; // trained with differential privacy
 }

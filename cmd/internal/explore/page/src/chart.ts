@@ -25,16 +25,15 @@ export interface Chart {
   onPick: (index: number) => void;
 }
 
-const width = 760;
-const height = 280;
-const left = 64;
+const height = 230;
+const left = 70;
 const right = 14;
 const top = 12;
 const bottom = 30;
 
 const space = "http://www.w3.org/2000/svg";
 
-function element(name: string, attributes: Record<string, string | number>, text = ""): SVGElement {
+export function element(name: string, attributes: Record<string, string | number>, text = ""): SVGElement {
   const e = document.createElementNS(space, name);
   for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, String(value));
   if (text) e.textContent = text;
@@ -43,6 +42,8 @@ function element(name: string, attributes: Record<string, string | number>, text
 
 // draw returns the chart as an element.
 export function draw(chart: Chart): SVGElement {
+  // As wide as it is shown, so that its words keep their size on a phone.
+  const width = Math.max(320, Math.min(760, document.documentElement.clientWidth - 60));
   const svg = element("svg", {
     viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": chart.label,
   });
@@ -50,28 +51,32 @@ export function draw(chart: Chart): SVGElement {
   const first = chart.times[0] ?? 0;
   const span = Math.max(1, (chart.times[n - 1] ?? 1) - first);
   const x = (i: number) => left + ((chart.times[i]! - first) / span) * (width - left - right);
-  const y = (v: number) => {
-    const bounded = Math.min(chart.high, Math.max(chart.low, v));
-    return top + ((chart.high - bounded) / (chart.high - chart.low)) * (height - top - bottom);
-  };
+  const y = (v: number) => top + ((chart.high - v) / (chart.high - chart.low)) * (height - top - bottom);
   if (chart.bound) {
+    // What lies outside is cut off by the frame: a bound that has left the picture is not in it.
+    const frame = element("svg", {
+      class: "plot", x: left, y: top, width: width - left - right, height: height - top - bottom,
+      viewBox: `${left} ${top} ${width - left - right} ${height - top - bottom}`,
+    });
     const up = chart.bound.map((b, i) => `${x(i)},${y(b)}`);
     const down = chart.bound.map((b, i) => `${x(i)},${y(-b)}`).reverse();
-    svg.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }));
+    frame.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }));
     for (const line of [up, down]) {
-      svg.append(element("polyline", { points: line.join(" "), class: "bound" }));
+      frame.append(element("polyline", { points: line.join(" "), class: "bound" }));
     }
+    svg.append(frame);
   }
   for (const t of chart.ticks) {
     if (t < chart.low || t > chart.high) continue;
     svg.append(element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), class: "axis" }));
     svg.append(element("text", { x: left - 8, y: y(t) + 4, "text-anchor": "end" }, chart.tick(t)));
   }
-  for (let k = 0; k <= 4; k++) {
-    const at = left + (k / 4) * (width - left - right);
-    const anchor = k === 0 ? "start" : k === 4 ? "end" : "middle";
+  const marks = width < 500 ? 2 : 4;
+  for (let k = 0; k <= marks; k++) {
+    const at = left + (k / marks) * (width - left - right);
+    const anchor = k === 0 ? "start" : k === marks ? "end" : "middle";
     svg.append(element("text", { x: at, y: height - 8, "text-anchor": anchor },
-      minute(first + (k / 4) * span, span)));
+      minute(first + (k / marks) * span, span)));
   }
   for (const s of chart.series) {
     let path = "";

@@ -84,7 +84,7 @@ export class CompareView {
       const canvas = make("canvas", { role: "img", "aria-label": `Map under settings ${letter}` });
       const view = new MapView(canvas, camera);
       figures.push(make("figure", {},
-        make("div", { class: "picture half" }, canvas, this.titles[i]!, i === 1 ? zoomer(view) : null),
+        make("div", { class: "picture low" }, canvas, this.titles[i]!, i === 1 ? zoomer(view) : null),
         this.captions[i]!));
       return view;
     });
@@ -109,11 +109,8 @@ export class CompareView {
     lay();
     this.relay = lay;
     this.element = make("div", { class: "stack" },
-      make("section", {},
-        make("h2", {}, "The same vehicle, the same moment, two settings"),
-        make("p", { class: "soft" }, "Less error for the readers of the records is less privacy for the people in them. " +
-          "Change a knob on either side and look at what it costs.")),
       make("div", { class: "two" }, ...figures),
+      knobs,
       legend([
         { sign: "disc", colour: "truth", text: "the truth", secret: true },
         { sign: "fill", colour: "posterior", text: "where an observer thinks it is" },
@@ -123,8 +120,7 @@ export class CompareView {
       ]),
       make("section", { class: "card", "aria-label": "Both settings in numbers" },
         make("h3", {}, "Over the whole trace"), this.far, this.table),
-      make("section", { class: "card", "aria-label": "Error over time" }, this.chart),
-      knobs);
+      make("section", { class: "card", "aria-label": "Error over time" }, this.chart));
   }
 
   // relay lays the knobs again, since the other view may have turned them.

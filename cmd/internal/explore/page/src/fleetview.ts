@@ -41,8 +41,7 @@ export class FleetView {
     this.element = make("div", { class: "stack" },
       make("section", {},
         make("h2", {}, "Where is the fleet?"),
-        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are: they are collected " +
-          "for that. An analyst gets the first map from the sanitized records. The second one is true.")),
+        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are.")),
       make("div", { class: "three" }, ...figures),
       make("div", { class: "view" },
         make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h3", {}, "Window by window"), this.table),

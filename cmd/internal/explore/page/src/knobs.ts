@@ -16,8 +16,11 @@ function nearest(list: number[], value: number): number {
   return best;
 }
 
-// panel makes the knobs of settings. changed is called after the settings have changed.
-export function panel(title: string, id: string, about: About, settings: Settings, changed: () => void): HTMLElement {
+// panel makes the knobs of settings. changed is called after the settings have changed. below, if any,
+// stands below ε and the interval: what they cost.
+export function panel(
+  title: string, id: string, about: About, settings: Settings, changed: () => void, below: HTMLElement | null = null,
+): HTMLElement {
   const mechanism = make("select", { id: `${id}-mechanism` });
   for (const name of ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]) {
     if (about.mechanisms.includes(name)) {
@@ -38,22 +41,29 @@ export function panel(title: string, id: string, about: About, settings: Setting
       input.setAttribute("aria-valuetext", say(read()));
     };
     speak();
-    input.addEventListener("input", speak);
-    input.addEventListener("change", () => {
+    let waiting: ReturnType<typeof setTimeout>;
+    const apply = () => {
+      clearTimeout(waiting);
       set(read());
       changed();
+    };
+    input.addEventListener("input", () => {
+      speak();
+      clearTimeout(waiting);
+      waiting = setTimeout(apply, 150); // the picture follows the hand
     });
+    input.addEventListener("change", apply);
     return make("div", { class: "row" }, input, output);
   };
 
-  const delta = make("label", {}, "δ: how much of the expectation may stay outside the set",
+  const delta = make("label", {}, "δ: expectation that may stay outside the set",
     slide("delta", deltas, settings.delta, String, (x) => (settings.delta = x)));
   const near = make("select", { id: `${id}-near` },
     make("option", { value: "0" }, "at most e^ε, as for any two places"),
     make("option", { value: "2" }, "at most the factor 2"),
     make("option", { value: "1.5" }, "at most the factor 1.5"));
   near.value = String(settings.near_factor);
-  const nearLabel = make("label", {}, "Two places within 340 m: one release changes their odds by", near);
+  const nearLabel = make("label", {}, "Odds of two places within 340 m change by", near);
   const relevant = () => {
     delta.hidden = settings.mechanism === "codebook";
     nearLabel.hidden = settings.mechanism !== "codebook";
@@ -91,14 +101,14 @@ export function panel(title: string, id: string, about: About, settings: Setting
   return make("section", { class: "card", "aria-label": title },
     make("h3", {}, title),
     make("div", { class: "knobs" },
-      make("label", {}, "Mechanism", mechanism),
       make("label", {}, "ε: how much one release may tell",
         slide("epsilon", epsilons, settings.epsilon, (x) => `ε = ${sum(x)}`, (x) => (settings.epsilon = x))),
-      delta, nearLabel,
       make("label", {}, "A new release at most every",
         slide("interval", [1, 2, 4, 10, 20], settings.interval,
           (n) => (n === 1 ? "step" : `${n} steps`), (n) => (settings.interval = n))),
-      cells,
+      below,
+      make("div", { class: "pair" }, make("label", {}, "Mechanism", mechanism), cells),
+      delta, nearLabel,
       make("div", { class: "row" }, again,
-        make("span", { class: "small soft" }, "The noise comes from a seed here, so it is not private"))));
+        make("span", { class: "small soft" }, "with other noise: here it has a seed"))));
 }

@@ -28,6 +28,7 @@ function failed(error: unknown): void {
   const box = get("wrong");
   box.textContent = error instanceof Wrong ? error.message : `This failed: ${String(error)}`;
   box.hidden = false;
+  get("main").classList.add("refused");
 }
 
 class Page {
@@ -39,6 +40,7 @@ class Page {
   private readonly label = make("output", { for: "time", id: "clock" });
   private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
   private bar: HTMLElement | null = null;
+  private address = ""; // without the report
 
   constructor(private readonly state: State | null) {}
 
@@ -76,6 +78,7 @@ class Page {
     for (const view of this.views) {
       const tab = make("button", { type: "button", role: "tab", id: `tab-${view.id}`, "aria-controls": view.id }, view.title);
       tab.addEventListener("click", () => this.open(view));
+      tab.addEventListener("keydown", (e) => this.tabKey(e, view));
       tabs.append(tab);
       view.element.id = view.id;
       view.element.setAttribute("role", "tabpanel");
@@ -84,8 +87,34 @@ class Page {
       main.append(view.element);
     }
     document.addEventListener("keydown", (e) => this.key(e));
-    const wanted = new URLSearchParams(location.hash.slice(1)).get("view");
-    this.open(this.views.find((v) => v.id === wanted) ?? this.views[0]!);
+    addEventListener("popstate", () => void this.back().catch(failed));
+    this.open(this.wanted());
+  }
+
+  // wanted is the view that the address names.
+  private wanted(): View {
+    const id = new URLSearchParams(location.hash.slice(1)).get("view");
+    return this.views.find((v) => v.id === id) ?? this.views[0]!;
+  }
+
+  // back follows an address that somebody went back to, or has typed.
+  private async back(): Promise<void> {
+    this.stop();
+    this.address = "";
+    if (this.state) await this.read();
+    this.open(this.wanted());
+  }
+
+  // tabKey goes from tab to tab by keys (WAI-ARIA's pattern of tabs).
+  private tabKey(e: KeyboardEvent, view: View): void {
+    const at = this.views.indexOf(view);
+    const n = this.views.length;
+    const to = { ArrowRight: at + 1, ArrowLeft: at + n - 1, Home: 0, End: n - 1 }[e.key];
+    if (to === undefined) return;
+    e.preventDefault();
+    e.stopPropagation(); // the same keys go through the reports elsewhere
+    this.open(this.views[to % n]!);
+    get(`tab-${this.now.id}`).focus();
   }
 
   private open(view: View): void {
@@ -93,7 +122,9 @@ class Page {
     this.now = view;
     for (const v of this.views) {
       v.element.hidden = v !== view;
-      get(`tab-${v.id}`).setAttribute("aria-selected", String(v === view));
+      const tab = get(`tab-${v.id}`);
+      tab.setAttribute("aria-selected", String(v === view));
+      tab.tabIndex = v === view ? 0 : -1;
     }
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
@@ -146,9 +177,11 @@ class Page {
     state.changed();
   }
 
-  // follow shows what is chosen, and keeps it in the address.
+  // follow shows what is chosen, and keeps it in the address. A report replaces the one before it
+  // there, so that "back" goes to other settings, vehicles and views.
   private follow(): void {
     get("wrong").hidden = true;
+    get("main").classList.remove("refused");
     const state = this.state;
     const chosen: Record<string, string> = { view: this.now.id };
     if (state && this.now.track) {
@@ -156,31 +189,38 @@ class Page {
       this.time.value = String(state.fix);
       this.user?.show(state.user);
       chosen["user"] = state.user;
-      chosen["fix"] = String(state.fix);
       this.tellTime();
     }
-    history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
+    if (state && this.now.id !== "live") Object.assign(chosen, state.told(this.now.id === "compare"));
+    const address = `#${new URLSearchParams(chosen)}`;
+    const whole = state && this.now.track ? `${address}&fix=${state.fix}` : address;
+    if (this.address === "" || this.address === address) history.replaceState(null, "", whole);
+    else history.pushState(null, "", whole);
+    this.address = address;
   }
 
   // read takes what is chosen from the address.
   private async read(): Promise<void> {
     const state = this.state!;
     const chosen = new URLSearchParams(location.hash.slice(1));
+    state.tell(chosen);
     const user = chosen.get("user") ?? "";
     const first = (await state.findUsers("")).names[0] ?? "";
     const known = user ? (await state.findUsers(user)).names.includes(user) : false;
     await state.choose(known ? user : first);
     const fix = Number(chosen.get("fix") ?? NaN);
-    if (Number.isInteger(fix)) {
-      state.fix = Math.max(0, Math.min(this.last(), fix));
-      return;
-    }
-    // A page that was just opened shows a release in the midst of a trace, always the same one.
+    state.fix = Number.isInteger(fix) ? Math.max(0, Math.min(this.last(), fix)) : await this.first().catch(() => 0);
+  }
+
+  // first is the report that a page shows which was just opened: a release in the midst of a trace,
+  // always the same one.
+  private async first(): Promise<number> {
+    const state = this.state!;
     const { total } = await state.course(state.settings, 0);
     const middle = Math.min(Math.floor(total / 3), 40); // the first picture does not wait for more
     const course = await state.course(state.settings, middle);
     const next = course.kind.indexOf("released", middle);
-    state.fix = next < 0 ? middle : next;
+    return next < 0 ? middle : next;
   }
 
   private toggle(): void {
@@ -228,7 +268,7 @@ class Page {
   }
 }
 
-const secret = "Secret side: with the truth. You alone may see this.";
+const secret = "Secret side: shows the truth";
 
 async function start(): Promise<void> {
   const about = await ask<About>("about");
@@ -238,7 +278,7 @@ async function start(): Promise<void> {
     const camera = new Camera();
     const step = new StepView(state, camera, failed);
     page.add({
-      id: "step", title: "A release, taken apart", element: step.element, maps: [step.map],
+      id: "step", title: "One moment", element: step.element, maps: [step.map],
       update: () => void step.update(), opened: () => step.relay(), move: (by) => step.move(by), track: true, side: secret,
     });
     const compare = new CompareView(state, camera, failed);
@@ -248,7 +288,7 @@ async function start(): Promise<void> {
     });
     const odds = new OddsView(state, camera, failed);
     page.add({
-      id: "odds", title: "What an adversary learns", element: odds.element, maps: [odds.map],
+      id: "odds", title: "What an attacker learns", element: odds.element, maps: [odds.map],
       update: () => void odds.update(), opened: () => odds.relay(), track: true, side: secret,
     });
     const fleet = new FleetView(state, camera, failed);
@@ -266,7 +306,7 @@ async function start(): Promise<void> {
     const live = new LiveView(failed);
     page.add({
       id: "live", title: state ? "The topic, live" : "The topic", element: live.element, maps: [live.map],
-      update: () => live.open(), track: false, side: "Public side: sanitized records only.",
+      update: () => live.open(), track: false, side: "Public side: records only",
     });
   }
   for (const [there, question, of] of [

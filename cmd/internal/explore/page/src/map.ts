@@ -2,7 +2,7 @@
 // north of the map's south-west corner.
 
 import { bytes, Field, MapInfo, Place } from "./api";
-import { colour } from "./look";
+import { colour, make } from "./look";
 
 // Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
 export type Ramp = "root" | "plain";
@@ -333,6 +333,8 @@ export class MapView {
   outline: Path2D | null = null;
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
+  // place says where the pointer is, in degrees and in cells.
+  private readonly place = make("div", { class: "under", "aria-hidden": "true", hidden: "" });
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -454,6 +456,27 @@ export class MapView {
     c.restore();
   }
 
+  // under is the place under the pointer.
+  private under(e: PointerEvent): Place {
+    const box = this.canvas.getBoundingClientRect();
+    return {
+      x: this.camera.x + (e.offsetX - box.width / 2) / this.camera.scale,
+      y: this.camera.y - (e.offsetY - box.height / 2) / this.camera.scale,
+    };
+  }
+
+  private tell(p: Place): void {
+    const map = this.map;
+    if (!map) return;
+    const [column, row] = [Math.floor(p.x / map.cell_km), Math.floor(p.y / map.cell_km)];
+    const latitude = map.south + (p.y / (map.height * map.cell_km)) * (map.north - map.south);
+    const longitude = map.west + (p.x / (map.width * map.cell_km)) * (map.east - map.west);
+    const inside = column >= 0 && row >= 0 && column < map.width && row < map.height;
+    this.place.textContent = `${latitude.toFixed(4)}, ${longitude.toFixed(4)} · ${inside ? `cell ${column}, ${row}` : "off the map"}`;
+    this.place.hidden = false;
+    if (!this.place.isConnected) this.canvas.after(this.place);
+  }
+
   private listen(): void {
     const held = new Map<number, [number, number]>();
     let moved = 0;
@@ -466,7 +489,9 @@ export class MapView {
       held.set(e.pointerId, [e.offsetX, e.offsetY]);
       if (held.size === 1) moved = 0;
     });
+    this.canvas.addEventListener("pointerleave", () => (this.place.hidden = true));
     this.canvas.addEventListener("pointermove", (e) => {
+      this.tell(this.under(e));
       const last = held.get(e.pointerId);
       if (!last) return;
       const before = spread();
@@ -482,11 +507,7 @@ export class MapView {
     const release = (e: PointerEvent) => {
       const was = held.delete(e.pointerId);
       if (e.type !== "pointerup" || !was || moved > 6 || !this.picked) return;
-      const box = this.canvas.getBoundingClientRect();
-      this.picked({
-        x: this.camera.x + (e.offsetX - box.width / 2) / this.camera.scale,
-        y: this.camera.y - (e.offsetY - box.height / 2) / this.camera.scale,
-      });
+      this.picked(this.under(e));
     };
     this.canvas.addEventListener("pointerup", release);
     this.canvas.addEventListener("pointercancel", release);

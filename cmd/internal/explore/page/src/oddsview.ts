@@ -3,7 +3,7 @@
 import { Course, Odds, Place } from "./api";
 import { draw, ticks } from "./chart";
 import { panel } from "./knobs";
-import { likelier, make, percent, rich, sum, times } from "./look";
+import { clock, likelier, make, percent, rich, sum, times } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { legend, Look, lookAt, paint, pauseOf, zoomer } from "./stepview";
@@ -65,12 +65,10 @@ export class OddsView {
     this.relay();
     this.element = make("div", { class: "view" },
       make("div", { class: "stack" },
-        make("section", {},
-          make("h2", {}, "Is it at home or at the clinic?"),
-          make("p", { class: "soft" }, "An adversary sees every published record and asks one question: is the vehicle " +
-            "at A or at B? Pick both places on the map. The guarantee bounds what all records together can tell, whatever the adversary knows besides.")),
-        make("figure", {}, make("div", { class: "picture half pick" }, canvas, zoomer(this.map)),
-          make("div", { class: "bar" }, this.buttons.a, this.buttons.b, make("span", { class: "small soft" }, "then click on the map")),
+        make("figure", {}, make("div", { class: "picture low pick" }, canvas, zoomer(this.map)),
+          make("div", { class: "bar small" }, this.buttons.a, this.buttons.b,
+            make("span", { class: "soft" }, "then click on the map, or move it by Shift and the arrow keys")),
+          make("section", { class: "card after", "aria-label": "What the records have told" }, this.learned),
           legend([
             { sign: "disc", colour: "truth", text: "the truth", secret: true },
             { sign: "fill", colour: "posterior", text: "where an observer thinks it is" },
@@ -79,9 +77,25 @@ export class OddsView {
           ])),
         make("section", { class: "card", "aria-label": "Several adversaries" },
           make("h3", {}, "Who asks?"), this.others, this.note),
-        make("section", { class: "card", "aria-label": "What the records have told" }, this.learned),
         make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief)),
-      make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs));
+      make("div", { class: "stack" },
+        make("section", { class: "card" },
+          make("h2", {}, "Is it at home or at the clinic?"),
+          make("p", { class: "soft small" }, "Somebody sees every published record and asks one question: is the vehicle at A or at B?"),
+          this.says),
+        this.knobs));
+    this.element.addEventListener("keydown", (e) => this.key(e));
+  }
+
+  // key moves the chosen place by a cell.
+  private key(e: KeyboardEvent): void {
+    const way = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[e.key];
+    const [p, cell] = [this[this.picking], this.shown?.look.map.cell_km];
+    if (!e.shiftKey || !way || !p || !cell) return;
+    e.preventDefault();
+    e.stopPropagation(); // alone, these keys go through the reports
+    this[this.picking] = { x: p.x + way[0]! * cell, y: p.y + way[1]! * cell };
+    void this.update();
   }
 
   // relay lays the knobs again, since another view may have turned them.
@@ -203,20 +217,22 @@ export class OddsView {
 
   private drawLearned(course: Course, odds: Odds): void {
     const high = Math.max(2, 1.5 * odds.worst);
+    const crossed = odds.spent.findIndex((b) => b > high);
     this.learned.replaceChildren(
       make("h3", {}, "What the records have told about A against B"),
       draw({
         label: "Logarithm of what the records have added to the odds of A against B, within plus and minus the sum of epsilon",
         times: odds.time_ms, pause: pauseOf(course), series: [{ name: "learned", values: odds.learned, colour: "estimate" }],
-        bound: odds.spent, low: -high, high, ticks: [-6, -4, -2, 0, 2, 4, 6, 10, -10],
+        bound: odds.spent, low: -high, high, ticks: ticks(-high, high, 6),
         tick: (y) => (y === 0 ? "equal" : `${y > 0 ? "A" : "B"} × ${times(Math.exp(Math.abs(y)))}`),
         now: this.state.fix, onPick: this.pick(),
       }),
       legend([
         { sign: "line", colour: "estimate", text: "by which factor the odds have changed" },
-        { sign: "line", colour: "posterior", text: "the bound e^Σε, which soon leaves the picture" },
+        { sign: "line", colour: "posterior", text: `the bound e^Σε, the edge of the shaded band${crossed < 0 ? "" : "; from " +
+          clock(odds.time_ms[crossed]!).slice(11, 16) + " on it lies outside this picture"}` },
       ]),
-      make("figcaption", {}, "Up speaks for A, down for B. The line never leaves the shaded band: each release adds ε to its width. A click goes to that time."));
+      make("figcaption", {}, "Up speaks for A, down for B. Each release adds ε to the width of the band, which the line never leaves. A click goes to that time."));
   }
 
   private drawBelief({ map, course }: Look, odds: Odds): void {

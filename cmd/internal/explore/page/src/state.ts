@@ -111,6 +111,32 @@ export class State {
     this.other = { ...about.defaults, mechanism: "lattice" };
   }
 
+  // told are the settings that differ from those of the start, for the address.
+  told(both: boolean): Record<string, string> {
+    const all: Record<string, string> = {};
+    const add = (prefix: string, s: Settings, start: Settings) => {
+      for (const [name, value] of Object.entries(s)) {
+        if (value !== start[name as keyof Settings]) all[prefix + name] = String(value);
+      }
+    };
+    add("", this.settings, this.about.defaults);
+    if (both) add("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
+    return all;
+  }
+
+  // tell takes the settings of an address. The server says what is wrong with them.
+  tell(address: URLSearchParams): void {
+    const take = (prefix: string, s: Settings, start: Settings) => {
+      for (const [name, begins] of Object.entries(start)) {
+        const value = address.get(prefix + name);
+        const is = value === null ? begins : typeof begins === "number" ? Number(value) : value;
+        (s as unknown as Record<string, unknown>)[name] = is;
+      }
+    };
+    take("", this.settings, this.about.defaults);
+    take("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
+  }
+
   watch(watcher: Watcher): void {
     this.watchers.add(watcher);
   }

@@ -1,10 +1,12 @@
 // One step, taken apart.
 
 import { Anatomy, bytes, Course, MapInfo, Place, Settings } from "./api";
+import { frontier } from "./frontier";
 import { panel } from "./knobs";
 import { colour, likelier, make, percent, rich, sum } from "./look";
 import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
+import { taker } from "./take";
 import { meaning, Part, parts, toWhom } from "./words";
 
 export interface Look {
@@ -229,6 +231,8 @@ export class StepView {
   private readonly facts = make("dl", { class: "facts" });
   private readonly figure: HTMLElement;
   private readonly knobs = make("div");
+  private readonly prices = make("div"); // of other ε
+  private priced: Course | null = null;
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
@@ -242,16 +246,15 @@ export class StepView {
       });
       return make("label", secret ? { class: "secret" } : {}, box, ` ${text}`);
     };
-    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.caption, this.under);
+    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.list, this.caption, this.under);
     this.element = make("div", { class: "view" },
-      make("div", { class: "stack" }, this.figure, this.facts),
+      make("div", { class: "stack" }, this.figure,
+        make("div", { class: "bar small" },
+          check("show the truth", "truth", true), check("show the guess without releases", "blind", false))),
       make("div", { class: "stack" },
-        make("section", { class: "card", "aria-label": "The step in parts" },
-          make("h3", {}, "One release, part by part"), this.list,
-          make("div", { class: "bar small" },
-            check("show the truth", "truth", true), check("show the guess without releases", "blind", false))),
-        make("section", { class: "card", "aria-label": "What ε means" }, this.says),
-        this.knobs));
+        this.knobs, this.facts,
+        taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
+        make("section", { class: "card", "aria-label": "What ε means" }, this.says)));
     this.relay();
     this.map.closer = (view) => {
       state.view = view;
@@ -265,7 +268,19 @@ export class StepView {
   // relay lays the knobs again, since another view may have turned them.
   relay(): void {
     this.knobs.replaceChildren(
-      panel("Turn the knobs", "a", this.state.about, this.state.settings, () => this.state.changed()));
+      panel("Turn the knobs", "a", this.state.about, this.state.settings, () => this.state.changed(), this.prices));
+  }
+
+  // price draws what other ε would give, once for each vehicle and setting.
+  private async price({ course, map }: Look): Promise<void> {
+    if (this.priced === course) return;
+    this.priced = course;
+    const picture = await frontier(course, map.width * map.height, (epsilon) => {
+      this.state.settings.epsilon = epsilon;
+      this.relay();
+      this.state.changed();
+    }).catch(() => null); // the main picture says what is wrong
+    if (this.priced === course) this.prices.replaceChildren(...(picture ? [picture] : []));
   }
 
   // move goes to the next or the previous part.
@@ -282,6 +297,7 @@ export class StepView {
       (look) => {
         this.look = look;
         this.render();
+        void this.price(look);
       },
       this.failed,
     );
@@ -337,11 +353,10 @@ export class StepView {
       : "";
     this.facts.replaceChildren(
       far,
-      fact("Median error of the guess", m(s.estimate_m.median), "over all records of this trace"),
-      fact("… without any release", m(s.blind_m.median), "the model alone"),
+      fact("Median error", m(s.estimate_m.median), "of the best guess, over all records of this trace"),
+      fact("… of the model alone", m(s.blind_m.median), "without any release"),
       fact("Releases", String(s.releases), `${s.repeats} repeats, ${s.predictions} predictions`),
       fact("Spent, Σε", sum(s.spent), "the sum of ε over the trace"),
-      fact("Cells of the location set", s.location_set_mean.toFixed(0), "mean |ΔX| of the releases"),
       fact("Neighbouring cells told apart",
         s.near_share_mean === null ? "–" : percent(s.near_share_mean),
         "the share of ε that a release spends between two neighbouring cells, on average"));

@@ -30,10 +30,10 @@ export function toWhom(c: Course): string {
   if (releases === 0) return `*What it means for somebody who rides in ${c.user}.* Nothing was released${so}, so nothing was learned.`;
   return `*What it means for somebody who rides in ${c.user}.* ${releases === 1 ? "There is one release" : `There are ${releases} releases`}` +
     `${so}, and their costs add up to Σε = ${sum(spent)}. All of them together change anybody’s odds by at most ` +
-    `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice" : ` = *${times(Math.exp(spent))}*`}. ` +
+    `e^${sum(spent)}${spent > 20 ? ", which is no limit in practice (below Σε = 20 it begins to be one: set a longer interval, a smaller ε or a budget)" : ` = *${times(Math.exp(spent))}*`}. ` +
     `An observer who knows the model and all records has a best guess that is *${metres(estimate_m.median / 1000)}* from the truth ` +
     `in the median. Without any record that would be *${metres(blind_m.median / 1000)}*. ` +
-    `The view “What an adversary learns” shows how much all records tell about two places of your choice.`;
+    `The view “What an attacker learns” shows how much all records tell about two places of your choice.`;
 }
 
 export interface Part {
@@ -50,19 +50,19 @@ export function parts(now: Anatomy, a: Anatomy, c: Course, s: Settings): Part[] 
   const prior = a.cell_prior === null ? "" : ` It gives the true cell ${percent(a.cell_prior)}.`;
   const none = why(a, s);
   return [
-    { title: "All of it at once", text: overview(now, c) },
+    { title: "All at once", text: overview(now, c) },
     {
-      title: "Before: what is expected",
+      title: "Expected",
       text: a.prior
         ? told(`Nothing new is published yet. Anybody can work out where ${who} is likely to be, from how vehicles move ` +
           `and from what was published before. This expectation is the *prior*. The stronger the colour of a cell, the ` +
           `likelier it is.${prior}`)
         : none,
     },
-    { title: s.mechanism === "codebook" ? "What could be published" : "Where it hides", text: released ? told(choices(a)) : none },
+    { title: s.mechanism === "codebook" ? "Could be published" : "Where it hides", text: released ? told(choices(a)) : none },
     { title: "The draw", text: released ? told(drawn(a, s)) : none },
     {
-      title: "What the draw says",
+      title: "What it says",
       text: released
         ? told(`The *likelihood* of a cell is the probability of this very draw if ${who} is in that cell. The stronger ` +
           `the colour of a cell, the larger it is. The largest is *${times(a.likelihood_range)} times* the least. The ` +
@@ -70,7 +70,7 @@ export function parts(now: Anatomy, a: Anatomy, c: Course, s: Settings): Part[] 
         : none,
     },
     {
-      title: "After: what an observer concludes",
+      title: "Concluded",
       text: `The *posterior* is the prior times the likelihood. It is all that the published records and the public ` +
         `model tell about where ${who} is.${estimated(now)}`,
     },
