@@ -17,9 +17,9 @@ const (
 	// are rounded to it or to 0 (mobility.Short). What LeastMass drops from a state cannot come
 	// back when later records point to it, so this is finer (DESIGN.md has the figures).
 	SmoothMass = 0x1p-20
-	// maxBack is the longest gap, in predictions of the chain, over which a later record says
+	// MaxBack is the longest gap, in predictions of the chain, over which a later record says
 	// something of an earlier step. No law of gaps has so many.
-	maxBack = 1024
+	MaxBack = 1024
 )
 
 // Smoother computes where a user was in a step, given the records up to a later one: the
@@ -74,6 +74,9 @@ type Block struct {
 
 // Open returns the number of the first moment that is not smoothed yet.
 func (b *Block) Open() int64 { return b.first }
+
+// Reset makes the block that of a new user, in the same memory.
+func (b *Block) Reset() { *b = Block{moments: b.moments[:0]} }
 
 // moment is one step of a user, as the first record of the step left it, or a release after it.
 type moment struct {
@@ -139,7 +142,7 @@ func (sm *Smoother) Note(
 	b *Block, s *Sanitizer, state *State, seen Seen, linked bool, each func(Smoothed),
 ) (number int64) {
 	n := len(b.moments)
-	if n > 0 && (!linked || !s.byLaw && seen.Step-b.moments[n-1].step > maxBack) {
+	if n > 0 && (!linked || !s.byLaw && seen.Step-b.moments[n-1].step > MaxBack) {
 		sm.Finish(b, each)
 		n = 0
 	}

@@ -12,6 +12,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism/aggregate"
@@ -120,7 +121,7 @@ func (r *aggregation) add(record schemas.Sanitized, where string) error {
 			record.ReleaseLongitude.Number,
 		}})
 	}
-	err := r.reader.Add(gather.Published(record, where))
+	err := r.reader.Add(engine.Published(record, where))
 	if err != nil {
 		return r.located(err, where)
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
@@ -43,7 +43,7 @@ func (s *smoothing) all(ctx context.Context, o aggregate.SmoothOptions) error {
 		if s.records++; s.records%often == 0 {
 			s.bar.Show(s.records)
 		}
-		return located(run.Add(gather.Published(record, where), record), where)
+		return located(run.Add(engine.Published(record, where), record), where)
 	})
 	if err != nil {
 		return err
@@ -78,16 +78,7 @@ func located(err error, where string) error {
 
 // write writes a record with what the records up to a later one tell; nil: with what it has.
 func (s *smoothing) write(record schemas.Sanitized, past *aggregate.Past) error {
-	note := schemas.Unsmoothed
-	if past != nil {
-		note = schemas.Smoothed
-		record.Latitude, record.Longitude = past.Grid.ToDegrees(past.Estimate)
-		record.RadiusM = float64(past.RadiusKM * 1000)
-		record.SigmaMajorM = schemas.Some(float64(past.Ellipse.MajorKM * 1000))
-		record.SigmaMinorM = schemas.Some(float64(past.Ellipse.MinorKM * 1000))
-		record.AzimuthDeg = schemas.Some(past.Ellipse.AzimuthDeg)
-	}
-	record.Mechanism = schemas.Noted(record.Mechanism, note)
+	engine.SetPast(&record, past)
 	return s.out.Write(record)
 }
 

@@ -201,7 +201,6 @@ func (s *Smoothing[T]) submit(t smoothTask[T]) error {
 		s.whole = s.whole || p.Number <= 1
 	}
 	if t.filter = s.follower.filters[p.Model]; t.filter != nil {
-		t.filter.locate(p)
 		s.given++
 	}
 	return s.hand(t)
@@ -336,15 +335,10 @@ func (h *smoothHand[T]) do(t *smoothTask[T]) {
 
 // follow takes the user's filter and block on to a record. It returns the record's moment, or why
 // it has none: then the user's block is closed.
-func (h *smoothHand[T]) follow(t *smoothTask[T]) (moment int64, reason Unsmoothed, err error) {
+func (h *smoothHand[T]) follow(t *smoothTask[T]) (moment int64, reason Unsmoothed, _ error) {
 	u, p, f := t.user, &t.published, h.follower
-	known := false
-	if p.Kind == mechanism.Released && !p.HasRelease && t.filter != nil {
-		err = f.miss(&u.Track, p.Record, t.filter)
-		u.blank = true
-	} else if known, err = f.Follow(&u.Track, p.Record); known {
-		u.blank = false
-	}
+	known, err := f.take(&u.Track, p, t.filter)
+	u.blank = !known && (u.blank || p.blank() && t.filter != nil)
 	switch {
 	case err != nil:
 		return 0, "", err
@@ -364,19 +358,33 @@ func (h *smoothHand[T]) follow(t *smoothTask[T]) (moment int64, reason Unsmoothe
 	return 0, reason, nil
 }
 
-// miss takes a record that nobody can follow.
-func (f *Follower) miss(t *Track, r Record, v *filter) error {
-	if t.standing != unseen && r.Step < t.last {
-		return ErrOrder
+// blank says that nobody can follow a record: it is one of a release and does not have it.
+func (p *Published) blank() bool { return p.Kind == mechanism.Released && !p.HasRelease }
+
+// take follows a record of a filter, nil if there is none, and whether or not it has its release.
+func (f *Follower) take(t *Track, p *Published, v *filter) (known bool, err error) {
+	if v != nil {
+		v.locate(p)
 	}
-	t.last, t.filter, t.standing, t.state = r.Step, v, lost, t.state[:0]
-	return nil
+	switch {
+	case !p.blank() || v == nil:
+		return f.Follow(t, p.Record)
+	case t.standing != unseen && p.Step < t.last:
+		return false, ErrOrder
+	}
+	t.last, t.filter, t.standing, t.state = p.Step, v, lost, t.state[:0]
+	return false, nil
 }
 
 // close keeps a moment that closes.
 func (h *smoothHand[T]) close(m mechanism.Smoothed) {
-	h.closed = append(h.closed, Past{
+	h.closed = append(h.closed, pastOf(m))
+}
+
+// pastOf takes from a moment what is kept of it.
+func pastOf(m mechanism.Smoothed) Past {
+	return Past{
 		Until: m.Until, Grid: m.Grid, Estimate: m.Estimate, RadiusKM: m.RadiusKM,
 		Ellipse: mechanism.EllipseOf(m.Grid, m.Posterior),
-	})
+	}
 }

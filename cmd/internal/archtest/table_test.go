@@ -105,8 +105,8 @@ var table = map[string]rule{
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/parallel",
+			"mechanism", "mechanism/grid", "mechanism/internal/decode", "mechanism/law",
+			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
 		third: []string{gonum},
 		tests: []string{"mechanism/internal/testcase"},
@@ -348,8 +348,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
 			"cmd/internal/topics", "cmd/internal/traces", "consumer", "consumer/admin",
-			"consumer/wire", "mechanism", "mechanism/aggregate", "mechanism/grid",
-			"mechanism/mobility", "mechanism/mobility/train", "mechanism/mobility/train/private",
+			"consumer/wire", "mechanism/grid", "mechanism/mobility",
+			"mechanism/mobility/train", "mechanism/mobility/train/private",
 			"mechanism/parallel", "schemas", "schemas/mapping",
 		},
 		third: []string{kafkaGo, sync},
@@ -392,10 +392,9 @@ var table = map[string]rule{
 	"cmd/internal/explore": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate", "mechanism/convex",
-			"mechanism/grid",
-			"mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"mechanism/trial", "schemas",
+			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
+			"mechanism/convex", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},
@@ -424,9 +423,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/engine": {
 		ours: []string{
-			"consumer/task", "mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "producer/partition", "schemas",
-			"schemas/mapping", "schemas/registry", "mechanism/hours",
+			"consumer/task", "mechanism", "mechanism/aggregate", "mechanism/grid",
+			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
+			"producer/partition", "schemas", "schemas/mapping", "schemas/registry",
 		},
 		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz},
 	},

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
@@ -34,6 +35,7 @@ type Tally struct {
 	Moved, Restarted, Adopted      int64
 	Transactions, Aborts, Restored int64
 	RegistryWaits                  int64
+	Unsmoothed                     int64
 
 	Epsilon  float64  // Σε of the releases, over all users
 	Lateness Lateness // by how much late fixes were late
@@ -180,6 +182,10 @@ var Numbers = []Number{
 		"drifts", silent, "drifts_total", "", func(t *Tally) int64 { return t.Drifts },
 		"Releases whose true cell lay outside the location set; always 0 under codebook.",
 	},
+	{
+		"unsmoothed", silent, "", "", func(t *Tally) int64 { return t.Unsmoothed },
+		"records that a smoother passed on as they were; always 0 where fixes are sanitized",
+	},
 }
 
 // latenessAfter is the number behind which a report has the lateness.
@@ -297,6 +303,29 @@ func (t *Tally) outcome(o mechanism.Outcome, migration mechanism.Migration) {
 	}
 	if o.Exhausted {
 		t.Exhausted++
+	}
+}
+
+// refused counts a dead letter.
+func (t *Tally) refused(reason schemas.Reason, value []byte) {
+	t.DeadLetters++
+	t.Refusals.Add(reason, value)
+}
+
+// smoothed counts a record that is written.
+func (t *Tally) smoothed(r *schemas.Sanitized, followed bool) {
+	t.RecordsOut++
+	switch r.Kind {
+	case schemas.KindReleased:
+		t.Releases++
+		t.Epsilon += r.Epsilon
+	case schemas.KindRepeated:
+		t.Repeats++
+	default:
+		t.Predictions++
+	}
+	if !followed {
+		t.Unsmoothed++
 	}
 }
 

@@ -143,7 +143,7 @@ func (e *Engine) sanitize(
 	}
 	record.Latitude, record.Longitude = g.ToDegrees(outcome.Estimate)
 	// The stored posterior is the one that the estimate stands for, whatever the step did.
-	e.publisher.ellipse(&record, mechanism.EllipseOf(g, &state.Posterior))
+	setEllipse(&record, mechanism.EllipseOf(g, &state.Posterior))
 	if outcome.Kind != mechanism.Predicted {
 		e.publisher.release(&record, g, outcome.Release)
 	}

@@ -274,26 +274,36 @@ func (p *Processor) EachFix(rec task.Record, visit func(Fix) error) error {
 func (p *Processor) reject(
 	rec task.Record, number int, reason schemas.Reason, fx *task.Effects,
 ) error {
-	start := len(p.value)
 	var err error
-	p.value, err = p.out.AppendDeadLetter(p.value, schemas.DeadLetter{
-		Topic: p.at.Topic, Partition: p.at.Number, Offset: rec.Offset,
-		Reason: reason, Timestamp: rec.Timestamp,
-	})
-	if err != nil {
-		return p.failure(rec, fmt.Errorf("encoding the dead letter: %w", err))
+	if p.value, err = p.at.reject(p.value, p.out, rec, number, reason, fx); err != nil {
+		return p.failure(rec, err)
 	}
-	p.tally.DeadLetters++
 	if reason == schemas.ReasonWrongPartition {
 		p.tally.Misplaced++
 	}
-	p.tally.Refusals.Add(reason, rec.Value)
+	p.tally.refused(reason, rec.Value)
+	return nil
+}
+
+// reject adds a dead letter, encoded at the end of value, which it returns.
+func (at Partition) reject(
+	value []byte, out *schemas.Codec, rec task.Record, number int, reason schemas.Reason,
+	fx *task.Effects,
+) ([]byte, error) {
+	start := len(value)
+	value, err := out.AppendDeadLetter(value, schemas.DeadLetter{
+		Topic: at.Topic, Partition: at.Number, Offset: rec.Offset,
+		Reason: reason, Timestamp: rec.Timestamp,
+	})
+	if err != nil {
+		return value, fmt.Errorf("encoding the dead letter: %w", err)
+	}
 	// No key: a refused record's key may be anything, a coordinate too.
 	fx.DeadLetters = append(fx.DeadLetters, task.Message{
-		Value: p.value[start:len(p.value):len(p.value)], Timestamp: rec.Timestamp,
-		Headers: errorHeaders(p.at, rec.Offset, number, reason),
+		Value: value[start:len(value):len(value)], Timestamp: rec.Timestamp,
+		Headers: errorHeaders(at, rec.Offset, number, reason),
 	})
-	return nil
+	return value, nil
 }
 
 // errorHeaders are those that Kafka Streams gives its dead letters (KIP-1034), so that tools for

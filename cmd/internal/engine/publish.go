@@ -127,8 +127,8 @@ func (p *publisher) timestamp(ms int64) int64 {
 	return ms - ms%p.stepMS
 }
 
-// ellipse adds an ellipse in metres to a record.
-func (p *publisher) ellipse(record *schemas.Sanitized, e mechanism.Ellipse) {
+// setEllipse sets the ellipse of a record, in metres.
+func setEllipse(record *schemas.Sanitized, e mechanism.Ellipse) {
 	record.SigmaMajorM = schemas.Some(float64(e.MajorKM * 1000))
 	record.SigmaMinorM = schemas.Some(float64(e.MinorKM * 1000))
 	record.AzimuthDeg = schemas.Some(e.AzimuthDeg)

@@ -191,12 +191,33 @@ func (s Settings) settings() []setting {
 		return nil
 	}
 	r := engine.options // with its defaults filled in
-	text := func(format string, values ...any) string { return fmt.Sprintf(format, values...) }
-	return []setting{
+	list := []setting{
 		{"geodither's version", text("%d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersion)}, // the codebook's own is in its setting
 		{"model", s.Model.ID()},
 		{keySetting, text("%x", s.KeyFingerprint())},
+	}
+	list = append(list, releaseSettings(r)...)
+	return append(list, []setting{
+		{"publish.timestamp", s.Publish.Timestamp},
+		{"publish.user", s.Publish.User},
+		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
+		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
+		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
+		{partitionerSetting, string(s.Partitioner)},
+		{"input.outside", s.Input.Outside},
+		{"publish.release", text("%t", !s.Publish.OmitRelease)},
+		{hoursKey, hoursSetting(r.Hours)},
+	}...)
+}
+
+// text is fmt.Sprintf.
+func text(format string, values ...any) string { return fmt.Sprintf(format, values...) }
+
+// releaseSettings are the options of releases among the settings, the defaults filled in, without
+// the hours.
+func releaseSettings(r mechanism.Options) []setting {
+	return []setting{
 		mechanismSetting(r),
 		{"release.inference", r.Inference},
 		{"release.isotropy", r.Isotropy},
@@ -213,15 +234,6 @@ func (s Settings) settings() []setting {
 		{"release.budget.window", text("%d", r.Budget.WindowSteps)},
 		{"release.budget.lifetime", text("%x", r.Budget.Lifetime)},
 		{"release.between (budget spent)", r.Budget.Spent},
-		{"publish.timestamp", s.Publish.Timestamp},
-		{"publish.user", s.Publish.User},
-		{encodingSetting, text("%q", s.RawEncoding) + s.Input.reading()},
-		{"encoding.sanitized", text("%q", s.SanitizedEncoding)},
-		{"max_ahead", text("%d", s.MaxAhead.Milliseconds())},
-		{partitionerSetting, string(s.Partitioner)},
-		{"input.outside", s.Input.Outside},
-		{"publish.release", text("%t", !s.Publish.OmitRelease)},
-		{hoursKey, hoursSetting(r.Hours)},
 	}
 }
 
@@ -261,7 +273,11 @@ const codebookSetting = "release.mechanism or the version of its codebook"
 // to those who cannot guess all of it: the key enters through a keyed hash. Nil for settings
 // that Validate refuses.
 func (s Settings) Fingerprint() []byte {
-	list := s.settings()
+	return fingerprint(s.settings())
+}
+
+// fingerprint is that of a list of settings, nil of none.
+func fingerprint(list []setting) []byte {
 	if list == nil {
 		return nil
 	}
@@ -280,12 +296,17 @@ func (s Settings) Fingerprint() []byte {
 // probability of 1/256, so a name may be missing where others stand. One of another length
 // is another version's, and its digests say nothing.
 func (s Settings) Differences(other []byte) string {
-	own := s.Fingerprint()
+	return differences(s.settings(), other)
+}
+
+// differences is Differences for a list of settings.
+func differences(list []setting, other []byte) string {
+	own := fingerprint(list)
 	if bytes.Equal(own, other) {
 		return ""
 	}
 	var names []string
-	for i, one := range s.settings() {
+	for i, one := range list {
 		if at := settingsSize + i; len(other) == len(own) && other[at] != own[at] {
 			names = append(names, one.words())
 		}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -197,7 +197,7 @@ func (k *crowdsOf) published(
 		if step.Refused != "" || !step.Outcome.Kind.Published() {
 			continue
 		}
-		if err := each(gather.Published(step.Record, "a record")); err != nil {
+		if err := each(engine.Published(step.Record, "a record")); err != nil {
 			return nil, err
 		}
 		start := m.StepAt(fix.Timestamp) / wide * wide * m.Step.Milliseconds()

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/geodither/geodither/cmd/internal/gather"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -192,7 +192,7 @@ func (p *Public) follow(ctx context.Context) error {
 		if !p.take(r) || reader == nil {
 			return nil
 		}
-		if err := reader.Add(gather.Published(r, "a record of the topic")); err != nil {
+		if err := reader.Add(engine.Published(r, "a record of the topic")); err != nil {
 			p.mu.Lock()
 			p.noFleet, reader = err.Error(), nil
 			p.mu.Unlock()

@@ -15,8 +15,6 @@ import (
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -116,24 +114,4 @@ func (s Records) follow(ctx context.Context, each func(schemas.Sanitized) error)
 		group.Go(func() error { return p.scan(ctx, p.reader.End, math.MaxInt64, take) })
 	}
 	return group.Wait()
-}
-
-// Published is a record as mechanism/aggregate takes it. where is its place, for errors.
-func Published(r schemas.Sanitized, where string) aggregate.Published {
-	kinds := map[string]mechanism.Kind{
-		schemas.KindReleased: mechanism.Released, schemas.KindRepeated: mechanism.Repeated,
-		schemas.KindPredicted: mechanism.Predicted,
-	}
-	return aggregate.Published{
-		Record: aggregate.Record{
-			User: r.UserID, Model: r.ModelID, Step: r.Step, Kind: kinds[r.Kind],
-			Number: r.Release, Place: aggregate.Place{Where: where},
-		},
-		Mechanism: schemas.MechanismName(r.Mechanism),
-		Latitude:  r.Latitude, Longitude: r.Longitude,
-		HasRelease:       r.ReleaseLatitude.Known,
-		ReleaseLatitude:  r.ReleaseLatitude.Number,
-		ReleaseLongitude: r.ReleaseLongitude.Number,
-		Epsilon:          r.Epsilon, Delta: r.Delta,
-	}
 }

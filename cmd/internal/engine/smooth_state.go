@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// smoothState is what a SmoothProcessor keeps of a user: the filter's track behind the last record,
+// and the records of the open block with the filter's state before the first of them.
+// state/FORMAT.md draws it.
+type smoothState struct {
+	track  aggregate.Track
+	before []byte // encoded mechanism.State; empty without open records
+	open   []waiting
+	stored []byte       // the encoding of open
+	coder  waitingCoder // behind the last open record
+}
+
+// waiting is a record of an open block. Its user is the state's. It has no place, radius and
+// ellipse: those will be of the smoothed posterior.
+type waiting struct {
+	record  schemas.Sanitized
+	kafkaMS int64 // Kafka's timestamp
+}
+
+// smoothVersion is the first byte of an encoded state. It goes up when the same records make other
+// states or other output.
+const smoothVersion = 1
+
+// What the first byte of a waiting record says.
+const (
+	waitsKind    = 3      // mask: the number of the kind among smoothKinds
+	waitsHead    = 1 << 2 // model, mechanism and δ follow; else those of the record before
+	waitsRelease = 1 << 3 // the record has a release
+	waitsPlace   = 1 << 4 // its place follows; else it is that of the last record with one
+	waitsEpsilon = 1 << 5 // ε follows; else a release costs as much as the last one, others 0
+	waitsNumber  = 1 << 6 // the release number follows; else it counts releases
+	waitsStep    = 1 << 7 // the step follows; else it is that of the timestamp
+)
+
+var smoothKinds = [...]string{
+	schemas.KindReleased, schemas.KindRepeated, schemas.KindPredicted,
+}
+
+var errSmoothState = errors.New("the stored state of a smoothed user cannot be read: a newer " +
+	"geodither wrote it, or it is damaged")
+
+// waitingCoder encodes or decodes the records of a block one after the other, each by its
+// differences from those before it. Its zero value is before the first one.
+type waitingCoder struct {
+	last      waiting
+	epsilon   float64 // of the last release
+	latitude  float64 // of the last release that a record had
+	longitude float64
+	known     []string // texts that were read, so that none is allocated twice
+}
+
+// expect sets ε and the release number of a record to what they are expected to be.
+func (c *waitingCoder) expect(r *schemas.Sanitized) {
+	r.Epsilon, r.Release = 0, c.last.record.Release
+	if r.Kind == schemas.KindReleased {
+		r.Epsilon = c.epsilon
+		r.Release++
+	}
+}
+
+// went takes a record as the last one.
+func (c *waitingCoder) went(w *waiting) {
+	c.last = *w
+	if w.record.Kind == schemas.KindReleased {
+		c.epsilon = w.record.Epsilon
+	}
+	if w.record.ReleaseLatitude.Known {
+		c.latitude = w.record.ReleaseLatitude.Number
+		c.longitude = w.record.ReleaseLongitude.Number
+	}
+}
+
+// append appends a record, whose kind is one of smoothKinds.
+func (c *waitingCoder) append(dst []byte, w *waiting, stepMS int64) []byte {
+	r, last := &w.record, &c.last.record
+	at := len(dst)
+	dst = append(dst, byte(slices.Index(smoothKinds[:], r.Kind)))
+	ahead := r.Timestamp - last.Timestamp
+	dst = binary.AppendVarint(dst, ahead)
+	dst = binary.AppendVarint(dst, w.kafkaMS-c.last.kafkaMS-ahead)
+	if r.ModelID != last.ModelID || r.Mechanism != last.Mechanism || r.Delta != last.Delta {
+		dst[at] |= waitsHead
+		for _, text := range []string{r.ModelID, r.Mechanism} {
+			dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+		}
+		dst = appendFloat(dst, r.Delta)
+	}
+	if r.ReleaseLatitude.Known {
+		dst[at] |= waitsRelease
+		if r.ReleaseLatitude.Number != c.latitude || r.ReleaseLongitude.Number != c.longitude {
+			dst[at] |= waitsPlace
+			dst = appendFloat(dst, r.ReleaseLatitude.Number)
+			dst = appendFloat(dst, r.ReleaseLongitude.Number)
+		}
+	}
+	expected := schemas.Sanitized{Kind: r.Kind}
+	c.expect(&expected)
+	if r.Epsilon != expected.Epsilon {
+		dst[at] |= waitsEpsilon
+		dst = appendFloat(dst, r.Epsilon)
+	}
+	if r.Release != expected.Release {
+		dst[at] |= waitsNumber
+		dst = binary.AppendVarint(dst, r.Release-expected.Release)
+	}
+	if step := mobility.StepOf(r.Timestamp, stepMS); r.Step != step {
+		dst[at] |= waitsStep
+		dst = binary.AppendVarint(dst, r.Step-step)
+	}
+	c.went(w)
+	return dst
+}
+
+// read reads the next record.
+func (c *waitingCoder) read(d *smoothReader, stepMS int64) (w waiting) {
+	flags := d.take(1)[0]
+	r, last := &w.record, &c.last.record
+	if flags&waitsKind == waitsKind {
+		d.bad = true
+		return w
+	}
+	r.Kind = smoothKinds[flags&waitsKind]
+	ahead := d.varint()
+	r.Timestamp = last.Timestamp + ahead
+	w.kafkaMS = c.last.kafkaMS + ahead + d.varint()
+	r.ModelID, r.Mechanism, r.Delta = last.ModelID, last.Mechanism, last.Delta
+	if flags&waitsHead != 0 {
+		r.ModelID, r.Mechanism, r.Delta = c.text(d.cut()), c.text(d.cut()), d.float()
+	}
+	if flags&waitsRelease != 0 {
+		latitude, longitude := c.latitude, c.longitude
+		if flags&waitsPlace != 0 {
+			latitude, longitude = d.float(), d.float()
+		}
+		r.ReleaseLatitude, r.ReleaseLongitude = schemas.Some(latitude), schemas.Some(longitude)
+	}
+	c.expect(r)
+	if flags&waitsEpsilon != 0 {
+		r.Epsilon = d.float()
+	}
+	if flags&waitsNumber != 0 {
+		r.Release += d.varint()
+	}
+	r.Step = mobility.StepOf(r.Timestamp, stepMS)
+	if flags&waitsStep != 0 {
+		r.Step += d.varint()
+	}
+	c.went(&w)
+	return w
+}
+
+// maxTexts bounds the texts that a coder remembers: those of a service are few.
+const maxTexts = 64
+
+// text returns a text, mostly one that was read before.
+func (c *waitingCoder) text(b []byte) string {
+	for _, text := range c.known {
+		if text == string(b) {
+			return text
+		}
+	}
+	if len(c.known) >= maxTexts {
+		c.known = nil
+	}
+	c.known = append(c.known, string(b))
+	return c.known[len(c.known)-1]
+}
+
+// restart makes the coder one before the first record.
+func (c *waitingCoder) restart() { *c = waitingCoder{known: c.known} }
+
+// add appends a record to the open ones.
+func (s *smoothState) add(w waiting, stepMS int64) {
+	s.stored = s.coder.append(s.stored, &w, stepMS)
+	s.open = append(s.open, w)
+}
+
+// drop removes the first records. before is the state before the first one that stays.
+func (s *smoothState) drop(n int, before []byte, stepMS int64) {
+	s.open = slices.Delete(s.open, 0, n)
+	s.before = append(s.before[:0], before...)
+	s.stored = s.stored[:0]
+	s.coder.restart()
+	for i := range s.open {
+		s.stored = s.coder.append(s.stored, &s.open[i], stepMS)
+	}
+}
+
+// AppendBinary appends the encoding.
+func (s *smoothState) AppendBinary(dst []byte) []byte {
+	dst = s.track.AppendBinary(append(dst, smoothVersion))
+	if len(s.open) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.before)))
+	dst = append(dst, s.before...)
+	return append(dst, s.stored...)
+}
+
+// DecodeBinary replaces s by an encoded state; no bytes are a new user. It accepts any bytes, and
+// does not look into states of the filter.
+func (s *smoothState) DecodeBinary(data []byte, stepMS int64) error {
+	s.before, s.open, s.stored = s.before[:0], s.open[:0], s.stored[:0]
+	s.coder.restart()
+	if len(data) == 0 {
+		s.track.Reset()
+		return nil
+	}
+	if data[0] != smoothVersion {
+		return errSmoothState
+	}
+	rest, err := s.track.DecodeBinary(data[1:])
+	if err != nil {
+		return errors.Join(errSmoothState, err)
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	d := smoothReader{rest: rest}
+	s.before = append(s.before, d.cut()...)
+	s.stored = append(s.stored, d.rest...)
+	for len(d.rest) > 0 && !d.bad {
+		s.open = append(s.open, s.coder.read(&d, stepMS))
+	}
+	if d.bad || len(s.before) == 0 || len(s.open) == 0 || s.track.Filter() == "" {
+		return errSmoothState
+	}
+	return nil
+}
+
+// smoothReader reads from the front of bytes that may hold anything. Behind what cannot be read,
+// everything is 0.
+type smoothReader struct {
+	rest []byte
+	bad  bool
+}
+
+var zeros [8]byte
+
+func (d *smoothReader) take(n int) []byte {
+	if n > len(d.rest) {
+		d.rest, d.bad = nil, true
+		return zeros[:min(n, len(zeros))]
+	}
+	taken := d.rest[:n]
+	d.rest = d.rest[n:]
+	return taken
+}
+
+func (d *smoothReader) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.rest, d.bad = nil, true
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// cut takes bytes that have their length in front.
+func (d *smoothReader) cut() []byte {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 || v > uint64(len(d.rest)-n) {
+		d.rest, d.bad = nil, true
+		return nil
+	}
+	d.rest = d.rest[n:]
+	return d.take(int(v))
+}
+
+func (d *smoothReader) float() float64 {
+	x := math.Float64frombits(binary.BigEndian.Uint64(d.take(8)))
+	d.bad = d.bad || math.IsNaN(x) || math.IsInf(x, 0)
+	return x
+}
+
+func appendFloat(dst []byte, x float64) []byte {
+	return binary.BigEndian.AppendUint64(dst, math.Float64bits(x))
+}

@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/schemas"
+)
+
+// sanitizedTopic returns the records that a service writes of vehicles: a fix every half step, with
+// gaps now and then.
+func sanitizedTopic(
+	tb testing.TB, model *mobility.Model, o mechanism.Options, vehicles, fixes int,
+) (records []task.Record) {
+	tb.Helper()
+	s := testSettings(tb, model)
+	s.Release = o
+	p := newTestProcessor(tb, s, 0)
+	random := rand.New(rand.NewPCG(1, 2))
+	states, late := make([][]byte, vehicles), make([]int64, vehicles)
+	var fx task.Effects
+	for i := range fixes {
+		for v := range vehicles {
+			fix := servicetest.Sentinel()
+			fix.UserID = fmt.Sprintf("vehicle-%d", v)
+			if random.IntN(40) == 0 {
+				late[v] += random.Int64N(50)
+			}
+			fix.Timestamp = servicetest.StartMS + (int64(i)/2+late[v])*60_000 + int64(i)%2*20_000
+			rec := servicetest.Record(tb, int64(len(records)), fix)
+			rec.Timestamp = fix.Timestamp + random.Int64N(900)
+			fx = task.Effects{}
+			servicetest.OK(tb, p.Process(rec, states[v], &fx))
+			if len(fx.State) > 0 {
+				states[v] = bytes.Clone(fx.State)
+			}
+			for _, m := range fx.Output {
+				records = append(records, task.Record{
+					Offset: int64(len(records)), Timestamp: m.Timestamp,
+					Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value),
+				})
+			}
+		}
+	}
+	return records
+}
+
+// smoothJob processes records as a task does, and a retry of each by another processor.
+type smoothJob struct {
+	tb       testing.TB
+	settings SmoothSettings
+	p, retry *SmoothProcessor
+	states   map[string][]byte
+	out      map[string][]task.Message
+}
+
+func newSmoothJob(tb testing.TB, s SmoothSettings) *smoothJob {
+	tb.Helper()
+	j := &smoothJob{
+		tb: tb, settings: s, states: map[string][]byte{}, out: map[string][]task.Message{},
+	}
+	j.p, j.retry = j.processor(), j.processor()
+	return j
+}
+
+func (j *smoothJob) processor() *SmoothProcessor {
+	j.tb.Helper()
+	p, err := NewSmoothProcessor(j.settings, Partition{"sanitized", 0, 1})
+	servicetest.OK(j.tb, err)
+	return p
+}
+
+func (j *smoothJob) process(rec task.Record) servicetest.Effects {
+	j.tb.Helper()
+	key, err := j.p.Key(rec)
+	servicetest.OK(j.tb, err)
+	state := j.states[string(key)]
+	fx := servicetest.Process(j.tb, j.p, rec, state)
+	servicetest.RequireEqual(j.tb, "a retry", fx, servicetest.Process(j.tb, j.retry, rec, state))
+	if len(fx.State) > 0 {
+		j.states[string(key)] = fx.State
+	}
+	for _, m := range fx.Output {
+		j.out[string(m.Key)] = append(j.out[string(m.Key)], m)
+	}
+	return fx
+}
+
+// smoothedFiles returns what "geodither smooth" makes of records, by user, with the offset of each.
+func smoothedFiles(
+	tb testing.TB, s SmoothSettings, records []task.Record,
+) (out map[string][]schemas.Sanitized, at map[string][]int) {
+	tb.Helper()
+	out, at = map[string][]schemas.Sanitized{}, map[string][]int{}
+	codec := servicetest.NewCodec(tb, schemas.Avro)
+	type kept struct {
+		record schemas.Sanitized
+		at     int
+	}
+	smoothing, err := aggregate.NewSmoothing(aggregate.SmoothOptions{
+		Read:     aggregate.ReadOptions{Models: aggregate.Models{s.Model}, Release: s.Release},
+		LagSteps: s.LagSteps,
+	}, func(k kept, past *aggregate.Past) error {
+		SetPast(&k.record, past)
+		out[k.record.UserID] = append(out[k.record.UserID], k.record)
+		at[k.record.UserID] = append(at[k.record.UserID], k.at)
+		return nil
+	})
+	servicetest.OK(tb, err)
+	defer smoothing.Close()
+	for i, rec := range records {
+		r, err := codec.DecodeSanitized(rec.Value)
+		servicetest.OK(tb, err)
+		servicetest.OK(tb, smoothing.Add(Published(r, ""), kept{r, i}))
+	}
+	_, err = smoothing.Finish()
+	servicetest.OK(tb, err)
+	return out, at
+}
+
+// TestSmoothProcessorIsSmoothing: record for record, the service says what files say, up to the
+// open block; under each mechanism, with reports that leave no record, with a missing record and
+// with one that lacks its release.
+func TestSmoothProcessorIsSmoothing(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	lattice := mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .05, ReleaseInterval: 5}
+	codebook := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 5}
+	hiding := codebook
+	hiding.Between = mechanism.BetweenSkip
+	every := codebook
+	every.ReleaseInterval = 1
+	for name, o := range map[string]mechanism.Options{
+		"lattice": lattice, "codebook": codebook, "hiding": hiding, "every step": every,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := SmoothSettings{Model: model, Release: o, LagSteps: int64(o.ReleaseInterval)}
+			records := sanitizedTopic(t, model, o, 5, 160)
+			records = damaged(t, records)
+			want, at := smoothedFiles(t, s, records)
+			j := newSmoothJob(t, s)
+			for _, rec := range records {
+				j.process(rec)
+			}
+			codec := servicetest.NewCodec(t, schemas.Avro)
+			smoothed, unsmoothed := 0, 0
+			for user, all := range want {
+				got, open := j.out[user], smoothState{}
+				servicetest.OK(t, open.DecodeBinary(j.states[user], 60_000))
+				if len(got)+len(open.open) != len(all) || 2*len(got) < len(all) {
+					t.Fatalf("%s: %d records and %d open, want %d in all", user, len(got),
+						len(open.open), len(all))
+				}
+				for i, m := range got {
+					r, err := codec.DecodeSanitized(m.Value)
+					servicetest.OK(t, err)
+					if r != all[i] || m.Timestamp != records[at[user][i]].Timestamp {
+						t.Fatalf("%s, record %d:\n%+v at %d, files\n%+v", user, i, r, m.Timestamp,
+							all[i])
+					}
+					if schemas.HasNote(r.Mechanism, schemas.Smoothed) {
+						smoothed++
+					} else {
+						unsmoothed++
+					}
+				}
+			}
+			tally, next := j.p.Take()
+			if tally.RecordsOut != int64(smoothed+unsmoothed) || unsmoothed == 0 ||
+				tally.Unsmoothed != int64(unsmoothed) || smoothed < 3*unsmoothed ||
+				next != records[len(records)-1].Offset+1 {
+				t.Errorf("%d smoothed, %d not; %+v, next %d", smoothed, unsmoothed, tally, next)
+			}
+		})
+	}
+}
+
+// damaged leaves out a release of one vehicle, and the place of a release of another one.
+func damaged(t *testing.T, records []task.Record) []task.Record {
+	t.Helper()
+	codec := servicetest.NewCodec(t, schemas.Avro)
+	missing, blank := 0, 0
+	var all []task.Record
+	for i, rec := range records {
+		r, err := codec.DecodeSanitized(rec.Value)
+		servicetest.OK(t, err)
+		if late := i > len(records)*3/4 && r.Kind == schemas.KindReleased; late {
+			switch {
+			case missing == 0 && r.UserID == "vehicle-1":
+				missing++
+				continue
+			case blank == 0 && r.UserID == "vehicle-2":
+				blank++
+				r.ReleaseLatitude, r.ReleaseLongitude = schemas.Nullable{}, schemas.Nullable{}
+				rec.Value, err = codec.AppendSanitized(nil, r)
+				servicetest.OK(t, err)
+			}
+		}
+		all = append(all, rec)
+	}
+	return all
+}
+
+// TestSmoothProcessorRefuses: damaged records are dead letters and change no state, and a record
+// under an unknown model waits for the model.
+func TestSmoothProcessorRefuses(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	o := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 5}
+	records := sanitizedTopic(t, model, o, 1, 60)
+	j := newSmoothJob(t, SmoothSettings{Model: model, Release: o, LagSteps: 5})
+	for _, rec := range records {
+		j.process(rec)
+	}
+	codec := servicetest.NewCodec(t, schemas.Avro)
+	last := records[len(records)-1]
+	changed := func(change func(r *schemas.Sanitized)) task.Record {
+		rec := last
+		r, err := codec.DecodeSanitized(rec.Value)
+		servicetest.OK(t, err)
+		change(&r)
+		rec.Value, err = codec.AppendSanitized(nil, r)
+		servicetest.OK(t, err)
+		return rec
+	}
+	tombstone, other := last, last
+	tombstone.Value, other.Key = nil, []byte("somebody")
+	for _, one := range []struct {
+		rec    task.Record
+		reason schemas.Reason
+	}{
+		{tombstone, schemas.ReasonEmpty},
+		{other, schemas.ReasonKeyMismatch},
+		{records[0], schemas.ReasonLate},
+		{changed(func(r *schemas.Sanitized) { r.Kind = "hovered" }), schemas.ReasonMalformed},
+		{changed(func(r *schemas.Sanitized) { r.Release = -1 }), schemas.ReasonMalformed},
+		{changed(func(r *schemas.Sanitized) {
+			r.Mechanism = schemas.Noted(r.Mechanism, schemas.Smoothed)
+		}), schemas.ReasonMalformed},
+	} {
+		if got := j.process(one.rec).Letter(t, schemas.Avro); got.Reason != one.reason {
+			t.Errorf("%s, want %s", got.Reason, one.reason)
+		}
+	}
+	unknown := changed(func(r *schemas.Sanitized) { r.ModelID = "0123456789abcdef" })
+	var fx task.Effects
+	err := j.p.Process(unknown, j.states[string(last.Key)], &fx)
+	if task.RemedyOf(err) != task.Rebuild || !strings.Contains(err.Error(), "0123456789abcdef") {
+		t.Errorf("an unknown model: %v", err)
+	}
+}
