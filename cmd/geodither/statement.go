@@ -30,9 +30,10 @@ prints no secret. It needs the model, and works without the key.
         measures, and what is to be filled in
 
 --audit adds what an attack has measured: a report of "geodither audit -c FILE --json" on the same
-model and settings. --simulate adds the error to expect, which "geodither doctor" works out too, and
-what an observer learns of a home in 1, 7, 30 and 90 nights, which takes a minute at most, mostly
-some 20 s of processor time.`,
+model and settings. --simulate adds the error to expect, which "geodither doctor" works out too,
+what an observer learns of a home in 1, 7, 30 and 90 nights, and a bound on what all records tell
+about one moment. It takes some 20 s of processor time, and minutes on maps of a
+thousand cells or more.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md
   geodither audit -c geodither.yml --json > audit.json
   geodither statement -c geodither.yml --audit audit.json > statement.yml`,

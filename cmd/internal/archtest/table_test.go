@@ -112,6 +112,12 @@ var table = map[string]rule{
 		tests: []string{"mechanism/internal/testcase"},
 		pure:  true,
 	},
+	"mechanism/moment": {
+		ours: []string{
+			"mechanism/grid", "mechanism/internal/exp", "mechanism/mobility", "mechanism/parallel",
+		},
+		pure: true,
+	},
 	"mechanism/counts": {
 		ours: []string{
 			"mechanism/grid", "mechanism/hours", "mechanism/internal/decode",
@@ -381,7 +387,7 @@ var table = map[string]rule{
 			"cmd/internal/engine", "cmd/internal/expect",
 			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/hours",
 			"mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "schemas/mapping",
+			"mechanism/mobility", "mechanism/moment", "mechanism/noise", "schemas/mapping",
 		},
 		tests: []string{
 			"cmd/internal/servicetest", "deploy",

@@ -34,6 +34,7 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/moment"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas/mapping"
 )
@@ -69,6 +70,10 @@ type Sheet struct {
 	Expected *expect.Summary // nil: not simulated
 	Homes    []expect.Home   // what nights at home tell; empty: not simulated
 	Nights   []int           // the numbers of nights that Simulate measures
+	// Moment bounds what all records tell about one moment, under the first version of the model;
+	// nil: not computed. NoMoment is why nothing but Σε bounds it; empty: Moment does.
+	Moment   *moment.Told
+	NoMoment string
 
 	audited map[string]string // what an audit of this config says that it has attacked
 }
@@ -138,7 +143,8 @@ func models(file *config.File) ([]Model, error) {
 }
 
 // Simulate works out which error to expect, as "geodither doctor" does, and what nights at home
-// tell, both under the first version of the model. It takes some 20 s of one processor.
+// and all records of a moment tell, under the first version of the model. It takes some 20 s of one
+// processor, and on a map of a thousand cells or more minutes.
 // Progress is of expect.Options, first of the one and then of the other.
 func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) error) error {
 	x, err := expect.Simulate(ctx, s.Models[0].Model, s.Release,
@@ -150,7 +156,26 @@ func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) e
 	s.Expected = &summary
 	s.Homes, err = expect.Homes(ctx, s.Models[0].Model, s.Release, s.Nights,
 		expect.Options{Seed: 1, Progress: progress})
+	if err == nil {
+		s.boundMoment()
+	}
 	return err
+}
+
+// boundMoment bounds what all records tell about one moment.
+func (s *Sheet) boundMoment() {
+	forgetting, err := moment.New(s.Models[0].Model, s.Release.ReleaseInterval)
+	if err != nil {
+		s.NoMoment = err.Error()
+		return
+	}
+	told := forgetting.Most(s.Release.Epsilon)
+	s.Moment = &told
+	if limit := s.Release.Budget.Lifetime; told.Between > mechanism.HighEpsilonDay ||
+		limit > 0 && told.Between >= limit {
+		s.NoMoment = "in " + cli.Duration(s.interval()) + ", the time between two releases, the " +
+			"model hardly forgets where somebody was"
+	}
 }
 
 // takeRelease fills in the section release, with its defaults as the service has them.

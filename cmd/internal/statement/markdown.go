@@ -26,7 +26,7 @@ func Markdown(out io.Writer, s *Sheet) error {
 		"## 2. Necessity and proportionality", prose(necessity(s)),
 		"### What one release reveals", prose(unit(s)), prose(epsilon(s)),
 		"### What many releases reveal", prose(budget(s)), prose(composition(s)),
-		prose(postprocessing),
+		prose(when(oneMoment(s) != "", oneMoment(s)+"\n\n") + postprocessing),
 		"## 3. Risks to the persons", prose(risks(s)),
 		"### The model and the settings", prose(preprocessing), prose(model(s)),
 	}

@@ -467,11 +467,48 @@ func TestExpected(t *testing.T) {
 	not := []string{"--simulate", "geodither doctor -c FILE\" says which error"}
 	s.wording("YAML", text, says, not)
 	s.wording("Markdown", markdown, says, not)
+	s.oneMoment(sheet)
 	stop := errors.New("stop")
 	if err := sheet.Simulate(t.Context(), func(int64, int64) error { return stop }); !errors.Is(err,
 		stop) {
 		t.Errorf("stopped, it says %v", err)
 	}
+}
+
+// oneMoment looks at what a statement says of all records about one moment: under an interval in
+// which the model forgets, with and without a law of gaps, and under one in which it does not.
+func (s *service) oneMoment(sheet *Sheet) {
+	told := func() []string {
+		return []string{
+			fmt.Sprintf("by at most e^%.2f at a release, and by at most e^%.2f at any moment",
+				math.Ceil(100*sheet.Moment.At)/100, math.Ceil(100*sheet.Moment.Between)/100),
+			"for releases 12 hours apart or more",
+		}
+	}
+	sheet.Release.ReleaseInterval = 12 * 60
+	first := sheet.Models[0].Model
+	for _, law := range []mobility.GapLaw{nil, {{Chain: 1}}} {
+		model := first.Copy()
+		model.Gaps = law
+		sheet.Models[0].Model = model
+		sheet.boundMoment()
+		says, not := append(told(), "After a silence of more than 1 hour the"), "Σε is the bound."
+		if law != nil {
+			says[2], not = not, says[2]
+			says[2] = "after silence " + says[2]
+		} else {
+			not = "after silence " + not
+		}
+		text, markdown, _ := s.both(sheet)
+		s.wording("YAML", text, says, []string{"no better bound than Σε", not})
+		s.wording("Markdown", markdown, says, []string{"no better bound than Σε", not})
+	}
+	sheet.Release.ReleaseInterval = 1
+	sheet.boundMoment()
+	text, markdown, _ := s.both(sheet)
+	says := []string{"no better bound than Σε is claimed: in 1 minute, the time between two"}
+	s.wording("YAML", text, says, nil)
+	s.wording("Markdown", markdown, says, nil)
 }
 
 // TestWithoutKey: a statement is made where the key is not, and says what it does not know then.

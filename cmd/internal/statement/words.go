@@ -2,6 +2,7 @@ package statement
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -145,6 +146,29 @@ own cell has a probability of %.2g;`,
 	}
 	return text + ` To tell less, leave the nights out of "release.hours", set a lifetime budget, or
 lower ε.`
+}
+
+// oneMoment says what all records tell about one moment, which takes a computation.
+func oneMoment(s *Sheet) string {
+	switch {
+	case s.NoMoment != "":
+		return "For what all records together tell about one moment no better bound than Σε is " +
+			"claimed: " + s.NoMoment + "."
+	case s.Moment == nil:
+		return ""
+	}
+	least := func(v float64) string { return fmt.Sprintf("%.2f", math.Ceil(100*v)/100) }
+	return fmt.Sprintf(`However many records there are, all of them together change the odds between
+two cells at one moment by at most e^%s at a release, and by at most e^%s at any moment. This is
+theorem 15 (one moment) of mechanism/PROOFS.md, for releases %s apart or more, the model %s, and an
+observer who knows nothing of the user but that model. It is no bound for an observer who knows the
+user's habits, or where the user was at another time: for them Σε is the bound.`,
+		least(s.Moment.At), least(s.Moment.Between), cli.Duration(s.interval()), s.Models[0].ID) +
+		either(s.Release.LearnedGaps(s.Models[0].Model), ` It holds where the user reports in every
+step. The model says that a user who is silent may not have moved, so after silence Σε is the
+bound.`, fmt.Sprintf(` After a silence of more than %s the filter starts over. That earlier places
+tell nothing of later ones then is an assumption.`,
+			cli.Duration(time.Duration(s.Release.LongestGap(s.Models[0].Model))*s.Step)))
 }
 
 // expected says which error to expect, which has to be simulated.

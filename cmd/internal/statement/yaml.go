@@ -204,7 +204,7 @@ func measured(s *Sheet) string {
 	return text
 }
 
-// simulated is the error to expect, and what nights at home tell.
+// simulated is the error to expect, and what nights at home and all records of a moment tell.
 func simulated(s *Sheet) string {
 	x := s.Expected
 	if x == nil {
@@ -215,7 +215,8 @@ func simulated(s *Sheet) string {
     estimate_median_m: ` + number(expect.Whole(x.Estimate.Median)) + `
     blind_mean_m: ` + number(expect.Whole(x.Blind.Mean)) + `
     details: |
-` + scalar(6, expected(s)) + when(len(s.Homes) > 0, "\n  home: |\n"+scalar(4, homes(s))) + "\n"
+` + scalar(6, expected(s)) + when(len(s.Homes) > 0, "\n  home: |\n"+scalar(4, homes(s))) +
+		when(oneMoment(s) != "", "\n  one_moment: |\n"+scalar(4, oneMoment(s))) + "\n"
 }
 
 func warnings(s *Sheet) string {
