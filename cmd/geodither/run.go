@@ -58,24 +58,10 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 						"remedy", c.Remedy)
 				}
 			}
-			options.Board, options.Counters = monitor.NewBoard(), new(engine.Counters)
-			service, err := service.New(options)
-			if err != nil {
-				return config.Error(path, err)
-			}
-			answers, err := listen(options, file.HTTP)
-			if err != nil {
-				return err
-			}
-			defer answers.Close()
-			options.Connection.Log(options.Logger)
-			// Only a proven refusal ends the start. Later a broker that refuses the service is
-			// waited for, as one that is away is.
-			if err := options.Connection.Refused(cmd.Context(), options.Brokers); err != nil {
-				return err
-			}
-			defer expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)()
-			return service.Run(cmd.Context())
+			host := hosting{path, options, file}
+			return host.serve(cmd.Context(), service.New, func() (stop func()) {
+				return expect.Log(cmd.Context(), options.Model, options.Release, options.Logger)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -88,6 +74,39 @@ release.epsilon and release.budget, and release.delta except with the mechanism 
 		"for one start: go on where retention removed raw records before they were read")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// hosting is an instance of a service, by its config.
+type hosting struct {
+	path    string // of the config, for errors
+	options service.Options
+	file    config.File
+}
+
+// serve runs the instance until the context ends. begin is called when its brokers do not refuse
+// it.
+func (h hosting) serve(ctx context.Context, create func(service.Options) (*service.Service, error),
+	begin func() (stop func()),
+) error {
+	o := h.options
+	o.Board, o.Counters = monitor.NewBoard(), new(engine.Counters)
+	service, err := create(o)
+	if err != nil {
+		return config.Error(h.path, err)
+	}
+	answers, err := listen(o, h.file.HTTP)
+	if err != nil {
+		return err
+	}
+	defer answers.Close()
+	o.Connection.Log(o.Logger)
+	// Only a proven refusal ends the start. Later a broker that refuses the service is waited for,
+	// as one that is away is.
+	if err := o.Connection.Refused(ctx, o.Brokers); err != nil {
+		return err
+	}
+	defer begin()()
+	return service.Run(ctx)
 }
 
 // listen begins to answer those who watch the service over HTTP, if the config says where.

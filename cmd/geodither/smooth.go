@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/monitor"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
@@ -22,6 +25,7 @@ type smoothFlags struct {
 	models   []string // files
 	lag      string
 	out      string
+	once     service.Options // what is meant for one start
 }
 
 func newSmooth(std cli.Streams) *cobra.Command {
@@ -49,9 +53,17 @@ is not given or of a user's own, without their releases (publish.release: false)
 missing record, until a gap that the filter does not bridge. The summary counts them.
 
 The records name ε, δ, the mechanism and the model. The other settings of the release come from
-the service's config (-c), where they are not the defaults.`,
+the service's config (-c), where they are not the defaults.
+
+With -c alone the command is a service, as "run" is: sanitized topic in, topics.smoothed out, each
+record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
+other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. The last
+records of a user who falls silent wait for the user's next one. A record under a model that is not
+in the schedule yet waits for the model, and the log names it. A lost changelog loses no account of
+ε: start with another smooth.group and topics.smoothed, and the sanitized topic fills them.`,
 		Example: `  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
   geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet
+  geodither smooth -c geodither.yml
   geodither consume --topic fleet.sanitized |
     geodither smooth -c geodither.yml --in - --lag all --out smoothed.ndjson`,
 		Args: cobra.ArbitraryArgs,
@@ -71,10 +83,17 @@ the service's config (-c), where they are not the defaults.`,
 			"the config's release interval")
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv, .ndjson, .geojson or .parquet; - is CSV on standard output")
+	flags.BoolVar(&f.once.AcceptSettings, "accept-settings", false,
+		"service, for one start: go on after a kill under another model, lag or release settings")
+	flags.BoolVar(&f.once.SkipLost, "skip-lost", false,
+		"service, for one start: go on where retention removed records before they were read")
 	return cmd
 }
 
 func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Streams) error {
+	if f.serves(flags) {
+		return f.serve(ctx, std)
+	}
 	options, err := f.options(flags)
 	if err != nil {
 		return err
@@ -101,6 +120,30 @@ func (f *smoothFlags) run(ctx context.Context, flags *pflag.FlagSet, std cli.Str
 	}
 	s.print(std.Err, options)
 	return nil
+}
+
+// serves reports whether the command is a service: nothing names a file.
+func (f *smoothFlags) serves(flags *pflag.FlagSet) bool {
+	return f.settings.Path != "" && len(f.paths)+len(f.models) == 0 && f.lag == "" &&
+		!flags.Changed("out")
+}
+
+// serve runs an instance of the service.
+func (f *smoothFlags) serve(ctx context.Context, std cli.Streams) error {
+	o, file, err := config.ReadSmoothing(f.settings.Path)
+	if err != nil {
+		return err
+	}
+	o.AcceptSettings, o.SkipLost = f.once.AcceptSettings, f.once.SkipLost
+	if o.Logger, err = file.Log.Logger(std.Err); err != nil {
+		return config.Error(f.settings.Path, err)
+	}
+	o.Logger = slog.New(monitor.NameEvents(o.Logger.Handler()))
+	create := func(options service.Options) (*service.Service, error) {
+		return service.NewFollowing(options, service.Smoothing(o.Smooth))
+	}
+	host := hosting{f.settings.Path, o.Options, file}
+	return host.serve(ctx, create, func() (stop func()) { return func() {} })
 }
 
 // options resolves the flags and the config of the service. It does not read the config's key.
@@ -143,7 +186,8 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 // check refuses what cannot be used before anything is read.
 func (f *smoothFlags) check() error {
 	if len(f.paths) == 0 {
-		return cli.Usagef("name the sanitized records to read with --in, - for standard input")
+		return cli.Usagef("name the sanitized records to read with --in, - for standard input; " +
+			"-c FILE alone runs the service")
 	}
 	if _, err := files.FormatOf(f.out); err != nil {
 		return err

@@ -26,7 +26,10 @@ func newTopics(std cli.Streams) *cobra.Command {
 }
 
 func newTopicsACLs(std cli.Streams) *cobra.Command {
-	var path, principal, cluster string
+	var (
+		path, principal, cluster string
+		smooth                   bool
+	)
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",
@@ -49,6 +52,11 @@ writes to topics of its own.`,
 			if err := c.Validate(); err != nil {
 				return config.Error(path, err)
 			}
+			if smooth {
+				if c, err = file.SmoothingCluster(); err != nil {
+					return config.Error(path, err)
+				}
+			}
 			user, ok := strings.CutPrefix(principal, "User:")
 			if !ok || user == "" {
 				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
@@ -68,6 +76,8 @@ writes to topics of its own.`,
 		"who gets the rights, as Kafka writes it: `User:NAME`")
 	flags.StringVar(&cluster, "strimzi", "",
 		"print a KafkaUser of the Strimzi operator, for its Kafka of this `NAME`")
+	acls.Flags().BoolVar(&smooth, "smooth", false,
+		"print the rights of the service \"geodither smooth\" instead")
 	cli.Required(acls, "config")
 	cli.Required(acls, "principal")
 	return acls
@@ -82,7 +92,8 @@ func newTopicsCreate(std cli.Streams) *cobra.Command {
 topics.create: co-partitioned, the changelog compacted, the others with the raw topic's retention.
 So the service itself needs no right to make topics. A missing raw topic is made only if
 topics.partitions says how large. A topic that is there is left alone, and is an error if the
-service could not use it.`,
+service could not use it. With the section smooth, or topics.smoothed, the topics of the service
+"geodither smooth" are made too.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -91,7 +102,11 @@ service could not use it.`,
 				return err
 			}
 			c := file.Cluster()
+			var second topics.Cluster
 			err = c.Validate()
+			if err == nil && file.Smooths() {
+				second, err = file.SmoothingCluster()
+			}
 			if err == nil {
 				c.Connection, err = file.Connection()
 			}
@@ -102,6 +117,12 @@ service could not use it.`,
 				return err
 			}
 			sizes, err := topics.Make(cmd.Context(), c, service.CallPatience)
+			if err == nil && file.Smooths() {
+				var more []topics.Size
+				second.Connection = c.Connection
+				more, err = topics.Make(cmd.Context(), second, service.CallPatience)
+				sizes = append(sizes, more[min(1, len(more)):]...) // its input is listed
+			}
 			for _, size := range sizes {
 				if err == nil {
 					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic,

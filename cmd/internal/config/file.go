@@ -37,6 +37,7 @@ type File struct {
 		Sanitized   string `yaml:"sanitized"`
 		Changelog   string `yaml:"changelog"`
 		DeadLetters string `yaml:"dead_letters"`
+		Smoothed    string `yaml:"smoothed"`
 		Partitioner string `yaml:"partitioner"`
 		Create      bool   `yaml:"create"`
 		Partitions  int    `yaml:"partitions"`
@@ -55,6 +56,7 @@ type File struct {
 	Release     Release  `yaml:"release"`
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
+	Smooth      Smooth   `yaml:"smooth"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -66,6 +68,12 @@ type File struct {
 	Log            Log           `yaml:"log"`
 
 	written map[string]bool // the keys that the file has, such as topics.raw, also without a value
+}
+
+// Smooth is the section "smooth": the service that smooths what the sanitizing one publishes.
+type Smooth struct {
+	Group string        `yaml:"group"`
+	Lag   time.Duration `yaml:"lag"` // default: the release interval
 }
 
 // HTTP says where a service answers probes and monitoring.
@@ -338,18 +346,6 @@ func (c *File) Connection() (*kafkaconn.Connection, error) {
 		return nil, err
 	}
 	return kafkaconn.New(kafka.options(c.Member))
-}
-
-// Schemas returns the schemas that the registry has to have for the service of a config.
-func (c *File) Schemas() ([]service.Schema, error) {
-	o := c.withoutFiles()
-	switch {
-	case o.Topics.Sanitized == "":
-		return nil, errors.New("topics.sanitized: name the topic of sanitized records")
-	case o.Topics.DeadLetters == "" && o.Group == "":
-		return nil, errors.New("group: name the consumer group")
-	}
-	return service.Schemas(o.Cluster), nil
 }
 
 // resolve makes relative paths those of a folder.

@@ -63,8 +63,13 @@ func (j *following) lost(err error) error { return &lostStates{err} }
 func (j *following) work(
 	at engine.Partition, _ *task.Dependencies, _ *task.Options,
 ) (Processor, error) {
-	return j.Processor(at, j.service.options.SchemaIDs)
+	p, err := j.Processor(at, j.service.options.SchemaIDs)
+	return unreleasing{p}, err
 }
+
+// unreleasing hides that a Processor is releasing. Releases name their version, so it does not
+// matter when one that follows them adopts it.
+type unreleasing struct{ Processor }
 
 // lostStates is the error of a changelog that holds no account of ε.
 type lostStates struct{ cause error }

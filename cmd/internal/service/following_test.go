@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"log/slog"
@@ -56,7 +57,7 @@ func (s plainSettings) GroupFingerprint() []byte               { return []byte(s
 func (s plainSettings) Differences(other []byte) string        { return "not " + string(other) }
 func (s plainSettings) DifferencesInGroup(other []byte) string { return s.Differences(other) }
 
-var job = service.Following{
+var holds = service.Following{
 	Fingerprints: plainSettings{"held 1"},
 	Try:          func(v *engine.Version) (any, error) { return v.Load() },
 	Processor: func(engine.Partition, schemas.IDs) (service.Processor, error) {
@@ -64,16 +65,17 @@ var job = service.Following{
 	},
 }
 
-// followers is what runs held after the service "first".
+// followers is what runs a job after the service "first".
 type followers struct {
-	w *servicetest.World
-	o service.Options
+	w   *servicetest.World
+	o   service.Options
+	job service.Following
 }
 
-func newFollowers(w *servicetest.World, group string) followers {
+func newFollowers(w *servicetest.World, group string, job service.Following) followers {
 	o := atwork.Options(w, group)
 	o.Topics.Raw, o.Key, o.SessionTimeout = "first.out", noise.Key{}, 500*time.Millisecond
-	return followers{w, o}
+	return followers{w, o, job}
 }
 
 // start starts an instance with a folder of its own, which a network can be cut from.
@@ -82,7 +84,7 @@ func (f followers) start(t *testing.T, folder string) (*servicetest.Running, *se
 	log, network, o := new(servicetest.Log), new(servicetest.Network), f.o
 	o.StateDir += folder
 	o.Logger, o.Counters = log.Logger(), new(engine.Counters)
-	s, err := service.NewFollowing(o, job)
+	s, err := service.NewFollowing(o, f.job)
 	servicetest.OK(t, err)
 	s.SetClient(network.Client(f.w.Addr))
 	s.SetGrace(100 * time.Millisecond)
@@ -96,16 +98,24 @@ func (f followers) answers(t *testing.T) (want [][]servicetest.Line, n int64) {
 	input.Read(t)
 	want = make([][]servicetest.Line, len(input.Lines))
 	for p, lines := range input.Lines {
-		states, h := map[string][]byte{}, new(held)
+		states := map[string][]byte{}
+		at := engine.Partition{Topic: f.o.Topics.Raw, Number: int32(p), Of: servicetest.Partitions}
+		processor, err := f.job.Processor(at, schemas.IDs{})
+		servicetest.OK(t, err)
 		for i, l := range lines {
-			var fx task.Effects
 			rec := task.Record{Offset: int64(i), Key: []byte(l.Key), Value: []byte(l.Value)}
 			rec.Timestamp = l.Timestamp
-			servicetest.OK(t, h.Process(rec, states[l.Key], &fx))
-			states[l.Key] = fx.State
+			key, err := processor.Key(rec)
+			servicetest.OK(t, err)
+			var fx task.Effects
+			servicetest.OK(t, processor.Process(rec, states[string(key)], &fx))
+			if fx.State != nil {
+				states[string(key)] = bytes.Clone(fx.State)
+			}
 			for _, m := range fx.Output {
-				line := servicetest.Line{Key: l.Key, Value: string(m.Value), Timestamp: l.Timestamp}
-				want[p] = append(want[p], line)
+				want[p] = append(want[p], servicetest.Line{
+					Key: string(m.Key), Value: string(m.Value), Timestamp: m.Timestamp,
+				})
 			}
 		}
 		n += int64(len(want[p]))
@@ -117,11 +127,25 @@ func (f followers) answers(t *testing.T) (want [][]servicetest.Line, n int64) {
 // its work, another one with an empty folder joins, and the first comes back. The output is what
 // the input's records give, each once.
 func TestFollowing(t *testing.T) {
-	t.Parallel()
+	for name, smooth := range map[string]bool{"a test's job": false, "smoothing": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runFollowing(t, smooth)
+		})
+	}
+}
+
+func runFollowing(t *testing.T, smooth bool) {
+	t.Helper()
 	w := servicetest.NewWorld(t, 12)
-	first := atwork.Options(w, "first")
+	first, job := atwork.Options(w, "first"), holds
+	if smooth {
+		job = service.Smoothing(engine.SmoothSettings{
+			Model: w.Model, Release: first.Release, LagSteps: 3,
+		})
+	}
 	atwork.Serve(t, w, first, 10)
-	f := newFollowers(w, "after")
+	f := newFollowers(w, "after", job)
 	out := w.Answers(t, "after").Out
 	a, cut := f.start(t, ".a")
 	servicetest.Await(t, "it is in the middle of its work",
@@ -151,7 +175,7 @@ func TestFollowingLost(t *testing.T) {
 	t.Parallel()
 	w := servicetest.NewWorld(t, 3)
 	atwork.Serve(t, w, atwork.Options(w, "first"), 5)
-	f := newFollowers(w, "after")
+	f := newFollowers(w, "after", holds)
 	out := w.Answers(t, "after").Out
 	_, n := f.answers(t)
 	a, _ := f.start(t, "")
@@ -176,9 +200,9 @@ func TestFollowingLost(t *testing.T) {
 // TestFollowingWithoutKey: a job that follows a topic takes no key.
 func TestFollowingWithoutKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)
-	o := newFollowers(w, "after").o
+	o := newFollowers(w, "after", holds).o
 	o.Key, o.Logger = servicetest.Key, slog.New(slog.DiscardHandler)
-	_, err := service.NewFollowing(o, job)
+	_, err := service.NewFollowing(o, holds)
 	if err == nil || !strings.Contains(err.Error(), "no key") {
 		t.Errorf("with a key: %v", err)
 	}

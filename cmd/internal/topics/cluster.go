@@ -13,8 +13,8 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
 
-// Set names the four topics of a service. All must have the same number of
-// partitions: a user's records keep their partition number in each of them.
+// Set names the four topics of a service, by what they are to the one that sanitizes. All must have
+// the same number of partitions: a user's records keep their partition number in each of them.
 type Set struct {
 	Raw         string // read: raw fixes, keyed by user
 	Sanitized   string // written: sanitized records
@@ -83,6 +83,19 @@ func (c Cluster) Validate() error {
 		used[topic] = key
 	}
 	return errors.Join(errs...)
+}
+
+// Smoothing returns the place of the service that smooths what this one publishes, with defaults in
+// place of an empty group and topic. Topics.Raw is its input, the sanitized topic, and
+// Topics.Sanitized its output, the smoothed one.
+func (c Cluster) Smoothing(group, topic string) Cluster {
+	t := c.Topics
+	c.Group = cmp.Or(group, c.Group+"-smooth")
+	c.Topics = Set{
+		Raw: t.Sanitized, Sanitized: cmp.Or(topic, t.Sanitized+".smoothed"),
+		Create: t.Create, Replication: t.Replication,
+	}
+	return c.WithDefaults()
 }
 
 // TransactionalID names the producer that may write for one partition of the raw topic:

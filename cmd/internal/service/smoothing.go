@@ -1,0 +1,19 @@
+package service
+
+import (
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Smoothing is the job that adds to each record what the user's later ones tell.
+func Smoothing(settings engine.SmoothSettings) Following {
+	return Following{
+		Fingerprints: settings,
+		Try:          func(v *engine.Version) (any, error) { return settings.Try(v) },
+		Processor: func(at engine.Partition, ids schemas.IDs) (Processor, error) {
+			s := settings
+			s.SchemaIDs = ids
+			return engine.NewSmoothProcessor(s, at)
+		},
+	}
+}
