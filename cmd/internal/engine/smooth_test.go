@@ -259,3 +259,35 @@ func TestSmoothProcessorRefuses(t *testing.T) {
 		t.Errorf("an unknown model: %v", err)
 	}
 }
+
+// TestSmoothEraser: nothing remains of a user, whose later records pass unsmoothed, each once,
+// until the filter starts again.
+func TestSmoothEraser(t *testing.T) {
+	t.Parallel()
+	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	o := mechanism.Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 5}
+	records := sanitizedTopic(t, model, o, 1, 200)
+	j := newSmoothJob(t, SmoothSettings{Model: model, Release: o, LagSteps: 5})
+	user := string(records[0].Key)
+	for i, rec := range records {
+		if i == 50 {
+			e := new(SmoothEraser)
+			remains, err := e.Erase(task.Request{}, rec.Offset, j.states[user], nil)
+			if err != nil || len(remains) > 0 || bytes.Contains(e.Kept(rec.Key), rec.Key) ||
+				bytes.Contains(e.RequestKey(rec.Key), rec.Key) {
+				t.Fatalf("%q remains, %v", remains, err)
+			}
+			delete(j.states, user)
+			j.out[user] = nil
+		}
+		j.process(rec)
+	}
+	first, err := servicetest.NewCodec(t, schemas.Avro).DecodeSanitized(j.out[user][0].Value)
+	servicetest.OK(t, err)
+	var open smoothState
+	servicetest.OK(t, open.DecodeBinary(j.states[user], 60_000))
+	if n := len(j.out[user]) + len(open.open); n != len(records)-50 ||
+		!schemas.HasNote(first.Mechanism, schemas.Unsmoothed) {
+		t.Errorf("%d records after the erasure, the first one by %s", n, first.Mechanism)
+	}
+}
