@@ -28,6 +28,18 @@ function serve(args, at = /http:\S+/) {
   });
 }
 
+const opened = new WeakMap(); // the contexts of a test
+
+// own starts geodither for one test. In the end its pages close first, which may still ask it.
+async function own(t, args, at) {
+  const server = await serve(args, at);
+  t.after(async () => {
+    for (const context of opened.get(t) ?? []) await context.close();
+    await end(server.child);
+  });
+  return server;
+}
+
 async function end(child) {
   if (child.exitCode !== null) return;
   child.kill("SIGINT");
@@ -38,6 +50,7 @@ async function end(child) {
 // anybody else for anything.
 async function open(t, url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, ...options });
+  opened.set(t, [...opened.get(t) ?? [], context]);
   context.setDefaultTimeout(120_000); // of a machine that does much else
   const page = await context.newPage();
   const faults = [];
@@ -244,9 +257,8 @@ test("an outline is drawn below the map", async (t) => {
   const at = "#view=step&user=bus-4720&fix=122";
   const plain = await open(t, server.url + at);
   await settled(plain);
-  const own = await serve(["explore", "--outline", file]);
-  t.after(() => end(own.child));
-  const page = await open(t, own.url + at);
+  const served = await own(t, ["explore", "--outline", file]);
+  const page = await open(t, served.url + at);
   await settled(page);
   assert.equal(await page.textContent("#caption"), await plain.textContent("#caption"));
   assert.notEqual(await ink(page), await ink(plain));
@@ -361,8 +373,7 @@ test("the price of each ε stands below the knob, and can be picked", async (t) 
 });
 
 test("the topic of the demo, live, and what becomes of the page when the broker goes", async (t) => {
-  const demo = await serve(["demo"]);
-  t.after(() => end(demo.child));
+  const demo = await own(t, ["demo"]);
   const page = await open(t, `${demo.url}#view=live`, { faulty: true });
   const asked = new Set();
   page.on("request", (r) => asked.add(new URL(r.url()).pathname));
@@ -396,8 +407,7 @@ test("the topic of the demo, live, and what becomes of the page when the broker 
 test("a topic without a record, and a model that is none", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "empty-"));
   t.after(() => rmSync(folder, { recursive: true }));
-  const broker = await serve(["broker", "--port", "0"], /127\.0\.0\.1:\d+/);
-  t.after(() => end(broker.child));
+  const broker = await own(t, ["broker", "--port", "0"], /127\.0\.0\.1:\d+/);
   const [traces, model, key, config] = ["traces.csv", "model.avro", "noise.key", "geodither.yml"]
     .map((name) => join(folder, name));
   const lines = ["user_id,timestamp,latitude,longitude"];
@@ -410,9 +420,8 @@ test("a topic without a record, and a model that is none", async (t) => {
   run("train", "--box", "53.4,-3,53.46,-2.9", "--cell", "500m", "--step", "60s", "--out", model, traces);
   run("key", "new", key);
   run("topics", "create", "-c", config);
-  const own = await serve(["explore", "-c", config]);
-  t.after(() => end(own.child));
-  const page = await open(t, own.url);
+  const served = await own(t, ["explore", "-c", config]);
+  const page = await open(t, served.url);
   await page.waitForFunction(() => /out has no record yet/.test(document.querySelector("#live-caption")?.textContent ?? ""));
   assert.equal(await page.isVisible("#wrong"), false);
   writeFileSync(model, "broken");
@@ -463,9 +472,8 @@ test("ten thousand users are searched, and a few rows of them exist", async (t) 
   const model = join(folder, "model.avro");
   execFileSync(process.env.GEODITHER, ["train", "--box", "53.4,-3,53.46,-2.9", "--cell", "500m", "--step", "60s",
     "--out", model, traces], { stdio: "pipe" });
-  const own = await serve(["explore", "--model", model, traces]);
-  t.after(() => end(own.child));
-  const page = await open(t, own.url);
+  const served = await own(t, ["explore", "--model", model, traces]);
+  const page = await open(t, served.url);
   await settled(page);
   await page.click("#user");
   await page.waitForSelector("#user-names [data-name=user-00001]");
@@ -535,10 +543,10 @@ test("reports of evaluate and tune fit their frames", async (t) => {
 });
 
 test("a server that ended is said to have ended", async (t) => {
-  const own = await serve(["explore"]);
-  const page = await open(t, own.url, { faulty: true });
+  const gone = await serve(["explore"]);
+  const page = await open(t, gone.url, { faulty: true });
   await settled(page);
-  await end(own.child);
+  await end(gone.child);
   await page.keyboard.press("ArrowRight");
   await page.waitForSelector("#wrong:not([hidden])");
   assert.match(await page.textContent("#wrong"), /Is geodither still running/);
@@ -546,9 +554,8 @@ test("a server that ended is said to have ended", async (t) => {
 
 test("the token is needed, at loopback and beyond", async (t) => {
   for (const listen of ["127.0.0.1:0", "0.0.0.0:0"]) {
-    const own = await serve(["explore", "--listen", listen]);
-    t.after(() => end(own.child));
-    const at = new URL(own.url);
+    const served = await own(t, ["explore", "--listen", listen]);
+    const at = new URL(served.url);
     at.hostname = "127.0.0.1";
     assert.match(at.pathname, /^\/\w{20,}\/$/);
     const page = await open(t, at.href);
