@@ -435,6 +435,13 @@ var table = map[string]rule{
 		},
 		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz},
 	},
+	"cmd/internal/counting": {
+		ours: []string{
+			"cmd/internal/engine", "consumer/task", "mechanism/counts", "mechanism/noise",
+			"schemas/mapping",
+		},
+		tests: []string{"schemas"},
+	},
 	"cmd/internal/recompute": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/task",

@@ -177,7 +177,9 @@ func expected(s *Sheet) string {
 	return fmt.Sprintf(`If people move as the model says and report in each step (%s), an estimate
 is off by %s on average.%s The public model alone, without any release, is off by %s.%s Both are
 simulated, on %d tracks that are nobody's (seed %d); "geodither tune" measures the error on real
-traces.`,
+traces. These are errors at the time of a record. Later records of a user tell more about earlier
+places: every reader can compute that ("geodither smooth"), so what records show of the past is
+nearer to the truth.`,
 		x.When(), cli.Metres(x.Estimate.Mean), when(line != "", " In detail: "+line+"."),
 		cli.Metres(x.Blind.Mean), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
 }

@@ -459,6 +459,23 @@ test("phone, dark, and pictures in every width", async (t) => {
   }
 });
 
+test("axe finds nothing to mend, light and dark", async (t) => {
+  const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await open(t, server.url, { colorScheme });
+    await settled(page);
+    await page.evaluate(axe);
+    for (const tab of await page.$$("[role=tab]")) {
+      await tab.click();
+      await settled(page);
+      await page.waitForTimeout(500); // until nothing fades
+      const { violations } = await page.evaluate(() => window.axe.run());
+      const found = violations.map((v) => `${v.id}: ${v.help}, at ${v.nodes.map((n) => n.target).join(" and ")}`);
+      assert.deepEqual(found, [], `${colorScheme}, ${await tab.textContent()}`);
+    }
+  }
+});
+
 test("ten thousand users are searched, and a few rows of them exist", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "page-"));
   t.after(() => rmSync(folder, { recursive: true }));

@@ -119,7 +119,7 @@ export class CompareView {
         { sign: "square", colour: "blind", text: "guess without any release" },
       ]),
       make("section", { class: "card", "aria-label": "Both settings in numbers" },
-        make("h3", {}, "Over the whole trace"), this.far, this.table),
+        make("h2", {}, "Over the whole trace"), this.far, this.table),
       make("section", { class: "card", "aria-label": "Error over time" }, this.chart));
   }
 
@@ -158,7 +158,7 @@ export class CompareView {
       ? `Computed so far: ${a.done.toLocaleString("en")} and ${b.done.toLocaleString("en")} of ${a.total.toLocaleString("en")} reports.`
       : "";
     this.table.replaceChildren(make("table", {},
-      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, ""),
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "over the whole trace"),
         make("th", { scope: "col" }, `A: ${name(a.settings)}`), make("th", { scope: "col" }, `B: ${name(b.settings)}`))),
       make("tbody", {}, ...rows.map((row) => {
         const [x, y] = [row.of(a), row.of(b)];
@@ -174,7 +174,7 @@ export class CompareView {
     ];
     const high = series.reduce((h, s) => s.values.reduce<number>((m, v) => Math.max(m, v ?? 0), h), 0.5);
     this.chart.replaceChildren(
-      make("h3", {}, "Error of the best guess over time"),
+      make("h2", {}, "Error of the best guess over time"),
       draw({
         label: "Distance from the truth to the best guess over time, for both settings and without any release",
         times: a.time_ms, pause: pauseOf(a), series, low: 0, high, ticks: ticks(0, high, 5), tick: (y) => `${sum(y)} km`,

@@ -40,11 +40,11 @@ export class FleetView {
     this.relay();
     this.element = make("div", { class: "stack" },
       make("section", {},
-        make("h2", {}, "Where is the fleet?"),
+        make("h2", { class: "question" }, "Where is the fleet?"),
         make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are.")),
       make("div", { class: "three" }, ...figures),
       make("div", { class: "view" },
-        make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h3", {}, "Window by window"), this.table),
+        make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h2", {}, "Window by window"), this.table),
         make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs)));
   }
 

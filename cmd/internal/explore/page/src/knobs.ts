@@ -99,7 +99,7 @@ export function panel(
     changed();
   });
   return make("section", { class: "card", "aria-label": title },
-    make("h3", {}, title),
+    make("h2", {}, title),
     make("div", { class: "knobs" },
       make("label", {}, "ε: how much one release may tell",
         slide("epsilon", epsilons, settings.epsilon, (x) => `ε = ${sum(x)}`, (x) => (settings.epsilon = x))),

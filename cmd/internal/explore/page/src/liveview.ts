@@ -113,7 +113,7 @@ export class LiveView {
         this.facts),
       make("div", { class: "stack" },
         this.trouble,
-        make("section", { class: "card knobs" }, make("h3", {}, "Look at"),
+        make("section", { class: "card knobs" }, make("h2", {}, "Look at"),
           make("label", {}, "One vehicle", this.user.element),
           make("label", {}, "Below the vehicles", grounds),
           make("label", {}, "Window of the fleet", this.windows)),

@@ -83,26 +83,30 @@ export function region(width: number, height: number, votes: Uint8Array, vote: n
   return path;
 }
 
-// Camera is what a map looks at: the middle in kilometres, and pixels a kilometre. Two maps may
-// share one.
+// Camera is what maps look at: the middle in kilometres, and how many times larger than a map that
+// fits its canvas. Maps of different sizes may share one.
 export class Camera {
   x = 0;
   y = 0;
-  scale = 1;
+  nearness = 1;
   readonly watchers = new Set<() => void>();
-  fitted = "";
+  private fitted = "";
 
-  // fit shows a whole map, once for each map unless it is forced.
-  fit(map: MapInfo, width: number, height: number, force = false): void {
+  // fit shows a whole map, once for each map unless it is forced. It says whether it did.
+  fit(map: MapInfo, force = false): boolean {
     const key = `${map.width * map.cell_km} ${map.height * map.cell_km}`;
-    if (this.fitted === key && !force) return;
+    if (this.fitted === key && !force) return false;
     this.fitted = key;
-    const w = map.width * map.cell_km;
-    const h = map.height * map.cell_km;
-    this.x = w / 2;
-    this.y = h / 2;
-    this.scale = Math.min(width / w, height / h) * 0.96;
+    this.x = (map.width * map.cell_km) / 2;
+    this.y = (map.height * map.cell_km) / 2;
+    this.nearness = 1;
     this.changed();
+    return true;
+  }
+
+  // scale is how many pixels a kilometre has on a canvas.
+  scale(map: MapInfo, width: number, height: number): number {
+    return this.nearness * 0.96 * Math.min(width / map.width, height / map.height) / map.cell_km;
   }
 
   changed(): void {
@@ -112,18 +116,22 @@ export class Camera {
 
 // Pen draws in kilometres on the canvas of a map.
 export class Pen {
+  private readonly scale: number;
+
   constructor(
     readonly context: CanvasRenderingContext2D,
     private readonly camera: Camera,
     readonly map: MapInfo,
     private readonly width: number,
     private readonly height: number,
-  ) {}
+  ) {
+    this.scale = camera.scale(map, width, height);
+  }
 
   at(p: Place): [number, number] {
     return [
-      this.width / 2 + (p.x - this.camera.x) * this.camera.scale,
-      this.height / 2 - (p.y - this.camera.y) * this.camera.scale,
+      this.width / 2 + (p.x - this.camera.x) * this.scale,
+      this.height / 2 - (p.y - this.camera.y) * this.scale,
     ];
   }
 
@@ -136,7 +144,7 @@ export class Pen {
     c.save();
     c.globalAlpha = opacity;
     c.imageSmoothingEnabled = false;
-    const k = side * this.camera.scale;
+    const k = side * this.scale;
     c.drawImage(shown, x, y, field.width * k, field.height * k);
     c.restore();
   }
@@ -147,11 +155,11 @@ export class Pen {
     const [x, y] = this.at({ x: 0, y: 0 });
     c.save();
     c.translate(x, y);
-    c.scale(this.camera.scale, -this.camera.scale);
+    c.scale(this.scale, -this.scale);
     c.strokeStyle = colour.css("soft");
     c.globalAlpha = 0.7;
-    c.lineWidth = 1 / this.camera.scale;
-    c.setLineDash([5 / this.camera.scale, 3 / this.camera.scale]);
+    c.lineWidth = 1 / this.scale;
+    c.setLineDash([5 / this.scale, 3 / this.scale]);
     c.stroke(path);
     c.restore();
   }
@@ -159,7 +167,7 @@ export class Pen {
   // frame draws the edge of the map.
   frame(): void {
     const [x, y] = this.at({ x: 0, y: this.map.height * this.map.cell_km });
-    const k = this.map.cell_km * this.camera.scale;
+    const k = this.map.cell_km * this.scale;
     this.context.strokeStyle = colour.css("line");
     this.context.lineWidth = 1;
     this.context.strokeRect(x, y, this.map.width * k, this.map.height * k);
@@ -170,7 +178,7 @@ export class Pen {
     const c = this.context;
     const side = this.map.cell_km * of.block;
     const [x, y] = this.at({ x: of.column * side, y: of.row * side });
-    const k = side * this.camera.scale;
+    const k = side * this.scale;
     c.save();
     c.translate(x, y);
     c.scale(k, -k);
@@ -215,7 +223,7 @@ export class Pen {
   ellipse(p: Place, majorKM: number, minorKM: number, azimuth: number, name: string, width: number, how: { dash?: number[]; fill?: number } = {}): void {
     const c = this.context;
     const [x, y] = this.at(p);
-    const k = this.camera.scale;
+    const k = this.scale;
     c.save();
     c.beginPath();
     // The canvas turns clockwise from east, an azimuth clockwise from north.
@@ -329,6 +337,8 @@ export class MapView {
   // closer is called when another part of a map should be fetched, which is too large to be sent
   // cell by cell; the part is as the server takes it.
   closer: ((view: string) => void) | null = null;
+  // opened is called when a map is seen for the first time, whole.
+  opened: ((camera: Camera) => void) | null = null;
   // outline has lines for orientation, as a path in kilometres.
   outline: Path2D | null = null;
   private view = "";
@@ -341,7 +351,7 @@ export class MapView {
     private readonly camera: Camera = new Camera(),
   ) {
     camera.watchers.add(() => this.redraw());
-    new ResizeObserver(() => this.resized()).observe(canvas);
+    new ResizeObserver(() => this.redraw()).observe(canvas);
     colour.watchers.add(() => this.redraw());
     this.listen();
   }
@@ -349,14 +359,12 @@ export class MapView {
   show(map: MapInfo, scene: (pen: Pen) => void): void {
     this.map = map;
     this.scene = scene;
-    const box = this.canvas.getBoundingClientRect();
-    if (box.width > 0) this.camera.fit(map, box.width, box.height);
+    if (this.camera.fit(map)) this.opened?.(this.camera);
     this.redraw();
   }
 
   fit(): void {
-    const box = this.canvas.getBoundingClientRect();
-    if (this.map) this.camera.fit(this.map, box.width, box.height, true);
+    if (this.map) this.camera.fit(this.map, true);
   }
 
   zoom(factor: number, x?: number, y?: number): void {
@@ -364,10 +372,10 @@ export class MapView {
     const dx = (x ?? box.width / 2) - box.width / 2;
     const dy = (y ?? box.height / 2) - box.height / 2;
     const c = this.camera;
-    const scale = Math.min(1e5, Math.max(1e-3, c.scale * factor));
-    c.x += dx / c.scale - dx / scale;
-    c.y -= dy / c.scale - dy / scale;
-    c.scale = scale;
+    const before = this.scale;
+    c.nearness = Math.min(1e4, Math.max(0.1, c.nearness * factor));
+    c.x += dx / before - dx / this.scale;
+    c.y -= dy / before - dy / this.scale;
     c.changed();
   }
 
@@ -380,10 +388,10 @@ export class MapView {
     });
   }
 
-  private resized(): void {
+  // scale is how many pixels a kilometre has here.
+  private get scale(): number {
     const box = this.canvas.getBoundingClientRect();
-    if (this.map && box.width > 0) this.camera.fit(this.map, box.width, box.height);
-    this.redraw();
+    return this.map ? this.camera.scale(this.map, box.width, box.height) : 1;
   }
 
   private draw(): void {
@@ -417,7 +425,7 @@ export class MapView {
     if (this.pausing) clearTimeout(this.pausing);
     this.pausing = setTimeout(() => {
       const c = this.camera;
-      const [w, h] = [width / c.scale / 2, height / c.scale / 2];
+      const [w, h] = [width / this.scale / 2, height / this.scale / 2];
       const all = w * 2 >= 0.7 * map.width * map.cell_km && h * 2 >= 0.7 * map.height * map.cell_km;
       const [west, south, east, north] = this.view.split(",").map(Number);
       const inside = this.view !== "" && c.x - w >= west! && c.x + w <= east! && c.y - h >= south! && c.y + h <= north!;
@@ -430,10 +438,10 @@ export class MapView {
 
   // ruler draws how long a kilometre is.
   private ruler(c: CanvasRenderingContext2D, width: number, height: number): void {
-    let km = 10 ** Math.floor(Math.log10(width / 3 / this.camera.scale));
-    if (km * 5 * this.camera.scale < width / 3) km *= 5;
-    else if (km * 2 * this.camera.scale < width / 3) km *= 2;
-    const long = km * this.camera.scale;
+    let km = 10 ** Math.floor(Math.log10(width / 3 / this.scale));
+    if (km * 5 * this.scale < width / 3) km *= 5;
+    else if (km * 2 * this.scale < width / 3) km *= 2;
+    const long = km * this.scale;
     const text = km >= 1 ? `${km} km` : `${Math.round(km * 1000)} m`;
     c.save();
     c.translate(14, height - 14);
@@ -460,8 +468,8 @@ export class MapView {
   private under(e: PointerEvent): Place {
     const box = this.canvas.getBoundingClientRect();
     return {
-      x: this.camera.x + (e.offsetX - box.width / 2) / this.camera.scale,
-      y: this.camera.y - (e.offsetY - box.height / 2) / this.camera.scale,
+      x: this.camera.x + (e.offsetX - box.width / 2) / this.scale,
+      y: this.camera.y - (e.offsetY - box.height / 2) / this.scale,
     };
   }
 
@@ -499,8 +507,8 @@ export class MapView {
       const dx = e.offsetX - last[0];
       const dy = e.offsetY - last[1];
       moved += Math.abs(dx) + Math.abs(dy);
-      this.camera.x -= dx / this.camera.scale / held.size;
-      this.camera.y += dy / this.camera.scale / held.size;
+      this.camera.x -= dx / this.scale / held.size;
+      this.camera.y += dy / this.scale / held.size;
       if (before > 0) this.zoom(spread() / before, e.offsetX, e.offsetY);
       else this.camera.changed();
     });

@@ -76,11 +76,11 @@ export class OddsView {
             { sign: "diamond", colour: "release", text: "place B" },
           ])),
         make("section", { class: "card", "aria-label": "Several adversaries" },
-          make("h3", {}, "Who asks?"), this.others, this.note),
+          make("h2", {}, "Who asks?"), this.others, this.note),
         make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief)),
       make("div", { class: "stack" },
         make("section", { class: "card" },
-          make("h2", {}, "Is it at home or at the clinic?"),
+          make("h2", { class: "question" }, "Is it at home or at the clinic?"),
           make("p", { class: "soft small" }, "Somebody sees every published record and asks one question: is the vehicle at A or at B?"),
           this.says),
         this.knobs));
@@ -219,7 +219,7 @@ export class OddsView {
     const high = Math.max(2, 1.5 * odds.worst);
     const crossed = odds.spent.findIndex((b) => b > high);
     this.learned.replaceChildren(
-      make("h3", {}, "What the records have told about A against B"),
+      make("h2", {}, "What the records have told about A against B"),
       draw({
         label: "Logarithm of what the records have added to the odds of A against B, within plus and minus the sum of epsilon",
         times: odds.time_ms, pause: pauseOf(course), series: [{ name: "learned", values: odds.learned, colour: "estimate" }],
@@ -238,7 +238,7 @@ export class OddsView {
   private drawBelief({ map, course }: Look, odds: Odds): void {
     const share = (x: number | null) => (x === null ? null : likelier(x));
     this.belief.replaceChildren(
-      make("h3", {}, "Belief in A, if it is one of the two"),
+      make("h2", {}, "Belief in A, if it is one of the two"),
       draw({
         label: "Probability of A against B for this adversary, with and without the records",
         times: odds.time_ms, pause: pauseOf(course),

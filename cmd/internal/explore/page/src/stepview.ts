@@ -3,7 +3,7 @@
 import { Anatomy, bytes, Course, MapInfo, Place, Settings } from "./api";
 import { frontier } from "./frontier";
 import { panel } from "./knobs";
-import { colour, likelier, make, percent, rich, sum } from "./look";
+import { colour, distance, likelier, make, percent, rich, sum } from "./look";
 import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { taker } from "./take";
@@ -260,6 +260,7 @@ export class StepView {
       state.view = view;
       state.changed();
     };
+    this.map.opened = (camera) => this.approach(camera);
     state.grows(() => {
       if (this.look && !this.element.hidden) this.tell(this.look);
     });
@@ -281,6 +282,21 @@ export class StepView {
       this.state.changed();
     }).catch(() => null); // the main picture says what is wrong
     if (this.priced === course) this.prices.replaceChildren(...(picture ? [picture] : []));
+  }
+
+  // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
+  // believed fills the map anyway.
+  private approach(camera: Camera): void {
+    const { step, map } = this.look!;
+    if (!step.estimate) return;
+    const seen = Math.max(4 * step.radius_km, 6 * distance(step.estimate, step.truth), 9 * map.cell_km);
+    const [width, height] = [map.width * map.cell_km, map.height * map.cell_km];
+    const nearness = Math.min(width, height) / seen;
+    if (nearness <= 1.5) return;
+    camera.nearness = nearness;
+    const inside = (middle: number, side: number) => Math.max(seen / 2, Math.min(side - seen / 2, middle));
+    camera.x = inside((step.estimate.x + step.truth.x) / 2, width);
+    camera.y = inside((step.estimate.y + step.truth.y) / 2, height);
   }
 
   // move goes to the next or the previous part.

@@ -1,0 +1,428 @@
+package counting
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+const partitions = 3
+
+// testSettings are of two days around the hour that London's clocks show twice.
+func testSettings(t *testing.T) Settings {
+	t.Helper()
+	plan, err := counts.NewPlan("Europe/London", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	square := func(west float64) [][][][2]float64 {
+		return [][][][2]float64{{{
+			{west, 51}, {west + 1, 51}, {west + 1, 52}, {west, 52}, {west, 51},
+		}}}
+	}
+	zones, err := counts.Polygons([]counts.Area{
+		{Name: "west", Polygons: square(-2)}, {Name: "east", Polygons: square(-1)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := counts.ParseDate("2026-10-24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Settings{
+		Settings: counts.Settings{Source: "raw", Edition: 1, Epsilon: 1, PerDay: 3},
+		Plan:     plan, Zones: zones, First: first,
+		Admission: counts.Admission{GraceMS: 600_000, MaxAheadMS: 60_000},
+	}
+}
+
+// fix is one raw record of a user, appended some time after the event.
+type fix struct {
+	user            string
+	eventMS, append int64
+	longitude       float64
+}
+
+// fixesOf draws the log of two days, in the order of append times: some come late, some lie ahead.
+func fixesOf(s Settings, seed uint64) (all []fix) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	at := s.Plan.Windows(s.First)[0].StartMS
+	for at < s.Plan.Windows(s.First + 2)[0].StartMS {
+		late := []int64{0, 0, 1000, 300_000, 4_500_000, -30_000, -90_000}[rng.IntN(7)]
+		all = append(all, fix{
+			user: fmt.Sprint("user ", rng.IntN(6)), eventMS: at - late, append: at,
+			longitude: -2.5 + 3*rng.Float64(),
+		})
+		at += rng.Int64N(1_200_000)
+	}
+	return all
+}
+
+// worker is a task without Kafka: states by key, and what was written.
+type worker struct {
+	states map[string][]byte
+	output []task.Message
+	fx     task.Effects
+}
+
+func (w *worker) process(t *testing.T, p task.Processor, key []byte, rec task.Record) error {
+	t.Helper()
+	w.fx = task.Effects{}
+	if err := p.Process(rec, w.states[string(key)], &w.fx); err != nil {
+		return err
+	}
+	if len(w.fx.State) > 0 {
+		w.states[string(key)] = slices.Clone(w.fx.State)
+	}
+	w.output = append(w.output, w.fx.Output...)
+	return nil
+}
+
+// partialsOf runs a raw partition over its log, to the end of the third day. idle passes times
+// between records, as an idle task does, and each restart hands the state back from its bytes.
+// harm changes states before a record, as a planted fault.
+func partialsOf(
+	t *testing.T, s Settings, at int32, log []fix, idle bool, harm func(i int, w *worker),
+) []task.Message {
+	t.Helper()
+	source := engine.Source{Encoding: schemas.JSON, MaxAhead: engine.DefaultMaxAhead}
+	p, err := NewWindows(s, source, "any", engine.Partition{Number: at, Of: partitions}, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec, err := schemas.NewCodec(schemas.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{states: map[string][]byte{}}
+	if err := p.Restored(nil); err != nil {
+		t.Fatal(err)
+	}
+	pass := func(until int64) {
+		for deadline, _ := p.Deadline(); deadline < until; deadline, _ = p.Deadline() {
+			w.fx = task.Effects{}
+			if err := p.Passed(deadline, &w.fx); err != nil {
+				t.Fatal(err)
+			}
+			w.output = append(w.output, w.fx.Output...)
+		}
+	}
+	var own []byte
+	for i, f := range log {
+		if idle && i%3 == 0 {
+			pass(f.append)
+		}
+		if harm != nil {
+			harm(i, w)
+		}
+		value, err := codec.AppendRaw(nil, schemas.Raw{
+			UserID: f.user, Timestamp: f.eventMS, Latitude: 51.5, Longitude: f.longitude,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := task.Record{
+			Offset: int64(i), Timestamp: f.append, Key: []byte(f.user), Value: value,
+		}
+		if err := w.process(t, p, rec.Key, rec); err != nil {
+			t.Fatal(err)
+		}
+		if state, changed := p.State(); changed {
+			own = slices.Clone(state)
+		}
+		if idle && i%7 == 0 {
+			if err := p.Restored(own); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pass(s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS + 1)
+	return w.output
+}
+
+// byPartition gives each user's fixes to one partition; the last one has none.
+func byPartition(log []fix) (parts [partitions][]fix) {
+	for _, f := range log {
+		at := int(f.user[len(f.user)-1]) % (partitions - 1)
+		parts[at] = append(parts[at], f)
+	}
+	return parts
+}
+
+// sums are the true counts of each window, from the bytes of all partials.
+func sums(t *testing.T, s Settings, log []fix, harm func(int, *worker)) map[int64][]int64 {
+	t.Helper()
+	all := map[int64][]int64{}
+	for at, part := range byPartition(log) {
+		for _, m := range partialsOf(t, s, int32(at), part, false, harm) {
+			var p partial
+			if err := json.Unmarshal(m.Value, &p); err != nil {
+				t.Fatal(err)
+			}
+			if all[p.StartMS] == nil {
+				all[p.StartMS] = make([]int64, s.Zones.Count())
+			}
+			for _, c := range p.Counts {
+				all[p.StartMS][c.Zone] += c.Count
+			}
+		}
+	}
+	return all
+}
+
+// TestIdleOrBusy: whichever closes a window, a record or a time that was passed, the partials are
+// the same bytes. There is one for each window, also in a partition without a record.
+func TestIdleOrBusy(t *testing.T) {
+	s := testSettings(t)
+	windows := 24 + 25 + 1 // the second day has an hour twice
+	for seed := range uint64(20) {
+		for at, log := range byPartition(fixesOf(s, seed)) {
+			busy := partialsOf(t, s, int32(at), log, false, nil)
+			idle := partialsOf(t, s, int32(at), log, true, nil)
+			if len(busy) != windows || !reflect.DeepEqual(busy, idle) {
+				t.Fatalf("seed %d, partition %d: %d partials, want %d, and the same %d:\n%v\n%v",
+					seed, at, len(busy), windows, len(idle), busy, idle)
+			}
+			for _, m := range busy {
+				var p partial
+				if err := json.Unmarshal(m.Value, &p); err != nil {
+					t.Fatal(err)
+				}
+				deadline := s.deadline(s.Plan.At(p.StartMS))
+				if m.To.Partition(9) >= 5 || m.Timestamp != deadline {
+					t.Fatalf("a partial goes to partition %d of 5, at %d, want %d",
+						m.To.Partition(9), m.Timestamp, deadline)
+				}
+			}
+		}
+	}
+}
+
+// TestDeadline: a fix counts up to the last moment of its window's grace. A broker's clock that
+// goes back does not open the window again.
+func TestDeadline(t *testing.T) {
+	s := testSettings(t)
+	window := s.Plan.Windows(s.First)[0]
+	last, deadline := window.EndMS-1, s.deadline(window)
+	for _, test := range []struct {
+		name    string
+		appends []int64
+		want    int64
+	}{
+		{"in time", []int64{deadline}, 1},
+		{"too late", []int64{deadline + 1}, 0},
+		{"after another in time", []int64{deadline, deadline}, 2},
+		{"after the window was closed", []int64{deadline + 1, deadline}, 0},
+	} {
+		var log []fix
+		for i, at := range test.appends {
+			log = append(log, fix{fmt.Sprint("user ", 2*i), last, at, 0})
+		}
+		later := deadline + s.Plan.Length().Milliseconds()
+		log = append(log, fix{"user 8", later - s.Admission.GraceMS - 1, later, 0})
+		got := int64(-1) // the later one, which always counts
+		all := sums(t, s, log, nil)
+		for _, zones := range all {
+			for _, n := range zones {
+				got += n
+			}
+		}
+		if got != test.want || len(all) != 50 {
+			t.Errorf("%s: %d count in %d windows, want %d in 50", test.name, got, len(all),
+				test.want)
+		}
+	}
+}
+
+// far returns by how much two sums differ: in one count at most, and in all of a day at most.
+func far(a, b map[int64][]int64, s Settings) (one, day int64) {
+	days := map[counts.Date]int64{}
+	for start := range a {
+		for zone := range a[start] {
+			d := a[start][zone] - b[start][zone]
+			one = max(one, d, -d)
+			days[s.Plan.At(start).Day] += max(d, -d)
+		}
+	}
+	for _, d := range days {
+		day = max(day, d)
+	}
+	return one, day
+}
+
+// mostFar removes each user's each day from logs, and returns the largest differences.
+func mostFar(t *testing.T, s Settings, harm func(int, *worker)) (one, day int64) {
+	t.Helper()
+	for seed := range uint64(6) {
+		log := fixesOf(s, seed)
+		all := sums(t, s, log, harm)
+		for user := range 6 {
+			for d := range counts.Date(2) {
+				other := sums(t, s, slices.DeleteFunc(slices.Clone(log), func(f fix) bool {
+					return f.user == fmt.Sprint("user ", user) &&
+						s.Plan.At(f.eventMS).Day == s.First+d
+				}), harm)
+				o, all := far(all, other, s)
+				one, day = max(one, o), max(day, all)
+			}
+		}
+	}
+	return one, day
+}
+
+// TestSensitivity: a user's whole day changes PerDay counts by one, so the log of the ratio of
+// chances is at most PerDay · ε/PerDay = ε; and the bound is reached. Where day counters are lost,
+// as by a rebalance or an erasure that forgets them, the same test finds it.
+func TestSensitivity(t *testing.T) {
+	s := testSettings(t)
+	if one, day := mostFar(t, s, nil); one != 1 || day != int64(s.PerDay) {
+		t.Errorf("a user's day changes one count by %d and all by %d, want 1 and %d", one, day,
+			s.PerDay)
+	}
+	one, day := mostFar(t, s, func(i int, w *worker) {
+		if i%10 == 0 {
+			clear(w.states)
+		}
+	})
+	if one == 1 && day <= int64(s.PerDay) {
+		t.Error("lost day counters are not found")
+	}
+}
+
+// TestTotals: what is published is what counting the same fixes from a file gives, and each window
+// once, when all partials are there.
+func TestTotals(t *testing.T) {
+	s := testSettings(t)
+	key := noise.KeyFromSeed(1)
+	encode := func(dst []byte, p counts.Published, zone int32) ([]byte, error) {
+		return fmt.Appendf(dst, "%d %d %d", p.StartMS, zone, p.Vehicles[zone]), nil
+	}
+	p, err := NewTotals(s, key, partitions, encode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := fixesOf(s, 3)
+	w := &worker{states: map[string][]byte{}}
+	var records []task.Record
+	for at, part := range byPartition(log) {
+		for _, m := range partialsOf(t, s, int32(at), part, false, nil) {
+			records = append(records, task.Record{Key: m.Key, Value: m.Value})
+		}
+	}
+	for _, rec := range records {
+		if err := w.process(t, p, rec.Key, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := published(w), fromFile(t, s, key, log, encode); !maps.Equal(got, want) {
+		t.Errorf("published %v\nfrom a file %v", got, want)
+	}
+	before, states := len(w.output), fmt.Sprint(w.states)
+	for _, rec := range records {
+		if err := w.process(t, p, rec.Key, rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(w.output) != before || fmt.Sprint(w.states) != states {
+		t.Error("equal partials that come again change something")
+	}
+	refused(t, s, p, w, records[0])
+}
+
+// refused changes a partial in every way that must stop the processor.
+func refused(t *testing.T, s Settings, p *Totals, w *worker, rec task.Record) {
+	t.Helper()
+	other := s
+	other.PerDay++
+	for name, change := range map[string]func(*partial){
+		"one count more": func(p *partial) { p.Counts = append(p.Counts, zoneCount{0, 1}) },
+		"other settings": func(p *partial) { p.Settings = other.digest() },
+	} {
+		var changed partial
+		if err := json.Unmarshal(rec.Value, &changed); err != nil {
+			t.Fatal(err)
+		}
+		change(&changed)
+		value, err := json.Marshal(changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.process(t, p, rec.Key, task.Record{Key: rec.Key, Value: value})
+		if !errors.Is(err, ErrOther) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, bad := range []task.Record{
+		{Key: rec.Key, Value: []byte("{")}, {Key: []byte("1"), Value: rec.Value},
+	} {
+		if err := w.process(t, p, bad.Key, bad); err == nil {
+			t.Errorf("%q is taken", bad.Value)
+		}
+	}
+}
+
+func published(w *worker) map[string]int {
+	values := map[string]int{}
+	for _, m := range w.output {
+		values[string(m.Value)]++
+	}
+	return values
+}
+
+// fromFile counts the fixes that are admitted as the command does for files.
+func fromFile(
+	t *testing.T, s Settings, key noise.Key, log []fix, encode Encode,
+) map[string]int {
+	t.Helper()
+	p, err := counts.NewPublisher(noise.NewKeyed(key), s.Zones, s.Settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]int{}
+	for day := s.First; day <= s.First+2; day++ {
+		windows, users := s.Plan.Windows(day), map[string]*counts.Counter{}
+		for _, f := range log {
+			at := slices.IndexFunc(windows, func(w counts.Window) bool {
+				return s.Admission.Admits(w, f.eventMS, f.append)
+			})
+			if at < 0 {
+				continue
+			}
+			if users[f.user] == nil {
+				users[f.user] = &counts.Counter{}
+			}
+			users[f.user].Next(uint16(at), s.Zones.Of(51.5, f.longitude), s.PerDay)
+		}
+		tally := counts.Tally(len(windows), s.Zones.Count(), maps.Values(users))
+		if day == s.First+2 {
+			windows = windows[:1]
+		}
+		for i, window := range windows {
+			out, err := p.Publish(window, tally[i], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for zone := range out.Vehicles {
+				value, err := encode(nil, out, int32(zone))
+				if err != nil {
+					t.Fatal(err)
+				}
+				values[string(value)]++
+			}
+		}
+	}
+	return values
+}
