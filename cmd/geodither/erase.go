@@ -13,19 +13,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/erase"
+	"github.com/geodither/geodither/cmd/internal/service"
 )
 
 func newErase(std cli.Streams) *cobra.Command {
 	var (
-		config, user, users string
-		reset               bool
+		path, user, users string
+		reset             bool
 	)
 	cmd := &cobra.Command{
 		Use:   "erase -c FILE {--user ID | --users FILE}",
 		Short: "Erase what a service has stored of a person, with a receipt",
 		Long: `Erase what a service has stored of a person: the state in the changelog, which every instance's
-state folder follows, and in the state folder on this machine. First stop whatever produces the
+state folder follows, and in the state folder on this machine; and the state in the service that
+smooths the records ("geodither smooth -c FILE"), if there is one. First stop whatever produces the
 person's raw records, or the next one makes a new state.
 
 The service may be at work. The command takes the person's partition from the running instance for
@@ -54,13 +57,17 @@ message names such people by their place in the list.`,
 			if err != nil {
 				return err
 			}
-			options, err := loadService(cmd.Context(), config, std)
+			options, err := loadService(cmd.Context(), path, std)
+			if err != nil {
+				return err
+			}
+			smoothed, err := smoothedBy(path, options)
 			if err != nil {
 				return err
 			}
 			result, err := erase.Run(cmd.Context(), erase.Options{
 				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Users: list, ResetBudget: reset, MaxBatchBytes: options.MaxBatchBytes,
+				Smoothed: smoothed, Users: list, ResetBudget: reset, MaxBatchBytes: options.MaxBatchBytes,
 				Logger: options.Logger,
 			})
 			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
@@ -68,7 +75,7 @@ message names such people by their place in the list.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	flags.StringVarP(&path, "config", "c", "", "config `FILE` of the service")
 	flags.StringVar(&user, "user", "", "`ID` of the person in the raw records; other users of "+
 		"this machine can see it while the command works")
 	flags.StringVar(&users, "users", "", "`FILE` with an id on each line, - for standard input")
@@ -76,6 +83,22 @@ message names such people by their place in the list.`,
 		"also drop the account: who comes back starts at Σε = 0")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// smoothedBy returns the service that smooths what a config's service publishes; nil where nothing
+// can.
+func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
+	if o.Publish.OmitRelease {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	second, _, err := config.ReadSmoothing(path)
+	if err != nil {
+		return nil, err
+	}
+	second.Connection = o.Connection
+	return &erase.Smoothed{
+		Cluster: second.Cluster, SmoothSettings: second.Smooth, StateDir: second.StateDir,
+	}, nil
 }
 
 // whom reads whom to erase.

@@ -125,11 +125,11 @@ func (e *eraser) nothingShown(ctx context.Context, p int32, l *looking) (bool, e
 		return false, fmt.Errorf("%s has states and no mark of geodither's: is it another topic?",
 			e.o.Topics.Changelog)
 	}
-	if !e.o.SameReleases(l.mark.Settings) {
+	if !e.settings.SameReleases(l.mark.Settings) {
 		// With another key, the account would be kept under a name that the service never finds.
 		return false, fmt.Errorf("the service wrote this partition last under other settings than "+
 			"this config's. Different: %s. Use the config that it runs with",
-			e.o.Differences(l.mark.Settings))
+			e.settings.Differences(l.mark.Settings))
 	}
 	committed, found, err := consumer.Committed(ctx, e.client,
 		wire.Options{RetryTimeout: e.o.Patience()}, e.o.Group, e.o.Topics.Raw, p)

@@ -6,7 +6,8 @@
 // How it is done exactly once beside a running service: the service's DESIGN.md, "Erasing a
 // person".
 //
-// Files: erase.go what is asked for and the order of the work; look.go what the changelog has of a
+// Files: erase.go what is asked for and the order of the work; smoothed.go the same for the service
+// that smooths; look.go what the changelog has of a
 // user; act.go one partition's transaction; local.go the folder on this machine; receipt.go.
 package erase
 
@@ -33,6 +34,8 @@ type Options struct {
 	engine.Settings
 	topics.Cluster
 	StateDir string // the state folder on this machine; "": none
+	// Smoothed is the service that smooths what this one publishes; nil: there is none.
+	Smoothed *Smoothed
 	Users    []string
 	// ResetBudget also drops the accounts: a user who comes back starts at Σε = 0, beside what is
 	// published already.
@@ -43,13 +46,27 @@ type Options struct {
 	Logger        *slog.Logger // default slog.Default()
 }
 
-// eraser is one call of Run.
+// eraser is one call of Run, or its part about the service that smooths: then o has the place of
+// that service, and the users' published names.
 type eraser struct {
-	o      Options
-	client *kafka.Client
-	names  *engine.Eraser
-	wanted map[string]string // key in the changelog → its user
-	now    func() time.Time
+	o        Options
+	client   *kafka.Client
+	names    names
+	settings settings
+	wanted   map[string]string // key in the changelog → its user
+	now      func() time.Time
+}
+
+// names are the keys under which the changelog has what is not a state.
+type names interface {
+	task.Eraser
+	RequestKey(user []byte) []byte
+}
+
+// settings are compared with those of the changelog's last mark.
+type settings interface {
+	SameReleases(fingerprint []byte) bool
+	Differences(fingerprint []byte) string
 }
 
 func newEraser(o Options) (*eraser, error) {
@@ -65,8 +82,8 @@ func newEraser(o Options) (*eraser, error) {
 		o.Logger = slog.Default()
 	}
 	e := &eraser{
-		o: o, client: o.Client(), names: engine.NewEraser(o.Key), wanted: map[string]string{},
-		now: time.Now,
+		o: o, client: o.Client(), names: engine.NewEraser(o.Key), settings: o.Settings,
+		wanted: map[string]string{}, now: time.Now,
 	}
 	for i, user := range o.Users {
 		if !task.ValidKey([]byte(user)) {
@@ -118,10 +135,18 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, topics.LostTopic(err, e.o.Topics.Changelog)
 	}
-	var result Result
+	smoothed, notThere := e.smoothed(ctx)
+	result, err := e.run(ctx, counts[e.o.Topics.Changelog], smoothed)
+	return result, errors.Join(err, notThere)
+}
+
+// run erases users from all partitions of the changelog.
+func (e *eraser) run(ctx context.Context, partitions int, smoothed map[string]string) (
+	result Result, err error,
+) {
 	known := map[string]bool{}
 	pending := map[string]bool{}
-	for p := range int32(counts[e.o.Topics.Changelog]) {
+	for p := range int32(partitions) {
 		found, err := e.partition(ctx, p)
 		for user, is := range found {
 			known[user] = true
@@ -130,7 +155,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
 		}
-		made, err := (reporter{e}).receipts(ctx, p, found)
+		made, err := reporter{e, smoothed}.receipts(ctx, p, found)
 		result.Receipts = append(result.Receipts, made...)
 		if err != nil {
 			return result, err

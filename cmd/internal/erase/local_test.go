@@ -19,7 +19,8 @@ import (
 
 func eraserAt(now int64) *eraser {
 	return &eraser{
-		names: engine.NewEraser(servicetest.Key), wanted: map[string]string{},
+		names: engine.NewEraser(servicetest.Key), settings: engine.Settings{},
+		wanted: map[string]string{},
 		now: func() time.Time { return time.UnixMilli(now) },
 	}
 }

@@ -40,7 +40,9 @@ type Receipt struct {
 	GoneByNote string     `json:"gone_by_note"`
 	Account    Account    `json:"account"`
 	LocalStore string     `json:"local_store"`
-	Remains    []string   `json:"remains"`
+	// Smoothed says the same of the service that smooths the sanitized records.
+	Smoothed string   `json:"smoothed"`
+	Remains  []string `json:"remains"`
 }
 
 // Account says what became of the user's account of ε.
@@ -62,8 +64,11 @@ const (
 	retentionMS     = "retention.ms"
 )
 
-// reporter makes receipts.
-type reporter struct{ *eraser }
+// reporter makes receipts. smoothed says of users what became of them where records are smoothed.
+type reporter struct {
+	*eraser
+	smoothed map[string]string
+}
 
 // Settings are those of the changelog that GoneBy takes.
 func Settings() []string { return []string{cleanupPolicy, maxLag, deleteRetention, segmentMS} }
@@ -90,7 +95,7 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 	if err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
-	local, err := folder(e).erase(ctx, p, found)
+	local, err := folder{e.eraser}.erase(ctx, p, found)
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +113,9 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 		}
 		r := Receipt{
 			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(kept.TimeMS).UTC(),
-			Subject: hex.EncodeToString(e.names.Subject(nil, []byte(user))), Group: e.o.Group,
+			Subject: hex.EncodeToString(engine.NewEraser(e.o.Key).Subject(nil, []byte(user))), Group: e.o.Group,
 			Partition: p, Settings: hex.EncodeToString(e.o.Fingerprint()), Changelog: changelog,
-			LocalStore: local.about(user), Remains: remains,
+			LocalStore: local.about(user), Smoothed: e.smoothed[user], Remains: remains,
 		}
 		if n := len(kept.Erasures); n > 0 {
 			r.RawOffset = kept.Erasures[n-1].Offset
@@ -235,7 +240,7 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{
+	list := []string{
 		fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, raw),
 		fmt.Sprintf("sanitized topic %s: %s", e.o.Topics.Sanitized, sanitized),
 		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
@@ -251,5 +256,10 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		"that there was an erasure, to readers of the sanitized records: the user's next " +
 			"estimate starts from the map's popular places and not from the one before",
 		"everything downstream of the topics, and backups",
-	}, nil
+	}
+	if s := e.o.Smoothed; s != nil {
+		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
+			s.Topics.Sanitized))
+	}
+	return list, nil
 }

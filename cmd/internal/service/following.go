@@ -20,6 +20,8 @@ type Following struct {
 	// Processor returns what processes the records of a partition, with the numbers of schemas that
 	// the output has in the registry.
 	Processor func(at engine.Partition, ids schemas.IDs) (Processor, error)
+	// Eraser returns what erases users of a partition; nil: nothing does.
+	Eraser func() task.Eraser
 }
 
 // NewFollowing returns a service that does a job on a sanitized topic, which the options name as
@@ -61,8 +63,11 @@ func (j *following) started() []any {
 func (j *following) lost(err error) error { return &lostStates{err} }
 
 func (j *following) work(
-	at engine.Partition, _ *task.Dependencies, _ *task.Options,
+	at engine.Partition, d *task.Dependencies, _ *task.Options,
 ) (Processor, error) {
+	if j.Eraser != nil {
+		d.Eraser = j.Eraser()
+	}
 	p, err := j.Processor(at, j.service.options.SchemaIDs)
 	return unreleasing{p}, err
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -15,5 +16,6 @@ func Smoothing(settings engine.SmoothSettings) Following {
 			s.SchemaIDs = ids
 			return engine.NewSmoothProcessor(s, at)
 		},
+		Eraser: func() task.Eraser { return new(engine.SmoothEraser) },
 	}
 }
