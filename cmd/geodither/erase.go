@@ -28,7 +28,7 @@ func newErase(std cli.Streams) *cobra.Command {
 		Short: "Erase what a service has stored of a person, with a receipt",
 		Long: `Erase what a service has stored of a person: the state in the changelog, which every instance's
 state folder follows, and in the state folder on this machine; and the state in the service that
-smooths the records ("geodither smooth -c FILE"), if there is one. First stop whatever produces the
+smooths the records, if the config has smooth or topics.smoothed. First stop whatever produces the
 person's raw records, or the next one makes a new state.
 
 The service may be at work. The command takes the person's partition from the running instance for
@@ -85,11 +85,11 @@ message names such people by their place in the list.`,
 	return cmd
 }
 
-// smoothedBy returns the service that smooths what a config's service publishes; nil where nothing
-// can.
+// smoothedBy returns the service that smooths what a config's service publishes; nil where the
+// config does not speak of one.
 func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
-	if o.Publish.OmitRelease {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+	if file, err := config.Read(path); err != nil || !file.Smooths() {
+		return nil, err
 	}
 	second, _, err := config.ReadSmoothing(path)
 	if err != nil {

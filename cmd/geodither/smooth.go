@@ -25,7 +25,6 @@ type smoothFlags struct {
 	models   []string // files
 	lag      string
 	out      string
-	once     service.Options // what is meant for one start
 }
 
 func newSmooth(std cli.Streams) *cobra.Command {
@@ -59,8 +58,9 @@ With -c alone the command is a service, as "run" is: sanitized topic in, topics.
 record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
 other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. The last
 records of a user who falls silent wait for the user's next one. A record under a model that is not
-in the schedule yet waits for the model, and the log names it. A lost changelog loses no account of
-ε: start with another smooth.group and topics.smoothed, and the sanitized topic fills them.`,
+in the schedule yet waits for the model, and the log names it. No account of ε is in its changelog:
+if that is lost, or other settings come after a kill, start with another smooth.group and
+topics.smoothed, and the sanitized topic fills them.`,
 		Example: `  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
   geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet
   geodither smooth -c geodither.yml
@@ -83,10 +83,6 @@ in the schedule yet waits for the model, and the log names it. A lost changelog 
 			"the config's release interval")
 	flags.StringVar(&f.out, "out", "-",
 		"`FILE` to write: .csv, .ndjson, .geojson or .parquet; - is CSV on standard output")
-	flags.BoolVar(&f.once.AcceptSettings, "accept-settings", false,
-		"service, for one start: go on after a kill under another model, lag or release settings")
-	flags.BoolVar(&f.once.SkipLost, "skip-lost", false,
-		"service, for one start: go on where retention removed records before they were read")
 	return cmd
 }
 
@@ -134,7 +130,6 @@ func (f *smoothFlags) serve(ctx context.Context, std cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	o.AcceptSettings, o.SkipLost = f.once.AcceptSettings, f.once.SkipLost
 	if o.Logger, err = file.Log.Logger(std.Err); err != nil {
 		return config.Error(f.settings.Path, err)
 	}

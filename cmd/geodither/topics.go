@@ -28,14 +28,14 @@ func newTopics(std cli.Streams) *cobra.Command {
 func newTopicsACLs(std cli.Streams) *cobra.Command {
 	var (
 		path, principal, cluster string
-		smooth                   bool
 	)
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",
 		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
 Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
-config they include making topics. The command connects to nothing.
+config they include making topics, and with smooth or topics.smoothed there those of "geodither
+smooth". The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
 "consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, and "replay"
@@ -52,19 +52,22 @@ writes to topics of its own.`,
 			if err := c.Validate(); err != nil {
 				return config.Error(path, err)
 			}
-			if smooth {
-				if c, err = file.SmoothingCluster(); err != nil {
-					return config.Error(path, err)
-				}
-			}
 			user, ok := strings.CutPrefix(principal, "User:")
 			if !ok || user == "" {
 				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
 					"User:geodither", principal)
 			}
-			text := topics.KafkaACLs(c.ACLs(), c.Brokers, principal)
+			rights := c.ACLs()
+			if file.Smooths() {
+				second, err := file.SmoothingCluster()
+				if err != nil {
+					return config.Error(path, err)
+				}
+				rights = append(rights, second.ACLs()...)
+			}
+			text := topics.KafkaACLs(rights, c.Brokers, principal)
 			if cluster != "" {
-				text = topics.StrimziACLs(c.ACLs(), cluster, user)
+				text = topics.StrimziACLs(rights, cluster, user)
 			}
 			_, err = io.WriteString(std.Out, text)
 			return err
@@ -76,8 +79,6 @@ writes to topics of its own.`,
 		"who gets the rights, as Kafka writes it: `User:NAME`")
 	flags.StringVar(&cluster, "strimzi", "",
 		"print a KafkaUser of the Strimzi operator, for its Kafka of this `NAME`")
-	acls.Flags().BoolVar(&smooth, "smooth", false,
-		"print the rights of the service \"geodither smooth\" instead")
 	cli.Required(acls, "config")
 	cli.Required(acls, "principal")
 	return acls

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -45,7 +46,7 @@ func (c *File) smoothing() (s Smoothing, err error) {
 		}
 	}
 	if o.StateDir != "" {
-		o.StateDir += "-smooth"
+		o.StateDir = filepath.Clean(o.StateDir) + "-smooth"
 	}
 	lag, err := cli.InSteps("smooth.lag", c.Smooth.Lag, o.Model.Step)
 	lag = cmp.Or(lag, o.Release.ReleaseInterval, 1)

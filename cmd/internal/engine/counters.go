@@ -312,13 +312,12 @@ func (t *Tally) refused(reason schemas.Reason, value []byte) {
 	t.Refusals.Add(reason, value)
 }
 
-// smoothed counts a record that is written.
+// smoothed counts a record that is written. It cost no ε: that was spent when it was released.
 func (t *Tally) smoothed(r *schemas.Sanitized, followed bool) {
 	t.RecordsOut++
 	switch r.Kind {
 	case schemas.KindReleased:
 		t.Releases++
-		t.Epsilon += r.Epsilon
 	case schemas.KindRepeated:
 		t.Repeats++
 	default:

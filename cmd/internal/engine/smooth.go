@@ -10,6 +10,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/schemas"
 )
@@ -43,7 +44,6 @@ type SmoothProcessor struct {
 	stored    []byte                // scratch: the encoded state
 	tally     Tally                 // since the last Take
 	next      int64                 // offset behind the last record
-	latestMS  int64                 // of the records that were processed
 }
 
 // sanitizedRecord is a record that was decoded.
@@ -106,9 +106,6 @@ func (p *SmoothProcessor) Take() (taken Tally, next int64) {
 	return taken, p.next
 }
 
-// LatestMS is the time of the latest record that was processed, Unix milliseconds; 0: none.
-func (p *SmoothProcessor) LatestMS() int64 { return p.latestMS }
-
 // Key is the key of the state that a record is processed on: its user as published; empty if the
 // record cannot be used. See task.Dependencies.Key.
 func (p *SmoothProcessor) Key(rec task.Record) ([]byte, error) {
@@ -130,7 +127,9 @@ func (p *SmoothProcessor) read(rec task.Record) sanitizedRecord {
 	switch s := &r.record; {
 	case s.UserID != string(rec.Key):
 		r.refused = schemas.ReasonKeyMismatch
-	case !slices.Contains(smoothKinds[:], s.Kind), s.Release < 0, schemas.IsSmoothed(s.Mechanism):
+	case !slices.Contains(smoothKinds[:], s.Kind), s.Release < 0, schemas.IsSmoothed(s.Mechanism),
+		!slices.Contains(law.Names(), schemas.MechanismName(s.Mechanism)),
+		s.Step != mobility.StepOf(s.Timestamp, p.stepMS):
 		r.refused = schemas.ReasonMalformed
 	}
 	return r
@@ -182,7 +181,6 @@ func (p *SmoothProcessor) take(
 	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
 		return err
 	}
-	p.latestMS = max(p.latestMS, r.Timestamp)
 	p.stored = s.AppendBinary(p.stored[:0])
 	fx.State = p.stored
 	return nil
@@ -340,8 +338,8 @@ func (p *SmoothProcessor) model(offset int64, id string) (*mobility.Model, error
 			return a.Version.Load()
 		}
 	}
-	err := fmt.Errorf("the record was made under the model %.16s, which \"models\" does not list: "+
-		"add its file there; nothing is lost meanwhile", id)
+	err := fmt.Errorf("a record that is next or waits is of the model %.16s, which the config does "+
+		"not name: list its file under \"models\"; nothing is lost meanwhile", id)
 	return nil, task.WithRemedy(err, task.Rebuild)
 }
 

@@ -48,8 +48,8 @@ var smoothKinds = [...]string{
 	schemas.KindReleased, schemas.KindRepeated, schemas.KindPredicted,
 }
 
-var errSmoothState = errors.New("the stored state of a smoothed user cannot be read: a newer " +
-	"geodither wrote it, or it is damaged")
+var errSmoothState = errors.New("the stored state of a smoothed user is damaged, or of a newer " +
+	"geodither: start with another smooth.group and topics.smoothed, which the sanitized topic fills")
 
 // waitingCoder encodes or decodes the records of a block one after the other, each by its
 // differences from those before it. Its zero value is before the first one.

@@ -21,7 +21,7 @@ func eraserAt(now int64) *eraser {
 	return &eraser{
 		names: engine.NewEraser(servicetest.Key), settings: engine.Settings{},
 		wanted: map[string]string{},
-		now: func() time.Time { return time.UnixMilli(now) },
+		now:    func() time.Time { return time.UnixMilli(now) },
 	}
 }
 

@@ -27,7 +27,8 @@ func (s *Smoothed) SameReleases(fingerprint []byte) bool {
 
 // What a receipt says of the service that smooths.
 const (
-	notSmoothed    = "there is no service that smooths these records"
+	notSmoothed = "there is no service that smooths: the config has neither smooth nor " +
+		"topics.smoothed, or its changelog was never made"
 	nothingThere   = "nothing was stored there"
 	erasedSmoothed = "removed from the changelog of the service that smooths; its records of the " +
 		"user stay until the topic's retention. "

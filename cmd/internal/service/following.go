@@ -3,7 +3,7 @@ package service
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -30,7 +30,7 @@ type Following struct {
 func NewFollowing(o Options, f Following) (*Service, error) {
 	err := errors.Join(o.hosting()...)
 	if !o.Key.IsZero() || o.Windows != nil {
-		err = errors.Join(err, errors.New("service: what follows a topic has no key and no window"))
+		err = errors.Join(err, errors.New("service: a service that follows a topic takes no key and no window"))
 	}
 	if err != nil {
 		return nil, err
@@ -59,8 +59,25 @@ func (j *following) started() []any {
 	}
 }
 
-// lost replaces the ways out, which save accounts of ε.
-func (j *following) lost(err error) error { return &lostStates{err} }
+// explained replaces the ways out of states that this job can do without: they save accounts of ε.
+func (j *following) explained(err error) error {
+	o := j.service.options
+	what := ""
+	switch before := (*task.SettingsError)(nil); {
+	case errors.As(err, &before):
+		what = "the last instance was killed under other settings: " + j.Differences(before.Found)
+	case errors.Is(err, task.ErrSource):
+		what = o.Topics.Raw + " was made again since the changelog was written"
+	case errors.Is(err, task.ErrInputLost):
+		what = "records of " + o.Topics.Raw + " were removed before they were read"
+	case errors.Is(err, task.ErrLost):
+		what = fmt.Sprintf("the changelog %s is lost, or the folder %s is of another one",
+			o.Topics.Changelog, o.StateDir)
+	default:
+		return err
+	}
+	return &startOver{what, err}
+}
 
 func (j *following) work(
 	at engine.Partition, d *task.Dependencies, _ *task.Options,
@@ -69,20 +86,18 @@ func (j *following) work(
 		d.Eraser = j.Eraser()
 	}
 	p, err := j.Processor(at, j.service.options.SchemaIDs)
-	return unreleasing{p}, err
+	return p, err
 }
 
-// unreleasing hides that a Processor is releasing. Releases name their version, so it does not
-// matter when one that follows them adopts it.
-type unreleasing struct{ Processor }
-
-// lostStates is the error of a changelog that holds no account of ε.
-type lostStates struct{ cause error }
-
-func (e *lostStates) Error() string {
-	what, _, _ := strings.Cut(e.cause.Error(), task.WaysOut)
-	return what + "No account of ε was in it. Stop all instances, and start with another group " +
-		"and output topic: they are filled from the input topic, as long as that is whole"
+// startOver is the error of a job that can begin again: no account of ε is among its states.
+type startOver struct {
+	what  string
+	cause error
 }
 
-func (e *lostStates) Unwrap() error { return e.cause }
+func (e *startOver) Error() string {
+	return e.what + ". Stop all instances, and start with another group and output topic " +
+		"(smooth.group, topics.smoothed): the input topic fills them"
+}
+
+func (e *startOver) Unwrap() error { return e.cause }

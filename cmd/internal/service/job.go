@@ -18,8 +18,8 @@ type job interface {
 	begin(ctx context.Context) error
 	// started returns the attributes of the log's line about the start.
 	started() []any
-	// lost returns the error of a changelog that is lost, with what to do about it.
-	lost(err error) error
+	// explained returns a fatal error with what to do about it.
+	explained(err error) error
 	// work returns what processes the records of a partition. It completes the task with what
 	// erases users, if anything does, and with other options than the service's.
 	work(at engine.Partition, d *task.Dependencies, o *task.Options) (Processor, error)

@@ -40,7 +40,7 @@ func (j *sanitizing) started() []any {
 	}
 }
 
-func (j *sanitizing) lost(err error) error { return err } // it says what to do about accounts of ε
+func (j *sanitizing) explained(err error) error { return err } // it says what to do already
 
 func (j *sanitizing) work(
 	at engine.Partition, d *task.Dependencies, o *task.Options,

@@ -101,7 +101,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			return nil // asked to stop before it began
 		}
-		return s.explained(err)
+		return s.job.explained(err)
 	}
 	store, err := s.openStore(s.options.StateDir, state.Options{
 		CacheBytes: s.options.CacheBytes,
@@ -260,8 +260,8 @@ func (s *Service) runTask(ctx context.Context, store *state.Store, lease *group.
 	partition := lease.Partition
 	log := s.log.With("partition", partition)
 	if partition >= s.partitions {
-		s.fail(fmt.Errorf("the raw topic has grown from %d partitions: %s",
-			s.partitions, topics.Growing))
+		s.fail(fmt.Errorf("%s has grown from %d partitions: %s",
+			s.options.Topics.Raw, s.partitions, topics.Growing))
 		return
 	}
 	if s.replays() && (int(partition) >= len(s.options.Windows) ||
@@ -346,18 +346,10 @@ func (s *Service) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure == nil {
-		s.failure = s.explained(err)
+		s.failure = s.job.explained(err)
 	}
 	s.options.Board.Failed()
 	s.stop()
-}
-
-// explained says what to do about a lost changelog, which the job knows.
-func (s *Service) explained(err error) error {
-	if errors.Is(err, task.ErrLost) {
-		return s.job.lost(err)
-	}
-	return err
 }
 
 func (s *Service) failed() error {

@@ -14,7 +14,7 @@ import (
 func TestGrownRawTopic(t *testing.T) {
 	s := &Service{
 		log: slog.New(slog.DiscardHandler), partitions: 4, stop: func() {},
-		options: Options{Board: monitor.NewBoard()},
+		options: Options{Board: monitor.NewBoard()}, job: &sanitizing{},
 	}
 	s.runTask(t.Context(), nil, &group.Lease{Partition: 4})
 	if err := s.failed(); err == nil || !strings.Contains(err.Error(),

@@ -164,6 +164,10 @@ func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) e
 
 // boundMoment bounds what all records tell about one moment.
 func (s *Sheet) boundMoment() {
+	if len(s.Models) > 1 {
+		s.NoMoment = "it is computed for one model, and this service has several versions"
+		return
+	}
 	forgetting, err := moment.New(s.Models[0].Model, s.Release.ReleaseInterval)
 	if err != nil {
 		s.NoMoment = err.Error()
@@ -171,8 +175,10 @@ func (s *Sheet) boundMoment() {
 	}
 	told := forgetting.Most(s.Release.Epsilon)
 	s.Moment = &told
-	if limit := s.Release.Budget.Lifetime; told.Between > mechanism.HighEpsilonDay ||
-		limit > 0 && told.Between >= limit {
+	switch limit := s.Release.Budget.Lifetime; {
+	case limit > 0 && told.Between >= limit:
+		s.NoMoment = "the lifetime budget is smaller already"
+	case told.Between > mechanism.HighEpsilonDay:
 		s.NoMoment = "in " + cli.Duration(s.interval()) + ", the time between two releases, the " +
 			"model hardly forgets where somebody was"
 	}

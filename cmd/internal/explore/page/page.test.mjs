@@ -337,6 +337,15 @@ test("the address has what is seen, and Back goes back to it", async (t) => {
   await settled(page);
   assert.equal(await page.$eval("#a-mechanism", (e) => e.value), "codebook");
   assert.match(page.url(), /epsilon=4/);
+  await page.click("#tab-fleet");
+  await settled(page);
+  await page.click("#tab-step");
+  await settled(page);
+  await page.goBack();
+  await page.goBack();
+  await settled(page);
+  assert.match(page.url(), /view=step&user=bus-4722.*epsilon=4.*fix=40$/);
+  assert.equal(await page.$eval("#a-epsilon", (e) => e.value), "9");
 });
 
 test("a picture, its numbers and its settings can be saved", async (t) => {

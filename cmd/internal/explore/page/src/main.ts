@@ -41,6 +41,7 @@ class Page {
   private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
   private bar: HTMLElement | null = null;
   private address = ""; // without the report
+  private turns = 0; // how often somebody went back
 
   constructor(private readonly state: State | null) {}
 
@@ -99,9 +100,11 @@ class Page {
 
   // back follows an address that somebody went back to, or has typed.
   private async back(): Promise<void> {
+    const turn = ++this.turns;
     this.stop();
-    this.address = "";
     if (this.state) await this.read();
+    if (turn !== this.turns) return; // somebody went on meanwhile
+    this.address = "";
     this.open(this.wanted());
   }
 
@@ -188,12 +191,12 @@ class Page {
       this.time.max = String(this.last());
       this.time.value = String(state.fix);
       this.user?.show(state.user);
-      chosen["user"] = state.user;
       this.tellTime();
     }
-    if (state && this.now.id !== "live") Object.assign(chosen, state.told(this.now.id === "compare"));
+    // Views that show no vehicle have it too, so that Back finds it again.
+    if (state) Object.assign(chosen, { user: state.user }, state.told());
     const address = `#${new URLSearchParams(chosen)}`;
-    const whole = state && this.now.track ? `${address}&fix=${state.fix}` : address;
+    const whole = state ? `${address}&fix=${state.fix}` : address;
     if (this.address === "" || this.address === address) history.replaceState(null, "", whole);
     else history.pushState(null, "", whole);
     this.address = address;

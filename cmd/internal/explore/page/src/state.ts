@@ -112,7 +112,7 @@ export class State {
   }
 
   // told are the settings that differ from those of the start, for the address.
-  told(both: boolean): Record<string, string> {
+  told(): Record<string, string> {
     const all: Record<string, string> = {};
     const add = (prefix: string, s: Settings, start: Settings) => {
       for (const [name, value] of Object.entries(s)) {
@@ -120,7 +120,7 @@ export class State {
       }
     };
     add("", this.settings, this.about.defaults);
-    if (both) add("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
+    add("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
     return all;
   }
 
