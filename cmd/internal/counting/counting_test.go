@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,7 @@ func testSettings(t *testing.T) Settings {
 		Settings: counts.Settings{Source: "raw", Edition: 1, Epsilon: 1, PerDay: 3},
 		Plan:     plan, Zones: zones, First: first,
 		Admission: counts.Admission{GraceMS: 600_000, MaxAheadMS: 60_000},
+		SkewMS:    120_000,
 	}
 }
 
@@ -56,14 +58,26 @@ type fix struct {
 	longitude       float64
 }
 
-// fixesOf draws the log of two days, in the order of append times: some come late, some lie ahead.
+// name is that of a user whose records lie in partition 0 if the number is even, else in 1.
+func name(user int) string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("user %d.%d", user, n)
+		home, _ := engine.Murmur2.Partition([]byte(name), partitions)
+		if int(home) == user%2 {
+			return name
+		}
+	}
+}
+
+// fixesOf draws the log of two days: some fixes come late, some lie ahead, and append times go back
+// by as much as they may.
 func fixesOf(s Settings, seed uint64) (all []fix) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	at := s.Plan.Windows(s.First)[0].StartMS
 	for at < s.Plan.Windows(s.First + 2)[0].StartMS {
 		late := []int64{0, 0, 1000, 300_000, 4_500_000, -30_000, -90_000}[rng.IntN(7)]
 		all = append(all, fix{
-			user: fmt.Sprint("user ", rng.IntN(6)), eventMS: at - late, append: at,
+			user: name(rng.IntN(6)), eventMS: at - late, append: at - rng.Int64N(s.SkewMS),
 			longitude: -2.5 + 3*rng.Float64(),
 		})
 		at += rng.Int64N(1_200_000)
@@ -99,7 +113,7 @@ func partialsOf(
 ) []task.Message {
 	t.Helper()
 	source := engine.Source{Encoding: schemas.JSON, MaxAhead: engine.DefaultMaxAhead}
-	p, err := NewWindows(s, source, "any", engine.Partition{Number: at, Of: partitions}, 5)
+	p, err := NewWindows(s, source, engine.Murmur2, engine.Partition{Number: at, Of: partitions}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +163,15 @@ func partialsOf(
 			}
 		}
 	}
-	pass(s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS + 1)
+	pass(s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS +
+		s.SkewMS + 1)
 	return w.output
 }
 
 // byPartition gives each user's fixes to one partition; the last one has none.
 func byPartition(log []fix) (parts [partitions][]fix) {
 	for _, f := range log {
-		at := int(f.user[len(f.user)-1]) % (partitions - 1)
+		at, _ := engine.Murmur2.Partition([]byte(f.user), partitions)
 		parts[at] = append(parts[at], f)
 	}
 	return parts
@@ -211,8 +226,8 @@ func TestIdleOrBusy(t *testing.T) {
 	}
 }
 
-// TestDeadline: a fix counts up to the last moment of its window's grace. A broker's clock that
-// goes back does not open the window again.
+// TestDeadline: a fix counts up to the last moment of its window's grace, also behind a record of
+// a broker whose clock is ahead.
 func TestDeadline(t *testing.T) {
 	s := testSettings(t)
 	window := s.Plan.Windows(s.First)[0]
@@ -225,14 +240,14 @@ func TestDeadline(t *testing.T) {
 		{"in time", []int64{deadline}, 1},
 		{"too late", []int64{deadline + 1}, 0},
 		{"after another in time", []int64{deadline, deadline}, 2},
-		{"after the window was closed", []int64{deadline + 1, deadline}, 0},
+		{"after a clock went back", []int64{deadline + s.SkewMS, deadline}, 1},
 	} {
 		var log []fix
 		for i, at := range test.appends {
-			log = append(log, fix{fmt.Sprint("user ", 2*i), last, at, 0})
+			log = append(log, fix{name(2 * i), last, at, 0})
 		}
 		later := deadline + s.Plan.Length().Milliseconds()
-		log = append(log, fix{"user 8", later - s.Admission.GraceMS - 1, later, 0})
+		log = append(log, fix{name(8), later - s.Admission.GraceMS - 1, later, 0})
 		got := int64(-1) // the later one, which always counts
 		all := sums(t, s, log, nil)
 		for _, zones := range all {
@@ -243,6 +258,92 @@ func TestDeadline(t *testing.T) {
 		if got != test.want || len(all) != 50 {
 			t.Errorf("%s: %d count in %d windows, want %d in 50", test.name, got, len(all),
 				test.want)
+		}
+	}
+}
+
+// TestClockGoesBack: a fix that is admitted, of a window that another record has closed, stops the
+// service: else one user's record would take other users' out of the counts.
+func TestClockGoesBack(t *testing.T) {
+	s := testSettings(t)
+	window := s.Plan.Windows(s.First)[0]
+	w, err := NewWindows(s, engine.Source{Encoding: schemas.JSON, MaxAhead: time.Minute},
+		engine.Murmur2, engine.Partition{Of: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Restored(nil); err != nil {
+		t.Fatal(err)
+	}
+	take := func(appended int64) error {
+		value := fmt.Appendf(nil,
+			`{"user_id":"u","timestamp":%d,"latitude":51.5,"longitude":-1.5}`, window.EndMS-1)
+		rec := task.Record{Timestamp: appended, Key: []byte("u"), Value: value}
+		return w.Process(rec, nil, new(task.Effects))
+	}
+	deadline := s.deadline(window)
+	if err := errors.Join(take(deadline), take(deadline+s.SkewMS+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(deadline); err == nil || !strings.Contains(err.Error(), "goes back") {
+		t.Errorf("a fix of a closed window: %v", err)
+	}
+}
+
+// TestOtherSettings: neither processor goes on from what was counted under other settings, and a
+// partition that was added later does not publish a window again.
+func TestOtherSettings(t *testing.T) {
+	s := testSettings(t)
+	other := s
+	other.PerDay = 1
+	at, source := engine.Partition{Of: 1}, engine.Source{Encoding: schemas.JSON}
+	if _, err := NewWindows(s, source, engine.AnyPartitioner, at, 1); err == nil {
+		t.Error("any partitioner is taken")
+	}
+	var own []byte
+	for i, of := range []Settings{s, other} {
+		w, err := NewWindows(of, source, engine.Murmur2, at, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.Restored(own)
+		if (err == nil) != (i == 0) {
+			t.Fatalf("settings %d: %v", i, err)
+		}
+		if err == nil {
+			deadline, _ := w.Deadline()
+			if err := w.Passed(deadline, new(task.Effects)); err != nil {
+				t.Fatal(err)
+			}
+			own, _ = w.State()
+		}
+	}
+	start := s.Plan.Windows(s.First)[0].StartMS
+	encode := func(dst []byte, _ counts.Published, _ int32) ([]byte, error) { return dst, nil }
+	var state []byte
+	for _, step := range []struct {
+		settings   Settings
+		partitions int32
+		from       int32
+		refused    bool
+	}{{s, 1, 0, false}, {s, 2, 1, true}, {other, 1, 0, true}} {
+		totals, err := NewTotals(step.settings, noise.NewKey(), step.partitions, encode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := json.Marshal(partial{
+			Settings: step.settings.digest(), Partition: step.from, StartMS: start,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fx task.Effects
+		err = totals.Process(task.Record{Key: windowKey(start), Value: value}, state, &fx)
+		if (err != nil) != step.refused {
+			t.Errorf("%+v: %v", step, err)
+		}
+		if err == nil {
+			state = slices.Clone(fx.State)
 		}
 	}
 }
@@ -272,7 +373,7 @@ func mostFar(t *testing.T, s Settings, harm func(int, *worker)) (one, day int64)
 		for user := range 6 {
 			for d := range counts.Date(2) {
 				other := sums(t, s, slices.DeleteFunc(slices.Clone(log), func(f fix) bool {
-					return f.user == fmt.Sprint("user ", user) &&
+					return f.user == name(user) &&
 						s.Plan.At(f.eventMS).Day == s.First+d
 				}), harm)
 				o, all := far(all, other, s)

@@ -9,6 +9,9 @@
 // was read past a window's end and grace, it writes one partial for the window, also if nobody
 // reported. Partials hold true counts, so their topic stays on the trusted side.
 //
+// Append times of a partition go back where leaders' clocks differ. A window therefore stays open for
+// SkewMS beyond its grace. A record that goes back further stops the service.
+//
 // Totals waits for the partials of all raw partitions, adds noise, and publishes every zone of the
 // window in one transaction. An equal partial changes nothing afterwards; another one is refused.
 package counting
@@ -27,18 +30,25 @@ type Settings struct {
 	Zones     *counts.Zones
 	Admission counts.Admission
 	First     counts.Date // the first day: the log alone does not say where windows begin
+	// SkewMS is by how much the append times of a partition may go back: its leaders' clocks
+	// differ. A window stays open for so long, or one record could make later ones of others late,
+	// and nothing would bound what one user changes.
+	SkewMS int64
 }
 
 // digest stands for the settings, so that partials of others are not added up.
 func (s Settings) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v", s.Source, s.Edition,
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d", s.Source, s.Edition,
 		s.Epsilon, s.PerDay, s.Plan.Zone(), s.Plan.Length(), s.Zones.Digest(), s.Admission,
-		s.First))
+		s.First, s.SkewMS))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
 // deadline is the last append time at which a fix counts in a window.
 func (s Settings) deadline(w counts.Window) int64 { return w.EndMS + s.Admission.GraceMS }
+
+// closes is the append time after which a window is closed.
+func (s Settings) closes(w counts.Window) int64 { return s.deadline(w) + s.SkewMS }
 
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }

@@ -40,9 +40,10 @@ func NewTotals(s Settings, key noise.Key, partitions int32, encode Encode) (*Tot
 // windowState is what is known of a window. Partials are kept as hashes, so that an equal one is
 // recognized afterwards; their sum is kept until it is published.
 type windowState struct {
-	Seen   []seenPartial `json:"seen"` // by partition
-	Sum    []int64       `json:"sum,omitempty"`
-	Digest string        `json:"digest,omitempty"` // of what was published
+	Settings string        `json:"settings"`
+	Seen     []seenPartial `json:"seen"` // by partition
+	Sum      []int64       `json:"sum,omitempty"`
+	Digest   string        `json:"digest,omitempty"` // of what was published
 }
 
 type seenPartial struct {
@@ -67,11 +68,14 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 		return fmt.Errorf("offset %d of the partials is of other counts settings: %w", rec.Offset,
 			ErrOther)
 	}
-	known := windowState{Sum: make([]int64, t.settings.Zones.Count())}
+	known := windowState{Settings: t.digest, Sum: make([]int64, t.settings.Zones.Count())}
 	if len(state) > 0 {
 		known = windowState{}
 		if err := json.Unmarshal(state, &known); err != nil {
 			return fmt.Errorf("the state of a window cannot be read: %w", err)
+		}
+		if known.Settings != t.digest {
+			return errSettings
 		}
 	}
 	sum := sha256.Sum256(rec.Value)
@@ -82,6 +86,10 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 			return fmt.Errorf("raw partition %d: %w", p.Partition, ErrOther)
 		}
 		return nil
+	}
+	if known.Digest != "" {
+		return fmt.Errorf("raw partition %d was added after a window was published: a user who moved "+
+			"there would count twice; name a group and topics of their own", p.Partition)
 	}
 	known.Seen = slices.Insert(known.Seen, at, seenPartial{p.Partition, hash})
 	for _, c := range p.Counts {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -37,6 +38,10 @@ type Windows struct {
 func NewWindows(
 	s Settings, source engine.Source, by engine.Partitioner, at engine.Partition, targets int32,
 ) (*Windows, error) {
+	if by == engine.AnyPartitioner {
+		return nil, errors.New("topics.partitioner: with any a user could count in each partition: " +
+			"name the one that the producers use")
+	}
 	reader, err := engine.NewReader(source)
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func (w *Windows) Key(rec task.Record) ([]byte, error) { return w.reader.Key(rec
 // Process implements task.Processor. A fix that does not count is no dead letter: which fixes those
 // are follows from other fixes of the user.
 func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	for w.settings.deadline(w.open) < rec.Timestamp {
+	for w.settings.closes(w.open) < rec.Timestamp {
 		if err := w.close(fx); err != nil {
 			return err
 		}
@@ -75,9 +80,14 @@ func (w *Windows) take(
 	rec task.Record, fix engine.Fix, state *[]byte, fx *task.Effects,
 ) error {
 	window := w.settings.Plan.At(fix.Raw.Timestamp)
-	if window.StartMS < w.open.StartMS ||
+	if window.Day < w.settings.First ||
 		!w.settings.Admission.Admits(window, fix.Raw.Timestamp, rec.Timestamp) {
 		return nil
+	}
+	if window.StartMS < w.open.StartMS {
+		return fmt.Errorf("partition %d, offset %d: the append time goes back by more than %v: "+
+			"set the brokers' clocks right, and allow for more", w.at.Number, rec.Offset,
+			time.Duration(w.settings.SkewMS)*time.Millisecond)
 	}
 	user, err := decodeUser(*state)
 	if err != nil {
@@ -150,11 +160,11 @@ func (w *Windows) close(fx *task.Effects) error {
 }
 
 // Deadline implements task.Partitioned.
-func (w *Windows) Deadline() (ms int64, ok bool) { return w.settings.deadline(w.open), true }
+func (w *Windows) Deadline() (ms int64, ok bool) { return w.settings.closes(w.open), true }
 
 // Passed implements task.Partitioned.
 func (w *Windows) Passed(ms int64, fx *task.Effects) error {
-	for w.settings.deadline(w.open) <= ms {
+	for w.settings.closes(w.open) <= ms {
 		if err := w.close(fx); err != nil {
 			return err
 		}
@@ -164,9 +174,14 @@ func (w *Windows) Passed(ms int64, fx *task.Effects) error {
 
 // ownState is the partition's state.
 type ownState struct {
-	OpenMS int64     `json:"open_ms"`
-	Counts []partial `json:"counts"`
+	Settings string    `json:"settings"`
+	OpenMS   int64     `json:"open_ms"`
+	Counts   []partial `json:"counts"`
 }
+
+// errSettings: two caps, two ε or two sets of zones in one day would be no guarantee at all.
+var errSettings = errors.New("this group has counted under other settings: put them back, or name a " +
+	"group and topics of their own, at a further ε")
 
 // Restored implements task.Partitioned. A partition without a state begins with the first window
 // of the first day.
@@ -186,6 +201,9 @@ func (w *Windows) Restored(state []byte) error {
 		return errors.Join(errors.New("the partition's state is not one of counts: name a group "+
 			"and a changelog of their own"), err)
 	}
+	if own.Settings != w.digest {
+		return errSettings
+	}
 	w.open, w.counts = w.settings.Plan.At(own.OpenMS), own.Counts
 	return nil
 }
@@ -194,7 +212,7 @@ func (w *Windows) Restored(state []byte) error {
 func (w *Windows) State() (state []byte, changed bool) {
 	changed, w.changed = w.changed, false
 	if changed {
-		w.own, _ = json.Marshal(ownState{w.open.StartMS, w.counts}) // numbers alone: no error
+		w.own, _ = json.Marshal(ownState{w.digest, w.open.StartMS, w.counts}) // numbers alone: no error
 	}
 	return w.own, changed
 }
