@@ -67,8 +67,8 @@ message names such people by their place in the list.`,
 			}
 			result, err := erase.Run(cmd.Context(), erase.Options{
 				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Smoothed: smoothed, Users: list, ResetBudget: reset, MaxBatchBytes: options.MaxBatchBytes,
-				Logger: options.Logger,
+				Smoothed: smoothed, Users: list, ResetBudget: reset,
+				MaxBatchBytes: options.MaxBatchBytes, Logger: options.Logger,
 			})
 			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
 				unknown(result, len(list)))

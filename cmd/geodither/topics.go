@@ -26,9 +26,7 @@ func newTopics(std cli.Streams) *cobra.Command {
 }
 
 func newTopicsACLs(std cli.Streams) *cobra.Command {
-	var (
-		path, principal, cluster string
-	)
+	var path, principal, cluster string
 	acls := &cobra.Command{
 		Use:   "acls -c FILE --principal User:NAME",
 		Short: "Print the rights that the service needs, and no others",

@@ -9,8 +9,8 @@
 // was read past a window's end and grace, it writes one partial for the window, also if nobody
 // reported. Partials hold true counts, so their topic stays on the trusted side.
 //
-// Append times of a partition go back where leaders' clocks differ. A window therefore stays open for
-// SkewMS beyond its grace. A record that goes back further stops the service.
+// Append times of a partition go back where leaders' clocks differ. A window therefore stays open
+// for SkewMS beyond its grace. A record that goes back further stops the service.
 //
 // Totals waits for the partials of all raw partitions, adds noise, and publishes every zone of the
 // window in one transaction. An equal partial changes nothing afterwards; another one is refused.

@@ -88,8 +88,8 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 		return nil
 	}
 	if known.Digest != "" {
-		return fmt.Errorf("raw partition %d was added after a window was published: a user who moved "+
-			"there would count twice; name a group and topics of their own", p.Partition)
+		return fmt.Errorf("raw partition %d was added after a window was published: a user who "+
+			"moved there would count twice; name a group and topics of their own", p.Partition)
 	}
 	known.Seen = slices.Insert(known.Seen, at, seenPartial{p.Partition, hash})
 	for _, c := range p.Counts {

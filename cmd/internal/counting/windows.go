@@ -39,8 +39,8 @@ func NewWindows(
 	s Settings, source engine.Source, by engine.Partitioner, at engine.Partition, targets int32,
 ) (*Windows, error) {
 	if by == engine.AnyPartitioner {
-		return nil, errors.New("topics.partitioner: with any a user could count in each partition: " +
-			"name the one that the producers use")
+		return nil, errors.New("topics.partitioner: with any a user could count in each " +
+			"partition: name the one that the producers use")
 	}
 	reader, err := engine.NewReader(source)
 	if err != nil {
@@ -180,8 +180,8 @@ type ownState struct {
 }
 
 // errSettings: two caps, two ε or two sets of zones in one day would be no guarantee at all.
-var errSettings = errors.New("this group has counted under other settings: put them back, or name a " +
-	"group and topics of their own, at a further ε")
+var errSettings = errors.New("this group has counted under other settings: put them back, or " +
+	"name a group and topics of their own, at a further ε")
 
 // Restored implements task.Partitioned. A partition without a state begins with the first window
 // of the first day.
@@ -212,7 +212,8 @@ func (w *Windows) Restored(state []byte) error {
 func (w *Windows) State() (state []byte, changed bool) {
 	changed, w.changed = w.changed, false
 	if changed {
-		w.own, _ = json.Marshal(ownState{w.digest, w.open.StartMS, w.counts}) // numbers alone: no error
+		// Numbers and a text: no error.
+		w.own, _ = json.Marshal(ownState{w.digest, w.open.StartMS, w.counts})
 	}
 	return w.own, changed
 }

@@ -338,8 +338,8 @@ func (p *SmoothProcessor) model(offset int64, id string) (*mobility.Model, error
 			return a.Version.Load()
 		}
 	}
-	err := fmt.Errorf("a record that is next or waits is of the model %.16s, which the config does "+
-		"not name: list its file under \"models\"; nothing is lost meanwhile", id)
+	err := fmt.Errorf("a record that is next or waits is of the model %.16s, which the config "+
+		"does not name: list its file under \"models\"; nothing is lost meanwhile", id)
 	return nil, task.WithRemedy(err, task.Rebuild)
 }
 

@@ -49,7 +49,8 @@ var smoothKinds = [...]string{
 }
 
 var errSmoothState = errors.New("the stored state of a smoothed user is damaged, or of a newer " +
-	"geodither: start with another smooth.group and topics.smoothed, which the sanitized topic fills")
+	"geodither: start with another smooth.group and topics.smoothed, which the sanitized topic " +
+	"fills")
 
 // waitingCoder encodes or decodes the records of a block one after the other, each by its
 // differences from those before it. Its zero value is before the first one.

@@ -6,12 +6,12 @@
 // How it is done exactly once beside a running service: the service's DESIGN.md, "Erasing a
 // person".
 //
-// Files: erase.go what is asked for and the order of the work; smoothed.go the same for the service
-// that smooths; look.go what the changelog has of a
+// Files: erase.go what is asked for and the order of the work; look.go what the changelog has of a
 // user; act.go one partition's transaction; local.go the folder on this machine; receipt.go.
 package erase
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -135,7 +135,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, topics.LostTopic(err, e.o.Topics.Changelog)
 	}
-	smoothed, notThere := e.smoothed(ctx)
+	smoothed, notThere := follower{e}.erase(ctx)
 	result, err := e.run(ctx, counts[e.o.Topics.Changelog], smoothed)
 	return result, errors.Join(err, notThere)
 }
@@ -202,4 +202,17 @@ func (e *eraser) members(ctx context.Context) int {
 		}
 	}
 	return n
+}
+
+// Smoothed is a service that smooths sanitized records. Its topics are those of
+// topics.Cluster.Smoothing.
+type Smoothed struct {
+	topics.Cluster
+	engine.SmoothSettings
+	StateDir string // its folder on this machine; "": none
+}
+
+// SameReleases implements settings.
+func (s *Smoothed) SameReleases(fingerprint []byte) bool {
+	return bytes.Equal(fingerprint, s.Fingerprint())
 }

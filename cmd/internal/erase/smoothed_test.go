@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
-	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer/partition"
 )
 
@@ -19,11 +18,12 @@ import (
 // command that erases has to know of it.
 func smoothing(w *servicetest.World, first service.Options) (service.Options, *erase.Smoothed) {
 	o := atwork.Options(w, "after")
-	o.Topics.Raw, o.Key = first.Topics.Sanitized, noise.Key{}
+	o.Topics.Raw, o.Key = first.Topics.Sanitized, engine.Settings{}.Key
 	return o, &erase.Smoothed{
 		Cluster: o.Cluster.WithDefaults(), StateDir: o.StateDir,
 		SmoothSettings: engine.SmoothSettings{
-			Model: w.Model, Release: first.Release, LagSteps: 100, Encoding: first.SanitizedEncoding,
+			Model: w.Model, Release: first.Release, LagSteps: 100,
+			Encoding: first.SanitizedEncoding,
 		},
 	}
 }
@@ -117,7 +117,7 @@ func TestSmoothedPending(t *testing.T) {
 	requireGone(t, after.StateDir)
 }
 
-// TestNotSmoothed: without that service a receipt says so.
+// TestNotSmoothed: a receipt says that there is no such service.
 func TestNotSmoothed(t *testing.T) {
 	w := servicetest.NewWorld(t, 3)
 	o := atwork.Options(w, "first")

@@ -30,7 +30,8 @@ type Following struct {
 func NewFollowing(o Options, f Following) (*Service, error) {
 	err := errors.Join(o.hosting()...)
 	if !o.Key.IsZero() || o.Windows != nil {
-		err = errors.Join(err, errors.New("service: a service that follows a topic takes no key and no window"))
+		err = errors.Join(err, errors.New(
+			"service: a service that follows a topic takes no key and no window"))
 	}
 	if err != nil {
 		return nil, err
