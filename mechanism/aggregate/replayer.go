@@ -52,9 +52,6 @@ func (r *Replayer) Add(name string, m *mobility.Model, o mechanism.Options) erro
 	return nil
 }
 
-// Has says whether there is a filter of a name.
-func (r *Replayer) Has(name string) bool { return r.follower.filters[name] != nil }
-
 // Filters returns how many filters there are.
 func (r *Replayer) Filters() int { return len(r.follower.filters) }
 

@@ -51,10 +51,10 @@ type seenPartial struct {
 	Hash      string `json:"hash"`
 }
 
-// ErrOther says that a partial differs from the one that was counted before, or is of other
-// settings.
-var ErrOther = errors.New("another partial of a window is counted already: its raw partition was " +
-	"processed again with other results: raise counts.edition by 1, at a further ε")
+// ErrOther says that a partial differs from what is counted: the raw partition was processed again
+// with other results, or the partial is of other settings.
+var ErrOther = errors.New("the partial differs from what this group has counted: name a group " +
+	"and topics of their own, and raise counts.edition by 1, at a further ε")
 
 // Process implements task.Processor.
 func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error {
@@ -94,8 +94,8 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 	known.Seen = slices.Insert(known.Seen, at, seenPartial{p.Partition, hash})
 	for _, c := range p.Counts {
 		if c.Zone < 0 || int(c.Zone) >= len(known.Sum) || c.Count <= 0 {
-			return fmt.Errorf("offset %d of the partials counts %d in zone %d: %w", rec.Offset,
-				c.Count, c.Zone, ErrOther)
+			return fmt.Errorf("offset %d of the partials counts in no zone of the settings: %w",
+				rec.Offset, ErrOther)
 		}
 		known.Sum[c.Zone] += c.Count
 	}

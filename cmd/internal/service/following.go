@@ -72,7 +72,7 @@ func (j *following) explained(err error) error {
 	case errors.Is(err, task.ErrInputLost):
 		what = "records of " + o.Topics.Raw + " were removed before they were read"
 	case errors.Is(err, task.ErrLost):
-		what = fmt.Sprintf("the changelog %s is lost, or the folder %s is of another one",
+		what = fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
 			o.Topics.Changelog, o.StateDir)
 	default:
 		return err
@@ -86,8 +86,7 @@ func (j *following) work(
 	if j.Eraser != nil {
 		d.Eraser = j.Eraser()
 	}
-	p, err := j.Processor(at, j.service.options.SchemaIDs)
-	return p, err
+	return j.Processor(at, j.service.options.SchemaIDs)
 }
 
 // startOver is the error of a job that can begin again: no account of ε is among its states.

@@ -162,9 +162,9 @@ func oneMoment(s *Sheet) string {
 two cells at one moment by at most e^%s at a release, and by at most e^%s at any moment. This is
 theorem 15 (one moment) of mechanism/PROOFS.md, for releases %s apart or more, the model %s, and an
 observer who knows nothing of the user but that model. The times of reports must not depend on
-places, and all reports must lie on the map: a missing record, or none at home, tells more. It is no
-bound for an observer who knows the user's habits, or where the user was at another time: for them
-Σε is the bound.`,
+places, and all reports must lie on the map, because a missing record can tell more. It is no bound
+for an observer who knows the user's habits, or where the user was at another time: for them Σε
+is the bound.`,
 		least(s.Moment.At), least(s.Moment.Between), cli.Duration(s.interval()), s.Models[0].ID) +
 		either(len(s.Models[0].Gaps) > 0, ` It holds where the user reports in every
 step. The model says that a user who is silent may not have moved, so after silence Σε is the

@@ -98,6 +98,7 @@ export class State {
   fix = 0;
   settings: Settings;
   other: Settings; // of the second picture of a comparison
+  private readonly otherBegins: Settings; // what it is at the start
   reports = 1; // of the user
   view = ""; // the part of a large map that is looked at closely, as the server takes it
   private readonly watchers = new Set<Watcher>();
@@ -107,8 +108,9 @@ export class State {
   private readonly watched = new Map<string, Growing<Odds>>();
 
   constructor(readonly about: About) {
+    this.otherBegins = { ...about.defaults, mechanism: "lattice" };
     this.settings = { ...about.defaults };
-    this.other = { ...about.defaults, mechanism: "lattice" };
+    this.other = { ...this.otherBegins };
   }
 
   // told are the settings that differ from those of the start, for the address.
@@ -120,7 +122,7 @@ export class State {
       }
     };
     add("", this.settings, this.about.defaults);
-    add("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
+    add("b.", this.other, this.otherBegins);
     return all;
   }
 
@@ -134,7 +136,7 @@ export class State {
       }
     };
     take("", this.settings, this.about.defaults);
-    take("b.", this.other, { ...this.about.defaults, mechanism: "lattice" });
+    take("b.", this.other, this.otherBegins);
   }
 
   watch(watcher: Watcher): void {
