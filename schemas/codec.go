@@ -25,6 +25,7 @@ type Codec struct {
 	raw        *layout
 	sanitized  *layout
 	deadLetter *layout
+	counts     *layout
 	row        [maxFields]value
 }
 
@@ -42,6 +43,7 @@ func NewCodec(encoding Encoding) (*Codec, error) {
 		{rawSchema, &c.raw},
 		{sanitizedSchema, &c.sanitized},
 		{deadLetterSchema, &c.deadLetter},
+		{countsSchema, &c.counts},
 	} {
 		l, err := newLayout(s.schema)
 		if err != nil {
@@ -244,6 +246,54 @@ func (c *Codec) AppendDeadLetter(dst []byte, d DeadLetter) ([]byte, error) {
 	return c.append(c.deadLetter, dst, row)
 }
 
+// DecodeCounts reads one record of counts in whichever encoding it is. Its only errors are
+// *Rejection.
+func (c *Codec) DecodeCounts(data []byte) (Counts, error) {
+	row, err := c.decode(c.counts, c.row[:], data)
+	if err != nil {
+		return Counts{}, err
+	}
+	n := Counts{
+		WindowStart: row[0].integer, WindowEnd: row[1].integer, Day: row[2].text,
+		Zone: row[3].text, Latitude: row[4].nullable(), Longitude: row[5].nullable(),
+		Vehicles: row[6].integer, Low: row[7].integer, High: row[8].integer,
+		Epsilon: row[9].number, PerDay: int32(row[10].integer), Edition: row[11].integer,
+	}
+	if reason, ok := n.check(); !ok {
+		return Counts{}, reject(reason)
+	}
+	return n, nil
+}
+
+// AppendCounts appends the encoding of n to dst. A number that is not finite and half a place are
+// errors, but not *Rejection: they come from a bug in this program.
+func (c *Codec) AppendCounts(dst []byte, n Counts) ([]byte, error) {
+	if reason, ok := n.check(); !ok {
+		return dst, fmt.Errorf("encode counts: %s", reason)
+	}
+	row := c.row[:len(c.counts.columns)]
+	for i, x := range [...]value{
+		{integer: n.WindowStart},
+		{integer: n.WindowEnd},
+		{text: n.Day},
+		{text: n.Zone},
+		n.Latitude.value(),
+		n.Longitude.value(),
+		{integer: n.Vehicles},
+		{integer: n.Low},
+		{integer: n.High},
+		{number: n.Epsilon},
+		{integer: int64(n.PerDay)},
+		{integer: n.Edition},
+	} {
+		row[i] = x
+		if c.counts.columns[i].kind != kindNullOrDouble {
+			row[i].present = true
+		}
+	}
+	return c.append(c.counts, dst, row)
+}
+
 // decode reads data into as much of row as the layout has columns.
 func (c *Codec) decode(l *layout, row []value, data []byte) ([]value, error) {
 	row = row[:len(l.columns)]
@@ -307,8 +357,11 @@ func (c *Codec) append(l *layout, dst []byte, row []value) ([]byte, error) {
 		return append(l.appendJSON(append(dst, l.before...), row), l.after...), nil
 	case c.encoding == AvroRegistry && l != c.raw:
 		id := c.ids.Sanitized
-		if l == c.deadLetter {
+		switch l {
+		case c.deadLetter:
 			id = c.ids.DeadLetter
+		case c.counts:
+			id = c.ids.Counts
 		}
 		return l.appendBody(binary.BigEndian.AppendUint32(append(dst, magicID), id), row)
 	}

@@ -62,7 +62,7 @@ func (f Framing) OfRegistry() bool {
 
 // IDs are the numbers that a registry has given to the schemas of what a service publishes. They
 // are no settings: another registry gives other numbers to the same records.
-type IDs struct{ Sanitized, DeadLetter uint32 }
+type IDs struct{ Sanitized, DeadLetter, Counts uint32 }
 
 // WithoutID returns a value without the number of its schema, as a codec without IDs writes it. A
 // value of another framing is returned as it is. It overwrites the value.

@@ -55,6 +55,11 @@ func TestEveryReaderReadsEveryEncoding(t *testing.T) {
 			if err != nil || got != exampleDeadLetter() {
 				t.Errorf("%s reads of %s %+v, %v", reader.encoding, writer.encoding, got, err)
 			}
+			value = must(writer.AppendCounts(nil, exampleCounts()))
+			counts, err := reader.DecodeCounts(value)
+			if err != nil || counts != exampleCounts() {
+				t.Errorf("%s reads of %s %+v, %v", reader.encoding, writer.encoding, counts, err)
+			}
 		}
 	}
 }
@@ -62,7 +67,7 @@ func TestEveryReaderReadsEveryEncoding(t *testing.T) {
 // TestRegistryHeader: a zero byte and the number, then the same body as in a single object.
 func TestRegistryHeader(t *testing.T) {
 	single, framed := must(NewCodec(Avro)), must(NewCodec(AvroRegistry))
-	framed.UseIDs(IDs{Sanitized: 0x01020304, DeadLetter: 5})
+	framed.UseIDs(IDs{Sanitized: 0x01020304, DeadLetter: 5, Counts: 6})
 	for _, test := range []struct {
 		name         string
 		single, with []byte
@@ -75,6 +80,10 @@ func TestRegistryHeader(t *testing.T) {
 		{
 			"dead letter", must(single.AppendDeadLetter(nil, exampleDeadLetter())),
 			must(framed.AppendDeadLetter(nil, exampleDeadLetter())), "0000000005",
+		},
+		{
+			"counts", must(single.AppendCounts(nil, exampleCounts())),
+			must(framed.AppendCounts(nil, exampleCounts())), "0000000006",
 		},
 	} {
 		if got := hex.EncodeToString(test.with[:IDHeaderBytes]); got != test.header ||
@@ -113,6 +122,10 @@ func TestConnectEnvelope(t *testing.T) {
 		{
 			"io.github.geodither.DeadLetter", deadLetterSchema,
 			must(c.AppendDeadLetter(nil, exampleDeadLetter())),
+		},
+		{
+			"io.github.geodither.Counts", countsSchema,
+			must(c.AppendCounts(nil, exampleCounts())),
 		},
 	} {
 		var envelope struct {

@@ -50,7 +50,7 @@ func FuzzDecodeAvroBody(f *testing.F) {
 	f.Add(uint8(2), bytes.Join([][]byte{text("t"), varint(1), varint(2), text("late"), varint(-1)},
 		nil))
 	c := must(NewCodec(Avro))
-	layouts := []*layout{c.raw, c.sanitized, c.deadLetter}
+	layouts := []*layout{c.raw, c.sanitized, c.deadLetter, c.counts}
 	f.Fuzz(func(t *testing.T, which uint8, body []byte) {
 		data := append(bytes.Clone(layouts[int(which)%len(layouts)].header[:]), body...)
 		for _, again := range decodeAll(t, c, data) {
@@ -77,7 +77,7 @@ func FuzzDecodeJSON(f *testing.F) {
 
 // decodeAll decodes data as each kind of record and returns the encodings of
 // what was accepted, nil for what was not.
-func decodeAll(t *testing.T, c *Codec, data []byte) (encoded [3][]byte) {
+func decodeAll(t *testing.T, c *Codec, data []byte) (encoded [4][]byte) {
 	t.Helper()
 	if r, err := c.DecodeRaw(data); reasonOf(t, err) == "" {
 		encoded[0] = must(c.AppendRaw(nil, r))
@@ -87,6 +87,9 @@ func decodeAll(t *testing.T, c *Codec, data []byte) (encoded [3][]byte) {
 	}
 	if d, err := c.DecodeDeadLetter(data); reasonOf(t, err) == "" {
 		encoded[2] = must(c.AppendDeadLetter(nil, d))
+	}
+	if n, err := c.DecodeCounts(data); reasonOf(t, err) == "" {
+		encoded[3] = must(c.AppendCounts(nil, n))
 	}
 	return encoded
 }

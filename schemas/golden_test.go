@@ -30,6 +30,9 @@ func TestGolden(t *testing.T) {
 		{deadLetterSchema, func(c *Codec) ([]byte, error) {
 			return c.AppendDeadLetter(nil, exampleDeadLetter())
 		}},
+		{countsSchema, func(c *Codec) ([]byte, error) {
+			return c.AppendCounts(nil, exampleCounts())
+		}},
 	} {
 		codec := must(plainCodec(must(parse(s.schema))))
 		fmt.Fprintf(&got, "%s\nfingerprint %016x\n", codec.CanonicalSchema(), codec.Rabin)

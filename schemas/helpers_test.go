@@ -45,6 +45,14 @@ func exampleDeadLetter() DeadLetter {
 	}
 }
 
+func exampleCounts() Counts {
+	return Counts{
+		WindowStart: 1700002800000, WindowEnd: 1700006400000, Day: "2023-11-14", Zone: "31",
+		Latitude: Some(53.4084), Longitude: Some(-2.9792), Vehicles: -3, Low: 0, High: 15,
+		Epsilon: 1, PerDay: 8, Edition: 2,
+	}
+}
+
 // randomText returns up to n runes out of all of Unicode, JSON's and Go's
 // special ones more often than their share; never a leading NUL.
 func randomText(rng *rand.Rand, n int) string {
@@ -130,4 +138,17 @@ func randomDeadLetter(rng *rand.Rand) DeadLetter {
 		Offset: randomInteger(rng),
 		Reason: Reason(randomText(rng, 20)), Timestamp: randomInteger(rng),
 	}
+}
+
+func randomCounts(rng *rand.Rand) Counts {
+	n := Counts{
+		WindowStart: randomInteger(rng), WindowEnd: randomInteger(rng), Day: randomText(rng, 12),
+		Zone: randomText(rng, 20), Vehicles: randomInteger(rng), Low: randomInteger(rng),
+		High: randomInteger(rng), Epsilon: randomNumber(rng), PerDay: int32(randomInteger(rng)),
+		Edition: randomInteger(rng),
+	}
+	if rng.IntN(3) > 0 {
+		n.Latitude, n.Longitude = Some(randomNumber(rng)), Some(randomNumber(rng))
+	}
+	return n
 }

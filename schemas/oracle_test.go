@@ -52,6 +52,18 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"reason": string(d.Reason), "timestamp": time.UnixMilli(d.Timestamp).UTC(),
 			}
 		}},
+		{"counts", countsSchema, func() ([]byte, map[string]any) {
+			n := randomCounts(rng)
+			n.WindowStart &= 1<<40 - 1
+			n.WindowEnd &= 1<<40 - 1
+			return must(codec.AppendCounts(nil, n)), map[string]any{
+				"window_start": time.UnixMilli(n.WindowStart).UTC(),
+				"window_end":   time.UnixMilli(n.WindowEnd).UTC(), "day": n.Day, "zone": n.Zone,
+				"latitude": union(n.Latitude), "longitude": union(n.Longitude),
+				"vehicles": n.Vehicles, "low": n.Low, "high": n.High, "epsilon": n.Epsilon,
+				"per_day": n.PerDay, "edition": n.Edition,
+			}
+		}},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			whole := must(goavro.NewCodec(s.schema))

@@ -265,3 +265,31 @@ type DeadLetter struct {
 	// Timestamp is that of the refused Kafka record, in milliseconds since 1970; -1 if it has none.
 	Timestamp int64 `json:"timestamp"`
 }
+
+// Counts is how many users count in one zone of one window, plus noise. Times are in milliseconds
+// since 1970. Latitude and Longitude are there both or not at all.
+type Counts struct {
+	WindowStart int64    `json:"window_start"`
+	WindowEnd   int64    `json:"window_end"`
+	Day         string   `json:"day"` // on which the window starts, by the settings' time zone
+	Zone        string   `json:"zone"`
+	Latitude    Nullable `json:"latitude,omitzero"` // of the zone's middle; none for elsewhere
+	Longitude   Nullable `json:"longitude,omitzero"`
+	Vehicles    int64    `json:"vehicles"` // count plus noise
+	Low         int64    `json:"low"`
+	High        int64    `json:"high"`
+	Epsilon     float64  `json:"epsilon"` // of all that a user does in a day
+	PerDay      int32    `json:"per_day"`
+	Edition     int64    `json:"edition"`
+}
+
+// check returns the reason why n cannot be published, if there is one.
+func (n *Counts) check() (Reason, bool) {
+	if !finite(n.Latitude.Number) || !finite(n.Longitude.Number) || !finite(n.Epsilon) {
+		return ReasonNotFinite, false
+	}
+	if n.Latitude.Known != n.Longitude.Known {
+		return ReasonMalformed, false
+	}
+	return "", true
+}

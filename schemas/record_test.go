@@ -130,7 +130,9 @@ func TestRejectionSaysNothingElse(t *testing.T) {
 // TestSchemasAreDocumented: every record and field of every schema says what
 // it is.
 func TestSchemasAreDocumented(t *testing.T) {
-	for _, schema := range []string{RawSchema(), SanitizedSchema(), DeadLetterSchema()} {
+	for _, schema := range []string{
+		RawSchema(), SanitizedSchema(), DeadLetterSchema(), CountsSchema(),
+	} {
 		var d struct {
 			Name, Namespace, Doc string
 			Fields               []struct{ Name, Doc string }

@@ -59,15 +59,42 @@ func TestRoundTripDeadLetter(t *testing.T) {
 	}
 }
 
+func TestRoundTripCounts(t *testing.T) {
+	for _, c := range codecs() {
+		t.Run(string(c.encoding), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(2, 5))
+			for range rounds {
+				want := randomCounts(rng)
+				data := must(c.AppendCounts(nil, want))
+				if got := must(c.DecodeCounts(data)); got != want {
+					t.Fatalf("got\n%+v, want\n%+v", got, want)
+				}
+			}
+			for _, bad := range []Counts{
+				{Epsilon: math.NaN()}, {Latitude: Some(1)}, {Zone: "\xff"},
+			} {
+				if out, err := c.AppendCounts([]byte("before"), bad); err == nil ||
+					string(out) != "before" {
+					t.Errorf("%+v gave %q, %v", bad, out, err)
+				}
+			}
+		})
+	}
+}
+
 // TestJSONIsOrdinary holds our JSON against encoding/json and the Go types'
 // tags: any JSON library reads it, with the field names of the schemas.
 func TestJSONIsOrdinary(t *testing.T) {
 	c := must(NewCodec(JSON))
 	rng := rand.New(rand.NewPCG(2, 4))
 	for range rounds {
-		s, d := randomSanitized(rng), randomDeadLetter(rng)
+		s, d, n := randomSanitized(rng), randomDeadLetter(rng), randomCounts(rng)
 		var gotS Sanitized
 		var gotD DeadLetter
+		var gotN Counts
+		if err := strictly(must(c.AppendCounts(nil, n)), &gotN); err != nil || gotN != n {
+			t.Fatalf("encoding/json read\n%+v (%v), want\n%+v", gotN, err, n)
+		}
 		if err := strictly(must(c.AppendSanitized(nil, s)), &gotS); err != nil || gotS != s {
 			t.Fatalf("encoding/json read\n%+v (%v), want\n%+v", gotS, err, s)
 		}

@@ -44,6 +44,9 @@ var sanitizedSchema string
 //go:embed dead_letter.avsc
 var deadLetterSchema string
 
+//go:embed counts.avsc
+var countsSchema string
+
 // RawSchema returns the Avro schema of raw records, as JSON.
 func RawSchema() string { return rawSchema }
 
@@ -53,10 +56,13 @@ func SanitizedSchema() string { return sanitizedSchema }
 // DeadLetterSchema returns the Avro schema of dead letters, as JSON.
 func DeadLetterSchema() string { return deadLetterSchema }
 
+// CountsSchema returns the Avro schema of counts, as JSON.
+func CountsSchema() string { return countsSchema }
+
 // Encoding is how a record is written as bytes.
 type Encoding string
 
-// The encodings. Sanitized records and dead letters are read in any of them, whatever a codec's is.
+// The encodings. What is published is read in any of them, whatever a codec's is.
 const (
 	Avro         Encoding = "avro"          // single-object encoding
 	AvroRegistry Encoding = "avro_registry" // after a zero byte and the number of its schema
@@ -74,7 +80,7 @@ func (e Encoding) Validate() error {
 // ValidateRaw is Validate for encodings of raw records.
 func (e Encoding) ValidateRaw() error { return e.oneOf(Avro, JSON, Auto) }
 
-// ValidatePublished is Validate for encodings of sanitized records and dead letters.
+// ValidatePublished is Validate for encodings of what is published.
 func (e Encoding) ValidatePublished() error {
 	return e.oneOf(Avro, AvroRegistry, JSON, JSONSchema)
 }

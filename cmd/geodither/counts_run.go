@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/traces"
@@ -300,18 +301,9 @@ func (r *countsRun) records(w counts.Window, truth []int64) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	encode := countsEncoder(r.format, &b)
-	for zone, vehicles := range published.Vehicles {
-		record := countsRecord{
-			WindowStart: instant(w.StartMS), WindowEnd: instant(w.EndMS), Day: w.Day.String(),
-			Zone: r.zones.Name(int32(zone)), Vehicles: vehicles,
-			Epsilon: r.settings.Epsilon, PerDay: r.settings.PerDay, Edition: r.settings.Edition,
-		}
-		record.Low, record.High = p.Interval(vehicles)
-		if lat, lon, ok := r.zones.Middle(int32(zone)); ok {
-			lat, lon = toMetre(lat), toMetre(lon)
-			record.Latitude, record.Longitude = &lat, &lon
-		}
-		if err := encode(record); err != nil {
+	for zone := range published.Vehicles {
+		err := encode(counting.Record(p, r.zones, r.settings, published, int32(zone)))
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -47,7 +47,7 @@ func testSettings(t *testing.T) Settings {
 		Settings: counts.Settings{Source: "raw", Edition: 1, Epsilon: 1, PerDay: 3},
 		Plan:     plan, Zones: zones, First: first,
 		Admission: counts.Admission{GraceMS: 600_000, MaxAheadMS: 60_000},
-		SkewMS:    120_000,
+		SkewMS:    120_000, Partitions: partitions,
 	}
 }
 
@@ -319,7 +319,7 @@ func TestOtherSettings(t *testing.T) {
 		}
 	}
 	start := s.Plan.Windows(s.First)[0].StartMS
-	encode := func(dst []byte, _ counts.Published, _ int32) ([]byte, error) { return dst, nil }
+	encode := func(dst []byte, _ schemas.Counts) ([]byte, error) { return dst, nil }
 	var state []byte
 	for _, step := range []struct {
 		settings   Settings
@@ -327,7 +327,8 @@ func TestOtherSettings(t *testing.T) {
 		from       int32
 		refused    bool
 	}{{s, 1, 0, false}, {s, 2, 1, true}, {other, 1, 0, true}} {
-		totals, err := NewTotals(step.settings, noise.NewKey(), step.partitions, encode)
+		step.settings.Partitions = step.partitions
+		totals, err := NewTotals(step.settings, noise.NewKey(), encode)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,12 +409,17 @@ func TestSensitivity(t *testing.T) {
 func TestTotals(t *testing.T) {
 	s := testSettings(t)
 	key := noise.KeyFromSeed(1)
-	encode := func(dst []byte, p counts.Published, zone int32) ([]byte, error) {
-		return fmt.Appendf(dst, "%d %d %d", p.StartMS, zone, p.Vehicles[zone]), nil
+	encode := func(dst []byte, r schemas.Counts) ([]byte, error) {
+		return fmt.Appendf(dst, "%+v", r), nil
 	}
-	p, err := NewTotals(s, key, partitions, encode)
+	p, err := NewTotals(s, key, encode)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if latitude := Record(p.publisher, s.Zones, s.Settings, counts.Published{
+		Vehicles: []int64{1, 2, 3},
+	}, 1).Latitude; latitude != schemas.Some(51.5) {
+		t.Errorf("a zone has its middle at %v", latitude)
 	}
 	log := fixesOf(s, 3)
 	w := &worker{states: map[string][]byte{}}
@@ -517,7 +523,7 @@ func fromFile(
 				t.Fatal(err)
 			}
 			for zone := range out.Vehicles {
-				value, err := encode(nil, out, int32(zone))
+				value, err := encode(nil, Record(p, s.Zones, s.Settings, out, int32(zone)))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -30,6 +30,9 @@ type Settings struct {
 	Zones     *counts.Zones
 	Admission counts.Admission
 	First     counts.Date // the first day: the log alone does not say where windows begin
+	// Partitions is how many the raw topic has. Among more, users would move to another one, and
+	// could count twice on the same day.
+	Partitions int32
 	// SkewMS is by how much the append times of a partition may go back: its leaders' clocks
 	// differ. A window stays open for so long, or one record could make later ones of others late,
 	// and nothing would bound what one user changes.
@@ -38,9 +41,9 @@ type Settings struct {
 
 // digest stands for the settings, so that partials of others are not added up.
 func (s Settings) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d", s.Source, s.Edition,
-		s.Epsilon, s.PerDay, s.Plan.Zone(), s.Plan.Length(), s.Zones.Digest(), s.Admission,
-		s.First, s.SkewMS))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d %d", s.Source,
+		s.Edition, s.Epsilon, s.PerDay, s.Plan.Zone(), s.Plan.Length(), s.Zones.Digest(),
+		s.Admission, s.First, s.SkewMS, s.Partitions))
 	return fmt.Sprintf("%x", sum[:8])
 }
 

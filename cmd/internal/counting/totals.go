@@ -10,31 +10,29 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 // Encode appends the record of one zone of a published window.
-type Encode func(dst []byte, p counts.Published, zone int32) ([]byte, error)
+type Encode func(dst []byte, record schemas.Counts) ([]byte, error)
 
 // Totals adds the partials of a window, and publishes it when those of all raw partitions are
 // there. It is a task's Processor on the partials' topic; the key of a state is that of the window.
 type Totals struct {
-	settings   Settings
-	digest     string
-	partitions int32 // of the raw topic
-	publisher  *counts.Publisher
-	encode     Encode
-	state      []byte // scratch
+	settings  Settings
+	digest    string
+	publisher *counts.Publisher
+	encode    Encode
+	state     []byte // scratch
 }
 
-// NewTotals makes the processor. partitions is the number of partitions of the raw topic.
-func NewTotals(s Settings, key noise.Key, partitions int32, encode Encode) (*Totals, error) {
+// NewTotals makes the processor.
+func NewTotals(s Settings, key noise.Key, encode Encode) (*Totals, error) {
 	p, err := counts.NewPublisher(noise.NewKeyed(key), s.Zones, s.Settings)
 	if err != nil {
 		return nil, err
 	}
-	return &Totals{
-		settings: s, digest: s.digest(), partitions: partitions, publisher: p, encode: encode,
-	}, nil
+	return &Totals{settings: s, digest: s.digest(), publisher: p, encode: encode}, nil
 }
 
 // windowState is what is known of a window. Partials are kept as hashes, so that an equal one is
@@ -60,9 +58,9 @@ var ErrOther = errors.New("the partial differs from what this group has counted:
 func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	var p partial
 	if err := json.Unmarshal(rec.Value, &p); err != nil || p.Partition < 0 ||
-		p.Partition >= t.partitions || string(rec.Key) != string(windowKey(p.StartMS)) {
+		p.Partition >= t.settings.Partitions || string(rec.Key) != string(windowKey(p.StartMS)) {
 		return fmt.Errorf("offset %d of the partials is none of %d raw partitions: give the topic "+
-			"to counts alone", rec.Offset, t.partitions)
+			"to counts alone", rec.Offset, t.settings.Partitions)
 	}
 	if p.Settings != t.digest {
 		return fmt.Errorf("offset %d of the partials is of other counts settings: %w", rec.Offset,
@@ -99,7 +97,7 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 		}
 		known.Sum[c.Zone] += c.Count
 	}
-	if len(known.Seen) == int(t.partitions) {
+	if len(known.Seen) == int(t.settings.Partitions) {
 		if err := t.publish(p.StartMS, &known, fx); err != nil {
 			return err
 		}
@@ -123,7 +121,8 @@ func (t *Totals) publish(startMS int64, known *windowState, fx *task.Effects) er
 		return err
 	}
 	for zone := range published.Vehicles {
-		value, err := t.encode(nil, published, int32(zone))
+		value, err := t.encode(nil, Record(t.publisher, t.settings.Zones, t.settings.Settings,
+			published, int32(zone)))
 		if err != nil {
 			return fmt.Errorf("encode the counts of a zone: %w", err)
 		}
