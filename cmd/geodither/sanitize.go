@@ -67,7 +67,10 @@ At the end the errors of the run go to the standard error stream, with what it c
 what that means in metres. They are aggregates, but they come from the truth: keep them on
 the trusted side. --report writes them to a file that only its owner may read, and also measures
 the error of an estimate that sees no release (blind). A release that does not beat it is worth
-nothing.`,
+nothing. It measures too what the same records show of the past, as "geodither smooth" computes it:
+one release interval later, and when all records are there. An attacker can compute the same. And
+it measures how much all records of a user tell about one moment: by which factor they change the
+odds of two cells at most. Its ln is given, of which ε bounds what one release adds.`,
 		Example: `  geodither sanitize --model model.avro --in traces.csv --epsilon 1 --out sanitized.csv
   geodither sanitize -c geodither.yml --in traces.csv --key-file noise.key --out sanitized.csv
   zcat traces.gz |
@@ -137,6 +140,13 @@ func (f *sanitizeFlags) run(
 	}
 	if err := out.Close(); err != nil {
 		return err
+	}
+	progress = cli.NewProgress(std.Err, nil)
+	progress.Phase("looking back", nil)
+	err = run.LookBack(ctx, progress)
+	progress.Done()
+	if err != nil {
+		return fmt.Errorf("the records are written, but not the report: %w", err)
 	}
 	if !seeded && f.keyFile == "" {
 		fmt.Fprintln(std.Err, "the noise had a fresh key, which is forgotten: "+

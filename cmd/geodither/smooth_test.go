@@ -12,6 +12,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -194,6 +195,58 @@ func TestSmoothErrors(t *testing.T) {
 	if d := e.Mean() - said.Estimate.Mean; d > .1 || d < -.1 || e.held < e.Len()/2 {
 		t.Errorf("%.1f m, %d within their radius; sanitize says %.1f m", e.Mean(), e.held,
 			said.Estimate.Mean)
+	}
+}
+
+// TestReportLooksBack: what sanitize --report says that its records show of the past is what smooth
+// makes of the same records, with a lag of one interval and with all records. What all of them tell
+// about one moment is no more than the sum of all ε, and more than what one release may.
+func TestReportLooksBack(t *testing.T) {
+	for name, release := range map[string]string{
+		"codebook": "mechanism: codebook, epsilon: 2, interval: 4m, budget: none",
+		"lattice":  "mechanism: lattice, epsilon: 2, delta: 0.1, interval: 3m, budget: none",
+		"skip": "mechanism: codebook, epsilon: 2, interval: 4m, between: skip, " +
+			"budget: none",
+	} {
+		dir := t.TempDir()
+		config, _, jsonFile, traces := smoothFiles(t, dir, release)
+		report, out := filepath.Join(dir, "report.json"), filepath.Join(dir, "out.ndjson")
+		text := succeed(t, "sanitize", "-c", config, "--in", traces, "--seed", "3", "--out",
+			"/dev/null", "--report", report).err
+		var said sanitize.Summary
+		if err := json.Unmarshal([]byte(read(t, report)), &said); err != nil {
+			t.Fatal(err)
+		}
+		if said.Past == nil || said.Unsmoothed > 0 {
+			t.Fatalf("%s: %s", name, text)
+		}
+		for lag, got := range map[string]expect.Errors{"": said.Interval, "all": said.All} {
+			args := []string{"smooth", "-c", config, "--in", jsonFile, "--out", out}
+			if lag != "" {
+				args = append(args, "--lag", lag)
+			}
+			succeed(t, args...)
+			e := errorsOfRecords(t, townModel(t).Grid, out, traces)
+			for i, pair := range [][2]float64{
+				{got.Mean, e.Mean()}, {got.Median, e.Median()}, {got.RMS, e.RMS()},
+			} {
+				if d := pair[0] - pair[1]; d > 1e-6 || d < -1e-6 || got.Mean == said.Estimate.Mean {
+					t.Errorf("%s, lag %q: figure %d is %g, and %g by smooth (estimate: %+v)",
+						name, lag, i, pair[0], pair[1], said.Estimate)
+				}
+			}
+		}
+		told := said.Told
+		if r := told.Releases; r.Moments != int(said.Releases) || !(2 < r.Largest) ||
+			r.Largest > said.EpsilonMax || r.Median > r.P99 || r.P99 > r.Largest ||
+			(told.Between.Moments > 0) != (name != "skip") || !(told.Between.Largest < 20) {
+			t.Errorf("%s: %+v of %d releases, Σε %g", name, told, said.Releases, said.EpsilonMax)
+		}
+		for _, words := range []string{"smoothed", "with all", "4 minutes", "an attacker"} {
+			if name == "codebook" && !strings.Contains(text, words) {
+				t.Errorf("%q is not in the summary: %s", words, text)
+			}
+		}
 	}
 }
 

@@ -95,7 +95,7 @@ var table = map[string]rule{
 			"mechanism/internal/exp", "mechanism/law", "mechanism/ledger",
 			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
-		tests: []string{"mechanism/internal/testcase"},
+		tests: []string{"mechanism/internal/testcase", "mechanism/moment"},
 		pure:  true,
 	},
 	"mechanism/trial": {
@@ -375,9 +375,9 @@ var table = map[string]rule{
 	"cmd/internal/sanitize": {
 		ours: []string{
 			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/files", "cmd/internal/traces", "mechanism", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "mechanism/parallel", "mechanism/trial",
-			"schemas",
+			"cmd/internal/files", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/parallel",
+			"mechanism/trial", "schemas",
 		},
 		tests: []string{"cmd/internal/servicetest", "mechanism/hours"},
 	},

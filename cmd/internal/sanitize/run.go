@@ -32,6 +32,7 @@ type Run struct {
 	workers  []*worker
 	do       func(ctx context.Context, worker int, j *job)
 	users    map[string]*user
+	followed []*pastUser // with a record; none for a brief run
 	out      *files.Output
 
 	metrics trial.Score
@@ -42,6 +43,7 @@ type Run struct {
 	kinds   map[mechanism.Kind]int64
 	metric  expect.MetricView
 	took    time.Duration // of all cores
+	past    *Past         // nil: see LookBack
 }
 
 // Settings are how a run releases: as a service with the same settings does.
@@ -60,6 +62,8 @@ type user struct {
 	state  mechanism.State
 	blind  engine.Unseen
 	failed bool // by an error that ends the run
+	// past is for LookBack, and belongs to the goroutine that takes jobs into the run.
+	past pastUser
 }
 
 // New prepares a run whose records go to out.
@@ -106,6 +110,41 @@ func (r *Run) All(ctx context.Context, reader *traces.Reader, progress *cli.Prog
 		}
 	}
 	return jobs.Flush()
+}
+
+// LookBack measures what the records of the run show of the past. It does nothing for a brief run,
+// without records, and under personal models, which are not public.
+func (r *Run) LookBack(ctx context.Context, progress *cli.Progress) (err error) {
+	if r.settings.Brief || r.settings.Personals != nil || len(r.followed) == 0 {
+		return nil
+	}
+	models := []*mobility.Model{r.settings.Model}
+	for _, v := range r.settings.Later {
+		m, err := v.Load()
+		if err != nil {
+			return err
+		}
+		models = append(models, m)
+	}
+	o := r.workers[0].engine.Options()
+	r.past, err = lookBack(ctx, models, &o, r.followed, progress)
+	return err
+}
+
+// keep keeps what LookBack needs of a job that has a record.
+func (r *Run) keep(j *job) {
+	s, u := &j.record, &j.user.past
+	if u.id = s.UserID; len(u.records) == 0 {
+		r.followed = append(r.followed, u)
+	}
+	u.records = append(u.records, keptRecord{
+		kind: s.Kind, model: s.ModelID, step: s.Step, number: s.Release,
+		latitude: s.Latitude, longitude: s.Longitude,
+		release:    [2]float64{s.ReleaseLatitude.Number, s.ReleaseLongitude.Number},
+		truth:      [2]float64{j.Fix.Latitude, j.Fix.Longitude},
+		filterKM:   j.errors.estimate,
+		hasRelease: s.ReleaseLatitude.Known,
+	})
 }
 
 // Fixes returns how many fixes were read so far, with those that were refused.
@@ -156,6 +195,7 @@ func (r *Run) add(j *job) error {
 	r.metrics.Estimate.Add(j.errors.estimate)
 	if !r.settings.Brief {
 		r.metrics.Blind.Add(j.errors.blindMean, j.errors.blindMedian)
+		r.keep(j)
 	}
 	return r.out.Write(j.record)
 }

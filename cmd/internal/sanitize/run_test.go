@@ -83,6 +83,11 @@ func runOn(
 	if closing := out.Close(); closing != nil {
 		t.Fatal(closing)
 	}
+	if err == nil {
+		if err := r.LookBack(t.Context(), cli.NewProgress(io.Discard, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := r.Summary(reader.Skips())
 	s.MicrosPerFix = 0
 	return ran{lines.String(), err, s}
@@ -162,6 +167,15 @@ func linesOf(text string, n int) string {
 	return strings.Join(strings.SplitAfterN(text, "\n", n+1)[:n], "")
 }
 
+// TestLookBackOnAnyCores: what the records show of the past does not depend on the cores.
+func TestLookBackOnAnyCores(t *testing.T) {
+	fixes := days(3)
+	one, many := runOn(t, 1, fixes, false, nil), runOn(t, 5, fixes, false, nil)
+	if *one.summary.Past != *many.summary.Past || one.summary.Told.Releases.Moments == 0 {
+		t.Errorf("%+v on one core, %+v on five", one.summary.Past, many.summary.Past)
+	}
+}
+
 // TestBrief: a brief run has the same records, and its summary lacks only what a report adds.
 func TestBrief(t *testing.T) {
 	fixes := days(2)
@@ -169,11 +183,11 @@ func TestBrief(t *testing.T) {
 	if whole.lines != brief.lines {
 		t.Error("a brief run has other records")
 	}
-	if whole.summary.Blind.Mean <= 0 {
+	if whole.summary.Blind.Mean <= 0 || whole.summary.All.Mean <= 0 || brief.summary.Past != nil {
 		t.Errorf("nothing was measured: %+v", whole.summary)
 	}
 	want := whole.summary
-	want.Blind, want.brief = brief.summary.Blind, true
+	want.Blind, want.Past, want.brief = brief.summary.Blind, nil, true
 	var one, other bytes.Buffer
 	want.Print(&one, new(traces.Skips))
 	brief.summary.Print(&other, new(traces.Skips))

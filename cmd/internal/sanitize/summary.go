@@ -44,6 +44,7 @@ type Summary struct {
 	Release  expect.Errors `json:"release_m"`
 	Estimate expect.Errors `json:"estimate_m"`
 	Blind    expect.Errors `json:"blind_m"`
+	*Past                  // nil: not measured, or nobody can follow the records
 
 	MicrosPerFix float64  `json:"microseconds_per_fix"` // of one core
 	Mechanism    string   `json:"mechanism"`
@@ -72,6 +73,7 @@ func (r *Run) Summary(skips *traces.Skips) Summary {
 		Estimate: expect.ErrorsOf(&r.metrics.Estimate), Blind: expect.ErrorsOf(&r.metrics.Blind),
 		Mechanism: o.Mechanism, Inference: o.Inference, Epsilon: o.Epsilon, Delta: o.Delta,
 		ModelID: r.settings.Model.ID(),
+		Past:    r.past,
 		brief:   r.settings.Brief,
 	}
 	for _, v := range r.settings.Later {
@@ -110,13 +112,19 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 	if measured+s.Predictions > 0 { // an error of no record is not 0 m
 		fmt.Fprint(out, expect.ErrorsHead,
 			s.Release.Line("release"), s.Estimate.Line("estimate"))
+		if s.Past != nil {
+			fmt.Fprint(out, s.Interval.Line("smoothed"), s.All.Line("with all"))
+		}
 		others := "estimate"
 		if !s.brief {
 			fmt.Fprint(out, s.Blind.Line("blind"))
-			others = "estimate and blind"
+			others = "the others"
 		}
 		fmt.Fprintf(out, "  (release: the %d fixes that have one; %s: all %d fixes with a "+
 			"record)\n", measured, others, measured+s.Predictions)
+		if s.Past != nil {
+			s.printPast(out)
+		}
 	}
 	if text := trial.LittleGain(s.Estimate.Mean, s.Blind.Mean); text != "" {
 		fmt.Fprintln(out, "warning: "+text)

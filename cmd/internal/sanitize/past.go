@@ -1,0 +1,185 @@
+package sanitize
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/expect"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/trial"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Past is what the records of a run show of the past: to "geodither smooth", and to every reader
+// who does the same. Errors are over the same records as those of the estimate, in metres.
+type Past struct {
+	Interval expect.Errors `json:"smoothed_interval_m"` // with a lag of one release interval
+	All      expect.Errors `json:"smoothed_all_m"`      // with all records taken in
+	// Unsmoothed of the records cannot be followed, and keep their estimate.
+	Unsmoothed int64 `json:"unsmoothed"`
+	// Told is what all records tell about one moment, measured on ToldRecords of them.
+	Told        trial.Told `json:"told_of_a_moment"`
+	ToldRecords int64      `json:"told_records"`
+
+	lag string // of Interval
+}
+
+// pastUser is what is kept of a user until all records are there.
+type pastUser struct {
+	id      string // in the records
+	records []keptRecord
+}
+
+// keptRecord is what is kept of a record until all of its user's are there: some 120 bytes.
+type keptRecord struct {
+	kind, model         string
+	step, number        int64
+	latitude, longitude float64
+	release             [2]float64 // degrees
+	truth               [2]float64 // degrees; secret
+	filterKM            float64    // distance of the estimate to the truth
+	hasRelease          bool
+}
+
+// published is the record as it was published.
+func (k *keptRecord) published(user string, o *mechanism.Options) schemas.Sanitized {
+	s := schemas.Sanitized{
+		UserID: user, Latitude: k.latitude, Longitude: k.longitude, Kind: k.kind,
+		Delta: o.Delta, Mechanism: o.Mechanism, ModelID: k.model, Step: k.step, Release: k.number,
+	}
+	if k.hasRelease {
+		s.ReleaseLatitude = schemas.Some(k.release[0])
+		s.ReleaseLongitude = schemas.Some(k.release[1])
+	}
+	if k.kind == schemas.KindReleased {
+		s.Epsilon = o.Epsilon
+	}
+	return s
+}
+
+// toldWork bounds the cells of moments whose realized ratio is measured: those of the first users.
+const toldWork = 1 << 26
+
+// lookBack measures what the records of users show of the past, as "geodither smooth" computes it.
+// Cost: a filter and a smoother for each of two lags.
+func lookBack(
+	ctx context.Context, models aggregate.Models, o *mechanism.Options, users []*pastUser,
+	progress *cli.Progress,
+) (*Past, error) {
+	slices.SortFunc(users, func(a, b *pastUser) int { return cmp.Compare(a.id, b.id) })
+	told := 1
+	for left := toldWork; told < len(users); told++ {
+		left -= len(users[told-1].records) * models[0].Grid.Cells()
+		if left <= 0 {
+			break
+		}
+	}
+	interval := int64(max(o.ReleaseInterval, 1))
+	past := &Past{lag: cli.Duration(models[0].Step * time.Duration(interval))}
+	var one, all trial.Distances
+	var tellings trial.Tellings
+	for _, pass := range []struct {
+		users []*pastUser
+		lag   int64
+		to    *trial.Distances
+		told  func(mechanism.Told)
+	}{
+		{users, interval, &one, nil},
+		{users[:told], mechanism.SmoothAll, &all, tellings.Add},
+		{users[told:], mechanism.SmoothAll, &all, nil},
+	} {
+		counts, err := smooth(ctx, pass.users, aggregate.SmoothOptions{
+			Read:     aggregate.ReadOptions{Models: models, Release: *o},
+			LagSteps: pass.lag, Workers: runtime.GOMAXPROCS(0), Told: pass.told,
+		}, pass.to, progress)
+		if err != nil {
+			return nil, err
+		}
+		if pass.lag == interval {
+			for _, n := range counts.Unsmoothed {
+				past.Unsmoothed += n
+			}
+		} else if pass.told != nil {
+			past.ToldRecords = counts.Records
+		}
+	}
+	past.Interval, past.All = expect.ErrorsOf(&one), expect.ErrorsOf(&all)
+	past.Told = tellings.Told()
+	return past, nil
+}
+
+// smooth smooths the records of users, one user after another, so that no more blocks are open than
+// there are workers. It adds the distance of each record to the truth.
+func smooth(
+	ctx context.Context, users []*pastUser, o aggregate.SmoothOptions, to *trial.Distances,
+	progress *cli.Progress,
+) (aggregate.SmoothCounts, error) {
+	if len(users) == 0 {
+		return aggregate.SmoothCounts{}, nil
+	}
+	smoothing, err := aggregate.NewSmoothing(o, func(k *keptRecord, past *aggregate.Past) error {
+		km := k.filterKM
+		if past != nil {
+			km = past.Estimate.Distance(past.Grid.ToMap(k.truth[0], k.truth[1]))
+		}
+		to.Add(km)
+		return nil
+	})
+	if err != nil {
+		return aggregate.SmoothCounts{}, err
+	}
+	defer smoothing.Close()
+	done := int64(0)
+	for _, u := range users {
+		if err := ctx.Err(); err != nil {
+			return aggregate.SmoothCounts{}, err
+		}
+		for i := range u.records {
+			k := &u.records[i]
+			record := engine.Published(k.published(u.id, &o.Read.Release), "")
+			if err := smoothing.Add(record, k); err != nil {
+				return aggregate.SmoothCounts{}, err
+			}
+			if done++; done%1024 == 0 {
+				progress.Show(done)
+			}
+		}
+		if err := smoothing.End(u.id); err != nil {
+			return aggregate.SmoothCounts{}, err
+		}
+	}
+	return smoothing.Finish()
+}
+
+// printPast prints what the records show of the past, below the table of errors.
+func (p *Past) printPast(out io.Writer) {
+	fmt.Fprintf(out, "  (smoothed: what the same records show of a fix %s later; with all: when "+
+		"all of them are\n  there; \"geodither smooth\" computes it, and so can an attacker",
+		p.lag)
+	if p.Unsmoothed > 0 {
+		fmt.Fprintf(out, "; %d records cannot be followed", p.Unsmoothed)
+	}
+	fmt.Fprintf(out, ")\n")
+	if p.Told.Releases.Moments == 0 {
+		return
+	}
+	fmt.Fprintf(out, "all records about one moment, ln of the largest ratio between two cells: "+
+		"at releases\n  %s", figures(p.Told.Releases))
+	if p.Told.Between.Moments > 0 {
+		fmt.Fprintf(out, "; between them %s", figures(p.Told.Between))
+	}
+	fmt.Fprintf(out, " (%d records)\n", p.ToldRecords)
+}
+
+func figures(f trial.ToldFigures) string {
+	return fmt.Sprintf("%.2f in the median, %.2f at 99 %%, %.2f at most",
+		f.Median, f.P99, f.Largest)
+}
