@@ -88,14 +88,14 @@ message names such people by their place in the list.`,
 // smoothedBy returns the service that smooths what a config's service publishes; nil where the
 // config does not speak of one.
 func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
-	if file, err := config.Read(path); err != nil || !file.Smooths() {
+	file, err := config.Read(path)
+	if err != nil || !file.Smooths() {
 		return nil, err
 	}
-	second, _, err := config.ReadSmoothing(path)
+	second, err := file.SmoothingOf(o)
 	if err != nil {
-		return nil, err
+		return nil, config.Error(path, err)
 	}
-	second.Connection = o.Connection
 	return &erase.Smoothed{
 		Cluster: second.Cluster, SmoothSettings: second.Smooth, StateDir: second.StateDir,
 	}, nil

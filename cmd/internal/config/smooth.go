@@ -11,6 +11,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // Smoothing is what the config says of the service that smooths.
@@ -30,13 +31,6 @@ func ReadSmoothing(path string) (s Smoothing, file File, err error) {
 
 func (c *File) smoothing() (s Smoothing, err error) {
 	o := c.withoutFiles()
-	if o.Cluster, err = c.SmoothingCluster(); err != nil {
-		return s, err
-	}
-	if o.Publish.OmitRelease {
-		return s, errors.New("publish.release: false leaves nothing to smooth: records need " +
-			"their releases")
-	}
 	for _, p := range parts {
 		if p.name == "input" || p.name == "key_file" {
 			continue
@@ -45,13 +39,29 @@ func (c *File) smoothing() (s Smoothing, err error) {
 			return s, err
 		}
 	}
+	return c.SmoothingOf(o)
+}
+
+// SmoothingOf returns the service that smooths what a service of the config publishes, which has
+// these options.
+func (c *File) SmoothingOf(o service.Options) (s Smoothing, err error) {
+	if o.Publish.OmitRelease {
+		return s, errors.New("publish.release: false leaves nothing to smooth: records need " +
+			"their releases")
+	}
+	connection := o.Connection
+	if o.Cluster, err = c.SmoothingCluster(); err != nil {
+		return s, err
+	}
+	o.Connection, o.Key = connection, noise.Key{}
 	if o.StateDir != "" {
 		o.StateDir = filepath.Clean(o.StateDir) + "-smooth"
 	}
 	lag, err := cli.InSteps("smooth.lag", c.Smooth.Lag, o.Model.Step)
 	lag = cmp.Or(lag, o.Release.ReleaseInterval, 1)
 	return Smoothing{o, engine.SmoothSettings{
-		Model: o.Model, Release: o.Release, LagSteps: int64(lag), Encoding: o.SanitizedEncoding,
+		Model: o.Model, Scheduled: o.Watch != nil, Release: o.Release, LagSteps: int64(lag),
+		Encoding: o.SanitizedEncoding,
 	}}, err
 }
 

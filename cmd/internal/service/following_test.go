@@ -197,6 +197,23 @@ func TestFollowingLost(t *testing.T) {
 	}
 }
 
+// TestFollowingWaits: a missing input topic is waited for. The log says who makes it, and does not
+// advise the setting that says how large a raw topic is made.
+func TestFollowingWaits(t *testing.T) {
+	t.Parallel()
+	w := servicetest.NewWorld(t, 0)
+	f := newFollowers(w, "after", holds)
+	f.o.Topics.Raw, f.o.Topics.Follows = "missing", true
+	r, _ := f.start(t, "")
+	servicetest.Await(t, "a line about waiting",
+		func() bool { return strings.Contains(r.Log.String(), "no such topic: missing") }, r)
+	r.Stop(t)
+	if said := r.Log.String(); !strings.Contains(said, "the service that sanitizes makes it") ||
+		strings.Contains(said, "topics.partitions") {
+		t.Errorf("the log says:\n%s", said)
+	}
+}
+
 // TestFollowingWithoutKey: a job that follows a topic takes no key.
 func TestFollowingWithoutKey(t *testing.T) {
 	w := servicetest.NewWorld(t, 0)

@@ -27,6 +27,8 @@ type Set struct {
 	Create      bool
 	Partitions  int // 0: whatever the raw topic has
 	Replication int // default: the broker's
+	// Follows says that Raw is the output of another service, which makes it.
+	Follows bool
 }
 
 // Cluster is a service's place in Kafka: where it is, and the group and the topics that
@@ -93,7 +95,7 @@ func (c Cluster) Smoothing(group, topic string) Cluster {
 	c.Group = cmp.Or(group, c.Group+"-smooth")
 	c.Topics = Set{
 		Raw: t.Sanitized, Sanitized: cmp.Or(topic, t.Sanitized+".smoothed"),
-		Create: t.Create, Replication: t.Replication,
+		Create: t.Create, Replication: t.Replication, Follows: true,
 	}
 	return c.WithDefaults()
 }
