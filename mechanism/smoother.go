@@ -10,9 +10,13 @@ import (
 const (
 	// SmoothAll is the lag of a Smoother that takes in everything that follows.
 	SmoothAll = int64(-1)
-	// MaxBlock is how many records of one user wait at most. A block of so many closes with what it
-	// has. It is nine hours of a record every two seconds, and one to ten megabytes.
+	// MaxBlock is how many records of one user wait at most under SmoothAll, and MaxWait under any
+	// other lag. A block of so many closes with what it has. MaxBlock is nine hours of a record
+	// every two seconds, and one to ten megabytes. MaxWait is 68 minutes of that. It is for users
+	// without releases, such as those whose budget is spent for the day: a service stores the
+	// records that wait again with each new one.
 	MaxBlock = 1 << 14
+	MaxWait  = 1 << 11
 	// SmoothMass is the smallest mass of a step that waits, as a share of all of it: smaller ones
 	// are rounded to it or to 0 (mobility.Short). What LeastMass drops from a state cannot come
 	// back when later records point to it, so this is finer (DESIGN.md has the figures).
@@ -47,6 +51,7 @@ const (
 type Smoother struct {
 	options   Options
 	lag       int64
+	most      int // records of a block
 	models    map[*mobility.Model]*backward
 	estimator Estimator
 
@@ -110,11 +115,12 @@ type Smoothed struct {
 // or SmoothAll. A lag of one release interval gives most of what smoothing can give.
 func NewSmoother(o Options, lag int64) *Smoother {
 	o = o.withDefaults()
+	most := MaxBlock
 	if lag != SmoothAll {
-		lag = max(lag, 1)
+		lag, most = max(lag, 1), MaxWait
 	}
 	return &Smoother{
-		options: o, lag: lag, models: map[*mobility.Model]*backward{},
+		options: o, lag: lag, most: most, models: map[*mobility.Model]*backward{},
 		estimator: Estimator{Place: o.Estimate},
 	}
 }
@@ -156,7 +162,7 @@ func (sm *Smoother) Note(
 	b.records++
 	number = b.first + int64(n-1)
 	switch {
-	case b.records >= MaxBlock:
+	case b.records >= sm.most:
 		sm.Finish(b, each)
 	case seen.Kind == Released && sm.lag > 0:
 		ready := 0

@@ -315,17 +315,23 @@ func checkLag(t *testing.T, m *mobility.Model, o Options, lag int64) {
 	}
 }
 
-// TestSmootherBlock: a block of MaxBlock records closes with what it has, in the middle of a step
-// too, and the next one goes on from the filter's state.
+// TestSmootherBlock: a block of MaxBlock records, or of MaxWait with a finite lag, closes with what
+// it has, in the middle of a step too, and the next one goes on from the filter's state.
 func TestSmootherBlock(t *testing.T) {
 	t.Parallel()
+	testSmootherBlock(t, SmoothAll, MaxBlock)
+	testSmootherBlock(t, 50, MaxWait)
+}
+
+func testSmootherBlock(t *testing.T, lag int64, most int) {
+	t.Helper()
 	m, o := roadModel(t), Options{Mechanism: law.Codebook, Epsilon: 2, ReleaseInterval: 4}
 	records := seenOf(t, m, o, []int64{3, 4, 5, 6, 7})
-	u := newSmoother(t, m, o, SmoothAll)
+	u := newSmoother(t, m, o, lag)
 	u.take(t, records[:2]...)
 	again := records[1]
 	again.Kind = Repeated
-	for len(u.number) < MaxBlock+5 {
+	for len(u.number) < most+5 {
 		u.take(t, again)
 	}
 	if len(u.all) != 2 || u.all[0].Until != 4 || u.block.Open() != 2 || u.block.records != 5 {

@@ -45,7 +45,8 @@ interval, and where the model is wrong far ahead "all" is worse than that.
 Each record comes out once, with estimate, radius and ellipse of the smoothed posterior. The
 mechanism has the note "smoothed". Records of a user keep their order. They are written when the
 records that they wait for have come, so those of different users are in another order than in the
-input; the last ones wait for the end. A user waits for at most 16,384 records.
+input; the last ones wait for the end. A user waits for at most 2,048 records,
+or 16,384 with --lag all.
 
 What cannot be followed keeps its estimate, with the note "unsmoothed": records under a model that
 is not given or of a user's own, without their releases (publish.release: false), or behind a
@@ -57,10 +58,10 @@ the service's config (-c), where they are not the defaults.
 With -c alone the command is a service, as "run" is: sanitized topic in, topics.smoothed out, each
 record once, until SIGTERM or Ctrl-C. It reads no key. Its group is smooth.group, from which its
 other topics have their names, its lag smooth.lag, and its folder lies beside state_dir. The last
-records of a user who falls silent wait for the user's next one. A record under a model that is not
-in the schedule yet waits for the model, and the log names it. No account of ε is in its changelog:
-if that is lost, or other settings come after a kill, start with another smooth.group and
-topics.smoothed, and the sanitized topic fills them.`,
+records of a user who falls silent wait for the user's next one. A record under a model that the
+config lacks passes unsmoothed; with models it waits for that model, which the log names. No account
+of ε is in its changelog: if that is lost, or other settings come after a kill, start with another
+smooth.group and topics.smoothed, and the sanitized topic fills them.`,
 		Example: `  geodither smooth -c geodither.yml --in sanitized.csv --out smoothed.csv
   geodither smooth --model model.avro --in sanitized.csv --lag 10m --out smoothed.parquet
   geodither smooth -c geodither.yml

@@ -32,8 +32,8 @@ type Replayer struct {
 	moments  []int64 // of the records at hand
 }
 
-// NewReplayer returns a Replayer without filters. The options are those of NewSmoother. They say as
-// well whether reports may leave no record.
+// NewReplayer returns a Replayer without filters. The options are those of NewSmoother, with a lag
+// that is not SmoothAll. They say as well whether reports may leave no record.
 func NewReplayer(o mechanism.Options, lagSteps int64) *Replayer {
 	return &Replayer{
 		follower: &Follower{filters: map[string]*filter{}, options: o, hides: o.Hides()},
@@ -80,7 +80,7 @@ func (r *Replayer) AppendBefore(dst []byte) []byte { return r.follower.before.Ap
 // the number of the block's records with it, and first the step of the first of them.
 func (r *Replayer) Closes(p Published, last, first int64, open int) bool {
 	return p.Kind == mechanism.Released && first <= p.Step-r.lag ||
-		open >= mechanism.MaxBlock || uint64(p.Step)-uint64(last) > mechanism.MaxBack
+		open >= mechanism.MaxWait || uint64(p.Step)-uint64(last) > mechanism.MaxBack
 }
 
 // Replay smooths the records of an open block, from the state before the first of them on: those

@@ -25,8 +25,9 @@ import (
 // as far as their blocks have closed.
 //
 // A record that cannot be followed passes with its own estimate and the note "unsmoothed", behind
-// the records that wait for it. One of a step before its user's last one is a dead letter: no
-// service writes it.
+// the records that wait for it. So do records under a model that the settings do not have, and
+// those that wait when their model is taken out of the settings. One of a step before its user's
+// last one is a dead letter: no service writes it.
 type SmoothProcessor struct {
 	settings SmoothSettings
 	options  mechanism.Options // of the settings, the defaults filled in
@@ -34,6 +35,7 @@ type SmoothProcessor struct {
 	stepMS   int64
 	out      *schemas.Codec
 	amended  []Amended
+	ids      []string              // of the amended models
 	names    map[smoothLane]string // of filters that were used
 	replayer *aggregate.Replayer
 	seen     sanitizedRecord // what Key has read last: Process gets it next
@@ -65,7 +67,7 @@ type smoothLane struct {
 const maxFilters = 8
 
 // maxOpenBytes bounds the encoded records of an open block, so that a state stays below Kafka's
-// limit of 1 MiB a record: a block of more closes with what it has. mechanism.MaxBlock records do
+// limit of 1 MiB a record: a block of more closes with what it has. mechanism.MaxWait records do
 // not reach it, unless nearly all of them are releases of changing settings.
 const maxOpenBytes = 768 << 10
 
@@ -97,7 +99,12 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 
 // Use makes the processor work with later versions of the model, each from its offset on, in place
 // of those before.
-func (p *SmoothProcessor) Use(list []Amended) { p.amended = list }
+func (p *SmoothProcessor) Use(list []Amended) {
+	p.amended, p.ids = list, p.ids[:0]
+	for _, a := range list {
+		p.ids = append(p.ids, a.Version.ID.Model.String())
+	}
+}
 
 // Take returns the tally and the offset behind the last record that is in it, and starts again from
 // nothing.
@@ -128,9 +135,14 @@ func (p *SmoothProcessor) read(rec task.Record) sanitizedRecord {
 	case s.UserID != string(rec.Key):
 		r.refused = schemas.ReasonKeyMismatch
 	case !slices.Contains(smoothKinds[:], s.Kind), s.Release < 0, schemas.IsSmoothed(s.Mechanism),
-		!slices.Contains(law.Names(), schemas.MechanismName(s.Mechanism)),
-		s.Step != mobility.StepOf(s.Timestamp, p.stepMS):
+		!slices.Contains(law.Names(), schemas.MechanismName(s.Mechanism)):
 		r.refused = schemas.ReasonMalformed
+	default:
+		// A model that is not known may have another step.
+		_, known := p.model(rec.Offset, s.ModelID)
+		if known && s.Step != mobility.StepOf(s.Timestamp, p.stepMS) {
+			r.refused = schemas.ReasonMalformed
+		}
 	}
 	return r
 }
@@ -164,7 +176,11 @@ func (p *SmoothProcessor) take(
 	if err := s.DecodeBinary(state, p.stepMS); err != nil {
 		return err
 	}
-	record, err := p.prepare(rec.Offset, r)
+	w := waiting{record: *r, kafkaMS: rec.Timestamp}
+	if _, known := p.model(rec.Offset, r.ModelID); !known {
+		return p.pass(rec, w, fx)
+	}
+	record, err := p.prepare(rec, r, fx)
 	if err != nil {
 		return err
 	}
@@ -173,17 +189,45 @@ func (p *SmoothProcessor) take(
 	case errors.Is(err, aggregate.ErrOrder):
 		return p.reject(rec, schemas.ReasonLate, fx)
 	case errors.Is(err, mechanism.ErrUnseen): // a release that is nowhere
+		if len(fx.Output) > 0 { // the user was forgotten
+			p.store(fx)
+		}
 		return p.reject(rec, schemas.ReasonMalformed, fx)
 	case err != nil:
 		return err
 	}
-	w := waiting{record: *r, kafkaMS: rec.Timestamp}
 	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
 		return err
 	}
-	p.stored = s.AppendBinary(p.stored[:0])
-	fx.State = p.stored
+	p.store(fx)
 	return nil
+}
+
+// store makes the state that of the user.
+func (p *SmoothProcessor) store(fx *task.Effects) {
+	p.stored = p.state.AppendBinary(p.stored[:0])
+	fx.State = p.stored
+}
+
+// pass passes a record on whose model is not known, behind its user's open block. The user is a new
+// one then. A schedule may still get the model, so a record waits for it there.
+func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) error {
+	if p.settings.Scheduled {
+		err := fmt.Errorf("a record is of the model %.16s, which \"models\" does not name: list "+
+			"its file there; nothing is lost meanwhile", w.record.ModelID)
+		return task.WithRemedy(err, task.Rebuild)
+	}
+	if _, err := p.prepare(rec, &w.record, fx); err != nil {
+		return err
+	}
+	if len(p.state.open) > 0 {
+		if err := p.close(rec, true, fx); err != nil {
+			return err
+		}
+	}
+	p.state.track.Reset()
+	p.store(fx)
+	return p.write(rec.Key, w, nil, aggregate.NoModel, fx)
 }
 
 // advance takes a record into its user's block, and writes what it closes.
@@ -197,7 +241,11 @@ func (p *SmoothProcessor) advance(
 		}
 	}
 	if !known {
-		return p.write(rec.Key, w, nil, fx)
+		reason := aggregate.NotFollowed
+		if w.record.Kind == schemas.KindReleased && !record.HasRelease {
+			reason = aggregate.NoRelease
+		}
+		return p.write(rec.Key, w, nil, reason, fx)
 	}
 	if len(s.open) == 0 {
 		s.before = p.replayer.AppendBefore(s.before[:0])
@@ -218,10 +266,17 @@ func (p *SmoothProcessor) advance(
 }
 
 // close runs the open block again and writes the records that its last one closes, or all of them.
+// Under other settings than the block's a record may not follow from the one before any more: then
+// all pass as they are.
 func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) error {
 	s := &p.state
 	n, before, err := p.replayer.Replay(s.before, p.published, all,
-		func(i int, past *aggregate.Past) error { return p.write(rec.Key, s.open[i], past, fx) })
+		func(i int, past *aggregate.Past) error {
+			return p.write(rec.Key, s.open[i], past, "", fx)
+		})
+	if errors.Is(err, mechanism.ErrUnseen) {
+		return p.forget(rec, aggregate.NotFollowed, fx)
+	}
 	if err != nil {
 		return err
 	}
@@ -232,9 +287,25 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 	return nil
 }
 
-// write writes a record with what the records up to a later one tell; nil: with what it has.
+// forget writes the records of the open block as they are.
+func (p *SmoothProcessor) forget(
+	rec task.Record, reason aggregate.Unsmoothed, fx *task.Effects,
+) error {
+	s := &p.state
+	for _, w := range s.open {
+		if err := p.write(rec.Key, w, nil, reason, fx); err != nil {
+			return err
+		}
+	}
+	s.drop(len(s.open), nil, p.stepMS)
+	p.published = p.published[:0]
+	return nil
+}
+
+// write writes a record with what the records up to a later one tell; nil: with what it has, for a
+// reason.
 func (p *SmoothProcessor) write(
-	user []byte, w waiting, past *aggregate.Past, fx *task.Effects,
+	user []byte, w waiting, past *aggregate.Past, reason aggregate.Unsmoothed, fx *task.Effects,
 ) error {
 	w.record.UserID = string(user)
 	SetPast(&w.record, past)
@@ -246,7 +317,7 @@ func (p *SmoothProcessor) write(
 	fx.Output = append(fx.Output, task.Message{
 		Key: user, Value: p.value[start:len(p.value):len(p.value)], Timestamp: w.kafkaMS,
 	})
-	p.tally.smoothed(&w.record, past != nil)
+	p.tally.smoothed(&w.record, reason)
 	return nil
 }
 
@@ -259,33 +330,42 @@ func (p *SmoothProcessor) reject(rec task.Record, reason schemas.Reason, fx *tas
 }
 
 // prepare makes the filters ready that a record and its user's state need. It returns the record
-// for the replayer, and leaves those of the block in p.published.
+// for the replayer, and leaves those of the block in p.published. A user whose state is of a model
+// that is not known any more is forgotten: the settings have changed since.
 func (p *SmoothProcessor) prepare(
-	offset int64, r *schemas.Sanitized,
+	rec task.Record, r *schemas.Sanitized, fx *task.Effects,
 ) (record aggregate.Published, err error) {
 	if p.replayer.Filters() > maxFilters || len(p.names) > 4*maxFilters {
 		p.restart()
 	}
-	s, epsilon := &p.state, p.settings.Release.Epsilon
+	s, epsilon, known := &p.state, p.settings.Release.Epsilon, true
 	if name := s.track.Filter(); name != "" {
 		lane, err := parseLane(name)
 		if err == nil {
-			_, err = p.filter(offset, lane)
+			name, err = p.filter(rec.Offset, lane)
 		}
 		if err != nil {
 			return record, err
 		}
-		epsilon = lane.epsilon
+		epsilon, known = lane.epsilon, name != ""
 	}
 	p.published = p.published[:0]
 	for i := range s.open {
-		one, err := p.of(offset, &s.open[i].record, epsilon)
+		one, err := p.of(rec.Offset, &s.open[i].record, epsilon)
 		if err != nil {
 			return record, err
 		}
+		known = known && one.Model != ""
 		p.published = append(p.published, one)
 	}
-	return p.of(offset, r, epsilon)
+	if !known {
+		epsilon = p.settings.Release.Epsilon
+		s.track.Reset()
+		if err := p.forget(rec, aggregate.NoModel, fx); err != nil {
+			return record, err
+		}
+	}
+	return p.of(rec.Offset, r, epsilon)
 }
 
 // restart forgets all filters.
@@ -308,16 +388,23 @@ func (p *SmoothProcessor) of(
 	return record, err
 }
 
-// filter returns the name of a filter, which it makes if there is none. It is empty for settings
-// that no service can have: such a record cannot be followed.
+// filter returns the name of a filter, which it makes if there is none. It is empty for a model
+// that is not known at the offset, and for settings that no service can have: such a record cannot
+// be followed.
 func (p *SmoothProcessor) filter(offset int64, lane smoothLane) (name string, err error) {
-	name, known := p.names[lane]
+	version, known := p.model(offset, lane.model)
+	if !known {
+		return "", nil
+	}
+	name, known = p.names[lane]
 	if known {
 		return name, nil
 	}
-	model, err := p.model(offset, lane.model)
-	if err != nil {
-		return "", err
+	model := p.settings.Model
+	if version != nil {
+		if model, err = version.Load(); err != nil {
+			return "", err
+		}
 	}
 	o := p.settings.Release
 	o.Mechanism, o.Epsilon, o.Delta = lane.mechanism, lane.epsilon, lane.delta
@@ -328,19 +415,17 @@ func (p *SmoothProcessor) filter(offset int64, lane smoothLane) (name string, er
 	return name, nil
 }
 
-// model returns the model of an id, among those that are known at an offset.
-func (p *SmoothProcessor) model(offset int64, id string) (*mobility.Model, error) {
+// model returns the version of an id, among those that are known at an offset; nil is the first.
+func (p *SmoothProcessor) model(offset int64, id string) (version *Version, known bool) {
 	if id == p.settings.Model.ID() {
-		return p.settings.Model, nil
+		return nil, true
 	}
-	for _, a := range p.amended {
-		if a.From <= offset && a.Version.ID.Model.String() == id {
-			return a.Version.Load()
+	for i, a := range p.amended {
+		if a.From <= offset && p.ids[i] == id {
+			return a.Version, true
 		}
 	}
-	err := fmt.Errorf("a record that is next or waits is of the model %.16s, which the config "+
-		"does not name: list its file under \"models\"; nothing is lost meanwhile", id)
-	return nil, task.WithRemedy(err, task.Rebuild)
+	return nil, false
 }
 
 // name is the filter's name, which states hold: model, mechanism, ε and δ.

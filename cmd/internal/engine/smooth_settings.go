@@ -17,6 +17,9 @@ import (
 type SmoothSettings struct {
 	// Model is the first version of the mobility model: see Settings.
 	Model *mobility.Model
+	// Scheduled says that a schedule names later versions. A record under a model that is not in it
+	// yet waits for the model; without a schedule it passes unsmoothed.
+	Scheduled bool
 	// Release is the options of releases. Records name the mechanism, ε and δ that they were made
 	// with, and are smoothed by these; the other options are those of all records.
 	Release mechanism.Options
@@ -64,6 +67,7 @@ func (s SmoothSettings) settings() []setting {
 		{"geodither's version", text("%d %d %d %d", settingsVersion, mechanism.Version,
 			mechanism.StateVersion, smoothVersion)},
 		{"model", s.Model.ID()},
+		{"models", text("a schedule: %t", s.Scheduled)},
 	}
 	list = append(list, releaseSettings(r)...)
 	return append(list, setting{hoursKey, hoursSetting(r.Hours)},

@@ -45,7 +45,7 @@ func waitingExamples() []waiting {
 
 // goldenSmoothState is the encoding of waitingExamples behind a track and a state.
 const goldenSmoothState = "" +
-	"010104016d027374066265666f72657c8091b0fef962bc05103031323334353637383961626364656608636f" +
+	"020104016d027374066265666f72657c8091b0fef962bc05103031323334353637383961626364656608636f" +
 	"6465626f6f6b0000000000000000404ab33333333333c00800000000000040000000000000000c09904e0402" +
 	"b0db060202c0a9070618c0a90707404ab9999999999ac00800000000000064904e0410303132333435363738" +
 	"39616263646566186c61747469636520287365636f6e642072656c65617365293fe00000000000003ff00000" +
@@ -83,11 +83,11 @@ func TestSmoothState(t *testing.T) {
 	}
 }
 
-// TestSmoothStateBound: MaxBlock records that are all releases stay below 1 MiB.
+// TestSmoothStateBound: MaxWait records that are all releases stay below 1 MiB.
 func TestSmoothStateBound(t *testing.T) {
 	t.Parallel()
 	var s smoothState
-	for i := range mechanism.MaxBlock {
+	for i := range mechanism.MaxWait {
 		w := waitingExamples()[0]
 		w.record.Release, w.record.Timestamp = int64(i), w.record.Timestamp+int64(i)*60_000
 		w.record.ReleaseLatitude.Number += float64(i)
