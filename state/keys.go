@@ -23,23 +23,24 @@ const (
 
 // Keys beside users' keys that Apply and Get take. Their values are opaque here.
 const (
-	MarkName      = "\x00input"     // the last mark of the changelog
-	PartitionName = "\x00partition" // the state of the partition
-	// RequestName and KeptName begin the keys of requests to erase a user, and of what remains of
-	// erased users.
-	RequestName = "\x00erase"
-	KeptName    = "\x00kept"
+	MarkName = "\x00input" // the last mark of the changelog
+	// PartitionName, RequestName and KeptName begin the keys of the states of the partition, of
+	// requests to erase a user, and of what remains of erased users.
+	PartitionName = "\x00partition"
+	RequestName   = "\x00erase"
+	KeptName      = "\x00kept"
 )
 
 // taken reports whether Apply and Get take a key.
 func taken(key []byte) bool {
-	return len(key) > 0 && (key[0] != 0 || string(key) == MarkName ||
-		string(key) == PartitionName || reserved(key))
+	return len(key) > 0 && (key[0] != 0 || string(key) == MarkName || reserved(key))
 }
 
-// reserved reports whether a key is that of a request to erase, or of what remains.
+// reserved reports whether a key is that of a state of the partition, of a request to erase, or of
+// what remains.
 func reserved(key []byte) bool {
-	return bytes.HasPrefix(key, []byte(RequestName)) || bytes.HasPrefix(key, []byte(KeptName))
+	return bytes.HasPrefix(key, []byte(PartitionName)) ||
+		bytes.HasPrefix(key, []byte(RequestName)) || bytes.HasPrefix(key, []byte(KeptName))
 }
 
 const (

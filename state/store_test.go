@@ -129,8 +129,9 @@ func TestKeys(t *testing.T) {
 	if got := contents(t, p); got != "" {
 		t.Errorf("a refused Apply has written %q", got)
 	}
-	// The mark and the partition's state lie beside the users' values, and are none of them.
-	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1", PartitionName, "mark too")
+	// The mark and the partition's states lie beside the users' values, and are none of them.
+	apply(t, p, Positions{Input: 3}, MarkName, "mark of 3", "ann", "1", PartitionName, "mark too",
+		PartitionName+"\xff", "mark 2")
 	apply(t, p, Positions{Input: 4}, MarkName, "mark of 4")
 	if mark, got := get(t, p, MarkName), contents(t, p); mark != "mark of 4" ||
 		strings.Contains(got, "mark") || get(t, s.Partition(2), MarkName) != "" {
@@ -141,8 +142,9 @@ func TestKeys(t *testing.T) {
 		found += string(key) + string(value)
 		return nil
 	})
-	if err != nil || found != PartitionName+get(t, p, PartitionName) {
-		t.Errorf("the partition's state is %q, %v", found, err)
+	if err != nil || found != PartitionName+get(t, p, PartitionName)+
+		PartitionName+"\xffmark 2" {
+		t.Errorf("the partition's states are %q, %v", found, err)
 	}
 	if err := p.Wipe(); err != nil || get(t, p, MarkName)+get(t, p, PartitionName) != "" {
 		t.Errorf("a wiped partition has the mark %q, %v", get(t, p, MarkName), err)

@@ -65,14 +65,35 @@ func (t *Task) idle(ctx, work context.Context) error {
 	if err := t.passTimes(ctx, work); err != nil {
 		return err
 	}
+	for !stopped(ctx) && !t.ended() && t.pass.sweeps() {
+		if err := t.sweep(work); err != nil {
+			return err
+		}
+	}
 	return t.disturbed(work)
+}
+
+// sweep removes some of the states of keys that have expired, in a transaction of its own. Nobody
+// but the changelog's readers can see that.
+func (t *Task) sweep(work context.Context) error {
+	if !t.pass.sweeps() {
+		return nil
+	}
+	if err := t.land(work); err != nil { // the store has to have the states
+		return err
+	}
+	n, err := t.pass.sweep(t.overlay, t.o.MaxRecords, t.o.Clock.Now().UnixMilli())
+	if err != nil || n == 0 {
+		return err
+	}
+	return t.commit(work, t.mark.Open)
 }
 
 // passTimes tells the processor of an idle partition which deadlines were passed, and commits what
 // it does about them. Readers of uncommitted data see that too, so the mark is opened before, as
 // before a record.
 func (t *Task) passTimes(ctx, work context.Context) error {
-	due, err := t.pass.isPast(ctx, t.next, t.retry)
+	due, err := t.pass.isPast(work, t.next, t.retry)
 	for err == nil && due && !stopped(ctx) && !t.ended() {
 		if err := t.open(work); err != nil {
 			return err
@@ -81,11 +102,14 @@ func (t *Task) passTimes(ctx, work context.Context) error {
 			if err := t.pass.fill(&t.fx, t.overlay); err != nil {
 				return err
 			}
-			due, err = t.pass.isPast(ctx, t.next, t.retry)
+			due, err = t.pass.isPast(work, t.next, t.retry)
 		}
 		if err == nil {
 			err = t.commit(work, true)
 		}
+	}
+	if err == nil && t.pass.by != nil && t.next+1 == t.seen && t.pass.settled() {
+		t.seen = t.next
 	}
 	return err
 }
@@ -230,6 +254,9 @@ func (t *Task) process(rec Record) error {
 			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 		}
 	}
+	if err := t.pass.check(rec); err != nil {
+		return fmt.Errorf("process offset %d: %w", rec.Offset, err)
+	}
 	t.erasure.recalled = false
 	state, err := t.stateOf(key)
 	if err != nil {
@@ -329,7 +356,7 @@ func (t *Task) seal(open bool) {
 	if t.records == 0 {
 		t.last = start.UnixMilli() // a mark alone has no record to take its time from
 	}
-	t.pass.addState(t.overlay, t.last)
+	t.pass.addStates(t.overlay, t.last)
 	mark := t.nextMark(t.next, open)
 	t.flight = flight{
 		tx: t.d.Transactions, clock: t.o.Clock, overlay: t.overlay, out: t.outputs(mark),
@@ -477,6 +504,9 @@ func (t *Task) apply(p Positions) error {
 // written by this task, and has the amendments to adopt. Otherwise it commits a mark alone.
 func (t *Task) open(work context.Context) error {
 	if err := t.erase(work); err != nil {
+		return err
+	}
+	if err := t.sweep(work); err != nil {
 		return err
 	}
 	proposed, err := t.propose()

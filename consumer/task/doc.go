@@ -179,11 +179,13 @@
 // the mark alone. It waits up to five seconds in each fetch, which the broker ends early when there
 // is a record.
 //
-// # A state of the partition, and times
+// # States of the partition, and times
 //
-// A Partitioned processor has one state beside those of keys. It holds it in its memory, and hands
-// it to each transaction, which writes it under PartitionKey. So it is committed, restored, wiped
-// and followed as the states of keys are, and every restoration gives it back.
+// A Partitioned processor has states of the whole partition beside those of keys. It holds them in
+// its memory, and hands what has changed to each transaction, which writes it under PartitionKey
+// and a name. So they are committed, restored, wiped and followed as the states of keys are, and
+// every restoration gives them back. Several small states cost less than a large one, of which each
+// transaction would write everything.
 //
 // Such a processor may publish when the partition was read past an append time, for example the
 // counts of a window. In a busy partition, Process sees a record of a later time. In an idle one
@@ -197,13 +199,21 @@
 //     open already has its append time.
 //   - It goes on when it has read up to that end.
 //
-// A record with an earlier time can then come only if clocks are further apart than Skew. The
-// state says that the time was passed, so the processor can refuse the record; a recomputation
-// from the log alone would count it.
+// A record with an earlier time can then come only if clocks are further apart than Skew, or if
+// replication took longer. The state says that the time was passed, so the processor can refuse the
+// record; a recomputation from the log alone would count it. A record whose time is further ahead
+// of the machine's clock than Skew stops the task (ErrAhead), before it passes all times up to
+// then. Both stops decide nothing of what is written. To go on after a broker's wrong clock, delete
+// the records up to the one in question and start with SkipLost.
 //
 // What is shown at an offset where no record is yet is not seen by the marks, which count records.
-// So after a mark that was found open, everything is committed only with the next record: it comes
-// after each time that the predecessor may have passed. Until then the mark stays open.
+// So after a mark that was found open, everything is committed only with the next record, which
+// comes after each time that the predecessor may have passed, or when the task itself has passed
+// all those times. Until then the mark stays open.
+//
+// States of keys may lose their meaning with time (Partitioned.Expires). The task then removes
+// them, some in each of a few transactions of their own, where a transaction would begin and in an
+// idle partition. No output depends on when that happens.
 //
 // # Standbys
 //
@@ -218,7 +228,7 @@
 // Files: task.go the life of a task; lifecycle.go its states; consume.go the transaction loop;
 // flight.go the transaction that is being written; restore.go how the store catches up with the
 // changelog; follow.go how a standby's does; settings.go, mark.go what the marks say; overlay.go
-// what a transaction will write; erase.go, request.go how a key is erased; pass.go the state of the
+// what a transaction will write; erase.go, request.go how a key is erased; pass.go states of the
 // partition, and times; interfaces.go, options.go, observer.go, remedy.go what the task needs and
 // what it says.
 package task

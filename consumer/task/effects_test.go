@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +260,27 @@ func (x scriptStore) Get(key []byte) ([]byte, error) {
 		strings.ReplaceAll(string(key), "\x00", `\x00`))
 }
 
+func (x scriptStore) Reserved(name string, visit func(key, value []byte) error) error {
+	return x.list(visit, func(key string) bool { return strings.HasPrefix(key, name) })
+}
+
+func (x scriptStore) Iterate(visit func(key, value []byte) error) error {
+	return x.list(visit, func(key string) bool { return ValidKey([]byte(key)) })
+}
+
+func (x scriptStore) list(
+	visit func(key, value []byte) error, wanted func(key string) bool,
+) error {
+	for _, key := range slices.Sorted(maps.Keys(x.s.states)) {
+		if value := x.s.states[key]; wanted(key) && value != "" {
+			if err := visit([]byte(key), []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (x scriptStore) Apply(changes []Change, p Positions) error {
 	x.s.positions, x.s.found = p, true
 	for _, c := range changes {
@@ -273,23 +296,39 @@ func (x scriptStore) Wipe() error {
 	return x.s.note("store.wipe", "")
 }
 
-// scriptPartitioned waits for two times: one that is past a skew before, and one a moment after
-// it. Its state is how many were passed.
+// scriptPartitioned waits for two times: one that is past a skew before, and one a moment after it.
+// Its states are how many were passed, and one by the name of the last one. After the second one
+// the states of keys that begin with v0 have expired.
 type scriptPartitioned struct {
 	*script
 	state   string
-	changed bool
+	changes []Change
+	expires bool
 }
 
-func (p *scriptPartitioned) Restored(state []byte) error {
-	p.state, p.changed = string(state), false
-	return p.note("partition.restored", "%q", state)
+func (p *scriptPartitioned) Restored(states []Change) error {
+	p.state, p.changes = "", nil
+	for _, c := range states {
+		if len(c.Key) == 0 {
+			p.state = string(c.Value)
+		}
+	}
+	p.expires = len(p.state) == 2
+	return p.note("partition.restored", "%q", states)
 }
 
-func (p *scriptPartitioned) State() ([]byte, bool) {
-	changed := p.changed
-	p.changed = false
-	return []byte(p.state), changed
+func (p *scriptPartitioned) Changes() []Change {
+	changes := p.changes
+	p.changes = nil
+	return changes
+}
+
+func (p *scriptPartitioned) Expires() func([]byte) bool {
+	if !p.expires {
+		return nil
+	}
+	p.expires = false
+	return func(state []byte) bool { return strings.HasPrefix(string(state), "+v0") }
 }
 
 func (p *scriptPartitioned) Deadline() (int64, bool) {
@@ -297,7 +336,14 @@ func (p *scriptPartitioned) Deadline() (int64, bool) {
 }
 
 func (p *scriptPartitioned) Passed(ms int64, fx *Effects) error {
-	p.state, p.changed = p.state+"x", true
+	p.changes = []Change{
+		{Value: []byte(p.state + "x")}, {Key: fmt.Append(nil, ms), Value: []byte("last")},
+	}
+	if p.state != "" {
+		p.changes = append(p.changes, Change{Key: fmt.Append(nil, ms-1500)})
+	}
+	p.state += "x"
+	p.expires = len(p.state) == 2
 	fx.Output = append(fx.Output, Message{
 		Key: []byte("time"), Value: fmt.Append(nil, ms), Timestamp: ms, To: ToPartition(7),
 	})

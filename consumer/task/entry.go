@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// PartitionKey is the changelog key of the state of a partition; see Partitioned.
+// PartitionKey begins the changelog's keys of the states of a partition; see Partitioned. What
+// follows is a state's name.
 const PartitionKey = "\x00partition"
-
-var partitionKey = []byte(PartitionKey)
 
 // RequestKey and KeptKey begin the changelog's keys of requests to erase a key, and of what remains
 // of an erased key. What follows is a name that does not tell the key.
@@ -28,7 +27,7 @@ const (
 	Tombstone             // a key has no state any more
 	Kept                  // what remains of an erased key; empty: it was taken back
 	Requested             // a request to erase a key; empty: it was carried out
-	Common                // the state of the partition; empty: it has none any more
+	Common                // a state of the partition; empty: it has none of this name any more
 )
 
 // Entry is a record of a changelog, decoded as far as its kind tells. It shares the record's
@@ -57,8 +56,6 @@ func kindOf(rec Record) Kind {
 	switch {
 	case string(rec.Key) == MarkKey:
 		return Marked
-	case string(rec.Key) == PartitionKey:
-		return Common
 	case ValidKey(rec.Key) && len(rec.Value) == 0:
 		return Tombstone
 	case ValidKey(rec.Key):
@@ -67,6 +64,8 @@ func kindOf(rec Record) Kind {
 		return Kept
 	case bytes.HasPrefix(rec.Key, []byte(RequestKey)):
 		return Requested
+	case bytes.HasPrefix(rec.Key, []byte(PartitionKey)):
+		return Common
 	}
 	return Foreign
 }

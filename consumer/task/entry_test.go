@@ -15,7 +15,7 @@ func TestReadEntry(t *testing.T) {
 		{RequestKey + "name", "request", Requested},
 		{PartitionKey, "state", Common},
 		{PartitionKey, "", Common},
-		{PartitionKey + "-2", "state", Foreign},
+		{PartitionKey + "-2", "state", Common},
 		{"", "state", Foreign},
 		{"\x00", "state", Foreign},
 		{MarkKey + "-2", "state", Foreign},

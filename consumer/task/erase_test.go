@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,17 +40,6 @@ func (scriptEraser) Recall(kept []byte) (state, remains []byte, err error) {
 type erasingStore struct {
 	scriptStore
 	purges *int
-}
-
-func (x erasingStore) Reserved(name string, visit func(key, value []byte) error) error {
-	for _, key := range slices.Sorted(maps.Keys(x.s.states)) {
-		if value := x.s.states[key]; strings.HasPrefix(key, name) && value != "" {
-			if err := visit([]byte(key), []byte(value)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (x erasingStore) Purge() error {

@@ -88,20 +88,21 @@ type Amender interface {
 	Propose() [][]byte
 }
 
-// Partitioned is the side of a processor that has a state of the whole partition beside those of
-// keys, and that acts when the partition was read past a time. It holds that state in its own
+// Partitioned is the side of a processor that has states of the whole partition beside those of
+// keys, and that acts when the partition was read past a time. It holds these states in its own
 // memory: a function of the last Restored and of what was processed and passed since. Every failure
 // ends in another Restored, so what is not committed is forgotten.
 //
 // It is used by one goroutine, the one that calls Process.
 type Partitioned interface {
-	// Restored gives the state as it is committed, after each restoration; empty if there is none.
-	// The memory is valid during the call. An error is Fatal unless it carries a Remedy.
-	Restored(state []byte) error
-	// State returns the state after everything that was processed and passed. changed is false if
-	// it is what Restored or the last State said. It is called once for each transaction, so the
-	// state is encoded that often and not for each record. The memory is valid until the next call.
-	State() (state []byte, changed bool)
+	// Restored gives the states as they are committed, by name, after each restoration. The memory
+	// is valid during the call. An error is Fatal unless it carries a Remedy.
+	Restored(states []Change) error
+	// Changes returns the states that differ from what Restored and earlier Changes said, by name;
+	// an empty Value removes one. A name may be empty. It is called once for each transaction, so
+	// states are encoded that often and not for each record, and a transaction writes what it has
+	// changed alone. The memory is valid until the next call.
+	Changes() []Change
 	// Deadline returns the earliest append time, in Unix milliseconds, that the processor waits to
 	// be past; ok is false if it waits for none. It is called often.
 	Deadline() (ms int64, ok bool)
@@ -111,6 +112,12 @@ type Partitioned interface {
 	// deadline must be the same bytes, because one may follow where the other was aborted. Deadline
 	// must be later afterwards. State and Forget must stay empty. An error is one of Process.
 	Passed(ms int64, fx *Effects) error
+	// Expires returns a test for states of keys, and for what remains of erased ones, that mean
+	// nothing any more: Process gives the same bytes with such a state and without it, now and
+	// later. It returns nil if none can have expired since the last call; it is called often. The
+	// first call after Restored never returns nil if states can expire. The task removes the states
+	// in transactions of their own, some at a time.
+	Expires() func(state []byte) bool
 }
 
 // Ended is a Log that knows its whole end. The input of a Partitioned must be one.
@@ -205,7 +212,7 @@ type Store interface {
 	// Apply writes changes and positions as one: after a crash the store has all of them or none. A
 	// crash may lose any number of the last calls, but never one without all that came after it.
 	// Apply keeps none of the memory. If a key occurs several times, its last change counts. Beside
-	// users' keys the store gets MarkKey with the last mark, PartitionKey, and what lies under
+	// users' keys the store gets MarkKey with the last mark, and what lies under PartitionKey,
 	// RequestKey and KeptKey, so that a lost changelog can be written back from a store.
 	Apply(changes []Change, p Positions) error
 	// Wipe removes everything, the positions first or at once.
@@ -234,11 +241,19 @@ type Eraser interface {
 	Recall(kept []byte) (state, remains []byte, err error)
 }
 
+// Listed is a Store that can list what it has. If the task has a Partitioned, its store must be
+// one. Visits end with the first error, and return it. Keys and values are valid during the call.
+type Listed interface {
+	// Reserved visits what lies under PartitionKey, RequestKey or KeptKey.
+	Reserved(name string, visit func(key, value []byte) error) error
+	// Iterate visits the states of keys.
+	Iterate(visit func(key, value []byte) error) error
+}
+
 // Eraseable is a Store that can list what an Eraser needs and that forgets removed values for good.
 // If the task has an Eraser, its store must be one.
 type Eraseable interface {
-	// Reserved calls visit with the keys and values under RequestKey or KeptKey. Both are valid
-	// during the call.
+	// Reserved is that of Listed.
 	Reserved(name string, visit func(key, value []byte) error) error
 	// Purge makes sure that the store's files do not hold removed values any more.
 	Purge() error

@@ -39,8 +39,9 @@ type Dependencies struct {
 	Amender Amender
 	// Eraser is the Processor's, nil if the task erases nothing. Store must then be Eraseable.
 	Eraser Eraser
-	// Partitioned is the Processor's, nil if it has no state of the partition. Input must then be
-	// Ended, and its records must have the times at which the broker appended them.
+	// Partitioned is the Processor's, nil if it has no states of the partition. Input must then be
+	// Ended, Store must be Listed, and records must have the times at which the broker appended
+	// them.
 	Partitioned Partitioned
 }
 
@@ -108,8 +109,10 @@ type Options struct {
 	// below delete.retention.ms of the changelog. Default 12 h, half of Kafka's default.
 	MaxStoreAge time.Duration
 
-	// Skew is how far this machine's clock and those of the input's brokers are apart at most. A
-	// partition without records was read past a time this much later. Default one minute.
+	// Skew is how far this machine's clock and those of the input's brokers are apart at most, with
+	// the time that replication takes. A partition without records was read past a time this much
+	// later. A record that is this much ahead ends the task with ErrAhead. Only a Partitioned needs
+	// it. Default one minute.
 	Skew time.Duration
 
 	// Retries is how often the task repeats a call that answered Retry before it reads the answer

@@ -1,9 +1,11 @@
 package task
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // pass is what a task does for a Partitioned: it hands its state on, and finds out how far an idle
@@ -15,43 +17,96 @@ import (
 // that was open then, so this end is the whole one, and not the stable one: the task waits until
 // such transactions have ended and it has read them.
 //
+// A broker tells the high watermark, behind which lie records that are not replicated yet. So the
+// bound holds if clocks and replication together are within Skew: a record has to be replicated
+// within Skew, less what the clocks are apart.
+//
 //	clock here:  T ──────► T + Skew ──► asked: the log ends at n ──► read up to n ──► Passed(T)
 //	                          ▲
 //	            all records up to T are in the log
 type pass struct {
 	by     Partitioned // nil: there is none
 	input  Log
+	store  Store
 	clock  Clock
 	skewMS int64
+	key    []byte // scratch
+
+	startMS int64                   // clock after the fence of this assignment
+	expired func(state []byte) bool // nil: there is nothing to sweep
 
 	askedMS int64 // clock when the end was asked for
 	end     int64 // of the input, open transactions included
 }
 
-// restored gives the processor the partition's state as it is committed.
-func (p *pass) restored(store Store) error {
+// restored gives the processor the partition's states as they are committed.
+func (p *pass) restored() error {
 	if p.by == nil {
 		return nil
 	}
-	p.askedMS, p.end = 0, 0
-	state, err := store.Get(partitionKey)
+	p.askedMS, p.end, p.expired = 0, 0, nil
+	p.startMS = p.clock.Now().UnixMilli()
+	var states []Change
+	err := p.store.(Listed).Reserved(PartitionKey, func(key, value []byte) error {
+		name := bytes.Clone(key[len(PartitionKey):])
+		states = append(states, Change{Key: name, Value: bytes.Clone(value)})
+		return nil
+	})
 	if err != nil {
-		return storeError("read the partition's state", err)
+		return storeError("read the partition's states", err)
 	}
-	if err := p.by.Restored(state); err != nil {
-		return otherwise(fmt.Errorf("read the partition's state: %w", err), Fatal)
+	if err := p.by.Restored(states); err != nil {
+		return otherwise(fmt.Errorf("read the partition's states: %w", err), Fatal)
 	}
 	return nil
 }
 
-// addState makes the partition's state part of a transaction, if it has changed.
-func (p *pass) addState(o *overlay, timestamp int64) {
+// addStates makes the partition's states part of a transaction, where they have changed.
+func (p *pass) addStates(o *overlay, timestamp int64) {
 	if p.by == nil {
 		return
 	}
-	if state, changed := p.by.State(); changed {
-		o.put(partitionKey, state, len(state) == 0, timestamp)
+	for _, c := range p.by.Changes() {
+		p.key = append(append(p.key[:0], PartitionKey...), c.Key...)
+		o.put(p.key, c.Value, len(c.Value) == 0, timestamp)
 	}
+}
+
+// sweeps reports whether there are states of keys that may have expired.
+func (p *pass) sweeps() bool {
+	if p.by != nil && p.expired == nil {
+		p.expired = p.by.Expires()
+	}
+	return p.expired != nil
+}
+
+// sweep adds the removal of some states that have expired to a transaction, and returns of how
+// many. The store must have everything that was processed.
+func (p *pass) sweep(o *overlay, most int, now int64) (n int, err error) {
+	visit := func(key, value []byte) error {
+		if !p.expired(value) {
+			return nil
+		}
+		if n == most {
+			return errEnough
+		}
+		o.put(key, nil, true, now)
+		n++
+		return nil
+	}
+	store := p.store.(Listed)
+	err = store.Iterate(visit)
+	if err == nil {
+		err = store.Reserved(KeptKey, visit)
+	}
+	switch {
+	case errors.Is(err, errEnough):
+		return n, nil
+	case err != nil:
+		return n, storeError("look for states that have expired", err)
+	}
+	p.expired = nil
+	return n, nil
 }
 
 // isPast reports whether the partition, which was read up to next, was read past the processor's
@@ -76,6 +131,34 @@ func (p *pass) isPast(ctx context.Context, next int64, try attempt) (bool, error
 		p.askedMS = now
 	}
 	return next >= p.end, nil
+}
+
+// settled reports whether every time was passed that a worker before this one may have passed. That
+// worker's clock is at most two skews ahead of this machine's. It was more than a skew beyond such
+// a time, before the fence.
+func (p *pass) settled() bool {
+	deadline, waits := p.by.Deadline()
+	return !waits || deadline > p.startMS+p.skewMS
+}
+
+// ErrAhead says that a record's append time is further ahead of this machine's clock than clocks
+// may be apart.
+var ErrAhead = errors.New("the append time is ahead of this machine's clock")
+
+// check returns an error if a record's append time cannot be right: the record would pass all times
+// up to then, and later records would come too late. The clock decides nothing but a stop. Once the
+// clock is there, the record is processed as it would have been.
+func (p *pass) check(rec Record) error {
+	if p.by == nil {
+		return nil
+	}
+	ahead := rec.Timestamp - p.clock.Now().UnixMilli()
+	if ahead <= p.skewMS {
+		return nil
+	}
+	return WithRemedy(fmt.Errorf("%w by %v, of %v that are allowed: set the clocks of brokers and "+
+		"machines right; if the broker's was wrong, delete the records up to this one", ErrAhead,
+		time.Duration(ahead)*time.Millisecond, time.Duration(p.skewMS)*time.Millisecond), Fatal)
 }
 
 // fill adds to a transaction what the processor does about a deadline that was passed.

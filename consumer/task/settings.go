@@ -49,7 +49,7 @@ func (k *marks) found(m Mark, found bool, input, next, stable int64) {
 
 // shown returns the input offset before which a worker may have shown results that had read up to
 // an end. What it has shown at the end itself, where a time was passed, the next record gives too:
-// it is appended after that time.
+// it is appended after that time. In an idle partition passTimes finds that it was given already.
 func (k *marks) shown(end int64) int64 {
 	if k.passes {
 		return end + 1

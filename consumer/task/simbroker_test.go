@@ -230,6 +230,13 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 	if p.n != nil {
 		made = inForce(p.n.list, rec.Offset+p.n.shift)
 	}
+	p.part.closeUpTo(rec, p.settings, fx)
+	if p.n != nil && len(fx.Output) > 0 {
+		p.n.w.events["closed by a record"]++
+	}
+	if p.part.expired(state) {
+		state = nil
+	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %q %q %q %q %d %d", p.settings, made, rec.Key, state, rec.Value, rec.Offset,
 		rec.Timestamp)
@@ -238,9 +245,7 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 		p.bufs[i] = fmt.Appendf(spoilt(p.bufs[i]), "%d.%d|%x", rec.Offset, i, sum)
 		return Message{Key: rec.Key, Value: p.bufs[i], Timestamp: rec.Timestamp}
 	}
-	if p.part.take(rec, sum, p.settings, fx); p.n != nil && len(fx.Output) > 0 {
-		p.n.w.events["closed by a record"]++
-	}
+	p.part.take(rec, sum)
 	kind := rec.Value[0] % 16
 	if !ValidKey(rec.Key) || kind == 0 {
 		fx.DeadLetters = append(fx.DeadLetters, message(0))
@@ -257,7 +262,11 @@ func (p *simProcessor) Process(rec Record, state []byte, fx *Effects) error {
 		fx.Forget = true
 		return nil
 	}
-	p.state = append(spoilt(p.state), strings.Repeat(fmt.Sprintf("%x", sum), 1+int(sum%3))...)
+	p.state = spoilt(p.state)
+	if p.part != nil {
+		p.state = fmt.Appendf(p.state, "%d:", p.part.next)
+	}
+	p.state = append(p.state, strings.Repeat(fmt.Sprintf("%x", sum), 1+int(sum%3))...)
 	fx.State = p.state
 	return nil
 }

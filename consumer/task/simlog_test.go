@@ -1,9 +1,12 @@
 package task
 
 import (
+	"bytes"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // status says what became of a record in a simulated log.
@@ -146,8 +149,10 @@ func (l *simLog) fold(n int64) map[string]string {
 	return states
 }
 
-// stated reports whether a key has a state: a record's key, or the partition.
-func stated(key []byte) bool { return ValidKey(key) || string(key) == PartitionKey }
+// stated reports whether a key has a state: a record's key, or a name of the partition.
+func stated(key []byte) bool {
+	return ValidKey(key) || bytes.HasPrefix(key, []byte(PartitionKey))
+}
 
 // ever reports whether value was committed for key before offset n.
 func (l *simLog) ever(key, value string, n int64) bool {
@@ -239,6 +244,37 @@ func (s *simStore) Get(key []byte) ([]byte, error) {
 		s.given = []byte(v)
 	}
 	return s.given, nil
+}
+
+func (s *simStore) Reserved(name string, visit func(key, value []byte) error) error {
+	return s.list("Reserved", func(key string) bool { return strings.HasPrefix(key, name) }, visit)
+}
+
+func (s *simStore) Iterate(visit func(key, value []byte) error) error {
+	return s.list("Iterate", func(key string) bool { return ValidKey([]byte(key)) }, visit)
+}
+
+func (s *simStore) list(
+	name string, wanted func(key string) bool, visit func(key, value []byte) error,
+) error {
+	s.spoil()
+	if err := s.call(name, func() {}); err != nil {
+		return err
+	}
+	states, _, _ := s.contents()
+	for _, key := range slices.Sorted(maps.Keys(states)) {
+		if !wanted(key) {
+			continue
+		}
+		k, v := []byte(key), []byte(states[key])
+		err := visit(k, v)
+		spoilt(k)
+		spoilt(v)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *simStore) Apply(changes []Change, at Positions) error {

@@ -98,10 +98,14 @@ func (n *node) fault(name string) fault {
 	if name == "Transactions.Abort" { // rare, as it follows another fault
 		odds = 2
 	}
-	if w.faults == 0 || w.rng.IntN(odds) != 0 {
+	left := &w.faults
+	if name == "Partitioned.Passed" || w.passing {
+		left = &w.idleFaults
+	}
+	if *left == 0 || w.rng.IntN(odds) != 0 {
 		return fine
 	}
-	w.faults--
+	*left--
 	return fault(1 + w.rng.IntN(int(faultKinds)-1))
 }
 

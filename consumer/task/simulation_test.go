@@ -60,7 +60,8 @@ func TestSimulation(t *testing.T) {
 		"adoption waits for a commit", "a batch is applied while the next one is fetched",
 		"lost: told", "lost: put back", "lost: rebuilt from a store", "lost: accepted",
 		"lost: another id",
-		"closed by an idle task", "closed by a record", "an idle task waits for open transactions",
+		"closed by an idle task", "closed by a record", "a state is swept",
+		"an idle task waits for open transactions",
 	} {
 		if !has(events, why) {
 			t.Errorf("%q has never happened", why)

@@ -14,12 +14,15 @@ import (
 type world struct {
 	rng    *rand.Rand
 	now    time.Time
-	faults int     // that may still happen
-	plan   []point // instead of random ones, if not nil
-	smooth bool    // none ever happens
-	calls  int
-	counts map[string]int // calls by name
-	lives  int
+	faults int // that may still happen
+	// idleFaults may still happen where an idle task passes times: by then the others are used up.
+	idleFaults int
+	passing    bool    // what was passed last is not known to be committed
+	plan       []point // instead of random ones, if not nil
+	smooth     bool    // none ever happens
+	calls      int
+	counts     map[string]int // calls by name
+	lives      int
 
 	input, output, dead, changelog simLog
 	committed                      int64 // the group's offset, none if there is none
@@ -115,11 +118,11 @@ func newWorld(seed uint64, faults bool) *world {
 		w.end = 1 + data.Int64N(int64(len(w.fate)))
 	}
 	if faults {
-		w.faults = w.rng.IntN(18)
+		w.faults, w.idleFaults = w.rng.IntN(18), w.rng.IntN(4)
 		w.unnamed = w.rng.IntN(8) == 0
 		w.skip = w.rng.IntN(8) == 0
 	}
-	w.smooth = w.faults == 0
+	w.smooth = w.faults+w.idleFaults == 0
 	return w
 }
 

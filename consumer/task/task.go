@@ -67,6 +67,9 @@ func New(d Dependencies, o Options) (*Task, error) {
 	if _, able := d.Input.(Ended); d.Partitioned != nil && !able {
 		panic("task: a Partitioned needs an input that is Ended")
 	}
+	if _, able := d.Store.(Listed); d.Partitioned != nil && !able {
+		panic("task: a Partitioned needs a store that is Listed")
+	}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -78,7 +81,8 @@ func New(d Dependencies, o Options) (*Task, error) {
 		d: d, o: o, overlay: newOverlay(), spare: newOverlay(), marks: own,
 		erasure: erasure{by: d.Eraser, store: d.Store}, beside: inGoroutine,
 		pass: pass{
-			by: d.Partitioned, input: d.Input, clock: o.Clock, skewMS: o.Skew.Milliseconds(),
+			by: d.Partitioned, input: d.Input, store: d.Store, clock: o.Clock,
+			skewMS: o.Skew.Milliseconds(),
 		},
 	}, nil
 }
@@ -145,7 +149,7 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	if err := t.erasure.find(); err != nil {
 		return err
 	}
-	if err := t.pass.restored(t.d.Store); err != nil {
+	if err := t.pass.restored(); err != nil {
 		return err
 	}
 	renamed := false
