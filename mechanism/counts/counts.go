@@ -17,11 +17,7 @@ package counts
 
 import (
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"slices"
-
-	"github.com/geodither/geodither/mechanism/internal/decode"
 )
 
 // Admission says which fixes count in a window. It looks at a fix by itself alone, because a rule
@@ -102,44 +98,6 @@ func (c *Counter) Merge(other *Counter, perDay int) {
 
 // Visits returns where the user counts, in the order of the fixes. They belong to the Counter.
 func (c *Counter) Visits() []Visit { return c.visits }
-
-// AppendBinary appends the counter as bytes: how many visits, then order, window and zone of each,
-// all as uvarints. Equal counters have equal bytes.
-func (c *Counter) AppendBinary(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(len(c.visits)))
-	for _, v := range c.visits {
-		b = binary.AppendUvarint(b, uint64(v.Order))
-		b = binary.AppendUvarint(b, uint64(v.Window))
-		b = binary.AppendUvarint(b, uint64(v.Zone))
-	}
-	return b
-}
-
-var errCounter = errors.New("counts: these bytes are no counter: a part is missing or wrong")
-
-// DecodeBinary reads what AppendBinary wrote, and refuses anything else. An error leaves the
-// counter as it was.
-func (c *Counter) DecodeBinary(b []byte) error {
-	in := decode.Reader{Rest: b}
-	n := in.Uvarint()
-	if n > MaxPerDay || n > uint64(len(in.Rest)) {
-		return errCounter
-	}
-	read := Counter{make([]Visit, 0, n)}
-	for range n {
-		order, window, zone := in.Uvarint(), in.Uvarint(), in.Uvarint()
-		v := Visit{uint32(order), uint16(window), int32(uint32(zone))}
-		if uint64(v.Order) != order || uint64(v.Window) != window || v.Zone < 0 ||
-			uint64(v.Zone) != zone || !read.Take(v, MaxPerDay) {
-			return errCounter
-		}
-	}
-	if in.Bad || len(in.Rest) > 0 || !slices.Equal(read.AppendBinary(nil), b) {
-		return errCounter
-	}
-	*c = read
-	return nil
-}
 
 // Tally returns the counts of a day from the counters of all its users: of each window, how many
 // users count in each zone. zones is Zones.Count.

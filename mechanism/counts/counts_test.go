@@ -261,39 +261,15 @@ func TestCounterIgnoresOrder(t *testing.T) {
 	}
 }
 
-// TestCounterBytes: a counter that is read back goes on as if it had not been written.
-func TestCounterBytes(t *testing.T) {
-	var c, back Counter
+// TestNext: in a log, a fix counts or not whatever comes later.
+func TestNext(t *testing.T) {
+	var c Counter
 	for i := range 9 {
 		counted := c.Next(uint16(i/2*300), int32(i), 4)
 		if want := i%2 == 0 && i < 8; counted != want {
 			t.Errorf("fix %d counted: %v", i, counted)
 		}
-		if err := back.DecodeBinary(c.AppendBinary(nil)); err != nil ||
-			!slices.Equal(back.Visits(), c.Visits()) {
-			t.Fatalf("%v came back as %v: %v", c.Visits(), back.Visits(), err)
-		}
 	}
-	b := c.AppendBinary(nil)
-	for i := range b {
-		if new(Counter).DecodeBinary(b[:i]) == nil {
-			t.Errorf("%d of %d bytes are a counter", i, len(b))
-		}
-	}
-	if back.DecodeBinary(append(b, 0)) == nil ||
-		back.DecodeBinary([]byte{2, 0, 1, 0, 1, 1, 0}) == nil {
-		t.Error("bytes behind the end, or a window twice, are a counter")
-	}
-}
-
-func FuzzCounter(f *testing.F) {
-	f.Add([]byte{1, 0, 1, 2})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var c Counter
-		if c.DecodeBinary(b) == nil && !slices.Equal(c.AppendBinary(nil), b) {
-			t.Errorf("%x is read and written as %x", b, c.AppendBinary(nil))
-		}
-	})
 }
 
 // TestAdmission: a fix counts by its own two times.

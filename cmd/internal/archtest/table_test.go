@@ -120,8 +120,7 @@ var table = map[string]rule{
 	},
 	"mechanism/counts": {
 		ours: []string{
-			"mechanism/grid", "mechanism/hours", "mechanism/internal/decode",
-			"mechanism/internal/exp", "mechanism/noise",
+			"mechanism/grid", "mechanism/hours", "mechanism/internal/exp", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/goodness"},
 		pure:  true,
@@ -440,6 +439,7 @@ var table = map[string]rule{
 			"cmd/internal/engine", "consumer/task", "mechanism/counts", "mechanism/noise",
 			"schemas", "schemas/mapping",
 		},
+		tests: []string{"mechanism/grid"},
 	},
 	"cmd/internal/recompute": {
 		ours: []string{

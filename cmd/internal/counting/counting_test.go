@@ -1,7 +1,6 @@
 package counting
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -101,8 +100,39 @@ func (w *worker) process(t *testing.T, p task.Processor, key []byte, rec task.Re
 	if len(w.fx.State) > 0 {
 		w.states[string(key)] = slices.Clone(w.fx.State)
 	}
-	w.output = append(w.output, w.fx.Output...)
+	for _, m := range w.fx.Output { // as a task does
+		m.Key, m.Value = slices.Clone(m.Key), slices.Clone(m.Value)
+		w.output = append(w.output, m)
+	}
 	return nil
+}
+
+// states are those of a partition, by name.
+type states map[string][]byte
+
+func (s states) take(changes []task.Change) {
+	for _, c := range changes {
+		if s[string(c.Key)] = slices.Clone(c.Value); len(c.Value) == 0 {
+			delete(s, string(c.Key))
+		}
+	}
+}
+
+func (s states) list() (all []task.Change) {
+	for name, value := range s {
+		all = append(all, task.Change{Key: []byte(name), Value: value})
+	}
+	return all
+}
+
+// read reads a partial that must be one.
+func read(t *testing.T, value []byte) partial {
+	t.Helper()
+	p, err := decodePartial(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // partialsOf runs a raw partition over its log, to the end of the third day. idle passes times
@@ -134,7 +164,7 @@ func partialsOf(
 			w.output = append(w.output, w.fx.Output...)
 		}
 	}
-	var own []byte
+	own := states{}
 	for i, f := range log {
 		if idle && i%3 == 0 {
 			pass(f.append)
@@ -154,11 +184,9 @@ func partialsOf(
 		if err := w.process(t, p, rec.Key, rec); err != nil {
 			t.Fatal(err)
 		}
-		if state, changed := p.State(); changed {
-			own = slices.Clone(state)
-		}
+		own.take(p.Changes())
 		if idle && i%7 == 0 {
-			if err := p.Restored(own); err != nil {
+			if err := p.Restored(own.list()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -183,15 +211,12 @@ func sums(t *testing.T, s Settings, log []fix, harm func(int, *worker)) map[int6
 	all := map[int64][]int64{}
 	for at, part := range byPartition(log) {
 		for _, m := range partialsOf(t, s, int32(at), part, false, harm) {
-			var p partial
-			if err := json.Unmarshal(m.Value, &p); err != nil {
-				t.Fatal(err)
+			p := read(t, m.Value)
+			if all[p.startMS] == nil {
+				all[p.startMS] = make([]int64, s.Zones.Count())
 			}
-			if all[p.StartMS] == nil {
-				all[p.StartMS] = make([]int64, s.Zones.Count())
-			}
-			for _, c := range p.Counts {
-				all[p.StartMS][c.Zone] += c.Count
+			for _, c := range p.counts {
+				all[p.startMS][c.zone] += c.count
 			}
 		}
 	}
@@ -212,11 +237,7 @@ func TestIdleOrBusy(t *testing.T) {
 					seed, at, len(busy), windows, len(idle), busy, idle)
 			}
 			for _, m := range busy {
-				var p partial
-				if err := json.Unmarshal(m.Value, &p); err != nil {
-					t.Fatal(err)
-				}
-				deadline := s.deadline(s.Plan.At(p.StartMS))
+				deadline := s.deadline(s.Plan.At(read(t, m.Value).startMS))
 				if m.To.Partition(9) >= 5 || m.Timestamp != deadline {
 					t.Fatalf("a partial goes to partition %d of 5, at %d, want %d",
 						m.To.Partition(9), m.Timestamp, deadline)
@@ -300,13 +321,13 @@ func TestOtherSettings(t *testing.T) {
 	if _, err := NewWindows(s, source, engine.AnyPartitioner, at, 1); err == nil {
 		t.Error("any partitioner is taken")
 	}
-	var own []byte
+	own := states{}
 	for i, of := range []Settings{s, other} {
 		w, err := NewWindows(of, source, engine.Murmur2, at, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = w.Restored(own)
+		err = w.Restored(own.list())
 		if (err == nil) != (i == 0) {
 			t.Fatalf("settings %d: %v", i, err)
 		}
@@ -315,7 +336,7 @@ func TestOtherSettings(t *testing.T) {
 			if err := w.Passed(deadline, new(task.Effects)); err != nil {
 				t.Fatal(err)
 			}
-			own, _ = w.State()
+			own.take(w.Changes())
 		}
 	}
 	start := s.Plan.Windows(s.First)[0].StartMS
@@ -332,12 +353,10 @@ func TestOtherSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := json.Marshal(partial{
-			Settings: step.settings.digest(), Partition: step.from, StartMS: start,
-		})
-		if err != nil {
+		if err := totals.Restored(nil); err != nil {
 			t.Fatal(err)
 		}
+		value := partial{step.settings.digest(), step.from, start, nil}.appendTo(nil)
 		var fx task.Effects
 		err = totals.Process(task.Record{Key: windowKey(start), Value: value}, state, &fx)
 		if (err != nil) != step.refused {
@@ -421,6 +440,9 @@ func TestTotals(t *testing.T) {
 	}, 1).Latitude; latitude != schemas.Some(51.5) {
 		t.Errorf("a zone has its middle at %v", latitude)
 	}
+	if err := p.Restored(nil); err != nil {
+		t.Fatal(err)
+	}
 	log := fixesOf(s, 3)
 	w := &worker{states: map[string][]byte{}}
 	var records []task.Record
@@ -435,7 +457,7 @@ func TestTotals(t *testing.T) {
 		}
 	}
 	if got, want := published(w), fromFile(t, s, key, log, encode); !maps.Equal(got, want) {
-		t.Errorf("published %v\nfrom a file %v", got, want)
+		t.Errorf("published %.400v\nfrom a file %.400v", got, want)
 	}
 	before, states := len(w.output), fmt.Sprint(w.states)
 	for _, rec := range records {
@@ -455,19 +477,16 @@ func refused(t *testing.T, s Settings, p *Totals, w *worker, rec task.Record) {
 	other := s
 	other.PerDay++
 	for name, change := range map[string]func(*partial){
-		"one count more": func(p *partial) { p.Counts = append(p.Counts, zoneCount{0, 1}) },
-		"other settings": func(p *partial) { p.Settings = other.digest() },
+		"one count more": func(p *partial) { p.counts = []zoneCount{{0, 9}} },
+		"a zone more":    func(p *partial) { p.counts = []zoneCount{{9, 1}} },
+		"other settings": func(p *partial) { p.settings = other.digest() },
+		"no window":      func(p *partial) { p.startMS++ },
 	} {
-		var changed partial
-		if err := json.Unmarshal(rec.Value, &changed); err != nil {
-			t.Fatal(err)
-		}
+		changed := read(t, rec.Value)
 		change(&changed)
-		value, err := json.Marshal(changed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = w.process(t, p, rec.Key, task.Record{Key: rec.Key, Value: value})
+		err := w.process(t, p, rec.Key, task.Record{
+			Key: windowKey(changed.startMS), Value: changed.appendTo(nil),
+		})
 		if !errors.Is(err, ErrOther) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -2,8 +2,8 @@
 // processors of consumer/task:
 //
 //	raw topic ──► Windows, by raw partition ──► partials ──► Totals, by window ──► counts
-//	              users' day counters,          one a window  sums, noise once
-//	              open windows' counts          and partition all partitions' are there
+//	              users' days, and counts       one a window  sums, noise once
+//	              of open windows               and partition all partitions' are there
 //
 // Windows admits each fix by itself alone and bounds what its user adds to a day. When a partition
 // was read past a window's end and grace, it writes one partial for the window, also if nobody
@@ -14,6 +14,17 @@
 //
 // Totals waits for the partials of all raw partitions, adds noise, and publishes every zone of the
 // window in one transaction. An equal partial changes nothing afterwards; another one is refused.
+//
+// Memory: counts of open windows, four bytes a zone where users count; users' days are in the
+// store. A user's day takes some ten bytes there and in the changelog until the day's last window
+// closes. What Totals knows of a published window takes 8 bytes a raw partition for KeepDays.
+//
+// Both processors are a task's Processor and its Partitioned. An Eraser keeps an erased user's day
+// until it is closed. Formats: FORMAT.md of the package state.
+//
+// Files: doc.go what both agree on; windows.go the fixes of a raw partition; open.go counts of open
+// windows; user.go users' days; totals.go windows; record.go what is published of a
+// zone; bytes.go partials and the reading of bytes.
 package counting
 
 import (
@@ -40,11 +51,26 @@ type Settings struct {
 }
 
 // digest stands for the settings, so that partials of others are not added up.
-func (s Settings) digest() string {
+type digest [8]byte
+
+func (s Settings) digest() digest {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d %d", s.Source,
 		s.Edition, s.Epsilon, s.PerDay, s.Plan.Zone(), s.Plan.Length(), s.Zones.Digest(),
 		s.Admission, s.First, s.SkewMS, s.Partitions))
-	return fmt.Sprintf("%x", sum[:8])
+	return digest(sum[:])
+}
+
+// maxZones keeps the counts of a window, at most five bytes a zone, below Kafka's limit of 1 MiB a
+// record.
+const maxZones = 100_000
+
+// check returns an error if the counts of a window would not fit a record.
+func (s Settings) check() error {
+	if n := s.Zones.Count(); n > maxZones {
+		return fmt.Errorf("%d zones are more than %d, and the counts of a window do not fit a "+
+			"record of Kafka: choose larger squares, or a smaller map", n, maxZones)
+	}
+	return nil
 }
 
 // deadline is the last append time at which a fix counts in a window.
@@ -55,21 +81,3 @@ func (s Settings) closes(w counts.Window) int64 { return s.deadline(w) + s.SkewM
 
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }
-
-// partial is what one raw partition has counted in one window: the value of a record of the
-// partials' topic, and a part of the state of either processor. Its key is that of the window.
-type partial struct {
-	Settings  string      `json:"settings,omitempty"`
-	Partition int32       `json:"partition"` // of the raw topic
-	StartMS   int64       `json:"start_ms"`
-	Counts    []zoneCount `json:"counts"` // by zone, without zeros
-}
-
-// zoneCount is how many users count in a zone.
-type zoneCount struct {
-	Zone  int32 `json:"zone"`
-	Count int64 `json:"count"`
-}
-
-// windowKey is the key of everything about a window.
-func windowKey(startMS int64) []byte { return fmt.Append(nil, startMS) }

@@ -3,7 +3,6 @@ package counting
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,18 +18,20 @@ import (
 // settings need no key, because it draws no noise.
 type Windows struct {
 	settings Settings
-	digest   string
+	digest   digest
 	reader   *engine.Reader
 	by       engine.Partitioner
 	at       engine.Partition
 	targets  int32 // partitions of the partials' topic
 
 	open    counts.Window // the first one that is not closed
-	counts  []partial     // of open windows, by time
-	changed bool
+	oldest  counts.Date   // the first day with a window that is not closed
+	counts  openCounts
+	changed bool                            // open
+	expires bool                            // users' days may have been closed
 	days    map[counts.Date][]counts.Window // scratch
 	state   []byte                          // scratch: a user's
-	own     []byte                          // scratch: the partition's
+	own     []task.Change                   // scratch: the partition's
 }
 
 // NewWindows makes the processor of a raw partition. targets is the number of partitions of the
@@ -41,6 +42,9 @@ func NewWindows(
 	if by == engine.AnyPartitioner {
 		return nil, errors.New("topics.partitioner: with any a user could count in each " +
 			"partition: name the one that the producers use")
+	}
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	reader, err := engine.NewReader(source)
 	if err != nil {
@@ -59,9 +63,7 @@ func (w *Windows) Key(rec task.Record) ([]byte, error) { return w.reader.Key(rec
 // are follows from other fixes of the user.
 func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	for w.settings.closes(w.open) < rec.Timestamp {
-		if err := w.close(fx); err != nil {
-			return err
-		}
+		w.close(fx)
 	}
 	home, ok := w.by.Partition(rec.Key, w.at.Of)
 	if ok && home != w.at.Number {
@@ -93,70 +95,62 @@ func (w *Windows) take(
 	if err != nil {
 		return fmt.Errorf("partition %d, offset %d: %w", w.at.Number, rec.Offset, err)
 	}
-	// A clock that was put back over midnight shows parts of the day before after it.
-	user = slices.DeleteFunc(user, func(d userDay) bool { return d.date < w.open.Day-1 })
-	zone := w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude)
-	if !user.on(window.Day).Next(w.index(window), zone, w.settings.PerDay) {
+	user = slices.DeleteFunc(user, func(d userDay) bool { return d.date < w.oldest })
+	if !user.on(window.Day).next(w.index(window), w.settings.PerDay) {
 		return nil
 	}
-	w.add(window, zone)
+	w.counts.add(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
 	w.state = user.appendTo(w.state[:0])
 	fx.State, *state = w.state, w.state
 	return nil
 }
 
-// index is the place of a window among those of its day.
-func (w *Windows) index(window counts.Window) uint16 {
-	all := w.days[window.Day]
+// windows are those of a day.
+func (w *Windows) windows(day counts.Date) []counts.Window {
+	all := w.days[day]
 	if all == nil {
 		if len(w.days) > 4 { // more days than can be open are not in use any more
 			clear(w.days)
 		}
-		all = w.settings.Plan.Windows(window.Day)
-		w.days[window.Day] = all
+		all = w.settings.Plan.Windows(day)
+		w.days[day] = all
 	}
-	return uint16(slices.Index(all, window))
+	return all
 }
 
-// add counts a user in a window.
-func (w *Windows) add(window counts.Window, zone int32) {
-	w.changed = true
-	at, found := slices.BinarySearchFunc(w.counts, window.StartMS, func(p partial, ms int64) int {
-		return cmp.Compare(p.StartMS, ms)
+// index is the place of a window among those of its day.
+func (w *Windows) index(window counts.Window) uint16 {
+	at, _ := slices.BinarySearchFunc(w.windows(window.Day), window.StartMS, func(
+		a counts.Window, ms int64,
+	) int {
+		return cmp.Compare(a.StartMS, ms)
 	})
-	if !found {
-		w.counts = slices.Insert(w.counts, at,
-			partial{Partition: w.at.Number, StartMS: window.StartMS, Counts: []zoneCount{}})
-	}
-	p := &w.counts[at]
-	i, found := slices.BinarySearchFunc(p.Counts, zone, func(c zoneCount, zone int32) int {
-		return cmp.Compare(c.Zone, zone)
-	})
-	if !found {
-		p.Counts = slices.Insert(p.Counts, i, zoneCount{Zone: zone})
-	}
-	p.Counts[i].Count++
+	return uint16(at)
 }
 
-// close writes the partial of the first open window. It depends on the partition's state alone, so
+// goTo makes a window the first open one. A clock that was put back over midnight shows a part of
+// the day before after it, so that day may still be open.
+func (w *Windows) goTo(window counts.Window) {
+	w.open = window
+	oldest, before := window.Day, w.windows(window.Day-1)
+	if n := len(before); n > 0 && before[n-1].StartMS >= window.StartMS {
+		oldest--
+	}
+	w.expires, w.oldest = w.expires || oldest != w.oldest, oldest
+}
+
+// close writes the partial of the first open window. It depends on the partition's states alone, so
 // it is the same whichever record, or none, closes the window.
-func (w *Windows) close(fx *task.Effects) error {
-	p := partial{Partition: w.at.Number, StartMS: w.open.StartMS, Counts: []zoneCount{}}
-	if len(w.counts) > 0 && w.counts[0].StartMS == p.StartMS {
-		p, w.counts = w.counts[0], w.counts[1:]
-	}
-	p.Settings = w.digest
-	value, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	target := p.StartMS / w.settings.Plan.Length().Milliseconds() % int64(w.targets)
+func (w *Windows) close(fx *task.Effects) {
+	start := w.open.StartMS
+	p := partial{w.digest, w.at.Number, start, w.counts.close(start)}
+	target := start / w.settings.Plan.Length().Milliseconds() % int64(w.targets)
 	fx.Output = append(fx.Output, task.Message{
-		Key: windowKey(p.StartMS), Value: value, Timestamp: w.settings.deadline(w.open),
+		Key: windowKey(start), Value: p.appendTo(nil), Timestamp: w.settings.deadline(w.open),
 		To: task.ToPartition(int32(target)),
 	})
-	w.open, w.changed = w.settings.after(w.open), true
-	return nil
+	w.goTo(w.settings.after(w.open))
+	w.changed = true
 }
 
 // Deadline implements task.Partitioned.
@@ -165,106 +159,79 @@ func (w *Windows) Deadline() (ms int64, ok bool) { return w.settings.closes(w.op
 // Passed implements task.Partitioned.
 func (w *Windows) Passed(ms int64, fx *task.Effects) error {
 	for w.settings.closes(w.open) <= ms {
-		if err := w.close(fx); err != nil {
-			return err
-		}
+		w.close(fx)
 	}
 	return nil
-}
-
-// ownState is the partition's state.
-type ownState struct {
-	Settings string    `json:"settings"`
-	OpenMS   int64     `json:"open_ms"`
-	Counts   []partial `json:"counts"`
 }
 
 // errSettings: two caps, two ε or two sets of zones in one day would be no guarantee at all.
 var errSettings = errors.New("this group has counted under other settings: put them back, or " +
 	"name a group and topics of their own, at a further ε")
 
-// Restored implements task.Partitioned. A partition without a state begins with the first window
-// of the first day.
-func (w *Windows) Restored(state []byte) error {
-	w.counts, w.changed = nil, false
-	if len(state) == 0 {
+// Restored implements task.Partitioned. A partition without states begins with the first window of
+// the first day.
+func (w *Windows) Restored(states []task.Change) error {
+	w.counts = openCounts{windows: map[int64]map[int32]*chunk{}}
+	w.changed, w.expires = len(states) == 0, true
+	if len(states) == 0 {
 		first := w.settings.Plan.Windows(w.settings.First)
 		if len(first) == 0 {
 			return fmt.Errorf("the calendar of %s has no %v: choose another day",
 				w.settings.Plan.Zone(), w.settings.First)
 		}
-		w.open = first[0]
+		w.goTo(first[0])
 		return nil
 	}
-	var own ownState
-	if err := json.Unmarshal(state, &own); err != nil {
-		return errors.Join(errors.New("the partition's state is not one of counts: name a group "+
-			"and a changelog of their own"), err)
+	errOther := errors.New("the partition's states are not those of counts: name a group and a " +
+		"changelog of their own")
+	found := false
+	for _, s := range states {
+		if len(s.Key) > 0 {
+			if err := w.counts.restore(s.Key, s.Value, w.settings.Zones.Count()); err != nil {
+				return errors.Join(errOther, err)
+			}
+			continue
+		}
+		r := reader{rest: s.Value}
+		r.version()
+		by, openMS := digest(r.take(len(w.digest))), r.varint()
+		if r.bad || len(r.rest) > 0 {
+			return errOther
+		}
+		if by != w.digest {
+			return errSettings
+		}
+		found = true
+		w.goTo(w.settings.Plan.At(openMS))
 	}
-	if own.Settings != w.digest {
-		return errSettings
+	if !found {
+		return errOther
 	}
-	w.open, w.counts = w.settings.Plan.At(own.OpenMS), own.Counts
 	return nil
 }
 
-// State implements task.Partitioned.
-func (w *Windows) State() (state []byte, changed bool) {
-	changed, w.changed = w.changed, false
-	if changed {
-		// Numbers and a text: no error.
-		w.own, _ = json.Marshal(ownState{w.digest, w.open.StartMS, w.counts})
+// Changes implements task.Partitioned. Beside the counts of open windows there is a state without a
+// name: version 1, settings 8, and the first open window's start in ms.
+func (w *Windows) Changes() []task.Change {
+	w.own = w.own[:0]
+	if w.changed {
+		w.changed = false
+		b := append([]byte{version}, w.digest[:]...)
+		w.own = append(w.own, task.Change{Value: binary.AppendVarint(b, w.open.StartMS)})
 	}
-	return w.own, changed
+	w.own = w.counts.changes(w.own)
+	return w.own
 }
 
-// userState is a user's counters of days that are not closed, by day.
-type userState []userDay
-
-type userDay struct {
-	date counts.Date
-	counts.Counter
-}
-
-// on returns the counter of a day.
-func (u *userState) on(day counts.Date) *counts.Counter {
-	at, found := slices.BinarySearchFunc(*u, day, func(d userDay, day counts.Date) int {
-		return cmp.Compare(d.date, day)
-	})
-	if !found {
-		*u = slices.Insert(*u, at, userDay{date: day})
+// Expires implements task.Partitioned: users' days that are closed mean nothing any more.
+func (w *Windows) Expires() func(state []byte) bool {
+	if !w.expires {
+		return nil
 	}
-	return &(*u)[at].Counter
-}
-
-// appendTo appends the state: for each day the date, the counter's length, and the counter.
-func (u userState) appendTo(b []byte) []byte {
-	for i := range u {
-		counter := u[i].AppendBinary(nil)
-		b = binary.AppendVarint(b, int64(u[i].date))
-		b = binary.AppendUvarint(b, uint64(len(counter)))
-		b = append(b, counter...)
+	w.expires = false
+	oldest := w.oldest
+	return func(state []byte) bool {
+		user, err := decodeUser(state)
+		return err == nil && len(user) > 0 && user[len(user)-1].date < oldest
 	}
-	return b
-}
-
-var errUser = errors.New("a user's day counters cannot be read: the changelog holds something else")
-
-func decodeUser(b []byte) (u userState, err error) {
-	for len(b) > 0 {
-		date, n := binary.Varint(b)
-		if n <= 0 {
-			return nil, errUser
-		}
-		size, m := binary.Uvarint(b[n:])
-		if m <= 0 || size > uint64(len(b)-n-m) {
-			return nil, errUser
-		}
-		day, b2 := userDay{date: counts.Date(date)}, b[n+m:]
-		if err := day.DecodeBinary(b2[:size]); err != nil {
-			return nil, errors.Join(errUser, err)
-		}
-		u, b = append(u, day), b2[size:]
-	}
-	return u, nil
 }
