@@ -16,8 +16,10 @@ NODES    ?= 1
 # Build tags of "make build", "image" and "run": TAGS=msk has the login of Amazon MSK's IAM.
 TAGS     ?=
 # What "make build" and "make image" write into the binary: the last tag and the commits since, or
-# the commit alone; and the commit. Away from the repository pass them, VERSION=v1.2.3 REVISION=0a1b.
-VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2> /dev/null)
+# before the first tag the version to come and the commit; and the commit. Away from the repository
+# pass them, VERSION=v1.2.3 REVISION=0a1b.
+VERSION  ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2> /dev/null || \
+	git describe --exclude '*' --always --dirty 2> /dev/null | sed 's/^/v0.1.0-dev.g/')
 REVISION ?= $(shell git rev-parse HEAD 2> /dev/null)
 
 # The flags of each build: "make build", the image (deploy/Dockerfile) and a release
@@ -42,7 +44,7 @@ CONCURRENT = $(shell $(GO) list ./consumer/... ./producer/... ./state/... ./cmd/
 	grep -v -e /consumer/task$$ -e /cmd/geodither$$ -e /archtest$$ -e /cmd/internal/audit$$)
 
 .DEFAULT_GOAL := help
-.PHONY: help build image run test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
+.PHONY: help build image release run test test-audit race fuzz bench fmt fmt-check vet msk lint arch tidy vuln arm64 audit figures verify check clean \
 	kafka-up kafka-down test-kafka bench-kafka chaos soak reproducible helm containers page test-page
 
 help: ## List the targets
@@ -58,6 +60,9 @@ image: ## Build the image geodither, with the version that bin/geodither has
 
 reproducible: ## Build the binary of a release twice, in two folders, and fail if they differ
 	@GO='$(GO)' deploy/reproducible.sh
+
+release: ## Make all files of a release in bin/release, at a tag or a commit
+	@GO='$(GO)' VERSION='$(VERSION)' deploy/release.sh
 
 helm: ## Check the Helm chart against Kubernetes' schemas; needs Python, and builds helm
 	@GO='$(GO)' deploy/helm/check.sh

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,9 +13,9 @@ import (
 
 func newStatement(std cli.Streams) *cobra.Command {
 	var (
-		config, format string
-		audits         []string
-		simulate       bool
+		config, format, diff string
+		audits               []string
+		simulate             bool
 	)
 	cmd := &cobra.Command{
 		Use:   "statement -c FILE",
@@ -33,10 +35,13 @@ prints no secret. It needs the model, and works without the key.
 model and settings. --simulate adds the error to expect, which "geodither doctor" works out too,
 what an observer learns of a home in 1, 7, 30 and 90 nights, and a bound on what all records tell
 about one moment. It takes some 20 s of processor time, and minutes on maps of a
-thousand cells or more.`,
+thousand cells or more.
+
+--diff shows only what differs from an earlier statement: "-" was there, "+" is there now.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md
   geodither audit -c geodither.yml --json > audit.json
-  geodither statement -c geodither.yml --audit audit.json > statement.yml`,
+  geodither statement -c geodither.yml --audit audit.json > statement.yml
+  geodither statement -c geodither.yml --diff statement.yml`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "yaml" && format != "md" {
@@ -59,6 +64,16 @@ thousand cells or more.`,
 					return err
 				}
 			}
+			if diff != "" {
+				earlier, err := os.ReadFile(diff)
+				if err != nil {
+					return err
+				}
+				if err := statement.Diff(std.Out, earlier, sheet); err != nil {
+					return fmt.Errorf("%s: %w", diff, err)
+				}
+				return nil
+			}
 			if format == "md" {
 				return statement.Markdown(std.Out, sheet)
 			}
@@ -72,6 +87,7 @@ thousand cells or more.`,
 		"`REPORT` of \"geodither audit --json\", which the statement then cites; repeatable")
 	flags.BoolVar(&simulate, "simulate", false,
 		"also state which error to expect, by simulated tracks")
+	flags.StringVar(&diff, "diff", "", "earlier `STATEMENT` in YAML: write only what differs")
 	cli.Required(cmd, "config")
 	return cmd
 }

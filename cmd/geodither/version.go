@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,35 +13,20 @@ import (
 )
 
 func newVersion(std cli.Streams) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, and those of the formats it writes",
-		Example: "  geodither version\n  geodither version --json",
+		Short:   "Print the version, the commit, and the versions of what is released and stored",
+		Example: "  geodither version",
 		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if asJSON {
-				return json.NewEncoder(std.Out).Encode(versions())
-			}
-			_, err := fmt.Fprintf(std.Out, "geodither %s\n", cmd.Root().Version)
+		RunE: func(*cobra.Command, []string) error {
+			b := cli.ThisBuild()
+			// What has a version of its own: a change of it is in the changelog.
+			_, err := fmt.Fprintf(std.Out, "geodither %s\ncommit %s, %s\n"+
+				"mechanism %d, codebook %d, users' states %d, sanitized records %d\n",
+				b.Version, cmp.Or(b.Revision, "unknown"), b.Go,
+				mechanism.Version, law.CodebookVersion, mechanism.StateVersion,
+				engine.RecordsVersion)
 			return err
 		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, with the commit and the "+
-		"versions of what is released and stored")
-	return cmd
-}
-
-// versions are the build, and what has a version of its own: a change of it is in the changelog.
-func versions() any {
-	return struct {
-		cli.Build
-		Mechanism int `json:"mechanism_version"` // of all releases
-		Codebook  int `json:"codebook_version"`  // of the codebook's placing
-		State     int `json:"state_version"`     // of users' states
-		Records   int `json:"records_version"`   // of sanitized records
-	}{
-		cli.ThisBuild(), mechanism.Version, law.CodebookVersion, mechanism.StateVersion,
-		engine.RecordsVersion,
 	}
 }

@@ -779,3 +779,43 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestDiff: a statement differs from an earlier one in what was changed, and in no more.
+func TestDiff(t *testing.T) {
+	s := newService(t, plain, "")
+	text, markdown, _ := s.both(s.sheet())
+	diff := func(earlier string, now *Sheet) string {
+		t.Helper()
+		var out strings.Builder
+		s.ok(Diff(&out, []byte(earlier), now))
+		return out.String()
+	}
+	later := s.sheet()
+	later.Now = noon.Add(24 * time.Hour)
+	if got := diff(text, later); got !=
+		"Compared with the statement of 2026-11-23T12:00:00Z, no field differs.\n" {
+		t.Errorf("the same settings a day later: %s", got)
+	}
+
+	later = newService(t, strings.Replace(plain, "epsilon: 18", "epsilon: 36", 1), "").sheet()
+	got := diff(text, later)
+	for _, want := range []string{
+		"geodither.budget.window.epsilon\n  - 18\n  + 36\n",
+		"deployment.privacy_loss.privacy_parameters_details\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the difference does not contain %q:\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"made_at", "program", "step_s", "justification"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%s did not change:\n%s", not, got)
+		}
+	}
+
+	for _, bad := range []string{"", "brokers: [a]\n", markdown, text[:200] + "\t: {"} {
+		if err := Diff(new(strings.Builder), []byte(bad), later); !errors.Is(err, errNoStatement) {
+			t.Errorf("%.40q: error %v, want %v", bad, err, errNoStatement)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package statement
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+)
+
+// madeAt is the field that always differs.
+const madeAt = "geodither.made_at"
+
+// Diff writes in which fields a statement differs from an earlier one, which is YAML of this
+// package. Of texts it writes the sentences that differ.
+func Diff(out io.Writer, earlier []byte, now *Sheet) error {
+	var text strings.Builder
+	if err := YAML(&text, now); err != nil {
+		return err
+	}
+	before, err := fields(earlier)
+	if err != nil {
+		return err
+	}
+	after, err := fields([]byte(text.String()))
+	if err != nil {
+		return err
+	}
+	var changed []string
+	for _, f := range after {
+		if old := before.value(f.path); f.path != madeAt && old != f.value {
+			changed = append(changed, difference(f.path, old, f.value))
+		}
+	}
+	for _, f := range before {
+		if !after.has(f.path) {
+			changed = append(changed, difference(f.path, f.value, ""))
+		}
+	}
+	since := "Compared with the statement of " + before.value(madeAt)
+	if len(changed) == 0 {
+		_, err = fmt.Fprintf(out, "%s, no field differs.\n", since)
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s, differences: %d.\n\n%s", since, len(changed),
+		strings.Join(changed, "\n"))
+	return err
+}
+
+// field is a value of a statement, such as geodither.step_s, as text.
+type field struct{ path, value string }
+
+type fieldList []field
+
+func (l fieldList) at(path string) int {
+	return slices.IndexFunc(l, func(f field) bool { return f.path == path })
+}
+
+func (l fieldList) has(path string) bool { return l.at(path) >= 0 }
+
+// value is empty where there is no such field.
+func (l fieldList) value(path string) string {
+	if at := l.at(path); at >= 0 {
+		return l[at].value
+	}
+	return ""
+}
+
+var errNoStatement = errors.New("it is no statement: make one with --format yaml")
+
+// fields reads the YAML of a statement, in its order.
+func fields(text []byte) (list fieldList, err error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil || len(root.Content) == 0 {
+		return nil, errNoStatement
+	}
+	var walk func(path string, n *yaml.Node)
+	walk = func(path string, n *yaml.Node) {
+		under := func(key string) string { return strings.TrimPrefix(path+"."+key, ".") }
+		switch n.Kind {
+		case yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				walk(under(n.Content[i].Value), n.Content[i+1])
+			}
+		case yaml.SequenceNode:
+			for i, item := range n.Content {
+				walk(under(strconv.Itoa(i+1)), item)
+			}
+		case yaml.ScalarNode:
+			list = append(list, field{path, n.Value})
+		default: // a statement has neither aliases nor further documents
+		}
+	}
+	walk("", root.Content[0])
+	if !list.has(madeAt) {
+		return nil, errNoStatement
+	}
+	return list, nil
+}
+
+// difference writes the sentences of a field that only one of two statements has.
+func difference(path, before, after string) string {
+	was, is := sentences(before), sentences(after)
+	text := path + "\n"
+	only := func(sign string, list, other []string) {
+		for _, s := range list {
+			if !slices.Contains(other, s) {
+				text += sign + strings.Join(cli.Wrap(s, width-4), "\n    ") + "\n"
+			}
+		}
+	}
+	only("  - ", was, is)
+	only("  + ", is, was)
+	return text
+}
+
+// sentences cuts a text into its sentences. A short value is one.
+func sentences(text string) (list []string) {
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		words := strings.Join(strings.Fields(paragraph), " ")
+		list = append(list, strings.SplitAfter(words, ". ")...)
+	}
+	for i, s := range list {
+		list[i] = strings.TrimSpace(s)
+	}
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
