@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes all files of a release below bin/release: programs for Linux, macOS and Windows, Debian and
-# RPM packages, a list of the modules in each (SBOM), an image for amd64 and arm64 as an OCI archive,
-# the Helm chart, and checksums. It publishes and signs nothing, and needs Go, git and tar alone;
-# the tools are built from their sources, in some ten minutes the first time.
+# RPM packages, lists of the modules in each program (SBOM), an image for amd64 and arm64 as an OCI
+# archive, the Helm chart, and checksums. It publishes and signs nothing. It needs Go, git and tar;
+# it builds the other tools from their sources, in some ten minutes the first time.
 #
 #   git tag v1.2.3 && make release
 set -euo pipefail
@@ -12,7 +12,9 @@ GO=${GO:-go}
 case $VERSION in
 *-dirty) echo "commit your changes first: a release is made of a commit" >&2 && exit 1 ;;
 esac
-export VERSION=${VERSION#v}
+export VERSION=${VERSION#v} REVISION COMMITTED
+REVISION=$(git rev-parse HEAD)
+COMMITTED=$(git show -s --format=%ct)
 dir=$(mktemp -d)
 trap 'kill $(jobs -p) 2> /dev/null || true; rm -rf "$dir"' EXIT
 
@@ -31,7 +33,6 @@ out=bin/release
 "$dir/crane" registry serve --address 127.0.0.1:0 > "$dir/registry" 2>&1 &
 until registry=$(grep -om1 '127.0.0.1:[0-9]*' "$dir/registry"); do sleep 0.1; done
 image=$registry/geodither
-made=$(git show -s --format=%ct)
 each=()
 for arch in amd64 arm64; do
   root=$dir/$arch
@@ -43,18 +44,18 @@ for arch in amd64 arm64; do
     mkdir -p "$root/etc/ssl/certs"
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs"
   fi
-  tar -C "$root" --sort=name --mtime="@$made" --owner=65532 --group=65532 --mode=go-w -cf "$dir/$arch.tar" .
+  tar -C "$root" --sort=name --mtime="@$COMMITTED" --owner=65532 --group=65532 --mode=go-w -cf "$dir/$arch.tar" .
   "$dir/crane" append --oci-empty-base --platform "linux/$arch" -f "$dir/$arch.tar" -t "$image:$arch" 2> /dev/null
   "$dir/crane" mutate "$image:$arch" --set-platform "linux/$arch" --user 65532:65532 \
     --workdir /var/lib/geodither --entrypoint /usr/local/bin/geodither --cmd --help \
     --label "org.opencontainers.image.version=$VERSION" \
-    --label "org.opencontainers.image.revision=$(git rev-parse HEAD)" \
+    --label "org.opencontainers.image.revision=$REVISION" \
     --label org.opencontainers.image.licenses=Apache-2.0 -t "$image:$arch" > /dev/null
   each+=(-m "$image:$arch")
 done
 "$dir/crane" index append "${each[@]}" -t "$image:$VERSION" > /dev/null
 "$dir/crane" pull --format oci "$image:$VERSION" "$dir/oci"
-tar -C "$dir/oci" --sort=name --mtime="@$made" --owner=0 --group=0 -cf "$out/geodither_${VERSION}_image.tar" .
+tar -C "$dir/oci" --sort=name --mtime="@$COMMITTED" --owner=0 --group=0 -cf "$out/geodither_${VERSION}_image.tar" .
 
 "$dir/helm" package deploy/helm/geodither --version "$VERSION" --app-version "$VERSION" --destination "$out" > /dev/null
 (cd "$out" && sha256sum geodither[_-]*.* > checksums.txt && cat checksums.txt)

@@ -70,7 +70,7 @@ func TestDocumentedCommands(t *testing.T) {
 
 // TestReadme: a newcomer reads the README to its end, and finds how to run and how to test.
 func TestReadme(t *testing.T) {
-	const most = 1300
+	const most = 1200
 	text := read(t, filepath.Join(root, "README.md"))
 	if words := len(strings.Fields(text)); words > most {
 		t.Errorf("the README has %d words, at most %d: move some to the folder they govern",

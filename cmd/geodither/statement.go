@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -65,14 +66,7 @@ thousand cells or more.
 				}
 			}
 			if diff != "" {
-				earlier, err := os.ReadFile(diff)
-				if err != nil {
-					return err
-				}
-				if err := statement.Diff(std.Out, earlier, sheet); err != nil {
-					return fmt.Errorf("%s: %w", diff, err)
-				}
-				return nil
+				return diffStatement(std.Out, diff, sheet)
 			}
 			if format == "md" {
 				return statement.Markdown(std.Out, sheet)
@@ -88,6 +82,19 @@ thousand cells or more.
 	flags.BoolVar(&simulate, "simulate", false,
 		"also state which error to expect, by simulated tracks")
 	flags.StringVar(&diff, "diff", "", "earlier `STATEMENT` in YAML: write only what differs")
+	cmd.MarkFlagsMutuallyExclusive("diff", "format")
 	cli.Required(cmd, "config")
 	return cmd
+}
+
+// diffStatement writes what differs from a statement in a file.
+func diffStatement(out io.Writer, path string, sheet *statement.Sheet) error {
+	earlier, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := statement.Diff(out, earlier, sheet); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }

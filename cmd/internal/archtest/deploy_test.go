@@ -133,7 +133,7 @@ func TestBuildFlags(t *testing.T) {
 		t.Fatalf("the test reads %q in\n%s", want, made)
 	}
 	image := strings.NewReplacer("$VERSION", "V", "$REVISION", "R", "\\\n", " ")
-	release := strings.NewReplacer("v{{ .Version }}", "V", "{{ .FullCommit }}", "R")
+	release := strings.NewReplacer("v{{ .Version }}", "V", "{{ .Env.REVISION }}", "R")
 	for file, names := range map[string]*strings.Replacer{
 		"deploy/Dockerfile": image, ".goreleaser.yaml": release,
 	} {
@@ -171,8 +171,9 @@ func TestCommand(t *testing.T) {
 	}
 	t.Run("version", func(t *testing.T) {
 		out, err := exec.Command(binary, "version").Output()
-		if want := "geodither " + plantedVersion + "\n"; err != nil || string(out) != want {
-			t.Errorf("an image says %q (%v), want %q", out, err, want)
+		want := "geodither " + plantedVersion + "\n"
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("an image says %q (%v), want %q first", out, err, want)
 		}
 	})
 	t.Run("compose", func(t *testing.T) { testCompose(t, binary) })

@@ -388,10 +388,8 @@ var table = map[string]rule{
 			"mechanism/law",
 			"mechanism/mobility", "mechanism/moment", "mechanism/noise", "schemas/mapping",
 		},
-		tests: []string{
-			"cmd/internal/servicetest", "deploy",
-			yamlGo,
-		},
+		third: []string{yamlGo},
+		tests: []string{"cmd/internal/servicetest", "deploy"},
 	},
 	// The web page. It takes a step apart, so it meets the whole of the mathematics.
 	"cmd/internal/explore": {
