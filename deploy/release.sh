@@ -57,5 +57,6 @@ done
 "$dir/crane" pull --format oci "$image:$VERSION" "$dir/oci"
 tar -C "$dir/oci" --sort=name --mtime="@$COMMITTED" --owner=0 --group=0 -cf "$out/geodither_${VERSION}_image.tar" .
 
-"$dir/helm" package deploy/helm/geodither --version "$VERSION" --app-version "$VERSION" --destination "$out" > /dev/null
+"$dir/helm" package deploy/helm/geodither --version "$VERSION" \
+  --app-version "$VERSION" --destination "$out" > /dev/null
 (cd "$out" && sha256sum geodither[_-]*.* > checksums.txt && cat checksums.txt)
