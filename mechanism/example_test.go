@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,6 +128,48 @@ func ExampleSanitizer_Step() {
 	// repeated  release (2.74, 0.50), estimate (1.74, 0.50) ± 1.95 km, ε 0
 	// predicted release (1.62, 0.50), estimate (1.62, 0.50) ± 1.83 km, ε 0
 	// spent 2
+}
+
+// A reader of what one user published: where the user was at each moment, by the records up to it
+// and by all of them. The reader has the model and the options, and no key.
+func ExampleSmoother() {
+	g, _ := grid.Plain(9, 1, 1)
+	model := road(g, time.Minute, 0)
+	options := mechanism.Options{Epsilon: 2}
+	sanitizer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(1)), options)
+	check(err)
+	reader, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(2)), options)
+	check(err) // a reader draws nothing: any key will do
+	smoother := mechanism.NewSmoother(options, mechanism.SmoothAll)
+	var published, seen mechanism.State
+	var block mechanism.Block
+	var estimates []float64
+	var smoothed []mechanism.Smoothed // from a block's last moment to its first
+	each := func(s mechanism.Smoothed) { smoothed = append(smoothed, s) }
+	for step := range int64(6) {
+		out, err := sanitizer.Step(&published, mechanism.Input{
+			User: "bus 7", Step: step, Cell: grid.Cell(step), Release: true,
+		})
+		check(err)
+		_, err = smoother.Observe(&block, reader, &seen, mechanism.Seen{
+			Step: step, Kind: out.Kind, Release: out.Release,
+		}, each)
+		check(err)
+		estimates = append(estimates, out.Estimate.X)
+	}
+	smoother.Finish(&block, each)
+	slices.Reverse(smoothed)
+	for i, s := range smoothed {
+		fmt.Printf("at %.1f km: estimate %.1f, smoothed %.1f ± %.1f\n", float64(s.Step)+.5,
+			estimates[i], s.Estimate.X, s.RadiusKM)
+	}
+	// Output:
+	// at 0.5 km: estimate 0.5, smoothed 0.5 ± 0.7
+	// at 1.5 km: estimate 1.4, smoothed 1.5 ± 0.7
+	// at 2.5 km: estimate 2.1, smoothed 2.4 ± 1.6
+	// at 3.5 km: estimate 2.7, smoothed 3.1 ± 1.3
+	// at 4.5 km: estimate 3.4, smoothed 3.7 ± 1.9
+	// at 5.5 km: estimate 4.2, smoothed 4.2 ± 2.4
 }
 
 // Two releases of ε = .5 in any three steps of eight hours, and the last one again where there is
