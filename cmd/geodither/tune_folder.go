@@ -117,6 +117,13 @@ func printPlans(out io.Writer, r *tune.Result) error {
 		return err
 	}
 	fmt.Fprintln(out)
+	say("What the same records show of the past, median and mean, if a reader waits (\"geodither " +
+		"smooth\"). An attacker waits too. The last column is what all records of a day tell " +
+		"about one moment, median and largest.")
+	if err := r.Later().Text(out); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
 	for _, line := range r.Words() {
 		say(line)
 	}

@@ -34,6 +34,7 @@ func TestTune(t *testing.T) {
 	folder := filepath.Join(dir, "tuned")
 	for _, name := range []string{
 		tunedConfig, tunedModel, tunedKey, "report.html", "report.md",
+		"tables/past.csv", "tables/moment.csv",
 		"figures/plans.svg", "figures/plans.png", "tables/plans.csv", "tables/scouted.csv",
 	} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {

@@ -1,7 +1,9 @@
 package aggregate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/law"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // smoothedAs is a record as it comes back: its place among those that were added, and its past.
@@ -56,6 +59,68 @@ func smoothFleet(tb testing.TB, steps int64) ([]Published, SmoothOptions) {
 	return all, SmoothOptions{
 		Read:     ReadOptions{Models: Models{model}, Release: o, TellEpsilon: true},
 		LagSteps: 4,
+	}
+}
+
+// TestPastOfTracks: what trial.Past measures of a track is what a Smoothing says of its records:
+// the distances with each lag, and what all records tell about the moments.
+func TestPastOfTracks(t *testing.T) {
+	t.Parallel()
+	records, o := smoothFleet(t, 60)
+	lags := []int64{3, mechanism.SmoothAll}
+	past, err := trial.NewPast(o.Read.Models[0], o.Read.Release, lags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past.Tells = true
+	f := newFollower(t, o.Read.Models, o.Read.Release)
+	place := grid.Point{X: 1, Y: 2}
+	want := make([][]float64, len(lags))
+	var told trial.Tellings
+	for i, lag := range lags {
+		o.LagSteps, o.Told = lag, nil
+		if lag == mechanism.SmoothAll {
+			o.Told = told.Add
+		}
+		all, _, err := smooth(t, o, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(all, func(a, b smoothedAs) int { return cmp.Compare(a.number, b.number) })
+		for _, one := range all {
+			if records[one.number].User == "v3" {
+				want[i] = append(want[i], one.past.Estimate.Distance(place))
+			}
+		}
+	}
+	var got [][]float64
+	for v := range 12 {
+		for _, p := range records {
+			if p.User != fmt.Sprintf("v%d", v) {
+				continue
+			}
+			f.filters[p.Model].locate(&p)
+			r := trial.Result{Report: trial.Report{Step: p.Step, Place: place}}
+			r.Outcome.Kind, r.Outcome.Release = p.Kind, p.Release
+			if err := past.Add(&r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, km := range past.End() {
+			if v == 3 {
+				got = append(got, slices.Clone(km))
+			}
+			if len(km) != 60 {
+				t.Fatalf("lag %d: %d distances", lags[i], len(km))
+			}
+		}
+	}
+	if !reflect.DeepEqual(got, want) || slices.Equal(got[0], got[1]) {
+		t.Error("a track's past is another one than that of its records")
+	}
+	if a, b := past.Moments.Told(), told.Told(); a != b || a.Releases.Moments != 12*20 ||
+		a.Between.Moments != 12*40 || !(0 < a.Between.Median && a.Releases.Largest > 2) {
+		t.Errorf("tracks tell %+v, records %+v", a, b)
 	}
 }
 

@@ -4,6 +4,7 @@
 //	trial.go   Runner: a track through a sanitizer, and the same filter without releases beside it
 //	score.go   Score: distances, location sets and drift
 //	walker.go  Walker: somebody who moves as a model says
+//	past.go    Past: what a reader who smooths the records sees of the past
 //	told.go    Tellings: what all records tell about one moment
 //	ranks.go   the rank correlation of two rows
 package trial

@@ -53,13 +53,14 @@ func terrainOf(s Setting) terrain { return terrain{s.CellM, s.Calendar} }
 
 // lab is where settings are measured. Models wait for later phases, up to a bound.
 type lab struct {
-	options Options
-	users   []user
-	at      terrain        // the one at hand
-	trainer *train.Trainer // of everybody, for it; nil until a model has to be trained
-	models  map[terrain]map[int]*mobility.Model
-	best    terrain                       // whose models say most without any release; 0: not known
-	tell    func(done, total int64) error // of the phase at hand
+	options   Options
+	users     []user
+	at        terrain        // the one at hand
+	trainer   *train.Trainer // of everybody, for it; nil until a model has to be trained
+	models    map[terrain]map[int]*mobility.Model
+	best      terrain                       // whose models say most without a release; 0: not known
+	tell      func(done, total int64) error // of the phase at hand
+	looksBack bool                          // measure what records show of the past, too
 
 	done, total int64 // bins of the passes of the measurement at hand
 }
@@ -143,9 +144,11 @@ type part struct {
 	users            []int32   // whose
 	days             int
 	releases, drifts int64
-	cells            int64   // Σ|ΔX|
-	spent            float64 // Σε
-	beside           float64 // Σ law.Metric.NearShare
+	cells            int64       // Σ|ΔX|
+	spent            float64     // Σε
+	beside           float64     // Σ law.Metric.NearShare
+	past             [][]float64 // km, of the same estimates smoothed, for each of Setting.lags
+	told             trial.Tellings
 }
 
 // measure returns an outcome for each setting, over all groups and some runs. Its bits do not
@@ -248,6 +251,14 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 		return err
 	}
 	runner := trial.Runner{Sanitizer: sanitizer, Release: release, Near: true}
+	var past *trial.Past
+	if release && l.looksBack {
+		if past, err = trial.NewPast(model, options, s.lags()...); err != nil {
+			return err
+		}
+		p.past = make([][]float64, len(s.lags()))
+	}
+	work := 0 // cells of moments
 	for i := range g.days {
 		d := &g.days[i]
 		track := trial.Track{User: l.users[d.user].name, Reports: d.reports(model.Grid, s.Step)}
@@ -258,15 +269,32 @@ func (l *lab) pass(p *part, s Setting, g *group, run int, release bool) error {
 			p.km = append(p.km, r.Outcome.Estimate.Distance(r.Place))
 			p.weights = append(p.weights, d.fixes[r.Number].weight)
 			p.users = append(p.users, int32(d.user))
-			return nil
+			if past == nil {
+				return nil
+			}
+			past.Tells = work < toldWork
+			return past.Add(r)
 		})
 		if err != nil {
 			return err
 		}
 		p.days++
+		if past == nil {
+			continue
+		}
+		work += len(d.fixes) * model.Grid.Cells()
+		for lag, km := range past.End() {
+			p.past[lag] = append(p.past[lag], km...)
+		}
+	}
+	if past != nil {
+		p.told = past.Moments
 	}
 	return nil
 }
+
+// toldWork bounds the cells of the moments of a pass of which is measured what all records tell.
+const toldWork = 1 << 24
 
 // reports yields the day's fixes as a sanitizer is given them.
 func (d *userDay) reports(g *grid.Grid, step time.Duration) iter.Seq[trial.Report] {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Report returns the result as a page, with the errors drawn and every measurement in a table.
@@ -20,6 +21,14 @@ func (r *Result) Report() *report.Report {
 			"the median, whichever gains less."),
 		r.table("plans", "The best plan for each Σε a day", r.Plans, false),
 		r.figure(),
+		report.Text("What the same records show of the past to a reader who waits and smooths " +
+			"them (\"geodither smooth\"), as an attacker can. Where the model is wrong far " +
+			"ahead, all records can be worse than a lag of one interval, or than none."),
+		r.past(),
+		report.Text("What all records of a day tell about one moment: ln of the largest ratio " +
+			"between two cells of their odds after all records and before any. ε bounds what one " +
+			"release adds to it. Each is measured at reports."),
+		r.told(),
 	}}
 	how := report.Section{Title: "How it was measured", Parts: []report.Part{
 		report.Text(fmt.Sprintf("Errors are distances from each fix to the estimate published for "+
@@ -68,6 +77,67 @@ func (r *Result) table(name, caption string, outcomes []Outcome, long bool) *rep
 			report.Band{Value: o.MedianKM, Low: o.LowKM, High: o.HighKM}, o.MeanKM, o.BlindKM,
 			o.BlindMeanKM, o.Gain(), o.goodFor(), o.SpentDay, o.NearShare, o.Drift, o.SetMean,
 			o.Users, o.Days, int(o.Fixes), o.Runs, int(o.Releases))
+	}
+	return t
+}
+
+// past has a row for each plan and lag.
+func (r *Result) past() *report.Table {
+	t := &report.Table{
+		Name: "past", Caption: "What the records of each plan show of the past, by the lag",
+		Columns: []string{"Σε a day", "lag", "median error, km", "mean error, km", "best"},
+	}
+	for i := range r.Plans {
+		o := &r.Plans[i]
+		for _, p := range append([]Past{{atOnce, o.MedianKM, o.MeanKM}}, o.Past...) {
+			best := ""
+			if p == o.BestPast() {
+				best = "best"
+			}
+			t.Add(o.DayEpsilon, p.words(), p.MedianKM, p.MeanKM, best)
+		}
+	}
+	return t
+}
+
+// words name the lag.
+func (p Past) words() string {
+	if p.Lag == atOnce {
+		return "at once"
+	}
+	if p.Lag == 0 {
+		return "all records"
+	}
+	return Short(p.Lag)
+}
+
+// told has two rows for each plan.
+func (r *Result) told() *report.Table {
+	t := &report.Table{
+		Name: "moment", Caption: "What all records of a day tell about one moment",
+		Columns: []string{"Σε a day", "moments", "number", "median", "99 %", "largest"},
+	}
+	for i := range r.Plans {
+		o := &r.Plans[i]
+		for j, f := range []trial.ToldFigures{o.Told.Releases, o.Told.Between} {
+			name := [...]string{"of a release", "between releases"}[j]
+			t.Add(o.DayEpsilon, name, f.Moments, f.Median, f.P99, f.Largest)
+		}
+	}
+	return t
+}
+
+// Later is what the records of the plans show of the past, for a terminal.
+func (r *Result) Later() *report.Table {
+	t := &report.Table{Columns: []string{
+		"Σε", "one interval later", "all records", "best lag", "ln odds of a moment",
+	}}
+	both := func(p Past) string { return length(p.MedianKM) + ", " + length(p.MeanKM) }
+	for i := range r.Plans {
+		o := &r.Plans[i]
+		f := o.Told.Releases
+		t.Add(o.DayEpsilon, both(o.Past[0]), both(o.Past[len(o.Past)-1]), o.BestPast().words(),
+			fmt.Sprintf("%.1f, at most %.1f", f.Median, f.Largest))
 	}
 	return t
 }

@@ -241,6 +241,7 @@ const enough = 4
 // Σε that was asked for.
 func (s *search) promise() error {
 	s.phase("promising")
+	s.looksBack = true
 	o := &s.options
 	groups := s.byFold(enough*o.bins(), o.Seed+1)
 	slices.Sort(s.wanted)

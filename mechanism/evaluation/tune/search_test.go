@@ -169,8 +169,75 @@ func TestPlansOfADay(t *testing.T) {
 		if gain := r.Promise.Gain(); (gain >= .5) != c.halves {
 			t.Errorf("%s: at Σε = 20 the gain is %v", name, gain)
 		}
+		requirePast(t, name, r)
 		if hours := r.Lengths[1].Hours(); c.halves && hours > 1.1 || !c.halves && hours < 9 {
 			t.Errorf("%s: days of %v", name, r.Lengths)
+		}
+	}
+}
+
+// TestBestLag: where the model is wrong far ahead, the words name the lag that is best, or none.
+func TestBestLag(t *testing.T) {
+	p := Outcome{
+		Setting:  Setting{Mechanism: law.Codebook, DayEpsilon: 20, Epsilon: 5, Interval: time.Hour},
+		MedianKM: 1, MeanKM: 2, BlindKM: 4, BlindMeanKM: 4, Users: 20,
+	}
+	for says, past := range map[string][]Past{
+		"The best is at once (1.00 km and 2.00 km).": {{time.Hour, .9, 2.1}, {0, .8, 2.2}},
+		"The best lag is 1h.":                        {{time.Hour, .9, 1.8}, {0, .8, 1.9}},
+		"The best lag is all records.":               {{time.Hour, .9, 1.8}, {0, .8, 1.7}},
+		"The best is 2h (850 m and 1.60 km).": {
+			{time.Hour, .9, 1.8}, {2 * time.Hour, .85, 1.6}, {0, .8, 1.7},
+		},
+		"and a mean of 1.70 km with all records of a day": {{0, .8, 1.7}},
+	} {
+		p.Past = past
+		if words := p.pastWords(); !strings.Contains(words, says) {
+			t.Errorf("%q is not in %q", says, words)
+		}
+	}
+}
+
+// requirePast: each plan says what its records show of the past, for lags that ascend, which is
+// more than they show at once; and what they tell about one moment is no more than the Σε spent.
+func requirePast(t *testing.T, name string, r *Result) {
+	t.Helper()
+	for _, p := range r.Plans {
+		n := len(p.Past)
+		least := p.MeanKM
+		if p.ReleasesDay() > 1 { // a single one is of a day's first report
+			least *= .99
+		}
+		if n == 0 || p.Past[n-1].Lag != 0 || p.Past[0].MeanKM == p.MeanKM ||
+			p.BestPast().MeanKM > least || p.BestPast().MeanKM > p.Past[n-1].MeanKM {
+			t.Errorf("%s: %v shows %+v of the past, %.3f km at once", name, p.Setting, p.Past,
+				p.MeanKM)
+		}
+		for i := range p.Past[:n-1] {
+			if want := p.Interval << i; p.Past[i].Lag != want {
+				t.Errorf("%s: lag %v, want %v", name, p.Past[i].Lag, want)
+			}
+		}
+		// A budget of any 24 hours: a day of the sample is no longer.
+		most := p.DayEpsilon + 1e-9
+		if told := p.Told; told.Releases.Moments == 0 || told.Releases.Largest > most ||
+			told.Between.Largest > most || told.Releases.Median <= 0 {
+			t.Errorf("%s: Σε = %g tells %+v", name, p.DayEpsilon, told)
+		}
+	}
+	for _, s := range r.Scouted[:1] {
+		if s.Past != nil {
+			t.Errorf("the scouts look back: %+v", s.Past)
+		}
+	}
+	var text strings.Builder
+	if err := r.Later().Text(&text); err != nil || strings.Count(text.String(), "at most") != 5 {
+		t.Errorf("%v\n%s", err, &text)
+	}
+	words := strings.Join(r.Words(), " ")
+	for _, want := range []string{"an attacker", "all records of a day", "About one moment"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%s: %q is not in %q", name, want, words)
 		}
 	}
 }

@@ -32,6 +32,17 @@ func (s Setting) ReleasesDay() int64 {
 	return min(int64((day+s.Interval-1)/s.Interval), int64(s.DayEpsilon/s.Epsilon+rounding))
 }
 
+// lags are how long a reader of the records may wait: one interval between releases, two, four, and
+// for all records of the day. The last one is mechanism.SmoothAll.
+func (s Setting) lags() (steps []int64) {
+	for _, intervals := range []int64{1, 2, 4} {
+		if lag := time.Duration(intervals) * s.Interval; lag < day {
+			steps = append(steps, int64(lag/s.Step))
+		}
+	}
+	return append(steps, mechanism.SmoothAll)
+}
+
 // options are the mechanism's. A spent budget leaves predictions, which cost nothing.
 func (s Setting) options() mechanism.Options {
 	return mechanism.Options{

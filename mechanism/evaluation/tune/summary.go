@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Outcome is what a setting was measured to give, over all fixes of a sample of days. Distances
@@ -28,6 +31,27 @@ type Outcome struct {
 	// NearShare is the mean, over releases, of the share of ε that tells two neighbouring cells
 	// apart on average (law.Metric).
 	NearShare float64
+	// Past is what the same records show later, by lags that ascend. The last one takes in all
+	// records of the day. None where it was not measured.
+	Past []Past
+	// Told is what all records of a day tell about one moment, measured on some of the days.
+	Told trial.Told
+}
+
+// Past is the error of records that were smoothed: what they show of the past.
+type Past struct {
+	Lag              time.Duration // 0: all records
+	MedianKM, MeanKM float64
+}
+
+// atOnce is the lag of records that are taken as they come, without smoothing.
+const atOnce = -1
+
+// BestPast returns the lag with the least mean error, the shortest of equal ones. It is negative
+// where the estimate at once is best: a model that is wrong far ahead is wrong far back.
+func (o *Outcome) BestPast() Past {
+	all := append([]Past{{atOnce, o.MedianKM, o.MeanKM}}, o.Past...)
+	return slices.MinFunc(all, func(a, b Past) int { return cmp.Compare(a.MeanKM, b.MeanKM) })
 }
 
 // Gain is the part of the blind error that the releases take away: of the mean or of the median,
@@ -55,18 +79,48 @@ func summarize(s Setting, parts []part) Outcome {
 	if len(km) == 0 {
 		return o
 	}
-	sum := 0.0
-	for i, d := range km {
-		sum += float64(d * float64(weights[i]))
-		o.Fixes += weights[i]
+	for _, weight := range weights {
+		o.Fixes += weight
 	}
-	o.MeanKM, o.SpentDay = sum/float64(o.Fixes), spent/float64(o.Days)
+	o.MeanKM, o.SpentDay = meanOver(km, weights), spent/float64(o.Days)
 	o.Users, o.MedianKM, o.LowKM, o.HighKM = medianOver(km, weights, users)
+	o.lookBack(parts, weights, users)
 	if o.Releases > 0 {
 		o.Drift, o.SetMean = float64(drifts)/float64(o.Releases), float64(cells)/float64(o.Releases)
 		o.NearShare = beside / float64(o.Releases)
 	}
 	return o
+}
+
+// lookBack fills in what the records show of the past, where it was measured.
+func (o *Outcome) lookBack(parts []part, weights []int64, users []int32) {
+	var told trial.Tellings
+	for i := range parts {
+		told.Merge(&parts[i].told)
+	}
+	o.Told = told.Told()
+	if parts[0].past == nil {
+		return
+	}
+	for number, lag := range o.lags() {
+		var km []float64
+		for i := range parts {
+			km = append(km, parts[i].past[number]...)
+		}
+		p := Past{Lag: time.Duration(max(lag, 0)) * o.Step, MeanKM: meanOver(km, weights)}
+		_, p.MedianKM, _, _ = medianOver(km, weights, users)
+		o.Past = append(o.Past, p)
+	}
+}
+
+// meanOver returns the mean of distances that stand for so many fixes each.
+func meanOver(km []float64, weights []int64) float64 {
+	sum, fixes := 0.0, int64(0)
+	for i, d := range km {
+		sum += float64(d * float64(weights[i]))
+		fixes += weights[i]
+	}
+	return sum / float64(fixes)
 }
 
 // Of the interval: samples of users, and what is cut off on each side.

@@ -47,6 +47,9 @@ func (r *Result) Words() (lines []string) {
 		"alone has a median of %s and a mean of %s. This was measured again, with other noise "+
 		"than the choice.",
 		p.band(), p.doubt(), length(p.MeanKM), length(p.BlindKM), length(p.BlindMeanKM))
+	if len(p.Past) > 0 {
+		lines = append(lines, p.pastWords())
+	}
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
@@ -83,6 +86,32 @@ func (o *Outcome) goodFor() string {
 		return "one user's district"
 	}
 	return "one user's part of town"
+}
+
+// pastWords say what the records show of the past.
+func (o *Outcome) pastWords() string {
+	first, all, best := o.Past[0], o.Past[len(o.Past)-1], o.BestPast()
+	f := o.Told.Releases
+	text := fmt.Sprintf("A reader who waits for later records can smooth these (\"geodither "+
+		"smooth\"), and so can an attacker. That has a median error of %s and a mean of %s with "+
+		"all records of a day", length(all.MedianKM), length(all.MeanKM))
+	if first != all {
+		text += fmt.Sprintf(", and %s and %s with a lag of %s",
+			length(first.MedianKM), length(first.MeanKM), first.words())
+	}
+	switch best {
+	case first, all:
+		text += ". The best lag is " + best.words()
+	default:
+		text += fmt.Sprintf(". The best is %s (%s and %s)", best.words(),
+			length(best.MedianKM), length(best.MeanKM))
+	}
+	if f.Moments == 0 {
+		return text + "."
+	}
+	return text + fmt.Sprintf(". About one moment of a release, all records of a day changed the "+
+		"odds of two places by a factor of e^%.1f in the median and e^%.1f at most.", f.Median,
+		f.Largest)
 }
 
 // nearWords say what a release means for places that are near each other.
