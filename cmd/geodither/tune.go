@@ -42,10 +42,10 @@ cells, and with or without a calendar in the model. It chooses a plan for
 Each plan is measured over whole days, with their gaps, on users whom the model was not trained
 on, at each fix, also between releases. Beside it is the best estimate of the model alone, and what
 the same records show of the past to a reader who waits and smooths them ("geodither smooth"), by
-how long. An attacker can wait too. Each best plan is measured again, with other noise. One fifth of the users is held out: the chosen
-plan is checked on them, and the two errors that are printed should agree. The same traces and
-options give the same figures on any number of cores. The search takes some minutes; after Ctrl-C
-it starts from the beginning.
+how long. An attacker can wait too. Each best plan is measured again, with other noise. One fifth
+of the users is held out: the chosen plan is checked on them, and the two errors that are printed
+should agree. The same traces and options give the same figures on any number of cores. The search
+takes some minutes; after Ctrl-C it starts from the beginning.
 
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
 is; its model, trained on all users without differential privacy; a new key; report.html; and
