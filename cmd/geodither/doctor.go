@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -94,8 +95,8 @@ func (d *checkup) add(check, level, format string, args ...any) {
 	d.tell(f)
 }
 
-// tell prints a finding. A detail of several lines, such as a config's errors, is indented
-// as one.
+// tell prints a finding, on lines that fit the terminal. A detail of several lines, such as a
+// config's errors, is indented as one.
 func (d *checkup) tell(f doctor.Finding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,9 +104,26 @@ func (d *checkup) tell(f doctor.Finding) {
 		return
 	}
 	d.bar.Done()
-	_, err := fmt.Fprintf(d.out, "%-9s  %-11s  %s\n", f.Level, f.Check,
-		strings.ReplaceAll(f.Detail, "\n", "\n"+strings.Repeat(" ", 24)))
+	const margin = 24
+	columns, level := 100, fmt.Sprintf("%-9s", f.Level)
+	if width, ok := cli.Terminal(d.out); ok {
+		columns = width()
+		if os.Getenv("NO_COLOR") == "" {
+			level = "\x1b[" + colours[f.Level] + "m" + level + "\x1b[m"
+		}
+	}
+	var lines []string
+	for line := range strings.SplitSeq(f.Detail, "\n") {
+		lines = append(lines, cli.Wrap(line, max(columns-margin-1, margin))...)
+	}
+	_, err := fmt.Fprintf(d.out, "%s  %-11s  %s\n", level, f.Check,
+		strings.Join(lines, "\n"+strings.Repeat(" ", margin)))
 	d.failure = errors.Join(d.failure, err)
+}
+
+// colours are those of levels on a terminal.
+var colours = map[string]string{
+	doctor.OK: "32", doctor.Warning: "33", doctor.Failure: "31;1", doctor.Unchecked: "36",
 }
 
 // leave ends the telling, whatever the examination is still at.

@@ -42,13 +42,32 @@ Start with:  geodither demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cli.WrapUsage(root)
-	root.AddCommand(
-		newDemo(std), newExplore(std), newRun(std), newDoctor(std), newSanitize(std),
-		newTrain(std), newModel(std), newEvaluate(std), newTune(std), newAudit(std),
-		newProduce(std), newConsume(std), newAggregate(std), newSmooth(std), newCounts(std),
-		newReplay(std), newState(std), newErase(std), newStatement(std), newSchemas(std),
-		newTopics(std), newConfig(std), newInput(std), newKey(std), newBroker(std),
-		newVersion(std),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Look around:", []*cobra.Command{newDemo(std), newExplore(std), newBroker(std)}},
+		{"Files:", []*cobra.Command{
+			newSanitize(std), newSmooth(std), newCounts(std), newAggregate(std),
+		}},
+		{"Prepare a service:", []*cobra.Command{
+			newTrain(std), newTune(std), newModel(std), newKey(std), newConfig(std), newInput(std),
+			newTopics(std), newSchemas(std), newDoctor(std),
+		}},
+		{"Run it (smooth and counts, too):", []*cobra.Command{
+			newRun(std), newProduce(std), newConsume(std), newReplay(std), newState(std),
+			newErase(std),
+		}},
+		{"Show what it guarantees:", []*cobra.Command{
+			newStatement(std), newAudit(std), newEvaluate(std),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersion(std))
 	return root
 }

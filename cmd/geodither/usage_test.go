@@ -212,7 +212,7 @@ func TestFailures(t *testing.T) {
 // example that is a line of this very command.
 func TestHelp(t *testing.T) {
 	if help := succeed(t).out; !strings.Contains(help, "geodither demo") ||
-		!strings.Contains(help, "Available Commands") {
+		!strings.Contains(help, "Prepare a service:") {
 		t.Errorf("geodither alone does not show how to begin:\n%s", help)
 	}
 	found := 0

@@ -339,7 +339,7 @@ var table = map[string]rule{
 			"mechanism/aggregate", "mechanism/grid", "mechanism/law", "mechanism/mobility",
 			"mechanism/noise", "mechanism/trial", "schemas",
 		},
-		third: []string{kafkaGo, term},
+		third: []string{kafkaGo},
 	},
 	"cmd/internal/expect": {
 		ours: []string{

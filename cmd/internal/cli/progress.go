@@ -30,19 +30,28 @@ type Progress struct {
 // NewProgress makes a progress line on out. so says how many bytes of how many are done; with nil
 // only items are counted.
 func NewProgress(out io.Writer, so func() (done, total int64)) *Progress {
-	file, ok := out.(interface{ Fd() uintptr })
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	width, ok := Terminal(out)
+	if !ok {
 		return &Progress{out: out, so: so, now: time.Now, began: time.Now()}
 	}
-	p := ProgressOn(out, time.Now, func() int {
-		width, _, err := term.GetSize(int(file.Fd()))
-		if err != nil || width < 1 {
-			return 80
-		}
-		return width
-	})
+	p := ProgressOn(out, time.Now, width)
 	p.so = so
 	return p
+}
+
+// Terminal returns what gives the width of a terminal in columns, and whether out is one.
+func Terminal(out io.Writer) (width func() int, ok bool) {
+	file, ok := out.(interface{ Fd() uintptr })
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil, false
+	}
+	return func() int {
+		width, _, err := term.GetSize(int(file.Fd()))
+		if err != nil || width < 1 {
+			return Columns + 1
+		}
+		return width
+	}, true
 }
 
 // ProgressOn makes a progress line on a terminal that is so many columns wide.

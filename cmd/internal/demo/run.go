@@ -435,7 +435,8 @@ func (d *demo) status(feed *sampleFeed, perSecond float64) status {
 		elapsed: time.Since(d.began), perSecond: perSecond,
 		report: d.report(d.live, feed.sent.Load(), time.Since(d.began)),
 	}
-	s.fed = float64(s.report.RecordsIn) / float64(len(feed.items))
+	answered := s.report.RecordsOut + s.report.DeadLetters + s.report.Silent
+	s.answered = float64(answered) / float64(len(feed.items))
 	s.fleetTime = time.UnixMilli(feed.at.Load()).UTC()
 	d.live.mu.Lock()
 	s.latest = d.live.latest
@@ -501,17 +502,22 @@ func (d *demo) print(r Report, out io.Writer) error {
 	if r.Silent > 0 {
 		silent = fmt.Sprintf(", %d left without a record by the settings", r.Silent)
 	}
-	_, err := fmt.Fprintf(out, "\n%d records in, %d out, %d dead letters%s: %s. Three of "+
+	text := fmt.Sprintf("%d records in, %d out, %d dead letters%s: %s. Three of "+
 		"the records are broken on purpose.\n"+
 		"%d users, %d releases, %d repeats, %d predictions, %d late; %s.\n"+
 		"Σε per user: %.0f on average. "+
 		"Distance to the truth (rms): release %s, estimate %s; without any release (blind) %s.\n"+
-		"%s\n",
+		"%s",
 		r.RecordsIn, r.RecordsOut, r.DeadLetters, silent, verdict,
 		r.Users, r.Releases, r.Repeats, r.Predictions, r.Late,
 		expect.SetLine(r.Mechanism, r.LocationSetMean, r.DriftRatio),
 		r.EpsilonSpent/float64(max(r.Users, 1)),
 		cli.Metres(r.RMSEReleaseM), cli.Metres(r.RMSEEstimateM), cli.Metres(r.RMSEBlindM), r.pace())
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, cli.Wrap(line, cli.Columns)...)
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(lines, "\n"))
 	return err
 }
 

@@ -16,7 +16,7 @@ import (
 
 func TestDemoView(t *testing.T) {
 	var out bytes.Buffer
-	status := status{fed: .5, report: Report{
+	status := status{answered: .5, report: Report{
 		RecordsIn: 12, RecordsOut: 11, DeadLetters: 1, RMSEReleaseM: 12_345, RMSEBlindM: 700,
 	}, latest: "bus at noon"}
 	v := newView(&out)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/geodither/geodither/cmd/internal/cli"
 )
 
@@ -15,7 +13,7 @@ import (
 type status struct {
 	elapsed   time.Duration
 	fleetTime time.Time // event time of the last fix fed
-	fed       float64   // share of the fleet's fixes fed, 0 to 1
+	answered  float64   // share of the fleet's fixes, 0 to 1
 	perSecond float64   // records published in the last interval
 	report    Report
 	latest    string
@@ -31,17 +29,8 @@ type view struct {
 }
 
 func newView(out io.Writer) *view {
-	file, ok := out.(interface{ Fd() uintptr })
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return &view{out: out}
-	}
-	return &view{out: out, live: true, width: func() int {
-		width, _, err := term.GetSize(int(file.Fd()))
-		if err != nil || width < 1 {
-			return 80
-		}
-		return width
-	}}
+	width, live := cli.Terminal(out)
+	return &view{out: out, live: live, width: width}
 }
 
 // interval is how often a frame is worth printing.
@@ -85,11 +74,11 @@ func clip(line string, columns int) string {
 func (v *view) frame(s status) []string {
 	const width = 30
 	r := s.report
-	done := int(s.fed*width + .5)
+	done := int(s.answered*width + .5)
 	bar := strings.Repeat("█", done) + strings.Repeat("·", width-done)
 	return []string{
 		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"),
-			bar, 100*s.fed, s.elapsed.Round(time.Second)),
+			bar, 100*s.answered, s.elapsed.Round(time.Second)),
 		"",
 		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %s",
 			r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),

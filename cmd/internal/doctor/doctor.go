@@ -47,7 +47,7 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 	d.stateDir()
 	d.schemas(ctx)
 	if !d.brokers(ctx) {
-		d.add("topics", Failure, "not looked at: no broker answers")
+		d.add("topics", Unchecked, "no broker answers")
 		return d.found
 	}
 	d.client = o.Client()
