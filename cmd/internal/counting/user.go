@@ -10,7 +10,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/counts"
-	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // userState is in which windows a user counts, by day, of days that are not closed. It is what
@@ -94,17 +93,16 @@ func decodeUser(b []byte) (u userState, err error) {
 	return u, nil
 }
 
-// Eraser is task.Eraser for users' days. An erased user's day stays until it is closed, under a
-// keyed hash and without a place: without it the user would count once more that day. It stays
-// although the account of ε is dropped, because no reader of the counts could agree to that.
-// Windows removes it with the states of all users of that day (Partitioned.Expires).
-type Eraser struct{ *engine.Eraser }
-
-// NewEraser makes the eraser of a service with a noise key. Names are those of engine.Eraser.
-func NewEraser(key noise.Key) Eraser { return Eraser{engine.NewEraser(key)} }
+// Eraser is task.Eraser for users' days. An erased user's day stays until it is closed, without a
+// place: without it the user would count once more that day. It stays also where an account of ε is
+// dropped, because that is no matter of the counts. Windows removes it with the states of all users
+// of that day (Partitioned.Expires).
+//
+// Names have no key, as those of engine.SmoothEraser: the changelog has ids until a day is closed.
+type Eraser struct{ engine.SmoothEraser }
 
 // Erase implements task.Eraser.
-func (Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byte, err error) {
+func (*Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byte, err error) {
 	if len(state) > 0 {
 		return state, nil
 	}
@@ -112,4 +110,4 @@ func (Eraser) Erase(_ task.Request, _ int64, state, kept []byte) (remains []byte
 }
 
 // Recall implements task.Eraser.
-func (Eraser) Recall(kept []byte) (state, remains []byte, err error) { return kept, nil, nil }
+func (*Eraser) Recall(kept []byte) (state, remains []byte, err error) { return kept, nil, nil }
