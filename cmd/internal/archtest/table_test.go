@@ -234,8 +234,9 @@ var table = map[string]rule{
 	},
 	"cmd/internal/erase": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "producer", "state",
+			"cmd/internal/account", "cmd/internal/counting", "cmd/internal/engine",
+			"cmd/internal/topics", "consumer", "consumer/admin", "consumer/task", "consumer/wire",
+			"mechanism", "producer", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{

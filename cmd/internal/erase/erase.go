@@ -21,6 +21,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
@@ -36,7 +37,9 @@ type Options struct {
 	StateDir string // the state folder on this machine; "": none
 	// Smoothed is the service that smooths what this one publishes; nil: there is none.
 	Smoothed *Smoothed
-	Users    []string
+	// Counted is the service that counts what this one reads; nil: there is none.
+	Counted *Counted
+	Users   []string
 	// ResetBudget also drops the accounts: a user who comes back starts at Σε = 0, beside what is
 	// published already.
 	ResetBudget bool
@@ -46,8 +49,8 @@ type Options struct {
 	Logger        *slog.Logger // default slog.Default()
 }
 
-// eraser is one call of Run, or its part about the service that smooths: then o has the place of
-// that service, and the users' published names.
+// eraser is one call of Run, or its part about another service: then o has the place of that
+// service, and the users' names there.
 type eraser struct {
 	o        Options
 	client   *kafka.Client
@@ -135,13 +138,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, topics.LostTopic(err, e.o.Topics.Changelog)
 	}
-	smoothed, notThere := follower{e}.erase(ctx)
-	result, err := e.run(ctx, counts[e.o.Topics.Changelog], smoothed)
-	return result, errors.Join(err, notThere)
+	smoothed, notThere := e.smoothing(ctx)
+	counted, neither := e.counting(ctx)
+	result, err := e.run(ctx, counts[e.o.Topics.Changelog],
+		reporter{e, smoothed, counted})
+	return result, errors.Join(err, notThere, neither)
 }
 
 // run erases users from all partitions of the changelog.
-func (e *eraser) run(ctx context.Context, partitions int, smoothed map[string]string) (
+func (e *eraser) run(ctx context.Context, partitions int, about reporter) (
 	result Result, err error,
 ) {
 	known := map[string]bool{}
@@ -155,7 +160,7 @@ func (e *eraser) run(ctx context.Context, partitions int, smoothed map[string]st
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
 		}
-		made, err := reporter{e, smoothed}.receipts(ctx, p, found)
+		made, err := about.receipts(ctx, p, found)
 		result.Receipts = append(result.Receipts, made...)
 		if err != nil {
 			return result, err
@@ -204,6 +209,44 @@ func (e *eraser) members(ctx context.Context) int {
 	return n
 }
 
+// smoothing is the part about the service that smooths, which knows users by published names.
+func (e *eraser) smoothing(ctx context.Context) (map[string]string, error) {
+	f := follower{does: "smooths", none: notSmoothed, erased: erasedSmoothed}
+	other := e.o.Smoothed
+	if other == nil {
+		return f.erase(ctx, e, nil)
+	}
+	f.eraser = e.beside(other.Cluster, other.StateDir, new(engine.SmoothEraser), other)
+	return f.erase(ctx, e, func(user string) string {
+		if e.o.Publish.User == engine.UserPseudonym {
+			return engine.Pseudonym(e.o.Key, user)
+		}
+		return user
+	})
+}
+
+// counting is the part about the service that counts.
+func (e *eraser) counting(ctx context.Context) (map[string]string, error) {
+	f := follower{does: "counts", none: notCounted, erased: erasedCounted}
+	other := e.o.Counted
+	if other == nil {
+		return f.erase(ctx, e, nil)
+	}
+	f.eraser = e.beside(other.Cluster, other.StateDir, new(counting.Eraser), other)
+	return f.erase(ctx, e, func(user string) string { return user })
+}
+
+// beside returns the eraser of another service, without users.
+func (e *eraser) beside(
+	cluster topics.Cluster, stateDir string, names names, settings settings,
+) *eraser {
+	there := *e
+	there.o.Cluster, there.o.StateDir, there.o.Users = cluster, stateDir, nil
+	there.o.ResetBudget = false
+	there.names, there.settings, there.wanted = names, settings, map[string]string{}
+	return &there
+}
+
 // Smoothed is a service that smooths sanitized records. Its topics are those of
 // topics.Cluster.Smoothing.
 type Smoothed struct {
@@ -216,3 +259,17 @@ type Smoothed struct {
 func (s *Smoothed) SameReleases(fingerprint []byte) bool {
 	return bytes.Equal(fingerprint, s.Fingerprint())
 }
+
+// Counted is the service that counts by raw partition. Its changelog is Topics.Changelog, and
+// Topics.Sanitized the topic of counts.
+type Counted struct {
+	topics.Cluster
+	StateDir string // its folder on this machine; "": none
+}
+
+// SameReleases implements settings. What remains of a user there has the same name under all
+// settings, and no count depends on when the user is erased.
+func (*Counted) SameReleases([]byte) bool { return true }
+
+// Differences implements settings.
+func (*Counted) Differences([]byte) string { return "" }

@@ -27,8 +27,11 @@ func (f *userFound) erased(reset bool) bool {
 	if len(f.state) > 0 || len(f.request) > 0 {
 		return false
 	}
+	if !reset {
+		return true // what remains is the processor's, in its own format
+	}
 	kept, err := engine.DecodeKept(f.kept)
-	return err == nil && (!reset || len(kept.Account) == 0)
+	return err == nil && len(kept.Account) == 0
 }
 
 // looking is a partition of the changelog, read up to an offset.

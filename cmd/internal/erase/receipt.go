@@ -41,8 +41,10 @@ type Receipt struct {
 	GoneByNote string     `json:"gone_by_note"`
 	Account    Account    `json:"account"`
 	LocalStore string     `json:"local_store"`
-	// Smoothed says the same of the service that smooths the sanitized records.
+	// Smoothed and Counted say the same of the services that smooth the sanitized records and that
+	// count the raw ones.
 	Smoothed string   `json:"smoothed"`
+	Counted  string   `json:"counted"`
 	Remains  []string `json:"remains"`
 }
 
@@ -65,10 +67,11 @@ const (
 	retentionMS     = "retention.ms"
 )
 
-// reporter makes receipts. smoothed says of users what became of them where records are smoothed.
+// reporter makes receipts. smoothed and counted say of users what became of them in the other
+// services.
 type reporter struct {
 	*eraser
-	smoothed map[string]string
+	smoothed, counted map[string]string
 }
 
 // Settings are those of the changelog that GoneBy takes.
@@ -117,7 +120,8 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(kept.TimeMS).UTC(),
 			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
 			Partition: p, Settings: hex.EncodeToString(e.o.Fingerprint()), Changelog: changelog,
-			LocalStore: local.about(user), Smoothed: e.smoothed[user], Remains: remains,
+			LocalStore: local.about(user), Smoothed: e.smoothed[user], Counted: e.counted[user],
+			Remains: remains,
 		}
 		if n := len(kept.Erasures); n > 0 {
 			r.RawOffset = kept.Erasures[n-1].Offset
@@ -263,77 +267,92 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
 			s.Topics.Sanitized))
 	}
+	if c := e.o.Counted; c != nil {
+		list = append(list, fmt.Sprintf("counts of topic %s, in which the user counted: they name "+
+			"nobody", c.Topics.Sanitized))
+	}
 	return list, nil
 }
 
-// What a receipt says of the service that smooths.
+// What a receipt says of the services beside the one that sanitizes.
 const (
 	notSmoothed = "there is no service that smooths: the config has neither smooth nor " +
 		"topics.smoothed, or its changelog was never made"
+	notCounted = "there is no service that counts: the config has no section counts, or its " +
+		"changelog was never made"
 	nothingThere   = "nothing was stored there"
 	erasedSmoothed = "removed from the changelog of the service that smooths; its records of the " +
 		"user stay until the topic's retention. "
+	erasedCounted = "removed from the changelog of the service that counts. Until the day ends " +
+		"there, it keeps the hours of that day in which the user has counted, without a place, " +
+		"so that the user cannot count twice. "
 )
 
-// follower is the part of an eraser about the service that smooths.
-type follower struct{ *eraser }
+// follower is the part of an eraser about another service. Nothing of an account of ε is there.
+type follower struct {
+	*eraser
+	does         string // what the service does
+	none, erased string // what a receipt says
+	about        map[string]string
+}
 
-// erase erases users where their records are smoothed, and returns for each what to say of it.
-// Nothing remains of a user there, because that service has no account of ε. An error is of that
-// service alone.
-func (e follower) erase(ctx context.Context) (map[string]string, error) {
-	about := map[string]string{}
-	for _, user := range e.o.Users {
-		about[user] = notSmoothed
+// erase erases users there, by the names that they have there, and returns for each what to say of
+// it. An error is of that service alone.
+func (f follower) erase(
+	ctx context.Context, of *eraser, named func(user string) string,
+) (map[string]string, error) {
+	f.about = map[string]string{}
+	for _, user := range of.o.Users {
+		f.about[user] = f.none
 	}
-	other := e.o.Smoothed
-	if other == nil {
-		return about, nil
+	if f.eraser == nil {
+		return f.about, nil
 	}
-	counts, err := admin.Partitions(ctx, e.client, wire.Options{}, other.Topics.Changelog)
+	changelog := f.o.Topics.Changelog
+	counts, err := admin.Partitions(ctx, f.client, wire.Options{}, changelog)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
-		return about, nil
+		return f.about, nil
 	}
-	there := *e.eraser
-	there.o.Cluster, there.o.StateDir, there.o.Users = other.Cluster, other.StateDir, nil
-	there.names, there.settings = new(engine.SmoothEraser), other
-	there.wanted = map[string]string{}
-	of := map[string]string{} // by published name
-	for _, user := range e.o.Users {
-		name := user
-		if e.o.Publish.User == engine.UserPseudonym {
-			name = engine.Pseudonym(e.o.Key, user)
-		}
-		of[name], about[user] = user, nothingThere
-		there.o.Users = append(there.o.Users, name)
-		there.want(name)
+	users := map[string]string{} // by the name there
+	for _, user := range of.o.Users {
+		name := named(user)
+		users[name], f.about[user] = user, nothingThere
+		f.o.Users = append(f.o.Users, name)
+		f.want(name)
 	}
 	pending := 0
-	for p := range int32(counts[other.Topics.Changelog]) {
-		if err != nil {
-			break
-		}
-		var found map[string]*userFound
-		var local said
-		if found, err = there.partition(ctx, p); err == nil && len(found) > 0 {
-			local, err = folder{&there}.erase(ctx, p, found)
-		}
-		for name, f := range found {
-			about[of[name]] = erasedSmoothed + "Its state folder: " + local.about(name)
-			if f.pending {
-				pending++
-				about[of[name]] = "asked for in the changelog of the service that smooths, which " +
-					"has not done it yet: repeat this command"
-			}
-		}
+	for p := int32(0); err == nil && p < int32(counts[changelog]); p++ {
+		var n int
+		n, err = f.partitionThere(ctx, p, users)
+		pending += n
 	}
 	if err != nil {
-		return about, fmt.Errorf("the service that smooths (group %s): %w", other.Group, err)
+		return f.about, fmt.Errorf("the service that %s (group %s): %w", f.does, f.o.Group, err)
 	}
 	if pending > 0 {
-		err = fmt.Errorf("%w where records are smoothed: %d. %s", ErrPending, pending,
-			there.advice(ctx))
+		err = fmt.Errorf("%w from the service that %s: %d. %s", ErrPending, f.does, pending,
+			f.advice(ctx))
 	}
-	return about, err
+	return f.about, err
+}
+
+// partitionThere erases users from a partition, and returns how many are not erased yet.
+func (f follower) partitionThere(
+	ctx context.Context, p int32, users map[string]string,
+) (pending int, err error) {
+	found, err := f.partition(ctx, p)
+	var local said
+	if err == nil && len(found) > 0 {
+		local, err = folder{f.eraser}.erase(ctx, p, found)
+	}
+	for name, is := range found {
+		f.about[users[name]] = f.erased + "Its state folder: " + local.about(name)
+		if is.pending {
+			pending++
+			f.about[users[name]] = fmt.Sprintf("asked for in the changelog of the service that "+
+				"%s, which has not done it yet: repeat this command", f.does)
+		}
+	}
+	return pending, err
 }
