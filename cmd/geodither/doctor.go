@@ -33,9 +33,10 @@ func newDoctor(std cli.Streams) *cobra.Command {
 		Long: `Check whether "geodither run" would work with a config: its settings, the model and the key, the
 state folder, each broker, this client's rights, the limits of transactions, the topics with their
 partitions, settings and retention, the last raw records, the group, the settings of running
-instances, and whether the changelog holds the account of ε of everything that was processed. If
-nothing has failed, the command then simulates what error to expect from the releases, which takes a
-while. It changes nothing.
+instances, and whether the changelog holds the account of ε of everything that was processed. With
+smooth or topics.smoothed the command looks at what "geodither smooth" needs as well. If nothing has
+failed, it then simulates what error to expect from the releases, which takes a while. It changes
+nothing.
 
 Each line begins with ok, warning, failure, or unchecked: what brokers do not tell. The exit code is
 1 if something would stop the service or keep it from publishing.`,
@@ -151,6 +152,15 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.add(c.Name, c.Level, "%s", c.Remedy)
 	}
 	d.findings = append(d.findings, doctor.Examine(ctx, options, d.tell)...)
+	if file.Smooths() {
+		second, err := file.SmoothingOf(options)
+		if err != nil {
+			d.add("smooth", doctor.Failure, "%v", err)
+			return
+		}
+		d.findings = append(d.findings,
+			doctor.ExamineFollowing(ctx, "smooth", second.Options, d.tell)...)
+	}
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 )
 
@@ -64,5 +65,63 @@ smooth: {lag: 4m}
 		!strings.Contains(said.err, fmt.Sprintf(": %d smoothed", fixes)) {
 		t.Errorf("%d of %d records come twice, or not all are smoothed: %s", len(got)-len(once),
 			len(got), said.err)
+	}
+}
+
+// TestSmoothConfig: doctor, "config show" and "config lint" know the smoothing service, with the
+// names that follow from others, where the config speaks of it, and only there.
+func TestSmoothConfig(t *testing.T) {
+	t.Parallel()
+	broker := startBroker(t)
+	const section = "smooth: {lag: 4m}\n"
+	text := fmt.Sprintf(`brokers: [%q]
+group: town
+topics: {raw: raw, sanitized: out, create: true, partitions: 2}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {mechanism: codebook, epsilon: 3, interval: 2m, budget: none}
+`, broker)
+	dir, config := configDir(t, text+section)
+	without := write(t, dir, "without.yml", text)
+	shown := succeed(t, "config", "show", "-c", config).out
+	for _, words := range []string{
+		"group: town-smooth # default", "smoothed: out.smoothed # default", "lag: 4m\n",
+	} {
+		if !strings.Contains(shown, words) {
+			t.Errorf("config show lacks %q:\n%s", words, shown)
+		}
+	}
+	if shown := succeed(t, "config", "show", "-c", without).out; strings.Contains(shown, "smooth") {
+		t.Errorf("without the section config show says\n%s", shown)
+	}
+	for wrong, words := range map[string]string{
+		"smooth: {lag: 90s}\n":                  "smooth.lag: 1m30s is not a whole multiple",
+		"smooth: {group: town}\n":               "smooth.group: it is the group of the service",
+		"publish: {release: false}\n" + section: "publish.release: false leaves nothing to smooth",
+	} {
+		path := write(t, dir, "wrong.yml", text+wrong)
+		if r := call(t, "config", "lint", "-c", path); r.code != cli.ExitUsage ||
+			!strings.Contains(r.err, words) {
+			t.Errorf("lint of %s: exit %d, %s", wrong, r.code, r.err)
+		}
+		if _, found := examine(t, path); !strings.Contains(found["smooth failure"], words) {
+			t.Errorf("doctor of %s: %v", wrong, found)
+		}
+	}
+	_, found := examine(t, config)
+	if had := found["smooth ok"]; strings.Count(had, "smooth will make it") != 3 ||
+		!strings.Contains(had, "out is missing; smooth waits for the service that makes it") ||
+		!strings.Contains(had, "town-smooth-changelog") || !strings.Contains(had, "state-smooth") {
+		t.Errorf("before anything is there: %v", found)
+	}
+	succeed(t, "topics", "create", "-c", config)
+	_, found = examine(t, config)
+	if had := found["smooth ok"]; strings.Count(had, "has 2 partitions") != 3 ||
+		found["smooth failure"] != "" {
+		t.Errorf("with topics: %v", found)
+	}
+	if _, found := examine(t, without); found["smooth ok"] != "" {
+		t.Errorf("without the section: %v", found)
 	}
 }

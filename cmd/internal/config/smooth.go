@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
@@ -57,7 +58,11 @@ func (c *File) SmoothingOf(o service.Options) (s Smoothing, err error) {
 	if o.StateDir != "" {
 		o.StateDir = filepath.Clean(o.StateDir) + "-smooth"
 	}
-	lag, err := cli.InSteps("smooth.lag", c.Smooth.Lag, o.Model.Step)
+	step := time.Second // without a model, as in "release"
+	if o.Model != nil {
+		step = o.Model.Step
+	}
+	lag, err := cli.InSteps("smooth.lag", c.Smooth.Lag, step)
 	lag = cmp.Or(lag, o.Release.ReleaseInterval, 1)
 	return Smoothing{o, engine.SmoothSettings{
 		Model: o.Model, Scheduled: o.Watch != nil, Release: o.Release, LagSteps: int64(lag),

@@ -35,9 +35,7 @@ import (
 // its own topic for them. What cannot be seen are limits that brokers keep to themselves. A tell
 // that is not nil hears each finding as soon as it is known.
 func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Finding {
-	d := &examination{
-		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
-	}
+	d := newExamination(run, o, tell)
 	if err := o.Validate(); err != nil {
 		d.add("settings", Failure, "%v", err)
 		return d.found
@@ -58,6 +56,30 @@ func Examine(ctx context.Context, o service.Options, tell func(Finding)) []Findi
 		"isolation.level=read_committed; otherwise it reads the records of aborted transactions, "+
 		"and reads them again when they are published",
 		o.Topics.Sanitized)
+	return d.found
+}
+
+func newExamination(command string, o service.Options, tell func(Finding)) *examination {
+	return &examination{
+		tell: tell, o: o.WithDefaults(), call: wire.Options{RetryTimeout: service.CallPatience},
+		command: command,
+	}
+}
+
+// ExamineFollowing looks for whatever would keep another service from working, which follows the
+// one that Examine has looked at: its folder, schemas, rights and topics. Without brokers it has no
+// findings about these, since Examine has them.
+func ExamineFollowing(
+	ctx context.Context, command string, o service.Options, tell func(Finding),
+) []Finding {
+	d := newExamination(command, o, tell)
+	d.stateDir()
+	d.schemas(ctx)
+	d.client = o.Client()
+	if admin.Ping(ctx, d.client, d.call) == nil {
+		d.rights(ctx)
+		d.topicsThere(ctx)
+	}
 	return d.found
 }
 
@@ -91,8 +113,8 @@ func (d *examination) unregistered(ctx context.Context, s service.Schema) {
 			"compatible with its versions: write to another topic (%s)", s.Subject,
 			strings.Join(words, "; "))
 	default:
-		d.add("registry", Warning, "subject %s does not have the schema: run adds it if it may; "+
-			"else use \"geodither schemas register\"", s.Subject)
+		d.add("registry", Warning, "subject %s does not have the schema: %s adds it if it may; "+
+			"else use \"geodither schemas register\"", s.Subject, d.command)
 	}
 }
 
@@ -190,35 +212,7 @@ func (d *examination) topics(ctx context.Context) {
 	d.account(ctx) // a changelog that is missing here may have been lost
 	d.members(ctx)
 	d.erasure(ctx)
-	counts := map[string]int{}
-	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
-		have, err := admin.Partitions(ctx, d.client, d.call, name)
-		var missing *admin.MissingTopicsError
-		switch {
-		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
-			d.add("topic", Warning, "%s is missing%s; run will make it, empty, with %d "+
-				"partitions (topics.create, topics.partitions)",
-				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
-		case errors.As(err, &missing) && t.Create && name == t.Raw:
-			d.add("topic", Failure, "%s is missing%s: run waits for it; create it, or set "+
-				"topics.partitions to have it made",
-				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
-		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
-			d.add("topic", Failure, "%s is missing, and run would not make it: see the account",
-				name)
-		case errors.As(err, &missing) && t.Create:
-			d.add("topic", OK, "%s is missing; run will make it (topics.create)", name)
-		case errors.As(err, &missing):
-			d.add("topic", Failure,
-				"%s is missing%s: create it, set topics.create: true, or let this client see it",
-				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
-		case err != nil:
-			d.add("topic", Failure, "%s: %v", name, err)
-		default:
-			counts[name] = have[name]
-			d.topic(ctx, name, have[name], counts[t.Raw])
-		}
-	}
+	counts := d.topicsThere(ctx)
 	if err := topics.CheckRawPartitions(ctx, d.client, d.call, t); err != nil {
 		d.add("topic", Failure, "%v", err)
 	}
@@ -233,6 +227,46 @@ func (d *examination) topics(ctx context.Context) {
 			d.lastSettings(ctx, n)
 		}
 	}
+}
+
+// topicsThere looks at the four topics, and returns the partitions of those that are there.
+func (d *examination) topicsThere(ctx context.Context) map[string]int {
+	t, counts := d.o.Topics, map[string]int{}
+	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
+		have, err := admin.Partitions(ctx, d.client, d.call, name)
+		var missing *admin.MissingTopicsError
+		switch {
+		case err == nil && t.Follows && name == t.Raw:
+			counts[name] = have[name] // it was looked at as the output of its own service
+		case errors.As(err, &missing) && t.Follows && name == t.Raw:
+			d.add("topic", OK, "%s is missing; %s waits for the service that makes it", name,
+				d.command)
+		case errors.As(err, &missing) && t.Create && name == t.Raw && t.Partitions > 0:
+			d.add("topic", Warning, "%s is missing%s; run will make it, empty, with %d "+
+				"partitions (topics.create, topics.partitions)",
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics), t.Partitions)
+		case errors.As(err, &missing) && t.Create && name == t.Raw:
+			d.add("topic", Failure, "%s is missing%s: run waits for it; create it, or set "+
+				"topics.partitions to have it made",
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
+		case errors.As(err, &missing) && t.Create && name == t.Changelog && d.failed("account"):
+			d.add("topic", Failure, "%s is missing, and run would not make it: see the account",
+				name)
+		case errors.As(err, &missing) && t.Create:
+			d.add("topic", OK, "%s is missing; %s will make it (topics.create)", name,
+				d.command)
+		case errors.As(err, &missing):
+			d.add("topic", Failure,
+				"%s is missing%s: create it, set topics.create: true, or let this client see it",
+				name, topics.Similar(ctx, d.client, d.call, t, missing.Topics))
+		case err != nil:
+			d.add("topic", Failure, "%s: %v", name, err)
+		default:
+			counts[name] = have[name]
+			d.topic(ctx, name, have[name], counts[t.Raw])
+		}
+	}
+	return counts
 }
 
 // unwritten warns if the group has processed records and its sanitized topic never had one. Another

@@ -26,6 +26,9 @@ type Finding struct {
 	Detail string `json:"detail"`
 }
 
+// run is the command of the service that sanitizes.
+const run = "run"
+
 // examination gathers findings about options.
 type examination struct {
 	o      service.Options
@@ -34,9 +37,14 @@ type examination struct {
 	found  []Finding
 	tell   func(Finding)
 	begun  bool // users may have states in the changelog
+	// command runs the service: run, or another one, which is then the check of all findings.
+	command string
 }
 
 func (d *examination) add(check, level, format string, args ...any) {
+	if d.command != run {
+		check = d.command
+	}
 	f := Finding{check, level, fmt.Sprintf(format, args...)}
 	d.found = append(d.found, f)
 	if d.tell != nil {

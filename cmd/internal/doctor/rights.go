@@ -26,7 +26,8 @@ func (d *examination) rights(ctx context.Context) {
 		case len(lacking) > 0:
 			denied = true
 			d.add(check, Failure, "this client may not %s %s: grant it; \"geodither topics acls\" "+
-				"prints all the rights that run needs", strings.Join(lacking, " or "), resource)
+				"prints all the rights that %s needs", strings.Join(lacking, " or "), resource,
+				d.command)
 		case err != nil:
 			unknown = append(unknown, fmt.Sprintf("%s (%v)", resource, err))
 		}
@@ -36,7 +37,7 @@ func (d *examination) rights(ctx context.Context) {
 		d.add(check, Unchecked, "doctor could not check this client's rights to %s",
 			strings.Join(unknown, ", nor to "))
 	case !denied:
-		d.add(check, OK, "this client has every right that run needs")
+		d.add(check, OK, "this client has every right that %s needs", d.command)
 	}
 }
 
