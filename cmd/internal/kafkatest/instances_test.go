@@ -4,6 +4,7 @@ package kafkatest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,10 +15,11 @@ import (
 	"time"
 )
 
-// supervised is one "geodither run" under a supervisor, which notes an exit that nobody asked for
-// and starts the process again. All starts write to the same log.
+// supervised is one "geodither run" or "geodither smooth" under a supervisor, which notes an exit
+// that nobody asked for and starts the process again. All starts write to the same log.
 type supervised struct {
 	name, binary, config, stateDir string
+	command                        string // empty: run
 	listen                         string // address of its metrics; empty: none
 	log                            *os.File
 
@@ -51,7 +53,7 @@ func (i *supervised) start() error {
 }
 
 func (i *supervised) startLocked() error {
-	cmd := exec.Command(i.binary, "run", "-c", i.config)
+	cmd := exec.Command(i.binary, cmp.Or(i.command, "run"), "-c", i.config)
 	cmd.Stdout, cmd.Stderr = i.log, i.log
 	// Ctrl-C must reach only the harness, which ends all in order
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -66,6 +68,16 @@ func (i *supervised) startLocked() error {
 	i.starts++
 	go i.supervise(cmd, i.ended)
 	return nil
+}
+
+// smooths reports whether it is an instance of the smoothing service.
+func (i *supervised) smooths() bool { return i.command != "" }
+
+// pid returns the process's id.
+func (i *supervised) pid() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.cmd.Process.Pid
 }
 
 // life returns how many times the process has been started.
