@@ -341,6 +341,7 @@ var table = map[string]rule{
 			"mechanism/noise", "mechanism/trial", "schemas",
 		},
 		third: []string{kafkaGo},
+		tests: []string{term},
 	},
 	"cmd/internal/expect": {
 		ours: []string{
