@@ -37,7 +37,8 @@ SVG and PNG, each number as CSV. Without --data the traces are those of the ship
   parameters   the traces of many users, over ε and δ
   knn          the nearest places to a release: with check-ins these are the places of all of
                them, else synthetic ones
-  adversaries  what an observer learns who knows less or more than the model
+  adversaries  what an observer learns who knows less or more than the model: from the releases
+               so far, and from all of them (forward-backward)
   fleet        where all vehicles of a fleet are, as "geodither aggregate" estimates it, by their
                number and ε: of simulated vehicles, and of traces laid over each other
   mechanisms   all mechanisms at the same ε, each at its best δ: the error, what it costs near

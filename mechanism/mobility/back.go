@@ -7,9 +7,9 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
-// Backward takes functions of a place back in time: it is the transpose of a [Predictor] without a
-// personal model. It is scratch memory for one goroutine: that of the predictor, 8 bytes for each
-// cell, and 4 bytes for each cell that any of up to k - 1 predictions reaches.
+// Backward takes functions of a place back in time: it is the transpose of a [Predictor]. It is
+// scratch memory for one goroutine: that of the predictor, 8 bytes for each cell, and 4 bytes for
+// each cell that any of up to k - 1 predictions reaches.
 type Backward struct {
 	predictor *Predictor
 	moved     Distribution
@@ -23,6 +23,9 @@ type Backward struct {
 func NewBackward(m *Model) *Backward {
 	return &Backward{predictor: NewPredictor(m), function: make([]float64, m.Grid.Cells())}
 }
+
+// Use is [Predictor.Use].
+func (b *Backward) Use(user *Personal) { b.predictor.Use(user) }
 
 // Back is the transpose of [Predictor.PredictPruned]: it returns, for each cell of from, what a
 // function f ≥ 0 is expected to be k steps later for a user who is there at step at, (M^k·f)(c).
@@ -67,7 +70,8 @@ func (b *Backward) BackGap(
 	add(int(min(gap, longestChain)), w.Chain)
 	dst = b.back(dst, from, at, weights[:most+1], threshold, f)
 	if w.Anew > 0 {
-		anew := float64(w.Anew * expectation(f, &b.predictor.model.Initial))
+		b.predictor.Initial(&b.moved)
+		anew := float64(w.Anew * expectation(f, &b.moved))
 		for i := range dst {
 			dst[i] += anew
 		}
@@ -143,7 +147,7 @@ func expectation(f, p *Distribution) (sum float64) {
 	return sum
 }
 
-// expect sets dst[i] to (M·f)(cells[i]), by the popular model. dst has the length of cells, which
+// expect sets dst[i] to (M·f)(cells[i]). dst has the length of cells, which
 // ascend. Cost: as that of a prediction from f, and the entries out of the cells.
 func (b *Backward) expect(dst []float64, cells []grid.Cell, at int64, f *Distribution) {
 	p := b.predictor
@@ -168,6 +172,9 @@ func (b *Backward) expect(dst []float64, cells []grid.Cell, at int64, f *Distrib
 	}
 	if p.blocks > 0 {
 		b.expectJumps(dst, cells)
+	}
+	if p.personal != nil {
+		b.expectOwn(dst, cells)
 	}
 	for _, c := range f.Cells {
 		b.function[c] = 0
@@ -197,6 +204,24 @@ func (b *Backward) expectJumps(dst []float64, cells []grid.Cell) {
 			jumped = float64(jumped * p.model.Jumps.each())
 		}
 		dst[i] += jumped
+	}
+}
+
+// expectOwn blends what the user's own transitions from the cells make of the function with dst,
+// which is what the popular model makes of it: see Predictor.popular.
+func (b *Backward) expectOwn(dst []float64, cells []grid.Cell) {
+	user, next := b.predictor.personal, 0
+	for i, c := range cells {
+		var own bool
+		if next, own = user.row(next, c); !own {
+			continue
+		}
+		first, end := user.start[next], user.start[next+1]
+		sum := float64(user.weight * dst[i])
+		for j, column := range user.columns[first:end] {
+			sum += float64(user.n[int(first)+j] * b.function[column])
+		}
+		dst[i] = sum / user.totals[next]
 	}
 }
 

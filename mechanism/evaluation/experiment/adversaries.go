@@ -25,13 +25,14 @@ var adversaries = Experiment{
 // twice.
 const adversaryUsers = 40
 
-// beliefs gives one run of PIM to all adversaries. The quantities of each are those of [learned],
-// first with the releases and then without any.
+// beliefs gives one run of PIM to all adversaries. The quantities of each are those of [learned]:
+// with the releases so far, without any, and with all of them.
 var beliefs = &Walks{
-	Name: "adversaries", Work: 8,
+	Name: "adversaries", Work: 12,
 	Traces: func(s *Study, d *Data) []Trace {
 		return spread(s.Traces(d), adversaryUsers)
 	},
+	Inputs: func(*Study, Point) string { return "all releases too" },
 	Window: func(d *Data, timestamp int) int {
 		return min(windows-1, timestamp*windows/d.Timestamps)
 	},
@@ -58,19 +59,31 @@ func watchedAt(d *Data) Point {
 }
 
 // watch shows each release to the filters in with, and only the time of each to those in without.
+// When the last one is there, with look back.
 func watch(w *Walk, truth *mechanism.Emission, with, without []*filter) Probe {
 	g := w.Data.Grid
-	return func(to *Sums, r *trial.Result) error {
+	var values [][]float64 // by timestamp
+	w.Last = func(sums func(timestamp int) *Sums) {
+		for _, f := range with {
+			for i, b := range f.lookBack() {
+				values[i] = append(values[i], learned(g, &b.Distribution, w.Trace.Cells[i])...)
+			}
+		}
+		for i := range values {
+			sums(i).Add(1, values[i]...)
+		}
+	}
+	return func(_ *Sums, r *trial.Result) error {
 		// The sanitizer's prior is known before the release, and with it the law.
 		truth.Prepare(r.Outcome.Prior)
-		var values []float64
+		var now []float64
 		for a := range with {
 			with[a].observe(r.Step, &r.Outcome.Release, truth)
 			without[a].observe(r.Step, nil, nil)
-			values = append(values, learned(g, &with[a].posterior, r.Cell)...)
-			values = append(values, learned(g, &without[a].posterior, r.Cell)...)
+			now = append(now, learned(g, &with[a].posterior, r.Cell)...)
+			now = append(now, learned(g, &without[a].posterior, r.Cell)...)
 		}
-		to.Add(1, values...)
+		values = append(values, now)
 		return nil
 	}
 }
@@ -82,6 +95,7 @@ func standard(m *mobility.Model, o mechanism.Options) *filter {
 		maxGap: int64(o.LongestGap(m)),
 		start:  func(dst *mobility.Distribution) { dst.CopyFrom(&m.Initial) },
 		move:   moving(predictor, o.LearnedGaps(m)),
+		back:   backing(mobility.NewBackward(m), o.LearnedGaps(m)),
 	}
 }
 
@@ -94,6 +108,24 @@ func moving(p *mobility.Predictor, byLaw bool) func(
 			return
 		}
 		p.PredictPruned(dst, from, at, steps, mechanism.DefaultPrune)
+	}
+}
+
+// backing returns the transpose of moving.
+func backing(b *mobility.Backward, byLaw bool) func(
+	dst []float64, from *mobility.Distribution, at int64, steps int, later *mobility.Distribution,
+) []float64 {
+	return func(
+		dst []float64, from *mobility.Distribution, at int64, steps int,
+		later *mobility.Distribution,
+	) []float64 {
+		if byLaw {
+			told, ok := b.BackGap(dst, from, at, uint64(steps), mechanism.DefaultPrune, later)
+			if ok {
+				return told
+			}
+		}
+		return b.Back(dst, from, at, steps, mechanism.DefaultPrune, later)
 	}
 }
 
@@ -111,7 +143,7 @@ func filters(w *Walk) (list []*filter, err error) {
 				dst.CopyFrom(&everywhere)
 			}
 			f.own, err = mechanism.NewEmission(d.Grid, o)
-			f.fixed = true
+			f.fixed, f.back = true, nil
 		case WeakWalk:
 			f = standard(m.RandomWalk(), o)
 			f.own, err = mechanism.NewEmission(d.Grid, o)
@@ -132,6 +164,9 @@ func filters(w *Walk) (list []*filter, err error) {
 				predictor.Use(own)
 				f.start = own.Initial
 				f.move = moving(predictor, o.LearnedGaps(m))
+				backward := mobility.NewBackward(m)
+				backward.Use(own)
+				f.back = backing(backward, o.LearnedGaps(m))
 			}
 		}
 		if err != nil {
@@ -142,12 +177,21 @@ func filters(w *Walk) (list []*filter, err error) {
 	return list, nil
 }
 
-// learnedScores are what the beliefs of an adversary are judged by, from the releases or without
-// them.
-func learnedScores(adversary int, with bool) []score {
+// What adversaries see: the releases up to the timestamp, none, or all of the trace.
+const seesReleases, seesNothing, seesAll = "releases so far", "nothing", "all releases"
+
+// sights are all of them, in the order in which they are shown.
+var sights = []string{seesReleases, seesAll, seesNothing}
+
+// learnedScores are what the beliefs of an adversary are judged by, from what it sees.
+func learnedScores(adversary int, sees string) []score {
+	all := len(Adversaries())
 	first := learnedQuantities * 2 * adversary
-	if !with {
+	switch sees {
+	case seesNothing:
 		first += learnedQuantities
+	case seesAll: // after those of all adversaries
+		first = learnedQuantities * (2*all + adversary)
 	}
 	return []score{
 		{name: "true", axis: "probability of the true cell", quantity: first, log: true},
@@ -158,9 +202,6 @@ func learnedScores(adversary int, with bool) []score {
 		},
 	}
 }
-
-// What adversaries see.
-const seesReleases, seesNothing = "releases", "nothing"
 
 func showAdversaries(p *Page) {
 	all := long("adversaries", "data", "adversary", "sees", "from timestamp", "to timestamp",
@@ -175,7 +216,9 @@ func showAdversaries(p *Page) {
 		p.Figure("adversaries-"+d.Name, overWindows(p, d, all.Where("data", d.Name)))
 		p.Table("adversaries-"+d.Name,
 			d.Title+": over whole traces, with 95 % confidence over users.",
-			whole.Pivot([]string{"adversary", "sees"}, "metric", axes(learnedScores(0, true))))
+			whole.Pivot(
+				[]string{"adversary", "sees"}, "metric", axes(learnedScores(0, seesReleases)),
+			))
 	}
 	p.Add(all)
 }
@@ -184,8 +227,8 @@ func showAdversaries(p *Page) {
 // before have no part in it.
 func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 	for a, adversary := range Adversaries() {
-		for _, sees := range []string{seesReleases, seesNothing} {
-			for _, m := range learnedScores(a, sees == seesReleases) {
+		for _, sees := range sights {
+			for _, m := range learnedScores(a, sees) {
 				if len(s) > 0 {
 					t.Add(d.Name, string(adversary), sees, from, to, len(s), m.name, m.of(s))
 				}
@@ -197,17 +240,17 @@ func addLearned(t *report.Table, d *Data, s Sample, from, to int) {
 // firstOf returns the first timestamp of a window, from 0.
 func firstOf(d *Data, window int) int { return (window*d.Timestamps + windows - 1) / windows }
 
-// overWindows draws two panels for each metric, with the releases and without.
+// overWindows draws three panels for each metric, by what adversaries see.
 func overWindows(p *Page, d *Data, t *report.Table) *report.Figure {
 	f := &report.Figure{
-		Title: d.Title + ": what adversaries know over time", Columns: 2, PanelWidth: 5,
+		Title: d.Title + ": what adversaries know over time", Columns: 3, PanelWidth: 4,
 		PanelHeight: 2.5,
 		Note: fmt.Sprintf("Users: %d. PIM, ε = %g, δ = %g; means over windows of time. Bands: "+
 			"95 %% confidence over users. The best guess is the mean of the belief.",
 			len(beliefs.Chosen(p.Study, d)), Fixed.Epsilon, Fixed.Delta),
 	}
-	for _, m := range learnedScores(0, true) {
-		for _, sees := range []string{seesReleases, seesNothing} {
+	for _, m := range learnedScores(0, seesReleases) {
+		for _, sees := range sights {
 			panel := &report.Lines{
 				Title: "who sees " + sees, X: timeAxis(d, d.Timestamps),
 				Y: report.Axis{Label: m.axis, Log: m.log, Zero: true},

@@ -34,6 +34,7 @@ func TestLearnedByHand(t *testing.T) {
 
 // TestFilters: the standard adversary believes what the sanitizer's state holds, the one who takes
 // people to walk at random what Observe gives under that model: bit for bit, with and without gaps.
+// With all releases the former smooths.
 func TestFilters(t *testing.T) {
 	d := testData(t)
 	trace := &d.Traces[0]
@@ -56,6 +57,10 @@ func TestFilters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	past, err := trial.NewPast(model, o, mechanism.SmoothAll)
+	if err != nil {
+		t.Fatal(err)
+	}
 	walker, err := mechanism.NewSanitizer(model.RandomWalk(), Keyed(1, 0), o)
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +80,9 @@ func TestFilters(t *testing.T) {
 		}
 		next.posterior.CopyFrom(&state.Posterior)
 		sameBelief(t, "standard", i, &filters[known].posterior, &state.Posterior)
+		if err := past.Add(r); err != nil {
+			return err
+		}
 		if err := walker.Observe(
 			&walking,
 			mechanism.Seen{Step: trace.Steps[i], Kind: mechanism.Released, Release: out.Release},
@@ -86,6 +94,16 @@ func TestFilters(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// With all releases the standard adversary guesses where a mechanism.Smoother does, up to the
+	// rounding of states.
+	smoothed := past.End()[0]
+	for i, b := range filters[known].lookBack() {
+		got := b.Mean(d.Grid).Distance(d.Grid.Centre(trace.Cells[i]))
+		if math.Abs(got-smoothed[i]) > 1e-5 {
+			t.Errorf("timestamp %d: the guess is off by %g km, and by %g smoothed", i, got,
+				smoothed[i])
+		}
 	}
 }
 
@@ -103,12 +121,27 @@ func sameBelief(t *testing.T, name string, i int, got, want *mobility.Distributi
 func TestAdversariesRank(t *testing.T) {
 	s := testStudy(t)
 	got := walked(t, s, beliefs, popular(s.Data[0], PIM, 5, .01))
-	of := func(a Adversary, with bool, m int, sample Sample) float64 {
-		return learnedScores(slices.Index(Adversaries(), a), with)[m].of(sample).Value
+	of := func(a Adversary, sees string, m int, sample Sample) float64 {
+		return learnedScores(slices.Index(Adversaries(), a), sees)[m].of(sample).Value
 	}
-	truth := func(a Adversary, with bool) float64 { return of(a, with, 0, got.All()) }
+	truth := func(a Adversary, with bool) float64 {
+		if with {
+			return of(a, seesReleases, 0, got.All())
+		}
+		return of(a, seesNothing, 0, got.All())
+	}
+	for _, a := range Adversaries() {
+		at, all := of(a, seesReleases, 2, got.All()), of(a, seesAll, 2, got.All())
+		if a == WeakUniform {
+			if !near(at, all) {
+				t.Errorf("who takes all cells to be equally likely learns from later releases")
+			}
+		} else if all >= .97*at || of(a, seesAll, 0, got.All()) <= truth(a, true) {
+			t.Errorf("%s: the guess is off by %.3f km, and by %.3f with all releases", a, at, all)
+		}
+	}
 	first := got.Between(0, 1)
-	if of(StrongStart, false, 0, first) != 1 || of(StrongStart, false, 1, first) != 0 {
+	if of(StrongStart, seesNothing, 0, first) != 1 || of(StrongStart, seesNothing, 1, first) != 0 {
 		t.Errorf("who knows the start believes %v of it", first)
 	}
 	for _, a := range Adversaries() {

@@ -59,6 +59,9 @@ type Walk struct {
 	Trace   *Trace
 	Model   *mobility.Model
 	Options mechanism.Options
+	// Last, if a probe sets it, is called when the walk has ended, with the sums in which a
+	// timestamp counts.
+	Last func(sums func(timestamp int) *Sums)
 }
 
 // what names how the point releases, in the names of pieces. One filter without releases serves
@@ -168,6 +171,11 @@ func (w *Walks) walk(s *Study, at Point, t *Trace, tick Tick) (clusters Windows,
 		if err := runner.Run(t.Track(at.Data.Grid, personal), visit); err != nil {
 			return nil, err
 		}
+		if walk.Last != nil {
+			walk.Last(func(timestamp int) *Sums {
+				return w.sums(at.Data, &clusters[len(clusters)-1], timestamp)
+			})
+		}
 	}
 	return clusters, nil
 }
@@ -189,14 +197,7 @@ func (w *Walks) visitor(
 ) (func(*trial.Result) error, error) {
 	probe, err := w.Probe(s, walk)
 	return func(r *trial.Result) error {
-		window := 0
-		if w.Window != nil {
-			window = w.Window(walk.Data, r.Number)
-		}
-		for len(*cluster) <= window {
-			*cluster = append(*cluster, Sums{})
-		}
-		if err := probe(&(*cluster)[window], r); err != nil {
+		if err := probe(w.sums(walk.Data, cluster, r.Number), r); err != nil {
 			return err
 		}
 		if (r.Number+1)%tickEvery == 0 {
@@ -204,4 +205,16 @@ func (w *Walks) visitor(
 		}
 		return nil
 	}, err
+}
+
+// sums returns the sums of the window of time in which a timestamp counts.
+func (w *Walks) sums(d *Data, cluster *[]Sums, timestamp int) *Sums {
+	window := 0
+	if w.Window != nil {
+		window = w.Window(d, timestamp)
+	}
+	for len(*cluster) <= window {
+		*cluster = append(*cluster, Sums{})
+	}
+	return &(*cluster)[window]
 }
