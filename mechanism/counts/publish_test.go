@@ -254,6 +254,40 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// TestIntervalHolds: intervals hold 90 % of the counts that were published, and ones that are
+// shorter by one do not. The bounds are five standard deviations away, a false alarm in three
+// million.
+func TestIntervalHolds(t *testing.T) {
+	z := areas(t, square("a", 0, 1))
+	for _, s := range []Settings{someSettings, {"fleet", 1, 2, 3}} {
+		p, truth := publisher(t, 7, z, s), []int64{0, 90}
+		const windows = 40_000
+		held, shorter := 0, 0
+		for i := range int64(windows) {
+			out, err := p.Publish(Window{i * 3600_000, (i + 1) * 3600_000, 0}, truth, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for zone, v := range out.Vehicles {
+				low, high := p.Interval(v)
+				if low <= truth[zone] && truth[zone] <= high {
+					held++
+				}
+				if off := max(v-truth[zone], truth[zone]-v); off < p.HalfWidth() {
+					shorter++
+				}
+			}
+		}
+		deviation := 5 * math.Sqrt(.9*.1/(2*windows))
+		if share := float64(held) / (2 * windows); share < .9-deviation {
+			t.Errorf("%+v: %.4f are held", s, share)
+		}
+		if share := float64(shorter) / (2 * windows); share > .9-deviation {
+			t.Errorf("%+v: intervals that are shorter by one hold %.4f, unnoticed", s, share)
+		}
+	}
+}
+
 // TestFarDraws: noise beyond all bounds, which no run will meet, is limited by its result alone.
 func TestFarDraws(t *testing.T) {
 	for _, v := range []int64{math.MinInt64/2 + 1, -most - 1, -most, 0, most, math.MaxInt64 / 2} {

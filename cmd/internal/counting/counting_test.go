@@ -368,61 +368,6 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// far returns by how much two sums differ: in one count at most, and in all of a day at most.
-func far(a, b map[int64][]int64, s Settings) (one, day int64) {
-	days := map[counts.Date]int64{}
-	for start := range a {
-		for zone := range a[start] {
-			d := a[start][zone] - b[start][zone]
-			one = max(one, d, -d)
-			days[s.Plan.At(start).Day] += max(d, -d)
-		}
-	}
-	for _, d := range days {
-		day = max(day, d)
-	}
-	return one, day
-}
-
-// mostFar removes each user's each day from logs, and returns the largest differences.
-func mostFar(t *testing.T, s Settings, harm func(int, *worker)) (one, day int64) {
-	t.Helper()
-	for seed := range uint64(6) {
-		log := fixesOf(s, seed)
-		all := sums(t, s, log, harm)
-		for user := range 6 {
-			for d := range counts.Date(2) {
-				other := sums(t, s, slices.DeleteFunc(slices.Clone(log), func(f fix) bool {
-					return f.user == name(user) &&
-						s.Plan.At(f.eventMS).Day == s.First+d
-				}), harm)
-				o, all := far(all, other, s)
-				one, day = max(one, o), max(day, all)
-			}
-		}
-	}
-	return one, day
-}
-
-// TestSensitivity: a user's whole day changes PerDay counts by one, so the log of the ratio of
-// chances is at most PerDay · ε/PerDay = ε; and the bound is reached. Where day counters are lost,
-// as by a rebalance or an erasure that forgets them, the same test finds it.
-func TestSensitivity(t *testing.T) {
-	s := testSettings(t)
-	if one, day := mostFar(t, s, nil); one != 1 || day != int64(s.PerDay) {
-		t.Errorf("a user's day changes one count by %d and all by %d, want 1 and %d", one, day,
-			s.PerDay)
-	}
-	one, day := mostFar(t, s, func(i int, w *worker) {
-		if i%10 == 0 {
-			clear(w.states)
-		}
-	})
-	if one == 1 && day <= int64(s.PerDay) {
-		t.Error("lost day counters are not found")
-	}
-}
-
 // TestTotals: what is published is what counting the same fixes from a file gives, and each window
 // once, when all partials are there.
 func TestTotals(t *testing.T) {

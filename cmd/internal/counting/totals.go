@@ -105,8 +105,8 @@ func (t *Totals) take(
 	case seen != unseen:
 		return ErrOther
 	case known.fresh && p.startMS <= t.newestMS && t.newestMS > 0:
-		return fmt.Errorf("a window that was published over %d days ago comes again: name a "+
-			"group and topics of their own, and raise counts.edition by 1, at a further ε",
+		return fmt.Errorf("its window was published over %d days ago, or partials before it are "+
+			"lost: name a group and topics of their own, and raise counts.edition, at a further ε",
 			KeepDays)
 	}
 	known.seen[p.partition], known.startMS = sum, p.startMS
