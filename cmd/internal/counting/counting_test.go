@@ -21,7 +21,7 @@ import (
 const partitions = 3
 
 // testSettings are of two days around the hour that London's clocks show twice.
-func testSettings(t *testing.T) Settings {
+func testSettings(t testing.TB) Settings {
 	t.Helper()
 	plan, err := counts.NewPlan("Europe/London", time.Hour)
 	if err != nil {
@@ -496,4 +496,72 @@ func fromFile(
 		}
 	}
 	return values
+}
+
+// TestKeepDays: a published window is known for 31 days. An equal partial changes nothing until
+// then and is refused afterwards, also by a processor that was restored. A window that waits for a
+// partial is kept, however old it is.
+func TestKeepDays(t *testing.T) {
+	s := testSettings(t)
+	var p *Totals
+	own, w := states{}, &worker{states: map[string][]byte{}}
+	give := func(window counts.Window, partition int32) error {
+		key := windowKey(window.StartMS)
+		value := partial{s.digest(), partition, window.StartMS, nil}.appendTo(nil)
+		err := w.process(t, p, key, task.Record{Key: key, Value: value})
+		own.take(p.Changes())
+		return err
+	}
+	restart := func() {
+		var err error
+		if p, err = NewTotals(s, noise.KeyFromSeed(1), encodeText); err != nil {
+			t.Fatal(err)
+		}
+		if give(counts.Window{}, 0) == nil {
+			t.Error("a processor works without the partition's states")
+		}
+		if err := p.Restored(own.list()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restart()
+	first := s.Plan.Windows(s.First)[0]
+	waits, window := s.after(first), first
+	for day := s.Plan.At(first.StartMS).Day; window.Day < day+KeepDays+2; window = s.after(window) {
+		for partition := range int32(partitions) {
+			if window == waits && partition == 2 {
+				continue
+			}
+			if err := give(window, partition); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	expired := p.Expires()
+	for key, state := range w.states {
+		if expired(state) {
+			delete(w.states, key)
+		}
+	}
+	if got := w.states[string(windowKey(first.StartMS))]; got != nil || p.Expires() != nil {
+		t.Errorf("the first window is still known: %x", got)
+	}
+	restart()
+	published := len(w.output)
+	if err := give(first, 0); err == nil || !strings.Contains(err.Error(), "31 days") {
+		t.Errorf("a window that is not known any more: %v", err)
+	}
+	known := first
+	for w.states[string(windowKey(known.StartMS))] == nil || known == waits {
+		known = s.after(known)
+	}
+	if far := window.StartMS - known.StartMS; far < KeepDays*24*3600_000 {
+		t.Errorf("the oldest window that is known is %d ms old", far)
+	}
+	if err := give(known, 1); err != nil || len(w.output) != published {
+		t.Errorf("an equal partial: %v, %d more are published", err, len(w.output)-published)
+	}
+	if err := give(waits, 2); err != nil || len(w.output) != published+s.Zones.Count() {
+		t.Errorf("a partial that was missing: %v, %d are published", err, len(w.output)-published)
+	}
 }
