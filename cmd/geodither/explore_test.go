@@ -12,11 +12,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/schemas"
 )
@@ -224,6 +226,48 @@ func requireLastRecords(t *testing.T, live explore.Live, broker string, g *grid.
 		if off > 1e-4 || r.Timestamp != live.Vehicles.TimeMS[i] {
 			t.Errorf("%s: the page is %g km and %d ms off the last record", user, off,
 				live.Vehicles.TimeMS[i]-r.Timestamp)
+		}
+	}
+}
+
+// TestExplorePast: what the page shows of the past is what "smooth" writes.
+func TestExplorePast(t *testing.T) {
+	dir := t.TempDir()
+	traces, modelFile := townFiles(t, dir)
+	model, err := mobility.ReadModelFile(modelFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := readerConfig(t, dir, "model: "+modelFile,
+		"mechanism: codebook, epsilon: 3, interval: 4m, budget: {epsilon: 30, window: 24h}")
+	records, smoothed := filepath.Join(dir, "in.ndjson"), filepath.Join(dir, "out.ndjson")
+	succeed(t, "sanitize", "-c", config, "--in", traces, "--seed", "1", "--out", records)
+	address, _ := explored(t, "--model", modelFile, traces)
+	interval := int(4 * time.Minute / model.Step)
+	for lag, steps := range map[string]int{"4m": interval, "12m": 3 * interval, "all": -1} {
+		succeed(t, "smooth", "-c", config, "--in", records, "--lag", lag, "--out", smoothed)
+		byUser := map[string][]schemas.Sanitized{}
+		for _, r := range decoded(t, read(t, smoothed)) {
+			byUser[r.UserID] = append(byUser[r.UserID], r)
+		}
+		for user, want := range byUser {
+			var got explore.Past
+			question := fmt.Sprintf("api/past?user=%s&epsilon=3&interval=%d&budget=30&lag=%d",
+				user, interval, steps)
+			if err := json.Unmarshal([]byte(fetched(t, address+question)), &got); err != nil {
+				t.Fatal(err)
+			}
+			if got.Done != got.Total || len(got.X) != len(want) {
+				t.Fatalf("%s: %d fixes of %d, and %d records", user, got.Done, got.Total, len(want))
+			}
+			for i, r := range want {
+				at := model.Grid.ToMap(r.Latitude, r.Longitude)
+				off := math.Hypot(at.X-float64(got.X[i]), at.Y-float64(got.Y[i]))
+				if got.TimeMS[i] != r.Timestamp || !(off < 1e-4) ||
+					!(math.Abs(float64(got.RadiusKM[i])-r.RadiusM/1000) < 1e-4) {
+					t.Fatalf("lag %s, %s, fix %d: %g km from what smooth says", lag, user, i, off)
+				}
+			}
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 	}
 	truth := map[int64][]float64{} // by the beginning of a window
 	read := aggregate.ReadOptions{
-		Models: aggregate.Models{m}, Release: s.options(), Collect: collect,
+		Models: aggregate.Models{m}, Release: s.options(m.Step), Collect: collect,
 	}
 	read.Estimate.Resamples = resamples
 	reader, err := aggregate.NewReader(read, func(w *aggregate.Window, d aggregate.Density) error {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
@@ -51,6 +52,7 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/map", answers(a, a.mapOf))
 		mux.HandleFunc("/api/users", answers(a, a.users))
 		mux.HandleFunc("/api/course", answers(a, a.course))
+		mux.HandleFunc("/api/past", answers(a, a.past))
 		mux.HandleFunc("/api/step", answers(a, a.step))
 		mux.HandleFunc("/api/odds", answers(a, a.odds))
 		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
@@ -219,6 +221,27 @@ func (a *api) course(ctx context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	return c.part(ctx, from, within)
+}
+
+// past answers with what later records tell about a user's fixes.
+func (a *api) past(ctx context.Context, query url.Values) (any, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, err
+	}
+	from, within, err := partOf(query)
+	if err != nil {
+		return nil, err
+	}
+	lag, err := strconv.ParseInt(cmp.Or(query.Get("lag"), "1"), 10, 64)
+	if err != nil || lag < mechanism.SmoothAll || lag == 0 {
+		return nil, errOther("lag is no number of steps, at least 1, or -1 for all that follows")
+	}
+	p, err := a.truth.past(pastOf{courseOf{query.Get("user"), s}, lag})
+	if err != nil {
+		return nil, err
+	}
+	return p.part(ctx, from, within)
 }
 
 // chosen returns the course that a request names.

@@ -51,7 +51,7 @@ func publicOf(t *testing.T, truth *Truth, s Settings, source Source) *Public {
 	p, err := NewPublic(PublicOptions{
 		Topic: "out", Source: source, Window: 15 * time.Minute,
 		Read: aggregate.ReadOptions{
-			Models: aggregate.Models{truth.model}, Release: s.options(),
+			Models: aggregate.Models{truth.model}, Release: s.options(truth.model.Step),
 		},
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func TestPublicMemory(t *testing.T) {
 	truth, s := sampleTruth(t), DefaultSettings()
 	s.Delta = 0
 	p, err := NewPublic(PublicOptions{Read: aggregate.ReadOptions{
-		Models: aggregate.Models{truth.model}, Release: s.options(),
+		Models: aggregate.Models{truth.model}, Release: s.options(truth.model.Step),
 	}})
 	if err != nil {
 		t.Fatal(err)

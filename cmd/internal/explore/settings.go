@@ -3,8 +3,11 @@ package explore
 import (
 	"net/url"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/hours"
 	"github.com/geodither/geodither/mechanism/law"
 )
 
@@ -17,6 +20,8 @@ type Settings struct {
 	Interval   int     `json:"interval"` // least steps between two releases
 	NearKM     float64 `json:"near_km"`  // 0: no near factor; codebook alone has one
 	NearFactor float64 `json:"near_factor"`
+	Budget     float64 `json:"budget"` // of a user in 24 hours; 0: none
+	Hours      string  `json:"hours"`  // UTC, such as 06:00-20:00; empty: always
 	CellM      float64 `json:"cell_m"` // side of a cell of the sample's model; 0: as it is
 	Seed       uint64  `json:"seed"`   // of the noise, which is not private
 }
@@ -26,12 +31,28 @@ func DefaultSettings() Settings {
 	return Settings{Mechanism: law.Codebook, Epsilon: 1, Delta: .01, Interval: 1, Seed: 1}
 }
 
-// options returns the options of releases: those of "sanitize".
-func (s Settings) options() mechanism.Options {
-	return mechanism.Options{
+// options returns the options of releases in steps of a length: those of "sanitize".
+func (s Settings) options(step time.Duration) mechanism.Options {
+	o := mechanism.Options{
 		Mechanism: s.Mechanism, Epsilon: s.Epsilon, Delta: s.Delta, ReleaseInterval: s.Interval,
 		Near: law.Near{DistanceKM: s.NearKM, Factor: s.NearFactor},
 	}
+	if s.Budget != 0 {
+		o.Budget.Epsilon, o.Budget.WindowSteps = s.Budget, int((24*time.Hour+step-1)/step)
+	}
+	if from, to, ok := s.open(); ok && s.Hours != "" {
+		days, _ := hours.ParseDays("") // every day
+		o.Hours = []hours.Span{{Days: days, From: from, To: to, Zone: "UTC"}}
+	}
+	return o
+}
+
+// open returns the minutes of the day between which releases may be drawn.
+func (s Settings) open() (from, to int, ok bool) {
+	first, last, _ := strings.Cut(s.Hours, "-")
+	from, wrong := hours.ParseClock(first)
+	to, also := hours.ParseClock(last)
+	return from, to, wrong == nil && also == nil
 }
 
 // errOther is a request for something that is not there. The text is for the person at the page.
@@ -54,6 +75,7 @@ func parseSettings(query url.Values) (Settings, error) {
 		{"delta", &s.Delta},
 		{"near_km", &s.NearKM},
 		{"near_factor", &s.NearFactor},
+		{"budget", &s.Budget},
 		{"cell_m", &s.CellM},
 	} {
 		if text := query.Get(knob.name); text != "" {
@@ -83,7 +105,11 @@ func parseSettings(query url.Values) (Settings, error) {
 	} else {
 		s.NearKM, s.NearFactor = 0, 0
 	}
-	if err := s.options().Validate(); err != nil {
+	s.Hours = query.Get("hours")
+	if _, _, ok := s.open(); !ok && s.Hours != "" {
+		return s, errOther("hours are not written as 06:00-20:00")
+	}
+	if err := s.options(time.Minute).Validate(); err != nil {
 		return s, errOther(err.Error())
 	}
 	return s, nil

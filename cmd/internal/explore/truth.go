@@ -32,6 +32,7 @@ type Truth struct {
 	mu      sync.Mutex
 	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
 	courses shelf[courseOf, *course]
+	pasts   shelf[pastOf, *past]
 }
 
 // User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
@@ -91,6 +92,7 @@ func newTruth(model *mobility.Model) *Truth {
 	return &Truth{
 		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
 		courses: shelf[courseOf, *course]{least: 2, most: keptCourses},
+		pasts:   shelf[pastOf, *past]{least: 2, most: 4},
 	}
 }
 
@@ -160,5 +162,5 @@ func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
 
 // settings returns those of an engine.
 func (*Truth) settings(model *mobility.Model, s Settings) engine.Settings {
-	return engine.Settings{Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options()}
+	return engine.Settings{Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(model.Step)}
 }
