@@ -27,6 +27,7 @@ type api struct {
 	truth   *Truth  // nil: there is no secret side
 	public  *Public // nil: there is no public side
 	attacks *oddsOf
+	pasts   *pastsOf
 	fleets  *crowdsOf
 	outline Outline
 	begins  Settings
@@ -45,7 +46,7 @@ func handler(o Options) http.Handler {
 	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
 	a := &api{
 		truth: o.Truth, public: o.Public, outline: o.Outline, begins: begins, log: o.Logger,
-		attacks: newOddsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
+		attacks: newOddsOf(o.Truth), pasts: newPastsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
@@ -237,7 +238,7 @@ func (a *api) past(ctx context.Context, query url.Values) (any, error) {
 	if err != nil || lag < mechanism.SmoothAll || lag == 0 {
 		return nil, errOther("lag is no number of steps, at least 1, or -1 for all that follows")
 	}
-	p, err := a.truth.past(pastOf{courseOf{query.Get("user"), s}, lag})
+	p, err := a.pasts.past(pastOf{courseOf{query.Get("user"), s}, lag})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type pastOf struct {
 type past struct {
 	Past
 	growing
-	owner *Truth
+	fixes *User
 	pastOf
 	fed  int // fixes that were taken
 	run  *sanitize.Course
@@ -124,18 +124,28 @@ func (h *hindsight) tell(none func(fix int)) {
 	}
 }
 
+// pastsOf are answers about the past.
+type pastsOf struct {
+	truth *Truth
+	kept  shelf[pastOf, *past]
+}
+
+func newPastsOf(truth *Truth) *pastsOf {
+	return &pastsOf{truth, shelf[pastOf, *past]{least: 2, most: 4}}
+}
+
 // past returns what is told of a user's past, a kept answer if there is one.
-func (t *Truth) past(q pastOf) (*past, error) {
-	return t.pasts.get(q, func() (*past, int, error) {
-		u, err := t.user(q.user)
+func (k *pastsOf) past(q pastOf) (*past, error) {
+	return k.kept.get(q, func() (*past, int, error) {
+		u, err := k.truth.user(q.user)
 		if err != nil {
 			return nil, 0, err
 		}
-		run, model, err := t.run(q.settings)
+		run, model, err := k.truth.run(q.settings)
 		if err != nil {
 			return nil, 0, err
 		}
-		p := &past{growing: newGrowing(), owner: t, pastOf: q, run: run}
+		p := &past{growing: newGrowing(), fixes: u, pastOf: q, run: run}
 		p.Total = len(u.Fixes)
 		p.back, err = newHindsight(model, run.Options(), q.lag, p.smoothed)
 		return p, model.Grid.Cells(), err
@@ -160,11 +170,7 @@ func (p *past) part(ctx context.Context, from int, within time.Duration) (part *
 
 // next takes one fix.
 func (p *past) next(context.Context) error {
-	u, err := p.owner.user(p.user)
-	if err != nil {
-		return err
-	}
-	fix := u.Fixes[p.fed]
+	fix := p.fixes.Fixes[p.fed]
 	step, err := p.run.Next(fix)
 	if err != nil {
 		return err
@@ -188,7 +194,7 @@ func (p *past) next(context.Context) error {
 func (p *past) smoothed(s mechanism.Smoothed) func(fix int) {
 	at, radius := s.Estimate, s.RadiusKM
 	return func(fix int) {
-		raw := p.owner.users[p.owner.byName[p.user]].Fixes[fix]
+		raw := p.fixes.Fixes[fix]
 		p.add(at.X, at.Y, radius, at.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude)))
 	}
 }

@@ -32,7 +32,6 @@ type Truth struct {
 	mu      sync.Mutex
 	models  map[float64]*mobility.Model // of the sample, by the side of a cell in metres
 	courses shelf[courseOf, *course]
-	pasts   shelf[pastOf, *past]
 }
 
 // User is a user's raw fixes, in the order of the input. Fixes are exported: fmt redacts them so.
@@ -92,7 +91,6 @@ func newTruth(model *mobility.Model) *Truth {
 	return &Truth{
 		model: model, byName: map[string]int{}, models: map[float64]*mobility.Model{},
 		courses: shelf[courseOf, *course]{least: 2, most: keptCourses},
-		pasts:   shelf[pastOf, *past]{least: 2, most: 4},
 	}
 }
 
@@ -162,5 +160,7 @@ func (t *Truth) run(s Settings) (*sanitize.Course, *mobility.Model, error) {
 
 // settings returns those of an engine.
 func (*Truth) settings(model *mobility.Model, s Settings) engine.Settings {
-	return engine.Settings{Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(model.Step)}
+	return engine.Settings{
+		Model: model, Key: noise.KeyFromSeed(s.Seed), Release: s.options(model.Step),
+	}
 }

@@ -62,7 +62,7 @@ async function open(t, url, options = {}) {
     assert.deepEqual(faults, []);
   });
   await page.goto(url);
-  await page.waitForSelector("main > div[role=tabpanel]:not([hidden])");
+  await page.waitForSelector("main div[role=tabpanel]:not([hidden])");
   return page;
 }
 
@@ -75,7 +75,7 @@ async function shot(page, name, fullPage = false) {
 }
 
 // ink is what a canvas shows, as a text to compare.
-const ink = (page, at = "main > div:not([hidden]) .picture canvas") =>
+const ink = (page, at = "main [role=tabpanel]:not([hidden]) .picture canvas") =>
   page.waitForTimeout(250).then(() => page.$eval(at, (c) => c.toDataURL()));
 
 // pick chooses a name from a list that is searched.
@@ -182,31 +182,65 @@ test("the numbers are those of the answers", async (t) => {
   assert.ok(facts.includes(shown), `${facts} lacks ${shown}`);
 });
 
-test("two settings side by side", async (t) => {
-  const page = await open(t, `${server.url}#view=compare&user=bus-4722&fix=40`);
-  await page.waitForSelector("#compare tbody tr");
+test("two settings by a split of one picture", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`);
   await settled(page);
-  const cells = async (row) => page.$$eval(`#compare tbody tr:nth-child(${row}) td`, (all) => all.map((c) => c.textContent));
-  const [before] = await cells(1);
-  await page.selectOption("#right-mechanism", "codebook");
-  await page.locator("#right-epsilon").fill("9"); // ε = 4
-  await page.locator("#right-epsilon").dispatchEvent("change");
+  const [whole, alone] = [await ink(page), await page.textContent("#step-facts")];
+  await page.click("#split"); // the knobs turn B now
+  await page.selectOption("#a-mechanism", "codebook");
+  await page.locator("#a-epsilon").fill("9"); // ε = 4
+  await page.locator("#a-epsilon").dispatchEvent("change");
   await settled(page);
   const answer = await page.evaluate(async () => {
     const query = "user=bus-4722&mechanism=codebook&epsilon=4&interval=1&cell_m=0&seed=1";
     return (await fetch(`api/course?${query}`)).json();
   });
-  const [a, b] = await cells(1);
-  assert.equal(a, before, "A has changed with B's knob");
-  assert.ok(b.startsWith(`${Math.round(answer.summary.estimate_m.median)} m`), b);
-  const { releases } = answer.summary;
-  assert.deepEqual((await cells(7)).map((text) => parseFloat(text)), [releases, 4 * releases], "Σε");
-  const maps = await page.$$("#compare canvas[role=img]");
-  assert.equal(maps.length, 2);
-  await shot(page, "compare", true);
-  await page.click("#compare .chart", { position: { x: 300, y: 100 } });
+  const { releases, estimate_m } = answer.summary;
+  const facts = await page.textContent("#step-facts");
+  assert.ok(facts.includes(`Σε${releases} | ${4 * releases}`), facts);
+  assert.ok(facts.includes(` | ${Math.round(estimate_m.median)} m`), facts);
+  const half = await ink(page);
+  assert.notEqual(half, whole);
+  await page.locator("#step .edge").fill("80");
+  assert.notEqual(await ink(page), half, "the edge does not move");
+  await shot(page, "split");
+  const link = await open(t, page.url());
+  await settled(link);
+  assert.equal(await link.textContent("#step-facts"), facts, "a link shows other numbers");
+  await page.click("#turn-A");
+  assert.equal(await page.textContent(".knobs output"), "ε = 1");
+  await page.click("#split");
   await settled(page);
-  assert.doesNotMatch(page.url(), /fix=40$/);
+  assert.equal(await page.textContent("#step-facts"), alone, "A has changed with B's knob");
+});
+
+test("a day: what records tell at the time and afterwards, within a budget", async (t) => {
+  const page = await open(t, `${server.url}#view=day&user=bus-4722&fix=40`);
+  await settled(page);
+  await page.selectOption("#a-lag", "-1");
+  await page.selectOption("#a-budget", "50");
+  await settled(page);
+  const [past, course] = await page.evaluate(() => Promise.all(["past?lag=-1&", "course?"].map(async (q) =>
+    (await fetch(`api/${q}user=bus-4722&epsilon=1&budget=50&from=0`)).json())));
+  const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
+  const median = (all) => [(all.length - 1) >> 1, all.length >> 1].reduce((sum, i) => sum + all.toSorted((a, b) => a - b)[i] / 2, 0);
+  const has = (text) => page.waitForFunction((part) => document.querySelector("#day-facts").textContent.includes(part), text);
+  await has(`Median of the day${show(course.summary.estimate_m.median / 1000)}… smoothed${show(median(past.off_km))}`);
+  await has(`… smoothed${show(past.off_km[40])}`);
+  assert.equal(course.summary.spent, 50, "the budget is not reached");
+  await page.locator("#time").fill(String(course.total - 1));
+  await has("Spent, Σε50 of 50");
+  assert.equal(await page.locator("#day .chart .limit").count(), 1);
+  await shot(page, "day");
+  await page.selectOption("#a-hours", "16:30-17:30");
+  await page.selectOption("#a-budget", "0");
+  const { summary } = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&epsilon=1&hours=16:30-17:30")).json());
+  await has(`Spent, Σε${summary.spent}`);
+  assert.ok(summary.spent > 50 && summary.spent < course.total, "the hours leave nothing out");
+  assert.match(page.url(), /lag=-1/);
+  await page.click("#day .chart", { position: { x: 300, y: 100 } });
+  await settled(page);
+  assert.doesNotMatch(page.url(), new RegExp(`fix=${course.total - 1}$`));
 });
 
 test("what an adversary learns about two places", async (t) => {
@@ -293,7 +327,7 @@ test("a fleet that nobody waits for any more is given up", async (t) => {
   const epsilon = (r) => new URL(r.url()).searchParams.get("epsilon");
   await page.route(/api\/fleet\?/, (route) => (/^[23]$/.test(epsilon(route.request())) ? void held++ : route.continue()));
   const ended = (e) => page.waitForEvent("requestfailed", (r) => /api\/fleet/.test(r.url()) && epsilon(r) === e);
-  const turn = (i) => page.$eval("#fleet-epsilon", (e, to) => {
+  const turn = (i) => page.$eval("#a-epsilon", (e, to) => {
     e.value = to;
     e.dispatchEvent(new Event("change"));
   }, String(i));
@@ -328,8 +362,8 @@ test("the address has what is seen, and Back goes back to it", async (t) => {
   await page.focus("#tab-step");
   await page.keyboard.press("ArrowRight");
   await settled(page);
-  assert.equal(await page.getAttribute("#tab-compare", "aria-selected"), "true");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-compare");
+  assert.equal(await page.getAttribute("#tab-day", "aria-selected"), "true");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "tab-day");
   await page.goBack();
   await settled(page);
   assert.equal(await page.textContent(".facts"), facts);
@@ -349,7 +383,7 @@ test("the address has what is seen, and Back goes back to it", async (t) => {
 });
 
 test("a picture, its numbers and its settings can be saved", async (t) => {
-  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40&epsilon=4&mechanism=lattice`);
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40&epsilon=4&mechanism=lattice&budget=200&hours=06:00-23:00`);
   await settled(page);
   const take = async (what) => {
     const [file] = await Promise.all([page.waitForEvent("download"), page.click(`#take-${what}`)]);
@@ -358,14 +392,14 @@ test("a picture, its numbers and its settings can be saved", async (t) => {
   const picture = await take("picture");
   assert.equal(picture.name, "bus-4722-41.png");
   assert.equal(picture.content.subarray(1, 4).toString(), "PNG");
-  const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4")).json());
+  const course = await page.evaluate(async () => (await fetch("api/course?user=bus-4722&mechanism=lattice&epsilon=4&budget=200&hours=06:00-23:00")).json());
   const lines = (await take("numbers")).content.toString().trim().split("\n");
   assert.equal(lines.length, course.total + 1);
   const last = Object.fromEntries(lines[0].split(",").map((name, i) => [name, lines.at(-1).split(",")[i]]));
   assert.equal(last.time, new Date(course.time_ms.at(-1)).toISOString());
   for (const name of ["truth_x", "estimate_y", "spent"]) assert.equal(Number(last[name]), course[name].at(-1));
   const config = (await take("config")).content.toString();
-  assert.match(config, /mechanism: lattice\n  epsilon: 4\n  delta: 0.01\n  interval: 30s\n/);
+  assert.match(config, /mechanism: lattice\n  epsilon: 4\n  delta: 0.01\n  hours: .*\n  interval: 30s\n  budget: .epsilon: 200, window: 24h/);
 });
 
 test("the price of each ε stands below the knob, and can be picked", async (t) => {
@@ -510,10 +544,10 @@ test("ten thousand users are searched, and a few rows of them exist", async (t) 
   await page.click("#user-names [data-name=user-07777]");
   await settled(page);
   // The step comes first, and how many reports there are with the course.
-  await page.waitForFunction(() => /report 1 of 400/.test(document.querySelector("#clock").textContent));
+  await page.waitForFunction(() => /, 1 of 400/.test(document.querySelector("#clock").textContent));
   await page.locator("#time").fill("399");
   await settled(page);
-  assert.match(await page.textContent("#clock"), /report 400 of 400/);
+  assert.match(await page.textContent("#clock"), /, 400 of 400/);
   assert.match(await page.textContent("#clock"), /^2026-01-26 22:39:00 UTC/);
   await page.fill("#user", "nobody");
   await page.waitForFunction(() => /no such name/.test(document.querySelector("#user-names").textContent));

@@ -7,6 +7,9 @@ export interface Settings {
   interval: number;
   near_km: number;
   near_factor: number;
+  budget: number; // of a day; 0: none
+  hours: string; // such as 06:00-20:00, UTC; empty: always
+  lag: number; // steps that smoothing waits for; -1: all records
   cell_m: number;
   seed: number;
 }
@@ -101,6 +104,18 @@ export interface Course {
   set_size: number[];
   near_share: Column;
   summary: Summary;
+}
+
+// Past is what later records tell about each report.
+export interface Past {
+  total: number;
+  from: number;
+  done: number;
+  time_ms: number[];
+  x: Column;
+  y: Column;
+  radius_km: Column;
+  off_km: Column;
 }
 
 export interface Place {

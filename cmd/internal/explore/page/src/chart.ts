@@ -3,7 +3,6 @@
 import { minute } from "./look";
 
 export interface Series {
-  name: string;
   values: (number | null)[];
   colour: string; // a name of style.css
   dash?: string;
@@ -17,6 +16,9 @@ export interface Chart {
   series: Series[];
   // bound, if any, draws a band between -bound and bound.
   bound?: number[];
+  limit?: number; // a line across; 0: none
+  width: number;
+  height: number;
   low: number;
   high: number;
   tick: (y: number) => string;
@@ -25,8 +27,7 @@ export interface Chart {
   onPick: (index: number) => void;
 }
 
-const height = 230;
-const left = 70;
+const left = 64;
 const right = 14;
 const top = 12;
 const bottom = 30;
@@ -43,7 +44,8 @@ export function element(name: string, attributes: Record<string, string | number
 // draw returns the chart as an element.
 export function draw(chart: Chart): SVGElement {
   // As wide as it is shown, so that its words keep their size on a phone.
-  const width = Math.max(320, Math.min(760, document.documentElement.clientWidth - 60));
+  const width = Math.min(chart.width, Math.max(320, document.documentElement.clientWidth - 60));
+  const { height } = chart;
   const svg = element("svg", {
     viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": chart.label,
   });
@@ -71,6 +73,9 @@ export function draw(chart: Chart): SVGElement {
     svg.append(element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), class: "axis" }));
     svg.append(element("text", { x: left - 8, y: y(t) + 4, "text-anchor": "end" }, chart.tick(t)));
   }
+  if (chart.limit) {
+    svg.append(element("line", { x1: left, x2: width - right, y1: y(chart.limit), y2: y(chart.limit), class: "limit" }));
+  }
   const marks = width < 500 ? 2 : 4;
   for (let k = 0; k <= marks; k++) {
     const at = left + (k / marks) * (width - left - right);
@@ -82,7 +87,7 @@ export function draw(chart: Chart): SVGElement {
     let path = "";
     let pen = "M";
     s.values.forEach((v, i) => {
-      if (v === null || v === undefined) {
+      if (v === null || v === undefined || i >= n) { // a longer column has come before its times
         pen = "M";
         return;
       }

@@ -1,7 +1,6 @@
 // Where all users were: what their records tell about that, beside the truth.
 
 import { Crowd, Crowds, Field, MapInfo } from "./api";
-import { panel } from "./knobs";
 import { clock, make, metres, minute, percent, rich, windowsOf } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
@@ -19,12 +18,12 @@ const pictures: { of: "fitted" | "blind" | "truth"; title: string; says: string;
 // FleetView is the view of all users.
 export class FleetView {
   readonly element: HTMLElement;
+  readonly beside: HTMLElement;
   readonly maps: MapView[];
   private start = 0;
   private readonly latest = new Latest();
   private readonly says = make("div", { class: "says", id: "fleet-says", "aria-live": "polite" });
   private readonly table = make("div", { class: "wide" });
-  private readonly knobs = make("div");
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const figures: HTMLElement[] = [];
@@ -37,21 +36,10 @@ export class FleetView {
         make("figcaption", {}, rich(p.says))));
       return view;
     });
-    this.relay();
     this.element = make("div", { class: "stack" },
-      make("section", {},
-        make("h2", { class: "question" }, "Where is the fleet?"),
-        make("p", { class: "soft" }, "One record tells little about one vehicle. Many records together tell where many vehicles are.")),
       make("div", { class: "three" }, ...figures),
-      make("div", { class: "view" },
-        make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h2", {}, "Window by window"), this.table),
-        make("div", { class: "stack" }, make("section", { class: "card" }, this.says), this.knobs)));
-  }
-
-  // relay lays the knobs again, since another view may have turned them.
-  relay(): void {
-    this.knobs.replaceChildren(
-      panel("Turn the knobs", "fleet", this.state.about, this.state.settings, () => this.state.changed()));
+      make("section", { class: "card", "aria-label": "Windows of the fleet" }, make("h2", {}, "Window by window"), this.table));
+    this.beside = make("section", { class: "card" }, this.says);
   }
 
   async update(): Promise<void> {

@@ -30,9 +30,8 @@ async function point(user: string, s: Settings): Promise<Point> {
 
 // frontier returns the picture, or null where it would cost too much. take is called with an ε that
 // somebody picks.
-export async function frontier(course: Course, cells: number, take: (epsilon: number) => void): Promise<HTMLElement | null> {
+export async function frontier(course: Course, s: Settings, cells: number, take: (epsilon: number) => void): Promise<HTMLElement | null> {
   if (cells > mostCells || course.total > mostReports) return null;
-  const s = course.settings;
   const all = [...new Set([...epsilons, s.epsilon])].sort((a, b) => a - b);
   const points = await Promise.all(all.map((epsilon) => {
     const key = JSON.stringify([course.user, { ...s, epsilon }]);
@@ -50,8 +49,11 @@ const [width, height, left, right, top, bottom] = [346, 118, 52, 16, 18, 24];
 function draw(points: Point[], own: number, blind: number, take: (epsilon: number) => void): HTMLElement | null {
   if (points.length === 0) return null;
   const high = 1.08 * Math.max(blind, ...points.map((p) => p.km));
-  const [least, most] = [points[0]!.spent, points[points.length - 1]!.spent];
-  const x = (spent: number) => left + (Math.log(spent / least) / Math.max(1e-9, Math.log(most / least))) * (width - left - right);
+  // Under a budget all of them may cost the same; then they stand by ε.
+  const costs = points.map((p) => p.spent);
+  const by: "spent" | "epsilon" = Math.max(...costs) > 2 * Math.min(...costs) ? "spent" : "epsilon";
+  const [least, most] = [Math.min(...points.map((p) => p[by])), Math.max(...points.map((p) => p[by]))];
+  const x = (p: Point) => left + (Math.log(p[by] / least) / Math.max(1e-9, Math.log(most / least))) * (width - left - right);
   const y = (km: number) => top + (1 - km / high) * (height - top - bottom);
   const says = points.map((p) => `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)}, ${metres(p.km)}`).join("; ");
   const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart", id: "frontier", role: "img",
@@ -61,14 +63,14 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
       element("text", { x: left - 6, y: y(km) + 4, "text-anchor": "end" }, text));
   }
   svg.append(element("text", { x: width - right, y: y(blind) - 5, "text-anchor": "end" }, "without any release"));
-  svg.append(element("polyline", { points: points.map((p) => `${x(p.spent)},${y(p.km)}`).join(" "), class: "series", stroke: "var(--accent)" }));
+  svg.append(element("polyline", { points: points.map((p) => `${x(p)},${y(p.km)}`).join(" "), class: "series", stroke: "var(--accent)" }));
   for (const p of points) {
     const here = p.epsilon === own;
-    const dot = element("circle", { cx: x(p.spent), cy: y(p.km), r: here ? 7 : 5, class: here ? "here" : "there" });
+    const dot = element("circle", { cx: x(p), cy: y(p.km), r: here ? 7 : 5, class: here ? "here" : "there" });
     dot.append(element("title", {}, `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)} over the trace, median error ${metres(p.km)}`));
     dot.addEventListener("click", () => take(p.epsilon));
-    svg.append(dot, element("text", { x: x(p.spent), y: height - 7, "text-anchor": "middle" }, `ε ${sum(p.epsilon)}`));
-    if (here) svg.append(element("text", { x: x(p.spent), y: y(p.km) - 11, "text-anchor": "middle" }, metres(p.km)));
+    svg.append(dot, element("text", { x: x(p), y: height - 7, "text-anchor": "middle" }, `ε ${sum(p.epsilon)}`));
+    if (here) svg.append(element("text", { x: x(p), y: y(p.km) - 11, "text-anchor": "middle" }, metres(p.km)));
   }
-  return make("figure", {}, svg, make("figcaption", { class: "small" }, "Median error over this trace, by what is spent"));
+  return make("figure", {}, svg, make("figcaption", { class: "small" }, `Median error over this trace, by ${by === "spent" ? "what is spent" : "ε: the budget makes the costs equal"}`));
 }

@@ -2,11 +2,12 @@
 
 import { About, Settings } from "./api";
 import { make, metres, sum } from "./look";
+import { State } from "./state";
 import { mechanisms } from "./words";
 
 // scale of the slider of ε: its positions are equal factors.
 const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 10];
-const deltas = [0, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7];
+const intervals = [1, 2, 4, 10, 20, 40, 120];
 
 function nearest(list: number[], value: number): number {
   let best = 0;
@@ -16,99 +17,114 @@ function nearest(list: number[], value: number): number {
   return best;
 }
 
-// panel makes the knobs of settings. changed is called after the settings have changed. below, if any,
-// stands below ε and the interval: what they cost.
-export function panel(
-  title: string, id: string, about: About, settings: Settings, changed: () => void, below: HTMLElement | null = null,
-): HTMLElement {
-  const mechanism = make("select", { id: `${id}-mechanism` });
-  for (const name of ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]) {
-    if (about.mechanisms.includes(name)) {
-      mechanism.append(make("option", { value: name }, mechanisms[name] ?? name));
-    }
-  }
-  mechanism.value = settings.mechanism;
+// named says settings in a few words.
+export function named(s: Settings): string {
+  return [`${(mechanisms[s.mechanism] ?? s.mechanism).replace(/ \(.*/, "")}, ε = ${sum(s.epsilon)}`,
+    s.mechanism === "codebook" ? "" : `δ = ${s.delta}`, s.near_factor ? `near factor ${s.near_factor}` : "",
+    s.interval > 1 ? `every ${s.interval} steps` : "", s.budget ? `at most ${s.budget} a day` : "", s.hours]
+    .filter((text) => text).join(", ");
+}
 
-  const slide = (name: string, list: number[], value: number, say: (x: number) => string, set: (x: number) => void) => {
-    const input = make("input", {
-      type: "range", id: `${id}-${name}`, min: "0", max: String(list.length - 1), step: "1",
-      value: String(nearest(list, value)),
-    });
-    const output = make("output", { for: `${id}-${name}` }, say(value));
-    const read = () => list[Number(input.value)]!;
-    const speak = () => {
-      output.textContent = say(read());
-      input.setAttribute("aria-valuetext", say(read()));
+// Panel has the knobs: those of settings A, or of B where the picture is split.
+export class Panel {
+  readonly element = make("section", { class: "card", "aria-label": "Knobs" });
+  readonly below = make("div"); // what each ε costs
+
+  constructor(private readonly state: State, private readonly about: About) {}
+
+  // lay shows the settings that the knobs turn.
+  lay(): void {
+    const { state, about } = this;
+    const s = state.turned;
+    const changed = () => state.changed();
+
+    const slide = (name: string, list: number[], value: number, say: (x: number) => string, set: (x: number) => void) => {
+      const input = make("input", {
+        type: "range", id: `a-${name}`, min: "0", max: String(list.length - 1), step: "1",
+        value: String(nearest(list, value)),
+      });
+      const output = make("output", { for: `a-${name}` }, say(value));
+      const read = () => list[Number(input.value)]!;
+      const speak = (x: number) => {
+        output.textContent = say(x);
+        input.setAttribute("aria-valuetext", say(x));
+      };
+      speak(value);
+      let waiting: ReturnType<typeof setTimeout>;
+      const apply = () => {
+        clearTimeout(waiting);
+        set(read());
+        changed();
+      };
+      input.addEventListener("input", () => {
+        speak(read());
+        clearTimeout(waiting);
+        waiting = setTimeout(apply, 150); // the picture follows the hand
+      });
+      input.addEventListener("change", apply);
+      return make("div", { class: "row" }, input, output);
     };
-    speak();
-    let waiting: ReturnType<typeof setTimeout>;
-    const apply = () => {
-      clearTimeout(waiting);
-      set(read());
-      changed();
+    const choose = (name: string, text: string, options: [value: string, text: string][], value: string, set: (x: string) => void) => {
+      const list = make("select", { id: `a-${name}` }, ...options.map(([v, t]) => make("option", { value: v }, t)));
+      if (!options.some(([v]) => v === value)) list.append(make("option", { value }, value)); // from an address
+      list.value = value;
+      list.addEventListener("change", () => {
+        const focused = document.activeElement === list;
+        set(list.value);
+        this.lay();
+        if (focused) document.getElementById(list.id)?.focus();
+        changed();
+      });
+      return make("label", {}, text, list);
     };
-    input.addEventListener("input", () => {
-      speak();
-      clearTimeout(waiting);
-      waiting = setTimeout(apply, 150); // the picture follows the hand
-    });
-    input.addEventListener("change", apply);
-    return make("div", { class: "row" }, input, output);
-  };
-
-  const delta = make("label", {}, "δ: expectation that may stay outside the set",
-    slide("delta", deltas, settings.delta, String, (x) => (settings.delta = x)));
-  const near = make("select", { id: `${id}-near` },
-    make("option", { value: "0" }, "at most e^ε, as for any two places"),
-    make("option", { value: "2" }, "at most the factor 2"),
-    make("option", { value: "1.5" }, "at most the factor 1.5"));
-  near.value = String(settings.near_factor);
-  const nearLabel = make("label", {}, "Odds of two places within 340 m change by", near);
-  const relevant = () => {
-    delta.hidden = settings.mechanism === "codebook";
-    nearLabel.hidden = settings.mechanism !== "codebook";
-  };
-  relevant();
-  mechanism.addEventListener("change", () => {
-    settings.mechanism = mechanism.value;
-    relevant();
-    changed();
-  });
-  near.addEventListener("change", () => {
-    settings.near_factor = Number(near.value);
-    settings.near_km = settings.near_factor ? 0.34 : 0;
-    changed();
-  });
-
-  const cells = about.cells_m.length > 0
-    ? make("label", {}, "Side of a cell", make("select", { id: `${id}-cell` },
-      ...about.cells_m.map((m) => make("option", { value: String(m) }, metres(m / 1000)))))
-    : null;
-  const select = cells?.querySelector("select");
-  if (select) {
-    select.value = String(settings.cell_m || 250);
-    select.addEventListener("change", () => {
-      settings.cell_m = Number(select.value);
+    const number = (list: number[], say: (x: number) => string) => list.map((x): [string, string] => [String(x), say(x)]);
+    const again = make("button", { type: "button", id: "a-again", title: "The same reports with another seed of the noise" }, "Draw again");
+    again.addEventListener("click", () => {
+      s.seed++;
       changed();
     });
-  }
-  const again = make("button", { type: "button", id: `${id}-again` }, "Draw again");
-  again.title = "The same reports with another seed of the noise";
-  again.addEventListener("click", () => {
-    settings.seed++;
-    changed();
-  });
-  return make("section", { class: "card", "aria-label": title },
-    make("h2", {}, title),
-    make("div", { class: "knobs" },
+    const split = make("button", { type: "button", id: "split", "aria-pressed": String(state.split) }, "Split: compare two");
+    split.addEventListener("click", () => {
+      state.split = !state.split;
+      state.turnB = state.split;
+      this.lay();
+      document.getElementById("split")?.focus();
+      changed();
+    });
+    const which = (["A", "B"] as const).map((letter) => {
+      const own = (letter === "B") === state.turnB;
+      const b = make("button", { type: "button", id: `turn-${letter}`, "aria-pressed": String(own) }, letter);
+      b.addEventListener("click", () => {
+        state.turnB = letter === "B";
+        this.lay();
+        document.getElementById(b.id)?.focus();
+        changed();
+      });
+      return b;
+    });
+    const codebook = s.mechanism === "codebook";
+    this.element.replaceChildren(make("div", { class: "knobs" },
+      state.split ? make("div", { class: "row" }, make("strong", {}, "Turn the knobs of"), ...which) : null,
       make("label", {}, "ε: how much one release may tell",
-        slide("epsilon", epsilons, settings.epsilon, (x) => `ε = ${sum(x)}`, (x) => (settings.epsilon = x))),
+        slide("epsilon", epsilons, s.epsilon, (x) => `ε = ${sum(x)}`, (x) => (s.epsilon = x))),
       make("label", {}, "A new release at most every",
-        slide("interval", [1, 2, 4, 10, 20], settings.interval,
-          (n) => (n === 1 ? "step" : `${n} steps`), (n) => (settings.interval = n))),
-      below,
-      make("div", { class: "pair" }, make("label", {}, "Mechanism", mechanism), cells),
-      delta, nearLabel,
-      make("div", { class: "row" }, again,
-        make("span", { class: "small soft" }, "with other noise: here it has a seed"))));
+        slide("interval", intervals, s.interval, (n) => (n === 1 ? "step" : `${n} steps`), (n) => (s.interval = n))),
+      this.below,
+      make("div", { class: "pair" },
+        choose("budget", "Budget of ε a day", number([0, 5, 10, 20, 50, 100], (x) => (x ? `Σε ≤ ${x}` : "none")), String(s.budget), (x) => (s.budget = Number(x))),
+        choose("hours", "Releases allowed", [["", "at any time"], ["06:00-20:00", "06 to 20 h UTC"], ["16:30-17:30", "16:30 to 17:30"]], s.hours, (x) => (s.hours = x)),
+        choose("mechanism", "Mechanism", ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]
+          .filter((name) => about.mechanisms.includes(name)).map((name): [string, string] => [name, mechanisms[name] ?? name]), s.mechanism, (x) => (s.mechanism = x)),
+        choose("lag", "Smoothing waits for", [["1", "the next release"], ["10", "10 steps more"], ["40", "40 steps more"], ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
+        codebook
+          ? choose("near", "Places within 340 m", [["0", "as any two: e^ε"], ["2", "factor 2 at most"], ["1.5", "factor 1.5 at most"]], String(s.near_factor), (x) => {
+            s.near_factor = Number(x);
+            s.near_km = s.near_factor ? 0.34 : 0;
+          })
+          : choose("delta", "δ: outside the set", number([0, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7], String), String(s.delta), (x) => (s.delta = Number(x))),
+        about.cells_m.length > 0
+          ? choose("cell", "Side of a cell", number(about.cells_m, (m) => metres(m / 1000)), String(s.cell_m || 250), (x) => (s.cell_m = Number(x)))
+          : null),
+      make("div", { class: "row" }, again, split)));
+  }
 }

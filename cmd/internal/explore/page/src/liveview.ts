@@ -48,6 +48,7 @@ const every = 1500; // ms from one look to the next
 // LiveView is the view of a topic.
 export class LiveView {
   readonly element: HTMLElement;
+  readonly beside: HTMLElement;
   readonly map: MapView;
   private info: MapInfo | null = null;
   private live: Live | null = null;
@@ -101,7 +102,7 @@ export class LiveView {
       this.ground = grounds.value as typeof this.ground;
       void this.pickWindow();
     });
-    this.element = make("div", { class: "view" },
+    this.element =
       make("div", { class: "stack" },
         make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.says,
           legend([
@@ -110,14 +111,15 @@ export class LiveView {
             { sign: "diamond", colour: "release", text: "its last draw" },
             { sign: "fill", colour: "posterior", text: "where the fleet was" },
           ])),
-        this.facts),
+        this.facts);
+    this.beside =
       make("div", { class: "stack" },
         this.trouble,
         make("section", { class: "card knobs" }, make("h2", {}, "Look at"),
           make("label", {}, "One vehicle", this.user.element),
           make("label", {}, "Below the vehicles", grounds),
           make("label", {}, "Window of the fleet", this.windows)),
-        make("section", { class: "card" }, this.about)));
+        make("section", { class: "card" }, this.about));
     this.about.append(
       make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
         "No true place of these vehicles was sent to this view.")),

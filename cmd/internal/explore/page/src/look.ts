@@ -44,6 +44,11 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+// fact makes a number with its name, for a list of them.
+export function fact(name: string, value: string, title = ""): HTMLElement {
+  return make("div", title ? { title } : {}, make("dt", {}, name), make("dd", {}, value));
+}
+
 // get returns the element of an id, which the page has.
 export function get<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;

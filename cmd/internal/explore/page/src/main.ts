@@ -1,8 +1,10 @@
 // The page: what it may show, its views, and its keys.
 
 import { About, ask, Wrong } from "./api";
-import { CompareView } from "./compareview";
+import { DayView } from "./dayview";
 import { FleetView } from "./fleetview";
+import { frontier } from "./frontier";
+import { Panel } from "./knobs";
 import { clock, get, make } from "./look";
 import { LiveView } from "./liveview";
 import { Camera, MapView } from "./map";
@@ -14,10 +16,12 @@ import { StepView } from "./stepview";
 interface View {
   id: string;
   title: string;
+  question: string; // that it answers
   element: HTMLElement;
+  facts?: HTMLElement; // above the knobs
+  beside: HTMLElement; // below them
   maps: MapView[];
   update: () => void;
-  opened?: () => void; // before the first update after it was opened
   left?: () => void; // when another view is opened
   move?: (by: number) => void;
   track: boolean; // it has the bar of users and times, and the truth
@@ -42,8 +46,13 @@ class Page {
   private bar: HTMLElement | null = null;
   private address = ""; // without the report
   private turns = 0; // how often somebody went back
+  private readonly question = make("h2", { class: "question" });
+  private readonly panel: Panel | null;
+  private priced = ""; // for which the cost of each ε is shown
 
-  constructor(private readonly state: State | null) {}
+  constructor(private readonly state: State | null) {
+    this.panel = state && new Panel(state, state.about);
+  }
 
   add(view: View): void {
     this.views.push(view);
@@ -65,15 +74,19 @@ class Page {
   }
 
   async start(): Promise<void> {
-    const main = get("main");
+    const main = make("div", { class: "stack pictures" });
+    const aside = make("div", { class: "stack" }, this.question);
+    get("main").append(main, aside);
     if (this.state) {
       await this.read();
       this.bar = this.trackBar(this.state);
       this.state.watch(() => {
         this.follow();
         this.now.update();
+        void this.price().catch(() => null); // the picture says what is wrong
       });
       main.append(this.bar);
+      aside.append(...this.views.flatMap((v) => v.facts ?? []), this.panel!.element);
     }
     const tabs = get("tabs");
     for (const view of this.views) {
@@ -86,6 +99,7 @@ class Page {
       view.element.setAttribute("aria-labelledby", tab.id);
       view.element.hidden = true;
       main.append(view.element);
+      aside.append(view.beside);
     }
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("popstate", () => void this.back().catch(failed));
@@ -124,20 +138,42 @@ class Page {
     if (this.now && this.now !== view) this.now.left?.();
     this.now = view;
     for (const v of this.views) {
-      v.element.hidden = v !== view;
+      for (const part of [v.element, v.beside, v.facts]) if (part) part.hidden = v !== view;
       const tab = get(`tab-${v.id}`);
       tab.setAttribute("aria-selected", String(v === view));
       tab.tabIndex = v === view ? 0 : -1;
     }
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
+    this.question.textContent = view.question;
+    if (this.panel) {
+      this.panel.element.hidden = view.side !== secret;
+      this.panel.lay();
+    }
     const side = get("side");
     side.hidden = false;
     side.textContent = view.side;
     side.classList.toggle("public", view.side !== secret);
     this.follow();
-    view.opened?.();
     view.update();
+    void this.price().catch(() => null);
+  }
+
+  // price shows what other ε would give, once for each vehicle and setting.
+  private async price(): Promise<void> {
+    const state = this.state;
+    if (!state || this.now.side !== secret) return;
+    const s = { ...state.turned };
+    const key = JSON.stringify([state.user, s]);
+    if (this.priced === key) return;
+    this.priced = key;
+    const [course, map] = await Promise.all([state.course(state.turned), state.map(s, new AbortController().signal)]);
+    const picture = await frontier(course, s, map.width * map.height, (epsilon) => {
+      state.turned.epsilon = epsilon;
+      this.panel!.lay();
+      state.changed();
+    });
+    if (this.priced === key) this.panel!.below.replaceChildren(...(picture ? [picture] : []));
   }
 
   // trackBar chooses a user and a time.
@@ -166,7 +202,7 @@ class Page {
     const time = course?.time_ms[state.fix];
     this.label.textContent = time === undefined
       ? `report ${state.fix + 1}: ${course?.done ?? 0} are computed so far`
-      : `${clock(time)} UTC · report ${state.fix + 1} of ${course!.total}`;
+      : `${clock(time)} UTC, ${state.fix + 1} of ${course!.total}`;
   }
 
   private last(): number {
@@ -278,26 +314,26 @@ async function start(): Promise<void> {
   const state = about.truth ? new State(about) : null;
   const page = new Page(state);
   if (state) {
-    const camera = new Camera();
-    const step = new StepView(state, camera, failed);
+    const [near, camera] = [new Camera(), new Camera()];
+    const step = new StepView(state, near, failed);
     page.add({
-      id: "step", title: "One moment", element: step.element, maps: [step.map],
-      update: () => void step.update(), opened: () => step.relay(), move: (by) => step.move(by), track: true, side: secret,
+      id: "step", title: "One moment", question: "Where is it, and what do others see?",
+      element: step.element, facts: step.facts, beside: step.beside, maps: [step.map], update: () => void step.update(), move: (by) => step.move(by), track: true, side: secret,
     });
-    const compare = new CompareView(state, camera, failed);
+    const day = new DayView(state, camera, failed);
     page.add({
-      id: "compare", title: "Two settings", element: compare.element, maps: compare.maps,
-      update: () => void compare.update(), opened: () => compare.relay(), track: true, side: secret,
+      id: "day", title: "A day", question: "What do all records of a day tell?",
+      element: day.element, facts: day.facts, beside: day.beside, maps: [day.map], update: () => void day.update(), track: true, side: secret,
     });
     const odds = new OddsView(state, camera, failed);
     page.add({
-      id: "odds", title: "What an attacker learns", element: odds.element, maps: [odds.map],
-      update: () => void odds.update(), opened: () => odds.relay(), track: true, side: secret,
+      id: "odds", title: "What an attacker learns", question: "Is it at home or at the clinic?",
+      element: odds.element, beside: odds.beside, maps: [odds.map], update: () => void odds.update(), track: true, side: secret,
     });
     const fleet = new FleetView(state, camera, failed);
     page.add({
-      id: "fleet", title: "The fleet", element: fleet.element, maps: fleet.maps,
-      update: () => void fleet.update(), opened: () => fleet.relay(), left: () => fleet.leave(), track: false, side: secret,
+      id: "fleet", title: "The fleet", question: "Where are they all?",
+      element: fleet.element, beside: fleet.beside, maps: fleet.maps, update: () => void fleet.update(), left: () => fleet.leave(), track: false, side: secret,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
@@ -308,7 +344,8 @@ async function start(): Promise<void> {
   if (about.public) {
     const live = new LiveView(failed);
     page.add({
-      id: "live", title: state ? "The topic, live" : "The topic", element: live.element, maps: [live.map],
+      id: "live", title: state ? "The topic, live" : "The topic", question: "What does everybody see?",
+      element: live.element, beside: live.beside, maps: [live.map],
       update: () => live.open(), track: false, side: "Public side: records only",
     });
   }

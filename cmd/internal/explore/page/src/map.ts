@@ -116,17 +116,14 @@ export class Camera {
 
 // Pen draws in kilometres on the canvas of a map.
 export class Pen {
-  private readonly scale: number;
-
   constructor(
     readonly context: CanvasRenderingContext2D,
     private readonly camera: Camera,
     readonly map: MapInfo,
     private readonly width: number,
     private readonly height: number,
-  ) {
-    this.scale = camera.scale(map, width, height);
-  }
+    private readonly scale: number,
+  ) {}
 
   at(p: Place): [number, number] {
     return [
@@ -327,10 +324,20 @@ export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: 
   }
 }
 
+// Half is what a half of a split picture shows.
+export interface Half {
+  name: string;
+  map: MapInfo;
+  scene: (pen: Pen) => void;
+}
+
 // MapView is a canvas that shows a scene and can be moved by pointer, wheel and keys.
 export class MapView {
   private map: MapInfo | null = null;
   private scene: (pen: Pen) => void = () => {};
+  private other: Half | null = null; // right of where the picture is split
+  private readonly names = [make("div", { class: "corner", hidden: "" }), make("div", { class: "corner right", hidden: "" })];
+  private readonly edge = make("input", { type: "range", class: "edge", min: "0", max: "100", value: "50", hidden: "", "aria-label": "Where the picture is split" });
   private waiting = false;
   // picked is called with a place that was clicked.
   picked: ((p: Place) => void) | null = null;
@@ -356,9 +363,20 @@ export class MapView {
     this.listen();
   }
 
-  show(map: MapInfo, scene: (pen: Pen) => void): void {
+  // splitter makes what a picture of two settings needs.
+  splitter(): HTMLElement[] {
+    this.edge.addEventListener("input", () => this.redraw());
+    return [...this.names, this.edge];
+  }
+
+  // show shows a scene, and another one beside if there are two: with the name of the first.
+  show(map: MapInfo, scene: (pen: Pen) => void, two: [name: string, other: Half] | null = null): void {
     this.map = map;
     this.scene = scene;
+    this.other = two?.[1] ?? null;
+    this.names[0]!.textContent = `A: ${two?.[0] ?? ""}`;
+    this.names[1]!.textContent = `B: ${this.other?.name ?? ""}`;
+    for (const part of [...this.names, this.edge]) part.hidden = !two;
     if (this.camera.fit(map)) this.opened?.(this.camera);
     this.redraw();
   }
@@ -408,11 +426,26 @@ export class MapView {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.fillStyle = colour.css("paper");
     c.fillRect(0, 0, box.width, box.height);
-    const pen = new Pen(c, this.camera, this.map, box.width, box.height);
-    pen.field(this.map.popularity, "street", "root", 0.85);
-    if (this.outline) pen.outline(this.outline);
-    pen.frame();
-    this.scene(pen);
+    const { scale } = this;
+    const at = this.other ? box.width * Number(this.edge.value) / 100 : box.width;
+    const half = (from: number, width: number, map: MapInfo, scene: (pen: Pen) => void) => {
+      c.save();
+      c.beginPath();
+      c.rect(from, 0, width, box.height);
+      c.clip();
+      const pen = new Pen(c, this.camera, map, box.width, box.height, scale);
+      pen.field(map.popularity, "street", "root", 0.85);
+      if (this.outline) pen.outline(this.outline);
+      pen.frame();
+      scene(pen);
+      c.restore();
+    };
+    half(0, at, this.map, this.scene);
+    if (this.other) {
+      half(at, box.width - at, this.other.map, this.other.scene);
+      c.fillStyle = colour.css("ink");
+      c.fillRect(at - 1, 0, 2, box.height);
+    }
     this.ruler(c, box.width, box.height);
     if (this.closer) this.approach(box.width, box.height);
   }

@@ -2,7 +2,6 @@
 
 import { Course, Odds, Place } from "./api";
 import { draw, ticks } from "./chart";
-import { panel } from "./knobs";
 import { clock, likelier, make, percent, rich, sum, times } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
@@ -20,6 +19,7 @@ const adversaries: Record<string, { name: string; knows: string }> = {
 // OddsView is the view of two places.
 export class OddsView {
   readonly element: HTMLElement;
+  readonly beside: HTMLElement;
   readonly map: MapView;
   private a: Place | null = null;
   private b: Place | null = null;
@@ -32,7 +32,6 @@ export class OddsView {
   private readonly says = make("div", { class: "says", id: "verdict", "aria-live": "polite" });
   private readonly learned = make("figure");
   private readonly belief = make("figure");
-  private readonly knobs = make("div");
   private readonly note = make("p", { class: "small soft after" });
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
@@ -62,8 +61,7 @@ export class OddsView {
     };
     this.buttons = { a: button("a", "Move A, the home"), b: button("b", "Move B, the clinic") };
     this.choose("a");
-    this.relay();
-    this.element = make("div", { class: "view" },
+    this.element =
       make("div", { class: "stack" },
         make("figure", {}, make("div", { class: "picture low pick" }, canvas, zoomer(this.map)),
           make("div", { class: "bar small" }, this.buttons.a, this.buttons.b,
@@ -77,13 +75,10 @@ export class OddsView {
           ])),
         make("section", { class: "card", "aria-label": "Several adversaries" },
           make("h2", {}, "Who asks?"), this.others, this.note),
-        make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief)),
-      make("div", { class: "stack" },
-        make("section", { class: "card" },
-          make("h2", { class: "question" }, "Is it at home or at the clinic?"),
-          make("p", { class: "soft small" }, "Somebody sees every published record and asks one question: is the vehicle at A or at B?"),
-          this.says),
-        this.knobs));
+        make("section", { class: "card", "aria-label": "What the adversary believes" }, this.belief));
+    this.beside = make("section", { class: "card" },
+      make("p", { class: "soft small" }, "Somebody sees every published record and asks one question: is the vehicle at A or at B?"),
+      this.says);
     this.element.addEventListener("keydown", (e) => this.key(e));
   }
 
@@ -96,12 +91,6 @@ export class OddsView {
     e.stopPropagation(); // alone, these keys go through the reports
     this[this.picking] = { x: p.x + way[0]! * cell, y: p.y + way[1]! * cell };
     void this.update();
-  }
-
-  // relay lays the knobs again, since another view may have turned them.
-  relay(): void {
-    this.knobs.replaceChildren(
-      panel("Turn the knobs", "odds", this.state.about, this.state.settings, () => this.state.changed()));
   }
 
   private choose(which: "a" | "b"): void {
@@ -222,7 +211,7 @@ export class OddsView {
       make("h2", {}, "What the records have told about A against B"),
       draw({
         label: "Logarithm of what the records have added to the odds of A against B, within plus and minus the sum of epsilon",
-        times: odds.time_ms, pause: pauseOf(course), series: [{ name: "learned", values: odds.learned, colour: "estimate" }],
+        times: odds.time_ms, pause: pauseOf(course), width: 880, height: 190, series: [{ values: odds.learned, colour: "estimate" }],
         bound: odds.spent, low: -high, high, ticks: ticks(-high, high, 6),
         tick: (y) => (y === 0 ? "equal" : `${y > 0 ? "A" : "B"} × ${times(Math.exp(Math.abs(y)))}`),
         now: this.state.fix, onPick: this.pick(),
@@ -243,10 +232,10 @@ export class OddsView {
         label: "Probability of A against B for this adversary, with and without the records",
         times: odds.time_ms, pause: pauseOf(course),
         series: [
-          { name: "with", values: odds.posterior.map(share), colour: "estimate" },
-          { name: "without", values: odds.blind.map(share), colour: "blind", dash: "2 4" },
+          { values: odds.posterior.map(share), colour: "estimate" },
+          { values: odds.blind.map(share), colour: "blind", dash: "2 4" },
         ],
-        low: 0, high: 1, ticks: ticks(0, 1, 4), tick: (y) => `${Math.round(100 * y)} %`,
+        width: 880, height: 190, low: 0, high: 1, ticks: ticks(0, 1, 4), tick: (y) => `${Math.round(100 * y)} %`,
         now: this.state.fix, onPick: this.pick(),
       }),
       legend([

@@ -1,6 +1,6 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowd, Crowds, knobs, MapInfo, Odds, Place, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowd, Crowds, knobs, MapInfo, Odds, Past, Place, Settings, Users } from "./api";
 
 export type Watcher = () => void;
 
@@ -36,7 +36,7 @@ class Growing<T extends Grown> {
   ) {}
 
   get rows(): number {
-    return this.value?.time_ms.length ?? 0;
+    return this.value?.time_ms?.length ?? 0;
   }
 
   get whole(): boolean {
@@ -53,7 +53,7 @@ class Growing<T extends Grown> {
     const columns = kept as unknown as Record<string, unknown[]>;
     for (const [name, value] of Object.entries(more)) {
       if (!Array.isArray(value)) columns[name] = value as never;
-      else for (const x of value) columns[name]!.push(x);
+      else for (const x of value) (columns[name] ??= []).push(x); // null: no row had come
     }
     kept.from = 0;
   }
@@ -97,7 +97,9 @@ export class State {
   user = "";
   fix = 0;
   settings: Settings;
-  other: Settings; // of the second picture of a comparison
+  other: Settings; // of the other half of a picture that is split
+  split = false;
+  turnB = false; // the knobs turn the other settings
   private readonly otherBegins: Settings; // what it is at the start
   reports = 1; // of the user
   view = ""; // the part of a large map that is looked at closely, as the server takes it
@@ -105,12 +107,19 @@ export class State {
   private readonly growers = new Set<Watcher>();
   private readonly answers = new Map<string, Fetched>();
   private readonly courses = new Map<string, Growing<Course>>();
+  private readonly pasts = new Map<string, Growing<Past>>();
   private readonly watched = new Map<string, Growing<Odds>>();
 
   constructor(readonly about: About) {
+    about.defaults = { ...about.defaults, lag: 1 };
     this.otherBegins = { ...about.defaults, mechanism: "lattice" };
     this.settings = { ...about.defaults };
     this.other = { ...this.otherBegins };
+  }
+
+  // turned are the settings that the knobs turn.
+  get turned(): Settings {
+    return this.split && this.turnB ? this.other : this.settings;
   }
 
   // told are the settings that differ from those of the start, for the address.
@@ -123,6 +132,7 @@ export class State {
     };
     add("", this.settings, this.about.defaults);
     add("b.", this.other, this.otherBegins);
+    if (this.split) all["split"] = "1";
     return all;
   }
 
@@ -137,6 +147,8 @@ export class State {
     };
     take("", this.settings, this.about.defaults);
     take("b.", this.other, this.otherBegins);
+    this.split = address.get("split") === "1";
+    this.turnB = this.turnB && this.split;
   }
 
   watch(watcher: Watcher): void {
@@ -220,6 +232,13 @@ export class State {
   // peek returns as much of a course as has come.
   peek(s: Settings): Course | null {
     return this.courses.get(JSON.stringify([this.user, s]))?.value ?? null;
+  }
+
+  // past returns what later records tell, as soon as it has the fix.
+  past(s: Settings): Promise<Past> {
+    const [user, own] = [this.user, JSON.stringify(s)];
+    return this.grown(this.pasts, JSON.stringify([user, s]), 4, () =>
+      new Growing<Past>("past", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
   // odds returns what an adversary learns about two places, as soon as it has the fix. wanted says

@@ -1,9 +1,8 @@
 // One step, taken apart.
 
-import { Anatomy, bytes, Course, MapInfo, Place, Settings } from "./api";
-import { frontier } from "./frontier";
-import { panel } from "./knobs";
-import { colour, distance, likelier, make, percent, rich, sum } from "./look";
+import { Anatomy, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
+import { named } from "./knobs";
+import { colour, distance, fact, likelier, make, percent, rich, sum } from "./look";
 import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { taker } from "./take";
@@ -218,21 +217,20 @@ export async function lookAt(state: State, s: Settings, signal: AbortSignal): Pr
 // StepView is the view of a step.
 export class StepView {
   readonly element: HTMLElement;
+  readonly beside: HTMLElement;
   readonly map: MapView;
   private part = 0;
   private shown: Shown = { truth: true, blind: true };
   private look: Look | null = null;
+  private other: Look | null = null; // of the other half
   private readonly latest = new Latest();
   private readonly list = make("ol", { class: "parts" });
   private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
   private readonly under = make("div");
   private readonly says = make("div", { class: "says" });
   private readonly mine = make("p", { class: "after", id: "mine" });
-  private readonly facts = make("dl", { class: "facts" });
+  readonly facts = make("dl", { class: "facts", id: "step-facts" });
   private readonly figure: HTMLElement;
-  private readonly knobs = make("div");
-  private readonly prices = make("div"); // of other ε
-  private priced: Course | null = null;
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
@@ -246,16 +244,13 @@ export class StepView {
       });
       return make("label", secret ? { class: "secret" } : {}, box, ` ${text}`);
     };
-    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.list, this.caption, this.under);
-    this.element = make("div", { class: "view" },
-      make("div", { class: "stack" }, this.figure,
-        make("div", { class: "bar small" },
-          check("show the truth", "truth", true), check("show the guess without releases", "blind", false))),
-      make("div", { class: "stack" },
-        this.knobs, this.facts,
-        taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
-        make("section", { class: "card", "aria-label": "What ε means" }, this.says)));
-    this.relay();
+    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter()), this.list, this.caption, this.under);
+    this.element = make("div", {}, this.figure,
+      make("div", { class: "bar small" },
+        check("show the truth", "truth", true), check("show the guess without releases", "blind", false)));
+    this.beside = make("div", { class: "stack" },
+      taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
+      make("section", { class: "card", "aria-label": "What ε means" }, this.says));
     this.map.closer = (view) => {
       state.view = view;
       state.changed();
@@ -264,24 +259,6 @@ export class StepView {
     state.grows(() => {
       if (this.look && !this.element.hidden) this.tell(this.look);
     });
-  }
-
-  // relay lays the knobs again, since another view may have turned them.
-  relay(): void {
-    this.knobs.replaceChildren(
-      panel("Turn the knobs", "a", this.state.about, this.state.settings, () => this.state.changed(), this.prices));
-  }
-
-  // price draws what other ε would give, once for each vehicle and setting.
-  private async price({ course, map }: Look): Promise<void> {
-    if (this.priced === course) return;
-    this.priced = course;
-    const picture = await frontier(course, map.width * map.height, (epsilon) => {
-      this.state.settings.epsilon = epsilon;
-      this.relay();
-      this.state.changed();
-    }).catch(() => null); // the main picture says what is wrong
-    if (this.priced === course) this.prices.replaceChildren(...(picture ? [picture] : []));
   }
 
   // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
@@ -309,11 +286,11 @@ export class StepView {
     const s: Settings = this.state.settings;
     this.figure.classList.add("busy");
     const done = await this.latest.run(
-      (signal) => lookAt(this.state, s, signal),
-      (look) => {
-        this.look = look;
+      (signal) => Promise.all((this.state.split ? [s, this.state.other] : [s]).map((one) => lookAt(this.state, one, signal))),
+      ([look, other]) => {
+        this.look = look!;
+        this.other = other ?? null;
         this.render();
-        void this.price(look);
       },
       this.failed,
     );
@@ -325,7 +302,9 @@ export class StepView {
     if (!look) return;
     const s = look.course.settings;
     const told = parts(look.step, look.origin, look.course, s);
-    this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown));
+    const { other } = this;
+    this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown),
+      other && [named(s), { name: named(other.course.settings), map: other.map, scene: (pen) => paint(pen, other, this.part, this.shown) }]);
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
     const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
@@ -359,22 +338,20 @@ export class StepView {
 
   // tell shows the numbers of a whole trace.
   private tell({ course }: Look): void {
-    const s = course.summary;
+    const all = this.other ? [course, this.other.course] : [course];
+    const each = (of: (s: Summary, c: Course) => string) => all.map((c) => of(c.summary, c)).join(" | ");
     this.mine.replaceChildren(rich(toWhom(course)));
-    const fact = (name: string, value: string, title: string) =>
-      make("div", { title }, make("dt", {}, name), make("dd", {}, value));
     const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);
-    const far = course.done < course.total
-      ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
-      : "";
     this.facts.replaceChildren(
-      far,
-      fact("Median error", m(s.estimate_m.median), "of the best guess, over all records of this trace"),
-      fact("… of the model alone", m(s.blind_m.median), "without any release"),
-      fact("Releases", String(s.releases), `${s.repeats} repeats, ${s.predictions} predictions`),
-      fact("Spent, Σε", sum(s.spent), "the sum of ε over the trace"),
-      fact("Neighbouring cells told apart",
-        s.near_share_mean === null ? "–" : percent(s.near_share_mean),
+      course.done < course.total
+        ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
+        : "",
+      fact("Median error", each((s) => m(s.estimate_m.median)), "of the best guess, over all records of this trace"),
+      fact("… no releases", each((s) => m(s.blind_m.median)), "without any release"),
+      fact("Releases", each((s) => String(s.releases)), "draws that cost ε"),
+      fact("Spent, Σε", each((s) => sum(s.spent)), "the sum of ε over the trace"),
+      fact("Neighbours told apart",
+        each((s) => (s.near_share_mean === null ? "–" : percent(s.near_share_mean))),
         "the share of ε that a release spends between two neighbouring cells, on average"));
   }
 }

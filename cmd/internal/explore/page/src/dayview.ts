@@ -1,0 +1,172 @@
+// One vehicle's day: where it was, what its records said then, and what they say afterwards.
+
+import { Course, MapInfo, Past, Place, Settings } from "./api";
+import { draw, ticks } from "./chart";
+import { named } from "./knobs";
+import { distance, fact, make, metres, sum } from "./look";
+import { Camera, MapView, Pen } from "./map";
+import { Latest, State } from "./state";
+import { legend, pauseOf, zoomer } from "./stepview";
+import { taker } from "./take";
+
+// Day is what is known of a vehicle under some settings.
+interface Day {
+  settings: Settings;
+  map: MapInfo;
+  course: Course;
+  past: Past;
+}
+
+type Column = (number | null)[];
+
+function place(x: Column, y: Column, i: number): Place | null {
+  return typeof x[i] === "number" && typeof y[i] === "number" ? { x: x[i]!, y: y[i]! } : null;
+}
+
+// off is how far places are from the truth, km.
+function off(c: Course, x: Column, y: Column): Column {
+  return x.map((_, i) => {
+    const p = place(x, y, i);
+    return p ? distance(p, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null;
+  });
+}
+
+function median(values: Column): number | null {
+  const known = values.filter((v): v is number => v !== null && v !== undefined).sort((a, b) => a - b);
+  const n = known.length;
+  return n === 0 ? null : (known[(n - 1) >> 1]! + known[n >> 1]!) / 2;
+}
+
+const km = (x: number | null | undefined) => (x === null || x === undefined ? "–" : metres(x));
+
+// DayView is the view of a day.
+export class DayView {
+  readonly element: HTMLElement;
+  readonly beside: HTMLElement; // below the knobs
+  readonly map: MapView;
+  private days: Day[] = [];
+  private readonly latest = new Latest();
+  readonly facts = make("dl", { class: "facts", id: "day-facts" });
+  private readonly error = make("div");
+  private readonly cost = make("div");
+  private readonly says = make("p", { class: "soft small after", id: "day-caption", "aria-live": "polite" });
+
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+    const canvas = make("canvas", { role: "img", "aria-describedby": "day-caption", "aria-label": "Map of the day" });
+    this.map = new MapView(canvas, camera);
+    this.map.closer = (view) => {
+      state.view = view;
+      state.changed();
+    };
+    let next = 0;
+    state.grows(() => {
+      if (this.days.length === 0 || this.element.hidden || next) return;
+      next = requestAnimationFrame(() => {
+        next = 0;
+        this.render();
+      });
+    });
+    this.element = make("div", {},
+      make("div", { class: "two" },
+        make("div", { class: "picture low" }, canvas, zoomer(this.map), ...this.map.splitter()),
+        make("div", { class: "stack" }, this.error, this.cost)),
+      this.says,
+      legend([
+        { sign: "line", colour: "truth", text: "where it was", secret: true },
+        { sign: "line", colour: "estimate", text: "guess at the time" },
+        { sign: "line", colour: "release", text: "guess with later records (smoothed)" },
+        { sign: "line", colour: "blind", text: "without any record" },
+      ]));
+    this.beside = make("div", {},
+      taker(() => `${state.user}-day`, () => canvas, () => this.days[0]?.course ?? null,
+        () => this.days[0]?.past ?? null));
+  }
+
+  async update(): Promise<void> {
+    this.element.classList.add("busy");
+    const fetch = async (s: Settings, signal: AbortSignal): Promise<Day> => {
+      const [map, course, past] = await Promise.all([this.state.map(s, signal), this.state.course(s), this.state.past(s)]);
+      return { settings: { ...s }, map, course, past };
+    };
+    const { settings, other, split } = this.state;
+    const done = await this.latest.run(
+      (signal) => Promise.all((split ? [settings, other] : [settings]).map((s) => fetch(s, signal))),
+      (days) => {
+        this.days = days;
+        this.render();
+      }, this.failed);
+    if (done) this.element.classList.remove("busy");
+  }
+
+  // paint draws the ways of the day up to now, and where all three are.
+  private paint(pen: Pen, { course: c, past }: Day): void {
+    const now = this.state.fix;
+    const way = (x: Column, y: Column, name: string, width: number, opacity: number) => {
+      let part: Place[] = [];
+      for (let i = 0; i <= now; i++) {
+        const p = place(x, y, i);
+        if (i > 0 && c.time_ms[i]! - c.time_ms[i - 1]! > pauseOf(c)) part = this.line(pen, part, name, width, opacity);
+        if (p) part.push(p);
+      }
+      this.line(pen, part, name, width, opacity);
+    };
+    way(c.estimate_x, c.estimate_y, "estimate", 1.2, 0.6);
+    way(past.x, past.y, "release", 2.2, 0.9);
+    way(c.truth_x, c.truth_y, "truth", 2.4, 1);
+    const at = (x: Column, y: Column) => place(x, y, now);
+    const [told, back] = [at(c.estimate_x, c.estimate_y), at(past.x, past.y)];
+    if (told) pen.mark(told, "cross", "estimate", 8);
+    if (back) pen.mark(back, "diamond", "release", 7);
+    pen.mark({ x: c.truth_x[now]!, y: c.truth_y[now]! }, "disc", "truth", 7, c.user);
+  }
+
+  private line(pen: Pen, part: Place[], name: string, width: number, opacity: number): Place[] {
+    if (part.length > 1) pen.line(part, name, width, { opacity });
+    return [];
+  }
+
+  private render(): void {
+    const [day, other] = this.days;
+    if (!day) return;
+    const now = this.state.fix;
+    const scene = (d: Day) => ({ map: d.map, name: named(d.settings), scene: (pen: Pen) => this.paint(pen, d) });
+    const of = scene(day);
+    this.map.show(of.map, of.scene, other ? [of.name, scene(other)] : null);
+    const told = this.days.map((d) => off(d.course, d.course.estimate_x, d.course.estimate_y));
+    const blind = off(day.course, day.course.blind_x, day.course.blind_y);
+    const back = this.days.map((d) => d.past.off_km);
+    const each = (of: (d: Day, i: number) => string) => this.days.map(of).join(" | ");
+    this.facts.replaceChildren(
+      fact("Off now", each((_, i) => km(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
+      fact("… smoothed", each((_, i) => km(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
+      fact("Median of the day", each((_, i) => km(median(told[i]!))), "of the guess at the time"),
+      fact("… smoothed", each((_, i) => km(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
+      fact("… no records", km(median(blind)), "by the model alone"),
+      fact("Spent, Σε", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "so far today, and the budget"));
+    const { course } = day;
+    const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
+    this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`
+      : "Everybody who keeps the records can smooth them: later records tell more about where the vehicle was. It costs no ε.";
+    const spans = { times: course.time_ms, pause: pauseOf(course), now, low: 0, width: 430, height: 190,
+      onPick: (i: number) => {
+        this.state.fix = i;
+        this.state.changed();
+      } };
+    const lines = [
+      { values: blind, colour: "blind", dash: "2 4" },
+      ...told.map((values, i) => ({ values, colour: "estimate", dash: i ? "6 4" : "" })),
+      ...back.map((values, i) => ({ values, colour: "release", dash: i ? "6 4" : "" })),
+    ];
+    const high = lines.reduce((h, l) => l.values.reduce<number>((m, v) => Math.max(m, v ?? 0), h), 0.5);
+    this.error.replaceChildren(make("h2", {}, "How far off the guess is"), draw({ ...spans,
+      label: "Distance from the truth to the guess over the day: at the time, with later records, and without any",
+      series: lines, high, ticks: ticks(0, high, 4), tick: (y) => `${sum(y)} km` }));
+    const budget = Math.max(...this.days.map((d) => d.settings.budget));
+    const spent = this.days.map((d) => d.course.spent);
+    const most = 1.06 * Math.max(budget, 1, ...spent.map((s) => s[s.length - 1] ?? 0));
+    this.cost.replaceChildren(make("h2", {}, budget ? `Σε of the day, and the budget of ${budget}` : "Σε of the day, without a budget"), draw({ ...spans,
+      label: `Sum of epsilon over the day${budget ? `, and the budget of ${budget}` : ""}`,
+      series: spent.map((values, i) => ({ values, colour: "accent", dash: i ? "6 4" : "" })),
+      high: most, ticks: ticks(0, most, 4), tick: sum, limit: budget }));
+  }
+}
