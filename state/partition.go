@@ -215,7 +215,15 @@ func (p *Partition) Wipe() error {
 // begins. Both are valid during the call only. It ends with the first error of visit, and returns
 // it. It may run beside any other call.
 func (p *Partition) Iterate(visit func(key, value []byte) error) error {
+	return p.After(nil, visit)
+}
+
+// After is Iterate for the users after a key; nil: all.
+func (p *Partition) After(key []byte, visit func(key, value []byte) error) error {
 	first, end := appendPrefix(nil, p.number), appendPrefix(nil, p.number+1)
+	if len(key) > 0 {
+		first = append(append(first, key...), 0)
+	}
 	return p.between(first, end, func(full, value []byte) error {
 		if user, ok := userKey(full); ok {
 			return visit(user, value)

@@ -151,6 +151,11 @@ func TestKeys(t *testing.T) {
 	}
 	stop := errors.New("enough")
 	apply(t, p, Positions{}, "a", "1", "b", "2")
+	after := ""
+	err = p.After([]byte("a"), func(key, _ []byte) error { after += string(key); return nil })
+	if err != nil || after != "b" {
+		t.Errorf("after a: %q, %v", after, err)
+	}
 	seen := 0
 	err = p.Iterate(func(_, _ []byte) error { seen++; return stop })
 	if !errors.Is(err, stop) || seen != 1 {

@@ -264,8 +264,10 @@ func (x scriptStore) Reserved(name string, visit func(key, value []byte) error) 
 	return x.list(visit, func(key string) bool { return strings.HasPrefix(key, name) })
 }
 
-func (x scriptStore) Iterate(visit func(key, value []byte) error) error {
-	return x.list(visit, func(key string) bool { return ValidKey([]byte(key)) })
+func (x scriptStore) After(after []byte, visit func(key, value []byte) error) error {
+	return x.list(visit, func(key string) bool {
+		return ValidKey([]byte(key)) && key > string(after)
+	})
 }
 
 func (x scriptStore) list(

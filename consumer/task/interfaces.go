@@ -246,8 +246,8 @@ type Eraser interface {
 type Listed interface {
 	// Reserved visits what lies under PartitionKey, RequestKey or KeptKey.
 	Reserved(name string, visit func(key, value []byte) error) error
-	// Iterate visits the states of keys.
-	Iterate(visit func(key, value []byte) error) error
+	// After visits the states of keys after a key, in their order; nil: all.
+	After(key []byte, visit func(key, value []byte) error) error
 }
 
 // Eraseable is a Store that can list what an Eraser needs and that forgets removed values for good.

@@ -34,6 +34,7 @@ type pass struct {
 
 	startMS int64                   // clock after the fence of this assignment
 	expired func(state []byte) bool // nil: there is nothing to sweep
+	swept   []byte                  // the last key that was swept
 
 	askedMS int64 // clock when the end was asked for
 	end     int64 // of the input, open transactions included
@@ -75,7 +76,7 @@ func (p *pass) addStates(o *overlay, timestamp int64) {
 // sweeps reports whether there are states of keys that may have expired.
 func (p *pass) sweeps() bool {
 	if p.by != nil && p.expired == nil {
-		p.expired = p.by.Expires()
+		p.expired, p.swept = p.by.Expires(), nil
 	}
 	return p.expired != nil
 }
@@ -83,6 +84,7 @@ func (p *pass) sweeps() bool {
 // sweep adds the removal of some states that have expired to a transaction, and returns of how
 // many. The store must have everything that was processed.
 func (p *pass) sweep(o *overlay, most int, now int64) (n int, err error) {
+	last := bytes.Clone(p.swept)
 	visit := func(key, value []byte) error {
 		if !p.expired(value) {
 			return nil
@@ -91,11 +93,14 @@ func (p *pass) sweep(o *overlay, most int, now int64) (n int, err error) {
 			return errEnough
 		}
 		o.put(key, nil, true, now)
-		n++
+		if n++; ValidKey(key) {
+			last = append(last[:0], key...)
+		}
 		return nil
 	}
 	store := p.store.(Listed)
-	err = store.Iterate(visit)
+	err = store.After(p.swept, visit)
+	p.swept = last
 	if err == nil {
 		err = store.Reserved(KeptKey, visit)
 	}

@@ -250,8 +250,11 @@ func (s *simStore) Reserved(name string, visit func(key, value []byte) error) er
 	return s.list("Reserved", func(key string) bool { return strings.HasPrefix(key, name) }, visit)
 }
 
-func (s *simStore) Iterate(visit func(key, value []byte) error) error {
-	return s.list("Iterate", func(key string) bool { return ValidKey([]byte(key)) }, visit)
+func (s *simStore) After(after []byte, visit func(key, value []byte) error) error {
+	first := string(after)
+	return s.list("After", func(key string) bool {
+		return ValidKey([]byte(key)) && key > first
+	}, visit)
 }
 
 func (s *simStore) list(

@@ -410,13 +410,13 @@ type early struct {
 	n *node
 }
 
-func (m early) Iterate(visit func(key, value []byte) error) error {
+func (m early) After(key []byte, visit func(key, value []byte) error) error {
 	now := m.applied
 	defer func() { m.applied = now }()
 	if len(now) > 0 && !now[len(now)-1].wipe {
 		m.applied = now[:len(now)-1]
 	}
-	return m.simStore.Iterate(visit)
+	return m.simStore.After(key, visit)
 }
 
 // oldEnd answers with the end that was asked for before.

@@ -372,8 +372,10 @@ func (s *simStore) Reserved(name string, visit func(key, value []byte) error) er
 	return s.list(visit, func(key string) bool { return strings.HasPrefix(key, name) })
 }
 
-func (s *simStore) Iterate(visit func(key, value []byte) error) error {
-	return s.list(visit, func(key string) bool { return task.ValidKey([]byte(key)) })
+func (s *simStore) After(after []byte, visit func(key, value []byte) error) error {
+	return s.list(visit, func(key string) bool {
+		return task.ValidKey([]byte(key)) && key > string(after)
+	})
 }
 
 func (s *simStore) list(visit func(key, value []byte) error, wanted func(string) bool) error {
