@@ -260,8 +260,8 @@ func (s *Smoothed) SameReleases(fingerprint []byte) bool {
 	return bytes.Equal(fingerprint, s.Fingerprint())
 }
 
-// Counted is the service that counts by raw partition. Its changelog is Topics.Changelog, and
-// Topics.Sanitized the topic of counts.
+// Counted is the service that counts by raw partition. Its output, Topics.Sanitized, is the topic
+// of partial counts.
 type Counted struct {
 	topics.Cluster
 	StateDir string // its folder on this machine; "": none

@@ -268,8 +268,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 			s.Topics.Sanitized))
 	}
 	if c := e.o.Counted; c != nil {
-		list = append(list, fmt.Sprintf("counts of topic %s, in which the user counted: they name "+
-			"nobody", c.Topics.Sanitized))
+		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
+			"user counted: they name nobody", c.Topics.Sanitized))
 	}
 	return list, nil
 }
