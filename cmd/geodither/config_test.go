@@ -43,7 +43,7 @@ key_file: noise.key
 state_dir: state
 standby_replicas: 2
 release: {mechanism: lattice, epsilon: 0.5, delta: 0.02, interval: 10m, between: skip, hours: [{days: mon-fri, from: 06:00, to: 18:00, zone: Europe/London}], budget: {epsilon: 6, window: 2h, lifetime: 500}}
-publish: {timestamp: step, user: pseudonym, release: false}
+publish: {timestamp: step, user: pseudonym, release: false, estimate: median}
 input: {outside: clamp}
 transaction: {max_records: 100, max_interval: 20ms, timeout: 12s}
 session_timeout: 7s
@@ -103,7 +103,7 @@ func TestLoadConfig(t *testing.T) {
 		"log":      file.Log == config.Log{Level: "debug", Format: "json"},
 		"release": reflect.DeepEqual(o.Release, mechanism.Options{
 			Mechanism: "lattice", Epsilon: .5, Delta: .02,
-			ReleaseInterval: 10, Between: "skip",
+			ReleaseInterval: 10, Between: "skip", Estimate: "median",
 			Hours: []hours.Span{{Days: 0b111110, From: 360, To: 1080, Zone: "Europe/London"}},
 			Budget: mechanism.Budget{
 				Epsilon: 6, WindowSteps: 120, Lifetime: 500, Spent: "suppress",

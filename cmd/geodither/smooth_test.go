@@ -202,13 +202,17 @@ func TestSmoothErrors(t *testing.T) {
 // makes of the same records, with a lag of one interval and with all records. What all of them tell
 // about one moment is no more than the sum of all ε, and more than what one release may.
 func TestReportLooksBack(t *testing.T) {
-	for name, release := range map[string]string{
+	var mean expect.Errors
+	cases := map[string]string{
 		"codebook": "mechanism: codebook, epsilon: 2, interval: 4m, budget: none",
 		"lattice":  "mechanism: lattice, epsilon: 2, delta: 0.1, interval: 3m, budget: none",
 		"skip": "mechanism: codebook, epsilon: 2, interval: 4m, between: skip, " +
 			"budget: none",
-	} {
-		dir := t.TempDir()
+		"median": "mechanism: codebook, epsilon: 2, interval: 4m, budget: none}\n" +
+			"publish: {estimate: median",
+	}
+	for _, name := range []string{"codebook", "lattice", "skip", "median"} {
+		release, dir := cases[name], t.TempDir()
 		config, _, jsonFile, traces := smoothFiles(t, dir, release)
 		report, out := filepath.Join(dir, "report.json"), filepath.Join(dir, "out.ndjson")
 		text := succeed(t, "sanitize", "-c", config, "--in", traces, "--seed", "3", "--out",
@@ -235,6 +239,20 @@ func TestReportLooksBack(t *testing.T) {
 						name, lag, i, pair[0], pair[1], said.Estimate)
 				}
 			}
+		}
+		if name == "median" { // other settings of the same records
+			text := read(t, config)
+			wrong := write(t, dir, "mean.yml", strings.Replace(text, "median", "mean", 1))
+			requireMessage(t, call(t, "smooth", "-c", wrong, "--in", jsonFile, "--out", out),
+				1, "do not follow", "publish.estimate")
+			mode := write(t, dir, "mode.yml", strings.Replace(text, "median", "mode", 1))
+			requireMessage(t, call(t, "config", "lint", "-c", mode), 2, "geometric median")
+			if p := said.Estimate; p.Median >= mean.Median || p.RMS <= mean.RMS {
+				t.Errorf("the median is off by %+v, the mean by %+v", p, mean)
+			}
+		}
+		if name == "codebook" {
+			mean = said.Estimate
 		}
 		told := said.Told
 		if r := told.Releases; r.Moments != int(said.Releases) || !(2 < r.Largest) ||

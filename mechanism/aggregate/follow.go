@@ -207,7 +207,7 @@ var (
 	// most of them do not.
 	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model " +
 		"and these options: give the service's own, as its config has them (mechanism, epsilon, " +
-		"delta, near, interval, between, budget)")
+		"delta, near, interval, between, budget, publish.estimate)")
 )
 
 // Follow takes the next record of a user and says whether the user's posterior is the service's

@@ -118,7 +118,7 @@ func Service(path string) (service.Options, File, error) {
 // must not silently keep its default. The errors are the user's and name the file.
 func Read(path string) (File, error) {
 	file, err := read(path)
-	if err == nil && !reflect.DeepEqual(file.Release, Release{}) {
+	if err == nil && !reflect.DeepEqual(file.Release, Release{estimate: file.Publish.Estimate}) {
 		err = file.Release.Budget.required()
 	}
 	file.resolve(filepath.Dir(path))
@@ -155,7 +155,8 @@ func read(path string) (File, error) {
 	file.Kafka, file.Registry = Kafka{}, Registry{}
 	err = expand(reflect.ValueOf(&file).Elem())
 	file.Kafka, file.Registry = kafka, registry
-	return file, err
+	file.Release.estimate = file.Publish.Estimate
+	return file, errors.Join(err, file.Publish.check())
 }
 
 // writtenKeys returns the keys of a section and of those below it, joined by points.

@@ -26,6 +26,8 @@ type Release struct {
 	Interval time.Duration `yaml:"interval"`
 	Between  string        `yaml:"between"`
 	Budget   Budget        `yaml:"budget"`
+
+	estimate string // publish.estimate, which the mechanism computes
 }
 
 // Near is the section "release.near": a second bound of mechanism codebook, for near places.
@@ -128,7 +130,7 @@ func (c Release) Options(model *mobility.Model) (mechanism.Options, error) {
 
 func (c Release) optionsFor(step time.Duration) (mechanism.Options, error) {
 	o := mechanism.Options{
-		Mechanism: c.Mechanism, Between: c.Between,
+		Mechanism: c.Mechanism, Between: c.Between, Estimate: c.estimate,
 		// Where the budget is spent, records are what they are between two releases.
 		Budget: mechanism.Budget{
 			Epsilon: c.Budget.Epsilon, Lifetime: c.Budget.Lifetime, Spent: mechanism.SpentPredict,
@@ -211,6 +213,18 @@ type Publish struct {
 	Timestamp string `yaml:"timestamp"`
 	User      string `yaml:"user"`
 	Release   *bool  `yaml:"release"` // default: true
+	// Estimate is the place that stands for a posterior; default: the mean.
+	Estimate string `yaml:"estimate"`
+}
+
+// check refuses an estimate that no record has.
+func (c Publish) check() error {
+	switch c.Estimate {
+	case "", mechanism.EstimateMean, mechanism.EstimateMedian:
+		return nil
+	}
+	return fmt.Errorf("publish: estimate %q: write %s, or %s for the geometric median",
+		c.Estimate, mechanism.EstimateMean, mechanism.EstimateMedian)
 }
 
 // Options returns the service's options.

@@ -35,6 +35,7 @@ var choices = map[string][]string{
 	"release.between":   {mechanism.BetweenPredict, mechanism.BetweenSkip},
 	"publish.timestamp": {engine.TimestampExact, engine.TimestampStep},
 	"publish.user":      {engine.UserPlain, engine.UserPseudonym},
+	"publish.estimate":  {mechanism.EstimateMean, mechanism.EstimateMedian},
 	"input.outside":     {engine.OutsideDeadLetter, engine.OutsideClamp},
 	"input.preset":      words(mapping.Presets()...),
 	"input.format": words(mapping.Auto, mapping.JSON, mapping.Avro,

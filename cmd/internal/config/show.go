@@ -72,6 +72,7 @@ func (c *File) fill(o service.Options) {
 	c.Publish.Timestamp, c.Publish.User = o.Publish.Timestamp, o.Publish.User
 	release := !o.Publish.OmitRelease
 	c.Publish.Release = &release
+	c.Publish.Estimate = cmp.Or(c.Publish.Estimate, mechanism.EstimateMean)
 	c.Input.Outside = o.Input.Outside
 	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
 	c.Transaction.Timeout = o.TransactionTimeout

@@ -160,6 +160,8 @@ func (s setting) words() string {
 		return "release.mechanism, release.near or the version of the codebook or of its states"
 	case encodingSetting:
 		return encodingSetting + " or how input reads records"
+	case estimateSetting:
+		return "publish.estimate"
 	case hoursKey:
 		return hoursKey + " or the rules of its time zones"
 	}
@@ -227,7 +229,7 @@ func releaseSettings(r mechanism.Options) []setting {
 		{"release.prune", text("%x", max(r.Prune, 0))},
 		{"release.max_gap", text("%d", r.MaxGap)},
 		{"release.min_cells", text("%d", max(r.MinCells, 0))},
-		{"release.estimate", r.Estimate},
+		{estimateSetting, r.Estimate},
 		{"release.interval", text("%d", r.ReleaseInterval)},
 		{"release.between", r.Between},
 		{"release.budget.epsilon", text("%x", r.Budget.Epsilon)},
@@ -236,6 +238,10 @@ func releaseSettings(r mechanism.Options) []setting {
 		{"release.between (budget spent)", r.Budget.Spent},
 	}
 }
+
+// estimateSetting is the name of publish.estimate among the settings. It is part of the
+// fingerprint, so it stays as it was before the config had the key.
+const estimateSetting = "release.estimate"
 
 // hoursKey is the hours' name among the settings.
 const hoursKey = "release.hours"

@@ -27,7 +27,7 @@ places. It does not make them anonymous.`,
 func description(s *Sheet) string {
 	return fmt.Sprintf(`A service reads GPS fixes from the Kafka topic %s and writes differentially
 private locations to %s. A sanitized record has %s, %s, an estimate of the place with the radius of
-a 95 %% credible disc and an ellipse. The estimate follows from the releases of this user up to
+a 95 %% credible disc and an ellipse. %sThe estimate follows from the releases of this user up to
 then, and not from one of them alone.%s The raw fix is not in it.
 
 A release is a place on the map that the service draws at random. The true place changes how likely
@@ -40,6 +40,8 @@ topic %s, keyed by the user id, holds what the service remembers of each user, w
 		s.Topics.Raw, s.Topics.Sanitized,
 		either(s.pseudonym(), "a pseudonym of the user", "the user id"),
 		either(s.stepTimes(), "the start of the time step", "the exact time"),
+		when(s.Release.Estimate == mechanism.EstimateMedian, `The estimate is the geometric
+median of where the user may be, and not the mean. `),
 		when(!s.Publish.OmitRelease, ` A record of a release, new or repeated, has that release too,
 and a predicted record has none.`), s.Topics.DeadLetters, s.Topics.Changelog)
 }
