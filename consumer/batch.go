@@ -169,7 +169,7 @@ func (b *batch) record(r *wire.Reader) (Record, error) {
 		Key: f.VarintBytes(), Value: f.VarintBytes(),
 	}
 	if b.attributes&attributeLogAppendTime != 0 {
-		record.Timestamp = b.max
+		record.Timestamp, record.Appended = b.max, true
 	}
 	if offsetDelta < 0 || offsetDelta > b.last-b.base {
 		return Record{}, flaw("a record's offset is outside of it")

@@ -319,10 +319,13 @@ func TestRecordFields(t *testing.T) {
 		b.Records = r.AppendTo(b.Records)
 	}
 	want := []Record{
-		{40, 5000, []byte("k"), []byte("v"), Headers("\x02h\x02x\x08null\x01\x02h\x02y")},
-		{41, 4300, nil, []byte{}, nil},
-		{42, 5300, []byte{}, nil, nil},
-		{43, 9000, bytes.Repeat([]byte("k"), 300), bytes.Repeat([]byte("v"), 70000), nil},
+		{
+			40, 5000, []byte("k"), []byte("v"), Headers("\x02h\x02x\x08null\x01\x02h\x02y"),
+			false,
+		},
+		{41, 4300, nil, []byte{}, nil, false},
+		{42, 5300, []byte{}, nil, nil, false},
+		{43, 9000, bytes.Repeat([]byte("k"), 300), bytes.Repeat([]byte("v"), 70000), nil, false},
 	}
 	raw := reseal(b.AppendTo(nil))
 	got, err := decoded(t, newFetcher(t, FetcherOptions{}), answerOf(raw), 40)
@@ -337,8 +340,8 @@ func TestRecordFields(t *testing.T) {
 	}
 	raw[atAttributes+1] |= attributeLogAppendTime
 	got, err = decoded(t, newFetcher(t, FetcherOptions{}), answerOf(reseal(raw)), 40)
-	if err != nil || got.Records[0].Timestamp != 9000 {
-		t.Errorf("with the time of the broker: %v, %v", got.Records[0].Timestamp, err)
+	if err != nil || got.Records[0].Timestamp != 9000 || !got.Records[0].Appended {
+		t.Errorf("with the time of the broker: %+v, %v", got.Records[0], err)
 	}
 }
 

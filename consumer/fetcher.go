@@ -19,6 +19,9 @@ type Record struct {
 	Offset, Timestamp int64
 	Key, Value        []byte
 	Headers           Headers
+	// Appended says that Timestamp is the time at which the broker appended the record, and not one
+	// that its producer chose.
+	Appended bool
 }
 
 // Headers are those of a record, as they are encoded: nothing is decoded that nobody asks for. Nil

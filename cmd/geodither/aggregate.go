@@ -193,9 +193,13 @@ func (f *aggregateFlags) areas(o *aggregateOptions) error {
 	if f.zone != "" {
 		return cli.Usagef("--zone and --zones exclude each other: give one of them")
 	}
-	areas, err := readZones(f.zones)
+	zones, err := files.ReadZones(f.zones)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	areas := make([]aggregate.Area, len(zones))
+	for i, z := range zones {
+		areas[i] = aggregate.Area(z)
 	}
 	g := o.Read.Models[0].Grid
 	on, off := zonesOnMap(g, areas)

@@ -1,31 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
-	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 type countsFlags struct {
 	input    cli.InputFlags
+	config   config.Flags
+	section  config.Counts
 	from, to string // days
-	timeZone string
-	window   time.Duration
-	zone     string // length
-	zones    string // file
-	model    string // file
-	box      string
-	epsilon  float64
-	perDay   int
-	edition  uint32
 	keyFile  string
 	out      string
 }
@@ -33,8 +26,8 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts --from DAY --to DAY --epsilon E --per-day N PATH...",
-		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes in files",
+		Use:   "counts {-c FILE | --from DAY --to DAY --epsilon E --per-day N PATH...}",
+		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
 the command belongs to the trusted side. For the question where a fleet is, these counts are far
 better than records that protect each vehicle by itself.
@@ -54,23 +47,36 @@ Few windows a day need little noise, but the windows after the first --per-day o
 not counted. The summary says which share that is, by hour. --per-day has to cover a shift.
 
 A day is the windows that start on it by the clock of --time-zone. Windows start at whole
-multiples of their length, and where the clock is changed. --zone cuts the map of a model, or a
-box, into squares; of a model's map the side is rounded to whole cells, as in "aggregate". --zones
-are polygons with names. What lies in none is the zone "elsewhere".
+multiples of their length, and where the clock is changed. --zone cuts a box, or the map of the
+config's model, into squares; of a model's map the side is rounded to whole cells, as in
+"aggregate". --zones are polygons with names. What lies in none is the zone "elsewhere".
 
 Without --key-file the noise has a fresh key, and a second run of the same days is a further ε.
 With one, the same counts give the same bytes again. The file KEYFILE.counts beside the key keeps
 a keyed digest of what was published: other counts of the same window are refused, because the
 same noise would show the difference. Keep it with the key. Another fleet needs a key of its own.
 
-Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
+Fixes may come in any order. Memory: some 500 bytes for each user and day.
+
+With -c alone the command is a service: raw topic in, topics.counts out, each window once, until
+SIGTERM or Ctrl-C. Its settings are the section counts; with files they are the defaults of the
+flags. The raw topic needs message.timestamp.type=LogAppendTime: a fix counts if its record was
+appended by counts.grace after the window's end. A window is published counts.skew after that, also
+where nobody reports. An instance counts by raw partition into a topic of partial counts, which are
+true ones, and publishes their totals with the key's noise. Other settings need another
+counts.group and topics.counts, at a further ε.`,
 		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
-    --epsilon 1 --per-day 10 --zone 1km --model model.avro --key-file noise.key --out counts.csv
+    --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \\
+    --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
-    --window 30m --zones districts.geojson --out counts.ndjson`,
+    --window 30m --zones districts.geojson --out counts.ndjson
+  geodither counts -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			options, err := f.options()
+			if f.serves(cmd.Flags(), args) {
+				return serveCounts(cmd.Context(), f.config.Path, std)
+			}
+			options, err := f.options(cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -87,19 +93,23 @@ Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
 	flags := cmd.Flags()
 	f.input.Register(flags, "in")
 	f.input.RegisterColumns(flags)
+	f.config.RegisterConfig(flags, "the section counts, and the map that --zone divides")
 	flags.StringVar(&f.from, "from", "", "first `DAY`, such as 2026-12-01")
 	flags.StringVar(&f.to, "to", "", "last `DAY`, which is published too")
-	flags.StringVar(&f.timeZone, "time-zone", "UTC", "time `ZONE` of the days, an IANA name")
-	flags.DurationVar(&f.window, "window", time.Hour, "length of a window, which divides a day")
-	flags.StringVar(&f.zone, "zone", "", "`LENGTH` of the side of square zones, such as 1km")
-	flags.StringVar(&f.zones, "zones", "",
+	flags.StringVar(&f.section.TimeZone, "time-zone", "UTC",
+		"time `ZONE` of the days, an IANA name")
+	flags.DurationVar(&f.section.Window, "window", time.Hour,
+		"length of a window, which divides a day")
+	flags.StringVar(&f.section.Zone, "zone", "",
+		"`LENGTH` of the side of square zones, such as 1km")
+	flags.StringVar(&f.section.Zones, "zones", "",
 		"GeoJSON `FILE` of polygons with the property name, instead of --zone")
-	flags.StringVar(&f.model, "model", "", "model `FILE` whose map --zone divides")
-	flags.StringVar(&f.box, "box", "",
-		"`BOX` that --zone divides, south,west,north,east in degrees, instead of --model")
-	flags.Float64Var(&f.epsilon, "epsilon", 0, "ε of all that a user does in a day")
-	flags.IntVar(&f.perDay, "per-day", 0, "in how many windows of a day a user counts at most")
-	flags.Uint32Var(&f.edition, "edition", 1,
+	flags.StringVar(&f.section.Box, "box", "", "`BOX` that --zone divides, "+
+		"south,west,north,east in degrees; default: the map of the config's model")
+	flags.Float64Var(&f.section.Epsilon, "epsilon", 0, "ε of all that a user does in a day")
+	flags.IntVar(&f.section.PerDay, "per-day", 0,
+		"in how many windows of a day a user counts at most")
+	flags.IntVar(&f.section.Edition, "edition", 1,
 		"raise it to publish the same days again from other fixes, at a further ε")
 	flags.StringVar(&f.keyFile, "key-file", "", "noise key `FILE` from \"geodither key new\"")
 	flags.StringVar(&f.out, "out", "-",
@@ -107,10 +117,52 @@ Fixes may come in any order. Memory: some 500 bytes for each user and day.`,
 	return cmd
 }
 
-// countsSource names the data of files in the transcript of the noise. A key is for one fleet.
-const countsSource = "files"
+// serves reports whether the command is a service: nothing names files, days or settings.
+func (f *countsFlags) serves(flags *pflag.FlagSet, args []string) bool {
+	changed := 0
+	flags.Visit(func(*pflag.Flag) { changed++ })
+	return f.config.Path != "" && changed == 1 && len(args) == 0
+}
 
-func (f *countsFlags) options() (o countsOptions, err error) {
+// countsKeys are the flags that stand for keys of the section counts.
+var countsKeys = map[string]string{
+	"time_zone": "time-zone", "per_day": "per-day", "first": "from",
+}
+
+// inFlags names a flag for errors.
+func inFlags(key string) string { return "--" + cmp.Or(countsKeys[key], key) }
+
+// file returns the config, with the flags in the place of its settings.
+func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
+	if f.config.Path != "" {
+		if c, err = config.Read(f.config.Path); err != nil {
+			return c, err
+		}
+	}
+	given := func(name string) bool { return flags.Changed(name) || f.config.Path == "" }
+	own, to := f.section, &c.Counts
+	if given("zone") || given("zones") || given("box") {
+		to.Zone, to.Zones, to.Box = own.Zone, own.Zones, own.Box
+	}
+	for name, set := range map[string]func(){
+		"time-zone": func() { to.TimeZone = own.TimeZone },
+		"window":    func() { to.Window = own.Window },
+		"epsilon":   func() { to.Epsilon = own.Epsilon },
+		"per-day":   func() { to.PerDay = own.PerDay },
+		"edition":   func() { to.Edition = own.Edition },
+	} {
+		if given(name) {
+			set()
+		}
+	}
+	to.First = "" // --from is
+	if flags.Changed("edition") && own.Edition == 0 {
+		return c, cli.Usagef("there is no edition 0: the first one is 1")
+	}
+	return c, nil
+}
+
+func (f *countsFlags) options(flags *pflag.FlagSet) (o countsOptions, err error) {
 	o.out, o.keyFile = f.out, f.keyFile
 	switch o.format, err = files.FormatOf(f.out); {
 	case err != nil:
@@ -118,22 +170,18 @@ func (f *countsFlags) options() (o countsOptions, err error) {
 	case o.format != "csv" && o.format != "json":
 		return o, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
-	o.settings = counts.Settings{
-		Source: countsSource, Edition: f.edition, Epsilon: f.epsilon, PerDay: f.perDay,
+	c, err := f.file(flags)
+	if err != nil {
+		return o, err
 	}
-	if err := o.settings.Validate(); err != nil {
+	counted, err := c.Counted(inFlags)
+	if err != nil {
 		return o, cli.Usage(err)
 	}
-	if o.plan, err = counts.NewPlan(f.timeZone, f.window); err != nil {
-		return o, cli.Usage(err)
-	}
-	if most := int(24 * time.Hour / f.window); f.perDay > most {
-		return o, cli.Usagef("--per-day %d: a day has %d windows of %v, and more noise than for "+
-			"these protects nobody: choose %[2]d or fewer", f.perDay, most, f.window)
-	}
+	o.settings, o.plan, o.zones = counted.Settings, counted.Plan, counted.Zones
 	if f.from == "" || f.to == "" {
 		return o, cli.Usagef("name the days to publish, --from DAY and --to DAY: which they are " +
-			"must not depend on the fixes")
+			"must not depend on the fixes; -c FILE alone runs the service")
 	}
 	first, err := counts.ParseDate(f.from)
 	if err != nil {
@@ -146,65 +194,6 @@ func (f *countsFlags) options() (o countsOptions, err error) {
 	if o.days, err = o.plan.Between(first, last); err != nil {
 		return o, cli.Usage(err)
 	}
-	if o.zones, err = f.place(); err != nil {
-		return o, err
-	}
 	o.key, err = keyOfFile(f.keyFile)
 	return o, err
-}
-
-// place returns the zones.
-func (f *countsFlags) place() (*counts.Zones, error) {
-	switch {
-	case (f.zone == "") == (f.zones == ""):
-		return nil, cli.Usagef("name the zones: --zone LENGTH or --zones FILE")
-	case f.zones != "" && f.model+f.box != "":
-		return nil, cli.Usagef("--zones needs no map: leave --model and --box out")
-	case f.zones != "":
-		areas, err := readZones(f.zones)
-		if err != nil {
-			return nil, err
-		}
-		list := make([]counts.Area, len(areas))
-		for i, a := range areas {
-			list[i] = counts.Area(a)
-		}
-		zones, err := counts.Polygons(list)
-		if err != nil {
-			return nil, cli.Usagef("--zones %s: %w", f.zones, err)
-		}
-		return zones, nil
-	case (f.model == "") == (f.box == ""):
-		return nil, cli.Usagef("name what --zone divides: --model FILE or --box BOX")
-	}
-	g, err := f.squares()
-	if err != nil {
-		return nil, err
-	}
-	zones, err := counts.Squares(g)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	return zones, nil
-}
-
-// squares returns the grid whose cells are the zones.
-func (f *countsFlags) squares() (*grid.Grid, error) {
-	if f.model == "" {
-		g, err := cli.ParseMap(f.box, f.zone)
-		if err != nil {
-			return nil, cli.Usage(err)
-		}
-		return g, nil
-	}
-	km, err := cli.Kilometres("zone", f.zone)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
-	model, err := mobility.ReadModelFile(f.model)
-	if err != nil {
-		return nil, err
-	}
-	whole := float64(aggregate.BlockOf(model.Grid, km))
-	return grid.New(model.Grid.Box(), whole*model.Grid.CellM())
 }

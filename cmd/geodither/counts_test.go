@@ -303,7 +303,8 @@ func TestCountsZones(t *testing.T) {
 
 	_, model := townFiles(t, dir)
 	side := townModel(t).Grid
-	out = succeed(t, append(args, "--model", model, "--zone",
+	config := write(t, dir, "geodither.yml", fmt.Sprintf("model: %s\ncounts: {zone: 3km}\n", model))
+	out = succeed(t, append(args, "-c", config, "--zone",
 		fmt.Sprintf("%gm", 2.2*side.CellM()))...).out
 	columns, rows := (side.Width()+1)/2, (side.Height()+1)/2
 	if lines := strings.Count(out, "\n"); lines != 1+24*(columns*rows+1) {
@@ -323,7 +324,12 @@ func TestCountsUsage(t *testing.T) {
 		{countsArgs("--in", in, "--from", "today"), "--from"},
 		{countsArgs("--in", in, "--time-zone", "Mars"), "Mars"},
 		{countsArgs("--in", in, "--zones", "z.geojson"), "--zone LENGTH or --zones"},
-		{countsArgs("--in", in, "--model", "m.avro"), "--model FILE or --box"},
+		{
+			[]string{
+				"counts", "--in", in, "--from", "2026-10-26", "--to", "2026-10-26", "--epsilon",
+				"1", "--per-day", "1", "--zone", "1km",
+			}, "--box BOX",
+		},
 		{countsArgs("--in", in, "--edition", "0"), "edition 0"},
 		{countsArgs("--in", in, "--out", "counts.parquet"), ".csv or .ndjson"},
 		{append(countsArgs("--in", in), "--epsilon", "0"), "epsilon 0"},

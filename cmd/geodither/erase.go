@@ -65,9 +65,13 @@ message names such people by their place in the list.`,
 			if err != nil {
 				return err
 			}
+			counted, err := countedBy(path, options)
+			if err != nil {
+				return err
+			}
 			result, err := erase.Run(cmd.Context(), erase.Options{
 				Settings: options.Settings, Cluster: options.Cluster, StateDir: options.StateDir,
-				Smoothed: smoothed, Users: list, ResetBudget: reset,
+				Smoothed: smoothed, Counted: counted, Users: list, ResetBudget: reset,
 				MaxBatchBytes: options.MaxBatchBytes, Logger: options.Logger,
 			})
 			return errors.Join(writeReceipts(std.Out, result.Receipts), err,
@@ -99,6 +103,21 @@ func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
 	return &erase.Smoothed{
 		Cluster: second.Cluster, SmoothSettings: second.Smooth, StateDir: second.StateDir,
 	}, nil
+}
+
+// countedBy returns the service that counts what a config's service reads; nil where the config
+// does not speak of one.
+func countedBy(path string, o service.Options) (*erase.Counted, error) {
+	file, err := config.Read(path)
+	if err != nil || !file.CountsUsers() {
+		return nil, err
+	}
+	windows, _, err := file.CountingClusters()
+	if err != nil {
+		return nil, config.Error(path, err)
+	}
+	windows.Connection = o.Connection
+	return &erase.Counted{Cluster: windows, StateDir: file.CountsDir()}, nil
 }
 
 // whom reads whom to erase.

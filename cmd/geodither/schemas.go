@@ -23,7 +23,7 @@ func newSchemas(std cli.Streams) *cobra.Command {
 	cmd.AddCommand(onConfig(&cobra.Command{
 		Use:   "register -c FILE",
 		Short: "Register the schemas where they are missing",
-		Long: `Make the schemas of sanitized records and of dead letters versions of the subjects
+		Long: `Make the schemas of sanitized records, dead letters and counts versions of the subjects
 TOPIC-value in the schema registry of a config, where they are none yet. "geodither run" needs them
 there with encoding.sanitized: avro_registry, and makes them itself where the registry lets it.
 "geodither doctor" says whether the registry has them, and whether it would take them.`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
 )
@@ -32,8 +34,8 @@ func newTopicsACLs(std cli.Streams) *cobra.Command {
 		Short: "Print the rights that the service needs, and no others",
 		Long: `Print the rights that "geodither run" needs with a config, and no others: as commands of
 Kafka's kafka-acls.sh, or with --strimzi as a KafkaUser of that operator. With topics.create in the
-config they include making topics, and with smooth or topics.smoothed there those of "geodither
-smooth". The command connects to nothing.
+config they include making topics, and with the sections smooth or counts there those of "geodither
+smooth" and "geodither counts". The command connects to nothing.
 
 These rights are enough for "doctor", "state verify" and "erase" too. Other commands need others:
 "consume" and "aggregate" read the sanitized topic, "produce" writes the raw one, and "replay"
@@ -46,8 +48,8 @@ writes to topics of its own.`,
 			if err != nil {
 				return err
 			}
-			c := file.Cluster()
-			if err := c.Validate(); err != nil {
+			all, err := clustersOf(file)
+			if err != nil {
 				return config.Error(path, err)
 			}
 			user, ok := strings.CutPrefix(principal, "User:")
@@ -55,15 +57,11 @@ writes to topics of its own.`,
 				return cli.Usagef("--principal %q: write User: and the name of the login, such as "+
 					"User:geodither", principal)
 			}
-			rights := c.ACLs()
-			if file.Smooths() {
-				second, err := file.SmoothingCluster()
-				if err != nil {
-					return config.Error(path, err)
-				}
-				rights = append(rights, second.ACLs()...)
+			var rights []topics.ACL
+			for _, c := range all {
+				rights = append(rights, c.ACLs()...)
 			}
-			text := topics.KafkaACLs(rights, c.Brokers, principal)
+			text := topics.KafkaACLs(rights, file.Brokers, principal)
 			if cluster != "" {
 				text = topics.StrimziACLs(rights, cluster, user)
 			}
@@ -91,8 +89,8 @@ func newTopicsCreate(std cli.Streams) *cobra.Command {
 topics.create: co-partitioned, the changelog compacted, the others with the raw topic's retention.
 So the service itself needs no right to make topics. A missing raw topic is made only if
 topics.partitions says how large. A topic that is there is left alone, and is an error if the
-service could not use it. With the section smooth, or topics.smoothed, the topics of the service
-"geodither smooth" are made too.`,
+service could not use it. With the sections smooth or counts, the topics of the services
+"geodither smooth" and "geodither counts" are made too.`,
 		Example: "  geodither topics create -c geodither.yml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,28 +98,18 @@ service could not use it. With the section smooth, or topics.smoothed, the topic
 			if err != nil {
 				return err
 			}
-			c := file.Cluster()
-			var second topics.Cluster
-			err = c.Validate()
-			if err == nil && file.Smooths() {
-				second, err = file.SmoothingCluster()
-			}
-			if err == nil {
-				c.Connection, err = file.Connection()
-			}
+			all, err := clustersOf(file)
 			if err != nil {
 				return config.Error(path, err)
 			}
-			if err := c.Connection.Refused(cmd.Context(), c.Brokers); err != nil {
+			connection, err := file.Connection()
+			if err != nil {
+				return config.Error(path, err)
+			}
+			if err := connection.Refused(cmd.Context(), file.Brokers); err != nil {
 				return err
 			}
-			sizes, err := topics.Make(cmd.Context(), c, service.CallPatience)
-			if err == nil && file.Smooths() {
-				var more []topics.Size
-				second.Connection = c.Connection
-				more, err = topics.Make(cmd.Context(), second, service.CallPatience)
-				sizes = append(sizes, more[min(1, len(more)):]...) // its input is listed
-			}
+			sizes, err := makeTopics(cmd.Context(), all, connection)
 			for _, size := range sizes {
 				if err == nil {
 					_, err = fmt.Fprintf(std.Out, "%s: %d partitions\n", size.Topic,
@@ -134,4 +122,38 @@ service could not use it. With the section smooth, or topics.smoothed, the topic
 	create.Flags().StringVarP(&path, "config", "c", "", "config `FILE` (YAML)")
 	cli.Required(create, "config")
 	return create
+}
+
+// clustersOf returns the places of a config's services, each after that whose output it reads.
+func clustersOf(file config.File) (all []topics.Cluster, err error) {
+	first := file.Cluster()
+	if first.Topics.Sanitized != "" || !file.CountsUsers() {
+		all, err = append(all, first), first.Validate()
+	}
+	if err == nil && file.Smooths() {
+		second, wrong := file.SmoothingCluster()
+		all, err = append(all, second), wrong
+	}
+	if err == nil && file.CountsUsers() {
+		windows, totals, wrong := file.CountingClusters()
+		all, err = append(all, windows, totals), wrong
+	}
+	return all, err
+}
+
+// makeTopics makes what is missing, and returns the sizes of all topics, each once.
+func makeTopics(
+	ctx context.Context, all []topics.Cluster, by *kafkaconn.Connection,
+) (sizes []topics.Size, err error) {
+	for i, c := range all {
+		c.Connection = by
+		more, err := topics.Make(ctx, c, service.CallPatience)
+		if i > 0 { // its input is listed
+			more = more[min(1, len(more)):]
+		}
+		if sizes = append(sizes, more...); err != nil {
+			return sizes, err
+		}
+	}
+	return sizes, nil
 }

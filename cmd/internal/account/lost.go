@@ -207,7 +207,10 @@ func (c *Check) Published(ctx context.Context, n, partitions int32) (bool, error
 	if c.Replays || n >= partitions {
 		return false, nil
 	}
-	for _, topic := range []string{c.Cluster.Topics.Sanitized, c.Cluster.Topics.DeadLetters} {
+	for _, topic := range c.Cluster.Topics.Names() {
+		if topic == c.Cluster.Topics.Raw || topic == c.Cluster.Topics.Changelog {
+			continue
+		}
 		count, err := c.partitions(ctx, topic)
 		if err != nil {
 			return false, err

@@ -281,7 +281,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/service": {
 		ours: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/monitor",
+			"cmd/internal/account", "cmd/internal/counting", "cmd/internal/engine",
+			"cmd/internal/monitor", "mechanism/counts", "mechanism/noise",
 			"cmd/internal/topics", "consumer",
 			"consumer/admin", "consumer/group", "consumer/task", "consumer/wire", "producer",
 			"schemas", "schemas/mapping",
@@ -293,7 +294,7 @@ var table = map[string]rule{
 			"cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"mechanism", "mechanism/grid", "mechanism/mobility",
-			"mechanism/noise", "producer/partition", franz, pebble,
+			"producer/partition", franz, pebble,
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -364,7 +365,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/config": {
 		ours: []string{
-			"cmd/internal/cli", "cmd/internal/engine", "cmd/internal/files",
+			"cmd/internal/cli", "cmd/internal/counting", "cmd/internal/engine",
+			"cmd/internal/files", "mechanism/aggregate", "mechanism/counts",
 			"cmd/internal/kafkaconn", "cmd/internal/monitor", "cmd/internal/service",
 			"cmd/internal/topics", "deploy", "mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise",
@@ -467,7 +469,7 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/inspect",
+			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
@@ -483,8 +485,7 @@ var table = map[string]rule{
 		third: []string{cobra, kafkaGo, pflag},
 		tests: []string{
 			"consumer/admin", "schemas/mapping",
-			"cmd/internal/kafkaconn", "cmd/internal/servicetest",
-			"mechanism/trial",
+			"cmd/internal/servicetest", "mechanism/trial",
 			"producer/partition", franz, jsonSchema, parquet, yamlGo,
 		},
 	},

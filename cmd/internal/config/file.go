@@ -38,6 +38,7 @@ type File struct {
 		Changelog   string `yaml:"changelog"`
 		DeadLetters string `yaml:"dead_letters"`
 		Smoothed    string `yaml:"smoothed"`
+		Counts      string `yaml:"counts"`
 		Partitioner string `yaml:"partitioner"`
 		Create      bool   `yaml:"create"`
 		Partitions  int    `yaml:"partitions"`
@@ -57,6 +58,7 @@ type File struct {
 	Publish     Publish  `yaml:"publish"`
 	Input       Input    `yaml:"input"`
 	Smooth      Smooth   `yaml:"smooth"`
+	Counts      Counts   `yaml:"counts"`
 	Transaction struct {
 		MaxRecords  int           `yaml:"max_records"`
 		MaxInterval time.Duration `yaml:"max_interval"`
@@ -74,6 +76,22 @@ type File struct {
 type Smooth struct {
 	Group string        `yaml:"group"`
 	Lag   time.Duration `yaml:"lag"` // default: the release interval
+}
+
+// Counts is the section "counts": where the fleet is, under an ε for a user's whole day.
+type Counts struct {
+	Group    string        `yaml:"group"`
+	Epsilon  float64       `yaml:"epsilon"`
+	PerDay   int           `yaml:"per_day"`
+	Zone     string        `yaml:"zone"`  // length of the side of squares
+	Box      string        `yaml:"box"`   // that the squares divide; default: the model's map
+	Zones    string        `yaml:"zones"` // file of polygons, instead
+	Window   time.Duration `yaml:"window"`
+	TimeZone string        `yaml:"time_zone"`
+	First    string        `yaml:"first"` // day; default: that of the group's first start
+	Grace    time.Duration `yaml:"grace"`
+	Skew     time.Duration `yaml:"skew"`
+	Edition  int           `yaml:"edition"`
 }
 
 // HTTP says where a service answers probes and monitoring.
@@ -352,7 +370,9 @@ func (c *File) Connection() (*kafkaconn.Connection, error) {
 // resolve makes relative paths those of a folder.
 func (c *File) resolve(dir string) {
 	c.Kafka.dir, c.Registry.dir = dir, dir
-	for _, path := range []*string{&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir} {
+	for _, path := range []*string{
+		&c.Model, &c.Models, &c.Personal, &c.KeyFile, &c.StateDir, &c.Counts.Zones,
+	} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(dir, *path)
 		}

@@ -43,6 +43,13 @@ func (l *linter) check() {
 		err := p.fill(&l.file, &options)
 		said[p.name] = l.fault(p.name, err)
 	}
+	if l.file.CountsUsers() {
+		_, _, err := l.file.CountingClusters()
+		if err == nil {
+			_, err = l.file.Counted(InCounts)
+		}
+		l.fault("counts", err)
+	}
 	delete(said, "input") // Validate looks at other keys of it
 	if said["registry"] {
 		options.Registry = new(registry.Client) // there is one, though perhaps not here

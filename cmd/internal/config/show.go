@@ -77,6 +77,11 @@ func (c *File) fill(o service.Options) {
 	c.Transaction.MaxRecords, c.Transaction.MaxInterval = o.MaxRecords, o.MaxInterval
 	c.Transaction.Timeout = o.TransactionTimeout
 	c.SessionTimeout, c.MaxAhead = o.SessionTimeout, o.MaxAhead
+	if c.CountsUsers() {
+		windows, totals := o.Counting(c.Counts.Group, c.Topics.Counts)
+		c.Counts = c.Counts.withDefaults()
+		c.Counts.Group, c.Topics.Counts = windows.Group, totals.Topics.Sanitized
+	}
 	c.Log.Level, c.Log.Format = cmp.Or(c.Log.Level, "info"), cmp.Or(c.Log.Format, "text")
 }
 

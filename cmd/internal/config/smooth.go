@@ -108,9 +108,19 @@ func (c *File) Schemas() ([]service.Schema, error) {
 		return nil, errors.New("group: name the consumer group")
 	}
 	list := service.Schemas(o.Cluster)
-	if !c.Smooths() {
-		return list, nil
+	if c.Smooths() {
+		second, err := c.SmoothingCluster()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, service.Schemas(second)...)
 	}
-	second, err := c.SmoothingCluster()
-	return append(list, service.Schemas(second)...), err
+	if c.CountsUsers() {
+		_, totals, err := c.CountingClusters()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, service.Schemas(totals)...)
+	}
+	return list, nil
 }

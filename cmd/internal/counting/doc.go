@@ -44,9 +44,15 @@ type Settings struct {
 	// Partitions is how many the raw topic has. Among more, users would move to another one, and
 	// could count twice on the same day.
 	Partitions int32
+	// Input says how raw records are read: a user under two names would count twice.
+	Input string
+	// Ledger names what keeps the digests of published windows. Another ledger does not know what
+	// was published before, so it has other noise.
+	Ledger string
 	// SkewMS is by how much the append times of a partition may go back: its leaders' clocks
 	// differ. A window stays open for so long, or one record could make later ones of others late,
-	// and nothing would bound what one user changes.
+	// and nothing would bound what one user changes. What a window counts does not depend on it, so
+	// it may be raised.
 	SkewMS int64
 }
 
@@ -54,9 +60,9 @@ type Settings struct {
 type digest [8]byte
 
 func (s Settings) digest() digest {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d %d", s.Source,
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %v %d %q %v %x %+v %v %d %q", s.Source,
 		s.Edition, s.Epsilon, s.PerDay, s.Plan.Zone(), s.Plan.Length(), s.Zones.Digest(),
-		s.Admission, s.First, s.SkewMS, s.Partitions))
+		s.Admission, s.First, s.Partitions, s.Input))
 	return digest(sum[:])
 }
 

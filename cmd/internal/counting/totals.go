@@ -45,7 +45,9 @@ func NewTotals(s Settings, key noise.Key, encode Encode) (*Totals, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	p, err := counts.NewPublisher(noise.NewKeyed(key), s.Zones, s.Settings)
+	noised := s.Settings
+	noised.Source += s.Ledger
+	p, err := counts.NewPublisher(noise.NewKeyed(key), s.Zones, noised)
 	if err != nil {
 		return nil, err
 	}

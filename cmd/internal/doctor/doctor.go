@@ -232,7 +232,7 @@ func (d *examination) topics(ctx context.Context) {
 // topicsThere looks at the four topics, and returns the partitions of those that are there.
 func (d *examination) topicsThere(ctx context.Context) map[string]int {
 	t, counts := d.o.Topics, map[string]int{}
-	for _, name := range []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters} {
+	for _, name := range t.Names() {
 		have, err := admin.Partitions(ctx, d.client, d.call, name)
 		var missing *admin.MissingTopicsError
 		switch {

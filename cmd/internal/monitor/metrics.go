@@ -11,15 +11,20 @@ import (
 )
 
 // newRegistry returns the registry with all that /metrics shows. Nothing is registered anywhere
-// else.
+// else. Where a process has two services, each metric of theirs has a label with the stage.
 func newRegistry(s Source) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	r := s.Board.requests
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		r.seconds, r.failures, r.throttled, r.transactions, r.records, collector{s},
-	)
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, stage := range s.stages() {
+		var to prometheus.Registerer = registry
+		if s.Next != nil {
+			to = prometheus.WrapRegistererWith(prometheus.Labels{"stage": stage.Stage}, registry)
+		}
+		r := stage.Board.requests
+		to.MustRegister(r.seconds, r.failures, r.throttled, r.transactions, r.records,
+			collector{stage})
+	}
 	return registry
 }
 

@@ -124,11 +124,11 @@ func (s *Server) Close() {
 func handler(o Options, s Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /live", func(w http.ResponseWriter, _ *http.Request) {
-		stalled := s.Board.stalled(o.Stall)
+		stalled := s.stalled(o.Stall)
 		answer(w, len(stalled) == 0, Liveness{Live: len(stalled) == 0, Stalled: stalled})
 	})
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		r := s.Board.look().Readiness
+		r := s.readiness()
 		answer(w, r.Ready, r)
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {

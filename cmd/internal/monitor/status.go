@@ -17,6 +17,41 @@ type Source struct {
 	Counters *engine.Counters
 	// Certificates are the ends of the TLS certificates in use, by whose they are.
 	Certificates func() map[string]time.Time
+	// Stage is the name of one of two services of a process, and Next the other one, which works on
+	// what this one writes. Empty and nil where there is one service.
+	Stage string
+	Next  *Source
+}
+
+// stages are the source and what follows it.
+func (s Source) stages() (all []Source) {
+	for next := &s; next != nil; next = next.Next {
+		all = append(all, *next)
+	}
+	return all
+}
+
+// readiness is that of all stages: the phase is that of the first one that is not ready. Partitions
+// are those of the first stage.
+func (s Source) readiness() Readiness {
+	r := s.Board.look().Readiness
+	for _, stage := range s.stages()[1:] {
+		if other := stage.Board.look().Readiness; r.Ready && !other.Ready {
+			r.Ready, r.Phase, r.KafkaAwaySeconds = false, other.Phase, other.KafkaAwaySeconds
+		}
+	}
+	return r
+}
+
+// stalled is Board.stalled of all stages. The names of those of the second begin with its own.
+func (s Source) stalled(limit time.Duration) map[string]float64 {
+	found := s.Board.stalled(limit)
+	for _, stage := range s.stages()[1:] {
+		for name, seconds := range stage.Board.stalled(limit) {
+			found[stage.Stage+" "+name] = seconds
+		}
+	}
+	return found
 }
 
 // Build is which program this is.
@@ -146,6 +181,8 @@ type Status struct {
 	State  Store   `json:"state"`
 	// Partitions take the place of Readiness's.
 	Partitions map[string]PartitionStatus `json:"partitions"`
+	// Next is the status of the process's second service; missing: there is one.
+	Next *Status `json:"next,omitempty"`
 	// Standbys are the copies that the instance keeps of partitions of others, by their number;
 	// missing: none.
 	Standbys map[string]StandbyStatus `json:"standbys,omitempty"`
@@ -198,6 +235,10 @@ func (s Source) Status() Status {
 		if rule != "" { // rules of one name are taken together
 			now.Skipped[rule] += now.tally.SkippedByRule[i]
 		}
+	}
+	if s.Next != nil {
+		next := s.Next.Status()
+		now.Next = &next
 	}
 	return now
 }

@@ -36,3 +36,7 @@ func (s *Service) SetChangelogEvery(d time.Duration) { s.changelogEvery = d }
 
 // Registry is the schema registry as the service asks it.
 func (s *Service) Registry() *registry.Client { return s.options.Registry }
+
+// TrustProducers takes the times of a raw topic's producers for those of its brokers: tests choose
+// both.
+func (c *Counting) TrustProducers() { c.producersTimes = true }

@@ -62,22 +62,30 @@ func (j *following) started() []any {
 
 // explained replaces the ways out of states that this job can do without: they save accounts of ε.
 func (j *following) explained(err error) error {
-	o := j.service.options
-	what := ""
-	switch before := (*task.SettingsError)(nil); {
-	case errors.As(err, &before):
-		what = "the last instance was killed under other settings: " + j.Differences(before.Found)
-	case errors.Is(err, task.ErrSource):
-		what = o.Topics.Raw + " was made again since the changelog was written"
-	case errors.Is(err, task.ErrInputLost):
-		what = "records of " + o.Topics.Raw + " were removed before they were read"
-	case errors.Is(err, task.ErrLost):
-		what = fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
-			o.Topics.Changelog, o.StateDir)
-	default:
+	what, found := lostInput(j, j.service.options, err)
+	if !found {
 		return err
 	}
-	return &startOver{what, err}
+	return &startOver{what, "with another group and output topic (smooth.group, " +
+		"topics.smoothed): the input topic fills them", err}
+}
+
+// lostInput says what a fatal error of a job without accounts of ε means, if its states or its
+// input are lost, or of other settings.
+func lostInput(own Fingerprints, o Options, err error) (what string, found bool) {
+	switch before := (*task.SettingsError)(nil); {
+	case errors.As(err, &before):
+		return "the last instance was killed under other settings: " +
+			own.Differences(before.Found), true
+	case errors.Is(err, task.ErrSource):
+		return o.Topics.Raw + " was made again since the changelog was written", true
+	case errors.Is(err, task.ErrInputLost):
+		return "records of " + o.Topics.Raw + " were removed before they were read", true
+	case errors.Is(err, task.ErrLost):
+		return fmt.Sprintf("the changelog %s is lost, or the folder %s belongs to another",
+			o.Topics.Changelog, o.StateDir), true
+	}
+	return "", false
 }
 
 func (j *following) work(
@@ -91,13 +99,12 @@ func (j *following) work(
 
 // startOver is the error of a job that can begin again: no account of ε is among its states.
 type startOver struct {
-	what  string
-	cause error
+	what, how string
+	cause     error
 }
 
 func (e *startOver) Error() string {
-	return e.what + ". Stop all instances, and start with another group and output topic " +
-		"(smooth.group, topics.smoothed): the input topic fills them"
+	return e.what + ". Stop all instances, and start " + e.how
 }
 
 func (e *startOver) Unwrap() error { return e.cause }

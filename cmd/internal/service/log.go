@@ -14,6 +14,9 @@ type partitionLog struct {
 	fetcher *consumer.Fetcher
 	records []task.Record     // scratch
 	fetched []consumer.Record // the last answer, as long as the fetcher keeps it
+	// appended leaves out records that have a time of their producers: those from before the topic
+	// got those of the brokers.
+	appended bool
 }
 
 // Fetch implements task.Log.
@@ -26,6 +29,9 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 	}
 	l.records, l.fetched = l.records[:0], got.Records
 	for _, r := range got.Records {
+		if l.appended && !r.Appended {
+			continue
+		}
 		l.records = append(l.records, topics.Record(r))
 	}
 	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil

@@ -146,11 +146,17 @@ func (s *Service) checkPlacement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.lookAtRaw(ctx, found.Begun)
+}
+
+// lookAtRaw is the part of checkPlacement about the raw topic. begun says that users may have
+// states.
+func (s *Service) lookAtRaw(ctx context.Context, begun bool) (err error) {
 	if s.probation, err = newProbation(s.options, int(s.partitions)); err != nil ||
 		s.probation == nil {
 		return err
 	}
-	s.probation.begun = found.Begun
+	s.probation.begun = begun
 	for n := range s.partitions {
 		if err := s.lookFirst(ctx, n); err != nil {
 			return fmt.Errorf("partition %d of %s: %w", n, s.options.Topics.Raw, err)

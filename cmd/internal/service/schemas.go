@@ -16,9 +16,12 @@ import (
 type Schema struct{ Subject, Text string }
 
 // Schemas returns the schemas that a registry has to have for a service: of sanitized records, then
-// of dead letters.
+// of dead letters. A service without dead letters publishes counts.
 func Schemas(c topics.Cluster) []Schema {
 	t := c.WithDefaults().Topics
+	if t.NoDeadLetters {
+		return []Schema{{registry.Subject(t.Sanitized), schemas.CountsSchema()}}
+	}
 	return []Schema{
 		{registry.Subject(t.Sanitized), schemas.SanitizedSchema()},
 		{registry.Subject(t.DeadLetters), schemas.DeadLetterSchema()},
@@ -46,6 +49,9 @@ func awaitSchemas(ctx context.Context, o Options) (schemas.IDs, error) {
 		ids[i] = found.ID
 		o.Logger.Info("found the schema in the registry", "subject", schema.Subject, "id",
 			found.ID, "version", found.Version)
+	}
+	if o.Topics.NoDeadLetters {
+		return schemas.IDs{Counts: ids[0]}, nil
 	}
 	return schemas.IDs{Sanitized: ids[0], DeadLetter: ids[1]}, nil
 }

@@ -141,10 +141,12 @@ func (s *Service) prepare(ctx context.Context) (found ready, err error) {
 	if s.options.SchemaIDs, err = awaitSchemas(ctx, s.options); err != nil || s.replays() {
 		return found, err
 	}
-	if err = s.checkAdopted(ctx); err == nil {
-		err = s.job.begin(ctx)
+	if s.options.Model != nil { // versions of it may have been adopted
+		if err = s.checkAdopted(ctx); err != nil {
+			return found, err
+		}
 	}
-	return found, err
+	return found, s.job.begin(ctx)
 }
 
 // announce logs the start, and warns of each flag that is for one start only.
@@ -167,6 +169,9 @@ func (s *Service) announce() {
 
 // models are the versions of the model, as the service knows them by now.
 func (s *Service) models() []monitor.Model {
+	if s.options.Model == nil {
+		return []monitor.Model{}
+	}
 	all := []monitor.Model{{ID: s.options.Model.ID()}}
 	for _, v := range s.timeline.current() {
 		all = append(all, monitor.Model{

@@ -101,7 +101,7 @@ func (s *Service) checkTopics(ctx context.Context) (ready, error) {
 			return ready{}, topics.ExplainPartitions(err, t)
 		}
 	}
-	n, err := admin.CoPartitioned(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
+	n, err := admin.CoPartitioned(ctx, s.client, o, t.Names()...)
 	var missing *admin.MissingTopicsError
 	if errors.As(err, &missing) {
 		return ready{}, fmt.Errorf("%w%s; create them with as many partitions as %s, or set "+
@@ -152,7 +152,10 @@ func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{t.Sanitized, t.DeadLetters} {
+	for _, name := range t.Names() {
+		if name == t.Raw || name == t.Changelog {
+			continue
+		}
 		have, err := admin.Configs(ctx, s.client, o, name, topics.RetentionMS)
 		if err != nil {
 			return err
@@ -170,7 +173,7 @@ func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 // makeTopics is CreateTopics, and says in the log what it has made.
 func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	t := s.options.Topics
-	_, err := admin.Partitions(ctx, s.client, o, t.Raw, t.Sanitized, t.Changelog, t.DeadLetters)
+	_, err := admin.Partitions(ctx, s.client, o, t.Names()...)
 	var missing *admin.MissingTopicsError
 	if err != nil && !errors.As(err, &missing) {
 		return err
@@ -182,7 +185,7 @@ func (s *Service) makeTopics(ctx context.Context, o wire.Options) error {
 	level := slog.LevelWarn
 	if out := slices.DeleteFunc(slices.Clone(missing.Topics), func(name string) bool {
 		return name == t.Raw
-	}); len(out) == 3 {
+	}); len(out) == len(t.Names())-1 {
 		level = slog.LevelInfo
 	}
 	for _, name := range missing.Topics {

@@ -22,6 +22,9 @@ const keptVersions = 2
 // tryVersions tries later versions and keeps the last ones. What the job can be used with is a
 // matter of the map, so an older version of a map that was tried is not read for it.
 func (s *Service) tryVersions(later []*engine.Version) (keep []any, err error) {
+	if s.options.Model == nil {
+		return nil, nil // the job needs none
+	}
 	tried := map[string]bool{s.options.Model.Grid.ID(): true}
 	for i, v := range later {
 		if i < len(later)-keptVersions && tried[v.GridID()] {

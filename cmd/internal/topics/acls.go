@@ -27,7 +27,11 @@ func (c Cluster) ACLs() []ACL {
 		},
 		{Resource: "Topic", Name: t.Raw, Operations: []string{"Read", "DescribeConfigs"}},
 	}
-	for _, name := range []string{t.Changelog, t.Sanitized, t.DeadLetters} {
+	names := []string{t.Changelog, t.Sanitized}
+	if !t.NoDeadLetters {
+		names = append(names, t.DeadLetters)
+	}
+	for _, name := range names {
 		acls = append(acls, ACL{
 			Resource: "Topic", Name: name, Operations: []string{"Read", "Write", "DescribeConfigs"},
 		})

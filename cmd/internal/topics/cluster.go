@@ -15,11 +15,14 @@ import (
 
 // Set names the four topics of a service, by what they are to the one that sanitizes. All must have
 // the same number of partitions: a user's records keep their partition number in each of them.
+// A service that refuses no record has three.
 type Set struct {
 	Raw         string // read: raw fixes, keyed by user
 	Sanitized   string // written: sanitized records
 	Changelog   string // written and restored from: states, compacted
 	DeadLetters string // written: what was refused, and why
+	// NoDeadLetters says that the service refuses no record, so that it has no such topic.
+	NoDeadLetters bool
 
 	// Create makes the missing topics at start, with as many partitions as the
 	// raw topic has. The raw topic itself is made only if Partitions says how large;
@@ -29,6 +32,15 @@ type Set struct {
 	Replication int // default: the broker's
 	// Follows says that Raw is the output of another service, which makes it.
 	Follows bool
+}
+
+// Names returns the topics, the input first.
+func (t Set) Names() []string {
+	names := []string{t.Raw, t.Sanitized, t.Changelog}
+	if !t.NoDeadLetters {
+		names = append(names, t.DeadLetters)
+	}
+	return names
 }
 
 // Cluster is a service's place in Kafka: where it is, and the group and the topics that
@@ -46,7 +58,9 @@ type Cluster struct {
 // WithDefaults returns the cluster with what was left empty filled in.
 func (c Cluster) WithDefaults() Cluster {
 	c.Topics.Changelog = cmp.Or(c.Topics.Changelog, c.Group+"-changelog")
-	c.Topics.DeadLetters = cmp.Or(c.Topics.DeadLetters, c.Group+"-dead-letters")
+	if !c.Topics.NoDeadLetters {
+		c.Topics.DeadLetters = cmp.Or(c.Topics.DeadLetters, c.Group+"-dead-letters")
+	}
 	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, 15*time.Second)
 	return c
 }
@@ -98,6 +112,28 @@ func (c Cluster) Smoothing(group, topic string) Cluster {
 		Create: t.Create, Replication: t.Replication, Follows: true,
 	}
 	return c.WithDefaults()
+}
+
+// Counting returns the places of the two services that count what is in the raw topic, with
+// defaults in place of an empty group and topic: the one that counts windows by raw partition into
+// a topic of partial counts, and the one that publishes their totals.
+func (c Cluster) Counting(group, topic string) (windows, totals Cluster) {
+	t := c.Topics
+	windows, totals = c, c
+	windows.Group = cmp.Or(group, c.Group+"-counts")
+	totals.Group = windows.Group + "-totals"
+	if topic == "" && t.Sanitized != "" {
+		topic = t.Sanitized + ".counts"
+	}
+	windows.Topics = Set{
+		Raw: t.Raw, Sanitized: windows.Group + "-partial", NoDeadLetters: true,
+		Create: t.Create, Partitions: t.Partitions, Replication: t.Replication,
+	}
+	totals.Topics = Set{
+		Raw: windows.Topics.Sanitized, Sanitized: topic, NoDeadLetters: true,
+		Create: t.Create, Replication: t.Replication,
+	}
+	return windows.WithDefaults(), totals.WithDefaults()
 }
 
 // TransactionalID names the producer that may write for one partition of the raw topic:

@@ -63,9 +63,11 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 		return err
 	}
 	initial[TimestampAhead] = strconv.Itoa(math.MaxInt64)
-	return admin.CreateTopics(ctx, client, o,
-		topic(t.Sanitized, initial), t.ChangelogOf(partitions), topic(t.DeadLetters, initial),
-	)
+	all := []admin.Topic{topic(t.Sanitized, initial), t.ChangelogOf(partitions)}
+	if !t.NoDeadLetters {
+		all = append(all, topic(t.DeadLetters, initial))
+	}
+	return admin.CreateTopics(ctx, client, o, all...)
 }
 
 // Size is how many partitions a topic has.
@@ -74,13 +76,13 @@ type Size struct {
 	Partitions int
 }
 
-// Make is Create for a whole cluster, with its connection. It returns the sizes of the four topics.
+// Make is Create for a whole cluster, with its connection. It returns the sizes of its topics.
 func Make(ctx context.Context, c Cluster, patience time.Duration) (sizes []Size, err error) {
 	t, client, o := c.WithDefaults().Topics, c.Client(), wire.Options{RetryTimeout: patience}
 	if err := Create(ctx, client, o, t); err != nil {
 		return nil, ExplainPartitions(err, t)
 	}
-	names := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
+	names := t.Names()
 	counts, err := admin.Partitions(ctx, client, o, names...)
 	if err != nil {
 		return nil, err
@@ -146,7 +148,7 @@ func Similar(
 	if err != nil {
 		return "" // the caller has an error already
 	}
-	own := []string{t.Raw, t.Sanitized, t.Changelog, t.DeadLetters}
+	own := t.Names()
 	var found []string
 	for _, name := range all {
 		if slices.Contains(own, name) {

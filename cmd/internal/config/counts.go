@@ -1,0 +1,234 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// FilesSource names the data of files in the transcript of the noise. A key is for one fleet.
+const FilesSource = "files"
+
+// withDefaults fills in what was left empty.
+func (c Counts) withDefaults() Counts {
+	c.Window = cmp.Or(c.Window, time.Hour)
+	c.TimeZone = cmp.Or(c.TimeZone, "UTC")
+	c.Grace = cmp.Or(c.Grace, 5*time.Minute)
+	c.Skew = cmp.Or(c.Skew, time.Minute)
+	c.Edition = cmp.Or(c.Edition, 1)
+	return c
+}
+
+// Counted returns what to count by the section counts. name names a setting for errors, such as
+// counts.epsilon. What only a service knows is missing: First is 0 where the section has none.
+func (c *File) Counted(name func(key string) string) (s counting.Settings, err error) {
+	n := c.Counts.withDefaults()
+	s.Settings = counts.Settings{
+		Source: FilesSource, Edition: uint32(n.Edition), Epsilon: n.Epsilon, PerDay: n.PerDay,
+	}
+	if n.Edition < 0 || n.Edition > 1<<31 {
+		return s, fmt.Errorf("%s %d: the first edition is 1", name("edition"), n.Edition)
+	}
+	if err := s.Settings.Validate(); err != nil {
+		return s, fmt.Errorf("%s, %s: %w", name("epsilon"), name("per_day"), err)
+	}
+	if s.Plan, err = counts.NewPlan(n.TimeZone, n.Window); err != nil {
+		return s, fmt.Errorf("%s, %s: %w", name("window"), name("time_zone"), err)
+	}
+	if most := int(24 * time.Hour / n.Window); n.PerDay > most {
+		return s, fmt.Errorf("%s %d: a day has %d windows of %v, and more noise than for these "+
+			"protects nobody: choose %[3]d or fewer", name("per_day"), n.PerDay, most, n.Window)
+	}
+	if n.First != "" {
+		if s.First, err = counts.ParseDate(n.First); err != nil {
+			return s, fmt.Errorf("%s: %w", name("first"), err)
+		}
+	}
+	if n.Grace < 0 || n.Skew < time.Millisecond {
+		return s, fmt.Errorf("%s, %s: must not be negative, nor the second 0", name("grace"),
+			name("skew"))
+	}
+	s.SkewMS, s.Admission.GraceMS = n.Skew.Milliseconds(), n.Grace.Milliseconds()
+	s.Admission.MaxAheadMS = c.withoutFiles().WithDefaults().MaxAhead.Milliseconds()
+	if s.Zones, err = c.zones(name); err == nil {
+		err = s.Validate()
+	}
+	if err != nil {
+		return s, err
+	}
+	// A user under two names, or in two partitions, would count twice.
+	how, err := yaml.Marshal([]any{c.Input, c.Encoding.Raw, c.Topics.Partitioner})
+	s.Input = string(how)
+	return s, err
+}
+
+// zones returns the zones of the section counts.
+func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
+	n := c.Counts
+	switch {
+	case (n.Zone == "") == (n.Zones == ""):
+		return nil, fmt.Errorf("name the zones: %s LENGTH or %s FILE", name("zone"), name("zones"))
+	case n.Zones != "" && n.Box != "":
+		return nil, fmt.Errorf("%s needs no map: leave %s out", name("zones"), name("box"))
+	case n.Zones != "":
+		read, err := files.ReadZones(n.Zones)
+		if err != nil {
+			return nil, err
+		}
+		list := make([]counts.Area, len(read))
+		for i, a := range read {
+			list[i] = counts.Area(a)
+		}
+		zones, err := counts.Polygons(list)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", name("zones"), n.Zones, err)
+		}
+		return zones, nil
+	}
+	g, err := c.squares(name)
+	if err != nil {
+		return nil, err
+	}
+	return counts.Squares(g)
+}
+
+// squares returns the grid whose cells are the zones.
+func (c *File) squares(name func(key string) string) (*grid.Grid, error) {
+	n := c.Counts
+	if n.Box != "" {
+		return cli.ParseMap(n.Box, n.Zone)
+	}
+	if c.Model == "" && c.Models == "" {
+		return nil, fmt.Errorf("name what %s divides: %s BOX, or the map of the config's model",
+			name("zone"), name("box"))
+	}
+	km, err := cli.Kilometres(name("zone"), n.Zone)
+	if err != nil {
+		return nil, err
+	}
+	model, err := c.Chosen()
+	if err != nil {
+		return nil, err
+	}
+	whole := float64(aggregate.BlockOf(model.Grid, km))
+	return grid.New(model.Grid.Box(), whole*model.Grid.CellM())
+}
+
+// InCounts names a key of the section counts.
+func InCounts(key string) string { return "counts." + key }
+
+// Counting is what the config says of the two services that count.
+type Counting struct {
+	Windows, Totals service.Options // the second has the key
+	Count           *service.Counting
+	Settings        counting.Settings
+}
+
+// ReadCounting reads the config of the services that count, and what it names. The errors are the
+// user's and name the file.
+func ReadCounting(path string) (n Counting, file File, err error) {
+	if file, err = Read(path); err == nil {
+		n, err = file.counting()
+	}
+	return n, file, Error(path, err)
+}
+
+func (c *File) counting() (n Counting, err error) {
+	windows, totals, err := c.CountingClusters()
+	if err != nil {
+		return n, err
+	}
+	if n.Settings, err = c.Counted(InCounts); err != nil {
+		return n, err
+	}
+	o := c.withoutFiles()
+	for _, p := range parts {
+		if p.name == "model" || p.name == "release" {
+			continue // zones have what they need of it
+		}
+		if err := p.fill(c, &o); err != nil {
+			return n, err
+		}
+	}
+	d := o.WithDefaults()
+	if err := errors.Join(d.Partitioner.Validate(), d.Input.Validate(),
+		d.RawEncoding.ValidateRaw(), d.SanitizedEncoding.ValidatePublished()); err != nil {
+		return n, err
+	}
+	n.Windows, n.Totals = o, o
+	n.Windows.Cluster, n.Totals.Cluster = windows, totals
+	n.Windows.Connection, n.Totals.Connection = o.Connection, o.Connection
+	n.Windows.Key, n.Windows.SanitizedEncoding = noise.Key{}, ""
+	if n.Windows.StateDir = c.CountsDir(); o.StateDir != "" {
+		n.Totals.StateDir = n.Windows.StateDir + "-totals"
+	}
+	n.Count = service.NewCounting(n.Settings, windows)
+	return n, nil
+}
+
+// CountsDir returns the folder of the service that counts by raw partition; empty: there is none.
+func (c *File) CountsDir() string {
+	if c.StateDir == "" {
+		return ""
+	}
+	return filepath.Clean(c.StateDir) + "-counts"
+}
+
+// CountsUsers reports whether the config speaks of the services that count.
+func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["topics.counts"] }
+
+// CountingClusters returns the places in Kafka of the services that count, without a connection.
+func (c *File) CountingClusters() (windows, totals topics.Cluster, err error) {
+	first := c.Cluster()
+	switch {
+	case first.Topics.Sanitized == "" && c.Topics.Counts == "":
+		return windows, totals, errors.New("topics.counts: name the topic of counts")
+	case first.Group == "" && c.Counts.Group == "":
+		return windows, totals, errors.New("group: name the consumer group")
+	}
+	windows, totals = first.Counting(c.Counts.Group, c.Topics.Counts)
+	taken := []string{}
+	if first.Group != "" {
+		t := first.WithDefaults().Topics
+		taken = append(taken, t.Sanitized, t.Changelog, t.DeadLetters)
+		smooth := first.WithDefaults().Smoothing(c.Smooth.Group, c.Topics.Smoothed)
+		taken = append(taken, smooth.Topics.Sanitized, smooth.Topics.Changelog,
+			smooth.Topics.DeadLetters)
+	}
+	own := slices.Concat(windows.Topics.Names()[1:], totals.Topics.Names()[1:])
+	for i, name := range own {
+		if slices.Contains(taken, name) || slices.Contains(own[:i], name) ||
+			name == windows.Topics.Raw {
+			return windows, totals, fmt.Errorf("topics.counts, counts.group: the topic %q has "+
+				"another use; choose other names", name)
+		}
+	}
+	for _, group := range []string{first.Group, cmp.Or(c.Smooth.Group, first.Group+"-smooth")} {
+		if windows.Group == group || totals.Group == group {
+			return windows, totals, errors.New("counts.group: it is the group of another service " +
+				"of this config; give each its own")
+		}
+	}
+	// The errors name keys of the first service, whose topics have other keys here.
+	fix := strings.NewReplacer("topics.sanitized: ", "topics.counts: ")
+	if err := errors.Join(windows.Validate(), totals.Validate()); err != nil {
+		return windows, totals, errors.New(fix.Replace(err.Error()))
+	}
+	return windows, totals, nil
+}

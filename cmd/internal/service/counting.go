@@ -1,0 +1,304 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+)
+
+// Counting is what the two services that count have in common. What it does not know before a
+// start, the first of them that starts finds out.
+type Counting struct {
+	settings       counting.Settings
+	windows        topics.Cluster // of the service that counts by raw partition
+	mu             sync.Mutex
+	found          bool
+	producersTimes bool // for tests, whose records are not of now
+}
+
+// NewCounting returns it for settings without Source, Ledger and Partitions. If First is 0, it is
+// the day on which the group starts for the first time.
+func NewCounting(s counting.Settings, windows topics.Cluster) *Counting {
+	return &Counting{settings: s, windows: windows.WithDefaults()}
+}
+
+// NewWindows returns the service that counts the raw topic's fixes by partition, into a topic of
+// partial counts. It has no key. It checks the options and connects to nothing yet.
+func NewWindows(o Options, c *Counting) (*Service, error) {
+	errs := o.hosting()
+	if !o.Key.IsZero() {
+		errs = append(errs, errors.New("service: a service that draws no noise takes no key"))
+	}
+	if o.Partitioner == engine.AnyPartitioner {
+		errs = append(errs, errors.New("topics.partitioner: with any a user could count in each "+
+			"partition; name the one that the producers use"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	s := host(o)
+	return s, s.does(&countingJob{Counting: c, service: s, make: func(
+		at engine.Partition, d *task.Dependencies,
+	) (*stage, error) {
+		w, err := counting.NewWindows(c.settings, s.options.Source(), s.options.Partitioner, at,
+			s.partitions)
+		if err != nil {
+			return nil, err
+		}
+		d.Partitioned, d.Eraser = w, new(counting.Eraser)
+		if input, ok := d.Input.(*partitionLog); ok {
+			input.appended = !c.producersTimes
+		}
+		return &stage{processor: w, key: w.Key}, nil
+	}, check: func(ctx context.Context) error {
+		if err := s.checkAppendTimes(ctx, c); err != nil {
+			return err
+		}
+		return s.lookAtRaw(ctx, false)
+	}})
+}
+
+// NewTotals returns the service that adds the partial counts of all partitions, and publishes them
+// with the key's noise. It checks the options and connects to nothing yet.
+func NewTotals(o Options, c *Counting) (*Service, error) {
+	if err := errors.Join(append(o.hosting(), hasKey(o.Key))...); err != nil {
+		return nil, err
+	}
+	s := host(o)
+	return s, s.does(&countingJob{Counting: c, service: s, make: func(
+		_ engine.Partition, d *task.Dependencies,
+	) (*stage, error) {
+		codec, err := schemas.NewCodec(s.options.SanitizedEncoding)
+		if err != nil {
+			return nil, err
+		}
+		codec.UseIDs(s.options.SchemaIDs)
+		settings := c.settings
+		settings.Ledger = " " + idText(s.copied, s.options.Group+s.options.Topics.Changelog)
+		t, err := counting.NewTotals(settings, o.Key, codec.AppendCounts)
+		if err != nil {
+			return nil, err
+		}
+		d.Partitioned = t
+		return &stage{processor: t, key: func(rec task.Record) ([]byte, error) {
+			return rec.Key, nil
+		}}, nil
+	}, check: s.checkKept})
+}
+
+// hasKey returns an error about a key that has no noise.
+func hasKey(key noise.Key) error {
+	if key.HasNoise() {
+		return nil
+	}
+	return errors.New("key_file: counts need a key of noise; make one with \"geodither key new\"")
+}
+
+// countingJob is either of the two jobs.
+type countingJob struct {
+	*Counting
+	service *Service
+	make    func(at engine.Partition, d *task.Dependencies) (*stage, error)
+	check   func(ctx context.Context) error
+}
+
+func (j *countingJob) try(*engine.Version) (any, error) { return struct{}{}, nil }
+
+func (j *countingJob) begin(ctx context.Context) error {
+	if err := j.service.patiently(ctx, func() error { return j.find(ctx, j.service) }); err != nil {
+		return err
+	}
+	return j.service.patiently(ctx, func() error { return j.check(ctx) })
+}
+
+func (j *countingJob) started() []any {
+	o, s := j.service.options, j.settings
+	return []any{
+		"group", o.Group, "input_topic", o.Topics.Raw, "output_topic", o.Topics.Sanitized,
+		"partitions", j.service.partitions, "epsilon", s.Epsilon, "per_day", s.PerDay,
+		"zones", s.Zones.Count(), "window", s.Plan.Length(), "time_zone", s.Plan.Zone(),
+		"first_day", s.First.String(), "edition", s.Edition,
+	}
+}
+
+// explained replaces the ways out of lost states: accounts of ε are not among them, and the counts
+// that were published must not be published again with other ones.
+func (j *countingJob) explained(err error) error {
+	o := j.service.options
+	what, found := lostInput(j, o, err)
+	if !found {
+		return err
+	}
+	return &startOver{what, "with another group and topics (counts.group, topics.counts): days " +
+		"that are counted again cost a further ε, so set counts.first", err}
+}
+
+func (j *countingJob) work(
+	at engine.Partition, d *task.Dependencies, o *task.Options,
+) (Processor, error) {
+	o.Skew = time.Duration(j.settings.SkewMS) * time.Millisecond
+	return j.make(at, d)
+}
+
+// mark is what fingerprints begin with. The first day follows, so that later instances know it, and
+// a hash of all settings.
+const countingMark = "geodither counts 1 "
+
+// Fingerprint implements Fingerprints.
+func (j *countingJob) Fingerprint() []byte {
+	return fmt.Appendf(nil, "%s%d %s", countingMark, j.settings.First, j.settings.Fingerprint())
+}
+
+// GroupFingerprint implements Fingerprints.
+func (j *countingJob) GroupFingerprint() []byte { return j.Fingerprint() }
+
+// Differences implements Fingerprints.
+func (j *countingJob) Differences(other []byte) string {
+	switch first, ok := firstDay(other); {
+	case bytes.Equal(other, j.Fingerprint()):
+		return ""
+	case !ok:
+		return "the group is not one that counts"
+	case first != j.settings.First:
+		return fmt.Sprintf("counts.first, %v there and %v here, and perhaps other settings", first,
+			j.settings.First)
+	}
+	return "a setting of the section counts, of input or of topics.partitioner"
+}
+
+// DifferencesInGroup implements Fingerprints.
+func (j *countingJob) DifferencesInGroup(other []byte) string { return j.Differences(other) }
+
+// firstDay returns the first day of a fingerprint; ok is false if it is of something else.
+func firstDay(fingerprint []byte) (day counts.Date, ok bool) {
+	rest, ok := strings.CutPrefix(string(fingerprint), countingMark)
+	text, _, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseInt(text, 10, 32)
+	return counts.Date(n), ok && err == nil
+}
+
+// find completes the settings: the raw topic's id and number of partitions, and the first day,
+// which the changelog of the windows has if the group was started before.
+func (c *Counting) find(ctx context.Context, s *Service) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.found {
+		return nil
+	}
+	o, t := wire.Options{RetryTimeout: s.patience}, c.windows.Topics
+	ids, err := admin.TopicIDs(ctx, s.client, o, t.Raw)
+	if err != nil {
+		return err
+	}
+	sizes, err := admin.Partitions(ctx, s.client, o, t.Raw)
+	if err != nil {
+		return err
+	}
+	id := ids[t.Raw]
+	c.settings.Source, c.settings.Partitions = idText(id[:], t.Raw), int32(sizes[t.Raw])
+	if c.settings.First == 0 {
+		if c.settings.First, err = c.firstDay(ctx, s); err != nil {
+			return err
+		}
+	}
+	c.found = true
+	return nil
+}
+
+// firstDay returns the first day of the group, or today if this is its first start.
+func (c *Counting) firstDay(ctx context.Context, s *Service) (counts.Date, error) {
+	for n := range c.settings.Partitions {
+		mark, found, err := topics.LastMark(ctx, s.client, c.windows.Topics.Changelog, n)
+		if err != nil {
+			return 0, fmt.Errorf("partition %d of %s: %w", n, c.windows.Topics.Changelog, err)
+		}
+		if day, ok := firstDay(mark.Settings); found && ok {
+			return day, nil
+		}
+	}
+	return c.settings.Plan.At(time.Now().UnixMilli()).Day, nil
+}
+
+// idText is the id of a topic, or of its name in a cluster that gives topics no ids.
+func idText(id []byte, name string) string {
+	if len(bytes.Trim(id, "\x00")) == 0 {
+		sum := sha256.Sum256([]byte(name))
+		id = sum[:16]
+	}
+	return fmt.Sprintf("%x", id)
+}
+
+const timestampType = "message.timestamp.type"
+
+// checkAppendTimes refuses a raw topic whose records have the times of their producers: which
+// window a fix counts in must not depend on anybody's clock but the brokers'.
+func (s *Service) checkAppendTimes(ctx context.Context, c *Counting) error {
+	if err := s.checkKept(ctx); err != nil || c.producersTimes {
+		return err
+	}
+	t := s.options.Topics
+	have, err := admin.Configs(ctx, s.client, wire.Options{RetryTimeout: s.patience}, t.Raw,
+		timestampType)
+	if err != nil {
+		return err
+	}
+	const want = "LogAppendTime"
+	if have[timestampType] == want {
+		return nil
+	}
+	return fmt.Errorf("topics.raw: records of %s have their producers' times: kafka-configs.sh "+
+		"--bootstrap-server %s --alter --topic %s --add-config %s=%s", t.Raw,
+		s.options.Brokers[0], t.Raw, timestampType, want)
+}
+
+// checkKept refuses an output that Kafka compacts: records of the partitions of a window have one
+// key there, and so have the windows of a zone.
+func (s *Service) checkKept(ctx context.Context) error {
+	return admin.CheckConfigs(ctx, s.client, wire.Options{RetryTimeout: s.patience},
+		s.options.Topics.Sanitized, map[string]string{"cleanup.policy": "delete"})
+}
+
+// stage is a processor of counting that says what it has done.
+type stage struct {
+	processor task.Processor
+	key       func(task.Record) ([]byte, error)
+	tally     engine.Tally
+	next      int64
+}
+
+// Process implements task.Processor.
+func (p *stage) Process(rec task.Record, state []byte, fx *task.Effects) error {
+	p.tally.RecordsIn++
+	p.next = rec.Offset + 1
+	err := p.processor.Process(rec, state, fx)
+	p.tally.RecordsOut += int64(len(fx.Output))
+	return err
+}
+
+// Key implements Processor.
+func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
+
+// Use implements Processor. Counts need no model.
+func (p *stage) Use([]engine.Amended) {}
+
+// Take implements Processor.
+func (p *stage) Take() (t engine.Tally, next int64) {
+	t, p.tally = p.tally, engine.Tally{}
+	return t, p.next
+}

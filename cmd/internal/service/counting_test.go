@@ -1,0 +1,321 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/producer"
+	"github.com/geodither/geodither/producer/partition"
+	"github.com/geodither/geodither/schemas"
+)
+
+// countedFleet is a world with two services that count, and what they must publish.
+type countedFleet struct {
+	w               *servicetest.World
+	windows, totals service.Options
+	settings        counting.Settings
+	fixes           []countedFix
+	trust           bool // the times of producers
+}
+
+// countedFix is a fix with the time at which it was appended.
+type countedFix struct {
+	user              string
+	eventMS, appendMS int64
+	cell              int
+}
+
+// newCountedFleet counts yesterday and today in windows of three hours.
+func newCountedFleet(t *testing.T) *countedFleet {
+	t.Helper()
+	w := servicetest.NewWorld(t, 0)
+	plan, err := counts.NewPlan("UTC", 3*time.Hour)
+	servicetest.OK(t, err)
+	zones, err := counts.Squares(w.Model.Grid)
+	servicetest.OK(t, err)
+	o := atwork.Options(w, "fleet")
+	o.Model, o.Release, o.SessionTimeout = nil, mechanism.Options{}, 500*time.Millisecond
+	o.Topics = topics.Set{Raw: "raw", Sanitized: "fleet.out", Create: true}
+	f := &countedFleet{w: w, windows: o, totals: o, trust: true, settings: counting.Settings{
+		Settings: counts.Settings{Source: "?", Edition: 1, Epsilon: 1, PerDay: 3},
+		Plan:     plan, Zones: zones, First: plan.At(time.Now().UnixMilli()).Day - 1,
+		Admission: counts.Admission{GraceMS: 600_000, MaxAheadMS: 120_000}, SkewMS: 1000,
+	}}
+	f.windows.Key = noise.Key{}
+	f.windows.Cluster, f.totals.Cluster = o.Counting("", "")
+	return f
+}
+
+// feed sends fixes of yesterday in two parts: some late, some far ahead. No user is in the last
+// partition.
+func (f *countedFleet) feed(t *testing.T, fromHour, toHour int) {
+	t.Helper()
+	start := f.settings.Plan.Windows(f.settings.First)[0].StartMS
+	var records []producer.Record
+	for minute := fromHour * 60; minute < toHour*60; minute += 7 {
+		for n := range 40 {
+			user := fmt.Sprintf("user-%02d", n)
+			if partition.Murmur2([]byte(user), servicetest.Partitions) == servicetest.Partitions-1 {
+				continue
+			}
+			event := start + int64(minute)*60_000 + int64(n)
+			fix := countedFix{user, event, event + 1000, (n*31 + minute) % f.w.Model.Grid.Cells()}
+			switch (n + minute) % 11 {
+			case 3:
+				fix.eventMS -= 11 * 60_000 // too late, where a window has ended before
+			case 5:
+				fix.eventMS += 3_600_000 // ahead of the time at which it is appended
+			}
+			f.fixes = append(f.fixes, fix)
+			lat, lon := f.w.Model.Grid.ToDegrees(f.w.Model.Grid.Centre(int32(fix.cell)))
+			value, err := f.w.Codec.AppendRaw(nil, schemas.Raw{
+				UserID: user, Timestamp: fix.eventMS, Latitude: lat, Longitude: lon,
+			})
+			servicetest.OK(t, err)
+			records = append(records,
+				producer.Record{Key: []byte(user), Value: value, Timestamp: fix.appendMS})
+		}
+	}
+	f.w.Send(t, records...)
+}
+
+// start starts an instance of both services, which a network can be cut from.
+func (f *countedFleet) start(t *testing.T, folder string) (
+	*servicetest.Running, *servicetest.Network,
+) {
+	t.Helper()
+	log, network := new(servicetest.Log), new(servicetest.Network)
+	common := service.NewCounting(f.settings, f.windows.Cluster)
+	if f.trust {
+		common.TrustProducers()
+	}
+	var run [2]func(context.Context) error
+	for i, create := range []func(service.Options, *service.Counting) (*service.Service, error){
+		service.NewWindows, service.NewTotals,
+	} {
+		o := []service.Options{f.windows, f.totals}[i]
+		o.StateDir += fmt.Sprint(folder, i)
+		o.Logger, o.Counters = log.Logger(), new(engine.Counters)
+		s, err := create(o, common)
+		servicetest.OK(t, err)
+		s.SetClient(network.Client(f.w.Addr))
+		s.SetGrace(100 * time.Millisecond)
+		run[i] = s.Run
+	}
+	return servicetest.Run(t, log, func(ctx context.Context) error {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var running sync.WaitGroup
+		var errs [2]error
+		for i := range run {
+			running.Go(func() {
+				defer stop()
+				errs[i] = run[i](ctx)
+			})
+		}
+		running.Wait()
+		return errors.Join(errs[:]...)
+	}), network
+}
+
+// want computes what must be published of the windows that end before a time: by the fixes, one
+// after the other as the log has them, and the key's noise.
+func (f *countedFleet) want(t *testing.T, before int64) map[string]string {
+	t.Helper()
+	ids, err := admin.TopicIDs(t.Context(), f.w.Client, wire.Options{}, "raw",
+		f.totals.Topics.Changelog)
+	servicetest.OK(t, err)
+	s := f.settings.Settings
+	s.Source = fmt.Sprintf("%x %x", ids["raw"], ids[f.totals.Topics.Changelog])
+	p, err := counts.NewPublisher(noise.NewKeyed(f.totals.Key), f.settings.Zones, s)
+	servicetest.OK(t, err)
+	codec, err := schemas.NewCodec(schemas.Avro)
+	servicetest.OK(t, err)
+	used, tally := map[string]map[int64]bool{}, map[int64][]int64{}
+	for _, fix := range f.fixes {
+		w := f.settings.Plan.At(fix.eventMS)
+		if w.Day < f.settings.First ||
+			!f.settings.Admission.Admits(w, fix.eventMS, fix.appendMS) {
+			continue
+		}
+		day := fmt.Sprint(fix.user, w.Day)
+		if used[day] == nil {
+			used[day] = map[int64]bool{}
+		}
+		if used[day][w.StartMS] || len(used[day]) == s.PerDay {
+			continue
+		}
+		used[day][w.StartMS] = true
+		if tally[w.StartMS] == nil {
+			tally[w.StartMS] = make([]int64, f.settings.Zones.Count())
+		}
+		tally[w.StartMS][fix.cell]++
+	}
+	want := map[string]string{}
+	w := f.settings.Plan.Windows(f.settings.First)[0]
+	for ; w.EndMS < before; w = f.settings.Plan.At(w.EndMS) {
+		n := tally[w.StartMS]
+		if n == nil {
+			n = make([]int64, f.settings.Zones.Count())
+		}
+		published, err := p.Publish(w, n, nil)
+		servicetest.OK(t, err)
+		for zone := range published.Vehicles {
+			r := counting.Record(p, f.settings.Zones, s, published, int32(zone))
+			value, err := codec.AppendCounts(nil, r)
+			servicetest.OK(t, err)
+			want[fmt.Sprint(w.StartMS, " ", r.Zone)] = string(value)
+		}
+	}
+	return want
+}
+
+// have returns what was published, by window and zone.
+func (f *countedFleet) have(t *testing.T, uncommitted bool) map[string][]string {
+	t.Helper()
+	v := f.w.View(t, f.totals.Topics.Sanitized, uncommitted)
+	v.Read(t)
+	codec, err := schemas.NewCodec(schemas.Avro)
+	servicetest.OK(t, err)
+	all := map[string][]string{}
+	for _, lines := range v.Lines {
+		for _, l := range lines {
+			r, err := codec.DecodeCounts([]byte(l.Value))
+			servicetest.OK(t, err)
+			if r.Zone != l.Key || l.Timestamp != r.WindowEnd+f.settings.Admission.GraceMS {
+				t.Errorf("the record of %+v has the key %q, and %d", r, l.Key, l.Timestamp)
+			}
+			name := fmt.Sprint(r.WindowStart, " ", r.Zone)
+			all[name] = append(all[name], l.Value)
+		}
+	}
+	return all
+}
+
+// TestCounting: two services count a raw topic. An instance is cut off in the middle, another one
+// with empty folders takes over, and the first comes back. Every zone of every window is published
+// once, with the bytes that counting the fixes again gives. Readers of uncommitted records see no
+// other bytes. A partition in which nobody reports, and windows without a fix, hold nothing up.
+func TestCounting(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	before := time.Now().UnixMilli() - 3_600_000
+	f.feed(t, 0, 9)
+	for _, c := range []topics.Cluster{f.windows.Cluster, f.totals.Cluster} {
+		servicetest.OK(t, topics.Create(t.Context(), f.w.Client, wire.Options{}, c.Topics))
+	}
+	partials := f.w.View(t, f.windows.Topics.Sanitized, false)
+	a, cut := f.start(t, ".a")
+	servicetest.Await(t, "it is in the middle of its work",
+		func() bool { return partials.Read(t) > 0 }, a)
+	cut.Cut()
+	a.Cancel()
+	_ = a.Wait(t)
+	b, _ := f.start(t, ".b")
+	again, _ := f.start(t, ".a")
+	want := f.want(t, before)
+	servicetest.Await(t, "all windows are published",
+		func() bool { return len(f.have(t, false)) >= len(want) }, b, again)
+	again.Stop(t)
+	b.Stop(t)
+	have, seen := f.have(t, false), f.have(t, true)
+	counted := 0
+	for name, value := range want {
+		if len(have[name]) != 1 || have[name][0] != value {
+			t.Fatalf("%s was published as %q, want %q", name, have[name], value)
+		}
+		for _, other := range seen[name] {
+			if other != value {
+				t.Fatalf("%s was seen as %q, want %q", name, other, value)
+			}
+		}
+		counted++
+	}
+	if windows := counted / f.settings.Zones.Count(); windows < 7 {
+		t.Errorf("only %d windows were compared", windows)
+	}
+}
+
+// TestCountingRefuses what would break the bound on a user's day, and says what to do.
+func TestCountingRefuses(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	f.feed(t, 0, 1)
+	run := func(change func(*countedFleet)) error {
+		g := *f
+		change(&g)
+		common := service.NewCounting(g.settings, g.windows.Cluster)
+		if g.trust {
+			common.TrustProducers()
+		}
+		s, err := service.NewWindows(g.windows, common)
+		if err != nil {
+			return err
+		}
+		r := servicetest.Run(t, new(servicetest.Log), s.Run)
+		return r.Wait(t)
+	}
+	requireSays := func(err error, words ...string) {
+		t.Helper()
+		for _, text := range words {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v does not say %q", err, text)
+			}
+		}
+	}
+	requireSays(run(func(g *countedFleet) { g.windows.Partitioner = engine.AnyPartitioner }),
+		"topics.partitioner", "could count in each partition")
+	requireSays(run(func(g *countedFleet) { g.windows.Key = servicetest.Key }), "no key")
+	requireSays(run(func(g *countedFleet) { g.trust = false }), "LogAppendTime",
+		"kafka-configs.sh --bootstrap-server")
+	r, _ := f.start(t, ".a")
+	published := func() bool {
+		return f.w.Exists(t, f.totals.Topics.Sanitized) && len(f.have(t, false)) > 0
+	}
+	servicetest.Await(t, "a window is published", published, r)
+	r.Stop(t)
+	requireSays(run(func(g *countedFleet) { g.settings.Epsilon = 2 }), "other settings",
+		"a further ε")
+	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "compact")
+	requireSays(run(func(*countedFleet) {}), "cleanup.policy")
+}
+
+// TestCountingOldTimes: records from before the raw topic got the times of its brokers do not
+// count. A producer's time in one of them would close windows for everybody.
+func TestCountingOldTimes(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	before := time.Now().UnixMilli() - 3_600_000
+	f.feed(t, 0, 3)
+	f.w.Alter(t, "raw", "message.timestamp.type", "LogAppendTime")
+	f.trust = false
+	r, _ := f.start(t, ".a")
+	f.fixes = nil
+	servicetest.Await(t, "windows are published", func() bool {
+		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
+			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
+	}, r)
+	r.Stop(t)
+	have := f.have(t, false)
+	for name, value := range f.want(t, before) {
+		if len(have[name]) != 1 || have[name][0] != value {
+			t.Fatalf("%s was published as %q, want %q", name, have[name], value)
+		}
+	}
+}
