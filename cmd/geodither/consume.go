@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,12 +38,16 @@ until Ctrl-C with --follow.
 estimate as a point in the column geometry. It can be read when the command has ended, by itself
 or by Ctrl-C.
 
+--topic reads a topic that "geodither smooth" writes in the same way. The mechanism of its records
+has a note, smoothed or unsmoothed.
+
 With --dead-letters it reads the dead letters instead: where each refused raw record lies, and
 why it was refused, and at the end on standard error how many there are of each reason. A refused
 record's content is not in it.`,
 		Example: `  geodither consume --topic fleet.sanitized --format csv > sanitized.csv
   geodither consume -c geodither.yml --format parquet > sanitized.parquet
   geodither consume -c geodither.yml --follow --from-end
+  geodither consume -c geodither.yml --topic fleet.sanitized.smoothed --format geojson
   geodither consume -c geodither.yml --dead-letters --format csv`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,6 +84,10 @@ record's content is not in it.`,
 				fmt.Fprintf(std.Err, "there are no new dead letters in %s\n", topic.Name)
 			case dead:
 				fmt.Fprintf(std.Err, "there are no dead letters in %s\n", topic.Name)
+			case strings.HasSuffix(topic.Name, topics.SmoothedSuffix):
+				fmt.Fprintf(std.Err, "no record of %s is committed yet: is \"geodither smooth\" "+
+					"running? It writes a record when a release follows a lag later\n",
+					topic.Name)
 			default:
 				fmt.Fprintf(std.Err, "no record of %s is committed yet: is what writes it "+
 					"running? --follow waits for some\n", topic.Name)
