@@ -137,9 +137,10 @@ func (s settings) validate() error {
 	switch {
 	case s.Records < 1 || s.Vehicles < 1 || s.Instances < 1 || s.Partitions < 1:
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
-	case min(s.Faults, s.Smoothers, s.Static, s.Standbys) < 0 || s.Duration < 0 || s.Static > s.Instances:
-		return errors.New("--faults, --smoothers, --duration, --static and --standbys must not be negative, " +
-			"--static at most --instances")
+	case min(s.Faults, s.Smoothers, s.Static, s.Standbys) < 0 || s.Duration < 0,
+		s.Static > s.Instances:
+		return errors.New("--faults, --smoothers, --duration, --static and --standbys must not be " +
+			"negative, --static at most --instances")
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
 			"takes over")
@@ -239,7 +240,8 @@ func (r *report) addSmoothed(b *lines) {
 	b.add("smoothed", "%d records by %d instances, and %d that wait for a later release; the same "+
 		"from a file: %s", s.Out, r.Settings.Smoothers, s.Waiting, equal(len(s.Differing) == 0))
 	if s.Keyless {
-		b.add("noise key", "in the memory of each instance that sanitizes, and of none that smooths")
+		b.add("noise key",
+			"in the memory of each instance that sanitizes, and of none that smooths")
 	}
 }
 
