@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/schemas"
+)
+
+// TestCountsService: "counts -c FILE" refuses a raw topic with its producers' times, and says how
+// to change that. Then it publishes every zone of each window of yesterday once, empty ones
+// included, and one address answers for both its stages. With the same config "topics acls" knows both
+// groups.
+func TestCountsService(t *testing.T) {
+	broker, dir := startBroker(t), t.TempDir()
+	w := servicetest.NewWorldAt(t, broker, 0)
+	succeed(t, "key", "new", filepath.Join(dir, "noise.key"))
+	day := time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	config := write(t, dir, "geodither.yml", fmt.Sprintf(`brokers: [%q]
+group: town
+topics: {raw: raw, counts: counted}
+encoding: {sanitized: json}
+key_file: noise.key
+state_dir: state
+counts: {epsilon: 1, per_day: 2, zone: 3km, box: "51.40,-0.20,51.46,-0.10", window: 6h, first: %s}
+http: {listen: "127.0.0.1:0"}
+`, broker, day))
+	if out := succeed(t, "topics", "create", "-c", config).out; out != "raw: 4 partitions\n"+
+		"town-counts-partial: 4 partitions\ntown-counts-changelog: 4 partitions\n"+
+		"counted: 4 partitions\ntown-counts-totals-changelog: 4 partitions\n" {
+		t.Errorf("topics create prints %q", out)
+	}
+	acls := succeed(t, "topics", "acls", "-c", config, "--principal", "User:x").out
+	for _, words := range []string{"--group town-counts\n", "--group town-counts-totals\n"} {
+		if !strings.Contains(acls, words) {
+			t.Errorf("the rights lack %q", words)
+		}
+	}
+	refused := func(config string) result {
+		r := call(t, "counts", "-c", config)
+		_, message, _ := strings.Cut(r.err, "\ngeodither: ")
+		r.err = "geodither: " + message // behind the log
+		return r
+	}
+	requireMessage(t, refused(config), cli.ExitFailed, "LogAppendTime",
+		"kafka-configs.sh --bootstrap-server "+broker+" --alter --topic raw")
+	w.Alter(t, "raw", "message.timestamp.type", "LogAppendTime")
+	service := start(t, nil, "counts", "-c", config)
+	view, zones := w.View(t, "counted", false), int64(3*3+1)
+	eventually(t, "the windows of yesterday are published",
+		func() bool { return view.Read(t) >= 3*zones })
+	requireStages(t, service)
+	if code := service.stop(t); code != cli.ExitDone {
+		t.Fatalf("exit %d: %s", code, service.log.String())
+	}
+	requireWindows(t, view, day)
+	other := write(t, dir, "other.yml", strings.Replace(read(t, config), "epsilon: 1", "epsilon: 2",
+		1))
+	requireMessage(t, refused(other), cli.ExitFailed, "other settings",
+		"a further ε")
+	for _, c := range []struct{ before, after, words string }{
+		{"per_day: 2", "per_day: 5", "counts.per_day"},
+		{"zone: 3km, ", "", "counts.zone"},
+		{"window: 6h", "window: 7h", "counts.window"},
+		{"counts: counted", "counts: raw", "another use"},
+		{"key_file: noise.key\n", "", "key_file"},
+		{"first: ", "first: on ", "counts.first"},
+	} {
+		wrong := write(t, dir, "wrong.yml", strings.Replace(read(t, config), c.before, c.after, 1))
+		requireMessage(t, call(t, "counts", "-c", wrong), cli.ExitUsage, c.words)
+	}
+}
+
+// requireStages asks a service that counts over HTTP.
+func requireStages(t *testing.T, service *background) {
+	t.Helper()
+	at := regexp.MustCompile(`address=(\S+) for=http\.listen`).
+		FindStringSubmatch(service.log.String())
+	get := func(path string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+at[1]+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	eventually(t, "both stages are ready",
+		func() bool { return strings.Contains(get("/ready"), `"ready":true`) })
+	all := get("/metrics") + get("/status") + get("/live")
+	for _, words := range []string{
+		`geodither_ready{stage="windows"} 1`, `geodither_ready{stage="totals"} 1`,
+		`"group":"town-counts-totals"`, `"live":true`,
+	} {
+		if !strings.Contains(all, words) {
+			t.Errorf("the answers lack %s", words)
+		}
+	}
+	if strings.Contains(all, "zone=") || strings.Contains(all, "window=") {
+		t.Error("a metric has a window or a zone")
+	}
+}
+
+// requireWindows requires that each record is there once, and as many zones in each window.
+func requireWindows(t *testing.T, view *servicetest.View, day string) {
+	t.Helper()
+	once, windows := map[string]bool{}, map[int64]int{}
+	for _, lines := range view.Lines {
+		for _, l := range lines {
+			var r schemas.Counts
+			if err := json.Unmarshal([]byte(l.Value), &r); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprint(r.WindowStart, r.Zone)
+			if once[name] || r.Day < day || r.Epsilon != 1 || r.PerDay != 2 ||
+				r.WindowEnd-r.WindowStart != (6*time.Hour).Milliseconds() {
+				t.Errorf("%s comes twice, or is wrong", l.Value)
+			}
+			once[name], windows[r.WindowStart] = true, windows[r.WindowStart]+1
+		}
+	}
+	if len(windows) < 3 || len(once)%len(windows) != 0 {
+		t.Errorf("%d records of %d windows", len(once), len(windows))
+	}
+	for start, n := range windows {
+		if n != len(once)/len(windows) {
+			t.Errorf("window %d has %d zones", start, n)
+		}
+	}
+}
