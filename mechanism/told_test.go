@@ -107,7 +107,7 @@ func TestToldIsBounded(t *testing.T) {
 	}
 	most, closest := 0.0, 0.0
 	for _, interval := range []int{4, 12, 24} {
-		forgetting, err := bounds.New(m, interval)
+		forgetting, err := bounds.New(m, interval, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

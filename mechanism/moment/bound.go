@@ -27,9 +27,10 @@ type Forgetting struct {
 const hardly = .99
 
 // New computes how a model forgets in so many steps. It fails if the map has more than MaxCells
-// cells. Cost: 20·n³ to 100·n³ operations for n cells and each class of the calendar, on all
-// processors: a second for 280 cells.
-func New(m *mobility.Model, interval int) (*Forgetting, error) {
+// cells, and ends with the error of stop once that has one; nil: nothing stops it. stop is called
+// from several goroutines. Cost: 20·n³ to 100·n³ operations for n cells and each class of the
+// calendar, on all processors: a second for 280 cells.
+func New(m *mobility.Model, interval int, stop func() error) (*Forgetting, error) {
 	if n := m.Grid.Cells(); n > MaxCells {
 		return nil, fmt.Errorf("a bound for one moment takes a map of at most %d cells, and this "+
 			"one has %d: train with larger cells to have one", MaxCells, n)
@@ -39,7 +40,7 @@ func New(m *mobility.Model, interval int) (*Forgetting, error) {
 	for j := range steps {
 		steps[j] = runs.least(interval * j / parts)
 	}
-	pool := parallel.Pool{Workers: runtime.GOMAXPROCS(0)}
+	pool := workers{parallel.Pool{Workers: runtime.GOMAXPROCS(0)}, stop}
 	f := &Forgetting{}
 	for class := range m.Matrices {
 		a := rows(m, class)
@@ -55,11 +56,34 @@ func New(m *mobility.Model, interval int) (*Forgetting, error) {
 			}
 		}
 	}
-	return f, nil
+	return f, pool.stopped()
+}
+
+// workers are a pool whose work stops. What follows a stop is done quickly and is not used.
+type workers struct {
+	parallel.Pool
+	stop func() error // nil: it does not
+}
+
+func (w workers) stopped() error {
+	if w.stop == nil {
+		return nil
+	}
+	return w.stop()
+}
+
+// Each is that of the pool, of which nothing is left to do after a stop.
+func (w workers) Each(n int, do func(i int) error) error {
+	return w.Pool.Each(n, func(i int) error {
+		if err := w.stopped(); err != nil {
+			return err
+		}
+		return do(i)
+	})
 }
 
 // powers returns the contractions of powers of a matrix, which ascend.
-func powers(a *dense, exponents []int, pool parallel.Pool) []*Contraction {
+func powers(a *dense, exponents []int, pool workers) []*Contraction {
 	list := make([]*Contraction, len(exponents))
 	raised := map[int]*dense{} // by the difference of two exponents
 	var at *dense

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/internal/exp"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // Contraction bounds what a kernel, which takes a user from one time to a later one, lets through
@@ -111,7 +110,7 @@ func worst(a, b *Contraction) *Contraction {
 // E(A_i‖A_j) ≤ E(A_c‖A_d) + TV(A_i, A_c) + λ·TV(A_j, A_d) for each λ. The profile may come out too
 // high by the share coarse. Cost: for n cells about 2·n³ operations, and where rows are far apart
 // and E still is not near 1 up to 15·n³.
-func contract(a *dense, pool parallel.Pool) *Contraction {
+func contract(a *dense, pool workers) *Contraction {
 	k := &Contraction{profile: make([]float64, len(lambdas)), diameter: a.diameter(pool)}
 	near := a.group(pool)
 	for i, lambda := range lambdas {
@@ -141,7 +140,7 @@ type groups struct {
 
 // group chooses as centres the rows that lie farthest from those chosen before. Cost:
 // n³/rowsPerGroup.
-func (a *dense) group(pool parallel.Pool) *groups {
+func (a *dense) group(pool workers) *groups {
 	g, of := &groups{far: make([]float64, a.n)}, make([]int, a.n)
 	for i := range g.far {
 		g.far[i] = 2
@@ -150,7 +149,7 @@ func (a *dense) group(pool parallel.Pool) *groups {
 		this := len(g.centres)
 		g.centres = append(g.centres, next)
 		centre := a.row(next)
-		_ = pool.Each(a.n, func(i int) error { // which never fails
+		_ = pool.Each(a.n, func(i int) error { // it fails once it is stopped
 			if d := hockey(a.row(i), centre, 1) + float64(2*a.slack); d < g.far[i] {
 				g.far[i], of[i] = d, this
 			}
@@ -172,7 +171,7 @@ func (a *dense) group(pool parallel.Pool) *groups {
 }
 
 // divergence returns the largest hockey-stick divergence of two rows, or up to a share coarse less.
-func (a *dense) divergence(g *groups, lambda float64, pool parallel.Pool) float64 {
+func (a *dense) divergence(g *groups, lambda float64, pool workers) float64 {
 	n := len(g.centres)
 	between, most := make([]float64, n*n), make([]float64, n)
 	_ = pool.Each(n, func(i int) error {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/parallel"
 )
 
 // dense is a power of a stochastic matrix, row by row. Its values are positive or 0, and each is
@@ -45,9 +44,9 @@ func rows(m *mobility.Model, class int) *dense {
 }
 
 // times returns a·b.
-func (a *dense) times(b *dense, pool parallel.Pool) *dense {
+func (a *dense) times(b *dense, pool workers) *dense {
 	c := newDense(a.n, a.power+b.power)
-	_ = pool.Each(a.n, func(i int) error { // which never fails
+	_ = pool.Each(a.n, func(i int) error { // it fails once it is stopped
 		to := c.row(i)
 		for k, v := range a.row(i) {
 			if v == 0 {
@@ -65,7 +64,7 @@ func (a *dense) times(b *dense, pool parallel.Pool) *dense {
 }
 
 // raised returns a to the power k ≥ 1, by squares.
-func (a *dense) raised(k int, pool parallel.Pool) *dense {
+func (a *dense) raised(k int, pool workers) *dense {
 	var result *dense
 	for square := a; ; square = square.times(square, pool) {
 		if k&1 == 1 {
@@ -86,7 +85,7 @@ func (a *dense) raised(k int, pool parallel.Pool) *dense {
 const leastValue = 0x1p-900
 
 // diameter returns the projective diameter, rounded up: infinite if a value is 0 or nearly so.
-func (a *dense) diameter(pool parallel.Pool) float64 {
+func (a *dense) diameter(pool workers) float64 {
 	logs, most := make([]float64, len(a.p)), make([]float64, a.n)
 	for i, v := range a.p {
 		if v < leastValue {

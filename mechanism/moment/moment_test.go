@@ -1,9 +1,12 @@
 package moment
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,7 +68,7 @@ func model(t *testing.T, rows [][]float64) *mobility.Model {
 
 func forgetting(t *testing.T, rows [][]float64, interval int) *Forgetting {
 	t.Helper()
-	f, err := New(model(t, rows), interval)
+	f, err := New(model(t, rows), interval, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,7 @@ func TestLaterIsExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 300 {
 		rows := random(rng, 2+rng.IntN(6))
-		k := contract(chain(rows), parallel.Pool{Workers: 2})
+		k := contract(chain(rows), workers{Pool: parallel.Pool{Workers: 2}})
 		for _, s := range []float64{1e-6, .1, .5, 1, 2, 4, 8} {
 			exact, got := spanOf(rows, s), k.Later(s)
 			high := 1.04
@@ -138,8 +141,8 @@ func TestEarlierHoldsForEveryStart(t *testing.T) {
 	stationaryFails, closest := 0, 0.0
 	for range 200 {
 		rows := random(rng, 2+rng.IntN(3))
-		k := contract(chain(rows), parallel.Pool{})
-		stationary := chain(rows).raised(4096, parallel.Pool{}).row(0)
+		k := contract(chain(rows), workers{})
+		stationary := chain(rows).raised(4096, workers{}).row(0)
 		for range 20 {
 			start := make([]float64, len(rows))
 			for i := range start {
@@ -267,8 +270,8 @@ func TestGroupsLeaveNothingOut(t *testing.T) {
 			rows[i][to] += 1. / 3
 		}
 	}
-	a := chain(rows).raised(700, parallel.Pool{Workers: 2})
-	k := contract(a, parallel.Pool{Workers: 2})
+	a := chain(rows).raised(700, workers{Pool: parallel.Pool{Workers: 2}})
+	k := contract(a, workers{Pool: parallel.Pool{Workers: 2}})
 	for i, lambda := range lambdas {
 		exact := 0.0
 		for p := range n {
@@ -283,9 +286,40 @@ func TestGroupsLeaveNothingOut(t *testing.T) {
 	if f := forgetting(t, rows, 10).Most(1); !math.IsInf(f.At, 1) {
 		t.Errorf("a walk of 60 cells forgets in 10 steps: %v", f)
 	}
-	many, _ := New(model(t, rows), 700)
+	many, _ := New(model(t, rows), 700, nil)
 	if b := many.Most(.5); !(b.At > .5) || !(b.Between >= b.At) || b.At > 40 {
 		t.Errorf("bounds %v", b)
+	}
+}
+
+// TestStops: the work ends with the first error, wherever that comes, and large maps are refused.
+func TestStops(t *testing.T) {
+	m := model(t, random(rand.New(rand.NewPCG(9, 1)), 40))
+	var calls atomic.Int64
+	if _, err := New(m, 12, func() error { calls.Add(1); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	all, stop := calls.Load(), errors.New("stop")
+	for _, after := range []int64{0, 1, all / 4, all / 2, all - 2} {
+		calls.Store(0)
+		_, err := New(m, 12, func() error {
+			if calls.Add(1) > after {
+				return stop
+			}
+			return nil
+		})
+		// What was at work on another goroutine may end, and each later pass asks once a goroutine.
+		if !errors.Is(err, stop) || all < 500 || calls.Load() > after+all/2 {
+			t.Errorf("stopped after %d of %d: %v after %d", after, all, err, calls.Load())
+		}
+	}
+	g, err := grid.Plain(MaxCells+1, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(&mobility.Model{Grid: g}, 12, nil); err == nil ||
+		!strings.Contains(err.Error(), "larger cells") {
+		t.Errorf("a map of %d cells: %v", MaxCells+1, err)
 	}
 }
 
@@ -306,7 +340,7 @@ func TestCalendar(t *testing.T) {
 			t.Errorf("among %d steps a run has %d at least, want %d", steps, got, want)
 		}
 	}
-	f, err := New(m, 24)
+	f, err := New(m, 24, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +361,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, hours := range []int{12, 6, 3, 1} {
 		interval := time.Duration(hours) * time.Hour
-		f, err := New(m, int(interval/m.Step))
+		f, err := New(m, int(interval/m.Step), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

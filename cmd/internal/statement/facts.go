@@ -157,21 +157,24 @@ func (s *Sheet) Simulate(ctx context.Context, progress func(done, total int64) e
 	s.Homes, err = expect.Homes(ctx, s.Models[0].Model, s.Release, s.Nights,
 		expect.Options{Seed: 1, Progress: progress})
 	if err == nil {
-		s.boundMoment()
+		err = s.boundMoment(ctx)
 	}
 	return err
 }
 
 // boundMoment bounds what all records tell about one moment.
-func (s *Sheet) boundMoment() {
+func (s *Sheet) boundMoment(ctx context.Context) error {
 	if len(s.Models) > 1 {
 		s.NoMoment = "it is computed for one model, and this service has several versions"
-		return
+		return nil
 	}
-	forgetting, err := moment.New(s.Models[0].Model, s.Release.ReleaseInterval)
+	forgetting, err := moment.New(s.Models[0].Model, s.Release.ReleaseInterval, ctx.Err)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		s.NoMoment = err.Error()
-		return
+		return nil //nolint:nilerr // the statement says why it has no bound
 	}
 	told := forgetting.Most(s.Release.Epsilon)
 	s.Moment = &told
@@ -182,6 +185,7 @@ func (s *Sheet) boundMoment() {
 		s.NoMoment = "in " + cli.Duration(s.interval()) + ", the time between two releases, the " +
 			"model hardly forgets where somebody was"
 	}
+	return nil
 }
 
 // takeRelease fills in the section release, with its defaults as the service has them.

@@ -492,7 +492,7 @@ func (s *service) oneMoment(sheet *Sheet) {
 		model := first.Copy()
 		model.Gaps = law
 		sheet.Models[0].Model = model
-		sheet.boundMoment()
+		s.ok(sheet.boundMoment(s.Context()))
 		says, not := append(told(), "After a silence of more than 1 hour the"), "Σε is the bound."
 		if law != nil {
 			says[2], not = not, says[2]
@@ -505,7 +505,7 @@ func (s *service) oneMoment(sheet *Sheet) {
 		s.wording("Markdown", markdown, says, []string{"no better bound than Σε", not})
 	}
 	sheet.Release.ReleaseInterval = 1
-	sheet.boundMoment()
+	s.ok(sheet.boundMoment(s.Context()))
 	text, markdown, _ := s.both(sheet)
 	says := []string{"no better bound than Σε is claimed: in 1 minute, the time between two"}
 	s.wording("YAML", text, says, nil)

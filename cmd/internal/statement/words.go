@@ -183,7 +183,8 @@ is off by %s on average.%s The public model alone, without any release, is off b
 simulated, on %d tracks that are nobody's (seed %d); "geodither tune" measures the error on real
 traces. These are errors at the time of a record. Later records of a user tell more about earlier
 places: every reader can compute that ("geodither smooth"), so what records show of the past is
-nearer to the truth.`,
+nearer to the truth. "geodither tune" and "geodither sanitize --report" measure how near, and what
+all records have told about one moment.`,
 		x.When(), cli.Metres(x.Estimate.Mean), when(line != "", " In detail: "+line+"."),
 		cli.Metres(x.Blind.Mean), when(little != "", " Warning: "+little+"."), x.Tracks, x.Seed)
 }
