@@ -18,8 +18,8 @@ import (
 
 // TestCountsService: "counts -c FILE" refuses a raw topic with its producers' times, and says how
 // to change that. Then it publishes every zone of each window of yesterday once, empty ones
-// included, and one address answers for both its stages. With the same config "topics acls" knows both
-// groups.
+// included, and one address answers for both its stages. With the same config "topics acls" knows
+// both groups.
 func TestCountsService(t *testing.T) {
 	broker, dir := startBroker(t), t.TempDir()
 	w := servicetest.NewWorldAt(t, broker, 0)

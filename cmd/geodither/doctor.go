@@ -161,8 +161,31 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.findings = append(d.findings,
 			doctor.ExamineFollowing(ctx, "smooth", second.Options, d.tell)...)
 	}
+	d.counts(ctx, path, file)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
+	}
+}
+
+// counts looks at the services that count, where the config speaks of them.
+func (d *checkup) counts(ctx context.Context, path string, file config.File) {
+	if !file.CountsUsers() {
+		return
+	}
+	n, _, err := config.ReadCounting(path)
+	if err != nil {
+		d.add("counts", doctor.Failure, "%v", err)
+		return
+	}
+	for _, o := range []service.Options{n.Windows, n.Totals} {
+		d.findings = append(d.findings, doctor.ExamineFollowing(ctx, "counts", o, d.tell)...)
+	}
+	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say
+		return
+	}
+	err = service.CheckAppendTimes(ctx, n.Windows.Cluster, n.Windows.Client(), service.CallPatience)
+	if err != nil {
+		d.add("counts", doctor.Failure, "%v", err)
 	}
 }
 

@@ -165,6 +165,36 @@ func (w *watched) Write(p []byte) (int, error) {
 
 // TestDoctorTellsAtOnce: a finding is printed when it is known, before the next check, and
 // nothing is simulated once one has failed.
+// TestDoctorCounts: with the section counts the doctor looks at the topics, groups and rights of
+// the services that count, and at the raw topic's times.
+func TestDoctorCounts(t *testing.T) {
+	t.Parallel()
+	_, config := configDir(t, fmt.Sprintf(`
+brokers: [%q]
+group: g
+topics: {raw: raw, sanitized: out, create: true, partitions: 2}
+model: model.avro
+key_file: noise.key
+state_dir: state
+release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
+counts: {epsilon: 1, per_day: 4, zone: 5km}
+`, startBroker(t)))
+	succeed(t, "topics", "create", "-c", config)
+	_, found := examine(t, config)
+	if !strings.Contains(found["counts failure"], "--topic raw --add-config "+
+		"message.timestamp.type=LogAppendTime") {
+		t.Errorf("the times of producers are not found: %+v", found)
+	}
+	for _, topic := range []string{
+		"g-counts-partial has", "g-counts-changelog has",
+		"out.counts has", "g-counts-totals-changelog has",
+	} {
+		if !strings.Contains(found["counts ok"], topic) {
+			t.Errorf("%s is not looked at: %v", topic, found)
+		}
+	}
+}
+
 func TestDoctorTellsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, config := configDir(t, complete)

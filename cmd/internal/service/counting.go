@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -67,8 +69,14 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		}
 		return &stage{processor: w, key: w.Key}, nil
 	}, check: func(ctx context.Context) error {
-		if err := s.checkAppendTimes(ctx, c); err != nil {
+		if err := s.checkKept(ctx); err != nil {
 			return err
+		}
+		if !c.producersTimes {
+			err := CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
+			if err != nil {
+				return err
+			}
 		}
 		return s.lookAtRaw(ctx, false)
 	}})
@@ -246,14 +254,13 @@ func idText(id []byte, name string) string {
 
 const timestampType = "message.timestamp.type"
 
-// checkAppendTimes refuses a raw topic whose records have the times of their producers: which
+// CheckAppendTimes refuses a raw topic whose records have the times of their producers: which
 // window a fix counts in must not depend on anybody's clock but the brokers'.
-func (s *Service) checkAppendTimes(ctx context.Context, c *Counting) error {
-	if err := s.checkKept(ctx); err != nil || c.producersTimes {
-		return err
-	}
-	t := s.options.Topics
-	have, err := admin.Configs(ctx, s.client, wire.Options{RetryTimeout: s.patience}, t.Raw,
+func CheckAppendTimes(
+	ctx context.Context, c topics.Cluster, client *kafka.Client, patience time.Duration,
+) error {
+	t := c.Topics
+	have, err := admin.Configs(ctx, client, wire.Options{RetryTimeout: patience}, t.Raw,
 		timestampType)
 	if err != nil {
 		return err
@@ -264,7 +271,7 @@ func (s *Service) checkAppendTimes(ctx context.Context, c *Counting) error {
 	}
 	return fmt.Errorf("topics.raw: records of %s have their producers' times: kafka-configs.sh "+
 		"--bootstrap-server %s --alter --topic %s --add-config %s=%s", t.Raw,
-		s.options.Brokers[0], t.Raw, timestampType, want)
+		c.Brokers[0], t.Raw, timestampType, want)
 }
 
 // checkKept refuses an output that Kafka compacts: records of the partitions of a window have one
