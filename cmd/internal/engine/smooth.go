@@ -41,6 +41,7 @@ type SmoothProcessor struct {
 	seen     sanitizedRecord // what Key has read last: Process gets it next
 
 	state     smoothState           // scratch
+	epsilon   float64               // scratch: of the filter of the user's last record
 	published []aggregate.Published // scratch
 	value     []byte                // scratch: encoded records
 	stored    []byte                // scratch: the encoded state
@@ -257,7 +258,6 @@ func (p *SmoothProcessor) advance(
 	// What the block has no need of is left out before it is used, so that a block that is run
 	// at once has what one has that was stored.
 	s.add(w, p.stepMS)
-	p.published = append(p.published, record)
 	full := len(s.stored) > maxOpenBytes
 	if full || p.replayer.Closes(record, lastStep, s.open[0].record.Step, len(s.open)) {
 		return p.close(rec, full, fx)
@@ -269,7 +269,19 @@ func (p *SmoothProcessor) advance(
 // Under other settings than the block's a record may not follow from the one before any more: then
 // all pass as they are.
 func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) error {
-	s := &p.state
+	s, known := &p.state, true
+	p.published = p.published[:0]
+	for i := range s.open {
+		one, err := p.of(rec.Offset, &s.open[i].record)
+		if err != nil {
+			return err
+		}
+		known = known && one.Model != ""
+		p.published = append(p.published, one)
+	}
+	if !known { // of a model of before, though the last record's is there
+		return p.forget(rec, aggregate.NoModel, fx)
+	}
 	n, before, err := p.replayer.Replay(s.before, p.published, all,
 		func(i int, past *aggregate.Past) error {
 			return p.write(rec.Key, s.open[i], past, "", fx)
@@ -282,7 +294,6 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 	}
 	if n > 0 {
 		s.drop(n, before, p.stepMS)
-		p.published = append(p.published[:0], p.published[n:]...)
 	}
 	return nil
 }
@@ -298,7 +309,6 @@ func (p *SmoothProcessor) forget(
 		}
 	}
 	s.drop(len(s.open), nil, p.stepMS)
-	p.published = p.published[:0]
 	return nil
 }
 
@@ -329,16 +339,17 @@ func (p *SmoothProcessor) reject(rec task.Record, reason schemas.Reason, fx *tas
 	return err
 }
 
-// prepare makes the filters ready that a record and its user's state need. It returns the record
-// for the replayer, and leaves those of the block in p.published. A user whose state is of a model
-// that is not known any more is forgotten: the settings have changed since.
+// prepare makes the filters ready that a record and its user's track need, and returns the record
+// for the replayer. A user whose track is of a model that is not known any more is forgotten: the
+// settings have changed since.
 func (p *SmoothProcessor) prepare(
 	rec task.Record, r *schemas.Sanitized, fx *task.Effects,
 ) (record aggregate.Published, err error) {
 	if p.replayer.Filters() > maxFilters || len(p.names) > 4*maxFilters {
 		p.restart()
 	}
-	s, epsilon, known := &p.state, p.settings.Release.Epsilon, true
+	s := &p.state
+	p.epsilon = p.settings.Release.Epsilon
 	if name := s.track.Filter(); name != "" {
 		lane, err := parseLane(name)
 		if err == nil {
@@ -347,25 +358,16 @@ func (p *SmoothProcessor) prepare(
 		if err != nil {
 			return record, err
 		}
-		epsilon, known = lane.epsilon, name != ""
-	}
-	p.published = p.published[:0]
-	for i := range s.open {
-		one, err := p.of(rec.Offset, &s.open[i].record, epsilon)
-		if err != nil {
-			return record, err
+		if name != "" {
+			p.epsilon = lane.epsilon
+			return p.of(rec.Offset, r)
 		}
-		known = known && one.Model != ""
-		p.published = append(p.published, one)
-	}
-	if !known {
-		epsilon = p.settings.Release.Epsilon
 		s.track.Reset()
 		if err := p.forget(rec, aggregate.NoModel, fx); err != nil {
 			return record, err
 		}
 	}
-	return p.of(rec.Offset, r, epsilon)
+	return p.of(rec.Offset, r)
 }
 
 // restart forgets all filters.
@@ -374,13 +376,13 @@ func (p *SmoothProcessor) restart() {
 	p.replayer = aggregate.NewReplayer(p.options, p.settings.LagSteps)
 }
 
-// of returns a record for the replayer. A record that is no release is of the filter of an ε: it
-// names none, and needs none.
+// of returns a record for the replayer. A record that is no release is of the filter of p.epsilon:
+// it names none, and needs none.
 func (p *SmoothProcessor) of(
-	offset int64, r *schemas.Sanitized, epsilon float64,
+	offset int64, r *schemas.Sanitized,
 ) (record aggregate.Published, err error) {
 	record = Published(*r, "")
-	lane := smoothLane{r.ModelID, record.Mechanism, epsilon, r.Delta}
+	lane := smoothLane{r.ModelID, record.Mechanism, p.epsilon, r.Delta}
 	if record.Kind == mechanism.Released {
 		lane.epsilon = r.Epsilon
 	}

@@ -280,3 +280,39 @@ func TestSmoothProcessorEvicts(t *testing.T) {
 		}
 	}
 }
+
+// TestSmoothProcessorHalfKnownBlock: where a block began under a model that the config does not
+// have any more, and goes on under one that it has, its records pass when it closes, each once.
+func TestSmoothProcessorHalfKnownBlock(t *testing.T) {
+	t.Parallel()
+	one := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
+	same := servicetest.NeighbourModel(t, servicetest.Town, 1000, 5)
+	later := newVersion(t, 17, same)
+	records := sanitizedTopic(t, one, everyFive, 1, 120, later)
+	codec := servicetest.NewCodec(t, schemas.Avro)
+	at := slices.IndexFunc(records, func(rec task.Record) bool {
+		r, err := codec.DecodeSanitized(rec.Value)
+		servicetest.OK(t, err)
+		return r.ModelID == same.ID()
+	}) + 1
+	before := newSmoothJob(t, SmoothSettings{
+		Model: one, Scheduled: true, Release: everyFive, LagSteps: 5,
+	})
+	before.p.Use(FromTheStart([]*Version{later}))
+	before.retry.Use(FromTheStart([]*Version{later}))
+	for _, rec := range records[:at] {
+		before.process(rec)
+	}
+	wait := before.open(string(records[0].Key))
+	after := newSmoothJob(t, SmoothSettings{Model: same, Release: everyFive, LagSteps: 5})
+	after.states, after.out = before.states, before.out
+	for _, rec := range records[at:] {
+		after.process(rec)
+	}
+	smoothed := after.inOrder(t, records)
+	if passed := after.tally(t).Unsmoothed; wait < 2 || passed[0] < int64(wait) ||
+		passed[1]+passed[2] > 0 || smoothed[one.ID()] != at-wait || smoothed[same.ID()] < 40 {
+		t.Errorf("%d waited, %v passed by reason, smoothed %v of the first %d", wait, passed,
+			smoothed, at)
+	}
+}

@@ -139,8 +139,8 @@ func (s settings) validate() error {
 		return errors.New("--records, --vehicles, --instances and --partitions must be positive")
 	case min(s.Faults, s.Smoothers, s.Static, s.Standbys) < 0 || s.Duration < 0,
 		s.Static > s.Instances:
-		return errors.New("--faults, --smoothers, --duration, --static and --standbys must not be " +
-			"negative, --static at most --instances")
+		return errors.New("--faults, --smoothers, --duration, --static and --standbys must not " +
+			"be negative, --static at most --instances")
 	case s.Nodes != 1 && s.Nodes != 3, s.Nodes == 1 && s.Faults > 0:
 		return errors.New("--nodes must be 3, or 1 without --faults: with one node nobody " +
 			"takes over")
