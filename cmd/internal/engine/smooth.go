@@ -279,7 +279,7 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 		known = known && one.Model != ""
 		p.published = append(p.published, one)
 	}
-	if !known { // of a model of before, though the last record's is there
+	if !known { // an earlier model is gone; that of the last record is there
 		return p.forget(rec, aggregate.NoModel, fx)
 	}
 	n, before, err := p.replayer.Replay(s.before, p.published, all,
