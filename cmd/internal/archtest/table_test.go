@@ -409,11 +409,12 @@ var table = map[string]rule{
 	"cmd/internal/traces":    {ours: []string{"schemas", "mechanism/parallel"}},
 	"cmd/internal/kafkatest": {
 		tests: []string{
-			"cmd/internal/account", "cmd/internal/engine", "cmd/internal/erase",
-			"cmd/internal/fleet", "cmd/internal/kafkaconn", "cmd/internal/service",
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "cmd/internal/topics",
-			"cmd/internal/verify", "consumer", "consumer/admin", "consumer/group",
-			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid", "mechanism/law",
+			"cmd/internal/account", "cmd/internal/config", "cmd/internal/counting",
+			"cmd/internal/engine", "cmd/internal/erase", "cmd/internal/fleet",
+			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/servicetest",
+			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
+			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
+			"mechanism", "mechanism/counts", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition", "schemas",
 			"schemas/registry", franz, kafkaGo, sync,
 		},
