@@ -66,7 +66,7 @@ where nobody reports. An instance counts by raw partition into a topic of partia
 true ones, and publishes their totals with the key's noise. Other settings need another
 counts.group and topics.counts, at a further ε.`,
 		Example: `  geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-31 --time-zone Europe/London \
-    --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \\
+    --epsilon 1 --per-day 10 --zone 1km --box 51.3,-0.5,51.7,0.3 --key-file noise.key \
     --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
     --window 30m --zones districts.geojson --out counts.ndjson
