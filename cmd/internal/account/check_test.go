@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"slices"
@@ -72,6 +73,26 @@ func TestFirstTransactionIsNoEvidence(t *testing.T) {
 	require(true, "after retention,")
 	check.Replays = true
 	require(false, "in a replay,")
+}
+
+// TestRoutedIsNoEvidence: where the output is routed, another raw partition may have published. It
+// is a loss only if the changelog holds nothing at all.
+func TestRoutedIsNoEvidence(t *testing.T) {
+	w, check := newCheck(t)
+	topic := check.Cluster.Topics
+	line := servicetest.Line{Key: "a", Value: "b", Timestamp: servicetest.StartMS}
+	w.Write(t, true, topic.Sanitized, 0, line)
+	w.Write(t, true, topic.Changelog, 1, line)
+	var lost *LostError
+	if err := check.Before(t.Context()); !errors.As(err, &lost) {
+		t.Errorf("error %v for partition 0, want a loss", err)
+	}
+	check.Cluster.Topics.Routed = true
+	servicetest.OK(t, check.Before(t.Context()))
+	w.DeleteRecords(t, topic.Changelog, 1, 2)
+	if err := check.Before(t.Context()); !errors.As(err, &lost) {
+		t.Errorf("error %v where the changelog is empty, want a loss", err)
+	}
 }
 
 // TestUndecidedIsNotLost: a changelog whose only records are of a transaction that is not

@@ -23,6 +23,9 @@ type Set struct {
 	DeadLetters string // written: what was refused, and why
 	// NoDeadLetters says that the service refuses no record, so that it has no such topic.
 	NoDeadLetters bool
+	// Routed says that a record's partition in Sanitized is not that of the raw record which led to
+	// it.
+	Routed bool
 
 	// Create makes the missing topics at start, with as many partitions as the
 	// raw topic has. The raw topic itself is made only if Partitions says how large;
@@ -129,7 +132,7 @@ func (c Cluster) Counting(group, topic string) (windows, totals Cluster) {
 		topic = t.Sanitized + ".counts"
 	}
 	windows.Topics = Set{
-		Raw: t.Raw, Sanitized: windows.Group + "-partial", NoDeadLetters: true,
+		Raw: t.Raw, Sanitized: windows.Group + "-partial", NoDeadLetters: true, Routed: true,
 		Create: t.Create, Partitions: t.Partitions, Replication: t.Replication,
 	}
 	totals.Topics = Set{
