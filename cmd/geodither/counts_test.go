@@ -332,7 +332,7 @@ func TestCountsUsage(t *testing.T) {
 		},
 		{countsArgs("--in", in, "--edition", "0"), "edition 0"},
 		{countsArgs("--in", in, "--out", "counts.parquet"), ".csv or .ndjson"},
-		{append(countsArgs("--in", in), "--epsilon", "0"), "epsilon 0"},
+		{append(countsArgs("--in", in), "--epsilon", "0"), "--epsilon: not set"},
 	} {
 		requireMessage(t, call(t, c.args...), cli.ExitUsage, c.words)
 	}

@@ -388,8 +388,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/audit", "cmd/internal/cli", "cmd/internal/config",
 			"cmd/internal/engine", "cmd/internal/expect",
-			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/hours",
-			"mechanism/law",
+			"cmd/internal/files", "cmd/internal/topics", "mechanism", "mechanism/counts",
+			"mechanism/hours", "mechanism/law",
 			"mechanism/mobility", "mechanism/moment", "mechanism/noise", "schemas/mapping",
 		},
 		third: []string{yamlGo},

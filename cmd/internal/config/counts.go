@@ -45,6 +45,17 @@ func (c *File) Counted(name func(key string) string) (s counting.Settings, err e
 	if n.Edition < 0 || n.Edition > 1<<31 {
 		return s, fmt.Errorf("%s %d: the first edition is 1", name("edition"), n.Edition)
 	}
+	var missing []string
+	if n.Epsilon == 0 {
+		missing = append(missing, name("epsilon"))
+	}
+	if n.PerDay == 0 {
+		missing = append(missing, name("per_day"))
+	}
+	if len(missing) > 0 {
+		return s, fmt.Errorf("%s: not set, and without a default: for a user's whole day ε = 1 is "+
+			"strong, and per_day has to cover a shift", strings.Join(missing, ", "))
+	}
 	if err := s.Settings.Validate(); err != nil {
 		return s, fmt.Errorf("%s, %s: %w", name("epsilon"), name("per_day"), err)
 	}
@@ -150,6 +161,9 @@ func ReadCounting(path string) (n Counting, file File, err error) {
 }
 
 func (c *File) counting() (n Counting, err error) {
+	if !c.CountsUsers() {
+		return n, errors.New("there is no section counts: \"geodither config example\" shows one")
+	}
 	windows, totals, err := c.CountingClusters()
 	if err != nil {
 		return n, err

@@ -1,6 +1,7 @@
 package counting
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -308,6 +309,29 @@ func TestClockGoesBack(t *testing.T) {
 	}
 	if err := take(deadline); err == nil || !strings.Contains(err.Error(), "goes back") {
 		t.Errorf("a fix of a closed window: %v", err)
+	}
+}
+
+// TestOtherRules: a program whose rules of a time zone have other windows does not go on: one of
+// its windows would overlap one that was published.
+func TestOtherRules(t *testing.T) {
+	w, err := NewWindows(testSettings(t), engine.Source{Encoding: schemas.JSON}, engine.Murmur2,
+		engine.Partition{Of: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Restored(nil); err != nil {
+		t.Fatal(err)
+	}
+	state := func(openMS int64) []task.Change {
+		value := append([]byte{version}, w.digest[:]...)
+		return []task.Change{{Value: binary.AppendVarint(value, openMS)}}
+	}
+	if err := w.Restored(state(w.open.StartMS)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Restored(state(w.open.StartMS + 1)); !errors.Is(err, errRules) {
+		t.Errorf("a window that begins elsewhere: %v", err)
 	}
 }
 

@@ -168,6 +168,10 @@ func (w *Windows) Passed(ms int64, fx *task.Effects) error {
 var errSettings = errors.New("this group has counted under other settings: put them back, or " +
 	"name a group and topics of their own, at a further ε")
 
+// errRules: the windows of the states are not those of this program.
+var errRules = errors.New("the rules of counts.time_zone differ from those that the states were " +
+	"counted under: start the earlier program, or name another group and topics, at a further ε")
+
 // Restored implements task.Partitioned. A partition without states begins with the first window of
 // the first day.
 func (w *Windows) Restored(states []task.Change) error {
@@ -202,7 +206,9 @@ func (w *Windows) Restored(states []task.Change) error {
 			return errSettings
 		}
 		found = true
-		w.goTo(w.settings.Plan.At(openMS))
+		if w.goTo(w.settings.Plan.At(openMS)); w.open.StartMS != openMS {
+			return errRules // a window would overlap one that was published
+		}
 	}
 	if !found {
 		return errOther

@@ -19,13 +19,10 @@ func TestCounterNames(t *testing.T) {
 		t.Error("the lateness has no place in the log")
 	}
 	numbers := 0
-	for i, field := range reflect.VisibleFields(reflect.TypeFor[Tally]()) {
+	tell := func(name string, set func(one reflect.Value)) {
 		var one Tally
-		if field.Type.Kind() != reflect.Int64 {
-			continue
-		}
 		numbers++
-		reflect.ValueOf(&one).Elem().Field(i).SetInt(7)
+		set(reflect.ValueOf(&one).Elem())
 		var told []string
 		for _, n := range Numbers {
 			if n.Of(&one) == 7 {
@@ -33,8 +30,18 @@ func TestCounterNames(t *testing.T) {
 			}
 		}
 		if len(told) != 1 {
-			t.Errorf("%s has the names %q", field.Name, told)
+			t.Errorf("%s has the names %q", name, told)
 		}
+	}
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[Tally]()) {
+		if field.Type.Kind() == reflect.Int64 {
+			tell(field.Name, func(one reflect.Value) { one.Field(i).SetInt(7) })
+		}
+	}
+	for reason := range len(Tally{}.Unsmoothed) {
+		tell(fmt.Sprintf("reason %d of Unsmoothed", reason), func(one reflect.Value) {
+			one.FieldByName("Unsmoothed").Index(reason).SetInt(7)
+		})
 	}
 	if numbers != len(Numbers) {
 		t.Errorf("%d numbers and %d names", numbers, len(Numbers))

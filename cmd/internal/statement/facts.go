@@ -32,6 +32,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/moment"
@@ -65,6 +66,7 @@ type Sheet struct {
 
 	Models   []Model
 	Key      Key
+	Counts   *Counts         // nil: the config has no section counts
 	Listen   string          // address of metrics and health; empty: none
 	Measured []audit.Report  // what attacks on the mechanism and the service have found
 	Expected *expect.Summary // nil: not simulated
@@ -91,6 +93,31 @@ type Key struct {
 	First string // the first day that it has noise of; empty: all days
 }
 
+// Counts is what the config says of the services that count the same fixes.
+type Counts struct {
+	counts.Settings
+	Zones          int
+	Window         time.Duration
+	TimeZone       string
+	Topic, Partial string
+}
+
+// counted returns what the config says of counts.
+func counted(file *config.File) (*Counts, error) {
+	if !file.CountsUsers() {
+		return nil, nil
+	}
+	s, err := file.Counted(config.InCounts)
+	if err != nil {
+		return nil, err
+	}
+	windows, totals, err := file.CountingClusters()
+	return &Counts{
+		Settings: s.Settings, Zones: s.Zones.Count(), Window: s.Plan.Length(),
+		TimeZone: s.Plan.Zone(), Topic: totals.Topics.Sanitized, Partial: windows.Topics.Sanitized,
+	}, err
+}
+
 // New collects the facts of the service that a config describes. It refuses a config with which the
 // service would not start. The key need not be there: the statement then names it. Errors are the
 // user's and name the file.
@@ -112,6 +139,9 @@ func New(path string, now time.Time) (*Sheet, error) {
 	}.WithDefaults()
 	s.Publish, s.Clamped = settings.Publish, settings.Input.Outside == engine.OutsideClamp
 	s.Vouched = settings.Partitioner == engine.AnyPartitioner
+	if s.Counts, err = counted(&file); err != nil {
+		return nil, config.Error(path, err)
+	}
 	if s.Models, err = models(&file); err != nil {
 		return nil, config.Error(path, err)
 	}

@@ -27,9 +27,13 @@ func Markdown(out io.Writer, s *Sheet) error {
 		"### What one release reveals", prose(unit(s)), prose(epsilon(s)),
 		"### What many releases reveal", prose(budget(s)), prose(composition(s)),
 		prose(when(oneMoment(s) != "", oneMoment(s)+"\n\n") + postprocessing),
-		"## 3. Risks to the persons", prose(risks(s)),
-		"### The model and the settings", prose(preprocessing), prose(model(s)),
 	}
+	if s.Counts != nil {
+		parts = append(parts, "### What counts reveal", prose(countsOf(s)))
+	}
+	parts = append(parts,
+		"## 3. Risks to the persons", prose(risks(s)),
+		"### The model and the settings", prose(preprocessing), prose(model(s)))
 	if len(s.Warnings) > 0 {
 		parts = append(parts, "### What \"geodither config lint\" warns of", items(s.Warnings)+"\n")
 	}
@@ -92,6 +96,9 @@ func table(s *Sheet) string {
 	row("ε in 24 hours of event time", "at most %s%s", engine.Grouped(s.DayEpsilon),
 		when(s.high(), ", which is high"))
 	row("ε in a lifetime", "%s", either(b.Lifetime != 0, "at most "+lifetime, "no limit"))
+	if c := s.Counts; c != nil {
+		row("ε of a day in the counts", "%s, beside the records'", number(c.Epsilon))
+	}
 	row("Mechanism", "%s, exact for the published values", r.Mechanism)
 	row("Records carry", "%s and %s", either(s.pseudonym(), "a pseudonym", "the user id"),
 		either(s.stepTimes(), "the step", "the exact time"))
@@ -116,8 +123,9 @@ the controller can say. These settings decide how much is published:
 
 - ε, the interval and the budget: a smaller ε and a longer interval publish less about places.
 - Error: strong privacy and street-level accuracy do not go together. ` + off + `
-- Counts instead of persons: "geodither aggregate" estimates where a fleet is from sanitized
-records. With a handful of vehicles that estimate is about individual people.`
+- Counts instead of persons: "geodither counts" publishes where a fleet is at an ε for a user's
+whole day. "geodither aggregate" estimates it from sanitized records. With a handful of vehicles
+either is about individual people.`
 }
 
 func risks(s *Sheet) string {

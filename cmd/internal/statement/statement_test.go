@@ -819,3 +819,39 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+// TestCounts: who signs for counts sees their ε, what it is of, and its sum with the records'.
+func TestCounts(t *testing.T) {
+	none := newService(t, plain, "")
+	before, _, values := none.both(none.sheet())
+	if got := none.at(values, "geodither.counts"); got != nil {
+		t.Errorf("counts without the section: %v", got)
+	}
+	s := newService(t, plain, "counts: {epsilon: 1.5, per_day: 10, zone: 1km}\n")
+	_, markdown, values := s.both(s.sheet())
+	for path, want := range map[string]any{
+		"epsilon": 1.5, "per_day": 10, "window_s": 3600, "edition": 1,
+		"topic": "fleet.sanitized.counts", "with_records_in_a_day": 21,
+	} {
+		if got := s.at(values, "geodither.counts."+path); got != want {
+			t.Errorf("counts.%s is %v, want %v", path, got, want)
+		}
+	}
+	details, _ := s.at(values, "geodither.counts.details").(string)
+	for _, text := range []string{details, markdown} {
+		text = strings.Join(strings.Fields(text), " ")
+		for _, want := range []string{
+			"with ε = 1.5. One day in place of another, or a part of a day, is 2ε",
+			"30 days cost 45", "2ε + Σε, here at most 21", "fleet-counts-partial has true counts",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is missing in\n%s", want, text)
+			}
+		}
+	}
+	var out strings.Builder
+	s.ok(Diff(&out, []byte(before), s.sheet()))
+	if !strings.Contains(out.String(), "geodither.counts.epsilon\n  + 1.5\n") {
+		t.Errorf("the difference does not show the counts:\n%s", out.String())
+	}
+}

@@ -56,6 +56,30 @@ map, %d by %d squares with a side of %s, between %.4f, %.4f and %.4f, %.4f (lati
 of the model, each with its map; this is the first one's.`, len(s.Models)))
 }
 
+// countsOf says what counts of the same fixes protect; empty where there are none.
+func countsOf(s *Sheet) string {
+	c := s.Counts
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(`"geodither counts" publishes in the topic %s how many users report in each
+of %d zones and each window of %s, with noise. All that one user id does in a day, added or removed,
+changes the odds of all published counts by at most the factor e^ε, with ε = %s. One day in place of
+another, or a part of a day, is 2ε. A day is that of the clock of %s, and a user counts in at most
+%d windows of it.
+
+Days add up: 30 days cost %s. So does each further edition, group, key, length of windows or set of
+zones for the same day.
+
+Records and counts are of the same fixes. For the values of a day both together cost 2ε + Σε, here
+at most %s.
+
+The bound does not cover people who travel together. It does not hold against who has the key or
+true counts. The topic %s has true counts: it stays with those who may see raw fixes.`,
+		c.Topic, c.Zones, cli.Duration(c.Window), number(c.Epsilon), c.TimeZone, c.PerDay,
+		number(30*c.Epsilon), engine.Grouped(2*c.Epsilon+s.DayEpsilon), c.Partial)
+}
+
 func unit(s *Sheet) string {
 	return fmt.Sprintf(`The privacy unit is one fix: where one user id was in one step of %s. Two
 inputs are neighbours if they differ in the place of one user in one step. ε bounds one release of

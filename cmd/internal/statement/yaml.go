@@ -142,9 +142,28 @@ geodither:
     lifetime: ` + either(b.Lifetime != 0, number(b.Lifetime), null("no limit")) + `
     spent: ` + either(s.unlimited(), null("there is no budget"), b.Spent) + `
     most_in_24_h: ` + number(s.DayEpsilon) + `
+  counts: ` + countsFields(s) + `
   user: ` + s.Publish.User + `
   timestamp: ` + s.Publish.Timestamp + `
   outside_the_map: ` + either(s.Clamped, "clamp", "dead_letter") + "\n"
+}
+
+// countsFields are the settings of counts of the same fixes.
+func countsFields(s *Sheet) string {
+	c := s.Counts
+	if c == nil {
+		return null("the config has no section counts")
+	}
+	return `
+    epsilon: ` + number(c.Epsilon) + `  # of all that a user does in a day
+    per_day: ` + fmt.Sprint(c.PerDay) + `
+    window_s: ` + number(c.Window.Seconds()) + `
+    zones: ` + fmt.Sprint(c.Zones) + `
+    edition: ` + fmt.Sprint(c.Edition) + `
+    topic: ` + quote(c.Topic) + `
+    with_records_in_a_day: ` + number(2*c.Epsilon+s.DayEpsilon) + `
+    details: |
+` + scalar(6, countsOf(s))
 }
 
 // kept are the models, the key, and what is stored until when.
