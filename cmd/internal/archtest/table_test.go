@@ -400,8 +400,8 @@ var table = map[string]rule{
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/expect", "cmd/internal/fleet",
 			"cmd/internal/sanitize", "cmd/internal/traces", "mechanism", "mechanism/aggregate",
-			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "mechanism/trial", "schemas",
+			"mechanism/convex", "mechanism/counts", "mechanism/grid", "mechanism/hours",
+			"mechanism/law", "mechanism/mobility", "mechanism/noise", "mechanism/trial", "schemas",
 		},
 		tests: []string{"cmd/internal/cli", "cmd/internal/config", "cmd/internal/files"},
 	},

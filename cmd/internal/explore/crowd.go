@@ -2,13 +2,19 @@ package explore
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
 )
 
 const (
@@ -16,87 +22,138 @@ const (
 	crowdWindow = 15 * time.Minute
 	// crowdWork bounds the fixes of all users times the cells of the map, and crowdZones the
 	// windows of all users times the zones: 60 MB.
-	crowdWork  = 200_000_000
+	crowdWork  = 40_000_000
 	crowdZones = 5_000_000
-	keptCrowds = 2
+	keptCrowds = 4
 	// crowdZoneKM is about the side of a zone: in a zone of one cell a fleet has a vehicle or none,
 	// and an estimate of that errs nearly always. fewZones are what a map keeps where it has them.
 	crowdZoneKM = 1
 	fewZones    = 64
+	// Eight buses are no fleet, so the sample's fleet is simulated by its model: so many vehicles
+	// in windows that lie so far apart. Each vehicle reports once in a window. The gap starts its
+	// filter again, so a page need not predict 1000 vehicles through all steps.
+	simulated        = 1000
+	simulatedWindows = 4
+	simulatedApart   = 6 * time.Hour
+	// mostPerDay is in how many windows of a day a vehicle counts at most.
+	mostPerDay = 24
 )
 
-// crowd is where all users of the traces were, window by window: in truth, and as an analyst
-// estimates it who has their sanitized records alone.
+// crowd is where all vehicles were, window by window: in truth, as the trusted side may publish it
+// under an ε of a day, and as an analyst estimates it who has sanitized records alone.
 type crowd struct {
-	settings Settings
-	zones    *aggregate.Zones
-	windows  []crowdOf
+	Crowds
+	zones   *aggregate.Zones
+	windows []crowdOf
 }
 
 // crowdOf is one window. Numbers are vehicles by zone.
 type crowdOf struct {
 	window
-	truth []float64
+	truth, counted []float64
 }
 
-// Crowds are the windows of all users of the traces under some settings.
+// Crowds are the windows of all vehicles under some settings.
 type Crowds struct {
-	Settings Settings    `json:"settings"`
-	Windows  []CrowdSpan `json:"windows"` // oldest first
+	Settings  Settings    `json:"settings"`
+	Simulated bool        `json:"simulated"` // by the sample's model
+	Vehicles  int         `json:"vehicles"`
+	Windows   []CrowdSpan `json:"windows"` // oldest first
+	// Spent is the mean Σε of a vehicle's records in all windows. The counts of a day cost
+	// Settings.Epsilon, where a vehicle counts in at most PerDay windows; HalfWidth is that of an
+	// interval that holds 90 % of them.
+	Spent     number `json:"spent"`
+	PerDay    int    `json:"per_day"`
+	HalfWidth int64  `json:"half_width"`
+	// NoEstimate is why nothing is estimated from records; empty if it is.
+	NoEstimate string `json:"no_estimate"`
 }
 
-// CrowdSpan is a window, and how far two estimates are from the truth: the share of the vehicles
-// that would have to be elsewhere (total variation).
+// CrowdSpan is a window, and how far the counts and two estimates are from the truth: the share of
+// the vehicles that would have to be elsewhere (total variation). Null: nothing is estimated.
 type CrowdSpan struct {
 	Span
-	FittedOff float64 `json:"fitted_off"`
-	BlindOff  float64 `json:"blind_off"`
+	CountedOff number `json:"counted_off"`
+	FittedOff  number `json:"fitted_off"`
+	BlindOff   number `json:"blind_off"`
 }
 
 // Crowd is one window. The cells of the fields are zones. Fitted and Blind follow from sanitized
-// records and the public model alone; Truth is secret.
+// records and the public model alone, Counted is what the trusted side may publish, with negative
+// counts as 0; Truth is secret.
 type Crowd struct {
 	CrowdSpan
-	ZoneKM float64 `json:"zone_km"`
-	Fitted *Field  `json:"fitted"`
-	Blind  *Field  `json:"blind"`
-	Truth  *Field  `json:"truth"`
+	ZoneKM  float64 `json:"zone_km"`
+	Counted *Field  `json:"counted"`
+	Fitted  *Field  `json:"fitted"`
+	Blind   *Field  `json:"blind"`
+	Truth   *Field  `json:"truth"`
 }
 
 // crowdsOf are the fleets under some settings. The holder of its turn computes one.
 type crowdsOf struct {
 	turn
 	truth *Truth
-	kept  shelf[Settings, *crowd]
+	kept  shelf[fleetOf, *crowd]
 }
 
 func newCrowdsOf(truth *Truth) *crowdsOf {
-	return &crowdsOf{make(turn, 1), truth, shelf[Settings, *crowd]{least: keptCrowds}}
+	return &crowdsOf{make(turn, 1), truth, shelf[fleetOf, *crowd]{least: keptCrowds}}
+}
+
+// fleetOf is what a question about a fleet names.
+type fleetOf struct {
+	Settings
+	quick bool // nothing is estimated
 }
 
 // rowsDone is 0: crowdZones bounds the room that a fleet takes.
 func (*crowd) rowsDone() int64 { return 0 }
 
 // crowds returns the windows under settings, kept ones if there are some.
-func (k *crowdsOf) crowds(ctx context.Context, s Settings) (*crowd, error) {
+func (k *crowdsOf) crowds(ctx context.Context, s Settings, quick bool) (*crowd, error) {
 	if err := k.take(ctx); err != nil {
 		return nil, err
 	}
 	defer k.leave()
-	return k.kept.get(s, func() (*crowd, int, error) {
+	return k.kept.get(fleetOf{s, quick}, func() (*crowd, int, error) {
 		model, err := k.truth.modelOf(s.CellM)
 		if err != nil {
 			return nil, 0, err
 		}
-		c, err := k.released(ctx, s, model)
+		c, err := k.released(ctx, s, model, quick)
 		return c, model.Grid.Cells(), err
 	})
 }
 
-// collecting returns how the records of all users are collected, or an error for the person at the
-// page if they are too many.
-func (k *crowdsOf) collecting(m *mobility.Model) (aggregate.CollectOptions, error) {
-	o := aggregate.CollectOptions{
+// users returns the vehicles of a fleet.
+func (k *crowdsOf) users(m *mobility.Model) []User {
+	if !k.truth.sample {
+		return k.truth.users
+	}
+	users := make([]User, simulated)
+	apart := simulatedApart.Milliseconds()
+	start := k.truth.users[0].Fixes[0].Timestamp / (24 * 3600 * 1000) * (24 * 3600 * 1000)
+	f, step := fleet.New(m, simulated, 1), m.Step.Milliseconds()
+	steps := crowdWindow.Milliseconds() / step
+	for n := range simulatedWindows * steps {
+		i := int64(0)
+		f.Step(start+n/steps*apart+n%steps*step, func(fix schemas.Raw) bool {
+			if (n+i)%steps == 0 {
+				users[i].Name = fix.UserID
+				users[i].Fixes = append(users[i].Fixes, fix)
+			}
+			i++
+			return true
+		})
+	}
+	return users
+}
+
+// collecting returns how the records of users are collected, and why they are too many to estimate
+// where they are, if they are.
+func collecting(users []User, m *mobility.Model) (o aggregate.CollectOptions, many string) {
+	o = aggregate.CollectOptions{
 		WindowSteps: max(1, int64((crowdWindow+m.Step-1)/m.Step)),
 		Block:       max(1, int(math.Round(crowdZoneKM/m.Grid.CellKM()))),
 	}
@@ -104,37 +161,43 @@ func (k *crowdsOf) collecting(m *mobility.Model) (aggregate.CollectOptions, erro
 		o.Block--
 	}
 	fixes, windows := 0, 0
-	for i := range k.truth.users {
+	for i := range users {
 		last := int64(math.MinInt64)
-		for _, fix := range k.truth.users[i].Fixes {
+		for _, fix := range users[i].Fixes {
 			if n := m.StepAt(fix.Timestamp) / o.WindowSteps; n != last {
 				windows, last = windows+1, n
 			}
 		}
-		fixes += len(k.truth.users[i].Fixes)
+		fixes += len(users[i].Fixes)
 	}
 	if fixes*m.Grid.Cells() > crowdWork {
-		return o, errOther("these are too many traces on too large a map for a page: " +
-			"\"geodither sanitize\" and then \"geodither aggregate\" estimate such a fleet")
+		many = "These are too many records on too large a map for a page: \"geodither sanitize\" " +
+			"and then \"geodither aggregate\" estimate such a fleet. Truth and counts are there."
 	}
 	most := max(fewZones, min(maxZones, crowdZones/max(1, windows)))
 	for m.Grid.Cells()/(o.Block*o.Block) > most {
 		o.Block++
 	}
-	return o, nil
+	return o, many
 }
 
-// released releases all users, and estimates the windows from what is published.
-func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) (*crowd, error) {
-	c := &crowd{settings: s}
-	collect, err := k.collecting(m)
-	if err != nil {
-		return nil, err
+// released releases all users, and estimates the windows from what is published, unless it has to
+// be quick.
+func (k *crowdsOf) released(
+	ctx context.Context, s Settings, m *mobility.Model, quick bool,
+) (*crowd, error) {
+	users := k.users(m)
+	collect, many := collecting(users, m)
+	if quick && many == "" {
+		many = "The records are being made and read."
 	}
+	c := &crowd{Crowds: Crowds{
+		Settings: s, Simulated: k.truth.sample, Vehicles: len(users), NoEstimate: many,
+	}}
+	var err error
 	if c.zones, err = aggregate.NewZones(m.Grid, collect.Block); err != nil {
 		return nil, err
 	}
-	truth := map[int64][]float64{} // by the beginning of a window
 	read := aggregate.ReadOptions{
 		Models: aggregate.Models{m}, Release: s.options(m.Step), Collect: collect,
 	}
@@ -143,85 +206,182 @@ func (k *crowdsOf) released(ctx context.Context, s Settings, m *mobility.Model) 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.windows = append(c.windows, crowdOf{window{
+		c.windows = append(c.windows, crowdOf{window: window{
 			startMS: w.StartMS, endMS: w.EndMS, vehicles: d.Vehicles, zones: c.zones,
 			fitted: d.Fitted, blind: d.Blind,
-		}, truth[w.StartMS]})
+		}})
 		return nil
 	})
 	if err != nil {
 		return nil, errOther(err.Error())
 	}
 	defer reader.Close()
-	for i := range k.truth.users {
-		last, err := k.published(ctx, s, &k.truth.users[i], collect.WindowSteps, reader.Add)
-		if err != nil {
+	// A vehicle counts where it last reported, as it does in the estimate.
+	last, spent := make([]map[int64]grid.Cell, len(users)), 0.
+	for i := range users {
+		each := reader.Add
+		if many != "" {
+			each = nil
+		}
+		own := 0.
+		if last[i], own, err = k.published(ctx, s, &users[i], collect.WindowSteps, each); err != nil {
 			return nil, err
 		}
-		// A vehicle counts where it last reported, as it does in the estimate.
-		for start, cell := range last {
-			if truth[start] == nil {
-				truth[start] = make([]float64, c.zones.Count())
-			}
-			truth[start][c.zones.Of(cell)]++
-		}
+		spent += own / float64(len(users))
 	}
-	_, err = reader.Finish()
+	if many == "" {
+		c.Spent = number(spent)
+		_, err = reader.Finish()
+	} else {
+		c.Spent = number(math.NaN())
+	}
 	if gone := ctx.Err(); gone != nil {
 		return nil, gone
 	}
 	if err != nil {
 		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
 	}
-	return c, nil
+	return c, c.count(last, collect.WindowSteps*m.Step.Milliseconds(), m.Grid)
 }
 
 // published releases a user, and returns in which cell each window's last record was really made,
-// by the beginning of the window, which has a number of steps.
+// by the beginning of the window, which has a number of steps, and the Σε of the records. Without
+// each it releases nothing, and takes all fixes.
 func (k *crowdsOf) published(
 	ctx context.Context, s Settings, u *User, wide int64, each func(aggregate.Published) error,
-) (map[int64]grid.Cell, error) {
+) (last map[int64]grid.Cell, spent float64, err error) {
 	run, m, err := k.truth.run(s)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	last := map[int64]grid.Cell{}
+	last = map[int64]grid.Cell{}
 	for _, fix := range u.Fixes {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		step, err := run.Next(fix)
-		if err != nil {
-			return nil, err
-		}
-		if step.Refused != "" || !step.Outcome.Kind.Published() {
+		if each != nil {
+			step, err := run.Next(fix)
+			if err != nil {
+				return nil, 0, err
+			}
+			if step.Refused != "" || !step.Outcome.Kind.Published() {
+				continue
+			}
+			if err := each(engine.Published(step.Record, "a record")); err != nil {
+				return nil, 0, err
+			}
+		} else if engine.Plausible(fix) != nil {
 			continue
-		}
-		if err := each(engine.Published(step.Record, "a record")); err != nil {
-			return nil, err
 		}
 		start := m.StepAt(fix.Timestamp) / wide * wide * m.Step.Milliseconds()
 		last[start] = m.Grid.Locate(fix.Latitude, fix.Longitude)
 	}
-	return last, nil
+	return last, run.State().EpsilonSpent, nil
+}
+
+// count fills in the truth of all windows, and what may be published of it under an ε of a day.
+func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) error {
+	const dayMS = 24 * 3600 * 1000
+	truth := map[int64][]float64{}
+	perDay := map[int64]int{}
+	for _, cells := range last {
+		for start, cell := range cells {
+			if truth[start] == nil {
+				truth[start] = make([]float64, c.zones.Count())
+				perDay[start/dayMS]++
+				c.PerDay = min(max(c.PerDay, perDay[start/dayMS]), mostPerDay)
+			}
+			truth[start][c.zones.Of(cell)]++
+		}
+	}
+	counted := map[int64][]int64{}
+	for start := range truth {
+		counted[start] = make([]int64, c.zones.Count()+1) // elsewhere has none
+	}
+	for _, cells := range last {
+		var own counts.Counter
+		day := int64(math.MinInt64)
+		for _, start := range slices.Sorted(maps.Keys(cells)) {
+			if start/dayMS != day {
+				own, day = counts.Counter{}, start/dayMS
+			}
+			zone := int32(c.zones.Of(cells[start]))
+			if own.Next(uint16(start%dayMS/windowMS), zone, c.PerDay) {
+				counted[start][zone]++
+			}
+		}
+	}
+	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
+	if err != nil {
+		return err
+	}
+	zones, err := counts.Squares(squares)
+	if err != nil {
+		return err
+	}
+	publisher, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(c.Settings.Seed)), zones,
+		counts.Settings{
+			Source: "page", Edition: 1, Epsilon: c.Settings.Epsilon, PerDay: c.PerDay,
+		})
+	if err != nil {
+		return errOther(err.Error())
+	}
+	c.HalfWidth = publisher.HalfWidth()
+	if c.NoEstimate != "" {
+		for _, start := range slices.Sorted(maps.Keys(truth)) {
+			n := int(math.Round(sumOf(truth[start])))
+			c.windows = append(c.windows, crowdOf{window: window{
+				startMS: start, endMS: start + windowMS, vehicles: n, zones: c.zones,
+			}})
+		}
+	}
+	for i := range c.windows {
+		w := &c.windows[i]
+		day := counts.Date(w.startMS / dayMS)
+		p, err := publisher.Publish(counts.Window{StartMS: w.startMS, EndMS: w.endMS, Day: day},
+			counted[w.startMS], nil)
+		if err != nil {
+			return err
+		}
+		w.truth, w.counted = truth[w.startMS], make([]float64, c.zones.Count())
+		for z := range w.counted {
+			w.counted[z] = float64(max(0, p.Vehicles[z]))
+		}
+	}
+	return nil
+}
+
+func sumOf(values []float64) (total float64) {
+	for _, x := range values {
+		total += x
+	}
+	return total
+}
+
+// off is how far an estimate is from the truth; NaN: there is none.
+func (w *crowdOf) off(estimate []float64) number {
+	if estimate == nil {
+		return number(math.NaN())
+	}
+	return number(aggregate.Variation(estimate, w.truth))
 }
 
 // span says how far the estimates of a window are off.
 func (w *crowdOf) span() CrowdSpan {
 	return CrowdSpan{
-		Span:      Span{w.startMS, w.endMS, w.vehicles},
-		FittedOff: aggregate.Variation(w.fitted, w.truth),
-		BlindOff:  aggregate.Variation(w.blind, w.truth),
+		Span:       Span{w.startMS, w.endMS, w.vehicles},
+		CountedOff: w.off(w.counted), FittedOff: w.off(w.fitted), BlindOff: w.off(w.blind),
 	}
 }
 
 // spans are all windows.
 func (c *crowd) spans() *Crowds {
-	all := &Crowds{Settings: c.settings, Windows: []CrowdSpan{}}
+	all := c.Crowds
+	all.Windows = []CrowdSpan{}
 	for i := range c.windows {
 		all.Windows = append(all.Windows, c.windows[i].span())
 	}
-	return all
+	return &all
 }
 
 // at returns the window that starts at a time.
@@ -231,7 +391,7 @@ func (c *crowd) at(startMS int64) (*Crowd, error) {
 			return &Crowd{
 				CrowdSpan: w.span(), ZoneKM: c.zones.SideKM(),
 				Fitted: fieldOfZones(c.zones, w.fitted), Blind: fieldOfZones(c.zones, w.blind),
-				Truth: fieldOfZones(c.zones, w.truth),
+				Truth: fieldOfZones(c.zones, w.truth), Counted: fieldOfZones(c.zones, w.counted),
 			}, nil
 		}
 	}

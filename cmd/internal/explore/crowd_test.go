@@ -2,6 +2,7 @@ package explore
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,46 +18,58 @@ func TestFleet(t *testing.T) {
 	truth := sampleTruth(t)
 	s := Settings{Mechanism: law.Codebook, Epsilon: 10, Interval: 1, Seed: 1}
 	k := newCrowdsOf(truth)
-	c, err := k.crowds(t.Context(), s)
+	c, err := k.crowds(t.Context(), s, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := k.crowds(t.Context(), s)
+	again, err := k.crowds(t.Context(), s, false)
 	if err != nil || again != c {
 		t.Errorf("the same fleet was computed twice: %v", err)
+	}
+	if !c.Simulated || c.Vehicles != simulated || c.PerDay != 4 || math.Abs(float64(c.Spent)-4*10) > 1e-6 {
+		t.Errorf("the fleet: %+v", c.Crowds)
+	}
+	quick, err := k.crowds(t.Context(), s, true)
+	if err != nil || quick.NoEstimate == "" || len(quick.windows) != len(c.windows) ||
+		!slices.Equal(quick.windows[2].counted, c.windows[2].counted) {
+		t.Errorf("counts alone: %+v, %v", quick, err)
 	}
 	if side := c.zones.SideKM(); math.Abs(side-.75) > 1e-9 { // of 1 km there would be 54 zones
 		t.Errorf("zones of the buses' map are %g km", side)
 	}
-	fitted, blind, seen := 0., 0., 0
+	fitted, blind, counted, seen := 0., 0., 0., 0
 	for i, w := range c.spans().Windows {
 		one, err := c.at(w.StartMS)
 		if err != nil || one.CrowdSpan != w || w.EndMS-w.StartMS != crowdWindow.Milliseconds() {
 			t.Fatalf("window %d: %v, %+v", i, err, w)
 		}
 		for name, f := range map[string]*Field{
-			"fitted": one.Fitted, "blind": one.Blind, "truth": one.Truth,
+			"fitted": one.Fitted, "blind": one.Blind, "truth": one.Truth, "counted": one.Counted,
 		} {
 			total := 0.
 			for _, x := range values(t, f) {
 				total += x
 			}
+			if name == "counted" { // noise of scale 4/10 in 70 zones
+				total -= math.Min(30, math.Max(-30, total-float64(w.Vehicles)))
+			}
 			if math.Abs(total-float64(w.Vehicles)) > .01*float64(w.Vehicles) {
 				t.Errorf("window %d: %g vehicles in %s, want %d", i, total, name, w.Vehicles)
 			}
 		}
-		fitted, blind, seen = fitted+w.FittedOff, blind+w.BlindOff, seen+w.Vehicles
+		fitted, blind = fitted+float64(w.FittedOff), blind+float64(w.BlindOff)
+		seen, counted = seen+w.Vehicles, counted+float64(w.CountedOff)
 	}
-	if n := float64(len(c.windows)); n < 5 || seen < 20 || fitted/n > .3 || fitted > blind/2 {
-		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g", n, seen,
-			fitted/n, blind/n)
+	n := float64(len(c.windows))
+	if n != 4 || seen < 3800 || fitted/n > .25 || blind < 1.5*fitted || counted > fitted || counted/n > .05 {
+		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g, and the "+
+			"counts by %g", n, seen, fitted/n, blind/n, counted/n)
 	}
 }
 
 // TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
 // it has as many cells.
 func TestFleetZones(t *testing.T) {
-	k := newCrowdsOf(&Truth{})
 	for _, c := range []struct {
 		cells int // along a side, or one more
 		cellM float64
@@ -67,15 +80,15 @@ func TestFleetZones(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := k.collecting(&mobility.Model{Grid: g, Step: time.Minute})
-		if err != nil || o.Block != c.block {
-			t.Errorf("%d cells of %g m: zones of %d cells, want %d: %v", c.cells, c.cellM,
-				o.Block, c.block, err)
+		o, many := collecting(nil, &mobility.Model{Grid: g, Step: time.Minute})
+		if many != "" || o.Block != c.block {
+			t.Errorf("%d cells of %g m: zones of %d cells, want %d: %s", c.cells, c.cellM,
+				o.Block, c.block, many)
 		}
 	}
 }
 
-// TestTooLargeFleet: what cannot be computed for a page is refused in words.
+// TestTooLargeFleet: what cannot be estimated for a page is counted, and the page has words for it.
 func TestTooLargeFleet(t *testing.T) {
 	large := newTruth(sampleTruth(t).model)
 	fix := sampleTruth(t).users[0].Fixes[0]
@@ -85,8 +98,13 @@ func TestTooLargeFleet(t *testing.T) {
 	}
 	large.users = []User{u}
 	k := newCrowdsOf(large)
-	if _, err := k.crowds(t.Context(), DefaultSettings()); err == nil ||
-		!strings.Contains(err.Error(), "too many traces") {
-		t.Errorf("too many traces: %v", err)
+	c, err := k.crowds(t.Context(), DefaultSettings(), false)
+	if err != nil || !strings.Contains(c.NoEstimate, "too many records") || len(c.windows) != 1 {
+		t.Fatalf("too many traces: %+v, %v", c, err)
+	}
+	one, err := c.at(c.windows[0].startMS)
+	if err != nil || one.Vehicles != 1 || one.Truth.Blocks != 1 || one.Fitted.Blocks != 0 ||
+		!math.IsNaN(float64(one.FittedOff)) || math.IsNaN(float64(one.CountedOff)) {
+		t.Errorf("the window: %+v, %v", one, err)
 	}
 }

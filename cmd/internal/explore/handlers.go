@@ -308,7 +308,7 @@ func (a *api) fleet(ctx context.Context, query url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := a.fleets.crowds(ctx, s)
+	c, err := a.fleets.crowds(ctx, s, query.Get("quick") != "")
 	if err != nil {
 		return nil, err
 	}

@@ -300,19 +300,23 @@ test("an outline is drawn below the map", async (t) => {
 
 test("the fleet, as its records tell it and as it was", async (t) => {
   const page = await open(t, `${server.url}#view=fleet`);
-  await page.waitForSelector("#fleet tbody tr");
+  await page.waitForSelector("#windows tbody tr");
   await settled(page);
   assert.match(await page.textContent("#side"), /Secret side/);
   assert.equal(await page.isVisible("#user"), false);
   const answer = await page.evaluate(async () => (await fetch("api/fleet")).json());
-  const rows = await page.$$("#fleet tbody tr");
+  const rows = await page.$$("#windows tbody tr");
   assert.equal(rows.length, answer.windows.length);
   const last = answer.windows.at(-1);
-  assert.match(await rows.at(-1).textContent(), new RegExp(`${last.vehicles}.*${Math.round(100 * last.fitted_off)} %`));
+  const offs = [last.counted_off, last.fitted_off, last.blind_off].map((x) => `${Math.round(100 * x)} %`).join("");
+  assert.ok((await rows.at(-1).textContent()).endsWith(`${last.vehicles}${offs}`), offs);
+  assert.ok(last.vehicles > 900 && last.counted_off < last.fitted_off, "a thousand vehicles are no fleet");
+  assert.match(await page.textContent("#fleet-facts"), /ε of the counts1 a day.*Σε of the records4/);
+  await page.waitForTimeout(300);
   const maps = await page.$$("#fleet canvas[role=img]");
-  assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 3);
+  assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 4);
   const before = await maps[0].evaluate((c) => c.toDataURL());
-  await page.click("#fleet tbody tr:first-child button");
+  await page.click("#windows tbody tr:last-child button");
   await settled(page);
   await page.waitForTimeout(300);
   assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
@@ -321,20 +325,25 @@ test("the fleet, as its records tell it and as it was", async (t) => {
 
 test("a fleet that nobody waits for any more is given up", async (t) => {
   const page = await open(t, `${server.url}#view=fleet`);
-  await page.waitForSelector("#fleet tbody tr");
+  await page.waitForSelector("#windows tbody tr");
   await settled(page);
   let held = 0;
   const epsilon = (r) => new URL(r.url()).searchParams.get("epsilon");
-  await page.route(/api\/fleet\?/, (route) => (/^[23]$/.test(epsilon(route.request())) ? void held++ : route.continue()));
-  const ended = (e) => page.waitForEvent("requestfailed", (r) => /api\/fleet/.test(r.url()) && epsilon(r) === e);
+  await page.route(/api\/fleet\?/, (route) => (!/quick/.test(route.request().url()) && /^[23]$/.test(epsilon(route.request())) ? void held++ : route.continue()));
+  const ended = (e) => page.waitForEvent("requestfailed", (r) => /api\/fleet/.test(r.url()) && !/quick/.test(r.url()) && epsilon(r) === e);
   const turn = (i) => page.$eval("#a-epsilon", (e, to) => {
     e.value = to;
     e.dispatchEvent(new Event("change"));
   }, String(i));
+  const asked = (e) => page.waitForRequest((r) => /api\/fleet/.test(r.url()) && !/quick/.test(r.url()) && epsilon(r) === e);
+  let waits = asked("2");
   await turn(7); // ε = 2, which is not answered
+  await waits;
   const first = ended("2");
+  waits = asked("3");
   await turn(8); // ε = 3, neither
   await first;
+  await waits;
   const second = ended("3");
   await page.click("#tab-step");
   await second;

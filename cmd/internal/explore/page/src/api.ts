@@ -191,17 +191,25 @@ export interface Span {
 }
 
 export interface CrowdSpan extends Span {
-  fitted_off: number;
-  blind_off: number;
+  counted_off: number | null;
+  fitted_off: number | null; // null: nothing is estimated
+  blind_off: number | null;
 }
 
 export interface Crowds {
   settings: Settings;
+  simulated: boolean;
+  vehicles: number;
   windows: CrowdSpan[];
+  spent: number | null;
+  per_day: number;
+  half_width: number;
+  no_estimate: string;
 }
 
 export interface Crowd extends CrowdSpan {
   zone_km: number;
+  counted: Field;
   fitted: Field;
   blind: Field;
   truth: Field;

@@ -333,7 +333,7 @@ async function start(): Promise<void> {
     const fleet = new FleetView(state, camera, failed);
     page.add({
       id: "fleet", title: "The fleet", question: "Where are they all?",
-      element: fleet.element, beside: fleet.beside, maps: fleet.maps, update: () => void fleet.update(), left: () => fleet.leave(), track: false, side: secret,
+      element: fleet.element, facts: fleet.facts, beside: fleet.beside, maps: fleet.maps, update: () => void fleet.update(), left: () => fleet.leave(), track: false, side: secret,
     });
     if (about.sample) {
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +

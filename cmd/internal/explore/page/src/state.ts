@@ -251,12 +251,13 @@ export class State {
       new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
-  crowds(s: Settings, signal: AbortSignal): Promise<Crowds> {
-    return this.fetched("fleet", knobs(s), signal);
+  // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.
+  crowds(s: Settings, quick: boolean, signal: AbortSignal): Promise<Crowds> {
+    return this.fetched("fleet", { ...knobs(s), ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
-  crowd(s: Settings, start: number, signal: AbortSignal): Promise<Crowd> {
-    return this.fetched("fleet", { ...knobs(s), start_ms: start }, signal);
+  crowd(s: Settings, start: number, quick: boolean, signal: AbortSignal): Promise<Crowd> {
+    return this.fetched("fleet", { ...knobs(s), start_ms: start, ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
   findUsers(text: string, from = 0): Promise<Users> {
