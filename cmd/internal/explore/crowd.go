@@ -216,18 +216,19 @@ func (k *crowdsOf) released(
 		return nil, errOther(err.Error())
 	}
 	defer reader.Close()
-	// A vehicle counts where it last reported, as it does in the estimate.
+	// A vehicle counts where it last reported, as it does in the estimate. The command counts takes
+	// its first report.
 	last, spent := make([]map[int64]grid.Cell, len(users)), 0.
 	for i := range users {
 		each := reader.Add
 		if many != "" {
 			each = nil
 		}
-		own := 0.
-		if last[i], own, err = k.published(ctx, s, &users[i], collect.WindowSteps, each); err != nil {
+		cells, own, err := k.published(ctx, s, &users[i], collect.WindowSteps, each)
+		if err != nil {
 			return nil, err
 		}
-		spent += own / float64(len(users))
+		last[i], spent = cells, spent+own/float64(len(users))
 	}
 	if many == "" {
 		c.Spent = number(spent)
@@ -279,9 +280,32 @@ func (k *crowdsOf) published(
 	return last, run.State().EpsilonSpent, nil
 }
 
+const dayMS = 24 * 3600 * 1000
+
+// capped counts each vehicle in its first PerDay windows of a day.
+func (c *crowd) capped(last []map[int64]grid.Cell, windowMS int64) map[int64][]int64 {
+	counted := map[int64][]int64{}
+	for _, cells := range last {
+		var own counts.Counter
+		day := int64(math.MinInt64)
+		for _, start := range slices.Sorted(maps.Keys(cells)) {
+			if counted[start] == nil {
+				counted[start] = make([]int64, c.zones.Count()+1) // elsewhere has none
+			}
+			if start/dayMS != day {
+				own, day = counts.Counter{}, start/dayMS
+			}
+			zone := c.zones.Of(cells[start])
+			if own.Next(uint16(start%dayMS/windowMS), zone, c.PerDay) {
+				counted[start][zone]++
+			}
+		}
+	}
+	return counted
+}
+
 // count fills in the truth of all windows, and what may be published of it under an ε of a day.
 func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) error {
-	const dayMS = 24 * 3600 * 1000
 	truth := map[int64][]float64{}
 	perDay := map[int64]int{}
 	for _, cells := range last {
@@ -294,23 +318,7 @@ func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) 
 			truth[start][c.zones.Of(cell)]++
 		}
 	}
-	counted := map[int64][]int64{}
-	for start := range truth {
-		counted[start] = make([]int64, c.zones.Count()+1) // elsewhere has none
-	}
-	for _, cells := range last {
-		var own counts.Counter
-		day := int64(math.MinInt64)
-		for _, start := range slices.Sorted(maps.Keys(cells)) {
-			if start/dayMS != day {
-				own, day = counts.Counter{}, start/dayMS
-			}
-			zone := int32(c.zones.Of(cells[start]))
-			if own.Next(uint16(start%dayMS/windowMS), zone, c.PerDay) {
-				counted[start][zone]++
-			}
-		}
-	}
+	counted := c.capped(last, windowMS)
 	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ func TestFleet(t *testing.T) {
 	if err != nil || again != c {
 		t.Errorf("the same fleet was computed twice: %v", err)
 	}
-	if !c.Simulated || c.Vehicles != simulated || c.PerDay != 4 || math.Abs(float64(c.Spent)-4*10) > 1e-6 {
+	if !c.Simulated || c.Vehicles != simulated || c.PerDay != 4 ||
+		math.Abs(float64(c.Spent)-4*10) > 1e-6 {
 		t.Errorf("the fleet: %+v", c.Crowds)
 	}
 	quick, err := k.crowds(t.Context(), s, true)
@@ -61,7 +62,8 @@ func TestFleet(t *testing.T) {
 		seen, counted = seen+w.Vehicles, counted+float64(w.CountedOff)
 	}
 	n := float64(len(c.windows))
-	if n != 4 || seen < 3800 || fitted/n > .25 || blind < 1.5*fitted || counted > fitted || counted/n > .05 {
+	if n != 4 || seen < 3800 || fitted/n > .25 || blind < 1.5*fitted || counted > fitted ||
+		counted/n > .05 {
 		t.Errorf("%g windows of %d vehicles: the records are off by %g, the model by %g, and the "+
 			"counts by %g", n, seen, fitted/n, blind/n, counted/n)
 	}
