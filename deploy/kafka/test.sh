@@ -87,4 +87,5 @@ step "transactions, fetches, brokers" tests -tags kafka -parallel 4 -timeout 15m
 step "killed service" tests -timeout 10m -run TestKilled ./cmd/geodither
 step "groups" tests -timeout 10m ./consumer ./consumer/admin ./consumer/group
 deploy/kafka/kafka.sh down --dir "$dir" > /dev/null # chaos has a cluster of its own
-step "chaos" tests -tags kafka -timeout 30m -v -run '^TestChaos$' ./cmd/internal/kafkatest -args --records 100000 --faults 20
+step "chaos" tests -tags kafka -timeout 30m -v -run '^TestChaos$' ./cmd/internal/kafkatest -args --records 100000 --faults 20 \
+  --duration 240s
