@@ -31,8 +31,11 @@ out=bin/release
 # An image is files in layers, and a config. A registry of the process's own holds it while it is
 # put together; nothing leaves the machine.
 "$dir/crane" registry serve --address 127.0.0.1:0 > "$dir/registry" 2>&1 &
-until registry=$(grep -om1 '127.0.0.1:[0-9]*' "$dir/registry"); do sleep 0.1; done
-image=$registry/geodither
+for _ in {1..100}; do
+  port=$(grep -oE '[0-9]+$' "$dir/registry") && break
+  sleep 0.1
+done
+image=127.0.0.1:${port:?the registry did not start}/geodither
 each=()
 for arch in amd64 arm64; do
   root=$dir/$arch
