@@ -96,8 +96,8 @@ func (d *checkup) add(check, level, format string, args ...any) {
 	d.tell(f)
 }
 
-// tell prints a finding, on lines that fit the terminal. A detail of several lines, such as a
-// config's errors, is indented as one.
+// tell prints a finding: on a terminal in lines that fit, elsewhere on one that can be searched. A
+// detail of several lines, such as a config's errors, is indented as one.
 func (d *checkup) tell(f doctor.Finding) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,16 +106,16 @@ func (d *checkup) tell(f doctor.Finding) {
 	}
 	d.bar.Done()
 	const margin = 24
-	columns, level := 100, fmt.Sprintf("%-9s", f.Level)
+	lines, level := strings.Split(f.Detail, "\n"), fmt.Sprintf("%-9s", f.Level)
 	if width, ok := cli.Terminal(d.out); ok {
-		columns = width()
+		var fit []string
+		for _, line := range lines {
+			fit = append(fit, cli.Wrap(line, max(width()-margin-1, margin))...)
+		}
+		lines = fit
 		if os.Getenv("NO_COLOR") == "" {
 			level = "\x1b[" + colours[f.Level] + "m" + level + "\x1b[m"
 		}
-	}
-	var lines []string
-	for line := range strings.SplitSeq(f.Detail, "\n") {
-		lines = append(lines, cli.Wrap(line, max(columns-margin-1, margin))...)
 	}
 	_, err := fmt.Fprintf(d.out, "%s  %-11s  %s\n", level, f.Check,
 		strings.Join(lines, "\n"+strings.Repeat(" ", margin)))
