@@ -65,7 +65,8 @@ func (r *Reader) Varint() int64 {
 	return v
 }
 
-func (r *Reader) uvarint() uint64 {
+// Uvarint reads an unsigned varint.
+func (r *Reader) Uvarint() uint64 {
 	v, n := binary.Uvarint(r.Rest)
 	if n <= 0 {
 		r.cut()
@@ -106,7 +107,7 @@ func (r *Reader) Count(elementBytes int) int {
 
 // CompactCount is Count in a flexible version: an unsigned varint with the length plus one.
 func (r *Reader) CompactCount(elementBytes int) int {
-	n := r.uvarint()
+	n := r.Uvarint()
 	if n > MaxAnswerBytes {
 		r.cut()
 		return 0
@@ -133,9 +134,9 @@ func (r *Reader) SkipTags() { r.Tags(func(uint64, *Reader) {}) }
 
 // Tags calls each with every tagged field of a flexible version.
 func (r *Reader) Tags(each func(tag uint64, field *Reader)) {
-	for n := r.uvarint(); n > 0 && !r.Short; n-- {
-		tag := r.uvarint()
-		size := r.uvarint()
+	for n := r.Uvarint(); n > 0 && !r.Short; n-- {
+		tag := r.Uvarint()
+		size := r.Uvarint()
 		if size > uint64(len(r.Rest)) {
 			r.cut()
 			return

@@ -439,8 +439,8 @@ var table = map[string]rule{
 	},
 	"cmd/internal/counting": {
 		ours: []string{
-			"cmd/internal/engine", "consumer/task", "mechanism/counts", "mechanism/noise",
-			"schemas", "schemas/mapping",
+			"cmd/internal/engine", "consumer/task", "consumer/wire", "mechanism/counts",
+			"mechanism/noise", "schemas", "schemas/mapping",
 		},
 		tests: []string{"mechanism/grid"},
 	},

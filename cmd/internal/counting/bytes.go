@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/geodither/geodither/consumer/wire"
 )
 
 // version is the first byte of partials and states.
@@ -49,13 +51,13 @@ func appendCounts(b []byte, all []zoneCount) []byte {
 var errPartial = errors.New("this is no partial")
 
 func decodePartial(b []byte) (p partial, err error) {
-	r := reader{rest: b}
+	r := readerOf(b)
 	r.version()
 	copy(p.settings[:], r.take(len(p.settings)))
-	partition := r.uvarint()
-	p.startMS = r.varint()
+	partition := r.Uvarint()
+	p.startMS = r.Varint()
 	p.counts = r.counts(math.MaxInt32)
-	if r.bad || partition > math.MaxInt32 {
+	if r.Short || partition > math.MaxInt32 {
 		return partial{}, errPartial
 	}
 	p.partition = int32(partition)
@@ -65,23 +67,20 @@ func decodePartial(b []byte) (p partial, err error) {
 // windowKey is the key of everything about a window.
 func windowKey(startMS int64) []byte { return fmt.Append(nil, startMS) }
 
-// reader reads from the front of rest. After the first field that is cut short or wrong it is bad,
-// rest is empty, and all fields are zero.
-type reader struct {
-	rest []byte
-	bad  bool
-}
+// reader is that of Kafka's answers. After the first field that is cut short or wrong it is Short,
+// nothing is left, and all fields are zero.
+type reader struct{ wire.Reader }
 
-func (r *reader) fail() { r.rest, r.bad = nil, true }
+func readerOf(b []byte) reader { return reader{wire.Reader{Rest: b}} }
 
+func (r *reader) fail() { r.Rest, r.Short = nil, true }
+
+// take returns n bytes: zeros if they are not there.
 func (r *reader) take(n int) []byte {
-	if len(r.rest) < n {
-		r.fail()
-		return make([]byte, n)
+	if b := r.Take(n); b != nil {
+		return b
 	}
-	part := r.rest[:n]
-	r.rest = r.rest[n:]
-	return part
+	return make([]byte, n)
 }
 
 func (r *reader) version() {
@@ -90,31 +89,11 @@ func (r *reader) version() {
 	}
 }
 
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
 // counts reads all that is left, of zones below a number.
 func (r *reader) counts(zones int32) (all []zoneCount) {
 	before := int64(-1)
-	for len(r.rest) > 0 {
-		gap, count := r.uvarint(), r.uvarint()
+	for len(r.Rest) > 0 {
+		gap, count := r.Uvarint(), r.Uvarint()
 		if gap >= uint64(int64(zones)-before-1) || count == 0 || count > math.MaxInt32 {
 			r.fail()
 			return nil

@@ -104,11 +104,11 @@ var errChunk = errors.New("a state of the partition cannot be read")
 
 // restore takes a state that changes wrote.
 func (o *openCounts) restore(name, value []byte, zones int) error {
-	at, is := reader{rest: name}, reader{rest: value}
-	startMS, number := int64(binary.BigEndian.Uint64(at.take(8))), at.uvarint()
+	at, is := readerOf(name), readerOf(value)
+	startMS, number := int64(binary.BigEndian.Uint64(at.take(8))), at.Uvarint()
 	is.version()
 	all := is.counts(zonesOfChunk)
-	if at.bad || is.bad || len(at.rest) > 0 || number > uint64(zones/zonesOfChunk) {
+	if at.Short || is.Short || len(at.Rest) > 0 || number > uint64(zones/zonesOfChunk) {
 		return errChunk
 	}
 	c := o.chunk(chunkKey{startMS, int32(number)})

@@ -176,10 +176,10 @@ func (t *Totals) publish(window counts.Window, known *windowState, fx *task.Effe
 func (t *Totals) Restored(states []task.Change) error {
 	t.restored, t.newestMS, t.changed, t.expires = true, 0, false, true
 	for _, s := range states {
-		r := reader{rest: s.Value}
+		r := readerOf(s.Value)
 		r.version()
-		t.newestMS = r.varint()
-		if r.bad || len(s.Key) > 0 || len(r.rest) > 0 {
+		t.newestMS = r.Varint()
+		if r.Short || len(s.Key) > 0 || len(r.Rest) > 0 {
 			return errors.New("the partition's states are not those of counts: name a group and " +
 				"a changelog of their own")
 		}
@@ -242,12 +242,12 @@ func (t *Totals) known(state []byte) (*windowState, error) {
 			fresh: true, seen: make([]partialSum, partitions), sums: make([]int64, zones),
 		}, nil
 	}
-	r := reader{rest: state}
+	r := readerOf(state)
 	r.version()
-	if by := digest(r.take(len(t.digest))); !r.bad && by != t.digest {
+	if by := digest(r.take(len(t.digest))); !r.Short && by != t.digest {
 		return nil, errSettings
 	}
-	w := &windowState{startMS: r.varint(), published: r.take(1)[0] != 0}
+	w := &windowState{startMS: r.Varint(), published: r.take(1)[0] != 0}
 	for range partitions {
 		w.seen = append(w.seen, partialSum(r.take(len(unseen))))
 	}
@@ -255,10 +255,10 @@ func (t *Totals) known(state []byte) (*windowState, error) {
 		w.digest = counts.Digest(r.take(len(w.digest)))
 	} else {
 		for range zones {
-			w.sums = append(w.sums, int64(r.uvarint()))
+			w.sums = append(w.sums, int64(r.Uvarint()))
 		}
 	}
-	if r.bad || len(r.rest) > 0 {
+	if r.Short || len(r.Rest) > 0 {
 		return nil, errWindow
 	}
 	return w, nil

@@ -69,17 +69,17 @@ func decodeUser(b []byte) (u userState, err error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
-	r, date := reader{rest: b}, uint64(0)
+	r, date := readerOf(b), uint64(0)
 	r.version()
-	for len(r.rest) > 0 {
-		later, n := r.uvarint(), r.uvarint()
+	for len(r.Rest) > 0 {
+		later, n := r.Uvarint(), r.Uvarint()
 		if later == 0 || later > math.MaxInt32-date || n == 0 || n > counts.MaxPerDay {
 			return nil, errUser
 		}
 		date += later
 		day, window := userDay{date: counts.Date(date)}, uint64(0)
 		for range n {
-			window += r.uvarint() + 1
+			window += r.Uvarint() + 1
 			if window > counts.MaxPerDay {
 				return nil, errUser
 			}
@@ -87,7 +87,7 @@ func decodeUser(b []byte) (u userState, err error) {
 		}
 		u = append(u, day)
 	}
-	if r.bad {
+	if r.Short {
 		return nil, errUser
 	}
 	return u, nil

@@ -196,10 +196,10 @@ func (w *Windows) Restored(states []task.Change) error {
 			}
 			continue
 		}
-		r := reader{rest: s.Value}
+		r := readerOf(s.Value)
 		r.version()
-		by, openMS := digest(r.take(len(w.digest))), r.varint()
-		if r.bad || len(r.rest) > 0 {
+		by, openMS := digest(r.take(len(w.digest))), r.Varint()
+		if r.Short || len(r.Rest) > 0 {
 			return errOther
 		}
 		if by != w.digest {
