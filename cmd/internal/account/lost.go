@@ -210,22 +210,20 @@ func (c *Check) Published(ctx context.Context, n, partitions int32) (bool, error
 	if c.Replays || n >= partitions {
 		return false, nil
 	}
-	for _, topic := range c.Cluster.Topics.Names() {
-		if topic == c.Cluster.Topics.Raw || topic == c.Cluster.Topics.Changelog {
-			continue
-		}
+	routed := c.Cluster.Topics.Routed
+	for _, topic := range c.Cluster.Topics.Outputs() {
 		count, err := c.partitions(ctx, topic)
 		if err != nil {
 			return false, err
 		}
 		first, end := n, min(n+1, count)
-		if c.Cluster.Topics.Routed {
+		if routed {
 			first, end = 0, count
 		}
 		for at := first; at < end; at++ {
 			some, err := c.publishedIn(ctx, topic, at)
-			if err == nil && some && c.Cluster.Topics.Routed {
-				some, err = c.nothingHeld(ctx, partitions)
+			if err == nil && some && routed {
+				return c.nothingHeld(ctx, partitions)
 			}
 			if err != nil || some {
 				return some, err

@@ -208,7 +208,7 @@ func TestFollowingWaits(t *testing.T) {
 	servicetest.Await(t, "a line about waiting",
 		func() bool { return strings.Contains(r.Log.String(), "no such topic: missing") }, r)
 	r.Stop(t)
-	if said := r.Log.String(); !strings.Contains(said, "the service that sanitizes makes it") ||
+	if said := r.Log.String(); !strings.Contains(said, "the service that writes it makes it") ||
 		strings.Contains(said, "topics.partitions") {
 		t.Errorf("the log says:\n%s", said)
 	}

@@ -152,10 +152,7 @@ func (s *Service) warnOfRetention(ctx context.Context, o wire.Options) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range t.Names() {
-		if name == t.Raw || name == t.Changelog {
-			continue
-		}
+	for _, name := range t.Outputs() {
 		have, err := admin.Configs(ctx, s.client, o, name, topics.RetentionMS)
 		if err != nil {
 			return err

@@ -27,11 +27,7 @@ func (c Cluster) ACLs() []ACL {
 		},
 		{Resource: "Topic", Name: t.Raw, Operations: []string{"Read", "DescribeConfigs"}},
 	}
-	names := []string{t.Changelog, t.Sanitized}
-	if !t.NoDeadLetters {
-		names = append(names, t.DeadLetters)
-	}
-	for _, name := range names {
+	for _, name := range append([]string{t.Changelog}, t.Outputs()...) {
 		acls = append(acls, ACL{
 			Resource: "Topic", Name: name, Operations: []string{"Read", "Write", "DescribeConfigs"},
 		})

@@ -39,11 +39,15 @@ type Set struct {
 
 // Names returns the topics, the input first.
 func (t Set) Names() []string {
-	names := []string{t.Raw, t.Sanitized, t.Changelog}
-	if !t.NoDeadLetters {
-		names = append(names, t.DeadLetters)
+	return slices.Insert(append([]string{t.Raw}, t.Outputs()...), 2, t.Changelog)
+}
+
+// Outputs returns the topics that others read.
+func (t Set) Outputs() []string {
+	if t.NoDeadLetters {
+		return []string{t.Sanitized}
 	}
-	return names
+	return []string{t.Sanitized, t.DeadLetters}
 }
 
 // Cluster is a service's place in Kafka: where it is, and the group and the topics that
@@ -137,7 +141,7 @@ func (c Cluster) Counting(group, topic string) (windows, totals Cluster) {
 	}
 	totals.Topics = Set{
 		Raw: windows.Topics.Sanitized, Sanitized: topic, NoDeadLetters: true,
-		Create: t.Create, Replication: t.Replication,
+		Create: t.Create, Replication: t.Replication, Follows: true,
 	}
 	return windows.WithDefaults(), totals.WithDefaults()
 }

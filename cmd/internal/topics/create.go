@@ -122,7 +122,7 @@ func rawPartitions(ctx context.Context, client *kafka.Client, o wire.Options, t 
 	case errors.As(err, &missing) && t.Partitions > 0:
 		return t.Partitions, nil
 	case errors.As(err, &missing) && t.Follows:
-		return 0, fmt.Errorf("%w%s; the service that sanitizes makes it: start that first", missing,
+		return 0, fmt.Errorf("%w%s; the service that writes it makes it: start that first", missing,
 			Similar(ctx, client, o, t, missing.Topics))
 	case errors.As(err, &missing):
 		return 0, fmt.Errorf("%w%s; geodither makes it only if topics.partitions says how large",
