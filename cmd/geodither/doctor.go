@@ -161,18 +161,18 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.findings = append(d.findings,
 			doctor.ExamineFollowing(ctx, "smooth", second.Options, d.tell)...)
 	}
-	d.counts(ctx, path, file)
+	d.counts(ctx, file)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
 	}
 }
 
 // counts looks at the services that count, where the config speaks of them.
-func (d *checkup) counts(ctx context.Context, path string, file config.File) {
+func (d *checkup) counts(ctx context.Context, file config.File) {
 	if !file.CountsUsers() {
 		return
 	}
-	n, _, err := config.ReadCounting(path)
+	n, err := file.Counting()
 	if err != nil {
 		d.add("counts", doctor.Failure, "%v", err)
 		return

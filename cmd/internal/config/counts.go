@@ -155,12 +155,13 @@ type Counting struct {
 // user's and name the file.
 func ReadCounting(path string) (n Counting, file File, err error) {
 	if file, err = Read(path); err == nil {
-		n, err = file.counting()
+		n, err = file.Counting()
 	}
 	return n, file, Error(path, err)
 }
 
-func (c *File) counting() (n Counting, err error) {
+// Counting returns the services that count what the config's raw topic has.
+func (c *File) Counting() (n Counting, err error) {
 	if !c.CountsUsers() {
 		return n, errors.New("there is no section counts: \"geodither config example\" shows one")
 	}

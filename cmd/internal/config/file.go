@@ -70,6 +70,7 @@ type File struct {
 	Log            Log           `yaml:"log"`
 
 	written map[string]bool // the keys that the file has, such as topics.raw, also without a value
+	chosen  *Chosen         // nil: it was not read yet
 }
 
 // Smooth is the section "smooth": the service that smooths what the sanitizing one publishes.

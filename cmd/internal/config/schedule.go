@@ -191,14 +191,21 @@ func parseSchedule(text []byte, dir string) ([]entry, error) {
 	return entries, nil
 }
 
-// Chosen reads the first version of the model, and learns what the later ones are. It refuses
+// Chosen reads the first version of the model once, and learns what the later ones are. It refuses
 // users' own models: no ε protects them, so no service releases under them.
 func (c *File) Chosen() (Chosen, error) {
 	if c.Personal != "" {
 		return Chosen{}, errors.New("personal: only \"geodither sanitize\" releases under users' " +
 			"own models; leave it out")
 	}
-	return Models{c.Model, c.Models}.Read()
+	if c.chosen == nil { // a large model takes seconds to read
+		chosen, err := Models{c.Model, c.Models}.Read()
+		if err != nil {
+			return chosen, err
+		}
+		c.chosen = &chosen
+	}
+	return *c.chosen, nil
 }
 
 // Models is how a config, or a command without one, names the model.
