@@ -31,7 +31,7 @@ type waiting struct {
 
 // smoothVersion is the first byte of an encoded state. It goes up when the same records make other
 // states or other output.
-const smoothVersion = 2
+const smoothVersion = 1
 
 // What the first byte of a waiting record says.
 const (
