@@ -42,7 +42,7 @@ for arch in amd64 arm64; do
   mkdir -p "$root"/{usr/local/bin,usr/share/geodither,var/lib/geodither,tmp}
   cp "$out/geodither_linux_$arch"*/geodither "$root/usr/local/bin"
   cp -r cmd/internal/fleet/sample "$root/usr/share/geodither/sample"
-  # Authorities of certificates, of this machine: brokers and registries have public ones too.
+  # This machine's certificate authorities, for brokers and registries with public certificates.
   if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     mkdir -p "$root/etc/ssl/certs"
     cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs"

@@ -86,7 +86,7 @@ record's content is not in it.`,
 				fmt.Fprintf(std.Err, "there are no dead letters in %s\n", topic.Name)
 			case strings.HasSuffix(topic.Name, topics.SmoothedSuffix):
 				fmt.Fprintf(std.Err, "no record of %s is committed yet: is \"geodither smooth\" "+
-					"running? It writes a record when a release follows a lag later\n",
+					"running? It writes a record after a release that is a lag later\n",
 					topic.Name)
 			default:
 				fmt.Fprintf(std.Err, "no record of %s is committed yet: is what writes it "+

@@ -74,8 +74,8 @@ zones for the same day.
 Records and counts are of the same fixes. For the values of a day both together cost 2ε + Σε, here
 at most %s.
 
-The bound does not cover people who travel together. It does not hold against who has the key or
-true counts. The topic %s has true counts: it stays with those who may see raw fixes.`,
+The bound does not cover people who travel together. It does not hold against people who have
+the key or true counts. The topic %s has true counts: it stays with those who may see raw fixes.`,
 		c.Topic, c.Zones, cli.Duration(c.Window), number(c.Epsilon), c.TimeZone, c.PerDay,
 		number(30*c.Epsilon), engine.Grouped(2*c.Epsilon+s.DayEpsilon), c.Partial)
 }

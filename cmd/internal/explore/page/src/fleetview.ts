@@ -10,7 +10,7 @@ type Of = "truth" | "counted" | "fitted" | "blind";
 
 const pictures: { of: Of; title: string; says: string; colour: string }[] = [
   { of: "truth", title: "The truth (only you see it)", colour: "truth", says: "Where each vehicle last reported." },
-  { of: "counted", title: "Counts by who knows all", colour: "release", says: "Counted on the trusted side, with noise." },
+  { of: "counted", title: "Counts with noise", colour: "release", says: "Counted on the trusted side, with noise." },
   { of: "fitted", title: "Estimate from the records", colour: "posterior", says: "By anybody who has all sanitized records." },
   { of: "blind", title: "The model alone", colour: "prior", says: "Without any record." },
 ];
