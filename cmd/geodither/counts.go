@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ type countsFlags struct {
 func newCounts(std cli.Streams) *cobra.Command {
 	var f countsFlags
 	cmd := &cobra.Command{
-		Use:   "counts {-c FILE | --from DAY --to DAY --epsilon E --per-day N PATH...}",
+		Use:   "counts {-c FILE | --from DAY --to DAY [--epsilon E --per-day N] PATH...}",
 		Short: "Where the fleet is, under an ε for a user's whole day, from raw fixes",
 		Long: `Count vehicles by window and zone, and publish each count with noise. The input is raw fixes, so
 the command belongs to the trusted side. For the question where a fleet is, these counts are far
@@ -44,7 +45,9 @@ people who travel together: they share what is published. It holds against those
 the key, and not for true counts, such as those in the summary of this command.
 
 Few windows a day need little noise, but the windows after the first --per-day of a user's day are
-not counted. The summary says which share that is, by hour. --per-day has to cover a shift.
+not counted. The summary says which share that is, by hour. --per-day has to cover a shift. Without
+--per-day the command publishes nothing. It prints which zones, windows and caps are useful to this
+fleet, at ε = 1 without --epsilon. Choose by other days than those that you publish.
 
 A day is the windows that start on it by the clock of --time-zone. Windows start at whole
 multiples of their length, and where the clock is changed. --zone cuts a box, or the map of the
@@ -70,13 +73,14 @@ counts.group and topics.counts, at a further ε.`,
     --out counts.csv
   geodither counts --in traces.csv --from 2026-12-01 --to 2026-12-01 --epsilon 1 --per-day 4 \
     --window 30m --zones districts.geojson --out counts.ndjson
+  geodither counts --in traces.csv --from 2026-11-23 --to 2026-11-29 --box 51.3,-0.5,51.7,0.3
   geodither counts -c geodither.yml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.serves(cmd.Flags(), args) {
 				return serveCounts(cmd.Context(), f.config.Path, std)
 			}
-			options, err := f.options(cmd.Flags())
+			options, trials, err := f.options(cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -86,6 +90,9 @@ counts.group and topics.counts, at a further ε.`,
 			reader, err := f.input.Open(cmd.Context(), args, std.In)
 			if err != nil {
 				return err
+			}
+			if trials != nil {
+				return chooseCounts(cmd.Context(), reader, trials, std)
 			}
 			return runCounts(cmd.Context(), reader, options, std)
 		},
@@ -162,18 +169,38 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	return c, nil
 }
 
-func (f *countsFlags) options(flags *pflag.FlagSet) (o countsOptions, err error) {
-	o.out, o.keyFile = f.out, f.keyFile
-	switch o.format, err = files.FormatOf(f.out); {
+// options returns what to publish; or trials, where no cap is named.
+func (f *countsFlags) options(
+	flags *pflag.FlagSet,
+) (o countsOptions, trials []*countsTrial, err error) {
+	format, err := files.FormatOf(f.out)
+	switch {
 	case err != nil:
-		return o, err
-	case o.format != "csv" && o.format != "json":
-		return o, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
+		return o, nil, err
+	case format != "csv" && format != "json":
+		return o, nil, cli.Usagef("--out %s: counts are written as .csv or .ndjson", f.out)
 	}
 	c, err := f.file(flags)
 	if err != nil {
-		return o, err
+		return o, nil, err
 	}
+	if c.Counts.PerDay == 0 && f.keyFile == "" && !flags.Changed("out") {
+		if f.config.Path == "" && !flags.Changed("window") {
+			c.Counts.Window = 0 // several
+		}
+		trials, err = f.trials(c)
+		return o, trials, err
+	}
+	if o, err = f.counted(c); err != nil {
+		return o, nil, err
+	}
+	o.out, o.keyFile, o.format = f.out, f.keyFile, format
+	o.key, err = keyOfFile(f.keyFile)
+	return o, nil, err
+}
+
+// counted returns what a config has counted on the days of the flags.
+func (f *countsFlags) counted(c config.File) (o countsOptions, err error) {
 	counted, err := c.Counted(inFlags)
 	if err != nil {
 		return o, cli.Usage(err)
@@ -194,6 +221,64 @@ func (f *countsFlags) options(flags *pflag.FlagSet) (o countsOptions, err error)
 	if o.days, err = o.plan.Between(first, last); err != nil {
 		return o, cli.Usage(err)
 	}
-	o.key, err = keyOfFile(f.keyFile)
-	return o, err
+	return o, nil
+}
+
+// mostTried bounds the number of zones that are tried, and with it the time.
+const mostTried = 5000
+
+// trials returns what to try: the zones and the window of the settings, or several where they name
+// none. The first one has the shortest windows and the smallest zones.
+func (f *countsFlags) trials(c config.File) (all []*countsTrial, err error) {
+	c.Counts.Epsilon, c.Counts.PerDay = cmp.Or(c.Counts.Epsilon, 1), 1 // the cap is found later
+	sides := []string{c.Counts.Zone}
+	if c.Counts.Zone == "" && c.Counts.Zones == "" {
+		if sides, err = f.sides(c); err != nil {
+			return nil, err
+		}
+	}
+	windows := []time.Duration{30 * time.Minute, time.Hour, 3 * time.Hour}
+	if c.Counts.Window != 0 {
+		windows = []time.Duration{c.Counts.Window}
+	}
+	for _, window := range windows {
+		for _, side := range sides {
+			trial := c
+			trial.Counts.Window, trial.Counts.Zone = window, side
+			o, err := f.counted(trial)
+			if err != nil {
+				return nil, err
+			}
+			t := &countsTrial{countsOptions: o, flag: "zone", zone: side}
+			if c.Counts.Zones != "" {
+				t.flag, t.zone = "zones", c.Counts.Zones
+			}
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// sides returns up to four sides of squares that suit the map, the smallest first.
+func (f *countsFlags) sides(c config.File) (sides []string, err error) {
+	zones := 0
+	for side := 64.; side >= .5; side /= 2 {
+		c.Counts.Zone = fmt.Sprintf("%gkm", side)
+		o, err := f.counted(c)
+		if err != nil && len(sides) == 0 {
+			return nil, err
+		}
+		switch {
+		case err != nil, o.zones.Count() > mostTried && zones > 4:
+			return sides, nil //nolint:nilerr // there are too many small zones for a map
+		case o.zones.Count() == zones: // a whole number of a model's cells
+			continue
+		case zones <= 4:
+			sides = nil // two by two squares, and elsewhere, are the least
+		}
+		zones = o.zones.Count()
+		sides = append([]string{c.Counts.Zone}, sides...)
+		sides = sides[:min(len(sides), 4)]
+	}
+	return sides, nil
 }

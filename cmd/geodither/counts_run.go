@@ -43,7 +43,23 @@ type countsRun struct {
 	windows []countedWindow // of all days, by time
 	workers []countsWorker
 	showing sync.Mutex // one worker shows the progress at a time
+	inZones onMap      // of what was written
 }
+
+// onMap sums up how many vehicles are counted on the map in a window: elsewhere is no part of it.
+type onMap struct{ vehicles, squares float64 }
+
+func (m *onMap) add(truth []int64) {
+	n := 0.0
+	for _, count := range truth[:len(truth)-1] {
+		n += float64(count)
+	}
+	m.vehicles, m.squares = m.vehicles+n, m.squares+n*n
+}
+
+// around is how many other ones a vehicle has on the map, itself included, in the mean over all
+// vehicles: windows of the night, in which few drive, do not lower it.
+func (m onMap) around() float64 { return m.squares / max(m.vehicles, 1) }
 
 // countedWindow is a window with its place among the days and among the windows of its day.
 type countedWindow struct {
@@ -268,6 +284,7 @@ func (r *countsRun) write(ctx context.Context, stdout io.Writer) error {
 	tasks := func(yield func(task, error) bool) {
 		stopped := errors.New("stopped")
 		err := r.each(ctx, func(w counts.Window, truth []int64) error {
+			r.inZones.add(truth)
 			if !yield(func() ([]byte, error) { return r.records(w, truth) }, nil) {
 				return stopped
 			}
@@ -337,8 +354,21 @@ func (r *countsRun) words() string {
 	return l.String()
 }
 
-// shiftShare is above which share of lost user-windows the cap does not cover a shift.
+// shiftShare is above which share of lost user-windows of a busy hour the cap does not cover a
+// shift.
 const shiftShare = .05
+
+// mostCut returns the hour of which a cap cuts the largest share, among the busy ones: those that
+// have a tenth of the windows of users that the busiest hour has.
+func mostCut(seen, counted [24]int64) (hour int, share float64) {
+	for h, n := range seen {
+		lost := float64(n-counted[h]) / float64(max(n, 1))
+		if 10*n >= slices.Max(seen[:]) && lost > share {
+			hour, share = h, lost
+		}
+	}
+	return hour, share
+}
 
 // trueWords say what was counted, and what the cap cut by hour of the day.
 func (r *countsRun) trueWords(l *summaryLines) {
@@ -361,7 +391,18 @@ func (r *countsRun) trueWords(l *summaryLines) {
 	fmt.Fprintln(l, "true numbers, without noise: keep them on the trusted side")
 	l.add("fixes", "%d, of these %d outside the days and %d that no device can have; %s",
 		w.fixes, w.outside, w.refused, cli.Quantity(int64(users), "user-day"))
-	all, cut, text := int64(0), int64(0), ""
+	share, text := capWords(seen, counted)
+	l.add("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
+		100*share, text)
+	if _, most := mostCut(seen, counted); most > shiftShare {
+		l.add("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
+	}
+	r.warn(l)
+}
+
+// capWords returns the share of users' windows that a cap cuts, and says which by hour of the day.
+func capWords(seen, counted [24]int64) (share float64, text string) {
+	all, cut := int64(0), int64(0)
 	for hour := range seen {
 		lost := seen[hour] - counted[hour]
 		all, cut = all+seen[hour], cut+lost
@@ -369,15 +410,35 @@ func (r *countsRun) trueWords(l *summaryLines) {
 			text += fmt.Sprintf(" %02d h %.0f %%", hour, 100*float64(lost)/float64(seen[hour]))
 		}
 	}
-	share := float64(cut) / float64(max(all, 1))
-	l.add("cap", "%d windows a day leave out %.1f %% of users' windows%s", r.settings.PerDay,
-		100*share, text)
-	if share > shiftShare {
-		l.add("WARNING", "the cap does not cover the users' shifts: late hours are counted too low")
+	return float64(cut) / float64(max(all, 1)), text
+}
+
+// warnOfNothing warns where nobody is on the days, or on the map, and reports whether it did.
+func (r *countsRun) warnOfNothing(l *summaryLines, onMap float64) bool {
+	switch w := &r.workers[0]; {
+	case w.fixes == w.outside+w.refused:
+		l.add("WARNING", "no fix lies in these days, so all numbers are noise alone: correct "+
+			"--from, --to or --time-zone")
+	case onMap == 0:
+		l.add("WARNING", "all fixes lie outside the zones, whose numbers are noise alone: correct "+
+			"--box or --zones")
+	default:
+		return false
+	}
+	return true
+}
+
+// warn says where the published numbers are noise above all.
+func (r *countsRun) warn(l *summaryLines) {
+	zones, scale := r.zones.Count()-1, float64(r.settings.PerDay)/r.settings.Epsilon
+	if !r.warnOfNothing(l, r.inZones.vehicles) && r.inZones.around() < scale*float64(zones) {
+		l.add("WARNING", "the fleet is smaller than the noise: %.2g vehicles in a zone and "+
+			"window, noise of scale %.3g. Leave --per-day out to see which zones are useful",
+			r.inZones.around()/float64(zones), scale)
 	}
 }
 
 // hour is the hour of the day at which a window of a day starts.
-func (r *countsRun) hour(windows []counts.Window, index int) int {
+func (r *countsOptions) hour(windows []counts.Window, index int) int {
 	return r.plan.Hour(windows[index].StartMS)
 }

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/noise"
+)
+
+// countsTrial is a zone and a window that may be published, with what they are worth to a fleet.
+type countsTrial struct {
+	countsOptions
+	flag    string     // that names the zones: zone or zones
+	zone    string     // its value
+	half    int64      // of the interval of a count
+	visits  [24]int64  // windows of users, by the hour at which they start
+	counted [24]int64  // of these, under the cap
+	inZones onMap      // under the cap
+	wrong   [2]float64 // vehicles shown in a wrong zone, of all on the map
+}
+
+// usefulShare is which share of a fleet may be shown in a wrong zone.
+const usefulShare = .2
+
+// chooseCounts reads all fixes, and prints which of several zones and windows are useful. It
+// publishes nothing.
+func chooseCounts(
+	ctx context.Context, reader *traces.Reader, trials []*countsTrial, std cli.Streams,
+) error {
+	fine := &countsRun{countsOptions: trials[0].countsOptions}
+	fine.settings.PerDay = counts.MaxPerDay
+	progress := cli.NewProgress(std.Err, reader.Progress)
+	err := fine.read(ctx, reader, progress)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	onMap := 0.
+	for _, t := range trials {
+		if err := t.measure(ctx, fine); err != nil {
+			return err
+		}
+		onMap += t.wrong[1]
+	}
+	l := new(summaryLines)
+	if !fine.warnOfNothing(l, onMap) {
+		err = chosen(l, trials)
+	}
+	_, wrong := fmt.Fprint(std.Out, l.String())
+	return cmp.Or(err, wrong)
+}
+
+// measure fills in what one draw of noise is worth under the least cap that covers the users' days.
+func (t *countsTrial) measure(ctx context.Context, fine *countsRun) error {
+	zones := t.coarse(fine.zones)
+	days, order := make([][][]counts.Visit, len(t.days)), new(visitOrder)
+	for day, users := range fine.workers[0].days {
+		places := t.places(fine, day)
+		for _, user := range users {
+			var visits []counts.Visit // the first one in each window
+			for _, v := range user.Visits() {
+				at := places[v.Window]
+				if n := len(visits); at >= 0 && (n == 0 || int(visits[n-1].Window) != at) {
+					order.add(t.hour(t.days[day], at), n)
+					visits = append(visits, counts.Visit{
+						Window: uint16(at), Zone: zones[v.Zone],
+					})
+				}
+			}
+			days[day] = append(days[day], visits)
+		}
+	}
+	t.settings.PerDay = min(order.cover(), int(24*time.Hour/t.plan.Length()))
+	p, err := counts.NewPublisher(noise.NewKeyed(noise.KeyFromSeed(1)), t.zones, t.settings)
+	if err != nil {
+		return err
+	}
+	t.half = p.HalfWidth()
+	for day, users := range days {
+		if err := t.publish(ctx, p, t.days[day], users); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// coarse returns the zones of the middles of smaller ones.
+func (t *countsTrial) coarse(fine *counts.Zones) []int32 {
+	zones := make([]int32, fine.Count())
+	for i := range zones {
+		zones[i] = int32(t.zones.Count() - 1)
+		if lat, lon, ok := fine.Middle(int32(i)); ok && fine != t.zones {
+			zones[i] = t.zones.Of(lat, lon)
+		} else if ok {
+			zones[i] = int32(i) // of polygons, the middle may lie in another one
+		}
+	}
+	return zones
+}
+
+// places returns the windows of a day, by the shorter ones of which they consist; -1: none.
+func (t *countsTrial) places(fine *countsRun, day int) []int {
+	places := make([]int, len(fine.days[day]))
+	for i, w := range fine.days[day] {
+		at, ok := slices.BinarySearchFunc(t.days[day], t.plan.At(w.StartMS).StartMS,
+			func(w counts.Window, ms int64) int { return cmp.Compare(w.StartMS, ms) })
+		if places[i] = at; !ok {
+			places[i] = -1
+		}
+	}
+	return places
+}
+
+// visitOrder is, by hour of the day, how many windows of users are their day's first, second and so
+// on.
+type visitOrder [24][]int64
+
+func (o *visitOrder) add(hour, n int) {
+	for len(o[hour]) <= n {
+		o[hour] = append(o[hour], 0)
+	}
+	o[hour][n]++
+}
+
+// cover returns the least cap that covers the shifts.
+func (o *visitOrder) cover() int {
+	for limit := 1; ; limit++ {
+		var seen, counted [24]int64
+		for hour, numbers := range o {
+			for n, users := range numbers {
+				seen[hour] += users
+				if n < limit {
+					counted[hour] += users
+				}
+			}
+		}
+		if _, most := mostCut(seen, counted); most <= shiftShare {
+			return limit
+		}
+	}
+}
+
+// publish compares a day's counts with what its users did. Numbers below 0 are taken for 0.
+func (t *countsTrial) publish(
+	ctx context.Context, p *counts.Publisher, windows []counts.Window, users [][]counts.Visit,
+) error {
+	truth, capped := tallyOf(windows, t.zones), tallyOf(windows, t.zones)
+	for _, visits := range users {
+		for i, v := range visits {
+			hour := t.hour(windows, int(v.Window))
+			truth[v.Window][v.Zone]++
+			t.visits[hour]++
+			if i < t.settings.PerDay {
+				capped[v.Window][v.Zone]++
+				t.counted[hour]++
+			}
+		}
+	}
+	for i, w := range windows {
+		t.inZones.add(capped[i])
+		published, err := p.Publish(w, capped[i], nil)
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		onMap := t.zones.Count() - 1
+		n, actual, shown := 0., make([]float64, onMap), make([]float64, onMap)
+		for zone := range actual {
+			actual[zone] = float64(truth[i][zone])
+			shown[zone] = float64(max(0, published.Vehicles[zone]))
+			n += actual[zone]
+		}
+		t.wrong[0] += n * aggregate.Variation(shown, actual)
+		t.wrong[1] += n
+	}
+	return nil
+}
+
+// tallyOf returns a count of 0 for each zone of each window.
+func tallyOf(windows []counts.Window, zones *counts.Zones) [][]int64 {
+	return counts.Tally(len(windows), zones.Count(), func(func(*counts.Counter) bool) {})
+}
+
+// share is the share of vehicles that are shown in a wrong zone.
+func (t *countsTrial) share() float64 { return t.wrong[0] / max(t.wrong[1], 1) }
+
+// window is the length of the windows as --window takes it.
+func (t *countsTrial) window() string {
+	if length := t.plan.Length(); length%time.Hour != 0 {
+		return fmt.Sprintf("%dm", length/time.Minute)
+	}
+	return fmt.Sprintf("%dh", t.plan.Length()/time.Hour)
+}
+
+// chosen writes a table of trials, and which of each length of windows has the smallest useful
+// zones.
+func chosen(l *summaryLines, trials []*countsTrial) error {
+	table := report.Table{Columns: []string{
+		"window", "zone", "per-day", "most cut", "vehicles a zone", "90 %", "wrong",
+	}}
+	useful := map[time.Duration]*countsTrial{}
+	for _, t := range trials {
+		cut := "0 %"
+		if hour, share := mostCut(t.visits, t.counted); share > 0 {
+			cut = fmt.Sprintf("%.1f %% at %02d h", 100*share, hour)
+		}
+		table.Add(t.window(), t.zone, t.settings.PerDay, cut,
+			t.inZones.around()/float64(t.zones.Count()-1), fmt.Sprintf("± %d", t.half),
+			fmt.Sprintf("%.0f %%", 100*t.share()))
+		if length := t.plan.Length(); useful[length] == nil && t.share() <= usefulShare {
+			useful[length] = t
+		}
+	}
+	err := table.Text(l)
+	fmt.Fprintf(l, "\nper-day is the least that cuts at most %.0f %% of the users' windows of a "+
+		"busy hour, ± holds\na count in 90 %%, and wrong is the share of vehicles that are shown "+
+		"in a wrong zone.\n", 100*shiftShare)
+	for _, t := range trials {
+		if useful[t.plan.Length()] != t {
+			continue
+		}
+		_, cut := capWords(t.visits, t.counted)
+		l.add("useful", "--window %s --%s %s --per-day %d --epsilon %g; it cuts%s", t.window(),
+			t.flag, t.zone, t.settings.PerDay, t.settings.Epsilon, cmp.Or(cut, " nothing"))
+	}
+	if len(useful) == 0 {
+		l.add("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+
+			"zones, longer windows or more vehicles", trials[0].settings.Epsilon, 100*usefulShare)
+	}
+	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
+		"that you do not publish")
+	return err
+}
