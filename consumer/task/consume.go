@@ -38,6 +38,9 @@ func (t *Task) take(ctx, work context.Context, batch Batch) error {
 	t.next = batch.Next
 	if len(batch.Records) > 0 {
 		t.waits = 0
+		if err := t.passTimes(ctx, work); err != nil {
+			return err
+		}
 		return t.launchIfDue(work)
 	}
 	return t.idle(ctx, work)
@@ -89,27 +92,31 @@ func (t *Task) sweep(work context.Context) error {
 	return t.commit(work, t.mark.Open)
 }
 
-// passTimes tells the processor of an idle partition which deadlines were passed, and commits what
-// it does about them. Readers of uncommitted data see that too, so the mark is opened before, as
-// before a record.
+// passTimes tells the processor which deadlines were passed, and commits what it does about them,
+// with the records in hand. Readers of uncommitted data see that too, so the mark is opened before,
+// as before a record. A gap of a year has many deadlines, so a transaction ends as with records.
 func (t *Task) passTimes(ctx, work context.Context) error {
 	due, err := t.pass.isPast(work, t.next, t.retry)
 	for err == nil && due && !stopped(ctx) && !t.ended() {
-		if err := t.open(work); err != nil {
-			return err
+		if t.records == 0 {
+			if err := t.open(work); err != nil {
+				return err
+			}
 		}
-		for err == nil && due && t.overlay.bytes < t.o.MaxBytes {
+		n := 0
+		for err == nil && due && n < t.o.MaxRecords && t.overlay.bytes < t.o.MaxBytes {
 			if err := t.pass.fill(&t.fx, t.overlay); err != nil {
 				return err
 			}
+			n++
 			due, err = t.pass.isPast(work, t.next, t.retry)
 		}
 		if err == nil {
 			err = t.commit(work, true)
 		}
 	}
-	if err == nil && t.pass.by != nil && t.next+1 == t.seen && t.pass.settled() {
-		t.seen = t.next
+	if err == nil && t.unsettled && t.pass.settled() {
+		t.unsettled = false
 	}
 	return err
 }
@@ -253,9 +260,6 @@ func (t *Task) process(rec Record) error {
 		if key, err = t.d.Key(rec); err != nil {
 			return otherwise(fmt.Errorf("process offset %d: %w", rec.Offset, err), Fatal)
 		}
-	}
-	if err := t.pass.check(rec); err != nil {
-		return fmt.Errorf("process offset %d: %w", rec.Offset, err)
 	}
 	t.erasure.recalled = false
 	state, err := t.stateOf(key)

@@ -188,10 +188,11 @@
 // transaction would write everything.
 //
 // Such a processor may publish when the partition was read past an append time, for example the
-// counts of a window. In a busy partition, Process sees a record of a later time. In an idle one
-// nothing would happen, so the task says that the time was passed, in a transaction of its own
-// that leaves the input offset where it is. Either may follow where the other was aborted, so both
-// must give the same bytes. For that, no record of an earlier time may come after the call:
+// counts of a window. No record says that: its time is a broker's, and after a broker whose clock
+// is ahead, records of an earlier time come. So the task tells the processor that a time was
+// passed. What it does about that joins the transaction in hand, or is one of its own, that leaves
+// the input offset where it is. It may follow at another offset where it was aborted, and must be
+// the same bytes. For that, no record of an earlier time may come after the call:
 //
 //   - The task asks for the input's end when its clock is Options.Skew beyond the time, so whatever
 //     a broker had appended by then is in the log.
@@ -200,16 +201,13 @@
 //   - It goes on when it has read up to that end.
 //
 // A record with an earlier time can then come only if clocks are further apart than Skew, or if
-// replication took longer. The state says that the time was passed, so the processor can refuse the
-// record; a recomputation from the log alone would count it. A record whose time is further ahead
-// of the machine's clock than Skew stops the task (ErrAhead), before it passes all times up to
-// then. Both stops decide nothing of what is written. To go on after a broker's wrong clock, delete
-// the records up to the one in question and start with SkipLost.
+// replication took longer. The processor finds in its state that the time was passed, and decides.
+// When a time is passed depends on the clock and on no record. So a broker whose clock is ahead
+// passes no time for others, and what one key adds never decides about the records of another.
 //
-// What is shown at an offset where no record is yet is not seen by the marks, which count records.
-// So after a mark that was found open, everything is committed only with the next record, which
-// comes after each time that the predecessor may have passed, or when the task itself has passed
-// all those times. Until then the mark stays open.
+// The marks count records, and do not see what a worker has shown of times. So after a mark that
+// was found open, everything is committed only when the task has passed all times that its
+// predecessor may have passed. Until then the mark stays open.
 //
 // States of keys may lose their meaning with time (Partitioned.Expires). The task then removes
 // them, some in each of a few transactions of their own, where a transaction would begin and in an

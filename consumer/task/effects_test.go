@@ -431,7 +431,7 @@ func TestEffects(t *testing.T) {
 	scene("an adoption's commit fails once", Options{Settings: []byte("S")}, s)
 	s = newScript()
 	s.parted = &scriptPartitioned{script: s}
-	scene("an idle partition is read past two times", Options{Skew: 30 * time.Second}, s)
+	scene("a partition is read past two times", Options{Skew: 30 * time.Second}, s)
 	scene("a start with a state of the partition", Options{Skew: 30 * time.Second}, s)
 	s = newScript()
 	s.committed, s.changelog = 1, v2(Mark{Input: 1, Source: []byte("T")})

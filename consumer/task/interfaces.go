@@ -107,10 +107,10 @@ type Partitioned interface {
 	// be past; ok is false if it waits for none. It is called often.
 	Deadline() (ms int64, ok bool)
 	// Passed says that every record of the partition with an append time of at most ms, the last
-	// Deadline, was processed. The task calls it in a partition without records; in any other one
-	// Process sees that a record's Timestamp is beyond the deadline. What both do about the
-	// deadline must be the same bytes, because one may follow where the other was aborted. Deadline
-	// must be later afterwards. State and Forget must stay empty. An error is one of Process.
+	// Deadline, was processed. The task calls it after it has read what there was to read, at
+	// another offset where a transaction was aborted. So what it does must follow from those
+	// records alone. Deadline must be later afterwards. State and Forget must stay empty. An error
+	// is one of Process.
 	Passed(ms int64, fx *Effects) error
 	// Expires returns a test for states of keys, and for what remains of erased ones, that mean
 	// nothing any more: Process gives the same bytes with such a state and without it, now and

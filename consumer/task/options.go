@@ -110,9 +110,8 @@ type Options struct {
 	MaxStoreAge time.Duration
 
 	// Skew is how far this machine's clock and those of the input's brokers are apart at most, with
-	// the time that replication takes. A partition without records was read past a time this much
-	// later. A record that is this much ahead ends the task with ErrAhead. Only a Partitioned needs
-	// it. Default one minute.
+	// the time that replication takes. A partition was read past a time this much later. Only a
+	// Partitioned needs it. Default one minute.
 	Skew time.Duration
 
 	// Retries is how often the task repeats a call that answered Retry before it reads the answer

@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
-// pass is what a task does for a Partitioned: it hands its state on, and finds out how far an idle
+// pass is what a task does for a Partitioned: it hands its state on, and finds out how far the
 // partition was read.
 //
 // A record's append time is that of its broker, whose clock is Options.Skew from this machine's at
@@ -144,26 +143,6 @@ func (p *pass) isPast(ctx context.Context, next int64, try attempt) (bool, error
 func (p *pass) settled() bool {
 	deadline, waits := p.by.Deadline()
 	return !waits || deadline > p.startMS+p.skewMS
-}
-
-// ErrAhead says that a record's append time is further ahead of this machine's clock than clocks
-// may be apart.
-var ErrAhead = errors.New("the append time is ahead of this machine's clock")
-
-// check returns an error if a record's append time cannot be right: the record would pass all times
-// up to then, and later records would come too late. The clock decides nothing but a stop. Once the
-// clock is there, the record is processed as it would have been.
-func (p *pass) check(rec Record) error {
-	if p.by == nil {
-		return nil
-	}
-	ahead := rec.Timestamp - p.clock.Now().UnixMilli()
-	if ahead <= p.skewMS {
-		return nil
-	}
-	return WithRemedy(fmt.Errorf("%w by %v, of %v that are allowed: set the clocks of brokers and "+
-		"machines right; if the broker's was wrong, delete the records up to this one", ErrAhead,
-		time.Duration(ahead)*time.Millisecond, time.Duration(p.skewMS)*time.Millisecond), Fatal)
 }
 
 // fill adds to a transaction what the processor does about a deadline that was passed.

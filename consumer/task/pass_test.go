@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 )
@@ -77,24 +76,5 @@ func TestStopWhileAsking(t *testing.T) {
 	})
 	if err != nil || s.committed != 3 || s.lastMark(t).Open {
 		t.Errorf("%v, committed %d, %+v", err, s.committed, s.lastMark(t))
-	}
-}
-
-// TestAhead: a record whose append time is further ahead than clocks may be apart stops the task
-// before it passes a time, and is processed once the clock is there.
-func TestAhead(t *testing.T) {
-	const nowMS, skew = 1_000_000, time.Minute
-	for ahead, refused := range map[int64]bool{60_000: false, 60_001: true, 1 << 40: true} {
-		s := newScript()
-		s.input = []Record{{Key: []byte("ann"), Value: []byte("v0"), Timestamp: nowMS + ahead}}
-		err := s.runWith(t, scriptInput{s}, Options{Skew: skew}, func(d *Dependencies) {
-			d.Partitioned = &waiting{1 << 50, s}
-		})
-		if errors.Is(err, ErrAhead) != refused || refused && RemedyOf(err) != Fatal {
-			t.Errorf("%d ms ahead: %v", ahead, err)
-		}
-		if got := s.committed > 0; got == refused {
-			t.Errorf("%d ms ahead: committed up to %d", ahead, s.committed)
-		}
 	}
 }

@@ -19,11 +19,14 @@ import (
 type marks struct {
 	settings, source, names []byte // of this task: Options.Settings, Source and Names
 
-	mark   Mark  // the last one; before the first, what it would have been
-	opened bool  // the last mark is open and was written by this task
-	passes bool  // the processor is Partitioned
-	from   int64 // input offset at which this assignment goes on
-	seen   int64 // before this input offset, readers of uncommitted data may have seen results
+	mark   Mark // the last one; before the first, what it would have been
+	opened bool // the last mark is open and was written by this task
+	passes bool // the processor is Partitioned
+	// unsettled: a worker before this one may have shown what it does about times that it passed,
+	// and this one has not passed all of these.
+	unsettled bool
+	from      int64 // input offset at which this assignment goes on
+	seen      int64 // before this input offset, readers of uncommitted data may have seen results
 
 	proposed [][]byte // amendments that the mark that is being committed adds
 }
@@ -39,23 +42,17 @@ func (k *marks) found(m Mark, found bool, input, next, stable int64) {
 		k.mark.Origin, k.mark.Since, k.mark.Lost = next, max(m.Since, next), true
 	}
 	k.opened = found && k.nextMark(next, true).sameBut(m)
-	k.seen = none
+	k.seen, k.unsettled = none, false
 	if found && m.Open {
 		// It is not known how far the predecessor's transaction went. It cannot go beyond what
 		// there was to read, and it grows no more, because the predecessor is fenced.
-		k.seen = k.shown(stable)
+		k.shown(stable)
 	}
 }
 
-// shown returns the input offset before which a worker may have shown results that had read up to
-// an end. What it has shown at the end itself, where a time was passed, the next record gives too:
-// it is appended after that time. In an idle partition passTimes finds that it was given already.
-func (k *marks) shown(end int64) int64 {
-	if k.passes {
-		return end + 1
-	}
-	return end
-}
+// shown says that a worker may have shown results of records before an input offset, and of times
+// that it has passed.
+func (k *marks) shown(end int64) { k.seen, k.unsettled = end, k.passes }
 
 // nextMark returns the mark of a transaction that commits the input up to next.
 //
@@ -84,7 +81,7 @@ func (k *marks) nextMark(next int64, open bool) Mark {
 
 // closes reports whether a mark at next may say that nothing is left behind: everything is
 // committed that a reader of uncommitted data can have seen.
-func (k *marks) closes(next int64) bool { return next >= k.seen }
+func (k *marks) closes(next int64) bool { return next >= k.seen && !k.unsettled }
 
 // other reports whether a mark is known to be of other settings than the task's.
 func (k *marks) other(m Mark) bool {

@@ -468,9 +468,7 @@ type closing struct {
 }
 
 func (m closing) Restored(states []Change) error {
-	if t := m.n.task; t.next+1 == t.seen {
-		t.seen = t.next
-	}
+	m.n.task.unsettled = false
 	return m.Partitioned.Restored(states)
 }
 

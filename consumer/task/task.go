@@ -160,7 +160,7 @@ func (t *Task) cycle(ctx, work context.Context) error {
 	}
 	t.move(Running)
 	if r.Assumed {
-		t.seen = t.shown(stable) // what a predecessor has shown beyond the loss is not known
+		t.shown(stable) // what a predecessor has shown beyond the loss is not known
 	}
 	if r.Assumed || renamed {
 		// A mark alone says that the loss was accepted, so that it need not be accepted again.

@@ -46,6 +46,13 @@ func BenchmarkWindows(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
+				if i%users == 0 {
+					for ms, _ := w.Deadline(); ms < at; ms, _ = w.Deadline() {
+						if err := w.Passed(ms, &fx); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
 				rec := task.Record{Timestamp: at, Key: keys[user], Value: value}
 				key, err := w.Key(rec)
 				if err != nil || len(key) == 0 {

@@ -136,11 +136,23 @@ func read(t *testing.T, value []byte) partial {
 	return p
 }
 
-// partialsOf runs a raw partition over its log, to the end of the third day. idle passes times
-// between records, as an idle task does, and each restart hands the state back from its bytes.
-// harm changes states before a record, as a planted fault.
+// passed is the time that is passed before the rest of a log.
+type passed func(rest []fix) int64
+
+// soon passes all times that nothing in the rest is earlier than.
+func soon(rest []fix) int64 {
+	ms := rest[0].append
+	for _, f := range rest {
+		ms = min(ms, f.append)
+	}
+	return ms
+}
+
+// partialsOf runs a raw partition over its log, to the end of the third day. Each restart hands the
+// state back from its bytes. harm changes states before a record, as a planted fault.
 func partialsOf(
-	t *testing.T, s Settings, at int32, log []fix, idle bool, harm func(i int, w *worker),
+	t *testing.T, s Settings, at int32, log []fix, when passed, restarts bool,
+	harm func(i int, w *worker),
 ) []task.Message {
 	t.Helper()
 	source := engine.Source{Encoding: schemas.JSON, MaxAhead: engine.DefaultMaxAhead}
@@ -167,9 +179,7 @@ func partialsOf(
 	}
 	own := states{}
 	for i, f := range log {
-		if idle && i%3 == 0 {
-			pass(f.append)
-		}
+		pass(when(log[i:]))
 		if harm != nil {
 			harm(i, w)
 		}
@@ -186,14 +196,13 @@ func partialsOf(
 			t.Fatal(err)
 		}
 		own.take(p.Changes())
-		if idle && i%7 == 0 {
+		if restarts && i%7 == 0 {
 			if err := p.Restored(own.list()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	pass(s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS +
-		s.SkewMS + 1)
+	pass(s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS + 1)
 	return w.output
 }
 
@@ -211,7 +220,7 @@ func sums(t *testing.T, s Settings, log []fix, harm func(int, *worker)) map[int6
 	t.Helper()
 	all := map[int64][]int64{}
 	for at, part := range byPartition(log) {
-		for _, m := range partialsOf(t, s, int32(at), part, false, harm) {
+		for _, m := range partialsOf(t, s, int32(at), part, soon, false, harm) {
 			p := read(t, m.Value)
 			if all[p.startMS] == nil {
 				all[p.startMS] = make([]int64, s.Zones.Count())
@@ -224,20 +233,27 @@ func sums(t *testing.T, s Settings, log []fix, harm func(int, *worker)) map[int6
 	return all
 }
 
-// TestIdleOrBusy: whichever closes a window, a record or a time that was passed, the partials are
-// the same bytes. There is one for each window, also in a partition without a record.
-func TestIdleOrBusy(t *testing.T) {
+// TestWhenClosed: whenever a window is closed, as soon as it may be or after a backlog, the
+// partials are the same bytes. There is one for each window, also in a partition without a record.
+func TestWhenClosed(t *testing.T) {
 	s := testSettings(t)
 	windows := 24 + 25 + 1 // the second day has an hour twice
 	for seed := range uint64(20) {
 		for at, log := range byPartition(fixesOf(s, seed)) {
-			busy := partialsOf(t, s, int32(at), log, false, nil)
-			idle := partialsOf(t, s, int32(at), log, true, nil)
-			if len(busy) != windows || !reflect.DeepEqual(busy, idle) {
-				t.Fatalf("seed %d, partition %d: %d partials, want %d, and the same %d:\n%v\n%v",
-					seed, at, len(busy), windows, len(idle), busy, idle)
+			all := partialsOf(t, s, int32(at), log, soon, false, nil)
+			for _, left := range []int{len(log) / 2, 0} {
+				later := partialsOf(t, s, int32(at), log, func(rest []fix) int64 {
+					if len(rest) > left {
+						return 0
+					}
+					return soon(rest)
+				}, true, nil)
+				if len(all) != windows || !reflect.DeepEqual(all, later) {
+					t.Fatalf("seed %d, partition %d: %d partials, want %d, and the same %d:\n%v\n"+
+						"%v", seed, at, len(all), windows, len(later), all, later)
+				}
 			}
-			for _, m := range busy {
+			for _, m := range all {
 				deadline := s.deadline(s.Plan.At(read(t, m.Value).startMS))
 				if m.To.Partition(9) >= 5 || m.Timestamp != deadline {
 					t.Fatalf("a partial goes to partition %d of 5, at %d, want %d",
@@ -263,6 +279,7 @@ func TestDeadline(t *testing.T) {
 		{"too late", []int64{deadline + 1}, 0},
 		{"after another in time", []int64{deadline, deadline}, 2},
 		{"after a clock went back", []int64{deadline + s.SkewMS, deadline}, 1},
+		{"after a clock that was years ahead", []int64{deadline + 1<<40, deadline}, 1},
 	} {
 		var log []fix
 		for i, at := range test.appends {
@@ -284,10 +301,11 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestClockGoesBack: a fix that is admitted, of a window that another record has closed, stops the
-// service: else one user's record would take other users' out of the counts.
-func TestClockGoesBack(t *testing.T) {
+// TestLate: a fix that comes after its window was closed does not count, and does not stop the
+// service. The user's day has room for another one.
+func TestLate(t *testing.T) {
 	s := testSettings(t)
+	s.PerDay = 1
 	window := s.Plan.Windows(s.First)[0]
 	w, err := NewWindows(s, engine.Source{Encoding: schemas.JSON, MaxAhead: time.Minute},
 		engine.Murmur2, engine.Partition{Of: 1}, 1)
@@ -297,18 +315,20 @@ func TestClockGoesBack(t *testing.T) {
 	if err := w.Restored(nil); err != nil {
 		t.Fatal(err)
 	}
-	take := func(appended int64) error {
+	deadline, fx := s.deadline(window), new(task.Effects)
+	if err := w.Passed(deadline, fx); err != nil || len(fx.Output) != 1 {
+		t.Fatal(err, fx)
+	}
+	for late, eventMS := range []int64{window.EndMS, window.EndMS - 1} {
 		value := fmt.Appendf(nil,
-			`{"user_id":"u","timestamp":%d,"latitude":51.5,"longitude":-1.5}`, window.EndMS-1)
-		rec := task.Record{Timestamp: appended, Key: []byte("u"), Value: value}
-		return w.Process(rec, nil, new(task.Effects))
-	}
-	deadline := s.deadline(window)
-	if err := errors.Join(take(deadline), take(deadline+s.SkewMS+1)); err != nil {
-		t.Fatal(err)
-	}
-	if err := take(deadline); err == nil || !strings.Contains(err.Error(), "goes back") {
-		t.Errorf("a fix of a closed window: %v", err)
+			`{"user_id":"u","timestamp":%d,"latitude":51.5,"longitude":-1.5}`, eventMS)
+		rec, fx := task.Record{Timestamp: deadline, Key: []byte("u"), Value: value}, task.Effects{}
+		if err := w.Process(rec, nil, &fx); err != nil {
+			t.Fatal(err)
+		}
+		if w.Late() != int64(late) || (fx.State == nil) != (late > 0) || len(fx.Output) > 0 {
+			t.Errorf("%d: %+v, and %d are late", eventMS, fx, w.Late())
+		}
 	}
 }
 
@@ -416,7 +436,7 @@ func TestTotals(t *testing.T) {
 	w := &worker{states: map[string][]byte{}}
 	var records []task.Record
 	for at, part := range byPartition(log) {
-		for _, m := range partialsOf(t, s, int32(at), part, false, nil) {
+		for _, m := range partialsOf(t, s, int32(at), part, soon, false, nil) {
 			records = append(records, task.Record{Key: m.Key, Value: m.Value})
 		}
 	}

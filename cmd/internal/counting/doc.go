@@ -9,15 +9,19 @@
 // was read past a window's end and grace, it writes one partial for the window, also if nobody
 // reported. Partials hold true counts, so their topic stays on the trusted side.
 //
-// Append times of a partition go back where leaders' clocks differ. A window therefore stays open
-// for SkewMS beyond its grace. A record that goes back further stops the service.
+// The task's clock decides when a window is closed, and no record does. Append times of a partition
+// go back where leaders' clocks differ: if a record closed windows, one that a broker appended
+// ahead of its time would take other users' fixes out of the counts. Only where clocks differ by
+// more than SkewMS does a fix come after its window was closed. It does not count, the log warns,
+// and a recomputation of the window differs.
 //
 // Totals waits for the partials of all raw partitions, adds noise, and publishes every zone of the
 // window in one transaction. An equal partial changes nothing afterwards; another one is refused.
 //
-// Memory: counts of open windows, four bytes a zone where users count; users' days are in the
-// store. A user's day takes some ten bytes there and in the changelog until the day's last window
-// closes. What Totals knows of a published window takes 8 bytes a raw partition for KeepDays.
+// Memory: counts of open windows, four bytes a zone where users count. In a backlog all its windows
+// are open. Users' days are in the store: a user's day takes some ten bytes there and in the
+// changelog until the day's last window closes. What Totals knows of a published window takes 8
+// bytes a raw partition for KeepDays.
 //
 // Both processors are a task's Processor and its Partitioned. An Eraser keeps an erased user's day
 // until it is closed. Formats: FORMAT.md of the package state.
@@ -49,10 +53,8 @@ type Settings struct {
 	// Ledger names what keeps the digests of published windows. Another ledger does not know what
 	// was published before, so it has other noise.
 	Ledger string
-	// SkewMS is by how much the append times of a partition may go back: its leaders' clocks
-	// differ. A window stays open for so long, or one record could make later ones of others late,
-	// and nothing would bound what one user changes. What a window counts does not depend on it, so
-	// it may be raised.
+	// SkewMS is by how much the clocks of brokers and of this machine differ. A window is closed so
+	// much after its grace. What it counts does not depend on that, so it may be changed.
 	SkewMS int64
 }
 
@@ -81,9 +83,6 @@ func (s Settings) check() error {
 
 // deadline is the last append time at which a fix counts in a window.
 func (s Settings) deadline(w counts.Window) int64 { return w.EndMS + s.Admission.GraceMS }
-
-// closes is the append time after which a window is closed.
-func (s Settings) closes(w counts.Window) int64 { return s.deadline(w) + s.SkewMS }
 
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }

@@ -18,6 +18,8 @@ type line struct {
 	settings func(s *Settings)                       // of the processors
 	harm     func(i int, w *worker)                  // before a record
 	restored bool                                    // processors are restored between records
+	appended func(f fix) int64                       // what a broker takes for the time
+	passed   passed                                  // default: soon
 	name     func(startMS int64, zone string) string // of a count
 	misplace func(f fix, at int32) (other int32)     // where a record lies
 	// leaves says that a number is left out, by the true counts of its window and of its zone.
@@ -40,8 +42,12 @@ func (l line) counts(t *testing.T, s Settings, log []fix) map[string]int64 {
 	}
 	w := &worker{states: map[string][]byte{}}
 	windows, zones := map[int64]int64{}, map[string]int64{} // true counts
+	when := l.passed
+	if when == nil {
+		when = soon
+	}
 	for at, part := range l.parts(log) {
-		for _, m := range partialsOf(t, s, int32(at), part, l.restored, l.harm) {
+		for _, m := range partialsOf(t, s, int32(at), part, when, l.restored, l.harm) {
 			p := read(t, m.Value)
 			for _, c := range p.counts {
 				windows[p.startMS] += c.count
@@ -75,6 +81,12 @@ func (l line) counts(t *testing.T, s Settings, log []fix) map[string]int64 {
 
 // parts gives each record to a partition.
 func (l line) parts(log []fix) (parts [partitions][]fix) {
+	if l.appended != nil {
+		log = slices.Clone(log)
+		for i := range log {
+			log[i].append = l.appended(log[i])
+		}
+	}
 	if l.misplace == nil {
 		return byPartition(log)
 	}
@@ -181,6 +193,14 @@ func sliding(t *testing.T) func(int, *worker) {
 	}
 }
 
+// ahead is the clock of a broker that is hours ahead at times.
+func ahead(f fix) int64 {
+	if f.eventMS%5 == 0 {
+		return f.append + 5*3_600_000
+	}
+	return f.append
+}
+
 // TestSensitivity: over two days with midnights and the hour that clocks show twice, a user's whole
 // day changes at most PerDay published numbers, each by one, and a part of it at most twice as
 // many. So the log of the ratio of chances is at most PerDay · ε/PerDay = ε, and the bound is
@@ -191,6 +211,7 @@ func TestSensitivity(t *testing.T) {
 		"nothing else":                {},
 		"restored between records":    {restored: true},
 		"users are erased on the way": {harm: eraseAll(new(Eraser))},
+		"a broker's clock is ahead":   {appended: ahead},
 		"every third record lies in another partition": {
 			misplace: func(f fix, at int32) int32 {
 				return (at + int32(f.eventMS%3/2)) % partitions
@@ -221,7 +242,10 @@ func TestSensitivityNoticesFaults(t *testing.T) {
 		}},
 		"a user counted again after an erasure": {harm: eraseAll(new(forgetful))},
 		"a sliding cap":                         {harm: sliding(t)},
-		"a cap off by one":                      {settings: func(s *Settings) { s.PerDay++ }},
+		"a record that closes windows for others": {
+			appended: ahead, passed: func(rest []fix) int64 { return rest[0].append },
+		},
+		"a cap off by one": {settings: func(s *Settings) { s.PerDay++ }},
 		"a user counted twice in the doubled hour": {
 			name: func(startMS int64, zone string) string {
 				if hour := clock(startMS); hour == "2026-10-25T01" {

@@ -79,7 +79,12 @@ func newSim(t *testing.T, s Settings, seed uint64, log []fix) *sim {
 		t.Fatal(err)
 	}
 	for number, part := range byPartition(log) {
-		from := int64(0)
+		from := make([]int64, len(part)) // as late as clocks and the order of the log allow
+		for i, f := range slices.Backward(part) {
+			if from[i] = f.append + s.SkewMS; i+1 < len(part) {
+				from[i] = min(from[i], from[i+1])
+			}
+		}
 		for i, f := range part {
 			value, err := codec.AppendRaw(nil, schemas.Raw{
 				UserID: f.user, Timestamp: f.eventMS, Latitude: 51.5, Longitude: f.longitude,
@@ -87,12 +92,11 @@ func newSim(t *testing.T, s Settings, seed uint64, log []fix) *sim {
 			if err != nil {
 				t.Fatal(err)
 			}
-			from = max(from, f.append+s.SkewMS)
 			name := fmt.Sprintf("raw/%d", number)
 			rec := task.Record{
 				Offset: int64(i), Timestamp: f.append, Key: []byte(f.user), Value: value,
 			}
-			w.logs[name] = append(w.logs[name], &entry{rec, committed, from})
+			w.logs[name] = append(w.logs[name], &entry{rec, committed, from[i]})
 		}
 		w.nodes = append(w.nodes, &simNode{
 			sim: w, number: int32(number), input: "raw", changelog: "windows", output: "partials",
@@ -439,7 +443,7 @@ func encodeText(dst []byte, r schemas.Counts) ([]byte, error) {
 // simulate lets the tasks live and die over two days, and returns the first thing that is wrong.
 func (w *sim) simulate(log []fix) error {
 	s := w.settings
-	end := s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS + 2*s.SkewMS + 1
+	end := s.Plan.Windows(s.First + 2)[1].StartMS + s.Admission.GraceMS + s.SkewMS + 1
 	for w.now.UnixMilli() < end {
 		w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(40 * time.Minute))))
 		w.nodes[w.rng.IntN(len(w.nodes))].run(1 + w.rng.IntN(4))

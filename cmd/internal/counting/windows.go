@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -29,6 +28,7 @@ type Windows struct {
 	counts  openCounts
 	changed bool                            // open
 	expires bool                            // users' days may have been closed
+	late    int64                           // see Late
 	days    map[counts.Date][]counts.Window // scratch
 	state   []byte                          // scratch: a user's
 	own     []task.Change                   // scratch: the partition's
@@ -62,9 +62,6 @@ func (w *Windows) Key(rec task.Record) ([]byte, error) { return w.reader.Key(rec
 // Process implements task.Processor. A fix that does not count is no dead letter: which fixes those
 // are follows from other fixes of the user.
 func (w *Windows) Process(rec task.Record, state []byte, fx *task.Effects) error {
-	for w.settings.closes(w.open) < rec.Timestamp {
-		w.close(fx)
-	}
 	home, ok := w.by.Partition(rec.Key, w.at.Of)
 	if ok && home != w.at.Number {
 		return nil // a second partition would have a second counter of the user's day
@@ -87,9 +84,8 @@ func (w *Windows) take(
 		return nil
 	}
 	if window.StartMS < w.open.StartMS {
-		return fmt.Errorf("partition %d, offset %d: the append time goes back by more than %v: "+
-			"set the brokers' clocks right, and allow for more", w.at.Number, rec.Offset,
-			time.Duration(w.settings.SkewMS)*time.Millisecond)
+		w.late++
+		return nil
 	}
 	user, err := decodeUser(*state)
 	if err != nil {
@@ -104,6 +100,11 @@ func (w *Windows) take(
 	fx.State, *state = w.state, w.state
 	return nil
 }
+
+// Late is how many fixes would have counted in windows that were closed before they came. They show
+// that clocks differ by more than the settings say. Which fixes those are depends on clocks alone,
+// so leaving them out takes nothing from the bound of what a user changes.
+func (w *Windows) Late() int64 { return w.late }
 
 // windows are those of a day.
 func (w *Windows) windows(day counts.Date) []counts.Window {
@@ -140,7 +141,7 @@ func (w *Windows) goTo(window counts.Window) {
 }
 
 // close writes the partial of the first open window. It depends on the partition's states alone, so
-// it is the same whichever record, or none, closes the window.
+// it is the same whenever the window is closed.
 func (w *Windows) close(fx *task.Effects) {
 	start := w.open.StartMS
 	p := partial{w.digest, w.at.Number, start, w.counts.close(start)}
@@ -154,11 +155,11 @@ func (w *Windows) close(fx *task.Effects) {
 }
 
 // Deadline implements task.Partitioned.
-func (w *Windows) Deadline() (ms int64, ok bool) { return w.settings.closes(w.open), true }
+func (w *Windows) Deadline() (ms int64, ok bool) { return w.settings.deadline(w.open), true }
 
 // Passed implements task.Partitioned.
 func (w *Windows) Passed(ms int64, fx *task.Effects) error {
-	for w.settings.closes(w.open) <= ms {
+	for w.settings.deadline(w.open) <= ms {
 		w.close(fx)
 	}
 	return nil

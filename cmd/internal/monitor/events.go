@@ -57,6 +57,7 @@ var events = []event{
 	{"records_refused", "most records are refused"},
 	{"records_refused", "every record is refused"},
 	{"many_refused", "more than a tenth of the records is refused"},
+	{"fixes_late", "fixes came after their window was closed"},
 	{"records_misplaced", "records are refused (wrong_partition)"},
 	{"records_key_destroyed", "fixes were refused since the noise key"},
 	{"records_all_skipped", "a rule of the section input skips every record"},

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,11 +64,12 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.Partitioned, d.Eraser = w, new(counting.Eraser)
+		d.Eraser = new(counting.Eraser)
 		if input, ok := d.Input.(*partitionLog); ok {
 			input.appended = !c.producersTimes
 		}
-		return &stage{processor: w, key: w.Key}, nil
+		log := s.log.With("partition", at.Number)
+		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.Late, log: log}, nil
 	}, check: func(ctx context.Context) error {
 		if err := s.checkKept(ctx); err != nil {
 			return err
@@ -90,7 +92,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 	}
 	s := host(o)
 	return s, s.does(&countingJob{Counting: c, service: s, make: func(
-		_ engine.Partition, d *task.Dependencies,
+		engine.Partition, *task.Dependencies,
 	) (*stage, error) {
 		codec, err := schemas.NewCodec(s.options.SanitizedEncoding)
 		if err != nil {
@@ -103,10 +105,9 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.Partitioned = t
-		return &stage{processor: t, key: func(rec task.Record) ([]byte, error) {
+		return &stage{Partitioned: t, processor: t, key: func(rec task.Record) ([]byte, error) {
 			return rec.Key, nil
-		}}, nil
+		}, late: func() int64 { return 0 }}, nil
 	}, check: s.checkKept})
 }
 
@@ -161,7 +162,9 @@ func (j *countingJob) work(
 	at engine.Partition, d *task.Dependencies, o *task.Options,
 ) (Processor, error) {
 	o.Skew = time.Duration(j.settings.SkewMS) * time.Millisecond
-	return j.make(at, d)
+	stage, err := j.make(at, d)
+	d.Partitioned = stage
+	return stage, err
 }
 
 // mark is what fingerprints begin with. The first day follows, so that later instances know it, and
@@ -283,8 +286,12 @@ func (s *Service) checkKept(ctx context.Context) error {
 
 // stage is a processor of counting that says what it has done.
 type stage struct {
+	task.Partitioned
 	processor task.Processor
 	key       func(task.Record) ([]byte, error)
+	late      func() int64 // how many fixes came after their window was closed
+	log       *slog.Logger
+	known     int64 // of late
 	tally     engine.Tally
 	next      int64
 }
@@ -298,6 +305,13 @@ func (p *stage) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	return err
 }
 
+// Passed implements task.Partitioned.
+func (p *stage) Passed(ms int64, fx *task.Effects) error {
+	err := p.Partitioned.Passed(ms, fx)
+	p.tally.RecordsOut += int64(len(fx.Output))
+	return err
+}
+
 // Key implements Processor.
 func (p *stage) Key(rec task.Record) ([]byte, error) { return p.key(rec) }
 
@@ -307,5 +321,12 @@ func (p *stage) Use([]engine.Amended) {}
 // Take implements Processor.
 func (p *stage) Take() (t engine.Tally, next int64) {
 	t, p.tally = p.tally, engine.Tally{}
+	if late := p.late(); late > p.known {
+		if p.known == 0 {
+			p.log.Warn("fixes came after their window was closed and do not count: set the clocks "+
+				"of brokers and of this machine right, or raise counts.skew", "fixes", late)
+		}
+		t.Late, p.known = late-p.known, late
+	}
 	return t, p.next
 }
