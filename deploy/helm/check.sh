@@ -47,6 +47,8 @@ for document in yaml.safe_load_all(open(rendered)):
         open(f"{folder}/geodither.yml", "w").write(document["data"]["geodither.yml"])
     if document["kind"] == "PrometheusRule":
         yaml.safe_dump(document["spec"], open(f"{folder}/rules.yml", "w"))
+    if document["kind"] == "KafkaUser":
+        yaml.safe_dump(document, open(f"{folder}/user.yml", "w"))
 for kind in "ConfigMap", "StatefulSet", "Service", "Pod":
     assert kind in kinds, f"{rendered} has no {kind}"
 print(" ".join(sorted(kinds)))
@@ -54,6 +56,27 @@ PYTHON
   # What the cluster gives at run time.
   env POD_NAME=geodither-0 KAFKA_USERNAME=u KAFKA_PASSWORD=p \
     "$dir/geodither" config lint -c "$dir/geodither.yml"
+  if [ -e "$dir/user.yml" ]; then # it has the rights that geodither says
+    env POD_NAME=geodither-0 "$dir/geodither" topics acls -c "$dir/geodither.yml" \
+      --principal User:geodither --strimzi fleet > "$dir/rights.yml"
+    "$dir/venv/bin/python" - "$dir/user.yml" "$dir/rights.yml" << 'PYTHON'
+import sys
+import yaml
+
+
+def rights(path):
+    return {
+        (*sorted(acl["resource"].items()), operation)
+        for acl in yaml.safe_load(open(path))["spec"]["authorization"]["acls"]
+        for operation in acl["operations"]
+        if operation != "Describe"  # the others imply it
+    }
+
+
+has, needs = map(rights, sys.argv[1:])
+assert has == needs, f"rights: {has ^ needs}"
+PYTHON
+  fi
   if [ -e "$dir/rules.yml" ] && command -v promtool > /dev/null; then
     promtool check rules "$dir/rules.yml"
   fi
@@ -75,6 +98,16 @@ refused 'model.volume: name the volume' -f examples/local.yaml --set model.volum
 refused 'noiseKey.existingSecret: name the secret' -f examples/local.yaml --set noiseKey.existingSecret=
 refused 'config.model: leave it out' -f examples/local.yaml --set config.model=m
 refused 'strimzi.cluster: name the Kafka' -f examples/strimzi.yaml --set strimzi.cluster=
+refused 'strimzi.enabled: leave it out' -f examples/strimzi.yaml --set command=counts
+refused 'runFlags: leave them out' -f examples/counts.yaml --set 'runFlags={--accept-lost-account}'
+refused 'command' -f examples/local.yaml --set command=sanitize
 refused "replica" -f examples/local.yaml --set replica=3
 refused 'http.port\|/http/port' -f examples/local.yaml --set http.port=80
+
+render -f examples/local.yaml --set command=smooth,noiseKey.existingSecret= > "$dir/out.yaml"
+grep -q '"smooth","--config' "$dir/out.yaml"
+if grep -q 'key_file\|secretName\|doctor' "$dir/out.yaml"; then
+  echo "a pod of smooth has the key" >&2
+  exit 1
+fi
 echo "the chart is right"

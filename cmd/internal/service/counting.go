@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -33,12 +34,42 @@ type Counting struct {
 	mu             sync.Mutex
 	found          bool
 	producersTimes bool // for tests, whose records are not of now
+	began          time.Time
+	published      atomic.Int64 // end of the newest window since then, milliseconds; 0: none
 }
 
 // NewCounting returns it for settings without Source, Ledger and Partitions. If First is 0, it is
 // the day on which the group starts for the first time.
 func NewCounting(s counting.Settings, windows topics.Cluster) *Counting {
-	return &Counting{settings: s, windows: windows.WithDefaults()}
+	return &Counting{settings: s, windows: windows.WithDefaults(), began: time.Now()}
+}
+
+// Overdue says by how much the window after the newest one that this process has published is later
+// than it may be, where records come in time. Before the first one it is as if the service had been
+// up to date at its start.
+func (c *Counting) Overdue(now time.Time) time.Duration {
+	c.mu.Lock()
+	s := c.settings
+	c.mu.Unlock()
+	until := c.published.Load()
+	if until == 0 {
+		until = c.began.UnixMilli()
+	}
+	if first := s.Plan.Windows(s.First); s.First > 0 && len(first) > 0 { // it may be tomorrow
+		until = max(until, first[0].StartMS)
+	}
+	due := until + s.Plan.Length().Milliseconds() + s.Admission.GraceMS + s.SkewMS
+	return max(0, time.Duration(now.UnixMilli()-due)*time.Millisecond)
+}
+
+// noting notes which windows are published.
+func (c *Counting) noting(encode counting.Encode) counting.Encode {
+	return func(dst []byte, r schemas.Counts) ([]byte, error) {
+		for old := c.published.Load(); old < r.WindowEnd; old = c.published.Load() {
+			c.published.CompareAndSwap(old, r.WindowEnd)
+		}
+		return encode(dst, r)
+	}
 }
 
 // NewWindows returns the service that counts the raw topic's fixes by partition, into a topic of
@@ -101,7 +132,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		codec.UseIDs(s.options.SchemaIDs)
 		settings := c.settings
 		settings.Ledger = " " + idText(s.copied, s.options.Group+s.options.Topics.Changelog)
-		t, err := counting.NewTotals(settings, o.Key, codec.AppendCounts)
+		t, err := counting.NewTotals(settings, o.Key, c.noting(codec.AppendCounts))
 		if err != nil {
 			return nil, err
 		}

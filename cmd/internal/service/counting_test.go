@@ -319,3 +319,40 @@ func TestCountingOldTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestOverdue: the next window is overdue when it is not published an hour, the grace and the skew
+// after the end of the newest one, of the start, or of the day before the first one.
+func TestOverdue(t *testing.T) {
+	plan, err := counts.NewPlan("UTC", time.Hour)
+	servicetest.OK(t, err)
+	day := plan.At(time.Now().UnixMilli()).Day
+	const due = time.Hour + 10*time.Minute + time.Second
+	for name, c := range map[string]struct {
+		first     counts.Date
+		published []int64 // after the start of the first day, hours
+		want      time.Duration
+	}{
+		"started":   {first: day - 9},
+		"tomorrow":  {first: day + 3, want: 72 * time.Hour},
+		"published": {first: day - 1, published: []int64{70, 71, 69}, want: 48 * time.Hour},
+		"long ago":  {first: day - 40, published: []int64{0}, want: -959 * time.Hour},
+	} {
+		o := service.NewCounting(counting.Settings{
+			Plan: plan, First: c.first, Admission: counts.Admission{GraceMS: 600_000}, SkewMS: 1000,
+		}, topics.Cluster{})
+		at := time.Now()
+		if c.want != 0 {
+			at = time.UnixMilli(plan.Windows(day)[0].StartMS).Add(c.want)
+		}
+		for _, hour := range c.published {
+			o.Publishes(plan.Windows(c.first)[0].StartMS + (hour+1)*time.Hour.Milliseconds())
+		}
+		at = at.Add(due)
+		if got := o.Overdue(at.Add(-time.Minute)); got != 0 {
+			t.Errorf("%s: %v overdue in time", name, got)
+		}
+		if got := o.Overdue(at.Add(time.Minute)); (got - time.Minute).Abs() > time.Second {
+			t.Errorf("%s: %v overdue, want a minute", name, got)
+		}
+	}
+}

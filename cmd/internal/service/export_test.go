@@ -5,6 +5,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/registry"
 	"github.com/geodither/geodither/state"
 )
@@ -40,3 +41,9 @@ func (s *Service) Registry() *registry.Client { return s.options.Registry }
 // TrustProducers takes the times of a raw topic's producers for those of its brokers: tests choose
 // both.
 func (c *Counting) TrustProducers() { c.producersTimes = true }
+
+// Publishes notes a window as one that is published.
+func (c *Counting) Publishes(endMS int64) {
+	_, _ = c.noting(func([]byte, schemas.Counts) ([]byte, error) { return nil, nil })(nil,
+		schemas.Counts{WindowEnd: endMS})
+}
