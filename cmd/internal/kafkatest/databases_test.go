@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,14 +50,21 @@ func TestDuckDB(t *testing.T) {
 	cmd.Stdout = file
 	w.ok(cmd.Run())
 	w.ok(file.Close())
+	w.writeCounts(filepath.Join(dir, "counts.ndjson"))
 
 	out := w.python("query.py", `SELECT user_id, epoch_ms(timestamp), latitude, longitude,
 		release_latitude, typeof(geometry), hex(ST_AsWKB(geometry)), ST_AsText(geometry)
 		FROM 'fleet.parquet' ORDER BY ALL;`+"\n"+
-		w.documented("sql", "The last known place of each user"), dir)
+		w.documented("sql", "The last known place of each user")+
+		w.documented("sql", "'counts.ndjson'"), dir)
 	answers := strings.Split(strings.TrimSpace(out), "\n")
-	if len(answers) != 4 {
+	if len(answers) != 5 {
 		t.Fatalf("%d queries have an answer:\n%s", len(answers), out)
+	}
+	// Four zones, and half of an interval of 90 % by the normal law.
+	if want := fmt.Sprintf(`[["2026-11-21", "%d", "%v"]]`, 6+7+8-9, 1.64*math.Sqrt(2*4)*10); answers[4] !=
+		want {
+		t.Errorf("the question about counts has the answer %s, want %s", answers[4], want)
 	}
 	var rows [4][][]string
 	for i, answer := range answers {
@@ -90,6 +98,26 @@ func TestDuckDB(t *testing.T) {
 		t.Errorf("the queries of the document give %d, %d and %d rows; want %d, %d, %d",
 			len(rows[1]), len(rows[2]), len(rows[3]), users, users, spent)
 	}
+}
+
+// writeCounts writes some records of counts of two hours, as kcat writes them.
+func (w *world) writeCounts(path string) {
+	w.Helper()
+	codec, err := schemas.NewCodec(schemas.JSON)
+	w.ok(err)
+	var lines []byte
+	for _, hour := range []int{17, 18} {
+		start := time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC).UnixMilli()
+		for zone, vehicles := range map[string]int64{"17": 6, "18": 7, "25": 8, "26": -9, "27": 99} {
+			lines, err = codec.AppendCounts(lines, schemas.Counts{
+				WindowStart: start, WindowEnd: start + time.Hour.Milliseconds(), Day: "2026-11-21",
+				Zone: zone, Vehicles: vehicles, High: 99, Epsilon: 1, PerDay: 10, Edition: 1,
+			})
+			w.ok(err)
+			lines = append(lines, '\n')
+		}
+	}
+	w.ok(os.WriteFile(path, lines, 0o600))
 }
 
 // sql runs a query on the database of clients.sh, and returns its rows, with | between columns.
