@@ -62,9 +62,9 @@ func TestDuckDB(t *testing.T) {
 		t.Fatalf("%d queries have an answer:\n%s", len(answers), out)
 	}
 	// Four zones, and half of an interval of 90 % by the normal law.
-	if want := fmt.Sprintf(`[["2026-11-21", "%d", "%v"]]`, 6+7+8-9, 1.64*math.Sqrt(2*4)*10); answers[4] !=
-		want {
-		t.Errorf("the question about counts has the answer %s, want %s", answers[4], want)
+	vehicles, within := 6+7+8-9, 1.64*math.Sqrt(2*4)*10
+	if due := fmt.Sprintf(`[["2026-11-21", "%d", "%v"]]`, vehicles, within); answers[4] != due {
+		t.Errorf("the question about counts has the answer %s, want %s", answers[4], due)
 	}
 	var rows [4][][]string
 	for i, answer := range answers {
@@ -108,7 +108,9 @@ func (w *world) writeCounts(path string) {
 	var lines []byte
 	for _, hour := range []int{17, 18} {
 		start := time.Date(2026, 11, 21, hour, 0, 0, 0, time.UTC).UnixMilli()
-		for zone, vehicles := range map[string]int64{"17": 6, "18": 7, "25": 8, "26": -9, "27": 99} {
+		for zone, vehicles := range map[string]int64{
+			"17": 6, "18": 7, "25": 8, "26": -9, "27": 99,
+		} {
 			lines, err = codec.AppendCounts(lines, schemas.Counts{
 				WindowStart: start, WindowEnd: start + time.Hour.Milliseconds(), Day: "2026-11-21",
 				Zone: zone, Vehicles: vehicles, High: 99, Epsilon: 1, PerDay: 10, Edition: 1,
