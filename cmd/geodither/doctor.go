@@ -161,14 +161,14 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 		d.findings = append(d.findings,
 			doctor.ExamineFollowing(ctx, "smooth", second.Options, d.tell)...)
 	}
-	d.counts(ctx, file)
+	d.counts(ctx, file, options)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
 		d.simulate(ctx, options, bar) // it takes long, and what has failed comes first
 	}
 }
 
 // counts looks at the services that count, where the config speaks of them.
-func (d *checkup) counts(ctx context.Context, file config.File) {
+func (d *checkup) counts(ctx context.Context, file config.File, first service.Options) {
 	if !file.CountsUsers() {
 		return
 	}
@@ -187,6 +187,9 @@ func (d *checkup) counts(ctx context.Context, file config.File) {
 	if err != nil {
 		d.add("counts", doctor.Failure, "%v", err)
 	}
+	s := n.Settings
+	d.findings = append(d.findings, doctor.ExamineFleet(ctx, first, s.Zones.Count()-1,
+		float64(s.PerDay)/s.Epsilon, d.tell)...)
 }
 
 // starts says which version of the model is due now. The clock decides nothing: fixes

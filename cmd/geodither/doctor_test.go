@@ -169,7 +169,8 @@ func (w *watched) Write(p []byte) (int, error) {
 // the services that count, and at the raw topic's times.
 func TestDoctorCounts(t *testing.T) {
 	t.Parallel()
-	_, config := configDir(t, fmt.Sprintf(`
+	broker := startBroker(t)
+	dir, config := configDir(t, fmt.Sprintf(`
 brokers: [%q]
 group: g
 topics: {raw: raw, sanitized: out, create: true, partitions: 2}
@@ -177,8 +178,8 @@ model: model.avro
 key_file: noise.key
 state_dir: state
 release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
-counts: {epsilon: 1, per_day: 4, zone: 5km}
-`, startBroker(t)))
+counts: {epsilon: 1, per_day: 4, zone: 2km}
+`, broker))
 	succeed(t, "topics", "create", "-c", config)
 	_, found := examine(t, config)
 	if !strings.Contains(found["counts failure"], "--topic raw --add-config "+
@@ -191,6 +192,23 @@ counts: {epsilon: 1, per_day: 4, zone: 5km}
 	} {
 		if !strings.Contains(found["counts ok"], topic) {
 			t.Errorf("%s is not looked at: %v", topic, found)
+		}
+	}
+	if strings.Contains(found["counts ok"]+found["counts warning"], "vehicles") {
+		t.Errorf("there are vehicles in an empty topic: %v", found)
+	}
+	users := map[string]bool{}
+	for _, fix := range servicetest.TownFixes() {
+		users[fix.UserID] = true
+	}
+	succeed(t, "produce", "--brokers", broker, "--topic", "raw", filepath.Join(dir, "traces.csv"))
+	for epsilon, level := range map[string]string{"1": "warning", "100": "ok"} {
+		_, found = examine(t, write(t, dir, "other.yml", strings.Replace(read(t, config),
+			"counts: {epsilon: 1", "counts: {epsilon: "+epsilon, 1)))
+		words := fmt.Sprintf("%d vehicles in the last %d fixes, ", len(users),
+			len(servicetest.TownFixes()))
+		if !strings.Contains(found["counts "+level], words) {
+			t.Errorf("at ε = %s no %s with %q: %v", epsilon, level, words, found)
 		}
 	}
 }

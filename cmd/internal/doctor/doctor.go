@@ -26,6 +26,7 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
 	"github.com/geodither/geodither/schemas/registry"
 )
 
@@ -333,25 +334,15 @@ const sampleRecords = 1000
 // wrong encoding shows, whether reading is allowed, and how many fixes are late or
 // outside the map.
 func (d *examination) rawRecords(ctx context.Context, partitions int) {
-	read := 0
 	seen := newSampled(partitions)
-	for n := range int32(partitions) {
-		p, err := engine.NewProcessor(d.o.Settings,
-			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
-		if err == nil {
-			p.Use(engine.FromTheStart(d.o.Later))
-			err = d.sample(ctx, n, func(r consumer.Record) error {
-				read++
-				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
-					return seen.look(d.o, p, n, r, fix)
-				})
-			})
-		}
-		if err != nil {
-			d.add("raw records", Failure, "partition %d of %s cannot be read: %v",
-				n, d.o.Topics.Raw, err)
-			return
-		}
+	read, err := d.fixes(ctx, partitions, func(
+		p *engine.Processor, n int32, r consumer.Record, fix engine.Fix,
+	) error {
+		return seen.look(d.o, p, n, r, fix)
+	})
+	if err != nil {
+		d.add("raw records", Failure, "%v", err)
+		return
 	}
 	bad := int(seen.refused.Total())
 	advice := d.o.Source().Advice(seen.refused, 0)
@@ -381,6 +372,69 @@ func (d *examination) rawRecords(ctx context.Context, partitions int) {
 	d.partitioner(seen.placed, d.begun)
 	d.usersInOnePartition(seen.users)
 	seen.report(d)
+}
+
+// visitor gets a fix of a record in partition n.
+type visitor = func(p *engine.Processor, n int32, r consumer.Record, fix engine.Fix) error
+
+// fixes visits the fixes of the last records of all raw partitions. read is how many records these
+// are.
+func (d *examination) fixes(
+	ctx context.Context, partitions int, visit visitor,
+) (read int, err error) {
+	for n := range int32(partitions) {
+		p, err := engine.NewProcessor(d.o.Settings,
+			engine.Partition{Topic: d.o.Topics.Raw, Number: n, Of: partitions})
+		if err == nil {
+			p.Use(engine.FromTheStart(d.o.Later))
+			err = d.sample(ctx, n, func(r consumer.Record) error {
+				read++
+				return p.EachFix(topics.Record(r), func(fix engine.Fix) error {
+					return visit(p, n, r, fix)
+				})
+			})
+		}
+		if err != nil {
+			return read, fmt.Errorf("partition %d of %s cannot be read: %w", n, d.o.Topics.Raw, err)
+		}
+	}
+	return read, nil
+}
+
+// ExamineFleet compares the vehicles of the last raw records with the noise of counts, which has a
+// scale and is drawn for a number of zones. o are the options of the service that sanitizes.
+func ExamineFleet(
+	ctx context.Context, o service.Options, zones int, scale float64, tell func(Finding),
+) []Finding {
+	d := newExamination("counts", o, tell)
+	d.client = o.Client()
+	raw := d.o.Topics.Raw
+	have, err := admin.Partitions(ctx, d.client, d.call, raw)
+	vehicles, fixes := map[string]bool{}, 0
+	if err == nil {
+		_, err = d.fixes(ctx, have[raw], func(
+			_ *engine.Processor, _ int32, _ consumer.Record, fix engine.Fix,
+		) error {
+			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+				vehicles[fix.Raw.UserID], fixes = true, fixes+1
+			}
+			return nil
+		})
+	}
+	if err != nil || fixes == 0 {
+		return nil // what Examine says of the raw records is enough
+	}
+	found := fmt.Sprintf("%d vehicles in the last %d fixes, %.2g for each of %d zones; the noise "+
+		"has the scale %.3g (per_day / epsilon)", len(vehicles), fixes,
+		float64(len(vehicles))/float64(zones), zones, scale)
+	// Where most vehicles are there once, the fleet is larger than the sample.
+	if float64(len(vehicles)) < scale*float64(zones) && 3*len(vehicles) <= fixes {
+		d.add("fleet", Warning, "%s, which hides so few. Choose larger zones: on files, "+
+			"\"geodither counts\" without --per-day shows which are useful", found)
+	} else {
+		d.add("fleet", OK, "%s", found)
+	}
+	return d.found
 }
 
 // sample visits the last records of a raw partition.
