@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -64,6 +65,19 @@ type Told struct {
 	Released bool // a moment of a release
 	// LnRatio is ln of the largest ratio between two cells.
 	LnRatio float64
+
+	ratio, later []float64
+}
+
+// Learned returns ln of the ratio between cells a and b: given the records up to the moment, and
+// given all of them. Both are NaN where the public model rules a cell out. Call it before the call
+// of each ends, whose memory it reads.
+func (t Told) Learned(a, b grid.Cell) (then, all float64) {
+	if t.ratio[a] < 0 || t.ratio[b] < 0 {
+		return math.NaN(), math.NaN()
+	}
+	then = math.Log(t.ratio[a]) - math.Log(t.ratio[b])
+	return then, then + math.Log(t.later[a]) - math.Log(t.later[b])
 }
 
 // NewTeller returns a Teller under valid options of release.
@@ -195,7 +209,10 @@ func (t *Teller) close(b *ToldBlock, ready int, each func(Told)) {
 			t.told = x.back(t.told, m.step, next.step, &t.function)
 		}
 		if k < ready {
-			each(Told{m.step, m.likelihood != nil, lnRatio(m.ratio, t.told)})
+			each(Told{
+				Step: m.step, Released: m.likelihood != nil, LnRatio: lnRatio(m.ratio, t.told),
+				ratio: m.ratio, later: t.told,
+			})
 		}
 		t.later = append(t.later[:0], t.told...)
 		largest := 0.0

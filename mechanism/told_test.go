@@ -17,7 +17,10 @@ func toldOf(tb testing.TB, m *mobility.Model, o Options, records []Seen) (all []
 	s, teller := newSanitizer(tb, m, o), NewTeller(o)
 	var state State
 	var block ToldBlock
-	each := func(told Told) { all = append(all, told) }
+	each := func(told Told) {
+		told.ratio, told.later = slices.Clone(told.ratio), slices.Clone(told.later)
+		all = append(all, told)
+	}
 	for i, r := range records {
 		if err := s.Observe(&state, r); err != nil {
 			tb.Fatal(err)
@@ -75,11 +78,21 @@ func TestTellerIsExact(t *testing.T) {
 		between := 0
 		for i, got := range toldOf(t, m, o, records) {
 			low, high := math.Inf(1), 0.0
-			prior := priorAt(m, o, records, i)
-			for c, p := range bruteForce(t, m, o, records, first, 0, i) {
+			prior, posterior := priorAt(m, o, records, i), bruteForce(t, m, o, records, first, 0, i)
+			for c, p := range posterior {
 				if prior[c] > 0 {
 					low, high = min(low, p/prior[c]), max(high, p/prior[c])
 				}
+				_, learned := got.Learned(0, grid.Cell(c))
+				pair := math.Log(posterior[0] / prior[0] / (p / prior[c]))
+				if !(math.Abs(learned-pair) < 1e-9) && !math.IsNaN(pair) {
+					t.Errorf("%s: moment %d, cells 0 and %d: %g, and %g by all paths", name, i, c,
+						learned, pair)
+				}
+			}
+			if then, all := got.Learned(0, 1); i == len(records)-1 && then != all {
+				t.Errorf("%s: at the last moment %g is learned then, and %g with later records",
+					name, then, all)
 			}
 			want := math.Log(high / low)
 			if math.Abs(got.LnRatio-want) > 1e-9 || got.Step != records[i].Step ||

@@ -216,9 +216,8 @@ func (k *crowdsOf) released(
 		return nil, errOther(err.Error())
 	}
 	defer reader.Close()
-	// A vehicle counts where it last reported, as it does in the estimate. The command counts takes
-	// its first report.
-	last, spent := make([]map[int64]grid.Cell, len(users)), 0.
+	// A vehicle counts where it reported first in a window, as it does in the command counts.
+	first, spent := make([]map[int64]grid.Cell, len(users)), 0.
 	for i := range users {
 		each := reader.Add
 		if many != "" {
@@ -228,7 +227,7 @@ func (k *crowdsOf) released(
 		if err != nil {
 			return nil, err
 		}
-		last[i], spent = cells, spent+own/float64(len(users))
+		first[i], spent = cells, spent+own/float64(len(users))
 	}
 	if many == "" {
 		c.Spent = number(spent)
@@ -242,20 +241,20 @@ func (k *crowdsOf) released(
 	if err != nil {
 		return nil, errOther("where this fleet was cannot be estimated: " + err.Error())
 	}
-	return c, c.count(last, collect.WindowSteps*m.Step.Milliseconds(), m.Grid)
+	return c, c.count(first, collect.WindowSteps*m.Step.Milliseconds(), m.Grid)
 }
 
-// published releases a user, and returns in which cell each window's last record was really made,
+// published releases a user, and returns in which cell each window's first record was really made,
 // by the beginning of the window, which has a number of steps, and the Σε of the records. Without
 // each it releases nothing, and takes all fixes.
 func (k *crowdsOf) published(
 	ctx context.Context, s Settings, u *User, wide int64, each func(aggregate.Published) error,
-) (last map[int64]grid.Cell, spent float64, err error) {
+) (first map[int64]grid.Cell, spent float64, err error) {
 	run, m, err := k.truth.run(s)
 	if err != nil {
 		return nil, 0, err
 	}
-	last = map[int64]grid.Cell{}
+	first = map[int64]grid.Cell{}
 	for _, fix := range u.Fixes {
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
@@ -275,17 +274,19 @@ func (k *crowdsOf) published(
 			continue
 		}
 		start := m.StepAt(fix.Timestamp) / wide * wide * m.Step.Milliseconds()
-		last[start] = m.Grid.Locate(fix.Latitude, fix.Longitude)
+		if _, known := first[start]; !known {
+			first[start] = m.Grid.Locate(fix.Latitude, fix.Longitude)
+		}
 	}
-	return last, run.State().EpsilonSpent, nil
+	return first, run.State().EpsilonSpent, nil
 }
 
 const dayMS = 24 * 3600 * 1000
 
 // capped counts each vehicle in its first PerDay windows of a day.
-func (c *crowd) capped(last []map[int64]grid.Cell, windowMS int64) map[int64][]int64 {
+func (c *crowd) capped(first []map[int64]grid.Cell, windowMS int64) map[int64][]int64 {
 	counted := map[int64][]int64{}
-	for _, cells := range last {
+	for _, cells := range first {
 		var own counts.Counter
 		day := int64(math.MinInt64)
 		for _, start := range slices.Sorted(maps.Keys(cells)) {
@@ -305,11 +306,12 @@ func (c *crowd) capped(last []map[int64]grid.Cell, windowMS int64) map[int64][]i
 }
 
 // count fills in the truth of all windows, and what may be published of it under an ε of a day.
-func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) error {
+func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64, g *grid.Grid) error {
 	truth := map[int64][]float64{}
-	perDay := map[int64]int{}
-	for _, cells := range last {
+	vehicles, perDay := map[int64]int{}, map[int64]int{}
+	for _, cells := range first {
 		for start, cell := range cells {
+			vehicles[start]++
 			if truth[start] == nil {
 				truth[start] = make([]float64, c.zones.Count())
 				perDay[start/dayMS]++
@@ -318,7 +320,7 @@ func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) 
 			truth[start][c.zones.Of(cell)]++
 		}
 	}
-	counted := c.capped(last, windowMS)
+	counted := c.capped(first, windowMS)
 	squares, err := grid.New(g.Box(), 1000*c.zones.SideKM())
 	if err != nil {
 		return err
@@ -337,9 +339,8 @@ func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) 
 	c.HalfWidth = publisher.HalfWidth()
 	if c.NoEstimate != "" {
 		for _, start := range slices.Sorted(maps.Keys(truth)) {
-			n := int(math.Round(sumOf(truth[start])))
 			c.windows = append(c.windows, crowdOf{window: window{
-				startMS: start, endMS: start + windowMS, vehicles: n, zones: c.zones,
+				startMS: start, endMS: start + windowMS, vehicles: vehicles[start], zones: c.zones,
 			}})
 		}
 	}
@@ -357,13 +358,6 @@ func (c *crowd) count(last []map[int64]grid.Cell, windowMS int64, g *grid.Grid) 
 		}
 	}
 	return nil
-}
-
-func sumOf(values []float64) (total float64) {
-	for _, x := range values {
-		total += x
-	}
-	return total
 }
 
 // off is how far an estimate is from the truth; NaN: there is none.

@@ -69,6 +69,31 @@ func TestFleet(t *testing.T) {
 	}
 }
 
+// TestFleetCountsTheFirst: a vehicle counts in the zone of its first report in a window, with and
+// without an estimate.
+func TestFleetCountsTheFirst(t *testing.T) {
+	truth := newTruth(sampleTruth(t).model)
+	fix, g := sampleTruth(t).users[0].Fixes[0], sampleTruth(t).model.Grid
+	fix.Timestamp -= fix.Timestamp % crowdWindow.Milliseconds()
+	u := User{Name: fix.UserID}
+	for i, cell := range []grid.Cell{0, grid.Cell(g.Cells() - 1)} {
+		fix.Latitude, fix.Longitude = g.ToDegrees(g.Centre(cell))
+		fix.Timestamp += int64(i) * 60_000
+		u.Fixes = append(u.Fixes, fix)
+	}
+	truth.users = []User{u}
+	k := newCrowdsOf(truth)
+	for _, quick := range []bool{true, false} {
+		c, err := k.crowds(t.Context(), DefaultSettings(), quick)
+		if err != nil || len(c.windows) != 1 {
+			t.Fatalf("%d windows, %v", len(c.windows), err)
+		}
+		if zone := c.zones.Of(0); c.windows[0].truth[zone] != 1 {
+			t.Errorf("quick %v: the vehicle is not where it reported first", quick)
+		}
+	}
+}
+
 // TestFleetZones: zones are about a kilometre, whatever the cells, but a map has 64 of them where
 // it has as many cells.
 func TestFleetZones(t *testing.T) {

@@ -308,8 +308,8 @@ func checkCodebook(t *testing.T, b *Codebook, a *Anatomy, i int) {
 	}
 }
 
-// oddsAbout are the odds of an adversary, to the end of a course.
-func oddsAbout(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, error) {
+// oddsAbout are the odds of two places, to the end of a course.
+func oddsAbout(t *testing.T, s Settings, a, b Place) (*Odds, error) {
 	t.Helper()
 	truth := sampleTruth(t)
 	model, err := truth.modelOf(s.CellM)
@@ -318,54 +318,58 @@ func oddsAbout(t *testing.T, s Settings, adversary string, a, b Place) (*Odds, e
 	}
 	g := model.Grid
 	k := newOddsOf(truth)
-	o, err := k.odds(asked{bus, s, adversary, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
+	o, err := k.odds(asked{courseOf{bus, s}, g.CellAt(grid.Point(a)), g.CellAt(grid.Point(b))})
 	if err != nil {
 		return nil, err
 	}
 	return o.part(t.Context(), 0, 0)
 }
 
-// TestOdds: what releases add to the odds of two places stays within Σε, whatever the adversary
-// knows besides, and the releases are those of the course.
+// TestOdds: what releases add to the odds of two places stays within Σε of these releases, at the
+// time and afterwards. There is a number for each fix, and later records change it.
 func TestOdds(t *testing.T) {
 	for name, s := range cases() {
-		for _, adversary := range adversaries() {
-			o, err := oddsAbout(t, s, adversary, Place{2, 2}, Place{4, 4})
-			if err != nil {
-				t.Fatal(err)
+		o, err := oddsAbout(t, s, Place{2, 2}, Place{4, 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(o.TimeMS)
+		if n != o.Total || o.Done != n || len(o.Learned) != n || len(o.Later) != n ||
+			len(o.Spent) != n {
+			t.Fatalf("%s: %d fixes of %d, %d and %d numbers", name, n, o.Total, len(o.Learned),
+				len(o.Later))
+		}
+		all := float64(o.Spent[n-1])
+		learned, changed := 0, 0
+		for i, x := range o.Learned {
+			then, later := float64(x), float64(o.Later[i])
+			if math.IsNaN(then) {
+				continue
 			}
-			learned := 0
-			for i, x := range o.Learned {
-				if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-					continue
-				}
-				if learned++; math.Abs(float64(x)) > float64(o.Spent[i])+1e-3 {
-					t.Errorf("%s, %s: fix %d: learned e^%g, but Σε is %g", name, adversary, i, x,
-						o.Spent[i])
-				}
+			learned++
+			if math.Abs(then) > float64(o.Spent[i])+1e-9 || math.Abs(later) > all+1e-9 {
+				t.Errorf("%s: fix %d: learned e^%g of Σε = %g, later e^%g of %g", name, i, then,
+					o.Spent[i], later, all)
 			}
-			if learned == 0 || o.Worst == 0 || o.WorstAt < 0 {
-				t.Errorf("%s, %s: %d of %d odds are known, worst %g", name, adversary, learned,
-					len(o.Learned), o.Worst)
+			if math.Abs(then-later) > .1 {
+				changed++
 			}
+		}
+		if learned == 0 || changed == 0 || o.Learned[n-1] != o.Later[n-1] {
+			t.Errorf("%s: %d of %d odds are known, %d change later, the last from %g to %g", name,
+				learned, n, changed, o.Learned[n-1], o.Later[n-1])
 		}
 	}
 	var other errOther
-	for _, adversary := range []string{standard, "somebody"} {
-		b := Place{2.02, 2.02}
-		if adversary != standard {
-			b = Place{4, 4}
-		}
-		if _, err := oddsAbout(t, cases()["pim"], adversary, Place{2.01, 2.01}, b); !errors.As(err,
-			&other) {
-			t.Errorf("two places of one cell, or an unknown adversary: %v", err)
-		}
+	_, err := oddsAbout(t, cases()["pim"], Place{2.01, 2.01}, Place{2.02, 2.02})
+	if !errors.As(err, &other) {
+		t.Errorf("two places of one cell: %v", err)
 	}
 }
 
-// TestOddsFollowTheCourse: what the standard adversary believes about two cells is what the
-// posterior of the step says, up to its rounding. So the odds are about the releases that
-// the other views show, and those are the ones of "sanitize".
+// TestOddsFollowTheCourse: what the first release adds to the odds of two cells is what its
+// likelihoods say. So the odds are about the releases that the other views show, and those are the
+// ones of "sanitize".
 func TestOddsFollowTheCourse(t *testing.T) {
 	truth := sampleTruth(t)
 	for name, s := range cases() {
@@ -373,7 +377,7 @@ func TestOddsFollowTheCourse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fix := 0 // the first release, before which nothing was rounded
+		fix := 0 // the first release, before which nothing is learned
 		for c.Kind[fix] != mechanism.Released.String() {
 			fix++
 		}
@@ -381,25 +385,25 @@ func TestOddsFollowTheCourse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		posterior := values(t, a.Posterior)
-		var likely [][2]int
-		for cell, p := range posterior {
-			if p > a.Posterior.Max/30 && len(likely) < 2 {
-				likely = append(likely, cell)
+		likelihood := values(t, a.Likelihood)
+		var least, most [2]int
+		for cell := range values(t, a.Prior) {
+			if l := likelihood[cell]; likelihood[most] == 0 || l > likelihood[most] {
+				most = cell
+			} else if likelihood[least] == 0 || l < likelihood[least] {
+				least = cell
 			}
 		}
-		place := func(i int) Place {
-			at := likely[i]
+		place := func(at [2]int) Place {
 			return Place{(float64(at[0]) + .5) * c.CellKM, (float64(at[1]) + .5) * c.CellKM}
 		}
-		o, err := oddsAbout(t, s, standard, place(0), place(1))
+		o, err := oddsAbout(t, s, place(most), place(least))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := math.Log(posterior[likely[0]] / posterior[likely[1]])
-		if off := math.Abs(float64(o.Posterior[fix]) - want); !(off < .5) {
-			t.Errorf("%s: the adversary's odds are e^%g, the posterior's e^%g", name,
-				o.Posterior[fix], want)
+		want := math.Log(likelihood[most] / likelihood[least])
+		if got := float64(o.Learned[fix]); !(math.Abs(got-want) < .01*want) || want < .1 {
+			t.Errorf("%s: the odds have changed by e^%g, the likelihoods say e^%g", name, got, want)
 		}
 		if o.Spent[len(o.Spent)-1] != c.SpentEps[len(c.SpentEps)-1] {
 			t.Errorf("%s: the odds count other releases", name)
@@ -407,18 +411,26 @@ func TestOddsFollowTheCourse(t *testing.T) {
 	}
 }
 
-// TestStrongStart: who knows the first cell is sure of it, and nothing changes that.
-func TestStrongStart(t *testing.T) {
-	truth := sampleTruth(t)
-	u, err := truth.user(bus)
-	if err != nil {
-		t.Fatal(err)
+// TestHabit: what is told of a moment and of a home are the numbers of a statement's parts. A map
+// that is too large for a page is refused.
+func TestHabit(t *testing.T) {
+	k := newHabits(sampleTruth(t))
+	s := Settings{Mechanism: law.Codebook, Epsilon: 1, Interval: 720, CellM: 600, Seed: 1}
+	h, err := k.habit(t.Context(), s)
+	if err != nil || len(h.Homes) != 3 {
+		t.Fatalf("every 6 h: %+v, %v", h, err)
 	}
-	g := truth.model.Grid
-	at := placeOf(g.ToMap(u.Fixes[0].Latitude, u.Fixes[0].Longitude))
-	o, err := oddsAbout(t, cases()["codebook"], strongStart, at, Place{at.X, at.Y - 1})
-	if err != nil || !math.IsInf(float64(o.Posterior[0]), 1) || o.Posterior[0] != o.Blind[0] {
-		t.Errorf("%v: at the first fix the odds are e^%g", err, o.Posterior[0])
+	if math.Abs(float64(h.Moment)-1.605) > .001 {
+		t.Errorf("one moment: e^%g every 6 h", h.Moment)
+	}
+	if first, last := h.Homes[0], h.Homes[2]; last.Nights != 30 || last.Releases < 40 ||
+		!(last.Posterior > first.Posterior) || last.Posterior > .5 {
+		t.Errorf("a home: %+v", h.Homes)
+	}
+	s.CellM = 150
+	var other errOther
+	if _, err := k.habit(t.Context(), s); !errors.As(err, &other) {
+		t.Errorf("a large map: %v", err)
 	}
 }
 

@@ -29,6 +29,7 @@ type api struct {
 	attacks *oddsOf
 	pasts   *pastsOf
 	fleets  *crowdsOf
+	habits  *habits
 	outline Outline
 	begins  Settings
 	log     *slog.Logger
@@ -47,6 +48,7 @@ func handler(o Options) http.Handler {
 	a := &api{
 		truth: o.Truth, public: o.Public, outline: o.Outline, begins: begins, log: o.Logger,
 		attacks: newOddsOf(o.Truth), pasts: newPastsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
+		habits: newHabits(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
@@ -56,6 +58,7 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/past", answers(a, a.past))
 		mux.HandleFunc("/api/step", answers(a, a.step))
 		mux.HandleFunc("/api/odds", answers(a, a.odds))
+		mux.HandleFunc("/api/habit", answers(a, a.habit))
 		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
 	}
 	if o.Public != nil {
@@ -88,21 +91,21 @@ type About struct {
 	Public bool `json:"public"` // it has the side of a sanitized topic
 	Lines  bool `json:"lines"`  // it has an outline
 
-	Users       int       `json:"users"`
-	Mechanisms  []string  `json:"mechanisms"`
-	Adversaries []string  `json:"adversaries"`
-	CellsM      []float64 `json:"cells_m"` // that the model can be trained again with
-	Defaults    Settings  `json:"defaults"`
+	Users      int       `json:"users"`
+	StepS      float64   `json:"step_s"` // of the model, seconds
+	Mechanisms []string  `json:"mechanisms"`
+	CellsM     []float64 `json:"cells_m"` // that the model can be trained again with
+	Defaults   Settings  `json:"defaults"`
 }
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
 		Truth: a.truth != nil, Public: a.public != nil, Lines: a.outline != nil,
-		Mechanisms: law.Names(), Adversaries: adversaries(), CellsM: []float64{},
-		Defaults: a.begins,
+		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: a.begins,
 	}
 	if a.truth != nil {
 		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
+		about.StepS = a.truth.model.Step.Seconds()
 	}
 	if about.Sample {
 		about.CellsM = sampleCells()
@@ -162,7 +165,7 @@ func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
 type Users struct {
 	Total int      `json:"total"` // of the users whose name has the text that was asked for
 	From  int      `json:"from"`  // how many of them come before the first one here
-	Names []string `json:"names"` // at most maxUsers of them, by name
+	Names []string `json:"names"` // at most maxUsers of them: the very name first, then by name
 	Fixes []int    `json:"fixes"` // of each
 }
 
@@ -176,14 +179,20 @@ func (a *api) users(_ context.Context, query url.Values) (any, error) {
 	}
 	text := strings.ToLower(query.Get("q"))
 	found := Users{From: from, Names: []string{}, Fixes: []int{}}
-	for i := range a.truth.users {
-		u := &a.truth.users[i]
-		if !strings.Contains(strings.ToLower(u.Name), text) {
-			continue
-		}
+	add := func(u *User) {
 		if found.Total++; found.Total > from && len(found.Names) < maxUsers {
 			found.Names = append(found.Names, u.Name)
 			found.Fixes = append(found.Fixes, len(u.Fixes))
+		}
+	}
+	exact, known := a.truth.byName[query.Get("q")]
+	if known {
+		add(&a.truth.users[exact])
+	}
+	for i := range a.truth.users {
+		u := &a.truth.users[i]
+		if (!known || i != exact) && strings.Contains(strings.ToLower(u.Name), text) {
+			add(u)
 		}
 	}
 	return found, nil
@@ -291,15 +300,23 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	o, err := a.attacks.odds(asked{
-		user: query.Get("user"), settings: s,
-		adversary: cmp.Or(query.Get("adversary"), standard),
-		a:         model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
-		b:         model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
+		courseOf: courseOf{query.Get("user"), s},
+		a:        model.Grid.CellAt(grid.Point{X: at[0], Y: at[1]}),
+		b:        model.Grid.CellAt(grid.Point{X: at[2], Y: at[3]}),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return o.part(ctx, from, within)
+}
+
+// habit answers with what all records tell under the settings.
+func (a *api) habit(ctx context.Context, query url.Values) (any, error) {
+	s, err := parseSettings(query)
+	if err != nil {
+		return nil, err
+	}
+	return a.habits.habit(ctx, s)
 }
 
 // fleet answers with all windows, or with the one that starts at a time.

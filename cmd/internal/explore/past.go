@@ -32,28 +32,38 @@ type pastOf struct {
 	lag int64 // steps; mechanism.SmoothAll: all that follows
 }
 
-// past computes a Past fix by fix, as far as somebody asked for. The holder of its turn may use it.
+// past is a Past, as far as somebody asked for. The holder of its turn may use it.
 type past struct {
 	Past
-	growing
-	fixes *User
-	pastOf
-	fed  int // fixes that were taken
-	run  *sanitize.Course
-	back *hindsight
+	*hindsight
 }
 
-// hindsight smooths the records of one user, as "smooth" does.
+// hindsight takes in the records of one user fix by fix, and waits until later records have said
+// what they say of earlier ones.
 type hindsight struct {
+	growing
+	fixes *User
+	fed   int // fixes that were taken
+	*watching
+}
+
+// watching is what a hindsight needs until the last fix.
+type watching struct {
+	run      *sanitize.Course
 	model    *mobility.Model
-	smoother *mechanism.Smoother
 	observer *mechanism.Sanitizer
-	block    mechanism.Block
 	state    mechanism.State
+	longest  uint64 // gap after which the filter starts again, steps
 	waits    []waiting
 	closed   map[int64]func(fix int) // what is known of a moment that has closed
-	// smoothed keeps what it needs of a moment, and returns what to do for each of its fixes.
-	smoothed func(mechanism.Smoothed) func(fix int)
+	// note takes in what the observer has observed last. It returns the number of its moment, which
+	// grows, and finish closes all moments. Both fill closed.
+	note   func(seen mechanism.Seen, linked bool) (moment int64)
+	finish func()
+	// taken is called for each fix, and nothing in the place of what is known of a fix of which
+	// nothing is published.
+	taken   func(timeMS int64, spent float64)
+	nothing func(fix int)
 }
 
 // waiting is a fix whose moment is open; -1: it has no record.
@@ -62,51 +72,66 @@ type waiting struct {
 	moment int64
 }
 
-func newHindsight(m *mobility.Model, o mechanism.Options, lag int64,
-	smoothed func(mechanism.Smoothed) func(fix int),
-) (*hindsight, error) {
-	// An observer draws nothing, so any key will do.
-	observer, err := mechanism.NewSanitizer(m, noise.NewKeyed(noise.KeyFromSeed(0)), o)
+// newHindsight starts to look back at what is released of a user.
+func newHindsight(t *Truth, q courseOf) (*hindsight, error) {
+	u, err := t.user(q.user)
 	if err != nil {
 		return nil, err
 	}
-	return &hindsight{
-		model: m, smoother: mechanism.NewSmoother(o, lag), observer: observer,
-		closed: map[int64]func(int){}, smoothed: smoothed,
-	}, nil
+	run, model, err := t.run(q.settings)
+	if err != nil {
+		return nil, err
+	}
+	// An observer draws nothing, so any key will do.
+	observer, err := mechanism.NewSanitizer(model, noise.NewKeyed(noise.KeyFromSeed(0)),
+		run.Options())
+	return &hindsight{growing: newGrowing(), fixes: u, watching: &watching{
+		run: run, model: model, observer: observer, longest: run.Options().LongestGap(model),
+		closed: map[int64]func(int){},
+	}}, err
 }
 
-// see takes the next fix and what was published of it, and calls what waits.
-func (h *hindsight) see(fix int, timeMS int64, out *mechanism.Outcome, none func(fix int)) error {
-	w := waiting{fix, -1}
-	if out != nil && out.Kind.Published() {
+// look computes more fixes, as grow does, and calls look.
+func (h *hindsight) look(ctx context.Context, within time.Duration, look func()) error {
+	return h.grow(ctx, &h.fed, len(h.fixes.Fixes), within, h.next, look)
+}
+
+// next takes one fix, and calls what waits.
+func (h *hindsight) next(context.Context) error {
+	fix := h.fixes.Fixes[h.fed]
+	s, err := h.run.Next(fix)
+	if err != nil {
+		return err
+	}
+	h.taken(fix.Timestamp, h.run.State().EpsilonSpent)
+	w := waiting{h.fed, -1}
+	if s.Refused == "" && s.Outcome.Kind.Published() {
 		seen := mechanism.Seen{
-			Step: h.model.StepAt(timeMS), Kind: out.Kind, Release: out.Release,
+			Step: h.model.StepAt(fix.Timestamp), Kind: s.Outcome.Kind, Release: s.Outcome.Release,
 		}
-		var err error
-		w.moment, err = h.smoother.Observe(&h.block, h.observer, &h.state, seen, h.close)
-		if err != nil {
+		linked := h.state.Started && uint64(seen.Step)-uint64(h.state.Step) <= h.longest
+		if err := h.observer.Observe(&h.state, seen); err != nil {
 			return err
 		}
+		w.moment = h.note(seen, linked)
 	}
 	h.waits = append(h.waits, w)
-	h.tell(none)
+	last := h.fed+1 == len(h.fixes.Fixes)
+	if last {
+		h.finish()
+	}
+	h.tell()
+	if last {
+		h.watching = nil
+	}
 	return nil
 }
 
-// finish closes all moments.
-func (h *hindsight) finish(none func(fix int)) {
-	h.smoother.Finish(&h.block, h.close)
-	h.tell(none)
-}
-
-func (h *hindsight) close(s mechanism.Smoothed) { h.closed[s.Number] = h.smoothed(s) }
-
 // tell calls what is known of fixes, in their order, up to the first one that waits.
-func (h *hindsight) tell(none func(fix int)) {
+func (h *hindsight) tell() {
 	n, last := 0, int64(-1)
 	for _, w := range h.waits {
-		known := none
+		known := h.nothing
 		if w.moment >= 0 {
 			if known = h.closed[w.moment]; known == nil {
 				break
@@ -137,24 +162,25 @@ func newPastsOf(truth *Truth) *pastsOf {
 // past returns what is told of a user's past, a kept answer if there is one.
 func (k *pastsOf) past(q pastOf) (*past, error) {
 	return k.kept.get(q, func() (*past, int, error) {
-		u, err := k.truth.user(q.user)
+		h, err := newHindsight(k.truth, q.courseOf)
 		if err != nil {
 			return nil, 0, err
 		}
-		run, model, err := k.truth.run(q.settings)
-		if err != nil {
-			return nil, 0, err
+		p := &past{Past{Total: len(h.fixes.Fixes)}, h}
+		smoother, block := mechanism.NewSmoother(h.run.Options(), q.lag), new(mechanism.Block)
+		h.note = func(seen mechanism.Seen, linked bool) int64 {
+			return smoother.Note(block, h.observer, &h.state, seen, linked, p.smoothed)
 		}
-		p := &past{growing: newGrowing(), fixes: u, pastOf: q, run: run}
-		p.Total = len(u.Fixes)
-		p.back, err = newHindsight(model, run.Options(), q.lag, p.smoothed)
-		return p, model.Grid.Cells(), err
+		h.finish = func() { smoother.Finish(block, p.smoothed) }
+		h.taken = func(timeMS int64, _ float64) { p.TimeMS = append(p.TimeMS, timeMS) }
+		h.nothing = func(int) { p.add(math.NaN(), math.NaN(), math.NaN(), math.NaN()) }
+		return p, h.model.Grid.Cells(), nil
 	})
 }
 
 // part returns the fixes from one on that are done, maxRows at most, as course.part does.
 func (p *past) part(ctx context.Context, from int, within time.Duration) (part *Past, err error) {
-	err = p.grow(ctx, &p.fed, p.Total, within, p.next, func() {
+	err = p.look(ctx, within, func() {
 		rows := p.Past
 		rows.Done = len(p.X)
 		rows.From = min(from, rows.Done)
@@ -168,39 +194,14 @@ func (p *past) part(ctx context.Context, from int, within time.Duration) (part *
 	return part, err
 }
 
-// next takes one fix.
-func (p *past) next(context.Context) error {
-	fix := p.fixes.Fixes[p.fed]
-	step, err := p.run.Next(fix)
-	if err != nil {
-		return err
-	}
-	out := &step.Outcome
-	if step.Refused != "" {
-		out = nil
-	}
-	p.TimeMS = append(p.TimeMS, fix.Timestamp)
-	if err := p.back.see(p.fed, fix.Timestamp, out, p.nothing); err != nil {
-		return err
-	}
-	if p.fed+1 == p.Total {
-		p.back.finish(p.nothing)
-		p.run, p.back = nil, nil
-	}
-	return nil
-}
-
 // smoothed keeps the estimate of a moment for its fixes.
-func (p *past) smoothed(s mechanism.Smoothed) func(fix int) {
+func (p *past) smoothed(s mechanism.Smoothed) {
 	at, radius := s.Estimate, s.RadiusKM
-	return func(fix int) {
+	p.closed[s.Number] = func(fix int) {
 		raw := p.fixes.Fixes[fix]
 		p.add(at.X, at.Y, radius, at.Distance(s.Grid.ToMap(raw.Latitude, raw.Longitude)))
 	}
 }
-
-// nothing is what is told of a fix of which nothing is published.
-func (p *past) nothing(int) { p.add(math.NaN(), math.NaN(), math.NaN(), math.NaN()) }
 
 func (p *past) add(x, y, radius, off float64) {
 	p.X, p.Y = append(p.X, number(x)), append(p.Y, number(y))

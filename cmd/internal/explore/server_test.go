@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -35,6 +36,26 @@ func sampleHandler(t *testing.T) http.Handler {
 	t.Helper()
 	return guard(handler(Options{Truth: sampleTruth(t), Logger: quiet()}), "", hosts("127.0.0.1"),
 		answerTime)
+}
+
+// TestExactUserFirst: a name comes first among many that have it as a part, so a page finds it.
+func TestExactUserFirst(t *testing.T) {
+	truth := newTruth(sampleTruth(t).model)
+	for i := range maxUsers + 100 {
+		truth.users = append(truth.users, User{Name: fmt.Sprintf("0-car-%d", i)})
+	}
+	truth.users = append(truth.users, User{Name: "car"})
+	h := guard(handler(Options{Truth: truth.sorted(), Logger: quiet()}), "", hosts("127.0.0.1"),
+		answerTime)
+	var users Users
+	ask(t, h, "/api/users?q=car", &users)
+	if users.Total != maxUsers+101 || len(users.Names) != maxUsers || users.Names[0] != "car" {
+		t.Errorf("%d users, first %v", users.Total, users.Names[:1])
+	}
+	ask(t, h, "/api/users?q=car&from=1", &users)
+	if users.Names[0] != "0-car-0" {
+		t.Errorf("the second one is %s", users.Names[0])
+	}
 }
 
 // TestAnswers asks each question once.

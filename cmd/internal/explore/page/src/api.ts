@@ -20,8 +20,8 @@ export interface About {
   public: boolean;
   lines: boolean;
   users: number;
+  step_s: number;
   mechanisms: string[];
-  adversaries: string[];
   cells_m: number[];
   defaults: Settings;
 }
@@ -168,20 +168,23 @@ export interface Anatomy {
   metric: { within_200m: number; within_1km: number; across: number; near_share: number } | null;
 }
 
+// Odds are natural logarithms of what records add to the odds of A against B.
 export interface Odds {
-  adversary: string;
   a: Place;
   b: Place;
   total: number;
   from: number;
   done: number;
   time_ms: number[];
-  blind: Column;
-  posterior: Column;
-  learned: Column;
+  learned: Column; // by the records up to then
+  later: Column; // by all records
   spent: number[];
-  worst: number;
-  worst_at: number;
+}
+
+// Habit is what all records tell under some settings.
+export interface Habit {
+  moment: number | null; // null: nothing but Σε bounds it
+  homes: { nights: number; median_m: number; posterior: number; releases: number }[];
 }
 
 export interface Span {

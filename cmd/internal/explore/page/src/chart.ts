@@ -16,7 +16,8 @@ export interface Chart {
   series: Series[];
   // bound, if any, draws a band between -bound and bound.
   bound?: number[];
-  limit?: number; // a line across; 0: none
+  limits?: number[]; // lines across
+  scale?: (y: number) => number; // of the axis; nothing: in proportion
   width: number;
   height: number;
   low: number;
@@ -53,28 +54,23 @@ export function draw(chart: Chart): SVGElement {
   const first = chart.times[0] ?? 0;
   const span = Math.max(1, (chart.times[n - 1] ?? 1) - first);
   const x = (i: number) => left + ((chart.times[i]! - first) / span) * (width - left - right);
-  const y = (v: number) => top + ((chart.high - v) / (chart.high - chart.low)) * (height - top - bottom);
+  const f = chart.scale ?? ((v: number) => v);
+  const y = (v: number) => top + ((f(chart.high) - f(v)) / (f(chart.high) - f(chart.low))) * (height - top - bottom);
   if (chart.bound) {
-    // What lies outside is cut off by the frame: a bound that has left the picture is not in it.
-    const frame = element("svg", {
-      class: "plot", x: left, y: top, width: width - left - right, height: height - top - bottom,
-      viewBox: `${left} ${top} ${width - left - right} ${height - top - bottom}`,
-    });
     const up = chart.bound.map((b, i) => `${x(i)},${y(b)}`);
     const down = chart.bound.map((b, i) => `${x(i)},${y(-b)}`).reverse();
-    frame.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }));
-    for (const line of [up, down]) {
-      frame.append(element("polyline", { points: line.join(" "), class: "bound" }));
-    }
-    svg.append(frame);
+    svg.append(element("polygon", { points: [...up, ...down].join(" "), class: "band" }),
+      element("polyline", { points: up.join(" "), class: "bound" }), element("polyline", { points: down.join(" "), class: "bound" }));
   }
+  const labels: number[] = []; // where they stand: none lies on another
   for (const t of chart.ticks) {
-    if (t < chart.low || t > chart.high) continue;
+    if (t < chart.low || t > chart.high || labels.some((at) => Math.abs(at - y(t)) < 13)) continue;
+    labels.push(y(t));
     svg.append(element("line", { x1: left, x2: width - right, y1: y(t), y2: y(t), class: "axis" }));
     svg.append(element("text", { x: left - 8, y: y(t) + 4, "text-anchor": "end" }, chart.tick(t)));
   }
-  if (chart.limit) {
-    svg.append(element("line", { x1: left, x2: width - right, y1: y(chart.limit), y2: y(chart.limit), class: "limit" }));
+  for (const at of chart.limits ?? []) {
+    svg.append(element("line", { x1: left, x2: width - right, y1: y(at), y2: y(at), class: "limit" }));
   }
   const marks = width < 500 ? 2 : 4;
   for (let k = 0; k <= marks; k++) {

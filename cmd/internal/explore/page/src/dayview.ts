@@ -6,7 +6,7 @@ import { named } from "./knobs";
 import { distance, fact, make, metres, sum } from "./look";
 import { Camera, MapView, Pen } from "./map";
 import { Latest, State } from "./state";
-import { legend, pauseOf, zoomer } from "./stepview";
+import { legend, pauseOf, seen, zoomer } from "./stepview";
 import { taker } from "./take";
 
 // Day is what is known of a vehicle under some settings.
@@ -37,8 +37,6 @@ function median(values: Column): number | null {
   return n === 0 ? null : (known[(n - 1) >> 1]! + known[n >> 1]!) / 2;
 }
 
-const km = (x: number | null | undefined) => (x === null || x === undefined ? "–" : metres(x));
-
 // DayView is the view of a day.
 export class DayView {
   readonly element: HTMLElement;
@@ -53,19 +51,7 @@ export class DayView {
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "day-caption", "aria-label": "Map of the day" });
-    this.map = new MapView(canvas, camera);
-    this.map.closer = (view) => {
-      state.view = view;
-      state.changed();
-    };
-    let next = 0;
-    state.grows(() => {
-      if (this.days.length === 0 || this.element.hidden || next) return;
-      next = requestAnimationFrame(() => {
-        next = 0;
-        this.render();
-      });
-    });
+    this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.render());
     this.element = make("div", {},
       make("div", { class: "two" },
         make("div", { class: "picture low" }, canvas, zoomer(this.map), ...this.map.splitter()),
@@ -137,11 +123,11 @@ export class DayView {
     const back = this.days.map((d) => d.past.off_km);
     const each = (of: (d: Day, i: number) => string) => this.days.map(of).join(" | ");
     this.facts.replaceChildren(
-      fact("Off now", each((_, i) => km(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
-      fact("… smoothed", each((_, i) => km(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
-      fact("Median of the day", each((_, i) => km(median(told[i]!))), "of the guess at the time"),
-      fact("… smoothed", each((_, i) => km(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
-      fact("… no records", km(median(blind)), "by the model alone"),
+      fact("Off now", each((_, i) => metres(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
+      fact("… smoothed", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
+      fact("Median of the day", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
+      fact("… smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
+      fact("… no records", metres(median(blind)), "by the model alone"),
       fact("Spent, Σε", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "so far today, and the budget"));
     const { course } = day;
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
@@ -167,6 +153,6 @@ export class DayView {
     this.cost.replaceChildren(make("h2", {}, budget ? `Σε of the day, and the budget of ${budget}` : "Σε of the day, without a budget"), draw({ ...spans,
       label: `Sum of epsilon over the day${budget ? `, and the budget of ${budget}` : ""}`,
       series: spent.map((values, i) => ({ values, colour: "accent", dash: i ? "6 4" : "" })),
-      high: most, ticks: ticks(0, most, 4), tick: sum, limit: budget }));
+      high: most, ticks: ticks(0, most, 4), tick: sum, limits: budget ? [budget] : [] }));
   }
 }

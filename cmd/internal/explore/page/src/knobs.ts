@@ -1,13 +1,13 @@
 // The knobs of a release.
 
 import { About, Settings } from "./api";
-import { make, metres, sum } from "./look";
+import { during, make, metres, sum } from "./look";
 import { State } from "./state";
 import { mechanisms } from "./words";
 
 // scale of the slider of ε: its positions are equal factors.
 const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 10];
-const intervals = [1, 2, 4, 10, 20, 40, 120];
+const intervals = [1, 2, 4, 10, 20, 40, 120, 360, 720];
 
 function nearest(list: number[], value: number): number {
   let best = 0;
@@ -108,14 +108,14 @@ export class Panel {
       make("label", {}, "ε: how much one release may tell",
         slide("epsilon", epsilons, s.epsilon, (x) => `ε = ${sum(x)}`, (x) => (s.epsilon = x))),
       make("label", {}, "A new release at most every",
-        slide("interval", intervals, s.interval, (n) => (n === 1 ? "step" : `${n} steps`), (n) => (s.interval = n))),
+        slide("interval", intervals, s.interval, (n) => during(n * about.step_s), (n) => (s.interval = n))),
       this.below,
       make("div", { class: "pair" },
         choose("budget", "Budget of ε a day", number([0, 5, 10, 20, 50, 100], (x) => (x ? `Σε ≤ ${x}` : "none")), String(s.budget), (x) => (s.budget = Number(x))),
         choose("hours", "Releases allowed", [["", "at any time"], ["06:00-20:00", "06 to 20 h UTC"], ["16:30-17:30", "16:30 to 17:30"]], s.hours, (x) => (s.hours = x)),
         choose("mechanism", "Mechanism", ["codebook", "lattice", "pim", "knorm", "laplace", "laplace-tight"]
           .filter((name) => about.mechanisms.includes(name)).map((name): [string, string] => [name, mechanisms[name] ?? name]), s.mechanism, (x) => (s.mechanism = x)),
-        choose("lag", "Smoothing waits for", [["1", "the next release"], ["10", "10 steps more"], ["40", "40 steps more"], ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
+        choose("lag", "Smoothing waits for", [["1", "the next release"], ...[10, 40].map((n): [string, string] => [String(n), `${during(n * about.step_s)} more`]), ["-1", "all records"]], String(s.lag), (x) => (s.lag = Number(x))),
         codebook
           ? choose("near", "Places within 340 m", [["0", "as any two: e^ε"], ["2", "factor 2 at most"], ["1.5", "factor 1.5 at most"]], String(s.near_factor), (x) => {
             s.near_factor = Number(x);

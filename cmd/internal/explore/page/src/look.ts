@@ -74,8 +74,9 @@ export function whileShown(
   };
 }
 
-// metres writes a length given in kilometres.
-export function metres(km: number): string {
+// metres writes a length given in kilometres, if there is one.
+export function metres(km: number | null | undefined): string {
+  if (km === null || km === undefined) return "–";
   const m = km * 1000;
   if (m >= 10_000) return `${(m / 1000).toFixed(0)} km`;
   if (m >= 1000) return `${(m / 1000).toFixed(1)} km`;
@@ -98,6 +99,11 @@ export function times(x: number): string {
   return x >= 10 ? x.toFixed(0) : x.toFixed(1);
 }
 
+// raised writes e^x.
+export function raised(x: number): string {
+  return x < 13.8 ? times(Math.exp(x)) : `10^${Math.floor(x / Math.LN10)}`;
+}
+
 // sum writes a sum of ε.
 export function sum(x: number): string {
   return Number(x.toFixed(2)).toString();
@@ -111,6 +117,12 @@ export function clock(ms: number): string {
 // minute writes a time of a stretch of time, UTC: with the day where the stretch has several.
 export function minute(ms: number, span: number): string {
   return clock(ms).slice(span < 86_400_000 ? 11 : 5, 16);
+}
+
+// during writes a length of time, given in seconds.
+export function during(seconds: number): string {
+  const [n, unit] = seconds < 60 ? [seconds, "s"] : seconds < 3600 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
+  return `${sum(n)} ${unit}`;
 }
 
 // windowsOf writes windows of time, in their order.

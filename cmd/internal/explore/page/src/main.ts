@@ -45,6 +45,10 @@ class Page {
   private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
   private bar: HTMLElement | null = null;
   private address = ""; // without the report
+  private whole = ""; // with it
+  private pushes = false; // the next change of the address is a step that Back goes back
+  private written: number[] = []; // when it was written
+  private writing: ReturnType<typeof setTimeout> | null = null;
   private turns = 0; // how often somebody went back
   private readonly question = make("h2", { class: "question" });
   private readonly panel: Panel | null;
@@ -103,7 +107,9 @@ class Page {
     }
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("popstate", () => void this.back().catch(failed));
+    const moves = location.hash === "" && this.state?.about.sample && !matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.open(this.wanted());
+    if (moves) this.playing = setTimeout(() => this.tick(), 1500);
   }
 
   // wanted is the view that the address names.
@@ -115,6 +121,7 @@ class Page {
   // back follows an address that somebody went back to, or has typed.
   private async back(): Promise<void> {
     const turn = ++this.turns;
+    this.whole = location.hash;
     this.stop();
     if (this.state) await this.read();
     if (turn !== this.turns) return; // somebody went on meanwhile
@@ -233,9 +240,26 @@ class Page {
     if (state) Object.assign(chosen, { user: state.user }, state.told());
     const address = `#${new URLSearchParams(chosen)}`;
     const whole = state ? `${address}&fix=${state.fix}` : address;
-    if (this.address === "" || this.address === address) history.replaceState(null, "", whole);
-    else history.pushState(null, "", whole);
+    this.pushes ||= this.address !== "" && this.address !== address;
     this.address = address;
+    this.whole = whole;
+    this.write();
+  }
+
+  // write puts what is chosen into the address, 80 times in 30 s at most: Safari takes 100, and throws.
+  private write(): void {
+    const now = performance.now();
+    this.written = this.written.filter((t) => now - t < 30_000);
+    if (this.written.length >= 80) {
+      this.writing ??= setTimeout(() => {
+        this.writing = null;
+        this.write();
+      }, 1000);
+      return;
+    }
+    this.written.push(now);
+    history[this.pushes ? "pushState" : "replaceState"](null, "", this.whole);
+    this.pushes = false;
   }
 
   // read takes what is chosen from the address.
@@ -244,22 +268,13 @@ class Page {
     const chosen = new URLSearchParams(location.hash.slice(1));
     state.tell(chosen);
     const user = chosen.get("user") ?? "";
-    const first = (await state.findUsers("")).names[0] ?? "";
-    const known = user ? (await state.findUsers(user)).names.includes(user) : false;
+    const { names } = await state.findUsers("");
+    const first = names.includes(opening.user) ? opening.user : names[0] ?? "";
+    const known = user ? (await state.findUsers(user)).names[0] === user : false;
     await state.choose(known ? user : first);
     const fix = Number(chosen.get("fix") ?? NaN);
-    state.fix = Number.isInteger(fix) ? Math.max(0, Math.min(this.last(), fix)) : await this.first().catch(() => 0);
-  }
-
-  // first is the report that a page shows which was just opened: a release in the midst of a trace,
-  // always the same one.
-  private async first(): Promise<number> {
-    const state = this.state!;
-    const { total } = await state.course(state.settings, 0);
-    const middle = Math.min(Math.floor(total / 3), 40); // the first picture does not wait for more
-    const course = await state.course(state.settings, middle);
-    const next = course.kind.indexOf("released", middle);
-    return next < 0 ? middle : next;
+    const start = opening.user === state.user ? opening.fix : Math.min(40, Math.floor(state.reports / 3));
+    state.fix = Math.max(0, Math.min(this.last(), Number.isInteger(fix) ? fix : start));
   }
 
   private toggle(): void {
@@ -277,7 +292,7 @@ class Page {
     const state = this.state!;
     this.play.textContent = "❚❚ Pause";
     this.go(state.fix >= this.last() ? 0 : state.fix + 1);
-    this.playing = setTimeout(() => this.tick(), 700);
+    this.playing = setTimeout(() => this.tick(), 600);
   }
 
   private key(e: KeyboardEvent): void {
@@ -307,6 +322,10 @@ class Page {
   }
 }
 
+// opening is where a page begins that shows the sample: five other buses are on their way, this one
+// crosses the map, and what is published is about a kilometre off.
+const opening = { user: "bus-4842", fix: 112 };
+
 const secret = "Secret side: shows the truth";
 
 async function start(): Promise<void> {
@@ -328,7 +347,7 @@ async function start(): Promise<void> {
     const odds = new OddsView(state, camera, failed);
     page.add({
       id: "odds", title: "What an attacker learns", question: "Is it at home or at the clinic?",
-      element: odds.element, beside: odds.beside, maps: [odds.map], update: () => void odds.update(), track: true, side: secret,
+      element: odds.element, facts: odds.facts, beside: odds.beside, maps: [odds.map], update: () => odds.update(), left: () => odds.leave(), track: true, side: secret,
     });
     const fleet = new FleetView(state, camera, failed);
     page.add({

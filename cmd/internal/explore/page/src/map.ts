@@ -249,20 +249,22 @@ export class Pen {
   }
 
   // mark draws a sign around a place, on a halo so that it stands out on any ground.
-  mark(p: Place, sign: Sign, name: string, size = 8, label = "", above = false): void {
+  mark(p: Place, sign: Sign, name: string, size = 8, label = "", where: "right" | "above" | "below" = "right"): void {
     const c = this.context;
     const [x, y] = this.at(p);
     c.save();
     c.translate(x, y);
     sketch(c, sign, size, colour.css(name), colour.css("paper"));
     if (label) {
-      c.font = "600 12px system-ui, sans-serif";
+      c.font = "600 13px system-ui, sans-serif";
       c.textBaseline = "middle";
-      c.lineWidth = 3;
+      c.lineWidth = 4;
       c.lineJoin = "round";
       c.strokeStyle = colour.css("paper");
-      c.textAlign = above ? "center" : "left";
-      const [dx, dy] = above ? [0, -size - 6] : [size + 5, 0];
+      const long = c.measureText(label).width;
+      // A label above or below stays in the picture.
+      const dx = where === "right" ? size + 5 : Math.max(4 - x, Math.min(this.width - long - 4 - x, -long / 2));
+      const dy = where === "right" ? 0 : where === "above" ? -size - 9 : size + 11;
       c.strokeText(label, dx, dy);
       c.fillStyle = colour.css("ink");
       c.fillText(label, dx, dy);

@@ -1,6 +1,6 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowd, Crowds, knobs, MapInfo, Odds, Past, Place, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowd, Crowds, Habit, knobs, MapInfo, Odds, Past, Place, Settings, Users } from "./api";
 
 export type Watcher = () => void;
 
@@ -186,7 +186,7 @@ export class State {
     one.answer.then(() => (one.done = true), () => {
       if (this.answers.get(key) === one) this.answers.delete(key);
     });
-    if (this.answers.size > 24) this.answers.delete(this.answers.keys().next().value!);
+    if (this.answers.size > 60) this.answers.delete(this.answers.keys().next().value!);
     return one;
   }
 
@@ -229,6 +229,13 @@ export class State {
       new Growing<Course>("course", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
+  // others returns the courses of all the sample's vehicles. Other fleets are too large for a picture.
+  async others(s: Settings): Promise<Course[]> {
+    if (!this.about.sample) return [];
+    const { names } = await this.findUsers("");
+    return Promise.all(names.map((user) => this.fetched<Course>("course", { user, ...knobs(s), lag: 1 })));
+  }
+
   // peek returns as much of a course as has come.
   peek(s: Settings): Course | null {
     return this.courses.get(JSON.stringify([this.user, s]))?.value ?? null;
@@ -241,14 +248,19 @@ export class State {
       new Growing<Past>("past", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
-  // odds returns what an adversary learns about two places, as soon as it has the fix. wanted says
+  // odds returns what an attacker learns about two places, as soon as it has the fix. wanted says
   // whether somebody still looks at them.
-  odds(adversary: string, a: Place, b: Place, wanted: () => boolean): Promise<Odds> {
+  odds(a: Place, b: Place, wanted: () => boolean): Promise<Odds> {
     const [user, s] = [this.user, { ...this.settings }];
     const own = JSON.stringify(s);
-    const parameters = { user, ...knobs(s), adversary, ax: a.x, ay: a.y, bx: b.x, by: b.y };
-    return this.grown(this.watched, JSON.stringify(parameters), 16, () =>
+    const parameters = { user, ...knobs(s), ax: a.x, ay: a.y, bx: b.x, by: b.y };
+    return this.grown(this.watched, JSON.stringify(parameters), 4, () =>
       new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
+  }
+
+  // habit has what all records tell under settings, which takes some seconds.
+  habit(s: Settings, signal: AbortSignal): Promise<Habit> {
+    return this.fetched("habit", { ...knobs(s), lag: 1 }, signal); // the lag changes nothing
   }
 
   // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.

@@ -2,7 +2,7 @@
 
 import { Anatomy, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
 import { named } from "./knobs";
-import { colour, distance, fact, likelier, make, percent, rich, sum } from "./look";
+import { colour, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
 import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { taker } from "./take";
@@ -14,6 +14,7 @@ export interface Look {
   step: Anatomy;
   // origin is the release that a repeat gives again, and else the step itself.
   origin: Anatomy;
+  others: Course[]; // of the sample's other vehicles
 }
 
 // originOf is the number of the fix whose release a fix repeats, and else the fix itself.
@@ -71,7 +72,7 @@ export interface Shown {
 }
 
 // paint draws a part of a step: 0 is all at once, the others follow words.parts.
-export function paint(pen: Pen, { course, step, origin }: Look, part: number, shown: Shown): void {
+export function paint(pen: Pen, { course, step, origin, others }: Look, part: number, shown: Shown): void {
   const a = part >= 1 && part <= 4 ? origin : step;
   const i = a.number;
   const s = sketchOf(a);
@@ -84,7 +85,7 @@ export function paint(pen: Pen, { course, step, origin }: Look, part: number, sh
     if (part === 3) pen.blocks(s.drawn, s.at, "release", { fill: 0.22 });
     pen.blocks(s.border, s.at, "border", { width: 1.6 });
   }
-  if (s && part === 0) pen.blocks(s.border, s.at, "border", { width: 0.7 });
+  if (part === 0 && !shown.unnamed) crowd(pen, course, step.time_ms, others, shown);
   if (a.set && part >= 2 && part <= 4) {
     if (part === 2) pen.field(a.set.cells, "border", "plain", 0.35);
     pen.line(a.set.hull, "border", 2, { close: true });
@@ -107,7 +108,7 @@ export function paint(pen: Pen, { course, step, origin }: Look, part: number, sh
     for (const [j, p] of book.points.entries()) {
       const drawn = j === book.drawn && part > 2;
       pen.mark(p, drawn ? "diamond" : "dot", drawn ? "release" : "border", drawn ? 10 : 9,
-        part === 2 ? percent(p.prior) : "", true);
+        part === 2 ? percent(p.prior) : "", "above");
     }
   }
   if (a.set && part === 2 && a.set.drift && shown.truth) {
@@ -125,13 +126,31 @@ export function paint(pen: Pen, { course, step, origin }: Look, part: number, sh
     if (a.ellipse && part === 5) {
       pen.ellipse(a.estimate, a.ellipse.major_km, a.ellipse.minor_km, a.ellipse.azimuth_deg, "estimate", 1.5, { fill: 0.12 });
     }
-    pen.mark(a.estimate, "cross", "estimate", 8);
+    const [off, south] = [distance(a.estimate, a.truth), a.estimate.y < a.truth.y];
+    if (shown.truth) pen.line([a.truth, a.estimate], "ink", 1.5, { dash: [2, 3] });
+    pen.mark(a.estimate, "cross", "estimate", 9, shown.unnamed ? "" : `published${shown.truth ? `: ${metres(off)} off` : ""}`, south ? "below" : "above");
   }
-  if (shown.truth) pen.mark(a.truth, "disc", "truth", 7, shown.unnamed ? "" : course.user);
+  const named = shown.unnamed ? "" : course.user;
+  if (shown.truth) pen.mark(a.truth, "disc", "truth", 8, named, a.estimate && a.estimate.y < a.truth.y ? "above" : "below");
+}
+
+// crowd draws the other vehicles: where they are, and what is published of them.
+function crowd(pen: Pen, course: Course, now: number, others: Course[], shown: Shown): void {
+  for (const c of others) {
+    const i = c.user === course.user ? -1 : c.time_ms.findLastIndex((t) => t <= now);
+    const [x, y] = [c.estimate_x[i], c.estimate_y[i]];
+    if (i < 0 || now - c.time_ms[i]! > pauseOf(c) || typeof x !== "number" || typeof y !== "number") continue;
+    const at = { x: c.truth_x[i]!, y: c.truth_y[i]! };
+    if (shown.truth) {
+      pen.line([at, { x, y }], "soft", 1, { dash: [2, 3] });
+      pen.mark(at, "disc", "truth", 4);
+    }
+    pen.mark({ x, y }, "cross", "estimate", 4);
+  }
 }
 
 export interface Entry {
-  sign: Sign | "fill" | "line" | "circle";
+  sign: Sign | "fill" | "line" | "dashes" | "circle";
   colour: string;
   text: string;
   secret?: boolean;
@@ -139,12 +158,12 @@ export interface Entry {
 
 // entries of the legend of a part.
 function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
-  const list: Entry[] = [{ sign: "fill", colour: "street", text: "where vehicles often are: the streets" }];
+  const list: Entry[] = [{ sign: "fill", colour: "street", text: "the streets" }];
   if (shown.truth) list.push({ sign: "disc", colour: "truth", text: "the truth", secret: true });
   if (part === 0 || part === 5) {
-    list.push({ sign: "fill", colour: "posterior", text: "where an observer thinks it is" });
+    list.push({ sign: "fill", colour: "posterior", text: "what an observer believes" });
     if (a.estimate) {
-      list.push({ sign: "cross", colour: "estimate", text: "best guess" });
+      list.push({ sign: "cross", colour: "estimate", text: "published" });
       list.push({ sign: "circle", colour: "estimate", text: "95 % of the belief" });
     }
   }
@@ -153,7 +172,7 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
   if (a.release && (part === 3 || part === 4 || part === 0 && !a.codebook && a.set)) {
     list.push({ sign: "diamond", colour: "release", text: "the published draw" });
   }
-  if (a.codebook && (part === 0 || part === 2 || part === 3 || part === 4)) {
+  if (a.codebook && part >= 2 && part <= 4) {
     list.push({ sign: "line", colour: "border", text: "borders between votes" });
     if (part === 2) list.push({ sign: "dot", colour: "border", text: "code points, with the share of the expectation" });
   }
@@ -175,9 +194,9 @@ export function legend(list: Entry[]): HTMLElement {
     c.translate(13, 11);
     c.fillStyle = c.strokeStyle = ink;
     if (entry.sign === "fill") c.fillRect(-9, -7, 18, 14);
-    else if (entry.sign === "line" || entry.sign === "circle") {
+    else if (entry.sign === "line" || entry.sign === "dashes" || entry.sign === "circle") {
       c.lineWidth = 2;
-      if (entry.sign === "circle") c.setLineDash([4, 3]);
+      if (entry.sign !== "line") c.setLineDash([4, 3]);
       c.beginPath();
       if (entry.sign === "circle") c.arc(0, 0, 8, 0, 7);
       else {
@@ -204,14 +223,31 @@ export function zoomer(view: MapView): HTMLElement {
     button("⤢", "The whole map", () => view.fit()));
 }
 
+// seen makes a map ask for what is closer, and a view show what has come since, once a frame.
+export function seen(state: State, map: MapView, element: () => HTMLElement, render: () => void): MapView {
+  map.closer = (view) => {
+    state.view = view;
+    state.changed();
+  };
+  let next = 0;
+  state.grows(() => {
+    if (element().hidden || next) return;
+    next = requestAnimationFrame(() => {
+      next = 0;
+      render();
+    });
+  });
+  return map;
+}
+
 // lookAt fetches what a picture of a step needs.
 export async function lookAt(state: State, s: Settings, signal: AbortSignal): Promise<Look> {
   const fix = state.fix;
-  const [map, step, course] = await Promise.all([
-    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix),
+  const [map, step, course, others] = await Promise.all([
+    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix), state.others(s),
   ]);
   const from = originOf(course, fix);
-  return { map, course, step, origin: from === fix ? step : await state.step(s, from, signal) };
+  return { map, course, others, step, origin: from === fix ? step : await state.step(s, from, signal) };
 }
 
 // StepView is the view of a step.
@@ -220,7 +256,7 @@ export class StepView {
   readonly beside: HTMLElement;
   readonly map: MapView;
   private part = 0;
-  private shown: Shown = { truth: true, blind: true };
+  private shown: Shown = { truth: true, blind: false };
   private look: Look | null = null;
   private other: Look | null = null; // of the other half
   private readonly latest = new Latest();
@@ -234,10 +270,10 @@ export class StepView {
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
-    this.map = new MapView(canvas, camera);
+    this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.look && this.tell(this.look));
     const check = (text: string, key: keyof Shown, secret: boolean) => {
       const box = make("input", { type: "checkbox", id: `show-${key}` });
-      box.checked = true;
+      box.checked = this.shown[key]!;
       box.addEventListener("change", () => {
         this.shown[key] = box.checked;
         this.render();
@@ -251,14 +287,7 @@ export class StepView {
     this.beside = make("div", { class: "stack" },
       taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
       make("section", { class: "card", "aria-label": "What ε means" }, this.says));
-    this.map.closer = (view) => {
-      state.view = view;
-      state.changed();
-    };
     this.map.opened = (camera) => this.approach(camera);
-    state.grows(() => {
-      if (this.look && !this.element.hidden) this.tell(this.look);
-    });
   }
 
   // approach looks at the vehicle so closely that the truth and the guess lie apart, unless what is
@@ -341,17 +370,19 @@ export class StepView {
     const all = this.other ? [course, this.other.course] : [course];
     const each = (of: (s: Summary, c: Course) => string) => all.map((c) => of(c.summary, c)).join(" | ");
     this.mine.replaceChildren(rich(toWhom(course)));
+    const i = this.state.fix;
+    const off = (of: (c: Course) => number | null | undefined) => all.map((c) => metres(of(c))).join(" | ");
     const m = (x: number) => (x >= 1000 ? `${(x / 1000).toFixed(1)} km` : `${Math.round(x)} m`);
     this.facts.replaceChildren(
       course.done < course.total
         ? fact("Computed so far", `${course.done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports`, "the numbers beside are about these")
         : "",
-      fact("Median error", each((s) => m(s.estimate_m.median)), "of the best guess, over all records of this trace"),
+      fact("Off now", off((c) => (typeof c.estimate_x[i] === "number" ? distance({ x: c.estimate_x[i]!, y: c.estimate_y[i]! }, { x: c.truth_x[i]!, y: c.truth_y[i]! }) : null)),
+        "distance from the truth to what is published"),
+      fact("… 95 % within", off((c) => c.radius_km[i]), "the radius of the circle"),
+      fact("Median error", each((s) => m(s.estimate_m.median)), "of what is published, over all records of this trace"),
       fact("… no releases", each((s) => m(s.blind_m.median)), "without any release"),
       fact("Releases", each((s) => String(s.releases)), "draws that cost ε"),
-      fact("Spent, Σε", each((s) => sum(s.spent)), "the sum of ε over the trace"),
-      fact("Neighbours told apart",
-        each((s) => (s.near_share_mean === null ? "–" : percent(s.near_share_mean))),
-        "the share of ε that a release spends between two neighbouring cells, on average"));
+      fact("Spent, Σε", each((s) => sum(s.spent)), "the sum of ε over the trace"));
   }
 }

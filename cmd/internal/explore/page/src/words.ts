@@ -82,12 +82,11 @@ function overview(a: Anatomy, c: Course): string {
   if (!a.estimate) return `${c.user} reported a position, and nothing was published for it.`;
   const error = distance(a.estimate, a.truth);
   const blind = { x: c.blind_x[i] ?? NaN, y: c.blind_y[i] ?? NaN };
-  const verb = { released: "A new place was drawn and published",
-    repeated: "Nothing new was drawn: the last release is published again",
-    predicted: "Nothing was drawn: what was expected before is published" }[a.kind] ?? "";
-  return `${c.user} is really at the round mark, which only you see. ${verb}. An observer concludes from all ` +
-    `records so far that ${c.user} is in the coloured region. The cross is the best guess: it is *${metres(error)}* from the ` +
-    `truth. A guess without any record would be ${metres(distance(blind, a.truth))} from it.`;
+  const verb = { repeated: " Nothing new was drawn: the last release is published again.",
+    predicted: " Nothing was drawn: what was expected before is published." }[a.kind] ?? "";
+  return `*${c.user} is really at the red dot, which only you see. What leaves the fleet’s owner is the blue cross, ${metres(error)} off*, and the ` +
+    `circle around it.${verb} An observer who knows all records so far believes in the coloured cells. ` +
+    `A guess without any record would be ${metres(distance(blind, a.truth))} off.`;
 }
 
 function choices(a: Anatomy): string {
