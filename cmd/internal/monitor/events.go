@@ -57,6 +57,7 @@ var events = []event{
 	{"records_refused", "most records are refused"},
 	{"records_refused", "every record is refused"},
 	{"many_refused", "more than a tenth of the records is refused"},
+	{"times_of_producers", "records that have their producers' times"},
 	{"fixes_late", "fixes came after their window was closed"},
 	{"records_misplaced", "records are refused (wrong_partition)"},
 	{"records_key_destroyed", "fixes were refused since the noise key"},

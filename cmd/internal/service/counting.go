@@ -96,10 +96,13 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 			return nil, err
 		}
 		d.Eraser = new(counting.Eraser)
-		if input, ok := d.Input.(*partitionLog); ok {
-			input.appended = !c.producersTimes
-		}
 		log := s.log.With("partition", at.Number)
+		if input, ok := d.Input.(*partitionLog); ok && !c.producersTimes {
+			input.appended = func(ctx context.Context, offset int64) error {
+				log.Warn("records that have their producers' times do not count", "offset", offset)
+				return CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
+			}
+		}
 		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.Late, log: log}, nil
 	}, check: func(ctx context.Context) error {
 		if err := s.checkKept(ctx); err != nil {

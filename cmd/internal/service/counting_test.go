@@ -16,6 +16,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/counts"
@@ -297,7 +298,8 @@ func TestCountingRefuses(t *testing.T) {
 }
 
 // TestCountingOldTimes: records from before the raw topic got the times of its brokers do not
-// count. A producer's time in one of them would close windows for everybody.
+// count. Where the topic loses them again, the service stops with the command that mends it. After
+// that it goes on, without the records of the meantime.
 func TestCountingOldTimes(t *testing.T) {
 	t.Parallel()
 	f := newCountedFleet(t)
@@ -311,13 +313,24 @@ func TestCountingOldTimes(t *testing.T) {
 		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
 			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
 	}, r)
-	r.Stop(t)
 	have := f.have(t, false)
 	for name, value := range f.want(t, before) {
 		if len(have[name]) != 1 || have[name][0] != value {
 			t.Fatalf("%s was published as %q, want %q", name, have[name], value)
 		}
 	}
+	f.w.Alter(t, "raw", "message.timestamp.type", "CreateTime")
+	f.feed(t, 3, 4)
+	if err := r.Wait(t); err == nil || task.RemedyOf(err) != task.Fatal ||
+		!strings.Contains(err.Error(), "--add-config message.timestamp.type=LogAppendTime") {
+		t.Errorf("the topic has producers' times again: %v", err)
+	}
+	f.w.Alter(t, "raw", "message.timestamp.type", "LogAppendTime")
+	r, _ = f.start(t, ".a")
+	servicetest.Await(t, "it leaves records out", func() bool {
+		return strings.Contains(r.Log.String(), "records that have their producers' times")
+	}, r)
+	r.Stop(t)
 }
 
 // TestOverdue: the next window is overdue when it is not published an hour, the grace and the skew

@@ -14,9 +14,12 @@ type partitionLog struct {
 	fetcher *consumer.Fetcher
 	records []task.Record     // scratch
 	fetched []consumer.Record // the last answer, as long as the fetcher keeps it
-	// appended leaves out records that have a time of their producers: those from before the topic
-	// got those of the brokers.
-	appended bool
+	// appended returns an error if the topic gives records times of their producers. Records that
+	// have such a time are left out, for example those from before the topic got those of the
+	// brokers. Behind the last end that was checked, they lead to another check. Nil: any time will
+	// do.
+	appended func(ctx context.Context, offset int64) error
+	checked  int64
 }
 
 // Fetch implements task.Log.
@@ -29,12 +32,30 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64, wait time.Durati
 	}
 	l.records, l.fetched = l.records[:0], got.Records
 	for _, r := range got.Records {
-		if l.appended && !r.Appended {
+		if l.appended != nil && !r.Appended {
+			if err := l.check(ctx, r.Offset, got.StableEnd); err != nil {
+				return task.Batch{}, err
+			}
 			continue
 		}
 		l.records = append(l.records, topics.Record(r))
 	}
 	return task.Batch{Records: l.records, Next: got.Next, StableEnd: got.StableEnd}, nil
+}
+
+// check looks at the topic where a record has a time of its producer. The log ended at end before.
+func (l *partitionLog) check(ctx context.Context, offset, end int64) error {
+	if offset < l.checked {
+		return nil
+	}
+	err := readRemedy(l.appended(ctx, offset))
+	switch {
+	case err == nil:
+		l.checked = end
+	case task.RemedyOf(err) == task.Unmarked:
+		return task.WithRemedy(err, task.Fatal)
+	}
+	return err
 }
 
 // High implements task.Ended.
