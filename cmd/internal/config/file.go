@@ -244,7 +244,7 @@ func (c *File) withoutFiles() service.Options {
 				Raw: c.Topics.Raw, Sanitized: c.Topics.Sanitized,
 				Changelog: c.Topics.Changelog, DeadLetters: c.Topics.DeadLetters,
 				Create: c.Topics.Create, Partitions: c.Topics.Partitions,
-				Replication: c.Topics.Replication,
+				Replication: c.Topics.Replication, Appended: c.CountsUsers(),
 			},
 			TransactionTimeout: c.Transaction.Timeout,
 		},

@@ -289,8 +289,6 @@ func idText(id []byte, name string) string {
 	return fmt.Sprintf("%x", id)
 }
 
-const timestampType = "message.timestamp.type"
-
 // CheckAppendTimes refuses a raw topic whose records have the times of their producers: which
 // window a fix counts in must not depend on anybody's clock but the brokers'.
 func CheckAppendTimes(
@@ -298,17 +296,17 @@ func CheckAppendTimes(
 ) error {
 	t := c.Topics
 	have, err := admin.Configs(ctx, client, wire.Options{RetryTimeout: patience}, t.Raw,
-		timestampType)
+		topics.TimestampType)
 	if err != nil {
 		return err
 	}
-	const want = "LogAppendTime"
-	if have[timestampType] == want {
+	const want = topics.LogAppendTime
+	if have[topics.TimestampType] == want {
 		return nil
 	}
 	return fmt.Errorf("topics.raw: records of %s have their producers' times: kafka-configs.sh "+
 		"--bootstrap-server %s --alter --topic %s --add-config %s=%s", t.Raw,
-		c.Brokers[0], t.Raw, timestampType, want)
+		c.Brokers[0], t.Raw, topics.TimestampType, want)
 }
 
 // checkKept refuses an output that Kafka compacts: records of the partitions of a window have one

@@ -33,6 +33,8 @@ type Set struct {
 	Create      bool
 	Partitions  int // 0: whatever the raw topic has
 	Replication int // default: the broker's
+	// Appended says that a raw topic which is made has the times of its brokers: counts need them.
+	Appended bool
 	// Follows says that Raw is the output of another service, which makes it.
 	Follows bool
 }
@@ -137,7 +139,7 @@ func (c Cluster) Counting(group, topic string) (windows, totals Cluster) {
 	}
 	windows.Topics = Set{
 		Raw: t.Raw, Sanitized: windows.Group + "-partial", NoDeadLetters: true, Routed: true,
-		Create: t.Create, Partitions: t.Partitions, Replication: t.Replication,
+		Create: t.Create, Partitions: t.Partitions, Replication: t.Replication, Appended: true,
 	}
 	totals.Topics = Set{
 		Raw: windows.Topics.Sanitized, Sanitized: topic, NoDeadLetters: true,

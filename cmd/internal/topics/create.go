@@ -55,7 +55,11 @@ func Create(ctx context.Context, client *kafka.Client, o wire.Options, t Set) er
 			Name: name, Partitions: partitions, Replication: t.Replication, Initial: initial,
 		}
 	}
-	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, nil)); err != nil {
+	var times map[string]string
+	if t.Appended {
+		times = map[string]string{TimestampType: LogAppendTime}
+	}
+	if err := admin.CreateTopics(ctx, client, o, topic(t.Raw, times)); err != nil {
 		return err
 	}
 	initial, err := admin.Configs(ctx, client, o, t.Raw, RetentionMS, RetentionBytes)
@@ -98,6 +102,10 @@ const (
 	RetentionMS    = "retention.ms"
 	RetentionBytes = "retention.bytes"
 	TimestampAhead = "message.timestamp.after.max.ms"
+	TimestampType  = "message.timestamp.type"
+
+	// LogAppendTime is the TimestampType of records that have the times of their brokers.
+	LogAppendTime = "LogAppendTime"
 )
 
 // ErrRawPartitions says that the raw topic has another number of partitions than

@@ -34,14 +34,13 @@ func ID(ctx context.Context, client *kafka.Client, topic string) ([]byte, error)
 
 // Undated lists the topics whose timestamps are the brokers' own, so that they say nothing.
 func Undated(ctx context.Context, client *kafka.Client, topics ...string) (map[string]bool, error) {
-	const timestampType = "message.timestamp.type"
 	found := map[string]bool{}
 	for _, topic := range topics {
-		have, err := admin.Configs(ctx, client, wire.Options{}, topic, timestampType)
+		have, err := admin.Configs(ctx, client, wire.Options{}, topic, TimestampType)
 		if err != nil {
 			return nil, err
 		}
-		found[topic] = have[timestampType] == "LogAppendTime"
+		found[topic] = have[TimestampType] == LogAppendTime
 	}
 	return found, nil
 }
