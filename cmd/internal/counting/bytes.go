@@ -17,8 +17,8 @@ const version = 1
 //
 //	version 1 | settings 8 | partition | start in ms | counts of zones
 type partial struct {
-	settings  digest
-	partition int32 // of the raw topic
+	settings  digest // of its window
+	partition int32  // of the raw topic
 	startMS   int64
 	counts    []zoneCount // by zone, without zeros
 }

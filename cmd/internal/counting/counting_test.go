@@ -332,25 +332,45 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestOtherRules: a program whose rules of a time zone have other windows does not go on: one of
-// its windows would overlap one that was published.
+// TestOtherRules: a program whose rules of a time zone have other windows on open days, or on the
+// day after, does not go on: one of its windows would overlap one that was published, or a user's
+// day another one. Rules of other days may change. Lagos has London's time in summer.
 func TestOtherRules(t *testing.T) {
-	w, err := NewWindows(testSettings(t), engine.Source{Encoding: schemas.JSON}, engine.Murmur2,
-		engine.Partition{Of: 1}, 1)
-	if err != nil {
-		t.Fatal(err)
+	s := testSettings(t) // London's clocks change on the second day
+	first := s.First
+	in := func(zone string) *Windows {
+		var err error
+		if s.Plan, err = counts.NewPlan(zone, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewWindows(s, engine.Source{Encoding: schemas.JSON}, engine.Murmur2,
+			engine.Partition{Of: 1}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.digest = digest{1} // the two are one zone
+		return w
 	}
-	if err := w.Restored(nil); err != nil {
-		t.Fatal(err)
+	for day, refused := range map[counts.Date]bool{-2: false, -1: false, 0: true, 1: true, 2: true} {
+		s.First = first + day
+		own, before := states{}, in("Europe/London")
+		if err := before.Restored(nil); err != nil {
+			t.Fatal(err)
+		}
+		own.take(before.Changes())
+		for zone, want := range map[string]error{"Europe/London": nil, "Africa/Lagos": errRules} {
+			if !refused {
+				want = nil
+			}
+			if err := in(zone).Restored(own.list()); !errors.Is(err, want) {
+				t.Errorf("day %d, then by the rules of %s: %v, want %v", day, zone, err, want)
+			}
+		}
 	}
-	state := func(openMS int64) []task.Change {
-		value := append([]byte{version}, w.digest[:]...)
-		return []task.Change{{Value: binary.AppendVarint(value, openMS)}}
-	}
-	if err := w.Restored(state(w.open.StartMS)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Restored(state(w.open.StartMS + 1)); !errors.Is(err, errRules) {
+	w := in("Europe/London")
+	value := binary.AppendVarint(append([]byte{version}, w.digest[:]...), 1)
+	err := w.Restored([]task.Change{{Value: append(value, make([]byte, len(w.digest))...)}})
+	if !errors.Is(err, errRules) {
 		t.Errorf("a window that begins elsewhere: %v", err)
 	}
 }
@@ -400,7 +420,8 @@ func TestOtherSettings(t *testing.T) {
 		if err := totals.Restored(nil); err != nil {
 			t.Fatal(err)
 		}
-		value := partial{step.settings.digest(), step.from, start, nil}.appendTo(nil)
+		by := step.settings.digest().of(s.Plan.At(start))
+		value := partial{by, step.from, start, nil}.appendTo(nil)
 		var fx task.Effects
 		err = totals.Process(task.Record{Key: windowKey(start), Value: value}, state, &fx)
 		if (err != nil) != step.refused {
@@ -468,8 +489,15 @@ func refused(t *testing.T, s Settings, p *Totals, w *worker, rec task.Record) {
 	for name, change := range map[string]func(*partial){
 		"one count more": func(p *partial) { p.counts = []zoneCount{{0, 9}} },
 		"a zone more":    func(p *partial) { p.counts = []zoneCount{{9, 1}} },
-		"other settings": func(p *partial) { p.settings = other.digest() },
-		"no window":      func(p *partial) { p.startMS++ },
+		"other settings": func(p *partial) {
+			p.settings = other.digest().of(s.Plan.At(p.startMS))
+		},
+		"a window that ends elsewhere": func(p *partial) {
+			w := s.Plan.At(p.startMS)
+			w.EndMS++
+			p.settings = s.digest().of(w)
+		},
+		"no window": func(p *partial) { p.startMS++ },
 	} {
 		changed := read(t, rec.Value)
 		change(&changed)
@@ -551,7 +579,8 @@ func TestKeepDays(t *testing.T) {
 	own, w := states{}, &worker{states: map[string][]byte{}}
 	give := func(window counts.Window, partition int32) error {
 		key := windowKey(window.StartMS)
-		value := partial{s.digest(), partition, window.StartMS, nil}.appendTo(nil)
+		by := s.digest().of(window)
+		value := partial{by, partition, window.StartMS, nil}.appendTo(nil)
 		err := w.process(t, p, key, task.Record{Key: key, Value: value})
 		own.take(p.Changes())
 		return err

@@ -68,6 +68,17 @@ func (s Settings) digest() digest {
 	return digest(sum[:])
 }
 
+// of stands for the settings and for windows. So partials of a window that other rules of the time
+// zone have made are not added up, nor does a partition go on under other rules of an open day.
+func (d digest) of(windows ...counts.Window) digest {
+	b := d[:]
+	for _, w := range windows {
+		b = fmt.Append(b, w.StartMS, w.EndMS, int64(w.Day), ";")
+	}
+	sum := sha256.Sum256(b)
+	return digest(sum[:])
+}
+
 // maxZones keeps the counts of a window, at most five bytes a zone, below Kafka's limit of 1 MiB a
 // record.
 const maxZones = 100_000

@@ -75,7 +75,7 @@ func (t *Totals) Process(rec task.Record, state []byte, fx *task.Effects) error 
 			"to counts alone", rec.Offset, t.settings.Partitions)
 	}
 	window := t.settings.Plan.At(p.startMS)
-	if p.settings != t.digest || window.StartMS != p.startMS {
+	if window.StartMS != p.startMS || p.settings != t.digest.of(window) {
 		return fmt.Errorf("offset %d of the partials is of other counts settings: %w", rec.Offset,
 			ErrOther)
 	}

@@ -144,7 +144,7 @@ func (w *Windows) goTo(window counts.Window) {
 // it is the same whenever the window is closed.
 func (w *Windows) close(fx *task.Effects) {
 	start := w.open.StartMS
-	p := partial{w.digest, w.at.Number, start, w.counts.close(start)}
+	p := partial{w.digest.of(w.open), w.at.Number, start, w.counts.close(start)}
 	target := start / w.settings.Plan.Length().Milliseconds() % int64(w.targets)
 	fx.Output = append(fx.Output, task.Message{
 		Key: windowKey(start), Value: p.appendTo(nil), Timestamp: w.settings.deadline(w.open),
@@ -170,8 +170,9 @@ var errSettings = errors.New("this group has counted under other settings: put t
 	"name a group and topics of their own, at a further ε")
 
 // errRules: the windows of the states are not those of this program.
-var errRules = errors.New("the rules of counts.time_zone differ from those that the states were " +
-	"counted under: start the earlier program, or name another group and topics, at a further ε")
+var errRules = errors.New("the rules of counts.time_zone for open days differ from those of the " +
+	"states: start the earlier program for these days, or name another group and topics, at a " +
+	"further ε")
 
 // Restored implements task.Partitioned. A partition without states begins with the first window of
 // the first day.
@@ -200,6 +201,7 @@ func (w *Windows) Restored(states []task.Change) error {
 		r := readerOf(s.Value)
 		r.version()
 		by, openMS := digest(r.take(len(w.digest))), r.Varint()
+		rules := digest(r.take(len(w.digest)))
 		if r.Short || len(r.Rest) > 0 {
 			return errOther
 		}
@@ -207,8 +209,9 @@ func (w *Windows) Restored(states []task.Change) error {
 			return errSettings
 		}
 		found = true
-		if w.goTo(w.settings.Plan.At(openMS)); w.open.StartMS != openMS {
-			return errRules // a window would overlap one that was published
+		w.goTo(w.settings.Plan.At(openMS))
+		if w.open.StartMS != openMS || w.rules() != rules {
+			return errRules // a window would overlap one that was published, or a day another
 		}
 	}
 	if !found {
@@ -217,14 +220,25 @@ func (w *Windows) Restored(states []task.Change) error {
 	return nil
 }
 
+// rules stand for the windows of days that have states of users: open ones, and the next, to which
+// clocks that are ahead may belong. Rules of other days may change meanwhile.
+func (w *Windows) rules() digest {
+	var all []counts.Window
+	for day := w.oldest; day <= w.open.Day+1; day++ {
+		all = append(all, w.windows(day)...)
+	}
+	return w.digest.of(all...)
+}
+
 // Changes implements task.Partitioned. Beside the counts of open windows there is a state without a
-// name: version 1, settings 8, and the first open window's start in ms.
+// name: version 1, settings 8, the first open window's start in ms, and rules 8.
 func (w *Windows) Changes() []task.Change {
 	w.own = w.own[:0]
 	if w.changed {
 		w.changed = false
-		b := append([]byte{version}, w.digest[:]...)
-		w.own = append(w.own, task.Change{Value: binary.AppendVarint(b, w.open.StartMS)})
+		b := binary.AppendVarint(append([]byte{version}, w.digest[:]...), w.open.StartMS)
+		rules := w.rules()
+		w.own = append(w.own, task.Change{Value: append(b, rules[:]...)})
 	}
 	w.own = w.counts.changes(w.own)
 	return w.own
