@@ -113,10 +113,10 @@ type Partitioned interface {
 	// is one of Process.
 	Passed(ms int64, fx *Effects) error
 	// Expires returns a test for states of keys, and for what remains of erased ones, that mean
-	// nothing any more: Process gives the same bytes with such a state and without it, now and
-	// later. It returns nil if none can have expired since the last call; it is called often. The
-	// first call after Restored never returns nil if states can expire. The task removes the states
-	// in transactions of their own, some at a time.
+	// nothing any more: without such a state Process gives the same bytes as with it, now and
+	// later, or an error. It returns nil if none can have expired since the last call; it is called
+	// often. The first call after Restored never returns nil if states can expire. The task removes
+	// the states in transactions of their own, some at a time.
 	Expires() func(state []byte) bool
 }
 

@@ -205,9 +205,6 @@ func (c *File) CountsDir() string {
 	return filepath.Clean(c.StateDir) + "-counts"
 }
 
-// CountsUsers reports whether the config speaks of the services that count.
-func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["topics.counts"] }
-
 // CountingClusters returns the places in Kafka of the services that count, without a connection.
 func (c *File) CountingClusters() (windows, totals topics.Cluster, err error) {
 	first := c.Cluster()

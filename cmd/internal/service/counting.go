@@ -221,8 +221,8 @@ func (j *countingJob) Differences(other []byte) string {
 	case !ok:
 		return "the group is not one that counts"
 	case first != j.settings.First:
-		return fmt.Sprintf("counts.first, %v there and %v here, and perhaps other settings", first,
-			j.settings.First)
+		return fmt.Sprintf("counts.first, %v there and %v here, and perhaps other settings (set "+
+			"it where instances start for the first time at midnight)", first, j.settings.First)
 	}
 	return "a setting of the section counts, of input or of topics.partitioner"
 }
@@ -257,27 +257,42 @@ func (c *Counting) find(ctx context.Context, s *Service) error {
 	}
 	id := ids[t.Raw]
 	c.settings.Source, c.settings.Partitions = idText(id[:], t.Raw), int32(sizes[t.Raw])
-	if c.settings.First == 0 {
-		if c.settings.First, err = c.firstDay(ctx, s); err != nil {
-			return err
-		}
+	first, begun, err := c.firstDay(ctx, s)
+	today := c.settings.Plan.At(time.Now().UnixMilli()).Day
+	switch {
+	case err != nil:
+		return err
+	case c.settings.First == 0 && begun:
+		c.settings.First = first
+	case c.settings.First == 0:
+		c.settings.First = today
+	case !begun && c.settings.First < today-maxDaysAgo:
+		return fmt.Errorf("counts.first: %v is more than %d days ago, and every window since then "+
+			"would be published: choose a later day", c.settings.First, maxDaysAgo)
 	}
 	c.found = true
 	return nil
 }
 
-// firstDay returns the first day of the group, or today if this is its first start.
-func (c *Counting) firstDay(ctx context.Context, s *Service) (counts.Date, error) {
+// maxDaysAgo is how long ago the first day of a group may be when it starts: longer than raw topics
+// keep their records, so an earlier one is a slip.
+const maxDaysAgo = 366
+
+// firstDay returns the first day of the group; begun is false if this is its first start.
+func (c *Counting) firstDay(ctx context.Context, s *Service) (
+	first counts.Date, begun bool, err error,
+) {
 	for n := range c.settings.Partitions {
 		mark, found, err := topics.LastMark(ctx, s.client, c.windows.Topics.Changelog, n)
 		if err != nil {
-			return 0, fmt.Errorf("partition %d of %s: %w", n, c.windows.Topics.Changelog, err)
+			return 0, false, fmt.Errorf("partition %d of %s: %w", n, c.windows.Topics.Changelog,
+				err)
 		}
 		if day, ok := firstDay(mark.Settings); found && ok {
-			return day, nil
+			return day, true, nil
 		}
 	}
-	return c.settings.Plan.At(time.Now().UnixMilli()).Day, nil
+	return 0, false, nil
 }
 
 // idText is the id of a topic, or of its name in a cluster that gives topics no ids.

@@ -285,6 +285,8 @@ func TestCountingRefuses(t *testing.T) {
 	requireSays(run(func(g *countedFleet) { g.windows.Key = servicetest.Key }), "no key")
 	requireSays(run(func(g *countedFleet) { g.trust = false }), "LogAppendTime",
 		"kafka-configs.sh --bootstrap-server")
+	requireSays(run(func(g *countedFleet) { g.settings.First -= 400 }), "counts.first",
+		"choose a later day")
 	r, _ := f.start(t, ".a")
 	published := func() bool {
 		return f.w.Exists(t, f.totals.Topics.Sanitized) && len(f.have(t, false)) > 0
@@ -295,6 +297,19 @@ func TestCountingRefuses(t *testing.T) {
 		"a further ε")
 	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "compact")
 	requireSays(run(func(*countedFleet) {}), "cleanup.policy")
+}
+
+// TestCountingMakesRaw: a raw topic that is made for counts has the times of its brokers.
+func TestCountingMakesRaw(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	set := f.windows.Topics
+	set.Raw, set.Partitions = "made", 2
+	servicetest.OK(t, topics.Create(t.Context(), f.w.Client, wire.Options{}, set))
+	cluster := f.windows.Cluster
+	cluster.Topics = set
+	err := service.CheckAppendTimes(t.Context(), cluster, f.w.Client, time.Second)
+	servicetest.OK(t, err)
 }
 
 // TestCountingOldTimes: records from before the raw topic got the times of its brokers do not

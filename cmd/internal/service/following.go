@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -103,8 +104,13 @@ type startOver struct {
 	cause     error
 }
 
+// Error leaves out the ways out that the cause names, which are those of another job.
 func (e *startOver) Error() string {
-	return e.what + ". Stop all instances, and start " + e.how
+	facts := e.cause.Error()
+	for _, way := range []string{": 1. ", ". ", ": lengthen "} {
+		facts, _, _ = strings.Cut(facts, way)
+	}
+	return fmt.Sprintf("%s (%s). Stop all instances, and start %s", e.what, facts, e.how)
 }
 
 func (e *startOver) Unwrap() error { return e.cause }

@@ -259,3 +259,21 @@ func TestOldSettingsAreNamed(t *testing.T) {
 		t.Error("another error has changed")
 	}
 }
+
+// TestStartOver: the error of a job that can begin again has what its cause says of the loss, and
+// none of the ways out that are another job's.
+func TestStartOver(t *testing.T) {
+	for cause, want := range map[string]string{
+		"partition 2: the group is at 5, the input begins at 9: lengthen retention.ms, and start " +
+			"once with --skip-lost": "partition 2: the group is at 5, the input begins at 9",
+		"it ended beyond offset 3: 1. start with the old settings; or 2. start once with " +
+			"--accept-settings": "it ended beyond offset 3",
+		"it begins at offset 7. Start once with --accept-lost-account": "it begins at offset 7",
+	} {
+		err := &startOver{"it is lost", "elsewhere", errors.New(cause)}
+		want = "it is lost (" + want + "). Stop all instances, and start elsewhere"
+		if got := err.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
