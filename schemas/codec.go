@@ -257,7 +257,8 @@ func (c *Codec) DecodeCounts(data []byte) (Counts, error) {
 		WindowStart: row[0].integer, WindowEnd: row[1].integer, Day: row[2].text,
 		Zone: row[3].text, Latitude: row[4].nullable(), Longitude: row[5].nullable(),
 		Vehicles: row[6].integer, Low: row[7].integer, High: row[8].integer,
-		Epsilon: row[9].number, PerDay: int32(row[10].integer), Edition: row[11].integer,
+		Estimate: row[9].number, Epsilon: row[10].number, PerDay: int32(row[11].integer),
+		Edition: row[12].integer,
 	}
 	if reason, ok := n.check(); !ok {
 		return Counts{}, reject(reason)
@@ -282,6 +283,7 @@ func (c *Codec) AppendCounts(dst []byte, n Counts) ([]byte, error) {
 		{integer: n.Vehicles},
 		{integer: n.Low},
 		{integer: n.High},
+		{number: n.Estimate},
 		{number: n.Epsilon},
 		{integer: int64(n.PerDay)},
 		{integer: n.Edition},

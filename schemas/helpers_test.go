@@ -49,7 +49,7 @@ func exampleCounts() Counts {
 	return Counts{
 		WindowStart: 1700002800000, WindowEnd: 1700006400000, Day: "2023-11-14", Zone: "31",
 		Latitude: Some(53.4084), Longitude: Some(-2.9792), Vehicles: -3, Low: 0, High: 15,
-		Epsilon: 1, PerDay: 8, Edition: 2,
+		Estimate: 1.25, Epsilon: 1, PerDay: 8, Edition: 2,
 	}
 }
 
@@ -144,8 +144,8 @@ func randomCounts(rng *rand.Rand) Counts {
 	n := Counts{
 		WindowStart: randomInteger(rng), WindowEnd: randomInteger(rng), Day: randomText(rng, 12),
 		Zone: randomText(rng, 20), Vehicles: randomInteger(rng), Low: randomInteger(rng),
-		High: randomInteger(rng), Epsilon: randomNumber(rng), PerDay: int32(randomInteger(rng)),
-		Edition: randomInteger(rng),
+		High: randomInteger(rng), Estimate: randomNumber(rng), Epsilon: randomNumber(rng),
+		PerDay: int32(randomInteger(rng)), Edition: randomInteger(rng),
 	}
 	if rng.IntN(3) > 0 {
 		n.Latitude, n.Longitude = Some(randomNumber(rng)), Some(randomNumber(rng))

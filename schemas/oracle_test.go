@@ -60,8 +60,8 @@ func TestAgainstWholeRecords(t *testing.T) {
 				"window_start": time.UnixMilli(n.WindowStart).UTC(),
 				"window_end":   time.UnixMilli(n.WindowEnd).UTC(), "day": n.Day, "zone": n.Zone,
 				"latitude": union(n.Latitude), "longitude": union(n.Longitude),
-				"vehicles": n.Vehicles, "low": n.Low, "high": n.High, "epsilon": n.Epsilon,
-				"per_day": n.PerDay, "edition": n.Edition,
+				"vehicles": n.Vehicles, "low": n.Low, "high": n.High, "estimate": n.Estimate,
+				"epsilon": n.Epsilon, "per_day": n.PerDay, "edition": n.Edition,
 			}
 		}},
 	} {

@@ -278,14 +278,16 @@ type Counts struct {
 	Vehicles    int64    `json:"vehicles"` // count plus noise
 	Low         int64    `json:"low"`
 	High        int64    `json:"high"`
-	Epsilon     float64  `json:"epsilon"` // of all that a user does in a day
+	Estimate    float64  `json:"estimate"` // for shares and maps, not negative
+	Epsilon     float64  `json:"epsilon"`  // of all that a user does in a day
 	PerDay      int32    `json:"per_day"`
 	Edition     int64    `json:"edition"`
 }
 
 // check returns the reason why n cannot be published, if there is one.
 func (n *Counts) check() (Reason, bool) {
-	if !finite(n.Latitude.Number) || !finite(n.Longitude.Number) || !finite(n.Epsilon) {
+	if !finite(n.Latitude.Number) || !finite(n.Longitude.Number) ||
+		!finite(n.Estimate) || !finite(n.Epsilon) {
 		return ReasonNotFinite, false
 	}
 	if n.Latitude.Known != n.Longitude.Known {

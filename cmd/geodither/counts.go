@@ -36,7 +36,8 @@ better than records that protect each vehicle by itself.
 In each window a user counts once, at the first fix, in at most --per-day windows of a day: the
 first ones. Each number is a count plus discrete Laplace noise of scale per-day / ε, and can be
 negative. Every zone of every window is published, empty ones too. low and high are an interval
-that holds the count of a zone in 90 %.
+that holds the count of a zone in 90 %. estimate is for shares and maps: the nearest numbers that
+are not negative and have the same sum. It costs no ε.
 
 The guarantee: all that one user does in a day changes the odds of anything published by at most
 e^ε. In place of another day, or in part, it is 2ε. Days add up: a month costs 30 ε. So does every

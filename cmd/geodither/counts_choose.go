@@ -148,7 +148,7 @@ func (o *visitOrder) cover() int {
 	}
 }
 
-// publish compares a day's counts with what its users did. Numbers below 0 are taken for 0.
+// publish compares a day's estimates with what its users did.
 func (t *countsTrial) publish(
 	ctx context.Context, p *counts.Publisher, windows []counts.Window, users [][]counts.Visit,
 ) error {
@@ -171,13 +171,12 @@ func (t *countsTrial) publish(
 			return err
 		}
 		onMap := t.zones.Count() - 1
-		n, actual, shown := 0., make([]float64, onMap), make([]float64, onMap)
+		n, actual := 0., make([]float64, onMap)
 		for zone := range actual {
 			actual[zone] = float64(truth[i][zone])
-			shown[zone] = float64(max(0, published.Vehicles[zone]))
 			n += actual[zone]
 		}
-		t.wrong[0] += n * aggregate.Variation(shown, actual)
+		t.wrong[0] += n * aggregate.Variation(published.Estimates[:onMap], actual)
 		t.wrong[1] += n
 	}
 	return nil
@@ -220,8 +219,8 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 	}
 	err := table.Text(l)
 	fmt.Fprintf(l, "\nper-day is the least that cuts at most %.0f %% of the users' windows of a "+
-		"busy hour, ± holds\na count in 90 %%, and wrong is the share of vehicles that are shown "+
-		"in a wrong zone.\n", 100*shiftShare)
+		"busy hour, ± holds\na count in 90 %%, and wrong is the share of vehicles that estimate "+
+		"shows in a wrong zone.\n", 100*shiftShare)
 	for _, t := range trials {
 		if useful[t.plan.Length()] != t {
 			continue

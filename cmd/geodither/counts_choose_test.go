@@ -101,11 +101,10 @@ func TestCountsChoose(t *testing.T) {
 		for hour, actual := range truth {
 			n, shown := 0., make([]float64, zones.Count()-1)
 			for zone := range shown {
-				vehicles, err := strconv.ParseFloat(rows[1+hour*zones.Count()+zone][6], 64)
+				shown[zone], err = strconv.ParseFloat(rows[1+hour*zones.Count()+zone][9], 64)
 				if err != nil {
 					t.Fatal(err)
 				}
-				shown[zone] = max(0, vehicles)
 				n += actual[zone]
 			}
 			sum += n

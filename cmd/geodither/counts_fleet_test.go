@@ -116,6 +116,7 @@ type countScore struct {
 	truth, capped            [24][]int64 // vehicles by hour and zone; those under the cap
 	alone                    []float64   // what the model says
 	weight, variation, model float64     // vehicles of all hours; weighted by them
+	estimates                float64     // their variation
 	held, numbers            float64     // intervals
 }
 
@@ -147,10 +148,14 @@ func (f *fleetDays) count(
 			cut += float64(n - s.capped[hour][zone])
 		}
 	}
-	t.Logf("%s,%d,%.2g km,%g,%d,%.3f,%.3f,%.3f,%.3f", f.name, vehicles, zones.SideKM(), epsilon,
-		perDay, s.variation/s.weight, s.model/s.weight, coverage, 5*cut/s.weight)
+	t.Logf("%s,%d,%.2g km,%g,%d,%.3f,%.3f,%.3f,%.3f,%.3f", f.name, vehicles, zones.SideKM(),
+		epsilon, perDay, s.variation/s.weight, s.estimates/s.weight, s.model/s.weight, coverage,
+		5*cut/s.weight)
 	if s.variation/s.weight > most {
 		t.Errorf("a variation of %.3f, at most %g", s.variation/s.weight, most)
+	}
+	if vehicles > 1000 && s.estimates > s.variation {
+		t.Errorf("estimates have a variation of %.3f", s.estimates/s.weight)
 	}
 	// Five standard deviations: a false alarm in 3 million runs.
 	if coverage < .9-5*math.Sqrt(.09/s.numbers) {
@@ -171,6 +176,7 @@ func (s *countScore) add(t *testing.T, out string) {
 	}
 	for hour := range s.truth {
 		n, truth, published := 0.0, make([]float64, zones), make([]float64, zones)
+		estimates := make([]float64, zones)
 		for zone, count := range s.truth[hour] {
 			numbers := [3]int64{} // vehicles, low and high
 			for i := range numbers {
@@ -181,6 +187,10 @@ func (s *countScore) add(t *testing.T, out string) {
 			}
 			n += float64(count)
 			truth[zone], published[zone] = float64(count), float64(max(0, numbers[0]))
+			text := rows[1+hour*zones+zone][9]
+			if estimates[zone], err = strconv.ParseFloat(text, 64); err != nil {
+				t.Fatal(err)
+			}
 			s.numbers++
 			if c := s.capped[hour][zone]; c >= numbers[1] && c <= numbers[2] {
 				s.held++
@@ -189,6 +199,7 @@ func (s *countScore) add(t *testing.T, out string) {
 		if n > 0 {
 			s.weight += n
 			s.variation += n * aggregate.Variation(published[:s.onMap], truth[:s.onMap])
+			s.estimates += n * aggregate.Variation(estimates[:s.onMap], truth[:s.onMap])
 			s.model += n * aggregate.Variation(s.alone, truth)
 		}
 	}

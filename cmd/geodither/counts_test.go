@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -151,7 +152,8 @@ func TestCounts(t *testing.T) {
 			low, high := p.Interval(vehicles)
 			fields := []string{
 				inUTC(w.StartMS), inUTC(w.EndMS), w.Day.String(), zones.Name(int32(zone)),
-				fmt.Sprint(vehicles), fmt.Sprint(low), fmt.Sprint(high), "1", "3", "1",
+				fmt.Sprint(vehicles), fmt.Sprint(low), fmt.Sprint(high),
+				files.Number(math.Round(want.Estimates[zone]*100) / 100), "1", "3", "1",
 			}
 			if got := slices.Delete(slices.Clone(rows[at]), 4, 6); !slices.Equal(got, fields) {
 				t.Fatalf("record %d is %v, want %v", at, got, fields)

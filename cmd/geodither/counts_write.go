@@ -12,7 +12,7 @@ import (
 
 var countsHeader = []string{
 	"window_start", "window_end", "day", "zone", "latitude", "longitude", "vehicles", "low", "high",
-	"epsilon", "per_day", "edition",
+	"estimate", "epsilon", "per_day", "edition",
 }
 
 // countsLine is a record as JSON prints it for people: with times as text, instead of those of the
@@ -41,8 +41,8 @@ func countsEncoder(format string, out io.Writer) func(schemas.Counts) error {
 		err := rows.Write([]string{
 			inUTC(r.WindowStart), inUTC(r.WindowEnd), r.Day, r.Zone, latitude, longitude,
 			strconv.FormatInt(r.Vehicles, 10), strconv.FormatInt(r.Low, 10),
-			strconv.FormatInt(r.High, 10), files.Number(r.Epsilon), strconv.Itoa(int(r.PerDay)),
-			strconv.FormatInt(r.Edition, 10),
+			strconv.FormatInt(r.High, 10), files.Number(r.Estimate), files.Number(r.Epsilon),
+			strconv.Itoa(int(r.PerDay)), strconv.FormatInt(r.Edition, 10),
 		})
 		rows.Flush()
 		return err

@@ -1,11 +1,13 @@
 package counts
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -74,6 +76,8 @@ type Published struct {
 	Window
 	// Vehicles is the count plus noise of each zone. It may be negative.
 	Vehicles []int64
+	// Estimates are Vehicles for shares and maps: see estimates.
+	Estimates []float64
 	// Digest belongs to the trusted side. Keep it, and give it to the next Publish of this window.
 	Digest Digest
 }
@@ -123,7 +127,32 @@ func (p *Publisher) Publish(w Window, counts []int64, before *Digest) (Published
 		}
 		out.Vehicles[zone] = clamp(count + p.draw(src))
 	}
+	out.Estimates = estimates(out.Vehicles)
 	return out, nil
+}
+
+// estimates returns the nearest numbers to those of a window, by the sum of squares, that are not
+// negative and have the same sum, or 0 if that is negative. True counts are not negative, and the
+// noise of a sum is small beside that of all its zones. It is a function of published numbers, so
+// it costs no ε. The same number is taken from all zones, and what would be negative then is 0
+// (Held, Wolfe and Crowder 1974, doi:10.1007/BF01580223). Nothing is multiplied, so all machines
+// have the same bits.
+func estimates(vehicles []int64) []float64 {
+	sorted, sum := make([]float64, len(vehicles)), 0.0
+	for zone, n := range vehicles {
+		sorted[zone] = float64(n)
+		sum += float64(n)
+	}
+	slices.SortFunc(sorted, func(a, b float64) int { return cmp.Compare(b, a) })
+	largest, less := 0.0, math.Inf(-1)
+	for i, n := range sorted {
+		largest += n
+		less = max(less, (largest-max(sum, 0))/float64(i+1))
+	}
+	for zone, n := range vehicles {
+		sorted[zone] = max(0, float64(n)-less)
+	}
+	return sorted
 }
 
 // draw returns discrete Laplace noise of scale PerDay/ε: P(k) ∝ e^{-|k|ε/PerDay}, exactly.

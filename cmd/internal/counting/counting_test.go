@@ -446,7 +446,7 @@ func TestTotals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if latitude := Record(p.publisher, s.Zones, s.Settings, counts.Published{
-		Vehicles: []int64{1, 2, 3},
+		Vehicles: []int64{1, 2, 3}, Estimates: []float64{1, 2, 3},
 	}, 1).Latitude; latitude != schemas.Some(51.5) {
 		t.Errorf("a zone has its middle at %v", latitude)
 	}

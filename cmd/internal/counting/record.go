@@ -27,7 +27,8 @@ func Record(
 	r := schemas.Counts{
 		WindowStart: published.StartMS, WindowEnd: published.EndMS, Day: published.Day.String(),
 		Zone: zones.Name(zone), Vehicles: vehicles,
-		Epsilon: s.Epsilon, PerDay: int32(s.PerDay), Edition: int64(s.Edition),
+		Estimate: toHundredth(published.Estimates[zone]),
+		Epsilon:  s.Epsilon, PerDay: int32(s.PerDay), Edition: int64(s.Edition),
 	}
 	r.Low, r.High = p.Interval(vehicles)
 	if lat, lon, ok := zones.Middle(zone); ok {
@@ -35,6 +36,9 @@ func Record(
 	}
 	return r
 }
+
+// toHundredth keeps digits out of records that say nothing.
+func toHundredth(vehicles float64) float64 { return math.Round(vehicles*100) / 100 }
 
 // toCentimetre rounds degrees to seven decimals, a centimetre: a zone has its middle in all records
 // and formats by the same digits.
