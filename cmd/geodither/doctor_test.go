@@ -181,6 +181,7 @@ release: {mechanism: lattice, epsilon: 2, delta: 0.02, budget: none}
 counts: {epsilon: 1, per_day: 4, zone: 2km}
 `, broker))
 	succeed(t, "topics", "create", "-c", config)
+	(&servicetest.World{Addr: broker}).Alter(t, "raw", "message.timestamp.type", "CreateTime")
 	_, found := examine(t, config)
 	if !strings.Contains(found["counts failure"], "--topic raw --add-config "+
 		"message.timestamp.type=LogAppendTime") {
