@@ -73,7 +73,7 @@ func store(dst, from *mobility.Distribution, likelihood []float64, prune float64
 	cells, p := append(dst.Cells[:0], from.Cells...), append(dst.P[:0], weights...)
 	least := math.SmallestNonzeroFloat32 * total
 	if prune > 0 {
-		least = max(least, mobility.PruneLevel(p, prune, total))
+		least = max(least, mobility.PruneLevel(len(p), prune, total))
 	}
 	// What rounding to float32 would make 0 is dropped whatever the threshold, so that every stored
 	// cell has mass.
@@ -103,27 +103,16 @@ const LeastMass = 0x1p-12
 // dropped, the largest stays alone.
 func storeShort(dst, from *mobility.Distribution, likelihood []float64) {
 	weights, total := weigh(from.P, likelihood)
-	n, over := len(weights), 1/total
-	dst.Cells, dst.P = slices.Grow(dst.Cells[:0], n)[:n], slices.Grow(dst.P[:0], n)[:n]
-	cells, p := dst.Cells, dst.P
-	kept := 0
-	for i, w := range weights {
-		c := from.Cells[i]
-		if q := mobility.Short(w*over, c, LeastMass); q > 0 {
-			cells[kept], p[kept] = c, q
-			kept++
-		}
-	}
-	if kept == 0 {
+	mobility.ShortOf(dst, from.Cells, weights, 1/total, LeastMass)
+	if dst.Len() == 0 {
 		largest := 0
 		for i, w := range weights {
 			if w > weights[largest] {
 				largest = i
 			}
 		}
-		cells[0], p[0], kept = from.Cells[largest], 1, 1
+		dst.Cells, dst.P = append(dst.Cells, from.Cells[largest]), append(dst.P, 1)
 	}
-	dst.Cells, dst.P = cells[:kept], p[:kept]
 }
 
 // weigh returns weight times likelihood in the memory of likelihood, and its sum.

@@ -12,12 +12,12 @@ type searcher struct {
 // Bounds of the search.
 const (
 	// growMisses is how many divisions in a row may gain nothing before a codebook has grown.
-	growMisses = 4
+	growMisses = 2
 	// searchTurns is how many turns a change is given, if it gains in the first one.
 	searchTurns = 4
 	// searchVotes is how many distances the search may compute for each of finePatches, up to those
 	// of its last change: dozens of changes at ε = 4, a few at 8.
-	searchVotes = 80
+	searchVotes = 20
 	// searchGain is the least gain of a change, in shares of the gain.
 	searchGain = 3e-4
 	// searchLeast is the least share of the gain that a change must leave before its first turn.

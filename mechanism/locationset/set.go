@@ -63,14 +63,16 @@ func bucketOf(p float64) int {
 // reaches 1-δ, and only that bucket is sorted.
 func (s *Set) Choose(prior *mobility.Distribution, delta float64) { s.choose(prior, delta, 0) }
 
-// Size returns how many cells Choose would fill s with, in two thirds of the time.
+// Size returns how many cells Choose would fill s with, or nearly so, in one pass: the cells of a
+// bucket count as equally likely, though one may be a quarter likelier than another one.
 func (s *Set) Size(prior *mobility.Distribution, delta float64) int {
 	if delta == 0 {
 		s.chooseAll(prior)
 		return len(s.Cells)
 	}
-	_, size := s.end(prior, delta, 0)
-	return size
+	b, before, missing := s.cutAt(prior, 1-delta-setTolerance, 0)
+	n := float64(s.count[b])
+	return before + int(math.Ceil(min(n, n*missing/max(s.mass[b], math.SmallestNonzeroFloat64))))
 }
 
 // choose is Choose for a set of at least so many cells, as far as the prior has them.
@@ -79,14 +81,15 @@ func (s *Set) choose(prior *mobility.Distribution, delta float64, least int) {
 		s.chooseAll(prior)
 		return
 	}
-	last, _ := s.end(prior, delta, least)
-	s.collect(prior, last)
+	b, before, missing := s.cutAt(prior, 1-delta-setTolerance, least)
+	s.collect(prior, s.sortCut(prior.P, b, missing, least-before))
 }
 
-// end finds the last member by probability, and how many members there are up to it.
-func (s *Set) end(
-	prior *mobility.Distribution, delta float64, least int,
-) (last candidate, size int) {
+// cutAt fills in the buckets of a prior. It returns the one in which the members, likely ones
+// first, reach a mass and a number, how many are before it, and what of the mass is missing there.
+func (s *Set) cutAt(
+	prior *mobility.Distribution, mass float64, least int,
+) (b, before int, missing float64) {
 	if len(prior.Cells) == 0 {
 		panic("locationset: the prior is empty")
 	}
@@ -97,15 +100,12 @@ func (s *Set) end(
 		s.mass[b] += p
 		s.count[b]++
 	}
-	target := 1 - delta - setTolerance
-	sum, b, before := 0.0, 0, 0
-	for b < buckets-1 && (sum+s.mass[b] < target || before+int(s.count[b]) < least) {
-		sum += s.mass[b]
+	for b < buckets-1 && (s.mass[b] < mass || before+int(s.count[b]) < least) {
+		mass -= s.mass[b]
 		before += int(s.count[b])
 		b++
 	}
-	last, size = s.sortCut(prior.P, b, sum, target, least-before)
-	return last, before + size
+	return b, before, mass
 }
 
 func (s *Set) chooseAll(prior *mobility.Distribution) {
@@ -120,11 +120,9 @@ func (s *Set) chooseAll(prior *mobility.Distribution) {
 	}
 }
 
-// sortCut returns the last member by probability: of bucket b, as many cells in order as it takes
-// for sum to reach the target, and at least so many. It returns that number too.
-func (s *Set) sortCut(
-	p []float64, b int, sum, target float64, least int,
-) (last candidate, size int) {
+// sortCut returns the last member by probability: of bucket b, as many cells in order as have the
+// missing mass, and at least so many.
+func (s *Set) sortCut(p []float64, b int, missing float64, least int) (last candidate) {
 	s.cut = s.cut[:0]
 	for i, q := range p {
 		if bucketOf(q) == b {
@@ -133,16 +131,16 @@ func (s *Set) sortCut(
 	}
 	slices.SortFunc(s.cut, byProbability)
 	for i, c := range s.cut {
-		if sum += c.p; sum >= target && i+1 >= least {
-			return c, i + 1
+		if missing -= c.p; missing <= 0 && i+1 >= least {
+			return c
 		}
 	}
 	// Added one by one the cells stayed below what their bucket's sum reached, by a rounding error,
 	// or the whole prior does.
 	if len(s.cut) > 0 {
-		return s.cut[len(s.cut)-1], len(s.cut)
+		return s.cut[len(s.cut)-1]
 	}
-	return candidate{0, math.MaxInt32}, 0
+	return candidate{0, math.MaxInt32}
 }
 
 // byProbability orders by probability descending, then by index ascending. No two candidates are

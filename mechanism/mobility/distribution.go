@@ -58,8 +58,15 @@ func (d *Distribution) divide(total float64) bool {
 	if !(total > 0) || math.IsInf(total, 1) {
 		return false
 	}
+	over := 1 / total
+	if math.IsInf(over, 1) { // a total without an inverse
+		for i, p := range d.P {
+			d.P[i] = p / total
+		}
+		return true
+	}
 	for i, p := range d.P {
-		d.P[i] = p / total
+		d.P[i] = float64(p * over)
 	}
 	return true
 }
@@ -104,47 +111,27 @@ func (d *Distribution) CopyFrom(from *Distribution) {
 	d.P = append(d.P[:0], from.P...)
 }
 
-// Prune drops the cells with less than threshold of the total mass and normalizes the rest.
+// Prune drops the cells below [PruneLevel] and normalizes the rest.
 //
-// At most [PruneCells]·threshold of the total is dropped, whatever the number of cells (see
-// [PruneLevel]): 1e-4 at the default of 1e-7, well below any δ in use. The masses that are kept
-// grow by at most the factor 1/(1 − PruneCells·threshold). A pruned cell has posterior 0, so no
-// later release can bring it back; only the matrix can, from its neighbours. If every cell is below
-// the threshold, d is only normalized.
+// At most [PruneCells]·threshold of the total is dropped, whatever the number of cells: 1e-4 at
+// 1e-7, well below any δ in use. The masses that are kept grow by at most the factor
+// 1/(1 − PruneCells·threshold). A pruned cell has posterior 0, so no later release can bring it
+// back; only the matrix can, from its neighbours. If every cell is below the level, d is only
+// normalized.
 func (d *Distribution) Prune(threshold float64) {
 	total := d.Total()
-	d.divide(d.drop(PruneLevel(d.P, threshold, total), total))
+	d.divide(d.drop(PruneLevel(d.Len(), threshold, total), total))
 }
 
-// PruneCells bounds what one pruning drops: at most the mass of so many cells that are just below
-// the threshold.
+// PruneCells bounds what one pruning drops: less than the mass of so many cells at the threshold.
 const PruneCells = 1000
 
-// PruneLevel returns the mass below which a pruning at the threshold, a share of the total, drops a
-// cell. total must be the sum of p.
-//
-// The level is threshold × total as long as the cells below it have at most [PruneCells] times as
-// much together, which is always so for up to PruneCells cells. Otherwise there are so many cells
-// that the threshold is not small for them. An example is 1e-7 on a map of 10⁶ cells, where it
-// would remove the uniform share. The level is then PruneCells × threshold × total / len(p),
-// below which no more than the bound can lie.
-//
-// Cost: nothing for up to PruneCells cells, otherwise one pass over p.
-func PruneLevel(p []float64, threshold, total float64) float64 {
-	level := float64(threshold * total)
-	if len(p) <= PruneCells {
-		return level
-	}
-	lost := 0.0
-	for _, v := range p {
-		if v < level {
-			lost += v
-		}
-	}
-	if most := float64(PruneCells * level); lost > most {
-		return most / float64(len(p))
-	}
-	return level
+// PruneLevel returns the mass below which a pruning at the threshold, a share of the total, drops
+// one of n cells: threshold × total for up to PruneCells cells, and for more of them so much less
+// that all together would have no more than PruneCells at the threshold. So the uniform share of a
+// map of 10⁶ cells stays.
+func PruneLevel(n int, threshold, total float64) float64 {
+	return float64(threshold*total) / max(1, float64(n)/PruneCells)
 }
 
 // drop removes the masses below least and returns the total of the rest. If nothing would be left

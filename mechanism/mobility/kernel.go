@@ -125,9 +125,7 @@ type layout struct {
 	width, height int
 	// columns and rows are the inverse weights of the kernel that stay on the map.
 	columns, rows []float64
-	// blockColumn is the block of each column. blocks is how many there are in a row of them, 0
-	// without jumps, and side is that of one.
-	blockColumn  []int32
+	// blocks is how many blocks there are in a row of them, 0 without jumps. Each has side columns.
 	blocks, side int
 	// Block b jumps to targets[start[b]:start[b+1]].
 	start   []int32
@@ -142,9 +140,6 @@ func newLayout(g *grid.Grid, k Kernel, j Jumps) *layout {
 	if j.Share == 0 {
 		return l
 	}
-	for x := range l.width {
-		l.blockColumn = append(l.blockColumn, int32(x/j.Side))
-	}
 	columns, rows := j.blocks(g)
 	l.blocks, l.side, l.start = columns, j.Side, append(l.start, 0)
 	for block := range columns * rows {
@@ -158,7 +153,7 @@ func newLayout(g *grid.Grid, k Kernel, j Jumps) *layout {
 // blockOf returns the block from which a cell jumps.
 func (l *layout) blockOf(c grid.Cell) int {
 	row := int(c) / l.width
-	return row/l.side*l.blocks + int(l.blockColumn[int(c)-row*l.width])
+	return row/l.side*l.blocks + (int(c)-row*l.width)/l.side
 }
 
 // jumpsFrom returns the cells to which the block of a cell jumps, ascending.

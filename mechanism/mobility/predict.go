@@ -72,8 +72,9 @@ func (p *Predictor) Predict(dst, from *Distribution, at int64, k int) {
 }
 
 // PredictPruned is [Predictor.Predict] that prunes at the threshold after each step (see
-// [Distribution.Prune]). A long gap then costs as much as the mass spreads over, and not everything
-// within reach. With threshold 0 or k = 0 nothing is pruned.
+// [Distribution.Prune]; all cells of blocks that the step reaches count). A long gap then costs as
+// much as the mass spreads over, and not everything within reach. With threshold 0 or k = 0 nothing
+// is pruned.
 func (p *Predictor) PredictPruned(dst, from *Distribution, at int64, k int, threshold float64) {
 	switch {
 	case k < 0:
@@ -112,11 +113,20 @@ func (p *Predictor) step(dst, from *Distribution, at int64, threshold float64) {
 	if p.blocks > 0 {
 		p.jump(from.Cells, weights)
 	}
-	total := p.compact(dst)
-	if threshold > 0 {
-		total = dst.drop(PruneLevel(dst.P, threshold, total), total)
+	dst.divide(p.compact(dst, p.level(threshold, from)))
+}
+
+// level returns what a prediction from a distribution prunes. The cells that it reaches are in the
+// touched blocks, and rows of a model sum to 1. So a cell that has the mean or more always stays.
+func (p *Predictor) level(threshold float64, from *Distribution) float64 {
+	if threshold <= 0 {
+		return 0
 	}
-	dst.divide(total)
+	blocks := 0
+	for _, group := range p.touched {
+		blocks += bits.OnesCount64(group)
+	}
+	return PruneLevel(blocks<<blockBits, min(threshold, .5/PruneCells), from.Total())
 }
 
 // shares returns what the kernel about each cell is multiplied by: the cell's weight, times what
@@ -193,18 +203,23 @@ func (p *Predictor) addOwn(from *Distribution) {
 // jump adds the jumps of cells with weights, block by block.
 func (p *Predictor) jump(cells []grid.Cell, weights []float64) {
 	width := grid.Cell(p.width)
-	first, end, blocks := grid.Cell(0), grid.Cell(0), 0
-	for i, c := range cells {
-		if c >= end {
-			row := c / width
-			first, end = row*width, row*width+width
-			blocks = int(row) / p.side * p.blocks
+	row, first, end := 0, grid.Cell(0), grid.Cell(0)
+	for i := 0; i < len(cells); {
+		if cells[i] >= end {
+			row = int(cells[i] / width)
+			first, end = grid.Cell(row)*width, grid.Cell(row+1)*width
 		}
-		block := blocks + int(p.blockColumn[c-first])
+		// The cells of one row and one block lie side by side.
+		column := int(cells[i]-first) / p.side
+		block, next := row/p.side*p.blocks+column, first+grid.Cell((column+1)*p.side)
+		sum := 0.0
+		for next = min(next, end); i < len(cells) && cells[i] < next; i++ {
+			sum += weights[i]
+		}
 		if p.jumping[block] == 0 {
 			p.jumped = append(p.jumped, int32(block))
 		}
-		p.jumping[block] += weights[i]
+		p.jumping[block] += sum
 	}
 	each := p.model.Jumps.each()
 	for _, block := range p.jumped {
@@ -218,10 +233,10 @@ func (p *Predictor) jump(cells []grid.Cell, weights []float64) {
 	p.jumped = p.jumped[:0]
 }
 
-// compact moves the masses of the touched blocks to dst in ascending order and returns the total.
-// It leaves mass and touched zero. Masses that underflowed to 0 are dropped.
-func (p *Predictor) compact(dst *Distribution) (total float64) {
-	n := 0
+// compact moves the masses of the touched blocks that are positive and not below least to dst, in
+// ascending order, and returns their total. It leaves mass and touched zero.
+func (p *Predictor) compact(dst *Distribution, least float64) (total float64) {
+	n, from := 0, max(math.Float64bits(least), 1)
 	dst.resize(cap(dst.P))
 	for s, group := range p.touched {
 		if group == 0 {
@@ -236,7 +251,7 @@ func (p *Predictor) compact(dst *Distribution) (total float64) {
 			mass := (*[blockSize]float64)(p.mass[block<<blockBits:])
 			cells, to := dst.Cells[n:n+blockSize], dst.P[n:n+blockSize]
 			k := 0
-			for marks := nonzero(mass); marks != 0; marks &= marks - 1 {
+			for marks := atLeast(mass, from); marks != 0; marks &= marks - 1 {
 				j := bits.TrailingZeros64(marks) & (blockSize - 1)
 				v := mass[j]
 				total += v
@@ -251,11 +266,13 @@ func (p *Predictor) compact(dst *Distribution) (total float64) {
 	return total
 }
 
-// nonzero returns a bit for each mass that is not 0. Masses are not negative, so as whole numbers
-// they are below 2⁶³, and the sign of minus such a number says whether it is 0, without a
-// branch.
-func nonzero(mass *[blockSize]float64) (marks uint64) {
-	sign := func(j int) uint64 { return -math.Float64bits(mass[j&(blockSize-1)]) >> 63 }
+// atLeast returns a bit for each mass whose bits are a number of at least so much. Masses are not
+// negative, so these numbers have their order and are below 2⁶³, and the sign of a difference
+// compares two without a branch.
+func atLeast(mass *[blockSize]float64, least uint64) (marks uint64) {
+	sign := func(j int) uint64 {
+		return (least - 1 - math.Float64bits(mass[j&(blockSize-1)])) >> 63
+	}
 	for j := 0; j < blockSize; j += 8 {
 		marks |= (sign(j) | sign(j+1)<<1 | sign(j+2)<<2 | sign(j+3)<<3 |
 			sign(j+4)<<4 | sign(j+5)<<5 | sign(j+6)<<6 | sign(j+7)<<7) << j

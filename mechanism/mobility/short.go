@@ -35,14 +35,31 @@ const (
 func Short(p float64, c grid.Cell, least float64) float64 {
 	word := math.Float64bits(p)
 	chance := scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
-	if p < least {
-		if float64(float64(chance>>11)*0x1p-53)*least < p {
-			return least
-		}
-		return 0
-	}
 	// The bits of a positive number grow with it, evenly between two short masses.
-	return math.Float64frombits((word + chance>>(64-shortShift)) >> shortShift << shortShift)
+	rounded := (word + chance>>(64-shortShift)) >> shortShift << shortShift
+	// Which way a mass goes is hard to foresee, so it is chosen without a branch: raised is all
+	// ones where the chance is below the mass's share of least, and else 0.
+	share := uint64(float64(min(p, least) * (0x1p53 / least)))
+	raised := -((chance>>11 - share) >> 63)
+	if from := math.Float64bits(least); word < from {
+		rounded = from & raised
+	}
+	return math.Float64frombits(rounded)
+}
+
+// ShortOf sets dst to the short masses of cells: Short of each weight times a scale, without those
+// that become 0. dst keeps its own memory.
+func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, least float64) {
+	dst.resize(len(weights))
+	to, p := dst.Cells, dst.P[:len(dst.Cells)]
+	cells = cells[:len(weights)]
+	kept := 0
+	for i, w := range weights {
+		q := Short(float64(w*scale), cells[i], least)
+		to[kept], p[kept] = cells[i], q
+		kept += int(-math.Float64bits(q) >> 63) // 1 unless q is 0, without a branch
+	}
+	dst.Cells, dst.P = to[:kept], p[:kept]
 }
 
 // scramble is the last stage of SplitMix64 (Steele, Lea and Flood 2014, doi

@@ -144,7 +144,7 @@ func TestPlansOfADay(t *testing.T) {
 		fixes  []train.Fix
 		halves bool
 	}{
-		"an hour":  {fleet(9, 120, 1), true},
+		"an hour":  {fleet(60, 120, 1), true},
 		"unbroken": {fleet(9, 2*20*60, 1), false},
 	} {
 		o := few()

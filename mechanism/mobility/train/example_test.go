@@ -58,12 +58,12 @@ func Example() {
 	// Output:
 	// 5 transitions of 2 users, error <nil>
 	// bus 7  53.4105 -2.9767 ± 1.1 km
-	// bus 7  53.4071 -2.9786 ± 1.0 km
-	// bus 7  53.4044 -2.9762 ± 1.0 km
-	// bus 7  53.4093 -2.9776 ± 1.2 km
+	// bus 7  53.4080 -2.9785 ± 1.0 km
+	// bus 7  53.4083 -2.9725 ± 1.2 km
+	// bus 7  53.4113 -2.9665 ± 1.2 km
 	// bus 12 53.4105 -2.9767 ± 1.1 km
-	// bus 12 53.4071 -2.9786 ± 1.0 km
-	// bus 12 53.4059 -2.9831 ± 0.9 km
+	// bus 12 53.4080 -2.9785 ± 1.0 km
+	// bus 12 53.4046 -2.9790 ± 0.9 km
 }
 
 // must panics on an error, so that the example stays short.

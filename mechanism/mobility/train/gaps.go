@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 
@@ -30,8 +31,14 @@ const (
 	// every weight of a round below which there is no further one.
 	gapRounds  = 500
 	gapSettled = 1e-5
-	// gapLeast is the weight below which a component is left out: it is not worth its predictions.
+	// gapLeast is the weight below which a component is left out, and gapWorth how much likelier,
+	// in nats a gap, components of more moves must make a set's gaps: else they are not worth their
+	// predictions. On Geolife's held-out users gaps are as likely as under all components, -2.607
+	// against -2.601, and predictions over them take 40 % of the time.
 	gapLeast = 1e-3
+	gapWorth = .05
+	// gapImpossible is the logarithm that counts for a gap that is impossible under a set.
+	gapImpossible = -20
 	// gapPrune is the threshold of the predictions.
 	gapPrune = 1e-5
 )
@@ -213,38 +220,82 @@ func likelihoods(m *mobility.Model, p *mobility.Predictor, gaps []gap) (cost int
 	return cost
 }
 
-// weigh returns the weights of one set of a law.
+// weigh returns the weights of one set of a law: of no more moves than make its gaps likelier by
+// gapWorth.
 func weigh(index int, gaps []gap) mobility.GapWeights {
-	var w, pseudo [mobility.GapParts]float64
 	known := 0.0
 	for i := range gaps {
 		if gaps[i].index == index {
 			known += gaps[i].weight
 		}
 	}
-	for part := range w {
-		if mobility.GapPart(index, part) {
-			w[part] = 1
-		}
-	}
-	if usual := mobility.GapChain; mobility.GapPart(index, usual) {
-		pseudo[usual] = gapPseudo
-	} else {
-		pseudo[mobility.GapAnew] = gapPseudo
-	}
+	most := mobility.GapMoves[len(mobility.GapMoves)-1]
 	if known < gapEnough {
+		_, pseudo := components(index, most)
 		normalize(&pseudo)
 		return mobility.GapWeightsOf(pseudo)
 	}
-	normalize(&w)
-	maximize(&w, &pseudo, index, gaps)
-	for i := range w {
-		if w[i] < gapLeast {
-			w[i] = 0
+	best, likelihood := fitted(index, most, gaps)
+	for _, moves := range mobility.GapMoves {
+		if fewer, l := fitted(index, moves, gaps); l >= likelihood-gapWorth*known {
+			best = fewer
+			break
+		}
+	}
+	for i := range best {
+		if best[i] < gapLeast {
+			best[i] = 0
+		}
+	}
+	normalize(&best)
+	return mobility.GapWeightsOf(best)
+}
+
+// components returns the components of a set that take at most so many predictions, with equal
+// weights, and the one that a filter without a law has, as pseudo-counts.
+func components(index, moves int) (w, pseudo [mobility.GapParts]float64) {
+	usual := mobility.GapAnew
+	for part := range w {
+		needs := 0
+		switch {
+		case part < len(mobility.GapMoves):
+			needs = mobility.GapMoves[part]
+		case part == mobility.GapChain:
+			needs = 2 << index
+		}
+		if mobility.GapPart(index, part) && needs <= moves {
+			w[part] = 1
+			if part == mobility.GapChain {
+				usual = part
+			}
 		}
 	}
 	normalize(&w)
-	return mobility.GapWeightsOf(w)
+	pseudo[usual] = gapPseudo
+	return w, pseudo
+}
+
+// fitted returns the likeliest weights of a set with components of so many predictions at most, and
+// the logarithm of how likely they make its gaps.
+func fitted(index, moves int, gaps []gap) (w [mobility.GapParts]float64, likelihood float64) {
+	w, pseudo := components(index, moves)
+	maximize(&w, &pseudo, index, gaps)
+	for i := range gaps {
+		g := &gaps[i]
+		if g.index != index {
+			continue
+		}
+		total := 0.0
+		for part := range w {
+			total += float64(w[part] * g.likelihoods[part])
+		}
+		if total > 0 {
+			likelihood += float64(g.weight * math.Log(total))
+		} else {
+			likelihood += g.weight * gapImpossible
+		}
+	}
+	return w, likelihood
 }
 
 // maximize makes the weights of a set likelier round by round (EM), until they settle.

@@ -96,8 +96,8 @@ func TestGapsAreCapped(t *testing.T) {
 	}
 }
 
-// TestWeighClimbs: the weights maximize what they are said to.
-func TestWeighClimbs(t *testing.T) {
+// TestFittedClimbs: the weights maximize what they are said to.
+func TestFittedClimbs(t *testing.T) {
 	g := plainGrid(t, 14, 14)
 	tr := trainer(t, g, Options{}, silences(g, 10, []int64{6, 8, 5}, .5))
 	m, _ := finished(t, tr)
@@ -117,9 +117,7 @@ func TestWeighClimbs(t *testing.T) {
 		}
 		return sum
 	}
-	best := weigh(index, gaps)
-	row := [mobility.GapParts]float64{mobility.GapChain: best.Chain, mobility.GapAnew: best.Anew}
-	copy(row[:], best.Moves[:])
+	row, _ := fitted(index, 64, gaps)
 	for part := range row {
 		if !mobility.GapPart(index, part) {
 			continue
@@ -130,5 +128,25 @@ func TestWeighClimbs(t *testing.T) {
 		if got := goal(other); got > goal(row)+1e-2 {
 			t.Errorf("more of part %d: %v is above %v", part, got, goal(row))
 		}
+	}
+}
+
+// TestFewMoves: a set has no more moves than make its gaps likelier by what predictions are worth.
+func TestFewMoves(t *testing.T) {
+	const index = 2 // of gaps of 5 to 8 steps, of which GapMoves[:4] and the chain may be
+	gaps := make([]gap, 1000)
+	for i := range gaps {
+		gaps[i] = gap{index: index, weight: 1, steps: 8}
+		gaps[i].likelihoods = [mobility.GapParts]float64{.01, .2, .25, .2505}
+	}
+	w := weigh(index, gaps)
+	if w.Moves[2] < .95 || w.Moves[3] > 0 || w.Chain > 0 {
+		t.Errorf("two moves are nearly as likely as four: %+v", w)
+	}
+	for i := range gaps {
+		gaps[i].likelihoods[3] = .25 * math.Exp(2*gapWorth)
+	}
+	if w := weigh(index, gaps); w.Moves[3] < .95 {
+		t.Errorf("four moves are likelier: %+v", w)
 	}
 }
