@@ -226,7 +226,6 @@ func releaseSettings(r mechanism.Options) []setting {
 		{"release.subdivision", text("%d", r.Subdivision)},
 		{"release.epsilon", text("%x", r.Epsilon)},
 		{"release.delta", text("%x", r.Delta)},
-		{"release.prune", text("%x", max(r.Prune, 0))},
 		{"release.max_gap", text("%d", r.MaxGap)},
 		{"release.min_cells", text("%d", max(r.MinCells, 0))},
 		{estimateSetting, r.Estimate},
@@ -259,10 +258,11 @@ func hoursSetting(spans []hours.Span) string {
 // that of its states, and the near factor. One byte of a fingerprint stands for all of it. The name
 // is part of the fingerprint, so it stays as it was before there was a near factor.
 func mechanismSetting(r mechanism.Options) setting {
+	value := fmt.Sprintf("%s prune %x", r.Mechanism, max(r.Prune, 0)) // its default depends on it
 	if r.Mechanism != law.Codebook {
-		return setting{"release.mechanism", r.Mechanism}
+		return setting{"release.mechanism", value}
 	}
-	value := fmt.Sprintf("%s %d", r.Mechanism, law.CodebookVersion)
+	value += fmt.Sprintf(" %d", law.CodebookVersion)
 	if r.Near != (law.Near{}) {
 		value += fmt.Sprintf(" near %d %x %x", law.NearVersion, r.Near.DistanceKM, r.Near.Factor)
 	}
