@@ -89,8 +89,11 @@ type mark struct {
 func (f *frame) add(s *Series) {
 	m := &mark{Series: s, corners: 12, radius: 2.4}
 	m.markers = s.NoLine || len(s.X) <= seldom && !s.Reference && !s.Guide
-	if len(s.X) > crowd {
+	switch {
+	case len(s.X) > crowd:
 		m.radius = 1.5
+	case s.NoLine && len(s.X) == 1: // a place to find among lines
+		m.radius = 5
 	}
 	f.marks = append(f.marks, m)
 }

@@ -16,10 +16,6 @@ import (
 //go:embed head.html
 var head string
 
-// mostRows is the largest number of rows of a table that is open on the page: readers have to open
-// longer tables.
-const mostRows = 24
-
 // page is a text in the making.
 type page struct{ strings.Builder }
 
@@ -69,20 +65,14 @@ func (p *page) figure(f *Figure, svg []byte) {
 		f.Title+".", f.Name, f.Name)
 }
 
+// table writes a table that readers open: pictures and words come first.
 func (p *page) table(t *Table) {
-	const box = "<div class=\"wide\" tabindex=\"0\"><table"
 	if t.Long {
 		p.put("<p>%s (tables/%s.csv)</p>\n", t.Caption, t.Name)
 		return
 	}
-	folded := len(t.Rows) > mostRows
-	if folded {
-		p.put("<details><summary>%s (tables/%s.csv): %v rows</summary>"+box+">\n",
-			t.Caption, t.Name, len(t.Rows))
-	} else {
-		p.put("<div class=\"caption\" id=\"table-%s\">%s (tables/%s.csv)</div>"+box+
-			" aria-labelledby=\"table-%s\">\n", t.Name, t.Caption, t.Name, t.Name)
-	}
+	p.put("<details><summary>%s (tables/%s.csv), rows: %v</summary>"+
+		"<div class=\"wide\" tabindex=\"0\"><table>\n", t.Caption, t.Name, len(t.Rows))
 	p.put("<thead><tr>")
 	for _, column := range t.Columns {
 		p.put("<th scope=\"col\">%s</th>", column)
@@ -95,11 +85,7 @@ func (p *page) table(t *Table) {
 		}
 		p.put("</tr>\n")
 	}
-	p.put("</tbody></table></div>")
-	if folded {
-		p.put("</details>")
-	}
-	p.put("\n")
+	p.put("</tbody></table></div></details>\n")
 }
 
 // plain escapes text for Markdown.

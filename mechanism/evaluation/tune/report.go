@@ -2,14 +2,21 @@ package tune
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Report returns the result as a page, with the errors drawn and every measurement in a table.
 func (r *Result) Report() *report.Report {
+	means := report.Section{Title: "What this means"}
+	for _, line := range r.means() {
+		means.Parts = append(means.Parts, report.Text(line))
+	}
+	means.Parts = append(means.Parts, r.figure())
 	choice := report.Section{Title: "What to choose"}
 	for _, line := range r.Words() {
 		choice.Parts = append(choice.Parts, report.Text(line))
@@ -20,7 +27,6 @@ func (r *Result) Report() *report.Report {
 			"alone; gain is the part of its error that the releases take away, of the mean or of " +
 			"the median, whichever gains less."),
 		r.table("plans", "The best plan for each Σε a day", r.Plans, false),
-		r.figure(),
 		report.Text("What the same records show of the past to a reader who waits and smooths " +
 			"them (\"geodither smooth\"), as an attacker can. Where the model is wrong far " +
 			"ahead, all records can be worse than a lag of one interval, or than none."),
@@ -49,7 +55,9 @@ func (r *Result) Report() *report.Report {
 		choice.Parts = append(choice.Parts, r.table("chosen",
 			"The choice: as promised, and on the users that had no part in it", chosen, false))
 	}
-	return &report.Report{Title: "How to release", Sections: []report.Section{choice, plans, how}}
+	return &report.Report{
+		Title: "How to release", Sections: []report.Section{means, choice, plans, how},
+	}
 }
 
 // chosen are the promise and its check.
@@ -157,7 +165,65 @@ func (r *Result) Frontier() *report.Table {
 	return t
 }
 
-// figure draws the errors of the best plans against Σε a day.
+// means is what the choice means, in three sentences.
+func (r *Result) means() []string {
+	p := r.Promise
+	if p == nil {
+		return []string{
+			r.noChoice(),
+			"The picture has the best plan for each Σε a day.",
+			fmt.Sprintf("Without any release the model alone has a median error of %s.",
+				length(r.Plans[0].BlindKM)),
+		}
+	}
+	limit, worth := " = "+report.Short(math.Exp(p.DayEpsilon))+" at most", ""
+	if p.DayEpsilon >= mechanism.HighEpsilonDay {
+		limit = " at most, which is hardly a limit for a whole day: each release has its own, e^" +
+			report.Short(p.Epsilon)
+	}
+	if p.Gain() < trial.LeastGain {
+		worth = ", so it is hardly worth its ε"
+	}
+	return []string{
+		fmt.Sprintf("Release with ε = %s every %s, until Σε = %s a day is spent.",
+			report.Short(p.Epsilon), Short(p.Interval), report.Short(p.DayEpsilon)),
+		fmt.Sprintf("A reader's guess is then off by %s in the median while somebody reports, and "+
+			"by %s without any release%s.", length(p.MedianKM), length(p.BlindKM), worth),
+		fmt.Sprintf("All records of a day change the odds of two places by a factor of e^%s%s.",
+			report.Short(p.DayEpsilon), limit),
+	}
+}
+
+// marks are the target and the choice, as further lines of the picture.
+func (r *Result) marks() (marks []report.Series) {
+	o := &r.Options
+	first, last, highest := math.Inf(1), 0., 0.
+	for i := range r.Plans {
+		p := &r.Plans[i]
+		first, last = min(first, p.DayEpsilon), max(last, p.DayEpsilon)
+		highest = max(highest, p.MedianKM, p.MeanKM)
+	}
+	switch {
+	case o.TargetKM > 0:
+		marks = append(marks, report.Series{
+			Name: "target", Guide: true, X: []float64{first, last},
+			Y: []float64{o.TargetKM, o.TargetKM},
+		})
+	case o.TargetEpsilonDay > 0:
+		marks = append(marks, report.Series{
+			Name: "target", Guide: true, X: []float64{o.TargetEpsilonDay, o.TargetEpsilonDay},
+			Y: []float64{0, highest},
+		})
+	}
+	if p := r.Promise; p != nil {
+		marks = append(marks, report.Series{
+			Name: "the choice", NoLine: true, X: []float64{p.DayEpsilon}, Y: []float64{p.MedianKM},
+		})
+	}
+	return marks
+}
+
+// figure draws the errors of the best plans against Σε a day, with the target and the choice.
 func (r *Result) figure() *report.Figure {
 	errors := report.Table{Columns: []string{"of", "Σε", "km"}}
 	for i := range r.Plans {
@@ -174,7 +240,7 @@ func (r *Result) figure() *report.Figure {
 		Panels: []report.Panel{&report.Lines{
 			Title: "error against Σε a day", X: report.Axis{Label: "Σε a day", Log: true},
 			Y:      report.Axis{Label: "error while reporting, km", Zero: true},
-			Series: errors.Lines("of", []string{"Σε"}, nil),
+			Series: append(errors.Lines("of", []string{"Σε"}, nil), r.marks()...),
 		}},
 	}
 }

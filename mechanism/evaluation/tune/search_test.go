@@ -234,6 +234,11 @@ func requirePast(t *testing.T, name string, r *Result) {
 	if err := r.Later().Text(&text); err != nil || strings.Count(text.String(), "at most") != 5 {
 		t.Errorf("%v\n%s", err, &text)
 	}
+	marks := r.marks() // the last one is the choice
+	if means := r.means(); len(means) != 3 || !strings.Contains(means[1], "off by") ||
+		len(marks) != 2 || marks[1].X[0] != r.Promise.DayEpsilon {
+		t.Errorf("%s: %q, %+v", name, means, marks)
+	}
 	words := strings.Join(r.Words(), " ")
 	for _, want := range []string{"an attacker", "all records of a day", "About one moment"} {
 		if !strings.Contains(words, want) {
@@ -417,6 +422,9 @@ func TestTargets(t *testing.T) {
 		if words := strings.Join(r.Words(), " "); r.Promise != nil || r.Model != nil ||
 			len(r.Plans) != len(Axis) || !strings.Contains(words, c.says) {
 			t.Errorf("%v, %q", r.Promise, words)
+		}
+		if first := r.means()[0]; !strings.Contains(first, c.says) {
+			t.Errorf("the report begins with %q", first)
 		}
 		if err := r.Report().Write(t.TempDir(), func() error { return nil }); err != nil {
 			t.Error(err)
