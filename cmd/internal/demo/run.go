@@ -186,8 +186,7 @@ func (d *demo) serve(ctx context.Context) (page, error) {
 		return page{}, err
 	}
 	server, err := explore.Open(explore.Options{
-		Truth: truth, Public: public, Epsilon: d.release.Epsilon, NoToken: true,
-		Logger: d.options.Logger,
+		Truth: truth, Public: public, NoToken: true, Logger: d.options.Logger,
 	})
 	if err != nil {
 		return page{}, err

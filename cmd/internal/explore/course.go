@@ -48,9 +48,8 @@ type Course struct {
 	RadiusKM  []number `json:"radius_km"`
 	BlindX    []number `json:"blind_x"`
 	BlindY    []number `json:"blind_y"`
-	SpentEps  []number `json:"spent"`      // Σε so far
-	SetSize   []int    `json:"set_size"`   // |ΔX| of a release, else 0
-	NearShare []number `json:"near_share"` // of a release: law.Metric.NearShare
+	SpentEps  []number `json:"spent"`    // Σε so far
+	SetSize   []int    `json:"set_size"` // |ΔX| of a release, else 0
 
 	Summary Summary `json:"summary"`
 }
@@ -66,7 +65,6 @@ type Summary struct {
 	Spent       float64       `json:"spent"` // Σε
 	SetMean     float64       `json:"location_set_mean"`
 	Drift       float64       `json:"drift_ratio"`
-	NearShare   number        `json:"near_share_mean"` // over the releases
 	Release     expect.Errors `json:"release_m"`
 	Estimate    expect.Errors `json:"estimate_m"`
 	Blind       expect.Errors `json:"blind_m"`
@@ -189,7 +187,7 @@ func (c *course) rowsOf(from, to int) Course {
 func (c *Course) columns() []*[]number {
 	return []*[]number{
 		&c.TruthX, &c.TruthY, &c.ReleaseX, &c.ReleaseY, &c.EstimateX, &c.EstimateY, &c.RadiusKM,
-		&c.BlindX, &c.BlindY, &c.SpentEps, &c.NearShare,
+		&c.BlindX, &c.BlindY, &c.SpentEps,
 	}
 }
 
@@ -207,7 +205,6 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 		return missing
 	}
 	known = known && out.Kind != mechanism.Late
-	released := known && out.Kind == mechanism.Released
 	c.TimeMS, c.Kind = append(c.TimeMS, timeMS), append(c.Kind, kind)
 	columns := c.columns()
 	for i, x := range []number{
@@ -216,7 +213,7 @@ func (c *course) add(timeMS int64, truth grid.Point, s *sanitize.Step, after *me
 		or(published && out.Kind != mechanism.Predicted, out.Release.Y),
 		or(published, out.Estimate.X), or(published, out.Estimate.Y), or(published, out.RadiusKM),
 		or(known, s.Blind.Median.X), or(known, s.Blind.Median.Y),
-		number(after.EpsilonSpent), or(released, out.Metric.NearShare),
+		number(after.EpsilonSpent),
 	} {
 		*columns[i] = append(*columns[i], x)
 	}
@@ -259,7 +256,6 @@ type tally struct {
 	score   trial.Score
 	kinds   map[mechanism.Kind]int64
 	refused int64
-	near    float64
 }
 
 func (a *tally) add(truth grid.Point, s *sanitize.Step) {
@@ -274,7 +270,6 @@ func (a *tally) add(truth grid.Point, s *sanitize.Step) {
 	a.kinds[out.Kind]++
 	if out.Kind == mechanism.Released {
 		a.score.AddRelease(out.SetSize, out.Drift)
-		a.near += out.Metric.NearShare
 	}
 	if !out.Kind.Published() {
 		return
@@ -292,8 +287,7 @@ func (a *tally) summary(last *mechanism.State) Summary {
 		Predictions: a.kinds[mechanism.Predicted], Late: a.kinds[mechanism.Late],
 		Refused: a.refused, Spent: last.EpsilonSpent,
 		SetMean: a.score.LocationSetMean(), Drift: a.score.DriftRatio(),
-		NearShare: number(a.near / float64(a.kinds[mechanism.Released])),
-		Release:   expect.ErrorsOf(&a.score.Release),
-		Estimate:  expect.ErrorsOf(&a.score.Estimate), Blind: expect.ErrorsOf(&a.score.Blind),
+		Release:  expect.ErrorsOf(&a.score.Release),
+		Estimate: expect.ErrorsOf(&a.score.Estimate), Blind: expect.ErrorsOf(&a.score.Blind),
 	}
 }

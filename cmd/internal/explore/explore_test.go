@@ -423,7 +423,7 @@ func TestHabit(t *testing.T) {
 	if math.Abs(float64(h.Moment)-1.605) > .001 {
 		t.Errorf("one moment: e^%g every 6 h", h.Moment)
 	}
-	if first, last := h.Homes[0], h.Homes[2]; last.Nights != 30 || last.Releases < 40 ||
+	if first, last := h.Homes[0], h.Homes[2]; last.Nights != 14 || last.Releases < 15 ||
 		!(last.Posterior > first.Posterior) || last.Posterior > .5 {
 		t.Errorf("a home: %+v", h.Homes)
 	}

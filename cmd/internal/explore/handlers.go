@@ -31,7 +31,6 @@ type api struct {
 	fleets  *crowdsOf
 	habits  *habits
 	outline Outline
-	begins  Settings
 	log     *slog.Logger
 }
 
@@ -43,23 +42,21 @@ var site embed.FS
 // handler answers what guard lets through.
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
-	begins := DefaultSettings()
-	begins.Epsilon = cmp.Or(o.Epsilon, begins.Epsilon)
 	a := &api{
-		truth: o.Truth, public: o.Public, outline: o.Outline, begins: begins, log: o.Logger,
+		truth: o.Truth, public: o.Public, outline: o.Outline, log: o.Logger,
 		attacks: newOddsOf(o.Truth), pasts: newPastsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
 		habits: newHabits(o.Truth),
 	}
 	mux.HandleFunc("/api/about", a.about)
 	if o.Truth != nil {
-		mux.HandleFunc("/api/map", answers(a, a.mapOf))
+		mux.HandleFunc("/api/map", under(a, a.mapOf))
 		mux.HandleFunc("/api/users", answers(a, a.users))
-		mux.HandleFunc("/api/course", answers(a, a.course))
-		mux.HandleFunc("/api/past", answers(a, a.past))
-		mux.HandleFunc("/api/step", answers(a, a.step))
-		mux.HandleFunc("/api/odds", answers(a, a.odds))
-		mux.HandleFunc("/api/habit", answers(a, a.habit))
-		mux.HandleFunc("/api/fleet", answers(a, a.fleet))
+		mux.HandleFunc("/api/course", under(a, a.course))
+		mux.HandleFunc("/api/past", under(a, a.past))
+		mux.HandleFunc("/api/step", under(a, a.step))
+		mux.HandleFunc("/api/odds", under(a, a.odds))
+		mux.HandleFunc("/api/habit", under(a, a.habit))
+		mux.HandleFunc("/api/fleet", under(a, a.fleet))
 	}
 	if o.Public != nil {
 		mux.HandleFunc("/api/live", answers(a, a.live))
@@ -101,7 +98,7 @@ type About struct {
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
 		Truth: a.truth != nil, Public: a.public != nil, Lines: a.outline != nil,
-		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: a.begins,
+		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: DefaultSettings(),
 	}
 	if a.truth != nil {
 		about.Sample, about.Users = a.truth.sample, len(a.truth.users)
@@ -145,11 +142,7 @@ func mapOfModel(m *mobility.Model, a area) Map {
 	}
 }
 
-func (a *api) mapOf(_ context.Context, query url.Values) (any, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) mapOf(_ context.Context, query url.Values, s Settings) (any, error) {
 	model, err := a.truth.modelOf(s.CellM)
 	if err != nil {
 		return nil, err
@@ -221,8 +214,8 @@ func partOf(query url.Values) (from int, within time.Duration, err error) {
 	return from, time.Duration(ms) * time.Millisecond, err
 }
 
-func (a *api) course(ctx context.Context, query url.Values) (any, error) {
-	c, err := a.chosen(query)
+func (a *api) course(ctx context.Context, query url.Values, s Settings) (any, error) {
+	c, err := a.truth.course(query.Get("user"), s)
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +227,7 @@ func (a *api) course(ctx context.Context, query url.Values) (any, error) {
 }
 
 // past answers with what later records tell about a user's fixes.
-func (a *api) past(ctx context.Context, query url.Values) (any, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) past(ctx context.Context, query url.Values, s Settings) (any, error) {
 	from, within, err := partOf(query)
 	if err != nil {
 		return nil, err
@@ -254,17 +243,8 @@ func (a *api) past(ctx context.Context, query url.Values) (any, error) {
 	return p.part(ctx, from, within)
 }
 
-// chosen returns the course that a request names.
-func (a *api) chosen(query url.Values) (*course, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
-	return a.truth.course(query.Get("user"), s)
-}
-
-func (a *api) step(ctx context.Context, query url.Values) (any, error) {
-	c, err := a.chosen(query)
+func (a *api) step(ctx context.Context, query url.Values, s Settings) (any, error) {
+	c, err := a.truth.course(query.Get("user"), s)
 	if err != nil {
 		return nil, err
 	}
@@ -279,15 +259,11 @@ func (a *api) step(ctx context.Context, query url.Values) (any, error) {
 	return dissect(ctx, a.truth, c, i, shown)
 }
 
-func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) odds(ctx context.Context, query url.Values, s Settings) (any, error) {
 	var at [4]float64
 	for i, name := range []string{"ax", "ay", "bx", "by"} {
-		at[i], err = strconv.ParseFloat(query.Get(name), 64)
-		if err != nil || math.IsNaN(at[i]) || math.IsInf(at[i], 0) {
+		x, err := strconv.ParseFloat(query.Get(name), 64)
+		if at[i] = x; err != nil || math.IsNaN(at[i]) || math.IsInf(at[i], 0) {
 			return nil, errOther(name + " is no number of kilometres")
 		}
 	}
@@ -311,20 +287,12 @@ func (a *api) odds(ctx context.Context, query url.Values) (any, error) {
 }
 
 // habit answers with what all records tell under the settings.
-func (a *api) habit(ctx context.Context, query url.Values) (any, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) habit(ctx context.Context, _ url.Values, s Settings) (any, error) {
 	return a.habits.habit(ctx, s)
 }
 
 // fleet answers with all windows, or with the one that starts at a time.
-func (a *api) fleet(ctx context.Context, query url.Values) (any, error) {
-	s, err := parseSettings(query)
-	if err != nil {
-		return nil, err
-	}
+func (a *api) fleet(ctx context.Context, query url.Values, s Settings) (any, error) {
 	c, err := a.fleets.crowds(ctx, s, query.Get("quick") != "")
 	if err != nil {
 		return nil, err
@@ -386,6 +354,19 @@ func (a *api) liveWindow(_ context.Context, query url.Values) (any, error) {
 		return nil, err
 	}
 	return a.public.fleet(start)
+}
+
+// under makes a handler of a question about settings.
+func under(
+	a *api, answer func(context.Context, url.Values, Settings) (any, error),
+) http.HandlerFunc {
+	return answers(a, func(ctx context.Context, query url.Values) (any, error) {
+		s, err := parseSettings(query)
+		if err != nil {
+			return nil, err
+		}
+		return answer(ctx, query, s)
+	})
 }
 
 // answers makes a handler of a question. What is wrong with the question is told; what is wrong

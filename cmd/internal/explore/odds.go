@@ -104,12 +104,7 @@ func (o *odds) part(ctx context.Context, from int, within time.Duration) (part *
 	err = o.look(ctx, within, func() {
 		rows := o.Odds
 		rows.Done = len(o.Later)
-		rows.From = min(from, rows.Done)
-		to := min(from+maxRows, rows.Done)
-		rows.TimeMS = rows.TimeMS[rows.From:to]
-		for _, column := range []*[]number{&rows.Learned, &rows.Later, &rows.Spent} {
-			*column = (*column)[rows.From:to]
-		}
+		rows.From = cut(from, rows.Done, &rows.TimeMS, &rows.Learned, &rows.Later, &rows.Spent)
 		part = &rows
 	})
 	return part, err
@@ -139,7 +134,7 @@ type Habit struct {
 // cells. habitUsers are simulated. Both take some ten seconds at most.
 const (
 	habitCells = 1000
-	habitUsers = 8
+	habitUsers = 4
 )
 
 // habits computes habits, one at a time.
@@ -175,7 +170,7 @@ func (k *habits) habit(ctx context.Context, s Settings) (*Habit, error) {
 		}
 		o := s.options(m.Step)
 		h := &Habit{Moment: number(math.Inf(1))}
-		if h.Homes, err = expect.Homes(ctx, m, o, []int{1, 7, 30},
+		if h.Homes, err = expect.Homes(ctx, m, o, []int{1, 7, 14},
 			expect.Options{Seed: s.Seed, Tracks: habitUsers}); err != nil {
 			return nil, 0, err
 		}

@@ -25,8 +25,6 @@ type Options struct {
 	Truth *Truth
 	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
 	Public *Public
-	// Epsilon is what the page begins with; 0 means that of DefaultSettings.
-	Epsilon float64
 	// Outline is drawn below the maps; nil: there is none.
 	Outline Outline
 	Logger  *slog.Logger

@@ -127,6 +127,17 @@ func (h *hindsight) next(context.Context) error {
 	return nil
 }
 
+// cut leaves of columns the fixes from one on that are done, maxRows at most. It returns the first.
+func cut(from, done int, times *[]int64, columns ...*[]number) (first int) {
+	first = min(from, done)
+	to := min(first+maxRows, done)
+	*times = (*times)[first:to]
+	for _, column := range columns {
+		*column = (*column)[first:to]
+	}
+	return first
+}
+
 // tell calls what is known of fixes, in their order, up to the first one that waits.
 func (h *hindsight) tell() {
 	n, last := 0, int64(-1)
@@ -183,12 +194,8 @@ func (p *past) part(ctx context.Context, from int, within time.Duration) (part *
 	err = p.look(ctx, within, func() {
 		rows := p.Past
 		rows.Done = len(p.X)
-		rows.From = min(from, rows.Done)
-		to := min(from+maxRows, rows.Done)
-		rows.TimeMS = rows.TimeMS[rows.From:to]
-		for _, column := range []*[]number{&rows.X, &rows.Y, &rows.RadiusKM, &rows.OffKM} {
-			*column = (*column)[rows.From:to]
-		}
+		rows.From = cut(from, rows.Done, &rows.TimeMS, &rows.X, &rows.Y, &rows.RadiusKM,
+			&rows.OffKM)
 		part = &rows
 	})
 	return part, err

@@ -44,8 +44,6 @@ type Anatomy struct {
 	Ellipse  *Ellipse `json:"ellipse"`
 	Epsilon  float64  `json:"epsilon"` // that this step cost
 	Spent    float64  `json:"spent"`   // Σε with it
-	// Metric is by which factor the release tells two places apart at most.
-	Metric *Metric `json:"metric"`
 }
 
 // Ellipse is the 1σ ellipse of the posterior: its axes in kilometres, and the direction of the
@@ -54,14 +52,6 @@ type Ellipse struct {
 	MajorKM    float64 `json:"major_km"`
 	MinorKM    float64 `json:"minor_km"`
 	AzimuthDeg float64 `json:"azimuth_deg"`
-}
-
-// Metric is law.Metric.
-type Metric struct {
-	Within200M float64 `json:"within_200m"`
-	Within1KM  float64 `json:"within_1km"`
-	Across     float64 `json:"across"`
-	NearShare  float64 `json:"near_share"`
 }
 
 // Codebook is what a release of mechanism codebook was drawn from.
@@ -150,10 +140,6 @@ func (a *Anatomy) publish(
 ) {
 	a.Posterior = fieldOfMass(v, &after.Posterior)
 	a.Epsilon = out.Epsilon
-	if out.Kind == mechanism.Released {
-		m := out.Metric
-		a.Metric = &Metric{m.Within200M, m.Within1KM, m.Across, m.NearShare}
-	}
 	if !out.Kind.Published() {
 		return
 	}

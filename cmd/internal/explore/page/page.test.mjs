@@ -348,7 +348,7 @@ test("the fleet, as its records tell it and as it was", async (t) => {
   const maps = await page.$$("#fleet canvas[role=img]");
   assert.equal(new Set(await Promise.all(maps.map((m) => m.evaluate((c) => c.toDataURL())))).size, 4);
   const before = await maps[0].evaluate((c) => c.toDataURL());
-  await page.click("#windows tbody tr:last-child button");
+  await page.click("#windows tbody tr:first-child button");
   await settled(page);
   await page.waitForTimeout(300);
   assert.notEqual(await maps[0].evaluate((c) => c.toDataURL()), before);
@@ -623,6 +623,7 @@ test("reports of evaluate and tune fit their frames", async (t) => {
       await page.setViewportSize({ width, height: 900 });
       await page.goto(`file://${join(folder, report, "report.html")}`);
       const found = await page.evaluate(() => {
+        for (const table of document.querySelectorAll("details")) table.open = true;
         // What lies in a box that scrolls fits that box.
         const scrolls = (e) => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) || scrolls(e.parentElement));
         const visible = [...document.body.querySelectorAll("*")].filter((e) => e.getClientRects().length > 0);

@@ -26,110 +26,58 @@ export interface About {
   defaults: Settings;
 }
 
-export interface Field {
-  column: number;
-  row: number;
-  width: number;
-  height: number;
-  block: number; // side of a block in cells
-  max: number;
-  blocks: number;
-  data: string;
-}
+// Blocks say where blocks of cells lie on the map, how many there are, and the side of one in cells.
+export interface Blocks { column: number; row: number; width: number; height: number; block: number; data: string }
+
+export interface Field extends Blocks { max: number; blocks: number }
 
 export interface MapInfo {
-  model_id: string;
-  width: number;
+  width: number; // cells
   height: number;
   cell_km: number;
   step_s: number;
-  south: number;
-  west: number;
-  north: number;
-  east: number;
+  south: number; west: number; north: number; east: number;
   popularity: Field;
   private: boolean; // trained with differential privacy
 }
 
-export interface Users {
-  total: number;
-  from: number;
-  names: string[];
-  fixes: number[];
-}
+export interface Users { total: number; from: number; names: string[]; fixes: number[] }
 
-export interface Errors {
-  rms: number;
-  mean: number;
-  median: number;
-}
+export interface Errors { rms: number; mean: number; median: number }
 
-export interface Summary {
-  releases: number;
-  repeats: number;
-  predictions: number;
-  late: number;
-  refused: number;
-  spent: number;
-  location_set_mean: number;
-  drift_ratio: number;
-  near_share_mean: number | null;
-  release_m: Errors;
-  estimate_m: Errors;
-  blind_m: Errors;
-}
+export interface Summary { releases: number; spent: number; estimate_m: Errors; blind_m: Errors }
 
-type Column = (number | null)[];
+export type Column = (number | null)[];
 
-export interface Course {
+export interface Place { x: number; y: number }
+
+// Rows are what is computed fix by fix: columns from one fix on, and how many are done.
+export interface Rows { total: number; from: number; done: number; time_ms: number[] }
+
+export interface Course extends Rows {
   user: string;
   settings: Settings;
   step_s: number;
-  cell_km: number;
-  total: number;
-  from: number;
-  done: number;
-  time_ms: number[];
   kind: string[];
-  truth_x: number[];
-  truth_y: number[];
-  release_x: Column;
-  release_y: Column;
-  estimate_x: Column;
-  estimate_y: Column;
-  radius_km: Column;
-  blind_x: Column;
-  blind_y: Column;
+  truth_x: number[]; truth_y: number[];
+  release_x: Column; release_y: Column;
+  estimate_x: Column; estimate_y: Column; radius_km: Column;
+  blind_x: Column; blind_y: Column;
   spent: number[];
-  set_size: number[];
-  near_share: Column;
   summary: Summary;
 }
 
 // Past is what later records tell about each report.
-export interface Past {
-  total: number;
-  from: number;
-  done: number;
-  time_ms: number[];
-  x: Column;
-  y: Column;
-  radius_km: Column;
-  off_km: Column;
-}
+export interface Past extends Rows { x: Column; y: Column; radius_km: Column; off_km: Column }
 
-export interface Place {
-  x: number;
-  y: number;
-}
+// Odds are natural logarithms of what records add to the odds of A against B: those up to then, and
+// all of them.
+export interface Odds extends Rows { a: Place; b: Place; learned: Column; later: Column; spent: number[] }
 
-export interface Votes {
-  column: number;
-  row: number;
-  width: number;
-  height: number;
-  block: number;
-  data: string;
+// Habit is what all records tell under some settings; no moment: nothing but Σε bounds it.
+export interface Habit {
+  moment: number | null;
+  homes: { nights: number; median_m: number; posterior: number; releases: number }[];
 }
 
 export interface Anatomy {
@@ -142,20 +90,13 @@ export interface Anatomy {
   prior: Field | null;
   codebook: {
     points: (Place & { prior: number; posterior: number })[];
-    votes: Votes;
+    votes: Blocks;
     own: number;
     drawn: number;
     own_chance: number | null;
     other_chance: number | null;
   } | null;
-  set: {
-    cells: Field;
-    size: number;
-    hull: Place[];
-    body: Place[];
-    surrogate: Place;
-    drift: boolean;
-  } | null;
+  set: { cells: Field; size: number; hull: Place[]; body: Place[]; surrogate: Place; drift: boolean } | null;
   likelihood: Field | null;
   likelihood_range: number;
   posterior: Field | null;
@@ -163,46 +104,17 @@ export interface Anatomy {
   estimate: Place | null;
   radius_km: number;
   ellipse: { major_km: number; minor_km: number; azimuth_deg: number } | null;
-  epsilon: number;
   spent: number;
-  metric: { within_200m: number; within_1km: number; across: number; near_share: number } | null;
 }
 
-// Odds are natural logarithms of what records add to the odds of A against B.
-export interface Odds {
-  a: Place;
-  b: Place;
-  total: number;
-  from: number;
-  done: number;
-  time_ms: number[];
-  learned: Column; // by the records up to then
-  later: Column; // by all records
-  spent: number[];
-}
+export interface Span { start_ms: number; end_ms: number; vehicles: number }
 
-// Habit is what all records tell under some settings.
-export interface Habit {
-  moment: number | null; // null: nothing but Σε bounds it
-  homes: { nights: number; median_m: number; posterior: number; releases: number }[];
-}
-
-export interface Span {
-  start_ms: number;
-  end_ms: number;
-  vehicles: number;
-}
-
-export interface CrowdSpan extends Span {
-  counted_off: number | null;
-  fitted_off: number | null; // null: nothing is estimated
-  blind_off: number | null;
-}
+// Nothing is estimated: null.
+export interface CrowdSpan extends Span { counted_off: number | null; fitted_off: number | null; blind_off: number | null }
 
 export interface Crowds {
   settings: Settings;
   simulated: boolean;
-  vehicles: number;
   windows: CrowdSpan[];
   spent: number | null;
   per_day: number;
@@ -210,13 +122,7 @@ export interface Crowds {
   no_estimate: string;
 }
 
-export interface Crowd extends CrowdSpan {
-  zone_km: number;
-  counted: Field;
-  fitted: Field;
-  blind: Field;
-  truth: Field;
-}
+export interface Crowd extends CrowdSpan { zone_km: number; counted: Field; fitted: Field; blind: Field; truth: Field }
 
 // Wrong is what the server says is wrong with a question.
 export class Wrong extends Error {}
@@ -239,11 +145,6 @@ export async function ask<T>(
   const value = await answer.json();
   if (!answer.ok) throw new Wrong(value.error ?? `The server answers ${answer.status}.`);
   return value as T;
-}
-
-// knobs are the parameters that say the settings.
-export function knobs(s: Settings): Record<string, string | number> {
-  return { ...s };
 }
 
 // bytes decodes base64.

@@ -28,7 +28,7 @@ export interface Chart {
   onPick: (index: number) => void;
 }
 
-const left = 64;
+const left = 72;
 const right = 14;
 const top = 12;
 const bottom = 30;

@@ -1,9 +1,9 @@
 // One vehicle's day: where it was, what its records said then, and what they say afterwards.
 
-import { Course, MapInfo, Past, Place, Settings } from "./api";
+import { Column, Course, MapInfo, Past, Place, Settings } from "./api";
 import { draw, ticks } from "./chart";
 import { named } from "./knobs";
-import { distance, fact, make, metres, sum } from "./look";
+import { distance, fact, make, metres, sum, tall } from "./look";
 import { Camera, MapView, Pen } from "./map";
 import { Latest, State } from "./state";
 import { legend, pauseOf, seen, zoomer } from "./stepview";
@@ -16,8 +16,6 @@ interface Day {
   course: Course;
   past: Past;
 }
-
-type Column = (number | null)[];
 
 function place(x: Column, y: Column, i: number): Place | null {
   return typeof x[i] === "number" && typeof y[i] === "number" ? { x: x[i]!, y: y[i]! } : null;
@@ -43,7 +41,7 @@ export class DayView {
   readonly beside: HTMLElement; // below the knobs
   readonly map: MapView;
   private days: Day[] = [];
-  private readonly latest = new Latest();
+  private readonly latest = new Latest(() => this.element);
   readonly facts = make("dl", { class: "facts", id: "day-facts" });
   private readonly error = make("div");
   private readonly cost = make("div");
@@ -68,20 +66,18 @@ export class DayView {
         () => this.days[0]?.past ?? null));
   }
 
-  async update(): Promise<void> {
-    this.element.classList.add("busy");
+  update(): void {
     const fetch = async (s: Settings, signal: AbortSignal): Promise<Day> => {
       const [map, course, past] = await Promise.all([this.state.map(s, signal), this.state.course(s), this.state.past(s)]);
       return { settings: { ...s }, map, course, past };
     };
     const { settings, other, split } = this.state;
-    const done = await this.latest.run(
+    void this.latest.run(
       (signal) => Promise.all((split ? [settings, other] : [settings]).map((s) => fetch(s, signal))),
       (days) => {
         this.days = days;
         this.render();
       }, this.failed);
-    if (done) this.element.classList.remove("busy");
   }
 
   // paint draws the ways of the day up to now, and where all three are.
@@ -133,7 +129,7 @@ export class DayView {
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
     this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`
       : "Everybody who keeps the records can smooth them: later records tell more about where the vehicle was. It costs no ε.";
-    const spans = { times: course.time_ms, pause: pauseOf(course), now, low: 0, width: 430, height: 190,
+    const spans = { times: course.time_ms, pause: pauseOf(course), now, low: 0, width: 430, height: tall(2),
       onPick: (i: number) => {
         this.state.fix = i;
         this.state.changed();

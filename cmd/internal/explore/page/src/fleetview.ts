@@ -22,10 +22,11 @@ export class FleetView {
   readonly beside: HTMLElement;
   readonly maps: MapView[];
   private start = 0;
-  private readonly latest = new Latest();
+  private readonly latest = new Latest(() => this.element);
   private readonly says = make("div", { class: "says", id: "fleet-says", "aria-live": "polite" });
   private readonly table = make("div", { class: "wide", id: "windows" });
   private readonly notes: HTMLElement[] = [];
+  private readonly scales: HTMLElement[] = [];
 
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const figures: HTMLElement[] = [];
@@ -33,10 +34,12 @@ export class FleetView {
       const canvas = make("canvas", { role: "img", "aria-label": `Map of the fleet: ${p.title}. ${p.says}` });
       const view = new MapView(canvas, camera);
       const note = make("p", { class: "note", hidden: "" });
+      const scale = make("p", { class: `scale ${p.of}` });
+      this.scales.push(scale);
       this.notes.push(note);
       figures.push(make("figure", { class: "picture half" }, canvas,
         make("figcaption", { class: p.of === "truth" ? "corner secret" : "corner", title: p.says }, p.title),
-        note, i === 1 ? zoomer(view) : null));
+        note, scale, i === 1 ? zoomer(view) : null));
       return view;
     });
     this.element = make("div", {}, make("div", { class: "two" }, ...figures));
@@ -46,13 +49,12 @@ export class FleetView {
   }
 
   // update shows truth and counts at once, and the estimate when it has been made.
-  async update(): Promise<void> {
-    this.element.classList.add("busy");
+  update(): void {
     const s = { ...this.state.settings };
     const fetch = async (signal: AbortSignal, quick: boolean) => {
       const [map, crowds] = await Promise.all([this.state.map(s, signal), this.state.crowds(s, quick, signal)]);
       const most = Math.max(...crowds.windows.map((w) => w.vehicles));
-      const chosen = crowds.windows.find((w) => w.start_ms === this.start) ?? crowds.windows.find((w) => w.vehicles === most);
+      const chosen = crowds.windows.find((w) => w.start_ms === this.start) ?? crowds.windows.findLast((w) => w.vehicles === most);
       return { map, crowds, crowd: chosen ? await this.state.crowd(s, chosen.start_ms, quick, signal) : null };
     };
     const whole = async (signal: AbortSignal) => {
@@ -60,8 +62,7 @@ export class FleetView {
       if (!signal.aborted) this.render(first.map, first.crowds, first.crowd);
       return fetch(signal, false);
     };
-    const done = await this.latest.run(whole, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
-    if (done) this.element.classList.remove("busy");
+    void this.latest.run(whole, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
   }
 
   // leave gives up what the view still waits for: a fleet takes long.
@@ -79,17 +80,18 @@ export class FleetView {
       const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
       this.notes[i]!.hidden = !lacks;
       this.notes[i]!.textContent = crowds.no_estimate;
+      this.scales[i]!.textContent = `0 to ${Math.round(most)} vehicles in a zone`;
     });
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
     const times = windowsOf(crowds.windows);
-    this.table.replaceChildren(make("table", {},
+    this.table.replaceChildren(make("table", { class: "small" },
       make("thead", {}, make("tr", {}, ...["UTC", "vehicles", "counts", "records", "model"].map((h) => make("th", { scope: "col" }, h)))),
       make("tbody", {}, ...crowds.windows.map((w, i) => {
         const now = w.start_ms === crowd?.start_ms;
         const button = make("button", { type: "button", "aria-pressed": String(now) }, times[i]!.replace(" to ", "–"));
         button.addEventListener("click", () => {
           this.start = w.start_ms;
-          void this.update();
+          this.update();
         });
         return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, button), make("td", {}, String(w.vehicles)),
           ...[w.counted_off, w.fitted_off, w.blind_off].map((x) => make("td", {}, off(x))));

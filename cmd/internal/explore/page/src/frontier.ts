@@ -1,6 +1,6 @@
 // What each ε would give a vehicle: the error of the guess against what is spent.
 
-import { ask, Course, knobs, Settings, Summary } from "./api";
+import { ask, Course, Settings, Summary } from "./api";
 import { element } from "./chart";
 import { make, metres, sum } from "./look";
 
@@ -23,7 +23,7 @@ async function point(user: string, s: Settings): Promise<Point> {
   let done: number;
   let total: number;
   do {
-    ({ summary, done, total } = await ask<Course>("course", { user, ...knobs(s), from: mostReports, within_ms: 250 }));
+    ({ summary, done, total } = await ask<Course>("course", { user, ...s, from: mostReports, within_ms: 250 }));
   } while (done < total);
   return { epsilon: s.epsilon, spent: summary.spent, km: summary.estimate_m.median / 1000 };
 }

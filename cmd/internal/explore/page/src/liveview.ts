@@ -1,26 +1,16 @@
 // A sanitized topic, as everybody with the public model may see it.
 
-import { ask, Field, MapInfo, Span } from "./api";
-import { clock, make, metres, rich, sum, whileShown, windowsOf } from "./look";
+import { ask, Column, Field, MapInfo, Span } from "./api";
+import { clock, fact, make, metres, rich, sum, whileShown, windowsOf } from "./look";
 import { MapView, Pen } from "./map";
 import { Names, Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
 
+// Vehicles are records, column by column.
 interface Vehicles {
-  user: string[];
-  time_ms: number[];
-  kind: string[];
-  estimate_x: number[];
-  estimate_y: number[];
-  radius_km: number[];
-  major_km: (number | null)[];
-  minor_km: (number | null)[];
-  azimuth_deg: (number | null)[];
-  release_x: (number | null)[];
-  release_y: (number | null)[];
-  epsilon: number[];
-  releases: number[];
-  mechanism: string[];
+  user: string[]; time_ms: number[]; kind: string[]; mechanism: string[]; epsilon: number[]; releases: number[];
+  estimate_x: number[]; estimate_y: number[]; radius_km: number[];
+  major_km: Column; minor_km: Column; azimuth_deg: Column; release_x: Column; release_y: Column;
 }
 
 interface Live {
@@ -37,11 +27,7 @@ interface Live {
   windows: Span[];
 }
 
-interface Fleet extends Span {
-  zone_km: number;
-  fitted: Field;
-  blind: Field;
-}
+interface Fleet extends Span { zone_km: number; fitted: Field; blind: Field }
 
 const every = 1500; // ms from one look to the next
 
@@ -204,13 +190,18 @@ export class LiveView {
   private paint(pen: Pen): void {
     const v = this.live!.vehicles;
     if (this.fleet) pen.field(this.fleet[this.ground === "blind" ? "blind" : "fitted"], "posterior", "root", 0.9, this.fleet.zone_km);
-    const way = this.way;
+    this.follow(pen);
     if (v.user.length > 200) pen.dots(v.estimate_x, v.estimate_y, "estimate");
     else {
       v.user.forEach((user, i) => {
         if (user !== this.chosen) pen.mark({ x: v.estimate_x[i]!, y: v.estimate_y[i]! }, "cross", "estimate", 5, user);
       });
     }
+  }
+
+  // follow draws the chosen vehicle, before others take the room of its label.
+  private follow(pen: Pen): void {
+    const way = this.way;
     const last = way ? way.user.length - 1 : -1;
     if (!way || last < 0) return;
     const at = { x: way.estimate_x[last]!, y: way.estimate_y[last]! };
@@ -244,7 +235,6 @@ export class LiveView {
     if (live.more > 0) problems.push(`${live.more} records of further users are not shown.`);
     if (live.seeded > 0) problems.push("The noise of these records comes from a seed: they are not private.");
     this.trouble.textContent = problems.join(" ");
-    const fact = (name: string, value: string) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
     const way = this.way;
     const last = way ? way.user.length - 1 : -1;
     const drawn = way?.epsilon.findLast((e) => e > 0); // none if only older records have one

@@ -131,6 +131,11 @@ export function windowsOf(windows: { start_ms: number; end_ms: number }[]): stri
   return windows.map((w) => `${minute(w.start_ms, span)} to ${minute(w.end_ms, 0)}`);
 }
 
+// tall is how high a picture may be of which so many stand beside a map.
+export function tall(number: number): number {
+  return Math.max(190, Math.min(640, innerHeight - 236) / number - 46);
+}
+
 // likelier is the probability that somebody gives a place after odds of 1 : 1 changed by e^x.
 export function likelier(x: number): number {
   return 1 / (1 + Math.exp(-x));

@@ -62,6 +62,11 @@ class Page {
     this.views.push(view);
   }
 
+  // town names the place of all maps.
+  town(name: string): void {
+    for (const map of this.views.flatMap((v) => v.maps)) map.town = name;
+  }
+
   // outline draws lines below the maps of some views.
   outline(lines: number[][], of: (view: View) => boolean): void {
     const path = new Path2D();
@@ -337,12 +342,12 @@ async function start(): Promise<void> {
     const step = new StepView(state, near, failed);
     page.add({
       id: "step", title: "One moment", question: "Where is it, and what do others see?",
-      element: step.element, facts: step.facts, beside: step.beside, maps: [step.map], update: () => void step.update(), move: (by) => step.move(by), track: true, side: secret,
+      element: step.element, facts: step.facts, beside: step.beside, maps: [step.map], update: () => step.update(), move: (by) => step.move(by), track: true, side: secret,
     });
     const day = new DayView(state, camera, failed);
     page.add({
       id: "day", title: "A day", question: "What do all records of a day tell?",
-      element: day.element, facts: day.facts, beside: day.beside, maps: [day.map], update: () => void day.update(), track: true, side: secret,
+      element: day.element, facts: day.facts, beside: day.beside, maps: [day.map], update: () => day.update(), track: true, side: secret,
     });
     const odds = new OddsView(state, camera, failed);
     page.add({
@@ -352,9 +357,10 @@ async function start(): Promise<void> {
     const fleet = new FleetView(state, camera, failed);
     page.add({
       id: "fleet", title: "The fleet", question: "Where are they all?",
-      element: fleet.element, facts: fleet.facts, beside: fleet.beside, maps: fleet.maps, update: () => void fleet.update(), left: () => fleet.leave(), track: false, side: secret,
+      element: fleet.element, facts: fleet.facts, beside: fleet.beside, maps: fleet.maps, update: () => fleet.update(), left: () => fleet.leave(), track: false, side: secret,
     });
     if (about.sample) {
+      page.town("Liverpool");
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
         "information licensed under the Open Government Licence v3.0. The model is trained on the same traces, " +
         "so errors are smaller than on new ones.";

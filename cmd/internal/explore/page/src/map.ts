@@ -1,7 +1,7 @@
 // A map of cells on a canvas: no tiles, nothing from outside. Places are in kilometres east and
 // north of the map's south-west corner.
 
-import { bytes, Field, MapInfo, Place } from "./api";
+import { Blocks, bytes, Field, MapInfo, Place } from "./api";
 import { colour, make } from "./look";
 
 // Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
@@ -41,13 +41,6 @@ function picture(field: Field, rgb: [number, number, number], ramp: Ramp): HTMLC
   context.putImageData(image, 0, 0);
   pictures.set(field, { canvas, key });
   return canvas;
-}
-
-// Blocks say where the blocks of a path lie on the map, and how large they are.
-export interface Blocks {
-  column: number;
-  row: number;
-  block: number;
 }
 
 // borders returns the sides between blocks of different votes, as a path in blocks.
@@ -123,6 +116,7 @@ export class Pen {
     private readonly width: number,
     private readonly height: number,
     private readonly scale: number,
+    private readonly labels: [x: number, y: number, long: number][] = [], // that stand already
   ) {}
 
   at(p: Place): [number, number] {
@@ -265,22 +259,26 @@ export class Pen {
       // A label above or below stays in the picture.
       const dx = where === "right" ? size + 5 : Math.max(4 - x, Math.min(this.width - long - 4 - x, -long / 2));
       const dy = where === "right" ? 0 : where === "above" ? -size - 9 : size + 11;
-      c.strokeText(label, dx, dy);
-      c.fillStyle = colour.css("ink");
-      c.fillText(label, dx, dy);
+      const [left, top] = [x + dx, y + dy];
+      // A label that would lie on another one is left out: its sign stands.
+      if (!this.labels.some(([l, t, w]) => Math.abs(t - top) < 14 && left < l + w && l < left + long)) {
+        this.labels.push([left, top, long]);
+        c.strokeText(label, dx, dy);
+        c.fillStyle = colour.css("ink");
+        c.fillText(label, dx, dy);
+      }
     }
     c.restore();
   }
 }
 
-export type Sign = "disc" | "diamond" | "cross" | "square" | "ring" | "dot" | "star";
+export type Sign = "disc" | "diamond" | "cross" | "dot" | "star";
 
 // sketch draws a sign around the origin. Signs differ in shape, not in colour alone.
 export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: string, halo: string): void {
   const shape = new Path2D();
   switch (sign) {
     case "disc":
-    case "ring":
       shape.arc(0, 0, r, 0, 2 * Math.PI);
       break;
     case "dot":
@@ -292,9 +290,6 @@ export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: 
       shape.lineTo(0, r * 1.15);
       shape.lineTo(-r * 1.15, 0);
       shape.closePath();
-      break;
-    case "square":
-      shape.rect(-r * 0.8, -r * 0.8, r * 1.6, r * 1.6);
       break;
     case "cross":
       shape.moveTo(-r, 0);
@@ -311,7 +306,7 @@ export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: 
       shape.closePath();
       break;
   }
-  const hollow = sign === "ring" || sign === "square" || sign === "cross";
+  const hollow = sign === "cross";
   c.lineJoin = "round";
   c.strokeStyle = halo;
   c.lineWidth = hollow ? 6 : 4;
@@ -352,8 +347,9 @@ export class MapView {
   outline: Path2D | null = null;
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
-  // place says where the pointer is, in degrees and in cells.
-  private readonly place = make("div", { class: "under", "aria-hidden": "true", hidden: "" });
+  // place says where the pointer is, in degrees and in cells, and else which town this is.
+  private readonly place = make("div", { class: "under", "aria-hidden": "true" });
+  town = "";
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -380,6 +376,7 @@ export class MapView {
     this.names[1]!.textContent = `B: ${this.other?.name ?? ""}`;
     for (const part of [...this.names, this.edge]) part.hidden = !two;
     if (this.camera.fit(map)) this.opened?.(this.camera);
+    if (!this.place.isConnected) this.say(this.town);
     this.redraw();
   }
 
@@ -515,8 +512,12 @@ export class MapView {
     const latitude = map.south + (p.y / (map.height * map.cell_km)) * (map.north - map.south);
     const longitude = map.west + (p.x / (map.width * map.cell_km)) * (map.east - map.west);
     const inside = column >= 0 && row >= 0 && column < map.width && row < map.height;
-    this.place.textContent = `${latitude.toFixed(4)}, ${longitude.toFixed(4)} · ${inside ? `cell ${column}, ${row}` : "off the map"}`;
-    this.place.hidden = false;
+    this.say(`${latitude.toFixed(4)}, ${longitude.toFixed(4)} · ${inside ? `cell ${column}, ${row}` : "off the map"}`);
+  }
+
+  private say(text: string): void {
+    this.place.textContent = text;
+    this.place.hidden = text === "";
     if (!this.place.isConnected) this.canvas.after(this.place);
   }
 
@@ -532,7 +533,7 @@ export class MapView {
       held.set(e.pointerId, [e.offsetX, e.offsetY]);
       if (held.size === 1) moved = 0;
     });
-    this.canvas.addEventListener("pointerleave", () => (this.place.hidden = true));
+    this.canvas.addEventListener("pointerleave", () => this.say(this.town));
     this.canvas.addEventListener("pointermove", (e) => {
       this.tell(this.under(e));
       const last = held.get(e.pointerId);

@@ -2,7 +2,7 @@
 
 import { Course, Habit, Odds, Place } from "./api";
 import { draw } from "./chart";
-import { clock, fact, likelier, make, metres, percent, raised, rich, sum } from "./look";
+import { clock, fact, likelier, make, metres, percent, raised, rich, sum, tall } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { legend, Look, lookAt, paint, pauseOf, seen, zoomer } from "./stepview";
@@ -22,7 +22,7 @@ export class OddsView {
   private shown: { look: Look; odds: Odds } | null = null;
   private habit: Habit | null = null;
   private asked = ""; // the settings of the habit
-  private readonly latest = new Latest();
+  private readonly latest = new Latest(() => this.element);
   private readonly habits = new Latest();
   private readonly buttons: Record<"a" | "b", HTMLButtonElement>;
   private readonly says = make("div", { class: "says", id: "verdict", "aria-live": "polite" });
@@ -35,28 +35,28 @@ export class OddsView {
     this.map.picked = (p) => {
       this[this.picking] = p;
       this.choose(this.picking === "a" ? "b" : "a");
-      void this.update();
+      this.update();
     };
     const button = (which: "a" | "b", text: string) => {
       const b = make("button", { type: "button", id: `pick-${which}` }, text);
       b.addEventListener("click", () => this.choose(which));
       return b;
     };
-    this.buttons = { a: button("a", "Move A, the home"), b: button("b", "Move B, the clinic") };
+    this.buttons = { a: button("a", "Move A, home"), b: button("b", "Move B, clinic") };
     this.choose("a");
     this.element = make("div", {},
       make("div", { class: "two" },
-        make("div", { class: "picture low pick" }, canvas, zoomer(this.map)),
+        make("div", {}, make("div", { class: "picture low pick" }, canvas, zoomer(this.map)),
+          make("div", { class: "bar small after" }, this.buttons.a, this.buttons.b,
+            make("span", { class: "soft" }, "by a click, or by Shift and arrows"))),
         make("div", { class: "stack" }, this.learned, this.home)),
-      make("div", { class: "bar small after" }, this.buttons.a, this.buttons.b,
-        make("span", { class: "soft" }, "then click on the map, or move it by Shift and the arrow keys")),
       legend([
         { sign: "disc", colour: "truth", text: "the truth", secret: true },
-        { sign: "fill", colour: "posterior", text: "where an observer thinks it is" },
+        { sign: "fill", colour: "posterior", text: "observer’s belief" },
         { sign: "line", colour: "estimate", text: "by the records up to then" },
-        { sign: "line", colour: "release", text: "by all records, later ones too" },
+        { sign: "line", colour: "release", text: "by later ones too" },
         { sign: "line", colour: "posterior", text: "the bound e^Σε so far" },
-        { sign: "dashes", colour: "truth", text: "the bound of one moment, whatever the number of records" },
+        { sign: "dashes", colour: "truth", text: "the bound of one moment" },
       ]));
     this.beside = make("section", { class: "card" }, this.says);
     this.element.addEventListener("keydown", (e) => this.key(e));
@@ -70,7 +70,7 @@ export class OddsView {
     e.preventDefault();
     e.stopPropagation(); // alone, these keys go through the reports
     this[this.picking] = { x: p.x + way[0]! * cell, y: p.y + way[1]! * cell };
-    void this.update();
+    this.update();
   }
 
   private choose(which: "a" | "b"): void {
@@ -90,7 +90,6 @@ export class OddsView {
   }
 
   update(): void {
-    this.element.classList.add("busy");
     const fetch = async (signal: AbortSignal) => {
       const look = await lookAt(this.state, this.state.settings, signal);
       this.begin(look);
@@ -100,7 +99,7 @@ export class OddsView {
     void this.latest.run(fetch, (shown) => {
       this.shown = shown;
       this.render();
-    }, this.failed).then((done) => done && this.element.classList.remove("busy"));
+    }, this.failed);
     // What is told of a home takes long, and the picture does not wait for it.
     const asked = JSON.stringify({ ...this.state.settings, lag: 1 });
     if (asked === this.asked) return;
@@ -109,7 +108,6 @@ export class OddsView {
     this.home.replaceChildren(make("p", { class: "soft small" }, "Nights at home are being simulated …"));
     void this.habits.run((signal) => this.state.habit(this.state.settings, signal), (habit) => {
       this.habit = habit;
-      this.sleep(habit);
       this.render();
     }, (e) => this.home.replaceChildren(make("p", { class: "soft small" }, String((e as Error).message))));
   }
@@ -124,7 +122,7 @@ export class OddsView {
     if (!this.shown) return;
     const { look, odds } = this.shown;
     this.map.show(look.map, (pen) => {
-      paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, blind: false, unnamed: true });
+      paint(pen, { ...look, step: { ...look.step, codebook: null, set: null, release: null } }, 0, { truth: true, unnamed: true });
       pen.mark(odds.a, "diamond", "estimate", 9, "A");
       pen.mark(odds.b, "diamond", "release", 9, "B");
     });
@@ -138,7 +136,8 @@ export class OddsView {
       fact("Bound of a moment", !habit ? "…" : habit.moment === null ? "e^Σε alone" : `× ${raised(habit.moment)}`,
         "of what any number of releases tells about one moment, under these settings"),
       fact("A home, 1 night", home(0), "distance from an attacker's guess to where somebody sleeps"),
-      fact("… 30 nights", home(2), "the same, after 30 nights"));
+      fact("… 14 nights", home(2), "the same, after 14 nights"));
+    if (habit) this.sleep(habit);
     this.tell(look.course, odds, i);
     this.drawLearned(look.course, odds);
   }
@@ -174,7 +173,7 @@ export class OddsView {
       make("h2", {}, "What the records say: A or B?"),
       draw({
         label: "Factor by which the records change the odds of A against B over time, by those up to then and by all, within the bound e^Σε",
-        times: odds.time_ms, pause: pauseOf(course), width: 430, height: 260, low: -high, high, now: this.state.fix,
+        times: odds.time_ms, pause: pauseOf(course), width: 430, height: tall(1) * 0.6, low: -high, high, now: this.state.fix,
         series: [{ values: odds.learned, colour: "estimate" }, { values: odds.later, colour: "release" }],
         bound: odds.spent, limits: moment < high ? [moment, -moment] : [],
         // The whole bound is in the picture, and small factors are seen too.
@@ -197,11 +196,11 @@ export class OddsView {
   private sleep(habit: Habit): void {
     this.home.replaceChildren(
       make("h2", {}, "A home, night after night"),
-      make("table", {},
+      make("table", { class: "small" },
         make("thead", {}, make("tr", {}, ...["after", "guess is off by", "sure of the very cell"].map((h) => make("th", { scope: "col" }, h)))),
         make("tbody", {}, ...habit.homes.map((h) => make("tr", {},
           make("th", { scope: "row" }, h.nights === 1 ? "1 night" : `${h.nights} nights`),
           make("td", {}, this.off(h.median_m)), make("td", {}, percent(h.posterior)))))),
-      make("p", { class: "soft small" }, "Simulated: eight persons who report day and night under these settings, and sleep at home. Hours without releases protect a home, and so does a limit for all time."));
+      make("p", { class: "soft small" }, "Of four simulated persons who report day and night. Hours without releases protect a home."));
   }
 }

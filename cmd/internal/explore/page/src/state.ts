@@ -1,6 +1,6 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowd, Crowds, Habit, knobs, MapInfo, Odds, Past, Place, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowd, Crowds, Habit, MapInfo, Odds, Past, Place, Rows, Settings, Users } from "./api";
 
 export type Watcher = () => void;
 
@@ -15,16 +15,8 @@ interface Fetched {
   done: boolean;
 }
 
-// Grown is what the server computes fix by fix.
-interface Grown {
-  total: number;
-  from: number;
-  done: number;
-  time_ms: number[];
-}
-
 // Growing is an answer of which the server computes more and more while somebody looks at it.
-class Growing<T extends Grown> {
+class Growing<T extends Rows> {
   value: T | null = null;
   pulling = false;
   waiting: { fix: number; resolve: (value: T) => void; reject: (error: unknown) => void }[] = [];
@@ -111,7 +103,7 @@ export class State {
   private readonly watched = new Map<string, Growing<Odds>>();
 
   constructor(readonly about: About) {
-    about.defaults = { ...about.defaults, lag: 1 };
+    about.defaults = { ...about.defaults, lag: 40 };
     this.otherBegins = { ...about.defaults, mechanism: "lattice" };
     this.settings = { ...about.defaults };
     this.other = { ...this.otherBegins };
@@ -199,10 +191,10 @@ export class State {
   }
 
   step(s: Settings, fix: number, signal: AbortSignal): Promise<Anatomy> {
-    return this.fetched("step", { user: this.user, fix, ...knobs(s), ...this.seen() }, signal);
+    return this.fetched("step", { user: this.user, fix, ...s, ...this.seen() }, signal);
   }
 
-  private grown<T extends Grown>(
+  private grown<T extends Rows>(
     kept: Map<string, Growing<T>>, key: string, number: number, make: () => Growing<T>,
   ): Growing<T> {
     let g = kept.get(key);
@@ -226,14 +218,14 @@ export class State {
   course(s: Settings, fix = this.fix): Promise<Course> {
     const [user, own] = [this.user, JSON.stringify(s)];
     return this.grown(this.courses, JSON.stringify([user, s]), 8, () =>
-      new Growing<Course>("course", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(fix, this.grew);
+      new Growing<Course>("course", { user, ...s }, () => this.looksAt(user, own))).reach(fix, this.grew);
   }
 
   // others returns the courses of all the sample's vehicles. Other fleets are too large for a picture.
   async others(s: Settings): Promise<Course[]> {
     if (!this.about.sample) return [];
     const { names } = await this.findUsers("");
-    return Promise.all(names.map((user) => this.fetched<Course>("course", { user, ...knobs(s), lag: 1 })));
+    return Promise.all(names.map((user) => this.fetched<Course>("course", { user, ...s, lag: 1 })));
   }
 
   // peek returns as much of a course as has come.
@@ -245,7 +237,7 @@ export class State {
   past(s: Settings): Promise<Past> {
     const [user, own] = [this.user, JSON.stringify(s)];
     return this.grown(this.pasts, JSON.stringify([user, s]), 4, () =>
-      new Growing<Past>("past", { user, ...knobs(s) }, () => this.looksAt(user, own))).reach(this.fix, this.grew);
+      new Growing<Past>("past", { user, ...s }, () => this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
   // odds returns what an attacker learns about two places, as soon as it has the fix. wanted says
@@ -253,23 +245,23 @@ export class State {
   odds(a: Place, b: Place, wanted: () => boolean): Promise<Odds> {
     const [user, s] = [this.user, { ...this.settings }];
     const own = JSON.stringify(s);
-    const parameters = { user, ...knobs(s), ax: a.x, ay: a.y, bx: b.x, by: b.y };
+    const parameters = { user, ...s, ax: a.x, ay: a.y, bx: b.x, by: b.y };
     return this.grown(this.watched, JSON.stringify(parameters), 4, () =>
       new Growing<Odds>("odds", parameters, () => wanted() && this.looksAt(user, own))).reach(this.fix, this.grew);
   }
 
   // habit has what all records tell under settings, which takes some seconds.
   habit(s: Settings, signal: AbortSignal): Promise<Habit> {
-    return this.fetched("habit", { ...knobs(s), lag: 1 }, signal); // the lag changes nothing
+    return this.fetched("habit", { ...s, lag: 1 }, signal); // the lag changes nothing
   }
 
   // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.
   crowds(s: Settings, quick: boolean, signal: AbortSignal): Promise<Crowds> {
-    return this.fetched("fleet", { ...knobs(s), ...(quick ? { quick: 1 } : {}) }, signal);
+    return this.fetched("fleet", { ...s, ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
   crowd(s: Settings, start: number, quick: boolean, signal: AbortSignal): Promise<Crowd> {
-    return this.fetched("fleet", { ...knobs(s), start_ms: start, ...(quick ? { quick: 1 } : {}) }, signal);
+    return this.fetched("fleet", { ...s, start_ms: start, ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
   findUsers(text: string, from = 0): Promise<Users> {
@@ -285,15 +277,17 @@ export class State {
   }
 }
 
-// Latest runs jobs of which only the newest counts.
+// Latest runs jobs of which only the newest counts. What they fill is marked as busy meanwhile.
 export class Latest {
   private now: AbortController | null = null;
 
-  // run runs a job, which has a signal for the moment when it does not count any more. It returns
-  // whether the job still counts in the end.
+  constructor(private readonly fills?: () => HTMLElement) {}
+
+  // run runs a job, which has a signal for the moment when it does not count any more.
   async run<T>(
     job: (signal: AbortSignal) => Promise<T>, then: (value: T) => void, failed: (error: unknown) => void,
-  ): Promise<boolean> {
+  ): Promise<void> {
+    this.fills?.().classList.add("busy");
     const [before, own] = [this.now, new AbortController()];
     this.now = own;
     const running = job(own.signal);
@@ -304,7 +298,7 @@ export class Latest {
     } catch (error) {
       if (own === this.now) failed(error);
     }
-    return own === this.now;
+    if (own === this.now) this.fills?.().classList.remove("busy");
   }
 
   // stop ends the job that runs.

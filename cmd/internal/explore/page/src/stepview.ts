@@ -1,9 +1,9 @@
 // One step, taken apart.
 
-import { Anatomy, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
+import { Anatomy, Blocks, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
 import { named } from "./knobs";
 import { colour, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
-import { Blocks, borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
+import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { taker } from "./take";
 import { meaning, Part, parts, toWhom } from "./words";
@@ -65,11 +65,8 @@ function sketchOf(a: Anatomy): Sketch | null {
   return s;
 }
 
-export interface Shown {
-  truth: boolean;
-  blind: boolean;
-  unnamed?: boolean; // the truth without the vehicle's name
-}
+// Shown says whether the truth is drawn, and whether words stand beside what is drawn.
+export interface Shown { truth: boolean; unnamed?: boolean }
 
 // paint draws a part of a step: 0 is all at once, the others follow words.parts.
 export function paint(pen: Pen, { course, step, origin, others }: Look, part: number, shown: Shown): void {
@@ -99,10 +96,6 @@ export function paint(pen: Pen, { course, step, origin, others }: Look, part: nu
     const way = trail(course, i);
     pen.line(way, "paper", 5, { opacity: 0.8 });
     pen.line(way, "truth", 2.4);
-  }
-  const blind = course.blind_x[i];
-  if (shown.blind && blind !== null && (part === 0 || part === 5)) {
-    pen.mark({ x: blind!, y: course.blind_y[i]! }, "square", "blind", 7);
   }
   if (book && (part === 2 || part === 3 || part === 4)) {
     for (const [j, p] of book.points.entries()) {
@@ -161,7 +154,7 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
   const list: Entry[] = [{ sign: "fill", colour: "street", text: "the streets" }];
   if (shown.truth) list.push({ sign: "disc", colour: "truth", text: "the truth", secret: true });
   if (part === 0 || part === 5) {
-    list.push({ sign: "fill", colour: "posterior", text: "what an observer believes" });
+    list.push({ sign: "fill", colour: "posterior", text: "observer’s belief" });
     if (a.estimate) {
       list.push({ sign: "cross", colour: "estimate", text: "published" });
       list.push({ sign: "circle", colour: "estimate", text: "95 % of the belief" });
@@ -179,9 +172,6 @@ function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
   if (a.set && part === 2) list.push({ sign: "fill", colour: "border", text: "the location set" });
   if (a.set && part >= 2 && part <= 4) list.push({ sign: "line", colour: "border", text: "its hull" });
   if (a.set?.drift && part === 2 && shown.truth) list.push({ sign: "star", colour: "truth", text: "surrogate", secret: true });
-  if (shown.blind && (part === 0 || part === 5)) {
-    list.push({ sign: "square", colour: "blind", text: "guess without any release" });
-  }
   return list;
 }
 
@@ -256,10 +246,10 @@ export class StepView {
   readonly beside: HTMLElement;
   readonly map: MapView;
   private part = 0;
-  private shown: Shown = { truth: true, blind: false };
+  private shown: Shown = { truth: true };
   private look: Look | null = null;
   private other: Look | null = null; // of the other half
-  private readonly latest = new Latest();
+  private readonly latest = new Latest(() => this.figure);
   private readonly list = make("ol", { class: "parts" });
   private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
   private readonly under = make("div");
@@ -271,19 +261,14 @@ export class StepView {
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.look && this.tell(this.look));
-    const check = (text: string, key: keyof Shown, secret: boolean) => {
-      const box = make("input", { type: "checkbox", id: `show-${key}` });
-      box.checked = this.shown[key]!;
-      box.addEventListener("change", () => {
-        this.shown[key] = box.checked;
-        this.render();
-      });
-      return make("label", secret ? { class: "secret" } : {}, box, ` ${text}`);
-    };
-    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter()), this.list, this.caption, this.under);
+    const box = make("input", { type: "checkbox", id: "show-truth", checked: "" });
+    box.addEventListener("change", () => {
+      this.shown.truth = box.checked;
+      this.render();
+    });
+    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter()), this.list, this.caption);
     this.element = make("div", {}, this.figure,
-      make("div", { class: "bar small" },
-        check("show the truth", "truth", true), check("show the guess without releases", "blind", false)));
+      make("div", { class: "bar small" }, this.under, make("label", { class: "secret" }, box, " show the truth")));
     this.beside = make("div", { class: "stack" },
       taker(() => `${this.look?.course.user}-${this.state.fix + 1}`, () => this.map.canvas, () => this.look?.course ?? null),
       make("section", { class: "card", "aria-label": "What ε means" }, this.says));
@@ -311,10 +296,9 @@ export class StepView {
     this.render();
   }
 
-  async update(): Promise<void> {
+  update(): void {
     const s: Settings = this.state.settings;
-    this.figure.classList.add("busy");
-    const done = await this.latest.run(
+    void this.latest.run(
       (signal) => Promise.all((this.state.split ? [s, this.state.other] : [s]).map((one) => lookAt(this.state, one, signal))),
       ([look, other]) => {
         this.look = look!;
@@ -323,7 +307,6 @@ export class StepView {
       },
       this.failed,
     );
-    if (done) this.figure.classList.remove("busy");
   }
 
   private render(): void {

@@ -5,7 +5,7 @@ import { distance, likelier, metres, percent, sum, times } from "./look";
 
 // mechanisms are the ways of release, in words.
 export const mechanisms: Record<string, string> = {
-  codebook: "codebook (the default)",
+  codebook: "codebook (default)",
   lattice: "lattice (near places protected more)",
   pim: "PIM (the paper’s)",
   knorm: "K-norm (the paper’s)",
