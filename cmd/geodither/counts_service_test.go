@@ -63,6 +63,16 @@ http: {listen: "127.0.0.1:0"}
 		t.Fatalf("exit %d: %s", code, service.log.String())
 	}
 	requireWindows(t, view, day)
+	out := succeed(t, "state", "verify", "-c", config).out
+	if !strings.HasPrefix(out, "counts: ") ||
+		!strings.HasSuffix(out, "\nverified: counts are what the raw topic gives\n") {
+		t.Errorf("state verify prints %q", out)
+	}
+	w.Write(t, true, "counted", 0, servicetest.Line{Value: "{}"})
+	if r := call(t, "state", "verify", "-c", config); r.code != cli.ExitFailed ||
+		!strings.Contains(r.err, "counts differ") || !strings.Contains(r.out, "extra: ") {
+		t.Errorf("something else in the topic: %+v", r)
+	}
 	other := write(t, dir, "other.yml", strings.Replace(read(t, config), "epsilon: 1", "epsilon: 2",
 		1))
 	requireMessage(t, refused(other), cli.ExitFailed, "other settings",

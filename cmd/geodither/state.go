@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/verify"
 )
 
@@ -32,7 +35,7 @@ func newState(std cli.Streams) *cobra.Command {
 
 func newStateVerify(std cli.Streams) *cobra.Command {
 	var (
-		config string
+		path   string
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -41,7 +44,8 @@ func newStateVerify(std cli.Streams) *cobra.Command {
 		Long: `Recompute from the raw topic what the service has committed, and compare: sanitized records and
 dead letters byte for byte and in order, none missing and none twice; each user's state; and the
 offset of the group. The command also checks that no aborted or open transaction has shown another
-release of a fix to readers of uncommitted data.
+release of a fix to readers of uncommitted data. Where the config has counts, it counts the raw
+topic again, and compares every window that is published.
 
 It needs the service's own config with the same key, and writes nothing to Kafka. It may run beside
 the service: it compares everything that was committed when it began, and later records as far as it
@@ -60,16 +64,7 @@ records. The report names offsets, never a user or a place.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			bar := cli.NewProgress(std.Err, nil)
 			defer bar.Done()
-			bar.Phase("reading the model", nil)
-			options, err := loadService(cmd.Context(), config, std)
-			if err != nil {
-				return err
-			}
-			bar.Phase("verifying", nil)
-			report, err := verify.Run(cmd.Context(), verify.Options{
-				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
-				Progress: bar.Counter("raw records"), Logger: options.Logger,
-			})
+			report, err := verifyAll(cmd.Context(), path, bar, std)
 			bar.Done()
 			if err != nil {
 				return err
@@ -85,14 +80,85 @@ records. The report names offsets, never a user or a place.`,
 			return verdict(report)
 		},
 	}
-	cmd.Flags().StringVarP(&config, "config", "c", "", "config `FILE` of the service")
+	cmd.Flags().StringVarP(&path, "config", "c", "", "config `FILE` of the service")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Required(cmd, "config")
 	return cmd
 }
 
+// verifyAll verifies what the services of a config have published.
+func verifyAll(ctx context.Context, path string, bar *cli.Progress, std cli.Streams) (
+	report verify.Report, err error,
+) {
+	file, err := config.Read(path)
+	if err != nil {
+		return report, err
+	}
+	report.Verified = true
+	if !file.CountsUsers() || file.Topics.Sanitized != "" {
+		bar.Phase("reading the model", nil)
+		options, err := loadService(ctx, path, std)
+		if err != nil {
+			return report, err
+		}
+		bar.Phase("verifying", nil)
+		report, err = verify.Run(ctx, verify.Options{
+			Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
+			Progress: bar.Counter("raw records"), Logger: options.Logger,
+		})
+		if err != nil {
+			return report, err
+		}
+	}
+	if !file.CountsUsers() {
+		return report, nil
+	}
+	n, err := file.Counting()
+	if err != nil {
+		return report, config.Error(path, err)
+	}
+	if err := n.Windows.Connection.Refused(ctx, n.Windows.Brokers); err != nil {
+		return report, err
+	}
+	bar.Phase("counting again", nil)
+	counts, err := verify.Counts(ctx,
+		verify.CountsOptions{Windows: n.Windows, Totals: n.Totals, Count: n.Count})
+	report.Counts, report.Verified = &counts, report.Verified && counts.Verified
+	return report, err
+}
+
 // printReport prints a line for each partition, and below what is wrong.
 func printReport(out io.Writer, report verify.Report) error {
+	if report.Partitions != nil {
+		if err := printPartitions(out, report); err != nil {
+			return err
+		}
+	}
+	if c := report.Counts; c != nil {
+		fmt.Fprintf(out, "counts: %d windows, %d records, aborted or open %d\n", c.Windows,
+			c.Records, c.NotCommitted)
+		for _, v := range c.Violations {
+			fmt.Fprintf(out, "counts, offset %d: %s: %s\n", v.Offset, v.Kind, v.Detail)
+		}
+		if more := c.ViolationCount - int64(len(c.Violations)); more > 0 {
+			fmt.Fprintf(out, "counts: %d more violations\n", more)
+		}
+		for _, why := range c.NotVerified {
+			fmt.Fprintf(out, "counts, not verified: %s\n", why)
+		}
+	}
+	if !report.Verified {
+		return nil
+	}
+	what := "committed output, dead letters, states and offsets"
+	if report.Partitions == nil {
+		what = "counts"
+	}
+	_, err := fmt.Fprintf(out, "verified: %s are what the raw topic gives\n", what)
+	return err
+}
+
+func printPartitions(out io.Writer, report verify.Report) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "partition\tprocessed\tsanitized\tdead letters\tusers\taborted or "+
 		"open\tverdict\t")
@@ -122,12 +188,7 @@ func printReport(out io.Writer, report verify.Report) error {
 			fmt.Fprintf(out, "partition %d, not verified: %s\n", p.Partition, why)
 		}
 	}
-	if !report.Verified {
-		return nil
-	}
-	_, err := fmt.Fprintln(out, "verified: committed output, dead letters, states and offsets "+
-		"are what the raw topic gives")
-	return err
+	return nil
 }
 
 func outcomeOf(p verify.PartitionReport) string {
@@ -154,10 +215,16 @@ func verdict(report verify.Report) error {
 			open = append(open, fmt.Sprint(p.Partition))
 		}
 	}
-	if len(different) > 0 {
+	switch c := report.Counts; {
+	case len(different) > 0:
 		return fmt.Errorf("violations in partition %s: after --accept-lost-account or a reset of "+
 			"everything that is to be expected; else keep the topics as they are, and report it",
 			strings.Join(different, ", "))
+	case c != nil && c.ViolationCount > 0:
+		return errors.New("the counts differ from what the raw topic gives: if the log has " +
+			"fixes_late, clocks have differed; else keep the topics as they are, and report it")
+	case c != nil && !c.Verified:
+		open = append(open, "counts")
 	}
 	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in "+
 		"partition %s: the report says why", strings.Join(open, ", "))

@@ -223,8 +223,10 @@ var table = map[string]rule{
 	},
 	"cmd/internal/verify": {
 		ours: []string{
-			"cmd/internal/engine", "cmd/internal/recompute", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/task", "consumer/wire", "schemas",
+			"cmd/internal/counting", "cmd/internal/engine", "cmd/internal/recompute",
+			"cmd/internal/service", "cmd/internal/topics", "consumer", "consumer/admin",
+			"consumer/task", "consumer/wire", "mechanism/counts", "mechanism/noise", "schemas",
+			"schemas/mapping",
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
@@ -293,6 +295,7 @@ var table = map[string]rule{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
 			"cmd/internal/inspect", "cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"cmd/internal/verify",
 			"mechanism", "mechanism/grid", "mechanism/mobility",
 			"producer/partition", franz, pebble,
 		},
@@ -415,7 +418,7 @@ var table = map[string]rule{
 			"cmd/internal/kafkaconn", "cmd/internal/service", "cmd/internal/servicetest",
 			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
 			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
-			"mechanism", "mechanism/counts", "mechanism/grid", "mechanism/law",
+			"mechanism", "mechanism/grid", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition", "schemas",
 			"schemas/registry", franz, kafkaGo, sync,
 		},

@@ -5,10 +5,8 @@ package kafkatest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,27 +15,14 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer"
-	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/mechanism/counts"
-	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/schemas"
 )
-
-// countedFix is a raw fix with the time at which its broker appended it.
-type countedFix struct {
-	schemas.Raw
-	appended int64
-}
-
-// countedRecord is a published record of a window and zone.
-type countedRecord struct {
-	name, value      string
-	appended, closes int64 // times: of the broker, and before which nobody may publish
-}
 
 // countedWorld is a raw topic whose fixes two instances of "geodither counts" count.
 type countedWorld struct {
@@ -147,124 +132,47 @@ func (w *countedWorld) closes(endMS int64) int64 {
 	return endMS + w.Settings.Admission.GraceMS + w.Settings.SkewMS
 }
 
-// published are the records of the windows, with the last window's end.
-func (w *countedWorld) published(uncommitted bool) (all []countedRecord, endMS int64) {
+// published is how many committed records there are, the end of the last window, and by how much
+// the earliest record came too early, also for readers of uncommitted records.
+func (w *countedWorld) published() (n int, endMS, earlyMS int64) {
 	w.Helper()
 	codec, err := schemas.NewCodec(w.Totals.WithDefaults().SanitizedEncoding)
 	w.ok(err)
 	for p := range int32(countedPartitions) {
-		w.scan(w.Totals.Topics.Sanitized, p, uncommitted, func(rec consumer.Record) {
+		w.scan(w.Totals.Topics.Sanitized, p, true, func(rec consumer.Record) {
 			r, err := codec.DecodeCounts(rec.Value)
 			w.ok(err)
-			endMS = max(endMS, r.WindowEnd)
-			all = append(all, countedRecord{
-				name: fmt.Sprint(r.WindowStart, " ", r.Zone), value: string(rec.Value),
-				appended: rec.Timestamp, closes: w.closes(r.WindowEnd),
-			})
+			earlyMS = max(earlyMS, w.closes(r.WindowEnd)-rec.Timestamp)
 		})
-	}
-	return all, endMS
-}
-
-// fixes are the raw topic's: each user's in the order of the log.
-func (w *countedWorld) fixes() (all []countedFix) {
-	w.Helper()
-	for p := range int32(countedPartitions) {
-		w.scan(w.raw, p, false, func(rec consumer.Record) {
-			fix, err := w.codec.DecodeRaw(rec.Value)
+		w.scan(w.Totals.Topics.Sanitized, p, false, func(rec consumer.Record) {
+			r, err := codec.DecodeCounts(rec.Value)
 			w.ok(err)
-			all = append(all, countedFix{fix, rec.Timestamp})
+			n, endMS = n+1, max(endMS, r.WindowEnd)
 		})
 	}
-	return all
+	return n, endMS, earlyMS
 }
 
-// admitted reports whether a fix can count in a window.
-func (w *countedWorld) admitted(f countedFix) (window counts.Window, ok bool) {
-	window = w.Settings.Plan.At(f.Timestamp)
-	return window, window.Day >= w.Settings.First &&
-		w.Settings.Admission.Admits(window, f.Timestamp, f.appended)
-}
-
-// recount computes all records of the windows that end by a time.
-func (w *countedWorld) recount(fixes []countedFix, endMS int64) map[string]string {
+// verified counts the raw topic again, by settings that a test may change.
+func (w *countedWorld) verified(change func(*counting.Settings)) verify.CountsReport {
 	w.Helper()
 	s := w.Settings // a copy
-	ids, err := admin.TopicIDs(w.Context(), w.client, wire.Options{}, w.raw,
-		w.Totals.Topics.Changelog)
+	change(&s)
+	report, err := verify.Counts(w.Context(), verify.CountsOptions{
+		Windows: w.Windows, Totals: w.Totals, Count: service.NewCounting(s, w.Windows.Cluster),
+	})
 	w.ok(err)
-	s.Source = fmt.Sprintf("%x %x", ids[w.raw], ids[w.Totals.Topics.Changelog])
-	p, err := counts.NewPublisher(noise.NewKeyed(testKey), s.Zones, s.Settings)
-	w.ok(err)
-	codec, err := schemas.NewCodec(w.Totals.WithDefaults().SanitizedEncoding)
-	w.ok(err)
-	days := map[counts.Date]map[string]*counts.Counter{}
-	for _, f := range fixes {
-		window, ok := w.admitted(f)
-		if !ok {
-			continue
-		}
-		if days[window.Day] == nil {
-			days[window.Day] = map[string]*counts.Counter{}
-		}
-		user := days[window.Day][f.UserID]
-		if user == nil {
-			user = new(counts.Counter)
-			days[window.Day][f.UserID] = user
-		}
-		user.Next(uint16(slices.Index(s.Plan.Windows(window.Day), window)),
-			s.Zones.Of(f.Latitude, f.Longitude), s.PerDay)
-	}
-	want := map[string]string{}
-	for day := s.First; day <= s.Plan.At(endMS).Day; day++ {
-		windows := s.Plan.Windows(day)
-		tally := counts.Tally(len(windows), s.Zones.Count(), maps.Values(days[day]))
-		for i, window := range windows {
-			if window.EndMS > endMS {
-				break
-			}
-			published, err := p.Publish(window, tally[i], nil)
-			w.ok(err)
-			for zone := range published.Vehicles {
-				r := counting.Record(p, s.Zones, s.Settings, published, int32(zone))
-				value, err := codec.AppendCounts(nil, r)
-				w.ok(err)
-				want[fmt.Sprint(r.WindowStart, " ", r.Zone)] = string(value)
-			}
-		}
-	}
-	return want
+	return report
 }
 
-// wrongCounts says where records are not as wanted: each once, none of other bytes, also for a
-// reader of uncommitted records, and none too early.
-func wrongCounts(want map[string]string, committed, all []countedRecord) (wrong []string) {
-	times := map[string]int{}
-	for _, r := range committed {
-		times[r.name]++
-	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if times[name] != 1 {
-			wrong = append(wrong, fmt.Sprintf("%s was published %d times", name, times[name]))
-		}
-	}
-	for _, r := range slices.Concat(committed, all) {
-		if r.value != want[r.name] {
-			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", r.name, r.value, want[r.name]))
-		}
-		if r.appended < r.closes {
-			wrong = append(wrong, fmt.Sprintf("%s was published %d ms early", r.name,
-				r.closes-r.appended))
-		}
-	}
-	return wrong
-}
+// as leaves the settings as they are.
+func as(*counting.Settings) {}
 
 // TestCountedUnderFaults kills and freezes two instances of "geodither counts": in the first
 // windows, those of the day so far, and while a window of the feed closes. One loses its disk.
 // Every zone of each window must be published once, with the bytes that counting the raw topic
-// again gives, and no window before its end, counts.grace and counts.skew. That a user's fixes are
-// left out of the recount has to be found.
+// again gives, and no window before its end, counts.grace and counts.skew. That fixes are left out
+// of the recount has to be found.
 func TestCountedUnderFaults(t *testing.T) {
 	t.Parallel()
 	w, instances := newCountedWorld(t)
@@ -272,8 +180,8 @@ func TestCountedUnderFaults(t *testing.T) {
 		w.start(i)
 	}
 	w.eventually("a window is published", func() bool {
-		all, _ := w.published(false)
-		return len(all) > 0
+		n, _, _ := w.published()
+		return n > 0
 	})
 	const least = 5 * time.Second // the freeze has ended when the window closes
 	last := w.Settings.Plan.At(time.Now().Add(least).UnixMilli()).EndMS
@@ -296,8 +204,8 @@ func TestCountedUnderFaults(t *testing.T) {
 	w.ok(group.Wait())
 	w.eventually("the windows of the feed are published", func() bool {
 		time.Sleep(time.Second)
-		all, _ := w.published(false)
-		return len(all) >= len(w.recount(nil, last))
+		_, end, _ := w.published()
+		return end >= last && w.verified(as).Verified // each partition has its own windows
 	})
 	for _, i := range instances {
 		w.ok(i.terminate())
@@ -310,54 +218,13 @@ func TestCountedUnderFaults(t *testing.T) {
 	for p := range int32(countedPartitions) {
 		w.settled(w.Totals.Topics.Sanitized, p)
 	}
-	committed, end := w.published(false)
-	all, _ := w.published(true)
-	end = max(end, last)
-	fixes := w.fixes()
-	want := w.recount(fixes, end)
-	wrong := wrongCounts(want, committed, all)
-	for _, found := range wrong[:min(len(wrong), 20)] {
-		t.Error(found)
+	n, _, early := w.published()
+	report := w.verified(as)
+	if !report.Verified || int(report.Records) != n || n == 0 || early > 0 {
+		t.Errorf("%d records, %d ms early: %+v", n, early, report)
 	}
-	late, counted := 0, ""
-	for _, f := range fixes {
-		switch window, ok := w.admitted(f); {
-		case !ok:
-			late++
-		case window.EndMS <= end:
-			counted = f.UserID
-		}
+	if w.verified(func(s *counting.Settings) { s.Admission.GraceMS -= 60_000 }).Verified {
+		t.Error("fixes that are left out are not found")
 	}
-	others := slices.DeleteFunc(slices.Clone(fixes),
-		func(f countedFix) bool { return f.UserID == counted })
-	if late == 0 || len(wrongCounts(w.recount(others, end), committed, all)) == 0 {
-		t.Errorf("%d of %d fixes come too late; a user who is left out is not found", late,
-			len(fixes))
-	}
-	t.Logf("%d fixes, %d too late; %d records, an uncommitted reader sees %d more", len(fixes),
-		late, len(committed), len(all)-len(committed))
-}
-
-// TestCountedIsCompared plants what a service that counts must not publish.
-func TestCountedIsCompared(t *testing.T) {
-	want := map[string]string{"1 a": "5", "1 b": "7"}
-	good := []countedRecord{{"1 a", "5", 9, 9}, {"1 b", "7", 9, 9}}
-	for name, plant := range map[string]struct {
-		committed, aborted []countedRecord
-		found              int
-	}{
-		"nothing":               {good, nil, 0},
-		"aborted":               {good, good[:1], 0},
-		"a zone is missing":     {good[:1], nil, 1},
-		"twice":                 {append(slices.Clone(good), good[0]), nil, 1},
-		"other bytes":           {[]countedRecord{good[0], {"1 b", "8", 9, 9}}, nil, 2},
-		"early":                 {[]countedRecord{good[0], {"1 b", "7", 8, 9}}, nil, 2},
-		"another version":       {good, []countedRecord{{"1 a", "6", 9, 9}}, 1},
-		"no window of the plan": {good, []countedRecord{{"2 a", "5", 9, 9}}, 1},
-	} {
-		wrong := wrongCounts(want, plant.committed, slices.Concat(plant.committed, plant.aborted))
-		if len(wrong) != plant.found {
-			t.Errorf("%s: %q, want %d", name, wrong, plant.found)
-		}
-	}
+	t.Logf("%+v", report)
 }

@@ -134,7 +134,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		}
 		codec.UseIDs(s.options.SchemaIDs)
 		settings := c.settings
-		settings.Ledger = " " + idText(s.copied, s.options.Group+s.options.Topics.Changelog)
+		settings.Ledger = Ledger(s.copied, s.options.Cluster)
 		t, err := counting.NewTotals(settings, o.Key, c.noting(codec.AppendCounts))
 		if err != nil {
 			return nil, err
@@ -164,7 +164,10 @@ type countingJob struct {
 func (j *countingJob) try(*engine.Version) (any, error) { return struct{}{}, nil }
 
 func (j *countingJob) begin(ctx context.Context) error {
-	if err := j.service.patiently(ctx, func() error { return j.find(ctx, j.service) }); err != nil {
+	err := j.service.patiently(ctx, func() error {
+		return j.find(ctx, j.service.client, j.service.patience)
+	})
+	if err != nil {
 		return err
 	}
 	return j.service.patiently(ctx, func() error { return j.check(ctx) })
@@ -238,26 +241,44 @@ func firstDay(fingerprint []byte) (day counts.Date, ok bool) {
 	return counts.Date(n), ok && err == nil
 }
 
+// Settings returns the settings with what the services would find out, all but Ledger.
+func (c *Counting) Settings(ctx context.Context, client *kafka.Client, patience time.Duration) (
+	counting.Settings, error,
+) {
+	err := c.find(ctx, client, patience)
+	return c.settings, err
+}
+
+// TrustsProducers is for tests: records count that do not have their brokers' times.
+func (c *Counting) TrustsProducers() bool { return c.producersTimes }
+
+// Ledger names the changelog of the service that publishes, by its id.
+func Ledger(id []byte, c topics.Cluster) string {
+	return " " + idText(id, c.Group+c.Topics.Changelog)
+}
+
 // find completes the settings: the raw topic's id and number of partitions, and the first day,
 // which the changelog of the windows has if the group was started before.
-func (c *Counting) find(ctx context.Context, s *Service) error {
+func (c *Counting) find(
+	ctx context.Context, client *kafka.Client, patience time.Duration,
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.found {
 		return nil
 	}
-	o, t := wire.Options{RetryTimeout: s.patience}, c.windows.Topics
-	ids, err := admin.TopicIDs(ctx, s.client, o, t.Raw)
+	o, t := wire.Options{RetryTimeout: patience}, c.windows.Topics
+	ids, err := admin.TopicIDs(ctx, client, o, t.Raw)
 	if err != nil {
 		return err
 	}
-	sizes, err := admin.Partitions(ctx, s.client, o, t.Raw)
+	sizes, err := admin.Partitions(ctx, client, o, t.Raw)
 	if err != nil {
 		return err
 	}
 	id := ids[t.Raw]
 	c.settings.Source, c.settings.Partitions = idText(id[:], t.Raw), int32(sizes[t.Raw])
-	first, begun, err := c.firstDay(ctx, s)
+	first, begun, err := c.firstDay(ctx, client)
 	today := c.settings.Plan.At(time.Now().UnixMilli()).Day
 	switch {
 	case err != nil:
@@ -279,11 +300,11 @@ func (c *Counting) find(ctx context.Context, s *Service) error {
 const maxDaysAgo = 366
 
 // firstDay returns the first day of the group; begun is false if this is its first start.
-func (c *Counting) firstDay(ctx context.Context, s *Service) (
+func (c *Counting) firstDay(ctx context.Context, client *kafka.Client) (
 	first counts.Date, begun bool, err error,
 ) {
 	for n := range c.settings.Partitions {
-		mark, found, err := topics.LastMark(ctx, s.client, c.windows.Topics.Changelog, n)
+		mark, found, err := topics.LastMark(ctx, client, c.windows.Topics.Changelog, n)
 		if err != nil {
 			return 0, false, fmt.Errorf("partition %d of %s: %w", n, c.windows.Topics.Changelog,
 				err)

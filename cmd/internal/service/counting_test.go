@@ -15,6 +15,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/cmd/internal/verify"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
@@ -251,6 +252,67 @@ func TestCounting(t *testing.T) {
 	if windows := counted / f.settings.Zones.Count(); windows < 7 {
 		t.Errorf("only %d windows were compared", windows)
 	}
+}
+
+// TestCountingVerified: what is published is verified, and each thing that is not as it should be
+// is found: for readers of uncommitted records too.
+func TestCountingVerified(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	f.feed(t, 0, 9)
+	r, _ := f.start(t, "")
+	servicetest.Await(t, "windows are published", func() bool {
+		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
+			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
+	}, r)
+	r.Stop(t)
+	verified := func(change func(*counting.Settings)) verify.CountsReport {
+		t.Helper()
+		s := f.settings
+		change(&s)
+		count := service.NewCounting(s, f.windows.Cluster)
+		count.TrustProducers()
+		report, err := verify.Counts(t.Context(),
+			verify.CountsOptions{Windows: f.windows, Totals: f.totals, Count: count})
+		servicetest.OK(t, err)
+		return report
+	}
+	requireKinds := func(what string, report verify.CountsReport, kinds ...string) {
+		t.Helper()
+		found := map[string]bool{}
+		for _, v := range report.Violations {
+			found[v.Kind] = true
+		}
+		for _, kind := range kinds {
+			if !found[kind] {
+				t.Errorf("%s: %q is not found: %+v", what, kind, report)
+			}
+		}
+		if len(found) != len(kinds) || report.Verified != (len(kinds) == 0) {
+			t.Errorf("%s: %+v", what, report)
+		}
+	}
+	same := func(*counting.Settings) {}
+	good := verified(same)
+	requireKinds("nothing is wrong", good)
+	if good.Windows < 8 || good.Records != good.Windows*int64(f.settings.Zones.Count()) {
+		t.Errorf("%+v", good)
+	}
+	requireKinds("another cap", verified(func(s *counting.Settings) { s.PerDay++ }),
+		verify.Different)
+	requireKinds("an earlier first day", verified(func(s *counting.Settings) { s.First-- }),
+		verify.Missing)
+	v := f.w.View(t, f.totals.Topics.Sanitized, false)
+	v.Read(t)
+	line := v.Lines[0][0]
+	other := line
+	other.Value = v.Lines[0][1].Value
+	f.w.Write(t, false, f.totals.Topics.Sanitized, 0, other)
+	requireKinds("another zone's bytes, aborted", verified(same), verify.Different)
+	f.w.Write(t, true, f.totals.Topics.Sanitized, 0, line)
+	requireKinds("a zone twice", verified(same), verify.Different, verify.Duplicate)
+	f.w.Write(t, true, f.totals.Topics.Sanitized, 1, servicetest.Line{Value: "x"})
+	requireKinds("something else", verified(same), verify.Different, verify.Duplicate, verify.Extra)
 }
 
 // TestCountingRefuses what would break the bound on a user's day, and says what to do.

@@ -50,6 +50,20 @@ type Report struct {
 	// everything was compared, and everything is equal
 	Verified   bool              `json:"verified"`
 	Partitions []PartitionReport `json:"partitions"`
+	Counts     *CountsReport     `json:"counts,omitempty"` // nil: nothing was counted
+}
+
+// CountsReport is what Counts has found. It names no user.
+type CountsReport struct {
+	Verified bool  `json:"verified"` // everything was compared, and everything is equal
+	Windows  int64 `json:"windows"`  // that were compared
+	Records  int64 `json:"records"`  // committed ones that were compared
+	// NotCommitted is how many records of aborted transactions were compared.
+	NotCommitted   int64       `json:"not_committed"`
+	Violations     []Violation `json:"violations"` // offsets are those of the topic of counts
+	ViolationCount int64       `json:"violation_count"`
+	// NotVerified says what could not be compared, and why.
+	NotVerified []string `json:"not_verified,omitempty"`
 }
 
 // PartitionReport is one partition's part of a Report. It names no user and no
@@ -105,6 +119,9 @@ type Violation struct {
 	Detail string `json:"detail"`
 }
 
+// listed is how many violations a report lists.
+const listed = 20
+
 // Run recomputes everything that a service has committed from the raw topic,
 // and compares: the sanitized records and the dead letters in order and byte for
 // byte, each user's state, the group's offset, and what aborted and open
@@ -120,7 +137,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
-	o.Limit = cmp.Or(o.Limit, 20)
+	o.Limit = cmp.Or(o.Limit, listed)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

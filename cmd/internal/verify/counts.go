@@ -1,0 +1,340 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/cmd/internal/service"
+	"github.com/geodither/geodither/cmd/internal/topics"
+	"github.com/geodither/geodither/consumer"
+	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/wire"
+	"github.com/geodither/geodither/mechanism/counts"
+	"github.com/geodither/geodither/mechanism/noise"
+	"github.com/geodither/geodither/schemas"
+	"github.com/geodither/geodither/schemas/mapping"
+)
+
+// CountsOptions are those of the two services that count, and what both agree on.
+type CountsOptions struct {
+	Windows, Totals service.Options // the second has the key
+	Count           *service.Counting
+}
+
+// Counts counts the raw topic again and compares: every zone of each window that is published must
+// be there once, with the bytes that the fixes give, and no window before the last one may be
+// missing. Readers of uncommitted data must have seen no other bytes. It shares with the service
+// only what reads a fix, bounds a user's day, and draws noise.
+//
+// The error says why it could not work. Memory: some bytes for each user and day.
+func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
+	c := &recount{
+		o: o, client: o.Totals.Client(), days: map[counts.Date]*countedDay{},
+		committed: map[int64][]bool{}, zones: map[string]int32{},
+		report: CountsReport{Violations: []Violation{}},
+	}
+	err := c.run(ctx)
+	if missing, ok := errors.AsType[*admin.MissingTopicsError](err); ok {
+		c.report.NotVerified, err = append(c.report.NotVerified, missing.Error()), nil
+	}
+	c.report.Verified = c.report.ViolationCount == 0 && len(c.report.NotVerified) == 0
+	return c.report, err
+}
+
+// recount is one call of Counts.
+type recount struct {
+	o         CountsOptions
+	client    *kafka.Client
+	settings  counting.Settings
+	publisher *counts.Publisher
+	codec     *schemas.Codec
+	undated   bool
+	zones     map[string]int32 // by name
+	report    CountsReport
+
+	days  map[counts.Date]*countedDay
+	whole counts.Date // the first day of which all fixes are there
+
+	day       counts.Date // of tally
+	tally     [][]int64
+	window    counts.Window // of published
+	published counts.Published
+
+	committed map[int64][]bool // which zones of a window were published
+	value     []byte           // scratch
+}
+
+// countedDay is what counts on a day.
+type countedDay struct {
+	windows []counts.Window
+	users   map[string]*counts.Counter // by name
+}
+
+func (c *recount) run(ctx context.Context) (err error) {
+	t, call := c.o.Totals.Topics, wire.Options{RetryTimeout: service.CallPatience}
+	if c.settings, err = c.o.Count.Settings(ctx, c.client, service.CallPatience); err != nil {
+		return err
+	}
+	id, err := topics.ID(ctx, c.client, t.Changelog)
+	if err != nil {
+		return err
+	}
+	noised := c.settings.Settings
+	noised.Source += service.Ledger(id, c.o.Totals.Cluster)
+	c.publisher, err = counts.NewPublisher(noise.NewKeyed(c.o.Totals.Key), c.settings.Zones, noised)
+	if err != nil {
+		return err
+	}
+	if c.codec, err = schemas.NewCodec(c.o.Totals.WithDefaults().SanitizedEncoding); err != nil {
+		return err
+	}
+	undated, err := topics.Undated(ctx, c.client, t.Sanitized)
+	if err != nil {
+		return err
+	}
+	c.undated = undated[t.Sanitized]
+	for zone := range int32(c.settings.Zones.Count()) {
+		c.zones[c.settings.Zones.Name(zone)] = zone
+	}
+	sizes, err := admin.Partitions(ctx, c.client, call, t.Sanitized)
+	if err != nil {
+		return err
+	}
+	// The counts come first: what they were made from is in the raw topic then.
+	outputs := make([]*topics.Reader, sizes[t.Sanitized])
+	for p := range outputs {
+		if outputs[p], err = topics.OpenDecided(ctx, c.client, t.Sanitized, int32(p),
+			c.o.Totals.Patience()); err != nil {
+			return err
+		}
+	}
+	for p := range c.settings.Partitions {
+		if err := c.count(ctx, p); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", p, t.Raw, err)
+		}
+	}
+	from := make([]int64, len(outputs))
+	for p, r := range outputs {
+		if from[p], err = c.compare(ctx, int32(p), r); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", p, t.Sanitized, err)
+		}
+	}
+	c.complete(from)
+	return nil
+}
+
+// on returns a day.
+func (c *recount) on(day counts.Date) *countedDay {
+	d := c.days[day]
+	if d == nil {
+		d = &countedDay{c.settings.Plan.Windows(day), map[string]*counts.Counter{}}
+		c.days[day] = d
+	}
+	return d
+}
+
+// count takes the fixes of a raw partition.
+func (c *recount) count(ctx context.Context, p int32) error {
+	o := c.o.Windows.WithDefaults()
+	reader, err := engine.NewReader(o.Source())
+	if err != nil {
+		return err
+	}
+	log, err := topics.Open(ctx, c.client, o.Topics.Raw, p, consumer.FetcherOptions{})
+	if err != nil {
+		return err
+	}
+	if log.First > 0 { // what retention has removed was appended before the first one, or by now
+		gone := time.Now().UnixMilli()
+		at := log.Cursor(log.First, log.End)
+		if r, found, err := at.Next(ctx); err != nil {
+			return err
+		} else if found {
+			gone = r.Timestamp
+		}
+		gone += c.settings.Admission.MaxAheadMS + c.settings.SkewMS
+		c.whole = max(c.whole, c.settings.Plan.At(gone).Day+1)
+	}
+	return log.Scan(ctx, log.First, log.End, func(r consumer.Record) error {
+		home, ok := o.Partitioner.Partition(r.Key, int(c.settings.Partitions))
+		if !r.Appended && !c.o.Count.TrustsProducers() || ok && home != p {
+			return nil
+		}
+		rec := topics.Record(r)
+		user, err := reader.Key(rec)
+		if err != nil {
+			return err
+		}
+		return reader.Each(rec, func(fix engine.Fix) error {
+			if fix.Refused == nil && fix.Skipped == mapping.NoRule {
+				c.take(string(user), fix.Raw, r.Timestamp)
+			}
+			return nil
+		})
+	})
+}
+
+// take counts a fix.
+func (c *recount) take(user string, fix schemas.Raw, appendedMS int64) {
+	s := c.settings
+	w := s.Plan.At(fix.Timestamp)
+	if w.Day < s.First || !s.Admission.Admits(w, fix.Timestamp, appendedMS) {
+		return
+	}
+	day := c.on(w.Day)
+	if day.users[user] == nil {
+		day.users[user] = new(counts.Counter)
+	}
+	day.users[user].Next(uint16(slices.Index(day.windows, w)),
+		s.Zones.Of(fix.Latitude, fix.Longitude), s.PerDay)
+}
+
+// publish computes what must be published of a window.
+func (c *recount) publish(w counts.Window) (err error) {
+	if c.window == w && c.tally != nil {
+		return nil
+	}
+	day := c.on(w.Day)
+	if c.tally == nil || c.day != w.Day {
+		c.day = w.Day
+		c.tally = counts.Tally(len(day.windows), c.settings.Zones.Count(), maps.Values(day.users))
+	}
+	c.window = w
+	c.published, err = c.publisher.Publish(w, c.tally[slices.Index(day.windows, w)], nil)
+	return err
+}
+
+// locate returns the window and the zone of a record; ok is false if there are none.
+func (c *recount) locate(r consumer.Record) (w counts.Window, zone int32, ok bool) {
+	n, err := c.codec.DecodeCounts(r.Value)
+	if err != nil {
+		return w, 0, false
+	}
+	w = c.settings.Plan.At(n.WindowStart)
+	zone, ok = c.zones[n.Zone]
+	return w, zone, ok && w.StartMS == n.WindowStart && w.Day >= c.settings.First
+}
+
+// compare compares what a partition has of the topic of counts, for both kinds of readers. It
+// returns the start of the first window that the partition must have.
+func (c *recount) compare(ctx context.Context, p int32, committed *topics.Reader) (
+	first int64, err error,
+) {
+	for day := max(c.settings.First, c.whole); first == 0; day++ { // a calendar may lack a day
+		for _, w := range c.on(day).windows {
+			first = w.StartMS
+			break
+		}
+	}
+	cut := committed.First > 0
+	err = committed.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+		w, zone, ok := c.locate(r)
+		if !ok {
+			return nil
+		}
+		c.report.NotCommitted--
+		if cut { // retention may have removed a part of the first window
+			first, cut = max(first, w.EndMS), false
+		}
+		if w.StartMS < first {
+			return nil
+		}
+		c.report.Records++
+		if c.committed[w.StartMS] == nil {
+			c.committed[w.StartMS] = make([]bool, len(c.zones))
+		}
+		if c.committed[w.StartMS][zone] {
+			c.violated(Duplicate, r.Offset, "a zone comes again"+in(w))
+		}
+		c.committed[w.StartMS][zone] = true
+		return nil
+	})
+	if err != nil {
+		return first, err
+	}
+	all, err := topics.Open(ctx, c.client, c.o.Totals.Topics.Sanitized, p,
+		consumer.FetcherOptions{Uncommitted: true})
+	if err != nil {
+		return first, err
+	}
+	return first, all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+		w, zone, ok := c.locate(r)
+		if !ok {
+			c.violated(Extra, r.Offset, "a record of no window and zone")
+			return nil
+		}
+		c.report.NotCommitted++
+		if w.Day < c.whole {
+			return nil
+		}
+		return c.same(r, w, zone)
+	})
+}
+
+// same compares a record with what the fixes give.
+func (c *recount) same(r consumer.Record, w counts.Window, zone int32) (err error) {
+	if err := c.publish(w); err != nil {
+		return err
+	}
+	s := c.settings
+	c.value, err = c.codec.AppendCounts(c.value[:0], counting.Record(c.publisher, s.Zones,
+		s.Settings, c.published, zone))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(schemas.WithoutID(c.value), schemas.WithoutID(r.Value)) ||
+		string(r.Key) != s.Zones.Name(zone) ||
+		!c.undated && r.Timestamp != w.EndMS+s.Admission.GraceMS {
+		c.violated(Different, r.Offset, "a zone has other bytes than the fixes give"+in(w))
+	}
+	return nil
+}
+
+// complete looks for what is missing before the newest window, where each partition must have its
+// windows from a time on.
+func (c *recount) complete(from []int64) {
+	if len(c.committed) == 0 {
+		c.report.NotVerified = append(c.report.NotVerified, "no window was published yet of which "+
+			"all raw records are there")
+		return
+	}
+	if c.whole > c.settings.First {
+		c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf("retention has removed "+
+			"raw records of the days before %v", c.whole))
+	}
+	newest := slices.Max(slices.Collect(maps.Keys(c.committed)))
+	plan := c.settings.Plan
+	for w := plan.At(slices.Min(from)); w.StartMS <= newest; w = plan.At(w.EndMS) {
+		target := w.StartMS / plan.Length().Milliseconds() % int64(len(from))
+		zones := c.committed[w.StartMS]
+		switch {
+		case w.StartMS < from[target]:
+			continue
+		case slices.Contains(zones, false) || zones == nil:
+			c.violated(Missing, -1, "not every zone is published"+in(w))
+		}
+		c.report.Windows++
+	}
+}
+
+// violated notes a violation.
+func (c *recount) violated(kind string, offset int64, what string) {
+	c.report.ViolationCount++
+	if len(c.report.Violations) < listed {
+		c.report.Violations = append(c.report.Violations, Violation{kind, offset, what})
+	}
+}
+
+// in names a window for a violation.
+func in(w counts.Window) string {
+	return " in the window from " + time.UnixMilli(w.StartMS).UTC().Format(time.RFC3339) + " on"
+}
