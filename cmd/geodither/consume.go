@@ -63,10 +63,11 @@ record's content is not in it.`,
 				return cli.Usage(err)
 			}
 			buffered := bufio.NewWriter(std.Out)
-			printer, err := files.NewPrinter(format, buffered, std.Err, codec)
+			newPrinter := files.NewPrinter // one alone: it may begin with a header
 			if dead {
-				printer, err = files.NewLetterPrinter(format, buffered, std.Err, codec)
+				newPrinter = files.NewLetterPrinter
 			}
+			printer, err := newPrinter(format, buffered, std.Err, codec)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -77,9 +78,9 @@ record's content is not in it.`,
 			source := topics.Tail{
 				Client: client, Topic: topic.Name, FromEnd: fromEnd, Follow: follow,
 			}
-			read, err := consumeTopic(cmd.Context(), source, printer, buffered)
+			printed, err := consumeTopic(cmd.Context(), source, printer, buffered)
 			switch { // the output may not show that there was no record
-			case err != nil || read > 0:
+			case err != nil || printed > 0:
 			case dead && fromEnd:
 				fmt.Fprintf(std.Err, "there are no new dead letters in %s\n", topic.Name)
 			case dead:
@@ -104,20 +105,24 @@ record's content is not in it.`,
 	return cmd
 }
 
-// consumeTopic prints a topic's records, and returns how many it read. It leaves complete output
-// behind, also when it is interrupted.
+// consumeTopic prints a topic's records, and returns how many it printed. It leaves complete output
+// behind, also when it is interrupted, and none if it fails before the first record: a header alone
+// would look like an empty topic.
 func consumeTopic(
 	ctx context.Context, source topics.Tail, printer files.Printer, buffered *bufio.Writer,
-) (read int, err error) {
+) (printed int, err error) {
 	err = source.Run(ctx, func(_ int32, r consumer.Record) error {
-		read++
 		if err := printer.Print(r.Value); err != nil {
 			return err
 		}
+		printed++
 		if source.Follow {
 			return buffered.Flush()
 		}
 		return nil
 	})
-	return read, errors.Join(err, printer.Close(), buffered.Flush())
+	if err != nil && printed == 0 && ctx.Err() == nil {
+		return 0, err
+	}
+	return printed, errors.Join(err, printer.Close(), buffered.Flush())
 }

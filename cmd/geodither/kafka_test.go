@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/devbroker"
 	"github.com/geodither/geodither/cmd/internal/sanitize"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -180,8 +181,36 @@ log: {level: debug}
 				strings.Count(again.out, "\n"), again.err)
 		}
 	}
-	requireMessage(t, call(t, "consume", "-c", config, "--topic", "raw"), cli.ExitFailed,
-		"is this a sanitized topic")
+	for _, format := range []string{"json", "csv", "geojson", "parquet"} {
+		for topic, message := range map[string]string{
+			"raw": "is this a sanitized topic", "gone": "gone",
+		} {
+			r := call(t, "consume", "-c", config, "--topic", topic, "--format", format)
+			requireMessage(t, r, cli.ExitFailed, message)
+			if r.out != "" {
+				t.Errorf("%s of %s: before its error it printed %q", format, topic, r.out)
+			}
+		}
+	}
+}
+
+// TestConsumeEmpty: the CSV of an empty topic is a header, also for dead letters.
+func TestConsumeEmpty(t *testing.T) {
+	embedded, err := devbroker.Start(devbroker.Options{Topics: []devbroker.Topic{{Name: "out"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { embedded.Close() })
+	broker := embedded.Addr()
+	r := succeed(t, "consume", "--brokers", broker, "--topic", "out", "--format", "csv")
+	if !strings.HasPrefix(r.out, "user_id,") || strings.Count(r.out, "\n") != 1 {
+		t.Errorf("it printed %q, want the header alone", r.out)
+	}
+	r = succeed(t, "consume", "--brokers", broker, "--topic", "out", "--format", "csv",
+		"--dead-letters")
+	if r.out != "topic,partition,offset,reason,timestamp\n" {
+		t.Errorf("it printed %q, want the header alone", r.out)
+	}
 }
 
 // requireUsers holds CSV in whatever order of users against records.
