@@ -95,7 +95,30 @@ func TestColumnsThatAreNot(t *testing.T) {
 	_, _, err = fromText(t, csvHeader+csvLine, named)
 	wantError(t, err, "no column hdop", "user_id (or user, uid)",
 		"name the columns with --columns accuracy_m=NAME")
-	_, _, err = fromText(t, "device,at,lat,lon\n", Options{})
-	wantError(t, err, "no column user_id, timestamp",
-		"with --columns user_id=NAME,timestamp=NAME")
+}
+
+// TestColumnsThatWouldFit: the error lists the file's columns, and gives a value for the flag with
+// those that look right. It does not repeat a first line that is data.
+func TestColumnsThatWouldFit(t *testing.T) {
+	for header, want := range map[string]string{
+		"device,at,lat,lon":                   "user_id=device,timestamp=at ",
+		"VehicleId,speed,Recorded_At,lat,lon": "user_id=vehicleid,timestamp=recorded_at ",
+		"a,b,lat,lon":                         "user_id=NAME,timestamp=NAME ",
+		"vehicle,start_time,end_time,lat,lon": "user_id=vehicle,timestamp=NAME ",
+		"user id,ts,gps_lat,gps_lng":          "user_id=NAME,latitude=gps_lat,longitude=gps_lng ",
+		"plate,ts,y,x":                        "user_id=NAME,latitude=NAME,longitude=NAME ",
+	} {
+		_, _, err := fromText(t, header+"\n", Options{})
+		wantError(t, err, "no column", "found "+
+			strings.ReplaceAll(strings.ToLower(header), ",", ", "), "--columns "+want)
+	}
+	_, _, err := fromText(t, "device,at,lat,lon\n", Options{
+		Columns: map[string]string{"user_id": "device", "timestamp": "seen"},
+	})
+	wantError(t, err, "no column seen", "--columns user_id=device,timestamp=at ")
+	_, _, err = fromText(t, "vehicle-17,1700000000000,48.1,2.5\n", Options{})
+	wantError(t, err, "no header", "user_id=NAME")
+	if strings.Contains(err.Error(), "17") {
+		t.Errorf("the error repeats data: %v", err)
+	}
 }

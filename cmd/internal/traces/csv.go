@@ -205,11 +205,15 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	}
 	h := &header{fields: len(fields)}
 	var missing, named []string // as looked for, and for the flag
+	taken := make([]bool, len(fields))
 	for column, known := range wanted {
 		at := occurrences(found, known)
 		switch {
 		case len(at) == 1:
-			h.index[column] = at[0]
+			h.index[column], taken[at[0]] = at[0], true
+			if name := columnNames[column][0]; given[name] != "" {
+				named = append(named, name+"="+given[name])
+			}
 		case len(at) > 1:
 			return nil, fmt.Errorf("%d columns may be the %s: rename all but one of them",
 				len(at), known[0])
@@ -221,12 +225,59 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 		}
 	}
 	if len(missing) > 0 {
+		fitting(named, found, taken)
 		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
 			"name the columns with --columns %s (train, tune, sanitize, produce)",
 			strings.Join(missing, ", "), describe(found), expectedColumns(wanted),
 			strings.Join(named, ","))
 	}
 	return h, nil
+}
+
+// hints are words in names that fleets give a column, the best first.
+var hints = [columnCount][]string{
+	columnUser:      {"user", "vehicle", "device", "driver", "imei", "id"},
+	columnTimestamp: {"time", "date", "recorded", "at", "ts"},
+	columnLatitude:  {"lat"},
+	columnLongitude: {"lon", "lng"},
+	columnAccuracy:  {"accuracy"},
+}
+
+// fitting replaces NAME in values for the flag, COLUMN=NAME, by a name of the header that is not
+// taken, where exactly one has a hint. A first line that is no header is not repeated.
+func fitting(values, found []string, taken []bool) {
+	if slices.ContainsFunc(found, func(s string) bool { return s != "" && !looksLikeName(s) }) {
+		return
+	}
+	for i, value := range values {
+		name, wanted := strings.CutSuffix(value, "=NAME")
+		column := slices.IndexFunc(columnNames[:], func(n []string) bool { return n[0] == name })
+		if !wanted || column < 0 {
+			continue
+		}
+		for _, hint := range hints[column] {
+			var fit []int
+			for at, field := range found {
+				if !taken[at] && hasWord(field, hint) {
+					fit = append(fit, at)
+				}
+			}
+			if len(fit) == 1 {
+				values[i], taken[fit[0]] = name+"="+found[fit[0]], true
+				break
+			}
+		}
+	}
+}
+
+// hasWord reports whether a name that a shell takes as it is has a word that begins or ends so.
+func hasWord(name, word string) bool {
+	return !strings.ContainsAny(name, " ()/") &&
+		slices.ContainsFunc(strings.FieldsFunc(name, func(c rune) bool {
+			return strings.ContainsRune("_-.", c)
+		}), func(part string) bool {
+			return strings.HasPrefix(part, word) || strings.HasSuffix(part, word)
+		})
 }
 
 // occurrences returns the fields that may be a column: those with its first name or, if there is
