@@ -169,6 +169,24 @@ func TestTrainTopicRefuses(t *testing.T) {
 	}
 }
 
+// TestTrainTopicWrongMapping: where no record gives a fix, the error names the command that shows
+// why.
+func TestTrainTopicWrongMapping(t *testing.T) {
+	broker := startBroker(t)
+	fixes := putTown(t, broker, "raw")
+	model := filepath.Join(t.TempDir(), "model.avro")
+	for more, reason := range map[string]string{
+		"input: {format: json, latitude: gps.lat}\n":                        "missing_field",
+		"input: {format: json, where: [{path: user_id, equals: nobody}]}\n": "input: ",
+	} {
+		config := topicConfig(t, broker, "raw", "auto", "")
+		mapped := strings.Replace(read(t, config), "encoding: {raw: auto}\n", more, 1)
+		requireMessage(t, trainOn(t, model, "-c", write(t, t.TempDir(), "geodither.yml", mapped)),
+			cli.ExitFailed, "there is no fix in", "geodither input test -c FILE MESSAGES",
+			fmt.Sprintf("%d records skipped: %d %s", len(fixes), len(fixes), reason))
+	}
+}
+
 // TestTrainTopicUsage: flags that do not go together, and topics that are not there.
 func TestTrainTopicUsage(t *testing.T) {
 	broker, model := startBroker(t), filepath.Join(t.TempDir(), "model.avro")

@@ -15,6 +15,9 @@ func (in *Gathered) Useless(report mobility.Report, o train.Options) error {
 	fixes, swapped := in.Counts()
 	err := NoneInside(in.From, fixes, report.Fixes, swapped)
 	switch {
+	case fixes == 0 && in.Skips.Total > 0 && in.Skips.Unit == recordUnit:
+		return fmt.Errorf("there is no fix in %s: try the config on a few of them with "+
+			"geodither input test -c FILE MESSAGES; %s", in.From, &in.Skips)
 	case err != nil:
 	case report.Transitions == 0 && o.EveryFix:
 		err = fmt.Errorf("%s of %s in the box, and no two of a user in succession: give longer "+

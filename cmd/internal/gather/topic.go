@@ -20,6 +20,9 @@ import (
 	"github.com/geodither/geodither/schemas/mapping"
 )
 
+// recordUnit is what is skipped in a topic: in files it is lines.
+const recordUnit = "record"
+
 // Topic is a source of a range of a raw topic.
 type Topic struct {
 	Client   *kafka.Client
@@ -54,7 +57,7 @@ func (s *Topic) all(ctx context.Context, into Into, bar *cli.Progress) (*Gathere
 	in.From = fmt.Sprintf("%d records in %d partitions of %s", total, len(windows), s.Name)
 	skips := make([]*traces.Skips, workers)
 	for i := range skips {
-		skips[i] = &traces.Skips{Unit: "record"}
+		skips[i] = &traces.Skips{Unit: recordUnit}
 	}
 	var done atomic.Int64
 	err = parallel.Pool{
