@@ -15,8 +15,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 PARTITIONS = 4
 OUTPUT_BYTES = 170  # of a sanitized record, about
-ROWS = ["small", "liverpool", "many", "geolife", "idle", "steady"]
+ROWS = ["small", "liverpool", "many", "geolife", "counts", "idle", "steady"]
 SESSION_S = 10  # session timeout of both in the rows
+COUNTED_BYTES = 40  # of a counted user's state, about
 RECORD_BYTES = 25  # of a record in a log beside its value: key and lengths, about
 
 
@@ -165,20 +166,12 @@ class Geodither:
     def __init__(self, bench, group, raw, folder, release):
         self.address, self.pprof = free_address(), free_address()
         self.out, self.changelog = group + "-out", group + "-changelog"
-        folder.mkdir(parents=True, exist_ok=True)
-        config = folder / "geodither.yml"
-        mechanism = {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"], "budget": "none"}
-        if bench.args.mechanism == "lattice":
-            mechanism["delta"] = 0.01
-        config.write_text(json.dumps({
-            "brokers": [bench.brokers], "group": group,
-            "topics": {"raw": raw, "sanitized": self.out, "changelog": self.changelog,
-                       "create": True},
-            "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
-            "state_dir": str(folder / "state"), "http": {"listen": self.address, "pprof": self.pprof},
-            "release": mechanism,
-        }))
-        self.process = Process([bench.binary, "run", "-c", config], folder / f"log-{time.time()}")
+        command = release.get("command", "run")
+        if command == "counts":
+            self.changelog = group + "-counts-changelog"
+        config = configure(bench, group, raw, folder, release, {
+            "http": {"listen": self.address, "pprof": self.pprof}})
+        self.process = Process([bench.binary, command, "-c", config], folder / f"log-{time.time()}")
 
     def metrics(self):
         self.process.alive()
@@ -213,6 +206,26 @@ class Geodither:
                 return answer.status == 200
         except OSError:
             return False
+
+
+def configure(bench, group, raw, folder, release, more=None):
+    """Writes a config of geodither, and returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mechanism = {"mechanism": bench.args.mechanism, "epsilon": release["epsilon"], "budget": "none"}
+    if bench.args.mechanism == "lattice":
+        mechanism["delta"] = 0.01
+    config = {
+        "brokers": [bench.brokers], "group": group,
+        "topics": {"raw": raw, "sanitized": group + "-out", "changelog": group + "-changelog",
+                   "create": True, "partitions": PARTITIONS},
+        "model": str(release["model"]), "key_file": str(bench.work / "noise.key"),
+        "state_dir": str(folder / "state"), "release": mechanism,
+    }
+    if release.get("command") == "counts":
+        config["counts"] = {"epsilon": 1, "per_day": 8, "zone": "1km", "window": "1h"}
+    path = folder / "geodither.yml"
+    path.write_text(json.dumps(config | (more or {})))
+    return path
 
 
 class Streams:
@@ -280,25 +293,32 @@ class Bench:
         models = {"small": self.model, "liverpool": self.model, "many": self.model}
         if self.args.geolife:
             models["geolife"] = pathlib.Path(self.args.geolife).resolve()
-        names = {"small": "small states", "liverpool": "Liverpool, ε = 1",
+        models["counts"] = self.model
+        names = {"small": "small states", "counts": "counts", "liverpool": "Liverpool, ε = 1",
                  "many": f"{many:,} users", "geolife": "Geolife, ε = 1"}
         for row, model in models.items():
             if row in self.args.rows:
                 yield {"name": names[row], "model": model,
+                       "command": "counts" if row == "counts" else "run",
                        "epsilon": 4 if row in ("small", "many") else 1,
                        "users": many if row == "many" else users}
 
     def raw(self, row):
         """Feeds the raw topic of a row and returns its name and its records."""
-        topic = f"raw-{row['users']}-{row['model'].stem}"
+        topic = f"raw-{row['users']}-{row['model'].stem}-{row['command']}"
         # What is measured begins after a quarter of the records, when all users have a state.
         steps = max(self.args.records // row["users"], 4)
         if not (self.work / "kafka/node-1/data" / f"{topic}-0").exists():
+            if row["command"] == "counts":  # which wants the broker's times
+                run(self.binary, "topics", "create", "-c",
+                    configure(self, topic, topic, self.work / topic, row))
             run(self.binary, "produce", "--brokers", self.brokers, "--topic", topic, "--create",
                 PARTITIONS, "--simulate", row["users"], "--model", row["model"], "--steps", steps)
         return topic, steps * row["users"]
 
     def state_bytes(self, row):
+        if row.get("command") == "counts":
+            return COUNTED_BYTES
         return int(statistics.median(self.states.get(row["name"], [700])))
 
     def start(self, side, *args):
@@ -343,10 +363,12 @@ class Bench:
         # What a clean stop writes counts too: both keep their last states in memory until then.
         self.note(name, "disk bytes an event", side, s.process.stop() / records)
         changelog = self.log_bytes(s.changelog)
-        kept = sum(f.stat().st_size for f in (folder / "state").rglob("*") if f.is_file())
+        states = list(folder.glob("state*"))  # counts have one for each stage
+        kept = sum(f.stat().st_size for d in states for f in d.rglob("*") if f.is_file())
         self.note(name, "bytes of the state folder a user", side, kept / row["users"])
         self.note(name, "MB of the changelog to restore", side, changelog / 1e6)
-        shutil.rmtree(folder / "state")
+        for d in states:
+            shutil.rmtree(d)
         if side is Streams:
             time.sleep(SESSION_S + 1)  # it does not leave its group, so the next one would wait
         began = time.monotonic()
@@ -354,7 +376,7 @@ class Bench:
         await_("a restore", 900, s.ready)
         self.note(name, "restore, s from the start to ready", side, time.monotonic() - began)
         s.process.stop()
-        if side is Geodither:
+        if side is Geodither and row["command"] == "run":
             # The peer gets the larger of two means: that of the states that are restored, after the
             # changelog was compacted perhaps, and that of the states that were written, which is
             # too low where a transaction holds several records of a user.
