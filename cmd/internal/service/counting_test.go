@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
@@ -357,8 +359,29 @@ func TestCountingRefuses(t *testing.T) {
 	r.Stop(t)
 	requireSays(run(func(g *countedFleet) { g.settings.Epsilon = 2 }), "other settings",
 		"a further ε")
+	same := func(*countedFleet) {}
 	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "compact")
-	requireSays(run(func(*countedFleet) {}), "cleanup.policy")
+	requireSays(run(same), "cleanup.policy")
+	f.w.Alter(t, f.windows.Topics.Sanitized, "cleanup.policy", "delete")
+	// A user whose records are in another partition from now on would count again.
+	f.grow(t, "raw")
+	requireSays(run(same), "given more partitions")
+	f.grow(t, f.windows.Topics.Sanitized, f.windows.Topics.Changelog)
+	requireSays(run(same), "other settings", "a further ε")
+}
+
+// grow gives topics one more partition.
+func (f *countedFleet) grow(t *testing.T, topics ...string) {
+	t.Helper()
+	for _, topic := range topics {
+		res, err := f.w.Client.CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{
+			Topics: []kafka.TopicPartitionsConfig{
+				{Name: topic, Count: servicetest.Partitions + 1},
+			},
+		})
+		servicetest.OK(t, err)
+		servicetest.OK(t, res.Errors[topic])
+	}
 }
 
 // TestCountingMakesRaw: a raw topic that is made for counts has the times of its brokers.
