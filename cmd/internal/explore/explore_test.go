@@ -423,9 +423,11 @@ func TestHabit(t *testing.T) {
 	if math.Abs(float64(h.Moment)-1.605) > .001 {
 		t.Errorf("one moment: e^%g every 6 h", h.Moment)
 	}
-	if first, last := h.Homes[0], h.Homes[2]; last.Nights != 14 || last.Releases < 15 ||
-		!(last.Posterior > first.Posterior) || last.Posterior > .5 {
-		t.Errorf("a home: %+v", h.Homes)
+	s.Interval = 40 // 20 minutes
+	often, err := k.habit(t.Context(), s)
+	if err != nil || !(often.Homes[2].Posterior > 2*h.Homes[2].Posterior) ||
+		h.Homes[2].Nights != 14 || h.Homes[2].Releases < 15 {
+		t.Errorf("a home: %+v every 6 h, %+v every 20 min, %v", h.Homes, often, err)
 	}
 	s.CellM = 150
 	var other errOther

@@ -65,10 +65,10 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
 	}
 	if o.Outline != nil && o.Truth != nil {
-		mux.HandleFunc("/api/outline", answers(a, a.lines))
+		mux.HandleFunc("/api/outline", a.lines(o.Truth.model.Grid))
 	}
 	if o.Outline != nil && o.Public != nil {
-		mux.HandleFunc("/api/live/outline", answers(a, a.liveLines))
+		mux.HandleFunc("/api/live/outline", a.lines(o.Public.model.Grid))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
@@ -157,7 +157,6 @@ func (a *api) mapOf(_ context.Context, query url.Values, s Settings) (any, error
 // Users are some of the users, by name.
 type Users struct {
 	Total int      `json:"total"` // of the users whose name has the text that was asked for
-	From  int      `json:"from"`  // how many of them come before the first one here
 	Names []string `json:"names"` // at most maxUsers of them: the very name first, then by name
 	Fixes []int    `json:"fixes"` // of each
 }
@@ -166,14 +165,10 @@ type Users struct {
 const maxUsers = 200
 
 func (a *api) users(_ context.Context, query url.Values) (any, error) {
-	from, err := count(query, "from", MaxFixes)
-	if err != nil {
-		return nil, err
-	}
 	text := strings.ToLower(query.Get("q"))
-	found := Users{From: from, Names: []string{}, Fixes: []int{}}
+	found := Users{Names: []string{}, Fixes: []int{}}
 	add := func(u *User) {
-		if found.Total++; found.Total > from && len(found.Names) < maxUsers {
+		if found.Total++; found.Total <= maxUsers {
 			found.Names = append(found.Names, u.Name)
 			found.Fixes = append(found.Fixes, len(u.Fixes))
 		}
@@ -336,12 +331,11 @@ func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
 	return mapOfModel(a.public.model, shown), nil
 }
 
-func (a *api) lines(context.Context, url.Values) (any, error) {
-	return a.outline.on(a.truth.model.Grid), nil
-}
-
-func (a *api) liveLines(context.Context, url.Values) (any, error) {
-	return a.outline.on(a.public.model.Grid), nil
+// lines answers with the outline on a map.
+func (a *api) lines(g *grid.Grid) http.HandlerFunc {
+	return answers(a, func(context.Context, url.Values) (any, error) {
+		return a.outline.on(g), nil
+	})
 }
 
 func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {

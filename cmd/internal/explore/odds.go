@@ -131,10 +131,10 @@ type Habit struct {
 }
 
 // habitCells is the largest map that habits are computed for: a bound takes the third power of the
-// cells. habitUsers are simulated. Both take some ten seconds at most.
+// cells. habitUsers are simulated. Both take half a minute at most.
 const (
-	habitCells = 1000
-	habitUsers = 4
+	habitCells, habitUsers = 1000, 4
+	keptHabits             = 16
 )
 
 // habits computes habits, one at a time.
@@ -147,9 +147,6 @@ type habits struct {
 func newHabits(truth *Truth) *habits {
 	return &habits{make(turn, 1), truth, shelf[Settings, *Habit]{least: keptHabits}}
 }
-
-// keptHabits is how many of them are kept.
-const keptHabits = 16
 
 func (*Habit) rowsDone() int64 { return 0 }
 

@@ -14,11 +14,9 @@ export interface Settings {
   seed: number;
 }
 
+// About says which sides a page has, whether it shows the sample, and whether it has an outline.
 export interface About {
-  truth: boolean;
-  sample: boolean;
-  public: boolean;
-  lines: boolean;
+  truth: boolean; public: boolean; sample: boolean; lines: boolean;
   users: number;
   step_s: number;
   mechanisms: string[];
@@ -32,8 +30,7 @@ export interface Blocks { column: number; row: number; width: number; height: nu
 export interface Field extends Blocks { max: number; blocks: number }
 
 export interface MapInfo {
-  width: number; // cells
-  height: number;
+  width: number; height: number; // cells
   cell_km: number;
   step_s: number;
   south: number; west: number; north: number; east: number;
@@ -41,7 +38,7 @@ export interface MapInfo {
   private: boolean; // trained with differential privacy
 }
 
-export interface Users { total: number; from: number; names: string[]; fixes: number[] }
+export interface Users { total: number; names: string[]; fixes: number[] }
 
 export interface Errors { rms: number; mean: number; median: number }
 
@@ -85,16 +82,13 @@ export interface Anatomy {
   time_ms: number;
   kind: string;
   truth: Place;
-  cell: Place;
   cell_prior: number | null;
   prior: Field | null;
   codebook: {
     points: (Place & { prior: number; posterior: number })[];
     votes: Blocks;
-    own: number;
-    drawn: number;
-    own_chance: number | null;
-    other_chance: number | null;
+    own: number; drawn: number;
+    own_chance: number | null; other_chance: number | null;
   } | null;
   set: { cells: Field; size: number; hull: Place[]; body: Place[]; surrogate: Place; drift: boolean } | null;
   likelihood: Field | null;

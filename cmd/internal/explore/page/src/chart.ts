@@ -1,12 +1,10 @@
 // A line chart in SVG.
 
+import { Column } from "./api";
 import { minute } from "./look";
 
-export interface Series {
-  values: (number | null)[];
-  colour: string; // a name of style.css
-  dash?: string;
-}
+// Series is a line; its colour is a name of style.css.
+export interface Series { values: Column; colour: string; dash?: string }
 
 export interface Chart {
   label: string; // what a screen reader says
@@ -18,10 +16,8 @@ export interface Chart {
   bound?: number[];
   limits?: number[]; // lines across
   scale?: (y: number) => number; // of the axis; nothing: in proportion
-  width: number;
-  height: number;
-  low: number;
-  high: number;
+  width: number; height: number;
+  low: number; high: number;
   tick: (y: number) => string;
   ticks: number[];
   now: number; // index

@@ -10,12 +10,7 @@ import { legend, pauseOf, seen, zoomer } from "./stepview";
 import { taker } from "./take";
 
 // Day is what is known of a vehicle under some settings.
-interface Day {
-  settings: Settings;
-  map: MapInfo;
-  course: Course;
-  past: Past;
-}
+interface Day { settings: Settings; map: MapInfo; course: Course; past: Past }
 
 function place(x: Column, y: Column, i: number): Place | null {
   return typeof x[i] === "number" && typeof y[i] === "number" ? { x: x[i]!, y: y[i]! } : null;
@@ -40,6 +35,7 @@ export class DayView {
   readonly element: HTMLElement;
   readonly beside: HTMLElement; // below the knobs
   readonly map: MapView;
+  readonly maps: MapView[];
   private days: Day[] = [];
   private readonly latest = new Latest(() => this.element);
   readonly facts = make("dl", { class: "facts", id: "day-facts" });
@@ -50,6 +46,7 @@ export class DayView {
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "day-caption", "aria-label": "Map of the day" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.render());
+    this.maps = [this.map];
     this.element = make("div", {},
       make("div", { class: "two" },
         make("div", { class: "picture low" }, canvas, zoomer(this.map), ...this.map.splitter()),

@@ -65,8 +65,8 @@ export class FleetView {
     void this.latest.run(whole, ({ map, crowds, crowd }) => this.render(map, crowds, crowd), this.failed);
   }
 
-  // leave gives up what the view still waits for: a fleet takes long.
-  leave(): void {
+  // left gives up what the view still waits for: a fleet takes long.
+  left(): void {
     this.latest.stop();
   }
 

@@ -9,11 +9,7 @@ const epsilons = [0.5, 1, 2, 4, 8];
 const mostCells = 100_000;
 const mostReports = 2000;
 
-interface Point {
-  epsilon: number;
-  spent: number;
-  km: number;
-}
+interface Point { epsilon: number; spent: number; km: number }
 
 const kept = new Map<string, Promise<Point>>();
 

@@ -3,7 +3,7 @@
 import { ask, Column, Field, MapInfo, Span } from "./api";
 import { clock, fact, make, metres, rich, sum, whileShown, windowsOf } from "./look";
 import { MapView, Pen } from "./map";
-import { Names, Picker } from "./picker";
+import { Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
 
 // Vehicles are records, column by column.
@@ -14,15 +14,10 @@ interface Vehicles {
 }
 
 interface Live {
-  topic: string;
-  trouble: string;
-  no_fleet: string;
-  records: number;
-  seeded: number;
+  topic: string; trouble: string; no_fleet: string; // why nothing comes, or no window is estimated
+  records: number; seeded: number; more: number; users: number;
   last_ms: number;
-  more: number;
-  users: number;
-  start: number;
+  start: number; // how often the topic was read from its first record
   vehicles: Vehicles;
   windows: Span[];
 }
@@ -36,6 +31,7 @@ export class LiveView {
   readonly element: HTMLElement;
   readonly beside: HTMLElement;
   readonly map: MapView;
+  readonly maps: MapView[];
   private info: MapInfo | null = null;
   private live: Live | null = null;
   private way: Vehicles | null = null;
@@ -45,19 +41,20 @@ export class LiveView {
   private readonly rows = new Map<string, number>(); // of vehicles, by name
   private readonly model = make("p", { id: "live-model" });
   private ground: "none" | "fitted" | "blind" = "none";
-  // open looks again and again while the view is open.
-  readonly open: () => void;
+  // update looks again and again while the view is open.
+  readonly update: () => void;
   private readonly says = make("figcaption", { id: "live-caption" });
-  private readonly facts = make("dl", { class: "facts" });
+  private readonly numbers = make("dl", { class: "facts" });
   private readonly user: Picker;
   private readonly windows = make("select", { id: "live-window", "aria-label": "Window" });
   private readonly about = make("div", { class: "says" });
   private readonly trouble = make("p", { class: "soft", role: "status" });
 
   constructor(private readonly failed: (e: unknown) => void) {
-    this.open = whileShown(() => this.element, every, () => this.look(), failed);
+    this.update = whileShown(() => this.element, every, () => this.look(), failed);
     const canvas = make("canvas", { role: "img", "aria-describedby": "live-caption", "aria-label": "Map of the topic" });
     this.map = new MapView(canvas);
+    this.maps = [this.map];
     this.map.picked = (p) => {
       const v = this.live?.vehicles;
       if (!v) return;
@@ -69,7 +66,7 @@ export class LiveView {
       });
       if (best >= 0) void this.choose(v.user[best]!);
     };
-    this.user = new Picker("live-user", "Vehicle", (text, from) => Promise.resolve(this.find(text, from)),
+    this.user = new Picker("live-user", "Vehicle", (text) => Promise.resolve(this.find(text)),
       (name) => void this.choose(name), failed);
     this.map.closer = (view) => {
       this.view = view;
@@ -97,7 +94,7 @@ export class LiveView {
             { sign: "diamond", colour: "release", text: "its last draw" },
             { sign: "fill", colour: "posterior", text: "where the fleet was" },
           ])),
-        this.facts);
+        this.numbers);
     this.beside =
       make("div", { class: "stack" },
         this.trouble,
@@ -142,10 +139,10 @@ export class LiveView {
     this.live = { ...now, vehicles: known.vehicles };
   }
 
-  private find(text: string, from: number): Names {
+  private find(text: string): string[] {
     const low = text.toLowerCase();
     const names = this.live?.vehicles.user.filter((name) => name.toLowerCase().includes(low)).sort() ?? [];
-    return { total: names.length, from, names: names.slice(from, from + 200) };
+    return [...names.filter((name) => name === text), ...names.filter((name) => name !== text)].slice(0, 200);
   }
 
   private async choose(user: string): Promise<void> {
@@ -238,7 +235,7 @@ export class LiveView {
     const way = this.way;
     const last = way ? way.user.length - 1 : -1;
     const drawn = way?.epsilon.findLast((e) => e > 0); // none if only older records have one
-    this.facts.replaceChildren(
+    this.numbers.replaceChildren(
       fact("Records", live.records.toLocaleString("en")), fact("Vehicles", live.users.toLocaleString("en")),
       fact("Latest record", live.records ? `${clock(live.last_ms)} UTC` : "–"),
       fact("ε of the last draw", drawn === undefined ? "–" : sum(drawn)),

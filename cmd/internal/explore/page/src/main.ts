@@ -13,10 +13,8 @@ import { Picker } from "./picker";
 import { most, State } from "./state";
 import { StepView } from "./stepview";
 
-interface View {
-  id: string;
-  title: string;
-  question: string; // that it answers
+// Picture is what a view consists of.
+interface Picture {
   element: HTMLElement;
   facts?: HTMLElement; // above the knobs
   beside: HTMLElement; // below them
@@ -24,9 +22,11 @@ interface View {
   update: () => void;
   left?: () => void; // when another view is opened
   move?: (by: number) => void;
-  track: boolean; // it has the bar of users and times, and the truth
-  side: string; // of the wall, in words
 }
+
+// View is a picture with the question that it answers. A track has the bar of users and times, and
+// the truth. side is that of the wall, in words.
+type View = Picture & { id: string; title: string; question: string; track: boolean; side: string };
 
 function failed(error: unknown): void {
   const box = get("wrong");
@@ -58,8 +58,8 @@ class Page {
     this.panel = state && new Panel(state, state.about);
   }
 
-  add(view: View): void {
-    this.views.push(view);
+  add(id: string, title: string, question: string, picture: Picture, track = true, side = secret): void {
+    this.views.push(Object.assign(picture, { id, title, question, track, side }));
   }
 
   // town names the place of all maps.
@@ -190,7 +190,7 @@ class Page {
 
   // trackBar chooses a user and a time.
   private trackBar(state: State): HTMLElement {
-    this.user = new Picker("user", "Vehicle", (text, from) => state.findUsers(text, from), async (name) => {
+    this.user = new Picker("user", "Vehicle", (text) => state.findUsers(text).then(({ names }) => names), async (name) => {
       await state.choose(name).catch(failed);
       state.changed();
     }, failed);
@@ -339,26 +339,10 @@ async function start(): Promise<void> {
   const page = new Page(state);
   if (state) {
     const [near, camera] = [new Camera(), new Camera()];
-    const step = new StepView(state, near, failed);
-    page.add({
-      id: "step", title: "One moment", question: "Where is it, and what do others see?",
-      element: step.element, facts: step.facts, beside: step.beside, maps: [step.map], update: () => step.update(), move: (by) => step.move(by), track: true, side: secret,
-    });
-    const day = new DayView(state, camera, failed);
-    page.add({
-      id: "day", title: "A day", question: "What do all records of a day tell?",
-      element: day.element, facts: day.facts, beside: day.beside, maps: [day.map], update: () => day.update(), track: true, side: secret,
-    });
-    const odds = new OddsView(state, camera, failed);
-    page.add({
-      id: "odds", title: "What an attacker learns", question: "Is it at home or at the clinic?",
-      element: odds.element, facts: odds.facts, beside: odds.beside, maps: [odds.map], update: () => odds.update(), left: () => odds.leave(), track: true, side: secret,
-    });
-    const fleet = new FleetView(state, camera, failed);
-    page.add({
-      id: "fleet", title: "The fleet", question: "Where are they all?",
-      element: fleet.element, facts: fleet.facts, beside: fleet.beside, maps: fleet.maps, update: () => fleet.update(), left: () => fleet.leave(), track: false, side: secret,
-    });
+    page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed));
+    page.add("day", "A day", "What do all records of a day tell?", new DayView(state, camera, failed));
+    page.add("odds", "What an attacker learns", "Is it at home or at the clinic?", new OddsView(state, camera, failed));
+    page.add("fleet", "The fleet", "Where are they all?", new FleetView(state, camera, failed), false);
     if (about.sample) {
       page.town("Liverpool");
       get("source").textContent = "The traces are those of eight buses in Liverpool. Contains public sector " +
@@ -367,12 +351,7 @@ async function start(): Promise<void> {
     }
   }
   if (about.public) {
-    const live = new LiveView(failed);
-    page.add({
-      id: "live", title: state ? "The topic, live" : "The topic", question: "What does everybody see?",
-      element: live.element, beside: live.beside, maps: [live.map],
-      update: () => live.open(), track: false, side: "Public side: records only",
-    });
+    page.add("live", state ? "The topic, live" : "The topic", "What does everybody see?", new LiveView(failed), false, "Public side: records only");
   }
   for (const [there, question, of] of [
     [about.truth, "outline", (v: View) => v.id !== "live"], [about.public, "live/outline", (v: View) => v.id === "live"],

@@ -7,10 +7,7 @@ import { colour, make } from "./look";
 // Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
 export type Ramp = "root" | "plain";
 
-interface Picture {
-  canvas: HTMLCanvasElement;
-  key: string;
-}
+interface Picture { canvas: HTMLCanvasElement; key: string }
 
 const pictures = new WeakMap<Field, Picture>();
 
@@ -322,11 +319,7 @@ export function sketch(c: CanvasRenderingContext2D, sign: Sign, r: number, ink: 
 }
 
 // Half is what a half of a split picture shows.
-export interface Half {
-  name: string;
-  map: MapInfo;
-  scene: (pen: Pen) => void;
-}
+export interface Half { name: string; map: MapInfo; scene: (pen: Pen) => void }
 
 // MapView is a canvas that shows a scene and can be moved by pointer, wheel and keys.
 export class MapView {

@@ -16,6 +16,7 @@ export class OddsView {
   readonly beside: HTMLElement;
   readonly facts = make("dl", { class: "facts", id: "odds-facts" });
   readonly map: MapView;
+  readonly maps: MapView[];
   private a: Place | null = null;
   private b: Place | null = null;
   private picking: "a" | "b" = "a";
@@ -32,6 +33,7 @@ export class OddsView {
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-label": "Map of two places", "aria-describedby": "verdict" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.render());
+    this.maps = [this.map];
     this.map.picked = (p) => {
       this[this.picking] = p;
       this.choose(this.picking === "a" ? "b" : "a");
@@ -112,8 +114,8 @@ export class OddsView {
     }, (e) => this.home.replaceChildren(make("p", { class: "soft small" }, String((e as Error).message))));
   }
 
-  // leave gives up what the view still waits for.
-  leave(): void {
+  // left gives up what the view still waits for.
+  left(): void {
     this.habits.stop();
     if (!this.habit) this.asked = "";
   }

@@ -8,12 +8,7 @@ export type Watcher = () => void;
 export const most = 200_000;
 
 // Fetched is a question that was asked, and how many wait for its answer.
-interface Fetched {
-  answer: Promise<unknown>;
-  stop: AbortController;
-  waiting: number;
-  done: boolean;
-}
+interface Fetched { answer: Promise<unknown>; stop: AbortController; waiting: number; done: boolean }
 
 // Growing is an answer of which the server computes more and more while somebody looks at it.
 class Growing<T extends Rows> {
@@ -264,8 +259,8 @@ export class State {
     return this.fetched("fleet", { ...s, start_ms: start, ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
-  findUsers(text: string, from = 0): Promise<Users> {
-    return this.fetched<Users>("users", { q: text, from });
+  findUsers(text: string): Promise<Users> {
+    return this.fetched<Users>("users", { q: text });
   }
 
   // choose looks at a user, of whom the number of reports is asked for.

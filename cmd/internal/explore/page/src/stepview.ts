@@ -39,12 +39,7 @@ function trail(course: Course, fix: number): Place[] {
   return places;
 }
 
-export interface Sketch {
-  at: Blocks;
-  border: Path2D;
-  own: Path2D;
-  drawn: Path2D;
-}
+export interface Sketch { at: Blocks; border: Path2D; own: Path2D; drawn: Path2D }
 
 const sketches = new WeakMap<Anatomy, Sketch>();
 
@@ -142,12 +137,7 @@ function crowd(pen: Pen, course: Course, now: number, others: Course[], shown: S
   }
 }
 
-export interface Entry {
-  sign: Sign | "fill" | "line" | "dashes" | "circle";
-  colour: string;
-  text: string;
-  secret?: boolean;
-}
+export interface Entry { sign: Sign | "fill" | "line" | "dashes" | "circle"; colour: string; text: string; secret?: boolean }
 
 // entries of the legend of a part.
 function entries(a: Anatomy, part: number, shown: Shown): Entry[] {
@@ -245,6 +235,7 @@ export class StepView {
   readonly element: HTMLElement;
   readonly beside: HTMLElement;
   readonly map: MapView;
+  readonly maps: MapView[];
   private part = 0;
   private shown: Shown = { truth: true };
   private look: Look | null = null;
@@ -261,6 +252,7 @@ export class StepView {
   constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.look && this.tell(this.look));
+    this.maps = [this.map];
     const box = make("input", { type: "checkbox", id: "show-truth", checked: "" });
     box.addEventListener("change", () => {
       this.shown.truth = box.checked;

@@ -36,10 +36,7 @@ export function toWhom(c: Course): string {
     `The view “What an attacker learns” shows how much all records tell about two places of your choice.`;
 }
 
-export interface Part {
-  title: string;
-  text: string;
-}
+export interface Part { title: string; text: string }
 
 // parts tell a step in six parts; those that did not happen are left out by their text.
 // now is the step itself, and a the one whose release it repeats, or the same.
