@@ -47,7 +47,7 @@ const (
 	// DefaultMinCells is the least number of cells of a location set. A set of one cell is released
 	// as that cell's centre, which looks like an exact fix and says nothing: its ε is charged for
 	// a posterior that is the prior. Three is where the estimate is best, or near it, on models
-	// that are so sure of a place (DESIGN.md has the figures). It is also what a single cell needs
+	// that are so sure of a place (DESIGN.md says why). It is also what a single cell needs
 	// for noise in both directions: two neighbours, one on each axis.
 	DefaultMinCells = 3
 	// MaxMinCells bounds the work of padding a set by its number of cells.

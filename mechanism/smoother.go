@@ -19,7 +19,7 @@ const (
 	MaxWait  = 1 << 11
 	// SmoothMass is the smallest mass of a step that waits, as a share of all of it: smaller ones
 	// are rounded to it or to 0 (mobility.Short). What LeastMass drops from a state cannot come
-	// back when later records point to it, so this is finer (DESIGN.md has the figures).
+	// back when later records point to it, so this is finer (DESIGN.md says why).
 	SmoothMass = 0x1p-20
 	// MaxBack is the longest gap, in predictions of the chain, over which a later record says
 	// something of an earlier step. No law of gaps has so many.
