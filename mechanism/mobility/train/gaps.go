@@ -33,10 +33,11 @@ const (
 	gapSettled = 1e-5
 	// gapLeast is the weight below which a component is left out, and gapWorth how much likelier,
 	// in nats a gap, components of more moves must make a set's gaps: else they are not worth their
-	// predictions. On Geolife's held-out users gaps are as likely as under all components, -2.607
-	// against -2.601, and predictions over them take 40 % of the time.
+	// predictions. On Geolife's held-out users gaps are as likely as under all components, and
+	// predictions over them take 62 % of the time. At .05 they take 40 %, and the median error at
+	// ε = 10 every ten minutes grows by 4 %.
 	gapLeast = 1e-3
-	gapWorth = .05
+	gapWorth = .01
 	// gapImpossible is the logarithm that counts for a gap that is impossible under a set.
 	gapImpossible = -20
 	// gapPrune is the threshold of the predictions.
