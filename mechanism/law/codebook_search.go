@@ -17,7 +17,7 @@ const (
 	searchTurns = 4
 	// searchVotes is how many distances the search may compute for each of finePatches, up to those
 	// of its last change: dozens of changes at ε = 4, a few at 8.
-	searchVotes = 20
+	searchVotes = 40
 	// searchGain is the least gain of a change, in shares of the gain.
 	searchGain = 3e-4
 	// searchLeast is the least share of the gain that a change must leave before its first turn.
