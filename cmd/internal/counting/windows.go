@@ -26,7 +26,8 @@ type Windows struct {
 	open    counts.Window // the first one that is not closed
 	oldest  counts.Date   // the first day with a window that is not closed
 	counts  openCounts
-	changed bool                            // open
+	changed bool                            // open, or rules
+	until   counts.Date                     // the last day of rules
 	expires bool                            // users' days may have been closed
 	late    int64                           // see Late
 	days    map[counts.Date][]counts.Window // scratch
@@ -96,6 +97,7 @@ func (w *Windows) take(
 		return nil
 	}
 	w.counts.add(window.StartMS, w.settings.Zones.Of(fix.Raw.Latitude, fix.Raw.Longitude))
+	w.changed = w.changed || window.Day > w.until
 	w.state = user.appendTo(w.state[:0])
 	fx.State, *state = w.state, w.state
 	return nil
@@ -190,7 +192,8 @@ func (w *Windows) Restored(states []task.Change) error {
 	}
 	errOther := errors.New("the partition's states are not those of counts: name a group and a " +
 		"changelog of their own")
-	found := false
+	var openMS int64
+	var rules *digest // nil: not found
 	for _, s := range states {
 		if len(s.Key) > 0 {
 			if err := w.counts.restore(s.Key, s.Value, w.settings.Zones.Count()); err != nil {
@@ -200,31 +203,36 @@ func (w *Windows) Restored(states []task.Change) error {
 		}
 		r := readerOf(s.Value)
 		r.version()
-		by, openMS := digest(r.take(len(w.digest))), r.Varint()
-		rules := digest(r.take(len(w.digest)))
+		by, start := digest(r.take(len(w.digest))), r.Varint()
+		under := digest(r.take(len(w.digest)))
 		if r.Short || len(r.Rest) > 0 {
 			return errOther
 		}
 		if by != w.digest {
 			return errSettings
 		}
-		found = true
-		w.goTo(w.settings.Plan.At(openMS))
-		if w.open.StartMS != openMS || w.rules() != rules {
-			return errRules // a window would overlap one that was published, or a day another
-		}
+		openMS, rules = start, &under
 	}
-	if !found {
+	if rules == nil {
 		return errOther
+	}
+	w.goTo(w.settings.Plan.At(openMS))
+	if w.open.StartMS != openMS || w.rules() != *rules {
+		return errRules // a window would overlap one that was published, or a day another
 	}
 	return nil
 }
 
-// rules stand for the windows of days that have states of users: open ones, and the next, to which
-// clocks that are ahead may belong. Rules of other days may change meanwhile.
+// rules stand for the windows of days that have states of users: open ones up to the newest that
+// was counted on, which in a backlog is far ahead. The day after the first open window is always
+// among them, because clocks may be ahead. Rules of other days may change meanwhile.
 func (w *Windows) rules() digest {
+	w.until = w.open.Day + 1
+	for startMS := range w.counts.windows {
+		w.until = max(w.until, w.settings.Plan.At(startMS).Day)
+	}
 	var all []counts.Window
-	for day := w.oldest; day <= w.open.Day+1; day++ {
+	for day := w.oldest; day <= w.until; day++ {
 		all = append(all, w.windows(day)...)
 	}
 	return w.digest.of(all...)
