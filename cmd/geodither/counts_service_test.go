@@ -119,6 +119,7 @@ func requireStages(t *testing.T, service *background) {
 		`geodither_ready{stage="windows"} 1`, `geodither_ready{stage="totals"} 1`,
 		`"group":"town-counts-totals"`, `"live":true`,
 		`geodither_window_overdue_seconds{stage="totals"} 0`,
+		`geodither_fixes_late_total{stage="windows"} 0`,
 	} {
 		if !strings.Contains(all, words) {
 			t.Errorf("the answers lack %s", words)

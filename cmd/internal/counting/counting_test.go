@@ -302,7 +302,8 @@ func TestDeadline(t *testing.T) {
 }
 
 // TestLate: a fix that comes after its window was closed does not count, and does not stop the
-// service. The user's day has room for another one.
+// service. The user's day has room for another one. Where its transaction is aborted, it comes
+// again, and is told once.
 func TestLate(t *testing.T) {
 	s := testSettings(t)
 	s.PerDay = 1
@@ -326,9 +327,18 @@ func TestLate(t *testing.T) {
 		if err := w.Process(rec, nil, &fx); err != nil {
 			t.Fatal(err)
 		}
-		if w.Late() != int64(late) || (fx.State == nil) != (late > 0) || len(fx.Output) > 0 {
-			t.Errorf("%d: %+v, and %d are late", eventMS, fx, w.Late())
+		if w.late != int64(late) || (fx.State == nil) != (late > 0) || len(fx.Output) > 0 {
+			t.Errorf("%d: %+v, and %d are late", eventMS, fx, w.late)
 		}
+	}
+	own := states{}
+	own.take(w.Changes())
+	if n, more := w.TakeLate(), w.TakeLate(); n != 1 || more != 0 {
+		t.Errorf("%d and then %d are late", n, more)
+	}
+	w.late = 1 // of a transaction that is aborted
+	if err := w.Restored(own.list()); err != nil || w.TakeLate() != 0 {
+		t.Error("what was dropped is late:", err)
 	}
 }
 

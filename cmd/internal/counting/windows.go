@@ -29,7 +29,7 @@ type Windows struct {
 	changed bool                            // open, or rules
 	until   counts.Date                     // the last day of rules
 	expires bool                            // users' days may have been closed
-	late    int64                           // see Late
+	late    int64                           // see TakeLate
 	days    map[counts.Date][]counts.Window // scratch
 	state   []byte                          // scratch: a user's
 	own     []task.Change                   // scratch: the partition's
@@ -103,10 +103,14 @@ func (w *Windows) take(
 	return nil
 }
 
-// Late is how many fixes would have counted in windows that were closed before they came. They show
-// that clocks differ by more than the settings say. Which fixes those are depends on clocks alone,
-// so leaving them out takes nothing from the bound of what a user changes.
-func (w *Windows) Late() int64 { return w.late }
+// TakeLate is how many fixes since the last call or Restored would have counted in windows that
+// were closed before they came. They show that clocks differ by more than the settings say. Which
+// fixes those are depends on clocks alone, so leaving them out takes nothing from the bound of what
+// a user changes.
+func (w *Windows) TakeLate() (n int64) {
+	n, w.late = w.late, 0
+	return n
+}
 
 // windows are those of a day.
 func (w *Windows) windows(day counts.Date) []counts.Window {
@@ -180,7 +184,7 @@ var errRules = errors.New("the rules of counts.time_zone for open days differ fr
 // the first day.
 func (w *Windows) Restored(states []task.Change) error {
 	w.counts = openCounts{windows: map[int64]map[int32]*chunk{}}
-	w.changed, w.expires = len(states) == 0, true
+	w.changed, w.expires, w.late = len(states) == 0, true, 0
 	if len(states) == 0 {
 		first := w.settings.Plan.Windows(w.settings.First)
 		if len(first) == 0 {

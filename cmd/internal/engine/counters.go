@@ -79,8 +79,9 @@ var Numbers = []Number{
 		"records refused, late ones included",
 	},
 	{
-		"late", logged, "", "", func(t *Tally) int64 { return t.Late },
-		"records of a step before the user's last one",
+		"late", logged, "fixes_late_total", "", func(t *Tally) int64 { return t.Late },
+		"Fixes of a step before the user's last one; in the stage windows of \"counts\", of a " +
+			"window that was closed.",
 	},
 	{
 		"outside_clamped", logged, "records_outside_total", "outcome=clamped",

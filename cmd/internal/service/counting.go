@@ -103,7 +103,7 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 				return CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
 			}
 		}
-		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.Late, log: log}, nil
+		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.TakeLate, log: log}, nil
 	}, check: func(ctx context.Context) error {
 		if err := s.checkKept(ctx); err != nil {
 			return err
@@ -357,9 +357,9 @@ type stage struct {
 	task.Partitioned
 	processor task.Processor
 	key       func(task.Record) ([]byte, error)
-	late      func() int64 // how many fixes came after their window was closed
+	late      func() int64 // takes how many fixes came after their window was closed
 	log       *slog.Logger
-	known     int64 // of late
+	warned    bool // of late
 	tally     engine.Tally
 	next      int64
 }
@@ -389,12 +389,10 @@ func (p *stage) Use([]engine.Amended) {}
 // Take implements Processor.
 func (p *stage) Take() (t engine.Tally, next int64) {
 	t, p.tally = p.tally, engine.Tally{}
-	if late := p.late(); late > p.known {
-		if p.known == 0 {
-			p.log.Warn("fixes came after their window was closed and do not count: set the clocks "+
-				"of brokers and of this machine right, or raise counts.skew", "fixes", late)
-		}
-		t.Late, p.known = late-p.known, late
+	if t.Late = p.late(); t.Late > 0 && !p.warned {
+		p.warned = true
+		p.log.Warn("fixes came after their window was closed and do not count: set the clocks "+
+			"of brokers and of this machine right, or raise counts.skew", "fixes", t.Late)
 	}
 	return t, p.next
 }
