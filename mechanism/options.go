@@ -30,9 +30,9 @@ const (
 // Bounds of the parameters, and their defaults.
 const (
 	// DefaultPrune is the share of the total mass below which a cell is dropped. Under Codebook it
-	// is CodebookPrune: of so small a mass of the prior less than one in 128 would be left in a
-	// posterior (LeastMass). On Geolife errors are the same as with DefaultPrune, at four fifths of
-	// the cells; five times as much costs 4 % at ε = 1.
+	// is CodebookPrune: a posterior keeps such a cell once in 128 times on average over releases
+	// (LeastMass). On Geolife errors are the same as with DefaultPrune, at four fifths of the
+	// cells; five times as much costs 4 % at ε = 1.
 	DefaultPrune  = 1e-7
 	CodebookPrune = LeastMass / 128
 	// MaxPrune is the largest share. One pruning drops at most mobility.PruneCells times as much, 1
@@ -170,8 +170,8 @@ func validatePrune(prune float64) error {
 	if prune <= MaxPrune { // negative: no pruning
 		return nil
 	}
-	return fmt.Errorf("prune %g is above %g, which visibly raises drift: leave it out for %g",
-		prune, MaxPrune, DefaultPrune)
+	return fmt.Errorf("prune %g is above %g, which visibly raises drift: leave it out for the "+
+		"default", prune, MaxPrune)
 }
 
 func validateGap(steps int) error {

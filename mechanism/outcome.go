@@ -89,7 +89,7 @@ type Outcome struct {
 	RadiusKM float64
 	// Epsilon is what this outcome costs: the option's ε for a new release, else 0.
 	Epsilon float64
-	// SetSize is |ΔX| of a new release, else 0.
+	// SetSize is |ΔX| of a new release, else 0. Under Codebook it may be a few cells off.
 	SetSize int
 	// Exhausted says that there is no new release because a budget does not hold one more.
 	Exhausted bool

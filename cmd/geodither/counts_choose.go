@@ -51,10 +51,12 @@ func chooseCounts(
 		onMap += t.wrong[1]
 	}
 	l := new(summaryLines)
+	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
+		"that you do not publish")
 	if !fine.warnOfNothing(l, onMap) {
 		err = chosen(l, trials)
 	}
-	_, wrong := fmt.Fprint(std.Out, l.String())
+	_, wrong := fmt.Fprint(std.Err, l.String()) // std.Out has what may be published
 	return cmp.Or(err, wrong)
 }
 
@@ -233,7 +235,5 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 		l.add("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+
 			"zones, longer windows or more vehicles", trials[0].settings.Epsilon, 100*usefulShare)
 	}
-	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
-		"that you do not publish")
 	return err
 }

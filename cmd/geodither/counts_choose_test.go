@@ -64,7 +64,7 @@ func TestCountsChoose(t *testing.T) {
 	dir := t.TempDir()
 	lines, zones, truth := shift(t)
 	in := write(t, dir, "in.csv", lines)
-	out := succeed(t, chooseArgs(in)...).out
+	out := succeed(t, chooseArgs(in)...).err
 	caps := map[string]string{"30m": "24", "1h": "12", "3h": "4"} // of 12 hours
 	var row []string
 	for _, line := range strings.Split(out, "\n") {
@@ -115,7 +115,7 @@ func TestCountsChoose(t *testing.T) {
 	if got := 100 * score / sum; math.Abs(got-wrong) > 4 || wrong < 5 || wrong > 60 {
 		t.Errorf("%.1f %% are in a wrong zone, not %g %%", got, wrong)
 	}
-	if again := succeed(t, chooseArgs(in)...).out; again != out {
+	if again := succeed(t, chooseArgs(in)...).err; again != out {
 		t.Error("a second look differs")
 	}
 }
@@ -145,7 +145,7 @@ func TestCountsChooseNamed(t *testing.T) {
 			0,
 		},
 	} {
-		out := succeed(t, chooseArgs(in, c.args...)...).out
+		out := succeed(t, chooseArgs(in, c.args...)...).err
 		for _, words := range c.words {
 			if !strings.Contains(out, words) {
 				t.Errorf("%v: no %q in\n%s", c.args, words, out)

@@ -212,7 +212,7 @@ func verdict(report verify.Report) error {
 		case p.ViolationCount > 0:
 			different = append(different, fmt.Sprint(p.Partition))
 		case !p.Verified:
-			open = append(open, fmt.Sprint(p.Partition))
+			open = append(open, fmt.Sprint("partition ", p.Partition))
 		}
 	}
 	switch c := report.Counts; {
@@ -226,6 +226,6 @@ func verdict(report verify.Report) error {
 	case c != nil && !c.Verified:
 		open = append(open, "counts")
 	}
-	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in "+
-		"partition %s: the report says why", strings.Join(open, ", "))
+	return fmt.Errorf("nothing is known to differ, but not everything could be verified, in %s: "+
+		"the report says why", strings.Join(open, ", "))
 }

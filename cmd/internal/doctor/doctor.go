@@ -424,9 +424,13 @@ func ExamineFleet(
 	if err != nil || fixes == 0 {
 		return nil // what Examine says of the raw records is enough
 	}
-	found := fmt.Sprintf("%d vehicles in the last %d fixes, %.2g for each of %d zones; the noise "+
-		"has the scale %.3g (per_day / epsilon)", len(vehicles), fixes,
-		float64(len(vehicles))/float64(zones), zones, scale)
+	about := len(vehicles) // to one digit: this goes into the logs of a cluster
+	for unit := 10; about >= unit; unit *= 10 {
+		about = (len(vehicles) + unit/2) / unit * unit
+	}
+	found := fmt.Sprintf("about %d vehicles in the last %d fixes, %.1g for each of %d zones; the "+
+		"noise has the scale %.3g (per_day / epsilon)", about, fixes,
+		float64(about)/float64(zones), zones, scale)
 	// Where most vehicles are there once, the fleet is larger than the sample.
 	if float64(len(vehicles)) < scale*float64(zones) && 3*len(vehicles) <= fixes {
 		d.add("fleet", Warning, "%s, which hides so few. Choose larger zones: on files, "+

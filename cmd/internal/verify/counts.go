@@ -35,7 +35,8 @@ type CountsOptions struct {
 // missing. Readers of uncommitted data must have seen no other bytes. It shares with the service
 // only what reads a fix, bounds a user's day, and draws noise.
 //
-// The error says why it could not work. Memory: some bytes for each user and day.
+// The error says why it could not work. Memory: some bytes for each user and day, one for each zone
+// of a published window, and eight for each zone of the windows of a day.
 func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
 	c := &recount{
 		o: o, client: o.Totals.Client(), days: map[counts.Date]*countedDay{},

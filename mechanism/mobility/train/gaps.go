@@ -19,9 +19,10 @@ const (
 	// is beyond starts over, so that an observer who missed a user's records can follow them again.
 	gapReachMS = 24 * 3_600_000
 	// gapPseudo is the weight, in gaps, of what a filter without a law does: of the chain or, where
-	// a gap is too long for it, of the initial distribution. Where the weights of the gaps of a set
-	// sum to less than gapEnough, the set is that alone: few gaps tell about the people who made
-	// them.
+	// a gap is too long for it, of the initial distribution. A chain that is left out has its weight
+	// at the most moves that are not. Where the weights of the gaps of a set sum to less than
+	// gapEnough, the set is what a filter without a law does: few gaps tell about the people who
+	// made them.
 	gapPseudo = 10
 	gapEnough = 100
 	// gapWork bounds the multiplications that learning takes, some seconds of a core. It is enough
@@ -221,8 +222,8 @@ func likelihoods(m *mobility.Model, p *mobility.Predictor, gaps []gap) (cost int
 	return cost
 }
 
-// weigh returns the weights of one set of a law: of no more moves than make its gaps likelier by
-// gapWorth.
+// weigh returns the weights of one set of a law: those with the fewest moves under which its gaps
+// are within gapWorth nats a gap of the likeliest.
 func weigh(index int, gaps []gap) mobility.GapWeights {
 	known := 0.0
 	for i := range gaps {
@@ -238,7 +239,7 @@ func weigh(index int, gaps []gap) mobility.GapWeights {
 	}
 	best, likelihood := fitted(index, most, gaps)
 	for _, moves := range mobility.GapMoves {
-		if fewer, l := fitted(index, moves, gaps); l >= likelihood-gapWorth*known {
+		if fewer, l := fitted(index, moves, gaps); l >= likelihood-float64(gapWorth*known) {
 			best = fewer
 			break
 		}
@@ -255,7 +256,7 @@ func weigh(index int, gaps []gap) mobility.GapWeights {
 // components returns the components of a set that take at most so many predictions, with equal
 // weights, and the one that a filter without a law has, as pseudo-counts.
 func components(index, moves int) (w, pseudo [mobility.GapParts]float64) {
-	usual := mobility.GapAnew
+	usual, chain := mobility.GapAnew, mobility.GapPart(index, mobility.GapChain)
 	for part := range w {
 		needs := 0
 		switch {
@@ -264,11 +265,12 @@ func components(index, moves int) (w, pseudo [mobility.GapParts]float64) {
 		case part == mobility.GapChain:
 			needs = 2 << index
 		}
-		if mobility.GapPart(index, part) && needs <= moves {
-			w[part] = 1
-			if part == mobility.GapChain {
-				usual = part
-			}
+		if !mobility.GapPart(index, part) || needs > moves {
+			continue
+		}
+		w[part] = 1
+		if chain && part != mobility.GapAnew { // the last one is the chain, or has the most moves
+			usual = part
 		}
 	}
 	normalize(&w)
@@ -293,7 +295,7 @@ func fitted(index, moves int, gaps []gap) (w [mobility.GapParts]float64, likelih
 		if total > 0 {
 			likelihood += float64(g.weight * math.Log(total))
 		} else {
-			likelihood += g.weight * gapImpossible
+			likelihood += float64(g.weight * gapImpossible)
 		}
 	}
 	return w, likelihood
