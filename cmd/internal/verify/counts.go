@@ -31,9 +31,9 @@ type CountsOptions struct {
 }
 
 // Counts counts the raw topic again and compares: every zone of each window that is published must
-// be there once, with the bytes that the fixes give, and no window before the last one may be
-// missing. Readers of uncommitted data must have seen no other bytes. It shares with the service
-// only what reads a fix, bounds a user's day, and draws noise.
+// be there once, with the bytes that the fixes give, and no window before the last one of its
+// partition may be missing. Readers of uncommitted data must have seen no other bytes. It shares
+// with the service only what reads a fix, bounds a user's day, and draws noise.
 //
 // The error says why it could not work. Memory: some bytes for each user and day, one for each zone
 // of a published window, and eight for each zone of the windows of a day.
@@ -123,13 +123,13 @@ func (c *recount) run(ctx context.Context) (err error) {
 			return fmt.Errorf("partition %d of %s: %w", p, t.Raw, err)
 		}
 	}
-	from := make([]int64, len(outputs))
+	spans := make([]span, len(outputs))
 	for p, r := range outputs {
-		if from[p], err = c.compare(ctx, int32(p), r); err != nil {
+		if spans[p], err = c.compare(ctx, int32(p), r); err != nil {
 			return fmt.Errorf("partition %d of %s: %w", p, t.Sanitized, err)
 		}
 	}
-	c.complete(from)
+	c.complete(spans)
 	return nil
 }
 
@@ -225,14 +225,17 @@ func (c *recount) locate(r consumer.Record) (w counts.Window, zone int32, ok boo
 	return w, zone, ok && w.StartMS == n.WindowStart && w.Day >= c.settings.First
 }
 
-// compare compares what a partition has of the topic of counts, for both kinds of readers. It
-// returns the start of the first window that the partition must have.
+// span are the starts of the first window that a partition must have, and of the newest that it
+// has; 0: it has none.
+type span struct{ first, newest int64 }
+
+// compare compares what a partition has of the topic of counts, for both kinds of readers.
 func (c *recount) compare(ctx context.Context, p int32, committed *topics.Reader) (
-	first int64, err error,
+	has span, err error,
 ) {
-	for day := max(c.settings.First, c.whole); first == 0; day++ { // a calendar may lack a day
+	for day := max(c.settings.First, c.whole); has.first == 0; day++ { // a calendar may lack a day
 		for _, w := range c.on(day).windows {
-			first = w.StartMS
+			has.first = w.StartMS
 			break
 		}
 	}
@@ -244,11 +247,12 @@ func (c *recount) compare(ctx context.Context, p int32, committed *topics.Reader
 		}
 		c.report.NotCommitted--
 		if cut { // retention may have removed a part of the first window
-			first, cut = max(first, w.EndMS), false
+			has.first, cut = max(has.first, w.EndMS), false
 		}
-		if w.StartMS < first {
+		if w.StartMS < has.first {
 			return nil
 		}
+		has.newest = max(has.newest, w.StartMS)
 		c.report.Records++
 		if c.committed[w.StartMS] == nil {
 			c.committed[w.StartMS] = make([]bool, len(c.zones))
@@ -260,14 +264,14 @@ func (c *recount) compare(ctx context.Context, p int32, committed *topics.Reader
 		return nil
 	})
 	if err != nil {
-		return first, err
+		return has, err
 	}
 	all, err := topics.Open(ctx, c.client, c.o.Totals.Topics.Sanitized, p,
 		consumer.FetcherOptions{Uncommitted: true})
 	if err != nil {
-		return first, err
+		return has, err
 	}
-	return first, all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+	return has, all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
 		if !ok {
 			c.violated(Extra, r.Offset, "a record of no window and zone")
@@ -300,9 +304,9 @@ func (c *recount) same(r consumer.Record, w counts.Window, zone int32) (err erro
 	return nil
 }
 
-// complete looks for what is missing before the newest window, where each partition must have its
-// windows from a time on.
-func (c *recount) complete(from []int64) {
+// complete looks for what is missing between the first and the newest window of each partition. A
+// service at work writes one partition before another, so no other's newest window counts.
+func (c *recount) complete(spans []span) {
 	if len(c.committed) == 0 {
 		c.report.NotVerified = append(c.report.NotVerified, "no window was published yet of which "+
 			"all raw records are there")
@@ -312,13 +316,20 @@ func (c *recount) complete(from []int64) {
 		c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf("retention has removed "+
 			"raw records of the days before %v", c.whole))
 	}
-	newest := slices.Max(slices.Collect(maps.Keys(c.committed)))
+	whole := spans[0]
+	for p, s := range spans {
+		whole = span{min(whole.first, s.first), max(whole.newest, s.newest)}
+		if s.newest == 0 {
+			c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf("partition %d of the "+
+				"counts has no window yet", p))
+		}
+	}
 	plan := c.settings.Plan
-	for w := plan.At(slices.Min(from)); w.StartMS <= newest; w = plan.At(w.EndMS) {
-		target := w.StartMS / plan.Length().Milliseconds() % int64(len(from))
+	for w := plan.At(whole.first); w.StartMS <= whole.newest; w = plan.At(w.EndMS) {
+		target := w.StartMS / plan.Length().Milliseconds() % int64(len(spans))
 		zones := c.committed[w.StartMS]
 		switch {
-		case w.StartMS < from[target]:
+		case w.StartMS < spans[target].first || w.StartMS > spans[target].newest:
 			continue
 		case slices.Contains(zones, false) || zones == nil:
 			c.violated(Missing, -1, "not every zone is published"+in(w))
