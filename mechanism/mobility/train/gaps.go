@@ -19,10 +19,9 @@ const (
 	// is beyond starts over, so that an observer who missed a user's records can follow them again.
 	gapReachMS = 24 * 3_600_000
 	// gapPseudo is the weight, in gaps, of what a filter without a law does: of the chain or, where
-	// a gap is too long for it, of the initial distribution. A chain that is left out has its weight
-	// at the most moves that are not. Where the weights of the gaps of a set sum to less than
-	// gapEnough, the set is what a filter without a law does: few gaps tell about the people who
-	// made them.
+	// a gap is too long for it, of the initial distribution. Without the chain it is that of the
+	// most moves. Where the weights of the gaps of a set sum to less than gapEnough, the set is
+	// what a filter without a law does: few gaps tell about the people who made them.
 	gapPseudo = 10
 	gapEnough = 100
 	// gapWork bounds the multiplications that learning takes, some seconds of a core. It is enough
