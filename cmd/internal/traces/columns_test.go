@@ -122,3 +122,22 @@ func TestColumnsThatWouldFit(t *testing.T) {
 		t.Errorf("the error repeats data: %v", err)
 	}
 }
+
+// TestSanitizedRecords: a file of sanitized records is not read as raw fixes, unless names of
+// columns say that it is meant. One of the two columns alone may be anybody's.
+func TestSanitizedRecords(t *testing.T) {
+	head, line := "user_id,timestamp,latitude,longitude", "u1,1700000000000,10.5,-20.25"
+	text := head + ",Radius_M,kind\n" + line + ",120,release\n"
+	_, _, err := fromText(t, text, Options{})
+	wantError(t, err, "sanitized records", "raw fixes are wanted")
+	for header, columns := range map[string]map[string]string{
+		head + ",radius_m,kind": {"user_id": "user_id"},
+		head + ",radius_m,type": nil,
+		head + ",radius,kind":   nil,
+	} {
+		rows, _, err := fromText(t, header+"\n"+line+",120,x\n", Options{Columns: columns})
+		if err != nil || len(rows) != 1 {
+			t.Errorf("%s: %d fixes, %v", header, len(rows), err)
+		}
+	}
+}

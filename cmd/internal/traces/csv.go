@@ -196,12 +196,18 @@ func parseTimestamp(text []byte) (ms int64, reason string) {
 	return ms, secondsReason(ms)
 }
 
-// parseHeader finds the columns. The caller may name some of them, which then must exist.
+// parseHeader finds the columns. The caller may name some of them, which then must exist. Without
+// such names it refuses sanitized records, which have all columns of raw fixes: a model trained on
+// them, or a release of a release, would be wrong in silence.
 func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	wanted := wantedNames(given)
 	found := make([]string, len(fields))
 	for i, field := range fields {
 		found[i] = strings.ToLower(string(field))
+	}
+	if len(given) == 0 && slices.Contains(found, "radius_m") && slices.Contains(found, "kind") {
+		return nil, errors.New("these are sanitized records, with columns radius_m and kind, but " +
+			"raw fixes are wanted: give another file; if these are raw, name columns with --columns")
 	}
 	h := &header{fields: len(fields)}
 	var missing, named []string // as looked for, and for the flag
@@ -227,7 +233,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	if len(missing) > 0 {
 		fitting(named, found, taken)
 		return nil, fmt.Errorf("no column %s: found %s, expected %s: correct the header line, or "+
-			"name the columns with --columns %s (train, tune, sanitize, produce)",
+			"name the columns with --columns %s (train, tune, sanitize, counts, produce)",
 			strings.Join(missing, ", "), describe(found), expectedColumns(wanted),
 			strings.Join(named, ","))
 	}
