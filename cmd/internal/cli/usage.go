@@ -95,8 +95,8 @@ func isFlag(flags *pflag.FlagSet, word string) bool {
 	return len(word) > 1 && word[0] == '-' && flags.ShorthandLookup(word[1:2]) != nil
 }
 
-// explainFlag says how to write a duration or a number. Behind a misspelt command every flag is
-// unknown: then the command is the error.
+// explainFlag says how to write a duration or a number, and which flag a misspelt one may be.
+// Behind a misspelt command every flag is unknown: then the command is the error.
 func explainFlag(cmd *cobra.Command, err error) error {
 	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		write := ""
@@ -112,13 +112,38 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("--%s %q: write %s", wrong.GetFlag().Name, wrong.GetValue(), write)
 	}
-	if _, ok := errors.AsType[*pflag.NotExistError](err); !ok {
+	missing, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
 		return err
 	}
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return NoArgs(cmd, words)
 	}
+	if missing.GetSpecifiedShortnames() != "" { // one letter is near any other
+		return err
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	if near := Nearest(missing.GetSpecifiedName(), known); len(near) > 0 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+	}
 	return err
+}
+
+// Nearest returns the known words that differ least from a word. A word that is near many others is
+// near none.
+func Nearest(word string, known []string) (near []string) {
+	most := max(2, len(word)/3)
+	if len(word) <= 3 {
+		most = 1
+	}
+	for within := 1; within <= most && len(near) == 0; within++ {
+		near = Near(word, known, within)
+	}
+	if len(near) > 3 {
+		return nil
+	}
+	return near
 }
 
 // NoArgs refuses arguments. An argument of a command that only holds other commands is the name

@@ -63,3 +63,26 @@ func TestFlagAsValue(t *testing.T) {
 		}
 	}
 }
+
+// A misspelt flag is answered with those of the command that are near it, if there are few.
+func TestMisspeltFlag(t *testing.T) {
+	for args, want := range map[string]string{
+		"--column user_id=a": "unknown flag: --column; did you mean --columns?",
+		"--epsilom=3":        "unknown flag: --epsilom; did you mean --epsilon?",
+		"--bogus":            "unknown flag: --bogus\n",
+		"-x":                 "unknown shorthand flag: 'x' in -x\n",
+	} {
+		root := &cobra.Command{
+			Use: "geodither", SilenceUsage: true, SilenceErrors: true,
+			RunE: func(*cobra.Command, []string) error { return nil },
+		}
+		for _, name := range []string{"columns", "epsilon", "x-ray", "out"} {
+			root.Flags().String(name, "", "")
+		}
+		var out bytes.Buffer
+		code := Execute(t.Context(), root, strings.Fields(args), Streams{Out: &out, Err: &out})
+		if code != ExitUsage || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit %d, %q instead of %q", args, code, &out, want)
+		}
+	}
+}

@@ -70,27 +70,11 @@ func eachOf(err error) (texts []string) {
 // unknown says that a key does not exist, and which one may have been meant.
 func unknown(key string) string {
 	message := fmt.Sprintf("unknown key %q: ", key)
-	near := nearKeys(key)
+	near := cli.Nearest(key, allKeys())
 	if len(near) == 0 {
 		return message + "a misspelling? geodither run --help lists the keys"
 	}
 	return message + "did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// nearKeys returns the known keys, of any section, that differ least from a key. A key that is near
-// many others is near none.
-func nearKeys(key string) (near []string) {
-	most := max(2, len(key)/3)
-	if len(key) <= 3 {
-		most = 1
-	}
-	for within := 1; within <= most && len(near) == 0; within++ {
-		near = cli.Near(key, allKeys(), within)
-	}
-	if len(near) > 3 {
-		return nil
-	}
-	return near
 }
 
 // allKeys are the keys of configs and schedules, each once.

@@ -207,7 +207,7 @@ func parseHeader(fields [][]byte, given map[string]string) (*header, error) {
 	}
 	if len(given) == 0 && slices.Contains(found, "radius_m") && slices.Contains(found, "kind") {
 		return nil, errors.New("these are sanitized records, with columns radius_m and kind, but " +
-			"raw fixes are wanted: give another file; if these are raw, name columns with --columns")
+			"raw fixes are wanted: give another file; if they are raw, name columns by --columns")
 	}
 	h := &header{fields: len(fields)}
 	var missing, named []string // as looked for, and for the flag
