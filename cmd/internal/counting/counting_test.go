@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -659,4 +660,28 @@ func TestKeepDays(t *testing.T) {
 	if err := give(waits, 2); err != nil || len(w.output) != published+s.Zones.Count() {
 		t.Errorf("a partial that was missing: %v, %d are published", err, len(w.output)-published)
 	}
+}
+
+// TestBacklogMemory: the counts of a backlog take 0.6 kB a window and chunk of zones.
+func TestBacklogMemory(t *testing.T) {
+	const windows, zones = 744, 1280
+	used := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := used()
+	open := openCounts{windows: map[int64]map[int32]*chunk{}}
+	for window := range int64(windows) {
+		for zone := range int32(zones) {
+			open.add(window, zone)
+		}
+		open.changed = nil // as after each transaction
+	}
+	per := float64(used()-before) / (windows * zones / zonesOfChunk)
+	if per < 400 || per > 700 {
+		t.Errorf("a chunk takes %.0f bytes", per)
+	}
+	runtime.KeepAlive(open)
 }

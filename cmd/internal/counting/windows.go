@@ -116,7 +116,7 @@ func (w *Windows) TakeLate() (n int64) {
 func (w *Windows) windows(day counts.Date) []counts.Window {
 	all := w.days[day]
 	if all == nil {
-		if len(w.days) > 4 { // more days than can be open are not in use any more
+		if len(w.days) > 4 { // also in a backlog: a day's windows can be made again
 			clear(w.days)
 		}
 		all = w.settings.Plan.Windows(day)

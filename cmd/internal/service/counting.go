@@ -295,9 +295,9 @@ func (c *Counting) find(
 	return nil
 }
 
-// maxDaysAgo is how long ago the first day of a group may be when it starts: longer than raw topics
-// keep their records, so an earlier one is a slip.
-const maxDaysAgo = 366
+// maxDaysAgo is how long ago the first day of a group may be when it starts. All windows since then
+// are open until a partition's backlog is read, and the counts of open windows are in memory.
+const maxDaysAgo = 31
 
 // firstDay returns the first day of the group; begun is false if this is its first start.
 func (c *Counting) firstDay(ctx context.Context, client *kafka.Client) (

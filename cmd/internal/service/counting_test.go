@@ -349,7 +349,7 @@ func TestCountingRefuses(t *testing.T) {
 	requireSays(run(func(g *countedFleet) { g.windows.Key = servicetest.Key }), "no key")
 	requireSays(run(func(g *countedFleet) { g.trust = false }), "LogAppendTime",
 		"kafka-configs.sh --bootstrap-server")
-	requireSays(run(func(g *countedFleet) { g.settings.First -= 400 }), "counts.first",
+	requireSays(run(func(g *countedFleet) { g.settings.First -= 31 }), "counts.first",
 		"choose a later day")
 	r, _ := f.start(t, ".a")
 	published := func() bool {
