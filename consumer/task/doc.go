@@ -202,8 +202,10 @@
 //
 // A record with an earlier time can then come only if clocks are further apart than Skew, or if
 // replication took longer. The processor finds in its state that the time was passed, and decides.
-// When a time is passed depends on the clock and on no record. So a broker whose clock is ahead
-// passes no time for others, and what one key adds never decides about the records of another.
+// No record passes a time: a broker whose clock is ahead passes none for others. While clocks and
+// replication keep within Skew, what one key adds never decides about the records of another.
+// Beyond Skew that is not promised: a time is passed where the input is read up to its end, and how
+// soon that is depends on all records.
 //
 // The marks count records, and do not see what a worker has shown of times. So after a mark that
 // was found open, everything is committed only when the task has passed all times that its
