@@ -104,9 +104,9 @@ func (w *Windows) take(
 }
 
 // TakeLate is how many fixes since the last call or Restored would have counted in windows that
-// were closed before they came. While clocks and replication keep within SkewMS nothing is late, and
-// the bound of what a user changes holds. Beyond SkewMS it is not promised: how late a fix is read
-// may depend on the records of others.
+// were closed before they came. While clocks and replication keep within SkewMS nothing is late,
+// and the bound of what a user changes holds. Beyond SkewMS it is not promised: how late a fix is
+// read may depend on the records of others.
 func (w *Windows) TakeLate() (n int64) {
 	n, w.late = w.late, 0
 	return n

@@ -98,9 +98,11 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 		d.Eraser = new(counting.Eraser)
 		log := s.log.With("partition", at.Number)
 		if input, ok := d.Input.(*partitionLog); ok && !c.producersTimes {
-			input.appended = func(ctx context.Context, offset int64) error {
-				log.Warn("records that have their producers' times do not count", "offset", offset)
+			input.appended = func(ctx context.Context) error {
 				return CheckAppendTimes(ctx, s.options.Cluster, s.client, s.patience)
+			}
+			input.leftOut = func(offset int64) {
+				log.Warn("records that have their producers' times do not count", "offset", offset)
 			}
 		}
 		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.TakeLate, log: log}, nil

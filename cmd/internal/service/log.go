@@ -18,7 +18,8 @@ type partitionLog struct {
 	// have such a time are left out, for example those from before the topic got those of the
 	// brokers. Behind the last end that was checked, they lead to another check. Nil: any time will
 	// do.
-	appended func(ctx context.Context, offset int64) error
+	appended func(ctx context.Context) error
+	leftOut  func(offset int64) // is told the first one that is left out, after each check
 	checked  int64
 }
 
@@ -48,10 +49,11 @@ func (l *partitionLog) check(ctx context.Context, offset, end int64) error {
 	if offset < l.checked {
 		return nil
 	}
-	err := readRemedy(l.appended(ctx, offset))
+	err := readRemedy(l.appended(ctx))
 	switch {
 	case err == nil:
 		l.checked = end
+		l.leftOut(offset)
 	case task.RemedyOf(err) == task.Unmarked:
 		return task.WithRemedy(err, task.Fatal)
 	}
