@@ -173,7 +173,9 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 // message reads one message. A nil key means that the message's key is not known.
 func (t *inputTest) message(where string, key, value []byte) error {
 	t.messages++
-	now, visit := time.Now(), func(fix engine.Fix) error { return t.fix(where, value, fix) }
+	now, visit := time.Now(), func(fix engine.Fix) error {
+		return t.fix(where, value, fix, key == nil)
+	}
 	if key != nil {
 		return t.keyed.Message(key, value, now, visit)
 	}
@@ -188,16 +190,21 @@ func (t *inputTest) message(where string, key, value []byte) error {
 }
 
 // fix prints what became of a fix.
-func (t *inputTest) fix(where string, value []byte, fix engine.Fix) error {
+func (t *inputTest) fix(where string, value []byte, fix engine.Fix, keyless bool) error {
 	t.fixes++
 	if fix.Number > 0 {
 		where += fmt.Sprintf(", fix %d", fix.Number)
 	}
-	what, rule := "", t.source.Rule(fix)
+	what, skipped := "", t.source.WhySkipped(fix)
 	switch {
-	case rule != "":
+	case skipped != "":
 		t.skipped++
-		what = "skipped by the rule: " + rule
+		what = "skipped: " + skipped
+	case fix.Refused != nil && keyless && t.source.Mapping != nil &&
+		t.source.Mapping.UserFromKey() && fix.Refused.Reason == schemas.ReasonUserMissing:
+		t.refused.Add(fix.Refused.Reason, value)
+		what = fmt.Sprintf("refused, %s: this config takes the user from the message's key: give "+
+			"--keys or a .key file", fix.Refused.Reason)
 	case fix.Refused != nil:
 		t.refused.Add(fix.Refused.Reason, value)
 		what = fmt.Sprintf("refused, %s: %s", fix.Refused.Reason, fix.Refused.Reason.Words())

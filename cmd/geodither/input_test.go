@@ -191,7 +191,7 @@ func TestInputTest(t *testing.T) {
 	}
 	for _, want := range []string{
 		"m.jsonl:1  " + read, "m.jsonl:3  refused, wrong_type: latitude: a field has another type",
-		"m.jsonl:4  skipped by the rule: position.valid is true",
+		"m.jsonl:4  skipped: this rule does not hold: position.valid is true",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
@@ -202,8 +202,15 @@ func TestInputTest(t *testing.T) {
 
 	one := write(t, dir, "one", fix)
 	if r := call(t, "input", "test", "-c", traccar, one); r.code == 0 ||
-		!strings.Contains(r.out, "user_missing") || !strings.Contains(r.err, "without a key") {
+		!strings.Contains(r.out, "user_missing: this config takes the user from the message's key") ||
+		!strings.Contains(r.err, "without a key") {
 		t.Errorf("without the key that holds the user: %+v", r)
+	}
+	empty := write(t, dir, "empty", "")
+	write(t, dir, "empty.key", "7")
+	if r := succeed(t, "input", "test", "-c", traccar, empty); !strings.Contains(r.out,
+		"skipped: tombstone") {
+		t.Errorf("a tombstone: %s%s", r.out, r.err)
 	}
 	write(t, dir, "one.key", "7\n")
 	if r := succeed(t, "input", "test", "-c", traccar, one); !strings.Contains(r.out, read) {

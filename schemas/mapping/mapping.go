@@ -69,6 +69,9 @@ func (m *Mapping) Rules() []string {
 // refuses KeyCheckOn for keys that spell an id in many ways.
 func (m *Mapping) UsersAreKeys() bool { return m.check == KeyCheckOn }
 
+// UserFromKey reports whether a record's user is its key, so that a record without one has no user.
+func (m *Mapping) UserFromKey() bool { return m.user == FromKey }
+
 // Several reports whether a record may have more than one fix.
 func (m *Mapping) Several() bool { return len(m.eaches) > 0 }
 
@@ -134,7 +137,7 @@ func (m *Reader) read(r Record) ([]Fix, error) {
 		return nil, refused(schemas.ReasonTooLarge)
 	}
 	s := sight{record: r, whole: whole}
-	if m.UsersAreKeys() || m.user == FromKey {
+	if m.UsersAreKeys() || m.UserFromKey() {
 		s.key, err = m.keyUser(r)
 		if err != nil && !errors.As(err, &s.badKey) {
 			return nil, err

@@ -52,7 +52,7 @@ func (m *Reader) userID(s *sight) (string, schemas.Reason) {
 	switch {
 	case s.badKey != nil:
 		return "", schemas.ReasonKeyMismatch
-	case m.user == FromKey:
+	case m.UserFromKey():
 		return s.key, ""
 	case m.header != "":
 		if s.record.Headers != nil {

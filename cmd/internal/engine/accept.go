@@ -29,12 +29,16 @@ type Source struct {
 // byte.
 func (s Source) UsersAreKeys() bool { return s.Mapping == nil || s.Mapping.UsersAreKeys() }
 
-// Rule returns the name of the rule that skips a fix; empty: no rule skips it.
-func (s Source) Rule(f Fix) string {
+// WhySkipped says why a fix is skipped; empty: it is not.
+func (s Source) WhySkipped(f Fix) string {
 	if f.Skipped == mapping.NoRule {
 		return ""
 	}
-	return Input{Mapping: s.Mapping}.Rules()[f.Skipped]
+	name := Input{Mapping: s.Mapping}.Rules()[f.Skipped]
+	if f.Skipped < len(mapping.BuiltIn()) {
+		return name
+	}
+	return "this rule does not hold: " + name
 }
 
 // Fix is one fix of a record: accepted, refused, or skipped by a rule.
