@@ -107,7 +107,7 @@ type startOver struct {
 // Error leaves out the ways out that the cause names, which are those of another job.
 func (e *startOver) Error() string {
 	facts := e.cause.Error()
-	for _, way := range []string{": 1. ", ". ", ": lengthen "} {
+	for _, way := range []string{": 1. ", ". ", ": lengthen ", ": set another group"} {
 		facts, _, _ = strings.Cut(facts, way)
 	}
 	return fmt.Sprintf("%s (%s). Stop all instances, and start %s", e.what, facts, e.how)

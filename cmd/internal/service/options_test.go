@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -263,14 +264,18 @@ func TestOldSettingsAreNamed(t *testing.T) {
 // TestStartOver: the error of a job that can begin again has what its cause says of the loss, and
 // none of the ways out that are another job's.
 func TestStartOver(t *testing.T) {
-	for cause, want := range map[string]string{
-		"partition 2: the group is at 5, the input begins at 9: lengthen retention.ms, and start " +
-			"once with --skip-lost": "partition 2: the group is at 5, the input begins at 9",
-		"it ended beyond offset 3: 1. start with the old settings; or 2. start once with " +
-			"--accept-settings": "it ended beyond offset 3",
-		"it begins at offset 7. Start once with --accept-lost-account": "it begins at offset 7",
+	for want, cause := range map[string]error{
+		task.ErrInputLost.Error() + ": the group is at 5, the input begins at 9": fmt.Errorf(
+			"%w: the group is at 5, the input begins at 9: lengthen retention.ms, and start once "+
+				"with --skip-lost", task.ErrInputLost),
+		task.ErrSettings.Error() + " (01, now 03), perhaps in a transaction beyond offset 3": &task.
+			SettingsError{Found: []byte{1}, Own: []byte{3}, Input: 3},
+		task.ErrSource.Error() + ": its id is 02, and 01 at offset 4": task.CheckSource(
+			task.Mark{Source: []byte{1}, Input: 4}, []byte{2}),
+		task.ErrLost.Error() + ": it begins at offset 7": fmt.Errorf(
+			"%w: it begins at offset 7. %s", task.ErrLost, task.WaysOut),
 	} {
-		err := &startOver{"it is lost", "elsewhere", errors.New(cause)}
+		err := &startOver{"it is lost", "elsewhere", cause}
 		want = "it is lost (" + want + "). Stop all instances, and start elsewhere"
 		if got := err.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
