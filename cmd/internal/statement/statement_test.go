@@ -464,10 +464,19 @@ func TestExpected(t *testing.T) {
 		"off by " + cli.Metres(sheet.Expected.Blind.Mean),
 		`every reader can compute that ("geodither smooth")`,
 		"after 1 night the estimate is off by " + cli.Metres(sheet.Homes[0].MedianM) + " (median)",
+		". To tell less, leave the nights out of",
 	}
 	not := []string{"--simulate", "geodither doctor -c FILE\" says which error"}
 	s.wording("YAML", text, says, not)
 	s.wording("Markdown", markdown, says, not)
+	rounded := *sheet
+	rounded.DayEpsilon = 19.799999999999997
+	rounded.Homes = slices.Clone(sheet.Homes)
+	rounded.Homes[0].MedianM = 0
+	text, _, _ = s.both(&rounded)
+	s.wording("YAML", text, []string{
+		"most_in_24_h: 19.8 ", "after 1 night the estimate is in the right cell (median), and",
+	}, nil)
 	s.oneMoment(sheet)
 	stop := errors.New("stop")
 	if err := sheet.Simulate(t.Context(), func(int64, int64) error { return stop }); !errors.Is(err,

@@ -165,13 +165,14 @@ The last release before and the first one after still tell something of the plac
 func homes(s *Sheet) string {
 	text := `What an observer learns of a home, if a user is there every night from 21 to 6 h and
 reports, and the observer knows that habit, the model and the settings (simulated, nobody's data):`
-	for _, h := range s.Homes {
-		text += fmt.Sprintf(` after %d night%s the estimate is off by %s (median), and the home's
-own cell has a probability of %.2g;`,
-			h.Nights, when(h.Nights != 1, "s"), cli.Metres(h.MedianM), h.Posterior)
+	for i, h := range s.Homes {
+		text += fmt.Sprintf(`%s after %d night%s the estimate is %s, and the home's own cell has a
+probability of %.2g`, when(i > 0, ";"), h.Nights, when(h.Nights != 1, "s"),
+			either(h.MedianM < .5, "in the right cell (median)",
+				"off by "+cli.Metres(h.MedianM)+" (median)"), h.Posterior)
 	}
-	return text + ` To tell less, leave the nights out of "release.hours", set a lifetime budget, or
-lower ε.`
+	return text + `. To tell less, leave the nights out of "release.hours", set a lifetime budget,
+or lower ε.`
 }
 
 // oneMoment says what all records tell about one moment, which takes a computation.

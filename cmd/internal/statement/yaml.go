@@ -141,7 +141,7 @@ geodither:
     window: ` + either(s.window() != 0, window, null("no limit")) + `
     lifetime: ` + either(b.Lifetime != 0, number(b.Lifetime), null("no limit")) + `
     spent: ` + either(s.unlimited(), null("there is no budget"), b.Spent) + `
-    most_in_24_h: ` + number(s.DayEpsilon) + `
+    most_in_24_h: ` + sum(s.DayEpsilon) + `
   counts: ` + countsFields(s) + `
   user: ` + s.Publish.User + `
   timestamp: ` + s.Publish.Timestamp + `
@@ -161,7 +161,7 @@ func countsFields(s *Sheet) string {
     zones: ` + fmt.Sprint(c.Zones) + `
     edition: ` + fmt.Sprint(c.Edition) + `
     topic: ` + quote(c.Topic) + `
-    with_records_in_a_day: ` + number(2*c.Epsilon+s.DayEpsilon) + `
+    with_records_in_a_day: ` + sum(2*c.Epsilon+s.DayEpsilon) + `
     details: |
 ` + scalar(6, countsOf(s))
 }
