@@ -79,9 +79,10 @@ type Smoothing[T any] struct {
 	users    map[string]*pastUser[T]
 	order    []*pastUser[T]
 	counts   SmoothCounts
-	known    int64 // records that were followed
-	given    int64 // records under a model that is given
-	whole    bool  // some user's first record is here
+	known    int64  // records that were followed
+	given    int64  // records under a model that is given
+	foreign  string // a model that is not given
+	whole    bool   // some user's first record is here
 }
 
 // pastUser is what a Smoothing keeps of a user. It belongs to the goroutine that works on the user.
@@ -215,6 +216,8 @@ func (s *Smoothing[T]) submit(t smoothTask[T]) error {
 	}
 	if t.filter = s.follower.filters[p.Model]; t.filter != nil {
 		s.given++
+	} else {
+		s.foreign = p.Model
 	}
 	return s.hand(t)
 }
@@ -315,7 +318,8 @@ func (s *Smoothing[T]) Finish() (SmoothCounts, error) {
 	}
 	s.counts.Users = len(s.order)
 	if s.given == 0 && s.counts.Records > 0 {
-		return s.counts, fmt.Errorf("%w: no record was made under a model that is given", ErrModel)
+		return s.counts, fmt.Errorf("%w: the records name %.16s, and given is only %s", ErrModel,
+			s.foreign, s.options.Read.Models.names())
 	}
 	strays := 0
 	for _, h := range s.hands {

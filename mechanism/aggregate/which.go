@@ -9,7 +9,7 @@ import (
 var (
 	// ErrModel is what Add returns for a public model that is not given, and Finish where no record
 	// is of one that is.
-	ErrModel = errors.New("aggregate: a model is missing")
+	ErrModel = errors.New("a model is missing")
 	// ErrMaps is what Add returns where records of windows that are wanted lie on two maps: zones
 	// are parts of one.
 	ErrMaps = errors.New("aggregate: the records lie on more than one map")
