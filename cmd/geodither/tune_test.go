@@ -63,7 +63,9 @@ func TestTune(t *testing.T) {
 		t.Errorf("the budget is %+v with ε = %v a release", budget, o.Release.Epsilon)
 	}
 	if promised := "ε = " + strconv.FormatFloat(o.Release.Epsilon, 'g', 3, 64); !strings.Contains(
-		r.out, promised) || !strings.Contains(read(t, path), "model: model.avro") {
+		r.out, promised) || !strings.Contains(read(t, path), "model: model.avro") ||
+		!strings.Contains(r.out, "adds up over nights") ||
+		!strings.Contains(read(t, path), "adds up over nights") {
 		t.Errorf("%q is not in\n%s", promised, r.out)
 	}
 	rows, err := csv.NewReader(

@@ -19,9 +19,9 @@ import (
 func (r *Result) Words() (lines []string) {
 	o := &r.Options
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	say("Half of what was reported lies in days of at most %s from the first report to the last, "+
-		"with reports in %s of it. Plans are made for such days: for users who report for longer "+
-		"the budget ends before their day does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
+	say("Plans are made for the median day: it has %s from the first report to the last, and "+
+		"reports in %s of them. For users who report for longer the budget ends before their day "+
+		"does.", Short(r.Lengths[1]), Short(r.Lengths[2]))
 	if blind := r.Plans[0].BlindKM; o.TargetKM > 0 && blind <= o.TargetKM {
 		say("The model alone reaches %s: the median error without any release is %s.",
 			length(o.TargetKM), length(blind))
@@ -60,6 +60,8 @@ func (r *Result) Words() (lines []string) {
 	}
 	say("The model is learned without differential privacy from all of these traces: its readers " +
 		"learn about them, and ε does not cover that.")
+	say("What is learned of a home adds up over nights: \"geodither statement --simulate\" says " +
+		"how fast. Limit it with \"release.hours\" or a lifetime budget.")
 	return lines
 }
 
