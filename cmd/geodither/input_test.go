@@ -202,7 +202,7 @@ func TestInputTest(t *testing.T) {
 
 	one := write(t, dir, "one", fix)
 	if r := call(t, "input", "test", "-c", traccar, one); r.code == 0 ||
-		!strings.Contains(r.out, "user_missing: this config takes the user from the message's key") ||
+		!strings.Contains(r.out, "this config takes the user from the message's key") ||
 		!strings.Contains(r.err, "without a key") {
 		t.Errorf("without the key that holds the user: %+v", r)
 	}
