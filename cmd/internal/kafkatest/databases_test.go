@@ -67,7 +67,7 @@ func TestDuckDB(t *testing.T) {
 		t.Errorf("the question about counts has the answer %s, want %s", answers[4], due)
 	}
 	var rows [4][][]string
-	for i, answer := range answers {
+	for i, answer := range answers[:len(rows)] {
 		w.ok(json.Unmarshal([]byte(answer), &rows[i]))
 	}
 	if len(rows[0]) != len(want) {
