@@ -22,6 +22,7 @@ type countsFlags struct {
 	from, to string // days
 	keyFile  string
 	out      string
+	source   func(key string) string // names for errors where a setting came from
 }
 
 func newCounts(std cli.Streams) *cobra.Command {
@@ -137,9 +138,6 @@ var countsKeys = map[string]string{
 	"time_zone": "time-zone", "per_day": "per-day", "first": "from",
 }
 
-// inFlags names a flag for errors.
-func inFlags(key string) string { return "--" + cmp.Or(countsKeys[key], key) }
-
 // file returns the config, with the flags in the place of its settings.
 func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 	if f.config.Path != "" {
@@ -148,6 +146,12 @@ func (f *countsFlags) file(flags *pflag.FlagSet) (c config.File, err error) {
 		}
 	}
 	given := func(name string) bool { return flags.Changed(name) || f.config.Path == "" }
+	f.source = func(key string) string {
+		if name := cmp.Or(countsKeys[key], key); given(name) {
+			return "--" + name
+		}
+		return fmt.Sprintf("config %s: counts.%s", f.config.Path, key)
+	}
 	own, to := f.section, &c.Counts
 	if given("zone") || given("zones") || given("box") {
 		to.Zone, to.Zones, to.Box = own.Zone, own.Zones, own.Box
@@ -202,7 +206,7 @@ func (f *countsFlags) options(
 
 // counted returns what a config has counted on the days of the flags.
 func (f *countsFlags) counted(c config.File) (o countsOptions, err error) {
-	counted, err := c.Counted(inFlags)
+	counted, err := c.Counted(f.source)
 	if err != nil {
 		return o, cli.Usage(err)
 	}

@@ -315,11 +315,19 @@ func TestCountsZones(t *testing.T) {
 }
 
 func TestCountsUsage(t *testing.T) {
-	in := write(t, t.TempDir(), "in.csv", countsColumns)
+	dir := t.TempDir()
+	in := write(t, dir, "in.csv", countsColumns)
+	config := write(t, dir, "geodither.yml", `counts: {zone: 2, box: "0,0,1,1"}`)
+	days := []string{
+		"counts", "-c", config, "--in", in, "--from", "2026-10-26", "--to", "2026-10-26",
+		"--epsilon", "1", "--per-day", "1",
+	}
 	for _, c := range []struct {
 		args  []string
 		words string
 	}{
+		{days, config + ": counts.zone: length"},
+		{append(slices.Clone(days), "--box", "0,0,1,1", "--zone", "3"), "--zone: length"},
 		{countsArgs("--in", in, "--window", "7h"), "divide a day"},
 		{countsArgs("--in", in, "--window", "6h", "--per-day", "5"), "has 4 windows"},
 		{countsArgs("--in", in, "--from", "2026-10-27"), "before the first"},

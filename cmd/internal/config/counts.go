@@ -122,16 +122,16 @@ func (c *File) zones(name func(key string) string) (*counts.Zones, error) {
 // squares returns the grid whose cells are the zones.
 func (c *File) squares(name func(key string) string) (*grid.Grid, error) {
 	n := c.Counts
+	km, err := cli.Kilometres(name("zone"), n.Zone)
+	if err != nil {
+		return nil, err
+	}
 	if n.Box != "" {
 		return cli.ParseMap(n.Box, n.Zone)
 	}
 	if c.Model == "" && c.Models == "" {
 		return nil, fmt.Errorf("name what %s divides: %s BOX, or the map of the config's model",
 			name("zone"), name("box"))
-	}
-	km, err := cli.Kilometres(name("zone"), n.Zone)
-	if err != nil {
-		return nil, err
 	}
 	model, err := c.Chosen()
 	if err != nil {
