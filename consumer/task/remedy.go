@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Remedy says what to do about an error. The loop looks at nothing else of an error.
@@ -46,6 +47,31 @@ type remedied struct {
 }
 
 func (e *remedied) Unwrap() error { return e.error }
+
+// Advise adds to an error what can be done about it: the end of its text.
+func Advise(err error, advice string) error { return &advised{err, advice} }
+
+type advised struct {
+	error
+	advice string
+}
+
+func (e *advised) Error() string  { return e.error.Error() + e.advice }
+func (e *advised) Unwrap() error  { return e.error }
+func (e *advised) Advice() string { return e.advice }
+
+// Facts is the text of an error before what can be done about it, for callers that know other ways
+// out. Advise adds such a text, and an error type may have it as a method Advice.
+func Facts(err error) string {
+	if a, ok := errors.AsType[interface {
+		error
+		Advice() string
+	}](err); ok {
+		facts, _, _ := strings.Cut(err.Error(), a.Advice())
+		return facts
+	}
+	return err.Error()
+}
 
 // WithRemedy marks an error with a remedy; nil stays nil. If an error carries several, the
 // outermost counts. errors.Is and errors.As see through it.

@@ -513,15 +513,15 @@ func (r *restoration) lostError() error {
 	default:
 		known = fmt.Sprintf("the group is at input offset %d", r.committed)
 	}
-	return fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
-		"again. %s", ErrLost, known, WaysOut)
+	return Advise(fmt.Errorf("%w: %s, but the changelog is empty: it was deleted, emptied or made "+
+		"again", ErrLost, known), ". "+WaysOut)
 }
 
 // cutError returns the error of a changelog that has lost its beginning. It says why the store does
 // not help, which is the reason for a full restore.
 func (r *restoration) cutError() error {
-	return fmt.Errorf("%w: it begins at offset %d, and all of it is needed here (%s). %s", ErrLost,
-		r.first, r.full, WaysOut)
+	return Advise(fmt.Errorf("%w: it begins at offset %d, and all of it is needed here (%s)",
+		ErrLost, r.first, r.full), ". "+WaysOut)
 }
 
 // foreign returns the error of a changelog that has records, but not the marks that the store has

@@ -110,9 +110,9 @@ func CheckSource(m Mark, source []byte) error {
 	if len(m.Source) == 0 || len(source) == 0 || bytes.Equal(m.Source, source) {
 		return nil
 	}
-	return fmt.Errorf("%w: its id is %x, and %x at offset %d: set another group and new topics, "+
-		"where every account of ε starts at 0 and adds to this one", ErrSource, source, m.Source,
-		m.Input)
+	return Advise(fmt.Errorf("%w: its id is %x, and %x at offset %d", ErrSource, source, m.Source,
+		m.Input), ": set another group and new topics, where every account of ε starts at 0 and "+
+		"adds to this one")
 }
 
 // SettingsError is ErrSettings with the two fingerprints, for callers that can name what differs.
@@ -123,10 +123,14 @@ type SettingsError struct {
 
 // Error says what may happen and what to do.
 func (e *SettingsError) Error() string {
-	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in a transaction beyond offset %d: 1. start "+
-		"with the old settings and stop it cleanly (SIGTERM); or 2. start once with "+
-		"--accept-settings: readers of uncommitted data may see two releases of a fix",
-		ErrSettings, e.Found, e.Own, e.Input)
+	return fmt.Sprintf("%v (%.4x, now %.4x), perhaps in a transaction beyond offset %d%s",
+		ErrSettings, e.Found, e.Own, e.Input, e.Advice())
+}
+
+// Advice says what to do; see Facts.
+func (e *SettingsError) Advice() string {
+	return ": 1. start with the old settings and stop it cleanly (SIGTERM); or 2. start once " +
+		"with --accept-settings: readers of uncommitted data may see two releases of a fix"
 }
 
 // Is matches ErrSettings.

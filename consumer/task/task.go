@@ -247,10 +247,9 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 	case input < first && t.o.SkipLost:
 		t.next = first
 	case input < first:
-		return none, WithRemedy(fmt.Errorf("%w: the group is at %d, the input begins at %d: "+
-			"lengthen retention.ms, and start once with --skip-lost to go on without the records "+
-			"between",
-			ErrInputLost, input, first), Fatal)
+		return none, WithRemedy(Advise(fmt.Errorf("%w: the group is at %d, the input begins at %d",
+			ErrInputLost, input, first), ": lengthen retention.ms, and start once with "+
+			"--skip-lost to go on without the records between"), Fatal)
 	case input > end:
 		return none, t.doubt(fmt.Errorf("%w: the group is at %d, the input ends at %d: was the "+
 			"topic made again, or has the cluster lost data?", ErrInputLost, input, end))

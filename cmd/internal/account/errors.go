@@ -36,6 +36,17 @@ type LostError struct {
 // Error says what is known of the partitions that have lost their changelog, and what
 // can be done.
 func (e *LostError) Error() string {
+	facts, advice := e.parts()
+	return facts + advice
+}
+
+// Advice says what can be done; see task.Facts.
+func (e *LostError) Advice() string {
+	_, advice := e.parts()
+	return advice
+}
+
+func (e *LostError) parts() (facts, advice string) {
 	is := "is empty"
 	if e.Missing {
 		is = "is missing"
@@ -75,8 +86,8 @@ func (e *LostError) Error() string {
 	if e.Missing {
 		was = topics.Renamed + ". Else the topic was deleted"
 	}
-	return fmt.Sprintf("%v: %s %s, but %s. %s. %s%s",
-		task.ErrLost, e.Changelog, is, strings.Join(known, ", and "), was, task.WaysOut, isNew)
+	return fmt.Sprintf("%v: %s %s, but %s", task.ErrLost, e.Changelog, is,
+		strings.Join(known, ", and ")), ". " + was + ". " + task.WaysOut + isNew
 }
 
 // Unwrap returns task.ErrLost.

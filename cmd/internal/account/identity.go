@@ -36,10 +36,9 @@ func CopyOf(identity []byte, cluster, group string, t topics.Set) (changelog []b
 // transaction was committed beside the new one: its records come to lie at offsets that
 // were taken, which the task sees before the commit.
 func Remade(topic string, was, is []byte) error {
-	return fmt.Errorf("%w: %s was deleted and made again while the service worked (its id was %x "+
-		"and is %x). "+
-		"No transaction was committed beside the new one. %s", task.ErrLost, topic, was, is,
-		task.WaysOut)
+	return task.Advise(fmt.Errorf("%w: %s was deleted and made again while the service worked "+
+		"(its id was %x and is %x)", task.ErrLost, topic, was, is),
+		". No transaction was committed beside the new one. "+task.WaysOut)
 }
 
 // CutChangelog is said of a changelog whose beginning is gone while its end is there.

@@ -41,8 +41,8 @@ func (s *Service) watchChangelog(ctx context.Context) {
 					"cause", topics.LostTopic(err, s.options.Topics.Changelog))
 				continue
 			}
-			err = fmt.Errorf("%w: %s was deleted while the service worked. %s", task.ErrLost,
-				s.options.Topics.Changelog, task.WaysOut)
+			err = task.Advise(fmt.Errorf("%w: %s was deleted while the service worked",
+				task.ErrLost, s.options.Topics.Changelog), ". "+task.WaysOut)
 		} else {
 			missed = 0
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
@@ -106,11 +105,8 @@ type startOver struct {
 
 // Error leaves out the ways out that the cause names, which are those of another job.
 func (e *startOver) Error() string {
-	facts := e.cause.Error()
-	for _, way := range []string{": 1. ", ". ", ": lengthen ", ": set another group"} {
-		facts, _, _ = strings.Cut(facts, way)
-	}
-	return fmt.Sprintf("%s (%s). Stop all instances, and start %s", e.what, facts, e.how)
+	return fmt.Sprintf("%s (%s). Stop all instances, and start %s", e.what, task.Facts(e.cause),
+		e.how)
 }
 
 func (e *startOver) Unwrap() error { return e.cause }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/topics"
@@ -265,15 +266,14 @@ func TestOldSettingsAreNamed(t *testing.T) {
 // none of the ways out that are another job's.
 func TestStartOver(t *testing.T) {
 	for want, cause := range map[string]error{
-		task.ErrInputLost.Error() + ": the group is at 5, the input begins at 9": fmt.Errorf(
-			"%w: the group is at 5, the input begins at 9: lengthen retention.ms, and start once "+
-				"with --skip-lost", task.ErrInputLost),
+		"partition 3: " + task.ErrInputLost.Error() + ": the group is at 5": fmt.Errorf(
+			"partition 3: %w", task.Advise(fmt.Errorf("%w: the group is at 5", task.ErrInputLost),
+				": lengthen it")),
 		task.ErrSettings.Error() + " (01, now 03), perhaps in a transaction beyond offset 3": &task.
 			SettingsError{Found: []byte{1}, Own: []byte{3}, Input: 3},
 		task.ErrSource.Error() + ": its id is 02, and 01 at offset 4": task.CheckSource(
 			task.Mark{Source: []byte{1}, Input: 4}, []byte{2}),
-		task.ErrLost.Error() + ": it begins at offset 7": fmt.Errorf(
-			"%w: it begins at offset 7. %s", task.ErrLost, task.WaysOut),
+		task.ErrLost.Error() + ": c is empty, but ": &account.LostError{Changelog: "c"},
 	} {
 		err := &startOver{"it is lost", "elsewhere", cause}
 		want = "it is lost (" + want + "). Stop all instances, and start elsewhere"
