@@ -95,5 +95,10 @@ func (s Settings) check() error {
 // deadline is the last append time at which a fix counts in a window.
 func (s Settings) deadline(w counts.Window) int64 { return w.EndMS + s.Admission.GraceMS }
 
+// Target is the partition, of so many, in which everything about a window is written.
+func (s Settings) Target(startMS int64, partitions int) int32 {
+	return int32(startMS / s.Plan.Length().Milliseconds() % int64(partitions))
+}
+
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }

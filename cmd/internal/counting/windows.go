@@ -151,10 +151,9 @@ func (w *Windows) goTo(window counts.Window) {
 func (w *Windows) close(fx *task.Effects) {
 	start := w.open.StartMS
 	p := partial{w.digest.of(w.open), w.at.Number, start, w.counts.close(start)}
-	target := start / w.settings.Plan.Length().Milliseconds() % int64(w.targets)
 	fx.Output = append(fx.Output, task.Message{
 		Key: windowKey(start), Value: p.appendTo(nil), Timestamp: w.settings.deadline(w.open),
-		To: task.ToPartition(int32(target)),
+		To: task.ToPartition(w.settings.Target(start, int(w.targets))),
 	})
 	w.goTo(w.settings.after(w.open))
 	w.changed = true

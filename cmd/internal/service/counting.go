@@ -105,7 +105,7 @@ func NewWindows(o Options, c *Counting) (*Service, error) {
 				log.Warn("records that have their producers' times do not count", "offset", offset)
 			}
 		}
-		return &stage{Partitioned: w, processor: w, key: w.Key, late: w.TakeLate, log: log}, nil
+		return &stage{counter: w, key: w.Key, late: w.TakeLate, log: log}, nil
 	}, check: func(ctx context.Context) error {
 		if err := s.checkKept(ctx); err != nil {
 			return err
@@ -141,7 +141,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &stage{Partitioned: t, processor: t, key: func(rec task.Record) ([]byte, error) {
+		return &stage{counter: t, key: func(rec task.Record) ([]byte, error) {
 			return rec.Key, nil
 		}, late: func() int64 { return 0 }}, nil
 	}, check: s.checkKept})
@@ -354,30 +354,35 @@ func (s *Service) checkKept(ctx context.Context) error {
 		s.options.Topics.Sanitized, map[string]string{"cleanup.policy": "delete"})
 }
 
-// stage is a processor of counting that says what it has done.
-type stage struct {
+// counter is a processor of counting.
+type counter interface {
+	task.Processor
 	task.Partitioned
-	processor task.Processor
-	key       func(task.Record) ([]byte, error)
-	late      func() int64 // takes how many fixes came after their window was closed
-	log       *slog.Logger
-	warned    bool // of late
-	tally     engine.Tally
-	next      int64
+}
+
+// stage is a counter that says what it has done.
+type stage struct {
+	counter
+	key    func(task.Record) ([]byte, error)
+	late   func() int64 // takes how many fixes came after their window was closed
+	log    *slog.Logger
+	warned bool // of late
+	tally  engine.Tally
+	next   int64
 }
 
 // Process implements task.Processor.
 func (p *stage) Process(rec task.Record, state []byte, fx *task.Effects) error {
 	p.tally.RecordsIn++
 	p.next = rec.Offset + 1
-	err := p.processor.Process(rec, state, fx)
+	err := p.counter.Process(rec, state, fx)
 	p.tally.RecordsOut += int64(len(fx.Output))
 	return err
 }
 
 // Passed implements task.Partitioned.
 func (p *stage) Passed(ms int64, fx *task.Effects) error {
-	err := p.Partitioned.Passed(ms, fx)
+	err := p.counter.Passed(ms, fx)
 	p.tally.RecordsOut += int64(len(fx.Output))
 	return err
 }

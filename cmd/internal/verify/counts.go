@@ -123,9 +123,13 @@ func (c *recount) run(ctx context.Context) (err error) {
 			return fmt.Errorf("partition %d of %s: %w", p, t.Raw, err)
 		}
 	}
+	var first []counts.Window
+	for day := max(c.settings.First, c.whole); len(first) == 0; day++ { // a calendar may lack a day
+		first = c.settings.Plan.Windows(day)
+	}
 	spans := make([]span, len(outputs))
 	for p, r := range outputs {
-		if spans[p], err = c.compare(ctx, int32(p), r); err != nil {
+		if spans[p], err = c.compare(ctx, int32(p), r, first[0].StartMS); err != nil {
 			return fmt.Errorf("partition %d of %s: %w", p, t.Sanitized, err)
 		}
 	}
@@ -230,15 +234,11 @@ func (c *recount) locate(r consumer.Record) (w counts.Window, zone int32, ok boo
 type span struct{ first, newest int64 }
 
 // compare compares what a partition has of the topic of counts, for both kinds of readers.
-func (c *recount) compare(ctx context.Context, p int32, committed *topics.Reader) (
-	has span, err error,
-) {
-	for day := max(c.settings.First, c.whole); has.first == 0; day++ { // a calendar may lack a day
-		for _, w := range c.on(day).windows {
-			has.first = w.StartMS
-			break
-		}
-	}
+// The first window that must be there starts at firstMS.
+func (c *recount) compare(
+	ctx context.Context, p int32, committed *topics.Reader, firstMS int64,
+) (has span, err error) {
+	has.first = firstMS
 	cut := committed.First > 0
 	err = committed.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
@@ -326,24 +326,20 @@ func (c *recount) complete(spans []span) {
 	}
 	plan := c.settings.Plan
 	for w := plan.At(whole.first); w.StartMS <= whole.newest; w = plan.At(w.EndMS) {
-		target := w.StartMS / plan.Length().Milliseconds() % int64(len(spans))
-		zones := c.committed[w.StartMS]
-		switch {
-		case w.StartMS < spans[target].first || w.StartMS > spans[target].newest:
+		has := spans[c.settings.Target(w.StartMS, len(spans))]
+		if w.StartMS < has.first || w.StartMS > has.newest {
 			continue
-		case slices.Contains(zones, false) || zones == nil:
-			c.violated(Missing, -1, "not every zone is published"+in(w))
 		}
 		c.report.Windows++
+		if zones := c.committed[w.StartMS]; zones == nil || slices.Contains(zones, false) {
+			c.violated(Missing, -1, "not every zone is published"+in(w))
+		}
 	}
 }
 
 // violated notes a violation.
 func (c *recount) violated(kind string, offset int64, what string) {
-	c.report.ViolationCount++
-	if len(c.report.Violations) < listed {
-		c.report.Violations = append(c.report.Violations, Violation{kind, offset, what})
-	}
+	note(&c.report.Violations, &c.report.ViolationCount, listed, Violation{kind, offset, what})
 }
 
 // in names a window for a violation.

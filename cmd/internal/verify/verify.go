@@ -242,10 +242,14 @@ type check struct {
 }
 
 func (c *check) violation(kind string, offset int64, format string, args ...any) {
-	c.report.ViolationCount++
-	if len(c.report.Violations) < c.o.Limit {
-		c.report.Violations = append(c.report.Violations,
-			Violation{kind, offset, fmt.Sprintf(format, args...)})
+	note(&c.report.Violations, &c.report.ViolationCount, c.o.Limit,
+		Violation{kind, offset, fmt.Sprintf(format, args...)})
+}
+
+// note counts a violation, and lists it if there is room.
+func note(list *[]Violation, count *int64, limit int, v Violation) {
+	if *count++; len(*list) < limit {
+		*list = append(*list, v)
 	}
 }
 
