@@ -90,15 +90,40 @@ type Crowd struct {
 	Truth   *Field  `json:"truth"`
 }
 
-// crowdsOf are the fleets under some settings. The holder of its turn computes one.
-type crowdsOf struct {
+// computing keeps answers that are computed on a model, one at a time.
+type computing[Q comparable, A answer] struct {
 	turn
 	truth *Truth
-	kept  shelf[fleetOf, *crowd]
+	kept  shelf[Q, A]
 }
 
+func newComputing[Q comparable, A answer](truth *Truth, most int) computing[Q, A] {
+	return computing[Q, A]{make(turn, 1), truth, shelf[Q, A]{least: most}}
+}
+
+// get returns what is kept for a question, or else computes it on the model with cells of a side.
+func (k *computing[Q, A]) get(
+	ctx context.Context, question Q, cellM float64, compute func(*mobility.Model) (A, error),
+) (a A, err error) {
+	if err := k.take(ctx); err != nil {
+		return a, err
+	}
+	defer k.leave()
+	return k.kept.get(question, func() (a A, cells int, err error) {
+		m, err := k.truth.modelOf(cellM)
+		if err != nil {
+			return a, 0, err
+		}
+		a, err = compute(m)
+		return a, m.Grid.Cells(), err
+	})
+}
+
+// crowdsOf are the fleets under some settings. The holder of its turn computes one.
+type crowdsOf struct{ computing[fleetOf, *crowd] }
+
 func newCrowdsOf(truth *Truth) *crowdsOf {
-	return &crowdsOf{make(turn, 1), truth, shelf[fleetOf, *crowd]{least: keptCrowds}}
+	return &crowdsOf{newComputing[fleetOf, *crowd](truth, keptCrowds)}
 }
 
 // fleetOf is what a question about a fleet names.
@@ -112,17 +137,8 @@ func (*crowd) rowsDone() int64 { return 0 }
 
 // crowds returns the windows under settings, kept ones if there are some.
 func (k *crowdsOf) crowds(ctx context.Context, s Settings, quick bool) (*crowd, error) {
-	if err := k.take(ctx); err != nil {
-		return nil, err
-	}
-	defer k.leave()
-	return k.kept.get(fleetOf{s, quick}, func() (*crowd, int, error) {
-		model, err := k.truth.modelOf(s.CellM)
-		if err != nil {
-			return nil, 0, err
-		}
-		c, err := k.released(ctx, s, model, quick)
-		return c, model.Grid.Cells(), err
+	return k.get(ctx, fleetOf{s, quick}, s.CellM, func(m *mobility.Model) (*crowd, error) {
+		return k.released(ctx, s, m, quick)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/moment"
 )
 
@@ -138,43 +139,30 @@ const (
 )
 
 // habits computes habits, one at a time.
-type habits struct {
-	turn
-	truth *Truth
-	kept  shelf[Settings, *Habit]
-}
+type habits struct{ computing[Settings, *Habit] }
 
 func newHabits(truth *Truth) *habits {
-	return &habits{make(turn, 1), truth, shelf[Settings, *Habit]{least: keptHabits}}
+	return &habits{newComputing[Settings, *Habit](truth, keptHabits)}
 }
 
 func (*Habit) rowsDone() int64 { return 0 }
 
 // habit returns what is told under settings, a kept answer if there is one.
 func (k *habits) habit(ctx context.Context, s Settings) (*Habit, error) {
-	if err := k.take(ctx); err != nil {
-		return nil, err
-	}
-	defer k.leave()
-	return k.kept.get(s, func() (*Habit, int, error) {
-		m, err := k.truth.modelOf(s.CellM)
-		if err != nil {
-			return nil, 0, err
-		}
+	return k.get(ctx, s, s.CellM, func(m *mobility.Model) (*Habit, error) {
 		if m.Grid.Cells() > habitCells {
-			return nil, 0, errOther("the map has too many cells for a page to compute what is " +
-				"told of a home and of a moment: \"geodither statement\" does")
+			return nil, errOther("the map has too many cells for a page to compute what is told " +
+				"of a home and of a moment: \"geodither statement\" does")
 		}
-		o := s.options(m.Step)
-		h := &Habit{Moment: number(math.Inf(1))}
-		if h.Homes, err = expect.Homes(ctx, m, o, []int{1, 7, 14},
-			expect.Options{Seed: s.Seed, Tracks: habitUsers}); err != nil {
-			return nil, 0, err
+		homes, err := expect.Homes(ctx, m, s.options(m.Step), []int{1, 7, 14},
+			expect.Options{Seed: s.Seed, Tracks: habitUsers})
+		if err != nil {
+			return nil, err
 		}
 		forgetting, err := moment.New(m, s.Interval, ctx.Err)
-		if err == nil {
-			h.Moment = number(forgetting.Most(s.Epsilon).Between)
+		if err != nil {
+			return nil, err
 		}
-		return h, m.Grid.Cells(), err
+		return &Habit{number(forgetting.Most(s.Epsilon).Between), homes}, nil
 	})
 }
