@@ -12,19 +12,21 @@ import (
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
 // countsTrial is a zone and a window that may be published, with what they are worth to a fleet.
 type countsTrial struct {
 	countsOptions
-	flag    string     // that names the zones: zone or zones
-	zone    string     // its value
-	half    int64      // of the interval of a count
-	visits  [24]int64  // windows of users, by the hour at which they start
-	counted [24]int64  // of these, under the cap
-	inZones onMap      // under the cap
-	wrong   [2]float64 // vehicles shown in a wrong zone, of all on the map
+	flag    string    // that names the zones: zone or zones
+	zone    string    // its value
+	half    int64     // of the interval of a count
+	visits  [24]int64 // windows of users, by the hour at which they start
+	counted [24]int64 // of these, under the cap
+	inZones onMap     // under the cap
+	wrong   float64   // vehicles that are shown in a wrong zone
+	seen    float64   // all vehicles on the map
 }
 
 // usefulShare is which share of a fleet may be shown in a wrong zone.
@@ -48,7 +50,7 @@ func chooseCounts(
 		if err := t.measure(ctx, fine); err != nil {
 			return err
 		}
-		onMap += t.wrong[1]
+		onMap += t.seen
 	}
 	l := new(summaryLines)
 	l.add("beware", "these are true numbers: keep them on the trusted side, and choose by days "+
@@ -178,8 +180,8 @@ func (t *countsTrial) publish(
 			actual[zone] = float64(truth[i][zone])
 			n += actual[zone]
 		}
-		t.wrong[0] += n * aggregate.Variation(published.Estimates[:onMap], actual)
-		t.wrong[1] += n
+		t.wrong += n * aggregate.Variation(published.Estimates[:onMap], actual)
+		t.seen += n
 	}
 	return nil
 }
@@ -190,15 +192,7 @@ func tallyOf(windows []counts.Window, zones *counts.Zones) [][]int64 {
 }
 
 // share is the share of vehicles that are shown in a wrong zone.
-func (t *countsTrial) share() float64 { return t.wrong[0] / max(t.wrong[1], 1) }
-
-// window is the length of the windows as --window takes it.
-func (t *countsTrial) window() string {
-	if length := t.plan.Length(); length%time.Hour != 0 {
-		return fmt.Sprintf("%dm", length/time.Minute)
-	}
-	return fmt.Sprintf("%dh", t.plan.Length()/time.Hour)
-}
+func (t *countsTrial) share() float64 { return t.wrong / max(t.seen, 1) }
 
 // chosen writes a table of trials, and which of each length of windows has the smallest useful
 // zones.
@@ -212,7 +206,7 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 		if hour, share := mostCut(t.visits, t.counted); share > 0 {
 			cut = fmt.Sprintf("%.1f %% at %02d h", 100*share, hour)
 		}
-		table.Add(t.window(), t.zone, t.settings.PerDay, cut,
+		table.Add(tune.Short(t.plan.Length()), t.zone, t.settings.PerDay, cut,
 			t.inZones.around()/float64(t.zones.Count()-1), fmt.Sprintf("± %d", t.half),
 			fmt.Sprintf("%.0f %%", 100*t.share()))
 		if length := t.plan.Length(); useful[length] == nil && t.share() <= usefulShare {
@@ -228,8 +222,9 @@ func chosen(l *summaryLines, trials []*countsTrial) error {
 			continue
 		}
 		_, cut := capWords(t.visits, t.counted)
-		l.add("useful", "--window %s --%s %s --per-day %d --epsilon %g; it cuts%s", t.window(),
-			t.flag, t.zone, t.settings.PerDay, t.settings.Epsilon, cmp.Or(cut, " nothing"))
+		l.add("useful", "--window %s --%s %s --per-day %d --epsilon %g; it cuts%s",
+			tune.Short(t.plan.Length()), t.flag, t.zone, t.settings.PerDay, t.settings.Epsilon,
+			cmp.Or(cut, " nothing"))
 	}
 	if len(useful) == 0 {
 		l.add("useful", "none at ε = %g, which is to have at most %.0f %% wrong: choose larger "+

@@ -139,12 +139,18 @@ func loadService(ctx context.Context, path string, std cli.Streams) (service.Opt
 
 // loadLocal reads the config alone.
 func loadLocal(_ context.Context, path string, std cli.Streams) (service.Options, error) {
+	options, _, err := loadFile(path, std)
+	return options, err
+}
+
+// loadFile is loadLocal, and returns the config too.
+func loadFile(path string, std cli.Streams) (service.Options, config.File, error) {
 	options, file, err := config.Service(path)
 	if err != nil {
-		return options, err
+		return options, file, err
 	}
 	if options.Logger, err = file.Log.Logger(std.Err); err != nil {
-		return options, config.Error(path, err)
+		return options, file, config.Error(path, err)
 	}
-	return options, nil
+	return options, file, nil
 }

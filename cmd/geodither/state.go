@@ -97,7 +97,11 @@ func verifyAll(ctx context.Context, path string, bar *cli.Progress, std cli.Stre
 	report.Verified = true
 	if !file.CountsUsers() || file.Topics.Sanitized != "" {
 		bar.Phase("reading the model", nil)
-		options, err := loadService(ctx, path, std)
+		options, read, err := loadFile(path, std)
+		if err == nil {
+			file = read // with its model
+			_, err = options.Connection.Connect(ctx, options.Brokers)
+		}
 		if err != nil {
 			return report, err
 		}
