@@ -61,8 +61,11 @@ type gap struct {
 // weights. The law is a function of the fixes and the options: of too many gaps those out of cells
 // that a hash of the cell chooses are used.
 //
-// The weights of a set maximize Σ weight·ln Σ_k w_k·likelihood_k + gapPseudo·ln w_default, by
-// expectation-maximization (Dempster, Laird and Rubin 1977).
+// A set has the components that weigh leaves it. Their weights maximize
+//
+//	Σ weight·ln Σ_k w_k·likelihood_k + gapPseudo·ln w_default
+//
+// by expectation-maximization (Dempster, Laird and Rubin 1977).
 func learnGaps(
 	m *mobility.Model, tracks iter.Seq[mobility.Track], o Options, work *parallel.Progress,
 ) (mobility.GapLaw, error) {
@@ -230,14 +233,15 @@ func weigh(index int, gaps []gap) mobility.GapWeights {
 			known += gaps[i].weight
 		}
 	}
-	most := mobility.GapMoves[len(mobility.GapMoves)-1]
+	last := len(mobility.GapMoves) - 1
+	most := mobility.GapMoves[last]
 	if known < gapEnough {
 		_, pseudo := components(index, most)
 		normalize(&pseudo)
 		return mobility.GapWeightsOf(pseudo)
 	}
 	best, likelihood := fitted(index, most, gaps)
-	for _, moves := range mobility.GapMoves {
+	for _, moves := range mobility.GapMoves[:last] {
 		if fewer, l := fitted(index, moves, gaps); l >= likelihood-float64(gapWorth*known) {
 			best = fewer
 			break
