@@ -164,8 +164,8 @@ func (e *Emission) Set() []grid.Cell {
 	return e.set.Cells
 }
 
-// SetSize returns the number of cells in the location set; under Codebook within those of a bucket,
-// see locationset.Set.Size.
+// SetSize returns the number of cells in the location set. Under Codebook it may be a few cells
+// off: see locationset.Set.Size.
 func (e *Emission) SetSize() int {
 	if e.codebook != nil {
 		return e.set.Size(e.prior, e.options.Delta)

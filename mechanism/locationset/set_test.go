@@ -137,3 +137,36 @@ func ExampleSet() {
 	// δ = .1:  [0 1 3]
 	// δ = .05: [0 1 2 3]
 }
+
+// TestSize: Size is that of the set, up to a part of the cells that are as likely as the last one.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(32, 5))
+	var s Set
+	off := 0
+	for range 500 {
+		d := testcase.Prior(r, 1+r.IntN(400))
+		delta := []float64{0, .01, .1, .5}[r.IntN(4)]
+		size := s.Size(d, delta)
+		s.Choose(d, delta)
+		last := 2.
+		for _, c := range s.Cells {
+			last = min(last, d.At(c))
+		}
+		alike := 0
+		for _, p := range d.P {
+			if p > last/1.25 && p < last*1.25 {
+				alike++
+			}
+		}
+		if diff := max(size-len(s.Cells), len(s.Cells)-size); diff > alike/8+1 {
+			t.Errorf("δ = %v: %d cells, the set has %d, and %d are about as likely as its last one",
+				delta, size, len(s.Cells), alike)
+		} else if diff > 0 {
+			off++
+		}
+	}
+	if off > 250 {
+		t.Errorf("%d of 500 sizes are off", off)
+	}
+}
