@@ -1,6 +1,12 @@
 package mobility
 
-import "testing"
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/geodither/geodither/mechanism/grid"
+)
 
 // Rows of entries on a road-like 32×32 map, on a dense one, and with the same dense posterior on a
 // thousand times larger map; then rows of a kernel, entries and jumps, on a small and a larger map.
@@ -38,6 +44,49 @@ func BenchmarkPredict(b *testing.B) {
 			}
 			b.ReportMetric(float64(transitions), "transitions")
 			b.ReportMetric(float64(dst.Len()), "cells")
+		})
+	}
+}
+
+// BenchmarkShort writes and reads posteriors of some 700 cells on a map of 1,024, rounded as a step
+// under the codebook rounds them.
+func BenchmarkShort(b *testing.B) {
+	random := rand.New(rand.NewPCG(7, 1))
+	const side, many, least = 32, 50, 0x1p-12
+	var posteriors [many]Distribution
+	var encoded [many][]byte
+	cells, bytes := 0, 0
+	for i := range posteriors {
+		x, y, sum := 10+10*random.Float64(), 10+10*random.Float64(), 0.0
+		var all []grid.Cell
+		var weights []float64
+		for c := range side * side {
+			away := math.Hypot(float64(c%side)-x, float64(c/side)-y)
+			weights = append(weights, math.Exp(random.NormFloat64()/2-away/3))
+			all, sum = append(all, grid.Cell(c)), sum+weights[c]
+		}
+		ShortOf(&posteriors[i], all, weights, 1/sum, least)
+		encoded[i], _ = posteriors[i].AppendShort(nil)
+		cells, bytes = cells+posteriors[i].Len(), bytes+len(encoded[i])
+	}
+	var buffer []byte
+	var d Distribution
+	work := map[string]func(i int){
+		"append": func(i int) { buffer, _ = posteriors[i].AppendShort(buffer[:0]) },
+		"decode": func(i int) {
+			if err := d.DecodeShort(encoded[i]); err != nil {
+				b.Fatal(err)
+			}
+		},
+	}
+	for name, each := range work {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				each(n % many)
+			}
+			b.ReportMetric(float64(cells)/many, "cells")
+			b.ReportMetric(float64(bytes)/many, "bytes")
 		})
 	}
 }

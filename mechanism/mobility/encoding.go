@@ -103,35 +103,35 @@ func (d *Distribution) DecodeBinary(data []byte) (rest []byte, err error) {
 //
 // Neighbouring cells have similar masses, so a cell takes five to six bits.
 func (d *Distribution) AppendShort(dst []byte) ([]byte, bool) {
-	var lengths [maxRice + 1]uint64
+	// The zeros that each parameter takes, in registers: summed in an array they take as long as
+	// all the rest.
+	var one, two, three, four, five, six uint64
 	before := int32(codeOfOne)
 	for _, p := range d.P {
 		code, ok := shortCode(p)
 		if !ok {
 			return dst, false
 		}
-		v := zigzag(code - before)
-		for k := minRice; k <= maxRice; k++ {
-			lengths[k] += uint64(v >> k)
-		}
+		v := uint64(zigzag(code - before))
+		one += v >> 1
+		two += v >> 2
+		three += v >> 3
+		four += v >> 4
+		five += v >> 5
+		six += v >> 6
 		before = code
 	}
+	zeros := [...]uint64{minRice: one, two, three, four, five, maxRice: six}
 	k, n := minRice, uint64(d.Len())
 	for next := minRice + 1; next <= maxRice; next++ {
-		if lengths[next]+uint64(next)*n < lengths[k]+uint64(k)*n {
+		if zeros[next]+uint64(next)*n < zeros[k]+uint64(k)*n {
 			k = next
 		}
 	}
-	room := int((lengths[k]+uint64(k+1)*n)/8) + d.Len()/8
-	dst = binary.AppendUvarint(slices.Grow(dst, room), n)
-	w := bitWriter{dst: append(dst, byte(k))}
+	dst = append(binary.AppendUvarint(dst, n), byte(k))
+	w := bitWriter{dst: dst, at: len(dst)}
 	w.runs(d.Cells)
-	before = codeOfOne
-	for _, p := range d.P {
-		code, _ := shortCode(p)
-		w.rice(zigzag(code-before), k)
-		before = code
-	}
+	w.masses(d.P, k, zeros[k]+uint64(k+1)*n)
 	return w.end(), true
 }
 

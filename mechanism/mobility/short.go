@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -89,32 +90,33 @@ func zigzag(x int32) uint32 { return uint32(x<<1) ^ uint32(x>>31) }
 
 func unzigzag(x uint32) int32 { return int32(x>>1) ^ -int32(x&1) }
 
-// bitWriter appends bits to bytes.
+// bitWriter writes bits behind bytes. Its methods that write bits find room for them in dst.
 type bitWriter struct {
 	dst  []byte
-	word uint64 // its lowest bits are those that are not in dst yet
-	n    int    // how many, less than 32 between two calls
+	at   int    // the bytes of dst that are whole
+	word uint64 // the bits behind them, from its most significant one on
+	n    int    // how many, less than 8 between two calls
 }
 
-// put appends the lowest n bits of v, which has no others: at most 32.
+// grow makes room for a number of bits, at least.
+func (w *bitWriter) grow(size uint64) {
+	if room := int(size/8) + 16; len(w.dst)-w.at < room {
+		w.dst = slices.Grow(w.dst[:w.at], room)
+		w.dst = w.dst[:cap(w.dst)]
+	}
+}
+
+// put writes the lowest n bits of v, which has no others: at most 56.
 func (w *bitWriter) put(v uint64, n int) {
-	w.word = w.word<<n | v
-	if w.n += n; w.n >= 32 {
-		w.n -= 32
-		w.dst = binary.BigEndian.AppendUint32(w.dst, uint32(w.word>>w.n))
-	}
+	w.word |= v << ((64 - w.n - n) & 63)
+	binary.BigEndian.PutUint64(w.dst[w.at:], w.word)
+	w.n += n
+	w.at += w.n >> 3
+	w.word <<= w.n & 56
+	w.n &= 7
 }
 
-// rice appends the code of v.
-func (w *bitWriter) rice(v uint32, k int) {
-	zeros := int(v >> k)
-	for ; zeros+1+k > 32; zeros -= min(zeros, 32) {
-		w.put(0, min(zeros, 32))
-	}
-	w.put(1<<k|uint64(v)&(1<<k-1), zeros+1+k)
-}
-
-// gamma appends the code of v ≥ 1.
+// gamma writes the code of v ≥ 1.
 func (w *bitWriter) gamma(v uint32) {
 	w.put(0, bits.Len32(v)-1)
 	w.put(uint64(v), bits.Len32(v))
@@ -126,28 +128,57 @@ func (w *bitWriter) runs(cells []grid.Cell) {
 		first := i
 		for i++; i < len(cells) && cells[i] == cells[i-1]+1; i++ {
 		}
-		w.gamma(uint32(cells[first] - before - 1))
-		w.gamma(uint32(i - first))
+		skip, length := uint32(cells[first]-before-1), uint32(i-first)
 		before = cells[i-1]
+		w.grow(2 * 64)
+		m, n := 2*bits.Len32(skip)-1, 2*bits.Len32(length)-1
+		if m+n <= 56 {
+			w.put(uint64(skip)<<n|uint64(length), m+n)
+			continue
+		}
+		w.gamma(skip)
+		w.gamma(length)
 	}
+}
+
+// masses writes the codes of short masses, size bits in all.
+func (w *bitWriter) masses(p []float64, k int, size uint64) {
+	w.grow(size)
+	dst, at, word, have := w.dst, w.at, w.word, w.n // in registers
+	before, one, shift := int32(codeOfOne), uint64(1)<<k, k&63
+	for _, mass := range p {
+		code, _ := shortCode(mass)
+		v := zigzag(code - before)
+		before = code
+		zeros := int(uint64(v) >> shift)
+		for ; zeros+1+k > 56; zeros -= min(zeros, 56) { // as in put
+			have += min(zeros, 56)
+			binary.BigEndian.PutUint64(dst[at:], word)
+			at, word, have = at+have>>3, word<<(have&56), have&7
+		}
+		n := zeros + 1 + k
+		word |= (one | uint64(v)&(one-1)) << ((64 - have - n) & 63)
+		have += n
+		binary.BigEndian.PutUint64(dst[at:], word)
+		at, word, have = at+have>>3, word<<(have&56), have&7
+	}
+	w.at, w.word, w.n = at, word, have
 }
 
 // end fills up the last byte and returns all.
-func (w *bitWriter) end() []byte {
-	for left := w.word << (64 - w.n); w.n > 0; w.n -= 8 {
-		w.dst = append(w.dst, byte(left>>56))
-		left <<= 8
-	}
-	return w.dst
-}
+func (w *bitWriter) end() []byte { return w.dst[:w.at+(w.n+7)>>3] }
 
-// bitReader reads what bitWriter wrote. Behind the end there are zeros.
+// bitReader reads what bitWriter wrote. Behind the end there are zeros. Of a word that it peeks at
+// it takes as many codes as are whole in it: to look again for each would take twice the time.
 type bitReader struct {
 	data []byte
 	at   int // the next bit
 }
 
-// peek returns the next bits in a word, from its most significant one on: at least 57 of them.
+// wholeBits are the least that peek returns.
+const wholeBits = 57
+
+// peek returns the next bits in a word, from its most significant one on: at least wholeBits.
 func (r *bitReader) peek() uint64 {
 	at := r.at >> 3
 	if at+8 <= len(r.data) {
@@ -166,8 +197,8 @@ func (r *bitReader) zeros() (n int, ok bool) {
 			r.at += more
 			return n + more, true
 		}
-		r.at += 57
-		n += 57
+		r.at += wholeBits
+		n += wholeBits
 	}
 	return n, false
 }
@@ -181,11 +212,6 @@ func (r *bitReader) take(n int) uint64 {
 
 // gamma returns a number of up to 31 bits.
 func (r *bitReader) gamma() (v int64, ok bool) {
-	word := r.peek()
-	if zeros := bits.LeadingZeros64(word); zeros <= 28 { // the whole code is in the word
-		r.at += 2*zeros + 1
-		return int64(word >> (63 - 2*zeros)), true
-	}
 	zeros, ok := r.zeros()
 	if !ok || zeros > 30 {
 		return 0, false
@@ -194,30 +220,57 @@ func (r *bitReader) gamma() (v int64, ok bool) {
 }
 
 func (r *bitReader) runs(cells []grid.Cell) bool {
-	before := int64(-2)
-	for i := 0; i < len(cells); {
+	before, i := int64(-2), 0
+	for i < len(cells) {
+		word, used := r.peek(), 0
+		for i < len(cells) {
+			m := 2*bits.LeadingZeros64(word) + 1
+			n := 2*bits.LeadingZeros64(word<<(m&63)) + 1
+			if used+m+n > wholeBits {
+				break
+			}
+			skip, length := int64(word>>((64-m)&63)), int64(word<<(m&63)>>((64-n)&63))
+			word <<= (m + n) & 63
+			used += m + n
+			if !run(cells, &i, &before, skip, length) {
+				return false
+			}
+		}
+		if r.at += used; used > 0 {
+			continue
+		}
 		skip, ok := r.gamma()
 		length, more := r.gamma()
-		first := before + 1 + skip
-		if !ok || !more || length > int64(len(cells)-i) || first+length > grid.MaxCells {
+		if !ok || !more || !run(cells, &i, &before, skip, length) {
 			return false
 		}
-		for j := range length {
-			cells[i+int(j)] = grid.Cell(first + j)
-		}
-		i += int(length)
-		before = first + length - 1
+	}
+	return true
+}
+
+// run sets the cells of a run from the i-th cell on, and moves i and the last cell before it.
+func run(cells []grid.Cell, i *int, before *int64, skip, length int64) bool {
+	first := *before + 1 + skip
+	if length > int64(len(cells)-*i) || first+length > grid.MaxCells {
+		return false
+	}
+	to := cells[*i:]
+	*i += int(length)
+	*before = first + length - 1
+	done := int64(0)
+	if len(to) >= 4 { // most runs are short, and the next one overwrites what is too much
+		c, of := grid.Cell(first), (*[4]grid.Cell)(to)
+		of[0], of[1], of[2], of[3] = c, c+1, c+2, c+3
+		done = 4
+	}
+	for ; done < length; done++ {
+		to[done] = grid.Cell(first + done)
 	}
 	return true
 }
 
 // rice returns a number of which the code has at most 2·codeOfOne zeros.
 func (r *bitReader) rice(k int) (v uint32, ok bool) {
-	word := r.peek()
-	if zeros := bits.LeadingZeros64(word); zeros+1+k <= 57 { // the whole code is in the word
-		r.at += zeros + 1 + k
-		return uint32(zeros)<<k | uint32(word<<(zeros+1)>>(64-k)), true
-	}
 	zeros, ok := r.zeros()
 	if !ok || zeros > 2*codeOfOne {
 		return 0, false
@@ -226,14 +279,34 @@ func (r *bitReader) rice(k int) (v uint32, ok bool) {
 }
 
 func (r *bitReader) masses(p []float64, k int) bool {
-	code := int32(codeOfOne)
-	for i := range p {
+	code, i, shift, rest := int32(codeOfOne), 0, k&63, (64-k)&63
+	for i < len(p) {
+		word, used := r.peek(), 0
+		for i < len(p) {
+			zeros := bits.LeadingZeros64(word)
+			n := zeros + 1 + k
+			if used+n > wholeBits {
+				break
+			}
+			code += unzigzag(uint32(zeros)<<shift | uint32(word<<((zeros+1)&63)>>rest))
+			if uint32(code) > codeOfOne {
+				return false
+			}
+			p[i] = math.Float64frombits(uint64(code+leastCode) << shortShift)
+			i++
+			word <<= n & 63
+			used += n
+		}
+		if r.at += used; used > 0 {
+			continue
+		}
 		v, ok := r.rice(k)
 		code += unzigzag(v)
-		if !ok || code < 0 || code > codeOfOne {
+		if !ok || uint32(code) > codeOfOne {
 			return false
 		}
 		p[i] = math.Float64frombits(uint64(code+leastCode) << shortShift)
+		i++
 	}
 	return r.at <= 8*len(r.data)
 }

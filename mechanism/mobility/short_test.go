@@ -117,7 +117,13 @@ func TestShortEncodingIsExact(t *testing.T) {
 			}
 		}
 	}
+	flat := disc(plainGrid(t, 80, 80), 3000, 1) // where one mass takes a code of 500 zeros
+	for i := range flat.P {
+		flat.P[i] = .5
+	}
+	flat.P[1700] = ShortLeast
 	for _, extreme := range []Distribution{
+		*flat,
 		{Cells: []grid.Cell{grid.MaxCells - 1}, P: []float64{ShortLeast}},
 		{Cells: []grid.Cell{0, grid.MaxCells - 1}, P: []float64{ShortLeast, 1}},
 		{Cells: []grid.Cell{0, 1, 2, 3}, P: []float64{1, ShortLeast, 1, ShortLeast}},
