@@ -117,7 +117,8 @@ func newSimulation(model *mobility.Model, release mechanism.Options,
 	return &simulation{
 		model: model,
 		runner: trial.Runner{
-			Sanitizer: released, Release: true, Beside: true, Near: true, Alone: alone,
+			Sanitizer: released, Release: true, Beside: true, Near: !e.ErrorsAlone,
+			Alone: alone,
 		},
 		// an arbitrary second word, which names the stream
 		rng:  rand.New(rand.NewPCG(e.Seed, 0x657870656374)),
@@ -188,7 +189,7 @@ func (s *simulation) book(r *trial.Result) {
 		s.lastingSpent += r.Outcome.Epsilon
 		s.x.Lasting.Add(r)
 	}
-	if r.Outcome.Kind == mechanism.Released {
+	if r.Outcome.Kind == mechanism.Released && s.runner.Near {
 		track := strconv.Itoa(s.x.Tracks)
 		s.x.Metric.Add(track, r.Step*s.model.Step.Milliseconds(), r.Outcome.Epsilon,
 			r.Outcome.Metric)

@@ -18,6 +18,8 @@ type Options struct {
 	Tracks int // default: as many as take a few seconds, from leastTracks to mostTracks
 	Steps  int // from the first to the last of a track; default: see newPlan
 	Seed   uint64
+	// ErrorsAlone leaves Expectation.Metric empty, which saves two fifths of the time.
+	ErrorsAlone bool
 	// Progress, if set, receives the number of reports that are done and that of all tracks, which
 	// changes after the first one. Its error ends the simulation.
 	Progress func(done, total int64) error

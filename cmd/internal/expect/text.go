@@ -172,7 +172,7 @@ func Log(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		x, err := Simulate(ctx, model, release, Options{Seed: Seed})
+		x, err := Simulate(ctx, model, release, Options{Seed: Seed, ErrorsAlone: true})
 		if err != nil || ctx.Err() != nil {
 			return // the service reports the error itself, or is about to end
 		}
