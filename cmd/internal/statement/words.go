@@ -237,9 +237,9 @@ on the size of the set, and for cells outside it only e^ε holds: that is no pro
 near places.`, "8"
 	if s.codebook() {
 		theorem = either(s.near(), "13", "12")
-		text = fmt.Sprintf(`Mechanism "codebook": every cell of the map votes for its nearest code
-point, and randomized response draws which code point is published. The code points follow from
-public facts alone. The guarantee is %s: for any two cells of the map, whether the prior holds them
+		text = fmt.Sprintf(`Mechanism "codebook": a few places on the map are code points, by public
+facts alone. Every cell votes for its nearest code point, and randomized response, a draw by chance
+in which a vote counts more, decides which code point is published. The guarantee is %s: for any two cells of the map, whether the prior holds them
 likely or not, and for the values that are published.%s`,
 			either(s.near(), `theorem 13 (near factor) of mechanism/PROOFS.md, which includes
 theorem 12 (codebook)`, "theorem 12 (codebook) of mechanism/PROOFS.md"),
