@@ -45,7 +45,8 @@ the same records show of the past to a reader who waits and smooths them ("geodi
 how long. An attacker can wait too. Each best plan is measured again, with other noise. One fifth
 of the users is held out: the chosen plan is checked on them, and the two errors that are printed
 should agree. The same traces and options give the same figures on any number of cores. The search
-takes some minutes; after Ctrl-C it starts from the beginning.
+takes some minutes, and ends early where a first look shows a target far out of reach. After Ctrl-C
+it starts from the beginning.
 
 The folder of --out, a new or empty one, gets geodither.yml, which "geodither run" takes as it
 is; its model, trained on all users without differential privacy; a new key; report.html; and
@@ -100,11 +101,16 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	phase := ""
+	bar.Phase("preparing", nil)
+	phase, announced := "", map[string]bool{}
 	f.options.Progress = func(name string, done, total int64) error {
 		if name != phase {
 			phase = name
 			bar.Phase(name, nil)
+			if !announced[name] {
+				announced[name] = true
+				bar.Announce(name + " ...")
+			}
 		}
 		bar.Count(done, total, "")
 		return ctx.Err()

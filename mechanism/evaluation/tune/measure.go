@@ -62,7 +62,8 @@ type lab struct {
 	tell      func(done, total int64) error // of the phase at hand
 	looksBack bool                          // measure what records show of the past, too
 
-	done, total int64 // bins of the passes of the measurement at hand
+	done, total int64 // bins of the passes of the measurement at hand, and of its models' training
+	training    int64 // as how many bins the training at hand counts
 }
 
 // keptEntries bounds the stored probabilities of models of terrains that are not at hand: some
@@ -130,7 +131,9 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 	}
 	m, _, err := l.trainer.Without(func(user string) bool {
 		return without != ofEverybody && (fold[user] == withoutHeld || fold[user] == without)
-	}).FinishWithProgress(func(int64, int64) error { return l.tell(l.done, l.total) })
+	}).FinishWithProgress(func(done, total int64) error {
+		return l.tell(l.done+int64(float64(l.training)*float64(done)/float64(total)), l.total)
+	})
 	if err == nil {
 		l.models[l.at][without] = m
 	}
@@ -172,14 +175,20 @@ func (l *lab) measure(settings []Setting, groups []group, runs ...int) ([]Outcom
 	}
 	outcomes := make([]Outcome, len(settings))
 	once := work(groups)
-	l.done, l.total = 0, once*int64(len(settings)*len(runs)+len(terrains))
+	// The models of a terrain count as one pass: on a fine map they take long.
+	l.done, l.total = 0, once*int64(len(settings)*len(runs)+2*len(terrains))
+	if err := l.tell(0, l.total); err != nil {
+		return nil, err
+	}
 	var blind Outcome
 	for i, w := range terrains {
 		l.enter(w)
 		for i := range groups {
+			l.training = groups[i].bins()
 			if _, err := l.model(groups[i].without); err != nil {
 				return nil, err
 			}
+			l.done, l.training = l.done+l.training, 0
 		}
 		unseen, err := l.measureHere(outcomes, settings, in[w], groups, runs)
 		if err != nil {

@@ -26,6 +26,9 @@ type Result struct {
 	// Promise is the chosen one of Plans: the first that serves the target. It is nil if there is
 	// no target or it cannot be reached.
 	Promise *Outcome
+	// OutOfReach says that a first look found the target so far off that only the largest Σε a day
+	// of Axis was tried, and no cells as small as the target: see probe.
+	OutOfReach bool
 	// Others is the same as Promise on the users that were held out; nil: the users were too few to
 	// hold some out.
 	Others *Outcome
@@ -41,6 +44,21 @@ type Result struct {
 // dozen times eight thousand. Memory: the fixes, the models of one map, step and calendar, and up
 // to 400 MB of others. The same fixes and options give the same result whatever Workers is.
 func Search(f *Fixes, o Options) (*Result, error) {
+	s, err := prepare(f, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{s.probe, s.axis, s.narrow, s.promise, s.check} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return &s.Result, nil
+}
+
+// prepare returns a search before its first step.
+func prepare(f *Fixes, o Options) (*search, error) {
+	given := len(o.CellsM) > 0
 	o.fill(f)
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -69,12 +87,10 @@ func Search(f *Fixes, o Options) (*Result, error) {
 	if o.TargetEpsilonDay > 0 && !slices.Contains(Axis, o.TargetEpsilonDay) {
 		s.wanted = append(s.wanted, o.TargetEpsilonDay)
 	}
-	for _, step := range []func() error{s.axis, s.narrow, s.promise, s.check} {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if usual := usualCells(o.Box, 0); !given && !slices.Equal(usual, o.CellsM) {
+		s.coarse = usual
 	}
-	return &s.Result, nil
+	return s, nil
 }
 
 // lengths returns the times that the releases of a day may be spread over: 24 hours; the time from
@@ -108,6 +124,7 @@ type search struct {
 	Result
 	scouts, groups []group   // the small sample, and the large one
 	wanted         []float64 // Σε a day to promise something for
+	coarse         []float64 // sides of cells of a first look; nil: the target needs no smaller ones
 }
 
 func (s *search) phase(name string) {
@@ -155,6 +172,38 @@ func runs(from int, groups []group, bins int64) (numbers []int) {
 	return numbers
 }
 
+// probe asks, before maps of cells as small as the target are made, which take long, whether the
+// largest Σε a day comes near it on a coarse map. If all that a cell's size may have added is taken
+// off, and twice the target is still out of reach, the search goes on with the coarse cells and
+// this Σε alone.
+func (s *search) probe() error {
+	if s.coarse == nil {
+		return nil
+	}
+	const (
+		far = 2
+		// Half of a square lies within this share of its side from the middle: √(1/2π).
+		ofSide = .4
+	)
+	s.phase("looking at coarse cells")
+	fine, dearest := s.options.CellsM, Axis[len(Axis)-1]
+	s.options.CellsM = s.coarse
+	outcomes, err := s.measure(s.options.candidates(dearest, s.Lengths), s.scouts,
+		runs(0, s.scouts, s.options.scoutBins())...)
+	if err != nil {
+		return err
+	}
+	s.OutOfReach = !slices.ContainsFunc(outcomes, func(o Outcome) bool {
+		return o.MedianKM-ofSide*o.CellM/1000 <= far*s.options.TargetKM
+	})
+	if s.OutOfReach {
+		s.Options.CellsM, s.wanted = s.coarse, []float64{dearest}
+		return nil
+	}
+	s.options.CellsM, s.lab.best = fine, terrain{} // no later figure depends on this look
+	return nil
+}
+
 // axis looks for plans at each Σε a day that is wanted.
 func (s *search) axis() error { return s.look(s.wanted...) }
 
@@ -162,7 +211,7 @@ func (s *search) axis() error { return s.look(s.wanted...) }
 // sample.
 func (s *search) look(daily ...float64) error {
 	const few = 3
-	s.phase("scouting")
+	s.phase("scouting all settings")
 	var candidates []Setting
 	for _, epsilon := range daily {
 		candidates = append(candidates, s.options.candidates(epsilon, s.Lengths)...)
@@ -171,7 +220,7 @@ func (s *search) look(daily ...float64) error {
 	if err != nil {
 		return err
 	}
-	s.phase("measuring")
+	s.phase("measuring the best")
 	var settings []Setting
 	for _, epsilon := range daily {
 		sorted := best(scouted, epsilon)
@@ -240,7 +289,7 @@ const enough = 4
 // ones, and chooses the cheapest that serves the target: the least Σε that reaches an error, or the
 // Σε that was asked for.
 func (s *search) promise() error {
-	s.phase("promising")
+	s.phase("measuring the plans again")
 	s.looksBack = true
 	o := &s.options
 	groups := s.byFold(enough*o.bins(), o.Seed+1)
@@ -271,7 +320,7 @@ func (s *search) check() (err error) {
 	if s.Promise == nil {
 		return nil
 	}
-	s.phase("checking")
+	s.phase("checking on held-out users")
 	if s.Held > 0 {
 		bins := enough * s.options.bins()
 		groups := []group{

@@ -106,6 +106,58 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestOutOfReach: a target that the largest Σε a day comes nowhere near ends the search before it
+// makes small cells, and one that is near does not. Progress begins before any work.
+func TestOutOfReach(t *testing.T) {
+	t.Parallel()
+	o := few()
+	o.CellsM, o.TargetKM = nil, .01
+	coarse := usualCells(o.Box, 0)
+	var phases []string
+	last := int64(-1)
+	o.Progress = func(phase string, done, total int64) error {
+		if len(phases) == 0 || phases[len(phases)-1] != phase {
+			if phases, last = append(phases, phase), -1; done != 0 {
+				t.Errorf("%s begins at %d of %d", phase, done, total)
+			}
+		}
+		if done < last || done > total {
+			t.Errorf("%s: %d of %d after %d", phase, done, total, last)
+		}
+		last = done
+		return nil
+	}
+	r, err := Search(gathered(t, fleet(6, 120, 7)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(r.Words(), " ")
+	if !r.OutOfReach || !strings.Contains(words, "is not reached by far") || r.Promise != nil ||
+		phases[0] != "looking at coarse cells" || len(r.Plans) != 1 {
+		t.Errorf("out of reach %t, %d plans, %q, %q", r.OutOfReach, len(r.Plans), phases, words)
+	}
+	for _, s := range r.Scouted {
+		if s.CellM < coarse[0] || s.DayEpsilon != 80 {
+			t.Errorf("%+v was tried", s.Setting)
+		}
+	}
+
+	o.TargetKM, o.Progress = .19, nil
+	s, err := prepare(gathered(t, fleet(6, 40, 7)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine := s.options.CellsM
+	if err := s.probe(); err != nil || s.OutOfReach || !slices.Equal(s.options.CellsM, fine) ||
+		fine[0] >= coarse[0] || len(s.wanted) != len(Axis) {
+		t.Errorf("near: %v, out of reach %t, cells %v", err, s.OutOfReach, s.options.CellsM)
+	}
+	o.TargetKM = 1
+	if s, err = prepare(gathered(t, fleet(6, 40, 7)), o); err != nil || s.coarse != nil {
+		t.Errorf("%v: a target of usual cells has a look at %v", err, s.coarse)
+	}
+}
+
 // strangers returns the median error of a promise on users that the search has not seen, by a way
 // of its own.
 func strangers(t *testing.T, r *Result) float64 {

@@ -143,6 +143,13 @@ func (r *Result) noChoice() string {
 	best := slices.MinFunc(r.Plans, func(a, b Outcome) int {
 		return cmp.Compare(a.MedianKM, b.MedianKM)
 	})
+	if r.OutOfReach {
+		return fmt.Sprintf("A median error of %s is not reached by far. The nearest plan has %s, "+
+			"at Σε = %g a day, the largest that is tried: %s. Smaller cells would take off "+
+			"some %s at most, so nothing else was tried. Name a larger error, or none "+
+			"to see what each Σε a day brings.", length(o.TargetKM), length(best.MedianKM),
+			best.DayEpsilon, best.Words(), length(.4*best.CellM/1000))
+	}
 	return fmt.Sprintf("No plan of at most Σε = %g a day reaches a median error of %s. The "+
 		"nearest is %s, at Σε = %s a day: %s. Smaller cells or shorter steps may reach it.",
 		Axis[len(Axis)-1], length(o.TargetKM), length(best.MedianKM),
