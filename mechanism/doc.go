@@ -43,6 +43,15 @@
 // is published, smoother.go what later records say about an earlier step, transcript.go what the
 // noise of a release is a function of. GLOSSARY.md translates the paper's symbols.
 //
+// # For programs outside
+//
+// A program that publishes needs this package, grid for its map, mobility/train for the model and
+// noise for the key; one that reads records needs aggregate or Smoother; counts is for counts. The
+// examples are whole programs: copy that of Sanitizer, of Smoother, or of train, which has the way
+// from traces to releases. Packages evaluation, trial and parallel serve geodither's own commands.
+// Before version 1 any of these packages may change; what they release and store does not, except
+// as the changelog says.
+//
 // # Guarantee
 //
 // Let σ map every cell of the map to its surrogate in the location set, and let A be one of the

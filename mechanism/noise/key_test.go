@@ -451,15 +451,6 @@ func TestDaysDoNotAllocate(t *testing.T) {
 	}
 }
 
-func ExampleKey_From() {
-	key := NewKey()
-	from, _ := ParseDay("2026-11-01")
-	advanced, _ := key.From(from) // write it to a file, and destroy the older one
-	_, err := NewKeyed(advanced).On(from-1, []byte("a release"))
-	fmt.Println(advanced.FirstDay(), errors.Is(err, ErrDestroyed))
-	// Output: 2026-11-01 true
-}
-
 func BenchmarkNewDay(b *testing.B) {
 	k := NewKeyed(KeyFromSeed(1))
 	day := Day(0)

@@ -272,19 +272,6 @@ func TestStreamDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func ExampleKeyed() {
-	streams := NewKeyed(KeyFromSeed(1)) // an experiment; a service uses NewKey or ParseKey
-	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(
-		streams.Stream([]byte("user 7, step 12"))))
-	fmt.Println(Uniform(streams.Stream([]byte("user 7, step 12"))) == Uniform(
-		streams.Stream([]byte("user 7, step 13"))))
-	fmt.Printf("%v %+v\n", KeyFromSeed(1), NewKey())
-	// Output:
-	// true
-	// false
-	// [redacted] [redacted]
-}
-
 func BenchmarkStream(b *testing.B) {
 	k := NewKeyed(KeyFromSeed(1))
 	for _, size := range []int{100, 160, 300} {

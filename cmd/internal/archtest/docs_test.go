@@ -2,6 +2,10 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"path"
@@ -190,6 +194,74 @@ func wideComments(t *testing.T, tree fs.FS) (wide []string) {
 // commentMarkers are what comments begin with, by the extension of a file.
 var commentMarkers = map[string]string{
 	".yml": "#", ".yaml": "#", ".sh": "#", ".properties": "#", ".py": "#", ".sql": "--",
+}
+
+// TestExamplesCanBeCopied: pkg.go.dev shows each example of the packages for programs outside as a
+// whole program, which they can build.
+func TestExamplesCanBeCopied(t *testing.T) {
+	texts := map[string]string{}
+	tree := repository(t)
+	for _, folder := range []string{
+		"mechanism", "mechanism/law", "mechanism/mobility", "mechanism/mobility/train",
+		"mechanism/mobility/train/private", "mechanism/noise", "mechanism/aggregate",
+		"mechanism/counts", "schemas",
+	} {
+		names, err := fs.Glob(tree, folder+"/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := fs.ReadFile(tree, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[name] = string(text)
+		}
+	}
+	found, broken := copied(t, texts)
+	if found < 12 {
+		t.Errorf("%d examples", found)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+	const head = "package a_test\nimport \"example.org/m/%s\"\nfunc Example() { %s }\n"
+	for text, want := range map[string]string{
+		fmt.Sprintf(head, "a", "help(a.B)") + "func help(int) {}":        "",
+		fmt.Sprintf(head, "a", "help(a.B)"):                              "Example is no program",
+		fmt.Sprintf(head, "internal/a", "a.B()"):                         "imports example.org/m/internal/a",
+		fmt.Sprintf(head, "a", "a.B()") + "// Example is one\nvar c int": "",
+	} {
+		_, broken := copied(t, map[string]string{"a_test.go": text})
+		mustComplain(t, broken, want)
+	}
+}
+
+// copied returns how many examples the files have, and what keeps them from being copied.
+func copied(t *testing.T, texts map[string]string) (found int, broken []string) {
+	t.Helper()
+	for name, text := range texts {
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range doc.Examples(file) {
+			if found++; e.Play == nil {
+				broken = append(broken, fmt.Sprintf("%s: Example%s is no program by itself: it needs "+
+					"what its file does not declare", name, e.Name))
+				continue
+			}
+			ast.Inspect(e.Play, func(n ast.Node) bool {
+				spec, ok := n.(*ast.ImportSpec)
+				if ok && strings.Contains(spec.Path.Value, "/internal/") {
+					broken = append(broken, fmt.Sprintf("%s: Example%s imports %s", name, e.Name,
+						strings.Trim(spec.Path.Value, `"`)))
+				}
+				return true
+			})
+		}
+	}
+	return found, broken
 }
 
 // TestWayOfARecord: the functions in the table of a record's way are in the files that it names.
