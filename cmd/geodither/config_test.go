@@ -333,6 +333,7 @@ func TestWrongConfig(t *testing.T) {
 		{"empty", complete, "", []string{"empty", "geodither config example"}},
 		{"comments alone", complete, "# nothing\n", []string{"empty"}},
 		{"no YAML", complete, "a: [b", []string{"yaml"}},
+		{"a model", complete, "Obj\x01\x04", []string{"a model, not a config", "model: FILE"}},
 		{"two documents", "\nlog:", "\n---\nlog:", []string{"second YAML document"}},
 		{"unknown key", "group:", "gruop:", []string{
 			"line 2", `unknown key "gruop"`, "did you mean group?",

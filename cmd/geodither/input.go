@@ -40,7 +40,8 @@ holds places: run it where you may see them.
 A .jsonl or .ndjson file, and - for standard input, has one message a line. Any other file is one
 message as it is: JSON, Avro, protobuf, or a registry's framing, for which the command asks the
 registry of the config. A message's key is in a file of the same name with .key behind it or, with
---keys, before a tab in the message's line. Messages without a key are not checked for it.
+--keys, before a tab in the message's line; there, null stands for no key and for no value (a
+tombstone), as Kafka's own tools print them. Messages without a key are not checked for it.
 
 Messages count as if they were written to Kafka now. If the config names a model, the command says
 whether fixes lie on its map. It fails if a fix is refused.`,
@@ -147,8 +148,8 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 	lines.Buffer(nil, 2*schemas.MaxTreeBytes)
 	n := 1
 	for ; lines.Scan(); n++ {
-		where, value := fmt.Sprintf("%s:%d", name, n), bytes.TrimSpace(lines.Bytes())
-		if len(value) == 0 {
+		where, value := fmt.Sprintf("%s:%d", name, n), lines.Bytes()
+		if len(bytes.TrimSpace(value)) == 0 {
 			continue
 		}
 		var key []byte
@@ -158,6 +159,13 @@ func (t *inputTest) lines(name string, in io.Reader, keys bool) error {
 				return fmt.Errorf("%s: there is no tab between a key and its message; leave out "+
 					"--keys, or print keys with the messages", where)
 			}
+		}
+		value = bytes.TrimSpace(value)
+		if keys && string(value) == "null" {
+			value = nil
+		}
+		if keys && string(key) == "null" {
+			key = []byte{} // known to be none
 		}
 		if err := t.message(where, key, value); err != nil {
 			return err

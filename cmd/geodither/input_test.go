@@ -184,14 +184,16 @@ func TestInputTest(t *testing.T) {
 		`"latitude":53.4,"longitude":-2.95},"device":{"id":7}}`
 	const read = `user_id="7" timestamp=2020-01-02T03:04:05.000Z latitude=53.4 longitude=-2.95`
 	lines := write(t, dir, "m.jsonl", "7\t"+fix+"\n\n8\t"+strings.Replace(fix, "53.4", `"x"`, 1)+
-		"\n7\t"+strings.Replace(fix, "true", "false", 1)+"\n")
+		"\n7\t"+strings.Replace(fix, "true", "false", 1)+"\n7\tnull\n7\t\nnull\t"+fix+"\n")
 	r := call(t, "input", "test", "-c", traccar, "--keys", lines)
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "1 of 3 fixes are refused") {
+	if r.code != cli.ExitFailed || !strings.Contains(r.err, "2 of 6 fixes are refused") {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	for _, want := range []string{
 		"m.jsonl:1  " + read, "m.jsonl:3  refused, wrong_type: latitude: a field has another type",
 		"m.jsonl:4  skipped: this rule does not hold: position.valid is true",
+		"m.jsonl:5  skipped: tombstone", "m.jsonl:6  skipped: tombstone",
+		"m.jsonl:7  refused, user_missing",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)

@@ -311,6 +311,10 @@ func TestMissingTopic(t *testing.T) {
 		requireMessage(t, call(t, "produce", "--brokers", brokers, "--topic", "gone",
 			"--simulate", "1", "--steps", "1", "--model", model), cli.ExitFailed, "gone")
 	}
+	succeed(t, "produce", "--brokers", broker, "--topic", "fleet.raw", "--create", "1",
+		"--simulate", "1", "--steps", "1", "--model", model)
+	requireMessage(t, call(t, "consume", "--brokers", broker, "--topic", "fleet.rwa"),
+		cli.ExitFailed, "no such topic: fleet.rwa", "there is fleet.raw: a misspelling?")
 }
 
 // TestBroker: the embedded broker says where it listens, keeps its topics in a

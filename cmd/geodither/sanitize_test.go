@@ -312,6 +312,7 @@ func TestSanitizeWarnsOfADay(t *testing.T) {
 	const high = "WARNING: Σε is at most 580 for each user and day"
 	if said := succeed(t, args("10m")...).err; strings.Count(said, high) != 1 ||
 		!strings.Contains(said, "above 20 a day it hardly protects") ||
+		!strings.Contains(said, "all releases of a user add up to Σε = ") ||
 		!strings.Contains(said, "--interval") || strings.Contains(said, "release.") {
 		t.Errorf("at 580 a day it says: %s", said)
 	}

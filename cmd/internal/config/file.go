@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -154,6 +155,10 @@ func read(path string) (File, error) {
 	}
 	if err != nil {
 		return file, err
+	}
+	if bytes.HasPrefix(data, []byte("Obj\x01")) { // an Avro container, as models are
+		return file, errors.New("this is a model, not a config: write a config that names it (" +
+			"model: FILE); " + startFrom)
 	}
 	root, err := decode(data, &file)
 	if err != nil {

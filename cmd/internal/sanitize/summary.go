@@ -103,8 +103,9 @@ func (s Summary) Print(out io.Writer, skips *traces.Skips) {
 			s.Skipped, s.Suppressed)
 	}
 	if s.Releases > 0 {
-		fmt.Fprintf(out, "Σε per user: %s at most, %s on average\n%s\n",
-			engine.Grouped(s.EpsilonMax), engine.Grouped(s.EpsilonPerUser), s.Metric)
+		fmt.Fprintf(out, "all releases of a user add up to Σε = %s on average, and to %s for the "+
+			"user with the most\n%s\n",
+			engine.Grouped(s.EpsilonPerUser), engine.Grouped(s.EpsilonMax), s.Metric)
 		fmt.Fprintf(out, "%s; %.1f µs a fix\n",
 			expect.SetLine(s.Mechanism, s.LocationSetMean, s.DriftRatio), s.MicrosPerFix)
 	}

@@ -45,6 +45,10 @@ func (t Tail) Run(ctx context.Context, each func(partition int32, r consumer.Rec
 // error is returned whichever partition ends first.
 func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
 	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
+	if missing, ok := errors.AsType[*admin.MissingTopicsError](err); ok {
+		return fmt.Errorf("%w%s", err,
+			Similar(ctx, t.Client, wire.Options{}, Set{}, missing.Topics))
+	}
 	if err != nil {
 		return err
 	}
