@@ -227,10 +227,9 @@ func TestExamplesCanBeCopied(t *testing.T) {
 	}
 	const head = "package a_test\nimport \"example.org/m/%s\"\nfunc Example() { %s }\n"
 	for text, want := range map[string]string{
-		fmt.Sprintf(head, "a", "help(a.B)") + "func help(int) {}":        "",
-		fmt.Sprintf(head, "a", "help(a.B)"):                              "Example is no program",
-		fmt.Sprintf(head, "internal/a", "a.B()"):                         "imports example.org/m/internal/a",
-		fmt.Sprintf(head, "a", "a.B()") + "// Example is one\nvar c int": "",
+		fmt.Sprintf(head, "a", "help(a.B)") + "func help(int) {}": "",
+		fmt.Sprintf(head, "a", "help(a.B)"):                       "Example is no program",
+		fmt.Sprintf(head, "internal/a", "a.B()"):                  "imports example.org/m/internal",
 	} {
 		_, broken := copied(t, map[string]string{"a_test.go": text})
 		mustComplain(t, broken, want)
@@ -247,8 +246,8 @@ func copied(t *testing.T, texts map[string]string) (found int, broken []string) 
 		}
 		for _, e := range doc.Examples(file) {
 			if found++; e.Play == nil {
-				broken = append(broken, fmt.Sprintf("%s: Example%s is no program by itself: it needs "+
-					"what its file does not declare", name, e.Name))
+				broken = append(broken, fmt.Sprintf("%s: Example%s is no program by itself: it "+
+					"needs what its file does not declare", name, e.Name))
 				continue
 			}
 			ast.Inspect(e.Play, func(n ast.Node) bool {

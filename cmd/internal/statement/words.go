@@ -239,8 +239,9 @@ near places.`, "8"
 		theorem = either(s.near(), "13", "12")
 		text = fmt.Sprintf(`Mechanism "codebook": a few places on the map are code points, by public
 facts alone. Every cell votes for its nearest code point, and randomized response, a draw by chance
-in which a vote counts more, decides which code point is published. The guarantee is %s: for any two cells of the map, whether the prior holds them
-likely or not, and for the values that are published.%s`,
+in which a vote counts more, decides which code point is published. The guarantee is %s: for any two
+cells of the map, whether the prior holds them likely or not, and for the values that are
+published.%s`,
 			either(s.near(), `theorem 13 (near factor) of mechanism/PROOFS.md, which includes
 theorem 12 (codebook)`, "theorem 12 (codebook) of mechanism/PROOFS.md"),
 			when(!s.near(), ` What a release tells about two neighbouring cells may be the full e^ε,

@@ -124,7 +124,7 @@ type search struct {
 	Result
 	scouts, groups []group   // the small sample, and the large one
 	wanted         []float64 // Σε a day to promise something for
-	coarse         []float64 // sides of cells of a first look; nil: the target needs no smaller ones
+	coarse         []float64 // cells' sides of a first look; nil: it is not needed
 }
 
 func (s *search) phase(name string) {
@@ -200,7 +200,7 @@ func (s *search) probe() error {
 		s.Options.CellsM, s.wanted = s.coarse, []float64{dearest}
 		return nil
 	}
-	s.options.CellsM, s.lab.best = fine, terrain{} // no later figure depends on this look
+	s.options.CellsM, s.best = fine, terrain{} // no later figure depends on this look
 	return nil
 }
 
