@@ -12,6 +12,11 @@ import (
 // each. The earlier half of the moments closes then, with the records up to there taken in.
 const maxToldValues = 1 << 23
 
+// leastTold is the smallest probability of a possible cell in a Teller, and the smallest share of
+// what later records say. So a ln ratio is finite. It is exact as long as neither the past nor the
+// future says more than 693 of it, which only a chain that hardly mixes lets them say.
+const leastTold = 0x1p-1000
+
 // Teller measures what all records of a user tell about one moment: ln of the largest ratio between
 // two cells of
 //
@@ -118,6 +123,7 @@ func (t *Teller) Note(
 	m.ratio = m.ratio[:0]
 	for i, p := range b.prior.P {
 		if p > 0 {
+			b.posterior.P[i] = max(b.posterior.P[i], min(p, leastTold))
 			m.ratio = append(m.ratio, b.posterior.P[i]/p)
 		} else {
 			m.ratio = append(m.ratio, -1)
@@ -223,7 +229,7 @@ func (t *Teller) close(b *ToldBlock, ready int, each func(Told)) {
 			largest = max(largest, v)
 		}
 		for i := range t.later {
-			t.later[i] /= largest
+			t.later[i] = max(t.later[i]/largest, leastTold)
 		}
 	}
 	open := copy(b.moments, b.moments[ready:])
@@ -240,5 +246,15 @@ func lnRatio(ratio, told []float64) float64 {
 			low, high = min(low, v), max(high, v)
 		}
 	}
-	return max(math.Log(high)-math.Log(low), 0)
+	if low >= leastTold {
+		return max(math.Log(high)-math.Log(low), 0)
+	}
+	low, high = math.Inf(1), math.Inf(-1) // the smallest product has lost digits, or all of them
+	for i, r := range ratio {
+		if r >= 0 {
+			v := math.Log(r) + math.Log(told[i])
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	return high - low
 }

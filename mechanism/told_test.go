@@ -109,6 +109,36 @@ func TestTellerIsExact(t *testing.T) {
 	}
 }
 
+// TestTellerStaysFinite: between two islands that nobody leaves, all ε add up. What all records
+// tell stays a number where the probability of the other island has none any more.
+func TestTellerStaysFinite(t *testing.T) {
+	m := weightedModel(t, 6, 1, 2, .34, func(column, _, dx, _ int) float64 {
+		if column/3 != (column+dx)/3 {
+			return 0
+		}
+		return 1
+	})
+	m.Initial = mobility.Uniform(m.Grid)
+	o := Options{Mechanism: law.Codebook, Epsilon: 400}
+	var steps []int64
+	for i := range int64(60) {
+		steps = append(steps, i)
+	}
+	records := seenOf(t, m, o, steps)
+	all := toldOf(t, m, o, records)
+	for i, told := range all {
+		then, later := told.Learned(0, 5)
+		if !(told.LnRatio > 690 && told.LnRatio < 1400) || math.IsInf(then, 0) ||
+			math.IsNaN(then) || math.IsInf(later, 0) || math.IsNaN(later) {
+			t.Errorf("moment %d tells %g; of two cells %g then, and %g with all", i, told.LnRatio,
+				then, later)
+		}
+	}
+	if len(all) != len(records) || len(all) != len(steps) {
+		t.Fatalf("%d moments of %d records", len(all), len(records))
+	}
+}
+
 // TestToldIsBounded holds what the records of long walks tell to the bound that package moment
 // proves for the model, the interval and ε, and to the sum of all ε.
 func TestToldIsBounded(t *testing.T) {
