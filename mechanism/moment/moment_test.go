@@ -133,6 +133,34 @@ func TestLaterIsExact(t *testing.T) {
 	}
 }
 
+// TestStayingIsRemembered: a kernel that leaves everybody in place with probability w has at least
+// the diameter that PROOFS.md says, whatever else it does, and the fixed point of ψ is near it. So
+// under a law of gaps there is no useful bound.
+func TestStayingIsRemembered(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	staying := func(w float64, rows [][]float64) *Contraction {
+		for i, row := range rows {
+			for j := range row {
+				row[j] *= 1 - w
+			}
+			row[i] += w
+		}
+		return contract(chain(rows), workers{})
+	}
+	for range 100 {
+		n, w := 2+rng.IntN(20), .1+.8*rng.Float64()
+		least := 2 * math.Log(w*float64(n-1)/(1-w))
+		if got := staying(w, random(rng, n)).Diameter(); got < least {
+			t.Fatalf("%d cells, w = %g: the diameter is %g, at least %g", n, w, got, least)
+		}
+	}
+	k := &Contraction{diameter: 2 * math.Log(599)}
+	f := fixedPoint(func(s float64) float64 { return k.Earlier(1 + s) })
+	if math.Abs(k.diameter-12.8) > .05 || math.Abs(f-10.9) > .05 {
+		t.Errorf("Δ = %g and f = %g", k.diameter, f)
+	}
+}
+
 // TestEarlierHoldsForEveryStart looks at reversed kernels of many starts. Its second half is a
 // counterexample: what the reversed kernel of the stationary start lets through is no bound for
 // other starts.
