@@ -138,6 +138,7 @@ var table = map[string]rule{
 		ours: []string{
 			"mechanism/trial",
 			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
+			"mechanism/moment",
 			"mechanism/mobility/train", "mechanism/noise", "mechanism/parallel",
 			"mechanism/evaluation/fit", "mechanism/evaluation/report",
 		},
@@ -259,7 +260,7 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/kafkaconn", "cmd/internal/servicetest",
-			"cmd/internal/servicetest/atwork", "producer", franz,
+			"cmd/internal/servicetest/atwork", "mechanism/noise", "producer", franz,
 		},
 	},
 	"cmd/internal/replay": {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/moment"
 )
 
 // Result is what a search has found.
@@ -34,7 +35,13 @@ type Result struct {
 	Others *Outcome
 	// Model is the chosen one, trained on everybody.
 	Model *mobility.Model
+	// Bound is proved for what any number of records at the chosen interval tell about one moment
+	// (PROOFS.md, theorem 15). Nil: the map has more than boundCells cells.
+	Bound *moment.Told
 }
+
+// boundCells is the largest map for which a search computes a bound: that takes some ten seconds.
+const boundCells = 700
 
 // Search looks for the best plan of a day's releases at each Σε of [Axis], and at what a target
 // needs. Models are trained on two thirds of the users and measured on the other third, in turn; a
@@ -337,6 +344,14 @@ func (s *search) check() (err error) {
 		s.Others = &others[0]
 	}
 	s.enter(terrainOf(s.Promise.Setting))
-	s.Model, err = s.model(ofEverybody)
+	if s.Model, err = s.model(ofEverybody); err != nil || s.Model.Grid.Cells() > boundCells {
+		return err
+	}
+	p := s.Promise
+	forgetting, err := moment.New(s.Model, int(p.Interval/p.Step), nil)
+	if err == nil {
+		told := forgetting.Most(p.Epsilon)
+		s.Bound = &told
+	}
 	return err
 }

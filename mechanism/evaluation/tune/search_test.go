@@ -14,6 +14,7 @@ import (
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/mechanism/moment"
 )
 
 // fleet returns users who walk about in the box, each fix half a minute after the last, within
@@ -291,8 +292,15 @@ func requirePast(t *testing.T, name string, r *Result) {
 		len(marks) != 2 || marks[1].X[0] != r.Promise.DayEpsilon {
 		t.Errorf("%s: %q, %+v", name, means, marks)
 	}
+	if b := r.Bound; b == nil || b.Between < r.Promise.Told.Between.Largest ||
+		b.At < r.Promise.Told.Releases.Largest {
+		t.Errorf("%s: the bound %+v does not hold %+v", name, b, r.Promise.Told)
+	}
+	r.Bound = &moment.Told{At: 1, Between: 2.34}
 	words := strings.Join(r.Words(), " ")
-	for _, want := range []string{"an attacker", "all records of a day", "About one moment"} {
+	for _, want := range []string{
+		"by e^2.4 at most", "an attacker", "all records of a day", "About one moment",
+	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%s: %q is not in %q", name, want, words)
 		}

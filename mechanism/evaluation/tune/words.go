@@ -50,6 +50,10 @@ func (r *Result) Words() (lines []string) {
 	if len(p.Past) > 0 {
 		lines = append(lines, p.pastWords())
 	}
+	if b := r.Bound; b != nil && b.Between <= mechanism.HighEpsilonDay {
+		say("Records of any number of days change these odds by e^%.1f at most if users report in "+
+			"every step (theorem 15 of PROOFS.md).", math.Ceil(10*b.Between)/10)
+	}
 	lines = append(lines, p.nearWords())
 	if r.Others == nil {
 		say("There were too few users to check this on some that had no part in the choice.")
