@@ -80,6 +80,16 @@ type Block struct {
 // Open returns the number of the first moment that is not smoothed yet.
 func (b *Block) Open() int64 { return b.first }
 
+// Size returns about how many bytes of memory the block has.
+func (b *Block) Size() (n int) {
+	moments := b.moments[:cap(b.moments)]
+	for i := range moments {
+		m := &moments[i]
+		n += 200 + cap(m.short) + 12*cap(m.plain.P) + 8*(cap(m.high)+cap(m.values))
+	}
+	return n
+}
+
 // Reset makes the block that of a new user, in the same memory.
 func (b *Block) Reset() { *b = Block{moments: b.moments[:0]} }
 

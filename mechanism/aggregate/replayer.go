@@ -11,11 +11,12 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
-// A Replayer smooths records for a service, which keeps bytes between two records of a user and no
-// Block: the Track, the records of the open block, and the state before the first of them. The
-// Track goes on with every record, so whether one can be followed is known at once. The records of
-// a block are run again when one closes it: the filter's result does not depend on when it runs, so
-// a Replayer says what a Smoothing says of the same records, bit for bit.
+// A Replayer smooths records for a service, which keeps bytes between two records of a user: the
+// Track, the records of the open block, and the state before the first of them. The Track goes on
+// with every record, so whether one can be followed is known at once. The records of a block are
+// run again when one closes it, unless the caller still has their Open: the filter's result does
+// not depend on when it runs, so a Replayer says what a Smoothing says of the same records, bit for
+// bit.
 //
 // The caller names filters: a record's Model is the name of one. So records that were made under
 // other settings can have a filter of their own. It is scratch for one goroutine. Cost of a record:
@@ -25,11 +26,65 @@ type Replayer struct {
 	follower *Follower
 	smoother *mechanism.Smoother
 	lag      int64
-	block    mechanism.Block
 	state    mechanism.State
-	rest     []byte  // the state before the first record that stays open
-	closed   []Past  // by the number of the moment
-	moments  []int64 // of the records at hand
+	seen     mechanism.Seen // the record that Follow took last
+	of       *filter        // of that record
+	closed   []Past         // by the number of the moment, from base on
+	base     int64
+}
+
+// Open is what smoothing needs of an open block: a function of its records and of the state before
+// them. It can go on with the next record, and the records need not be run again.
+type Open struct {
+	block   mechanism.Block
+	records []openRecord
+}
+
+// openRecord is a record of a block.
+type openRecord struct {
+	moment int64
+	step   int64
+	before []byte // the state before it; empty: it is not the first of its step, or not known
+}
+
+// Records returns how many records are open.
+func (o *Open) Records() int { return len(o.records) }
+
+// Size returns about how many bytes of memory are in use.
+func (o *Open) Size() int {
+	n := o.block.Size()
+	for i := range o.records {
+		n += 40 + cap(o.records[i].before)
+	}
+	return n
+}
+
+// Reset makes the block one without records, in the same memory.
+func (o *Open) Reset() {
+	o.block.Reset()
+	o.records = o.records[:0]
+}
+
+// add adds a record. It returns the memory for the state before it, nil if nobody needs that: a
+// block is cut before the first record of a step.
+func (o *Open) add(step int64) (before *[]byte) {
+	n := len(o.records)
+	o.records = slices.Grow(o.records, 1)[:n+1]
+	r := &o.records[n]
+	r.step, r.before = step, r.before[:0]
+	if n > 0 && o.records[n-1].step == step {
+		return nil
+	}
+	return &r.before
+}
+
+// drop forgets the first records, and keeps their memory behind the others.
+func (o *Open) drop(n int) {
+	rest := len(o.records) - n
+	for i := range rest {
+		o.records[i], o.records[n+i] = o.records[n+i], o.records[i]
+	}
+	o.records = o.records[:rest]
 }
 
 // NewReplayer returns a Replayer without filters. The options are those of NewSmoother, with a lag
@@ -61,8 +116,9 @@ func (r *Replayer) Filters() int { return len(r.follower.filters) }
 // record is ErrOrder, after which the track is what it was.
 func (r *Replayer) Follow(t *Track, p Published) (known, linked bool, err error) {
 	f := r.follower
-	t.filter = f.filters[t.name]
-	known, err = f.take(t, &p, f.filters[p.Model])
+	t.filter, r.of = f.filters[t.name], f.filters[p.Model]
+	known, err = f.take(t, &p, r.of)
+	r.seen = mechanism.Seen{Step: p.Step, Kind: p.Kind, Release: p.Release}
 	if errors.Is(err, ErrSettings) {
 		err = nil // the user is lost, as with any other record that does not follow
 	}
@@ -83,50 +139,77 @@ func (r *Replayer) Closes(p Published, last, first int64, open int) bool {
 		open >= mechanism.MaxWait || uint64(p.Step)-uint64(last) > mechanism.MaxBack
 }
 
+// Next takes the record that Follow took last, with no other call since, into an open block: one
+// that has all open records of its user before it, to which it is linked, or none. What it closes
+// and returns is as in Replay.
+func (r *Replayer) Next(
+	o *Open, end bool, each func(i int, past *Past) error,
+) (closed int, rest []byte, err error) {
+	if before := o.add(r.seen.Step); before != nil {
+		*before = r.AppendBefore(*before)
+	}
+	r.base, r.closed = o.block.Open(), r.closed[:0]
+	moment := r.smoother.Note(&o.block, r.of.sanitizer, &r.follower.state, r.seen, true, r.keep)
+	o.records[len(o.records)-1].moment = moment
+	return r.close(o, end, each)
+}
+
+// End closes an open block.
+func (r *Replayer) End(o *Open, each func(i int, past *Past) error) error {
+	r.base, r.closed = o.block.Open(), r.closed[:0]
+	_, _, err := r.close(o, true, each)
+	return err
+}
+
 // Replay smooths the records of an open block, from the state before the first of them on: those
 // that the last one closes, or all if the block ends with it. It calls each with their pasts, in
-// order. It returns how many are closed, and the state before the first one that stays open, in
-// memory of its own.
+// order. It returns how many are closed, and the state before the first one that stays open, in the
+// memory of o, which becomes what stays open.
 func (r *Replayer) Replay(
-	before []byte, open []Published, end bool, each func(i int, past *Past) error,
+	o *Open, before []byte, open []Published, end bool, each func(i int, past *Past) error,
 ) (closed int, rest []byte, err error) {
 	if err := r.begin(before, open); err != nil {
 		return 0, nil, err
 	}
-	r.block.Reset()
-	r.closed, r.moments = r.closed[:0], r.moments[:0]
+	o.Reset()
+	r.base, r.closed = o.block.Open(), r.closed[:0]
 	likely := r.firstOpen(open)
 	for i := range open {
-		if i == likely {
-			r.rest = r.state.AppendBinary(r.rest[:0])
-		}
-		if err := r.observe(&open[i]); err != nil {
+		v, err := r.filter(&open[i])
+		if err != nil {
 			return 0, nil, err
 		}
-		moment := r.smoother.Note(&r.block, r.follower.filters[open[i].Model].sanitizer, &r.state,
-			open[i].seen(), true, r.keep)
-		r.moments = append(r.moments, moment)
+		v.sanitizer.Migrate(&r.state)
+		if before := o.add(open[i].Step); before != nil && i >= likely {
+			*before = r.state.AppendBinary(*before)
+		}
+		if err := v.sanitizer.Observe(&r.state, open[i].seen()); err != nil {
+			return 0, nil, err
+		}
+		o.records[i].moment = r.smoother.Note(&o.block, v.sanitizer, &r.state, open[i].seen(), true,
+			r.keep)
 	}
+	return r.close(o, end, each)
+}
+
+// close calls each for the records whose moments have closed, and drops them.
+func (r *Replayer) close(
+	o *Open, end bool, each func(i int, past *Past) error,
+) (closed int, rest []byte, err error) {
 	if end {
-		r.smoother.Finish(&r.block, r.keep)
+		r.smoother.Finish(&o.block, r.keep)
 	}
-	for closed < len(open) && r.moments[closed] < r.block.Open() {
-		if err := each(closed, &r.closed[r.moments[closed]]); err != nil {
+	for closed < len(o.records) && o.records[closed].moment < o.block.Open() {
+		if err := each(closed, &r.closed[o.records[closed].moment-r.base]); err != nil {
 			return closed, nil, err
 		}
 		closed++
 	}
-	switch {
-	case closed == len(open):
-		return closed, nil, nil
-	case closed != likely: // the last record lies beyond MaxBack
-		err = r.begin(before, open)
-		for i := 0; i < closed && err == nil; i++ {
-			err = r.observe(&open[i])
-		}
-		r.rest = r.state.AppendBinary(r.rest[:0])
+	o.drop(closed)
+	if len(o.records) > 0 {
+		rest = o.records[0].before
 	}
-	return closed, r.rest, err
+	return closed, rest, nil
 }
 
 // begin sets the state to that before the first of some records.
@@ -147,23 +230,23 @@ func (r *Replayer) firstOpen(open []Published) int {
 	return slices.IndexFunc(open, func(p Published) bool { return p.Step > last.Step-r.lag })
 }
 
-// observe takes the state on to a record, as it was followed.
-func (r *Replayer) observe(p *Published) error {
+// filter returns the filter of a record, and puts its release in its place.
+func (r *Replayer) filter(p *Published) (*filter, error) {
 	v := r.follower.filters[p.Model]
 	if v == nil {
-		return fmt.Errorf("%w: %.16s", ErrModel, p.Model)
+		return nil, fmt.Errorf("%w: %.16s", ErrModel, p.Model)
 	}
 	v.locate(p)
-	v.sanitizer.Migrate(&r.state)
-	return v.sanitizer.Observe(&r.state, p.seen())
+	return v, nil
 }
 
 // keep keeps a moment that closes.
 func (r *Replayer) keep(m mechanism.Smoothed) {
-	if n := int(m.Number) + 1; n > len(r.closed) { // the last one comes first
-		r.closed = slices.Grow(r.closed, n-len(r.closed))[:n]
+	n := int(m.Number - r.base)
+	if n >= len(r.closed) { // the last one comes first
+		r.closed = slices.Grow(r.closed, n+1-len(r.closed))[:n+1]
 	}
-	r.closed[m.Number] = pastOf(m)
+	r.closed[n] = pastOf(m)
 }
 
 // seen is what the filter takes of a record. A state that is started goes on over any gap: that it

@@ -107,7 +107,9 @@ func (b *Backward) back(
 		dst = slices.Grow(dst[:0], len(to))[:len(to)]
 		b.expect(dst, to, at+int64(k), later)
 		addTo(dst, to, f, weights[k])
-		later.Cells, later.P = append(later.Cells[:0], to...), append(later.P[:0], dst...)
+		if k > 0 {
+			later.Cells, later.P = append(later.Cells[:0], to...), append(later.P[:0], dst...)
+		}
 	}
 	if last == 0 {
 		dst = slices.Grow(dst[:0], len(from.Cells))[:len(from.Cells)]

@@ -32,6 +32,7 @@ type SmoothProcessor struct {
 	settings SmoothSettings
 	options  mechanism.Options // of the settings, the defaults filled in
 	at       Partition
+	ends     map[int64]bool // SmoothSettings.Ends of the partition
 	stepMS   int64
 	out      *schemas.Codec
 	amended  []Amended
@@ -39,6 +40,7 @@ type SmoothProcessor struct {
 	names    map[smoothLane]string // of filters that were used
 	replayer *aggregate.Replayer
 	seen     sanitizedRecord // what Key has read last: Process gets it next
+	blocks   openBlocks
 
 	state     smoothState           // scratch
 	epsilon   float64               // scratch: of the filter of the user's last record
@@ -92,7 +94,10 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 	out.UseIDs(s.SchemaIDs)
 	p := &SmoothProcessor{
 		settings: s, options: sanitizer.Options(), at: at, out: out,
-		stepMS: s.Model.Step.Milliseconds(),
+		stepMS: s.Model.Step.Milliseconds(), blocks: openBlocks{most: maxBlockBytes},
+	}
+	if int(at.Number) < len(s.Ends) {
+		p.ends = s.Ends[at.Number]
 	}
 	p.restart()
 	return p, nil
@@ -101,6 +106,7 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 // Use makes the processor work with later versions of the model, each from its offset on, in place
 // of those before.
 func (p *SmoothProcessor) Use(list []Amended) {
+	p.blocks.clear()
 	p.amended, p.ids = list, p.ids[:0]
 	for _, a := range list {
 		p.ids = append(p.ids, a.Version.ID.Model.String())
@@ -197,10 +203,12 @@ func (p *SmoothProcessor) take(
 	case err != nil:
 		return err
 	}
-	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
+	block := p.blocks.of(rec.Key, state, len(s.open))
+	if err := p.advance(rec, w, record, known, linked, block, fx); err != nil {
 		return err
 	}
 	p.store(fx)
+	p.blocks.keep(rec.Key, block, p.stored, len(s.open))
 	return nil
 }
 
@@ -222,7 +230,7 @@ func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) err
 		return err
 	}
 	if len(p.state.open) > 0 {
-		if err := p.close(rec, true, fx); err != nil {
+		if err := p.close(rec, true, new(openBlock), fx); err != nil {
 			return err
 		}
 	}
@@ -232,12 +240,12 @@ func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) err
 }
 
 // advance takes a record into its user's block, and writes what it closes.
-func (p *SmoothProcessor) advance(
-	rec task.Record, w waiting, record aggregate.Published, known, linked bool, fx *task.Effects,
+func (p *SmoothProcessor) advance(rec task.Record, w waiting, record aggregate.Published,
+	known, linked bool, block *openBlock, fx *task.Effects,
 ) error {
 	s := &p.state
 	if len(s.open) > 0 && !linked {
-		if err := p.close(rec, true, fx); err != nil {
+		if err := p.end(rec, block, fx); err != nil {
 			return err
 		}
 	}
@@ -258,17 +266,50 @@ func (p *SmoothProcessor) advance(
 	// What the block has no need of is left out before it is used, so that a block that is run
 	// at once has what one has that was stored.
 	s.add(w, p.stepMS)
-	full := len(s.stored) > maxOpenBytes
-	if full || p.replayer.Closes(record, lastStep, s.open[0].record.Step, len(s.open)) {
-		return p.close(rec, full, fx)
+	full := len(s.stored) > maxOpenBytes || p.ends[rec.Offset]
+	if block.known {
+		n, before, err := p.replayer.Next(&block.open, full, p.writer(rec, fx))
+		if err == nil && n > 0 {
+			s.drop(n, before, p.stepMS)
+		}
+		return err
 	}
+	if full || p.replayer.Closes(record, lastStep, s.open[0].record.Step, len(s.open)) {
+		return p.close(rec, full, block, fx)
+	}
+	return nil
+}
+
+// writer returns a function that writes one of the open records with its past.
+func (p *SmoothProcessor) writer(
+	rec task.Record, fx *task.Effects,
+) func(i int, past *aggregate.Past) error {
+	return func(i int, past *aggregate.Past) error {
+		return p.write(rec.Key, p.state.open[i], past, "", fx)
+	}
+}
+
+// end closes the open block. block is known afterwards only if the filter has not run again since
+// the last record was followed.
+func (p *SmoothProcessor) end(rec task.Record, block *openBlock, fx *task.Effects) error {
+	if !block.known {
+		err := p.close(rec, true, block, fx)
+		block.known = false
+		return err
+	}
+	if err := p.replayer.End(&block.open, p.writer(rec, fx)); err != nil {
+		return err
+	}
+	p.state.drop(len(p.state.open), nil, p.stepMS)
 	return nil
 }
 
 // close runs the open block again and writes the records that its last one closes, or all of them.
 // Under other settings than the block's a record may not follow from the one before any more: then
-// all pass as they are.
-func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) error {
+// all pass as they are. block becomes what stays open.
+func (p *SmoothProcessor) close(
+	rec task.Record, all bool, block *openBlock, fx *task.Effects,
+) error {
 	s, known := &p.state, true
 	p.published = p.published[:0]
 	for i := range s.open {
@@ -282,10 +323,8 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 	if !known { // an earlier model is gone; that of the last record is there
 		return p.forget(rec, aggregate.NoModel, fx)
 	}
-	n, before, err := p.replayer.Replay(s.before, p.published, all,
-		func(i int, past *aggregate.Past) error {
-			return p.write(rec.Key, s.open[i], past, "", fx)
-		})
+	n, before, err := p.replayer.Replay(&block.open, s.before, p.published, all,
+		p.writer(rec, fx))
 	if errors.Is(err, mechanism.ErrUnseen) {
 		return p.forget(rec, aggregate.NotFollowed, fx)
 	}
@@ -295,6 +334,7 @@ func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) err
 	if n > 0 {
 		s.drop(n, before, p.stepMS)
 	}
+	block.known = true
 	return nil
 }
 
@@ -373,6 +413,7 @@ func (p *SmoothProcessor) prepare(
 // restart forgets all filters.
 func (p *SmoothProcessor) restart() {
 	p.names = map[smoothLane]string{}
+	p.blocks.clear()
 	p.replayer = aggregate.NewReplayer(p.options, p.settings.LagSteps)
 }
 

@@ -30,6 +30,9 @@ type SmoothSettings struct {
 	// sanitized topic tell theirs.
 	Encoding  schemas.Encoding
 	SchemaIDs schemas.IDs // see Settings
+	// Ends, if set, says that the topic is whole: the offsets of the last records of users, by
+	// partition. Each closes its user's block, as the end of a file does.
+	Ends []map[int64]bool
 }
 
 // WithDefaults returns the settings with an empty encoding filled in.
@@ -70,9 +73,13 @@ func (s SmoothSettings) settings() []setting {
 		{"models", text("a schedule: %t", s.Scheduled)},
 	}
 	list = append(list, releaseSettings(r)...)
-	return append(list, setting{hoursKey, hoursSetting(r.Hours)},
+	list = append(list, setting{hoursKey, hoursSetting(r.Hours)},
 		setting{"smooth.lag", text("%d", s.LagSteps)},
 		setting{"encoding.sanitized", text("%q", s.Encoding)})
+	if s.Ends != nil { // the topic alone says which these are
+		list = append(list, setting{"whether the sanitized topic is whole", "true"})
+	}
+	return list
 }
 
 // sanitizer returns one whose key is never used: nothing is drawn.

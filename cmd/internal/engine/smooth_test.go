@@ -58,7 +58,8 @@ func sanitizedTopic(
 	return records
 }
 
-// smoothJob processes records as a task does, and a retry of each by another processor.
+// smoothJob processes records as a task does, and a retry of each by another processor, which keeps
+// no block in memory.
 type smoothJob struct {
 	tb       testing.TB
 	settings SmoothSettings
@@ -89,6 +90,7 @@ func (j *smoothJob) process(rec task.Record) servicetest.Effects {
 	servicetest.OK(j.tb, err)
 	state := j.states[string(key)]
 	fx := servicetest.Process(j.tb, j.p, rec, state)
+	j.retry.blocks.clear()
 	servicetest.RequireEqual(j.tb, "a retry", fx, servicetest.Process(j.tb, j.retry, rec, state))
 	if len(fx.State) > 0 {
 		j.states[string(key)] = fx.State
@@ -134,8 +136,9 @@ func smoothedFiles(
 }
 
 // TestSmoothProcessorIsSmoothing: record for record, the service says what files say, up to the
-// open block; under each mechanism, with reports that leave no record, with a missing record and
-// with one that lacks its release.
+// open block, and to the last record where it knows that the topic is whole; under each mechanism,
+// with reports that leave no record, with a missing record and with one that lacks its release, and
+// with room in memory for all blocks or for two.
 func TestSmoothProcessorIsSmoothing(t *testing.T) {
 	t.Parallel()
 	model := servicetest.NeighbourModel(t, servicetest.Town, 1000, 4)
@@ -155,8 +158,19 @@ func TestSmoothProcessorIsSmoothing(t *testing.T) {
 			records = damaged(t, records)
 			want, at := smoothedFiles(t, s, records)
 			j := newSmoothJob(t, s)
-			for _, rec := range records {
+			kept := 0
+			for i, rec := range records {
 				j.process(rec)
+				kept = max(kept, len(j.p.blocks.users))
+				if i == len(records)/2 {
+					kept, j.p.blocks.most = 0, 2*j.p.blocks.bytes/len(want) // room for two
+				}
+				if b := &j.p.blocks; i > len(records)/2+len(want) && b.bytes > b.most {
+					t.Fatalf("after record %d blocks have %d bytes, %d at most", i, b.bytes, b.most)
+				}
+			}
+			if kept == 0 || kept == len(want) {
+				t.Errorf("with room for two, the blocks of %d users are kept", kept)
 			}
 			smoothed, unsmoothed := j.sameAs(t, records, want, at)
 			tally, next := j.p.Take()
@@ -167,6 +181,28 @@ func TestSmoothProcessorIsSmoothing(t *testing.T) {
 				passed[1]+passed[2] != int64(unsmoothed) ||
 				next != records[len(records)-1].Offset+1 {
 				t.Errorf("%d smoothed, %d not; %+v, next %d", smoothed, unsmoothed, tally, next)
+			}
+
+			last, whole := map[string]int64{}, s
+			for _, rec := range records {
+				last[string(rec.Key)] = rec.Offset
+			}
+			whole.Ends = []map[int64]bool{{}}
+			for _, offset := range last {
+				whole.Ends[0][offset] = true
+			}
+			j = newSmoothJob(t, whole)
+			for _, rec := range records {
+				j.process(rec)
+			}
+			j.sameAs(t, records, want, at)
+			for user := range want {
+				if n := j.open(user); n > 0 {
+					t.Errorf("at the end %d records of %s wait", n, user)
+				}
+			}
+			if bytes.Equal(s.Fingerprint(), whole.Fingerprint()) {
+				t.Error("the two write other records under one fingerprint")
 			}
 		})
 	}
