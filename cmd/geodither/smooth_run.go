@@ -94,8 +94,12 @@ func (s *smoothing) print(log io.Writer, o aggregate.SmoothOptions) {
 	fmt.Fprintf(log, "%s of %s: %d smoothed (lag %s)\n", cli.Quantity(s.counts.Records, "record"),
 		cli.Quantity(int64(s.counts.Users), "user"), s.counts.Records-passed, lag)
 	for _, reason := range aggregate.UnsmoothedReasons() {
-		if n := s.counts.Unsmoothed[reason]; n > 0 {
-			fmt.Fprintf(log, "%d unsmoothed: %s\n", n, reason)
+		n, which := s.counts.Unsmoothed[reason], ""
+		if reason == aggregate.NoModel {
+			which = fmt.Sprintf(" (%.16s); add its file with --model", s.counts.Foreign)
+		}
+		if n > 0 {
+			fmt.Fprintf(log, "%d unsmoothed: %s%s\n", n, reason, which)
 		}
 	}
 	if s.seeded > 0 {

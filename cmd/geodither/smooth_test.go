@@ -290,6 +290,31 @@ func TestSmoothPassesOn(t *testing.T) {
 	}
 }
 
+// TestSmoothModels: records of a second model are smoothed with its file, and without it they keep
+// their estimates and the summary names the model.
+func TestSmoothModels(t *testing.T) {
+	dir := t.TempDir()
+	townVersions(t, dir)
+	sanitized, _ := changedTown(t, dir, "second.avro", "budget: none")
+	second, err := mobility.ReadModelFile(filepath.Join(dir, "second.avro"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"smooth", "--model", filepath.Join(dir, "model.avro"), "--lag", "1m", "--in", sanitized,
+		"--out", filepath.Join(dir, "out.csv"),
+	}
+	said := succeed(t, args...)
+	if want := fmt.Sprintf("unsmoothed: model not given (%.16s); add its file with --model",
+		second.ID()); !strings.Contains(said.err, want) {
+		t.Errorf("without the second model, %q is not in: %s", want, said.err)
+	}
+	args = append(args, "--model", filepath.Join(dir, "second.avro"))
+	if said := succeed(t, args...); strings.Contains(said.err, "unsmoothed") {
+		t.Errorf("with both models: %s", said.err)
+	}
+}
+
 // TestSmoothRefuses what it cannot use, and leaves no file.
 func TestSmoothRefuses(t *testing.T) {
 	dir := t.TempDir()

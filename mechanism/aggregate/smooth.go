@@ -57,6 +57,8 @@ type SmoothCounts struct {
 	Records    int64
 	Users      int
 	Unsmoothed map[Unsmoothed]int64
+	// Foreign is a model that records name and that is not given, empty if there is none.
+	Foreign string
 }
 
 // Smoothing smooths the records of many users (mechanism.Smoother), as they are published. T is
@@ -316,7 +318,7 @@ func (s *Smoothing[T]) Finish() (SmoothCounts, error) {
 	if err := s.flush(); err != nil {
 		return s.counts, err
 	}
-	s.counts.Users = len(s.order)
+	s.counts.Users, s.counts.Foreign = len(s.order), s.foreign
 	if s.given == 0 && s.counts.Records > 0 {
 		return s.counts, fmt.Errorf("%w: the records name %.16s, and given is only %s", ErrModel,
 			s.foreign, s.options.Read.Models.names())
