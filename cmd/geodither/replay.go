@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
@@ -39,6 +40,10 @@ anything else differs (a setting, raw records that retention has removed, fixes 
 has not released yet), this would be a second release of the same fixes. The command then refuses,
 says why and what it would cost, and goes on only with --spend-again. The records show it too:
 their mechanism is "codebook (second release)".
+
+With smooth or topics.smoothed in the config the command then smooths the records of the output, as
+"geodither smooth" does, into the output topic's name and ".smoothed": all of them, because no later
+ones follow.
 
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the
@@ -76,8 +81,19 @@ processed. Records before --from are processed for the states, and not published
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
-	options, err := loadService(cmd.Context(), f.config, std)
+	options, file, err := loadFile(f.config, std)
 	if err != nil {
+		return err
+	}
+	if file.Smooths() {
+		smoothing, err := file.SmoothingOf(options)
+		if err != nil {
+			return config.Error(f.config, err)
+		}
+		smoothing.Smooth.Scheduled = false // no further model will come
+		f.options.Smooth = &smoothing.Smooth
+	}
+	if _, err := options.Connection.Connect(cmd.Context(), options.Brokers); err != nil {
 		return err
 	}
 	if f.dry {
@@ -86,11 +102,15 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 	bar := cli.NewProgress(std.Err, nil)
 	bar.Phase("working out the cost", nil)
 	f.options.Planning = bar.Counter("raw offsets")
-	var begun sync.Once
-	f.options.Progress = func(done, total int64) {
-		begun.Do(func() { bar.Phase("replaying", nil) }) // at a rate of its own
-		bar.Count(done, total, "raw offsets")
+	phase := func(name, unit string) func(done, total int64) {
+		var begun sync.Once
+		return func(done, total int64) {
+			begun.Do(func() { bar.Phase(name, nil) }) // at a rate of its own
+			bar.Count(done, total, unit)
+		}
 	}
+	f.options.Progress = phase("replaying", "raw offsets")
+	f.options.Smoothing = phase("smoothing", "offsets")
 	plan, err := replay.Run(cmd.Context(), options, f.options)
 	bar.Done()
 	switch {
@@ -134,6 +154,9 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if plan.Done {
 		fmt.Fprintf(out, "done: the answers to the raw records are in %s and %s\n",
 			plan.Output, plan.DeadLetters)
+		if plan.Smoothed != "" && !f.dry {
+			fmt.Fprintf(out, "smoothed: all of them are in %s\n", plan.Smoothed)
+		}
 		if !plan.Identical {
 			printCost(out, "spent", plan.Spent)
 		}
@@ -153,6 +176,9 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	}
 	fmt.Fprintf(out, "output     %s, dead letters %s\nstates     changelog %s, folder %s\n"+
 		"group      %s\n", plan.Output, plan.DeadLetters, plan.Changelog, plan.StateDir, plan.Group)
+	if plan.Smoothed != "" {
+		fmt.Fprintf(out, "smoothed   %s\n", plan.Smoothed)
+	}
 	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
 		_, err := fmt.Fprintln(out, "cost       none: these are the first releases again")

@@ -41,6 +41,12 @@ type Options struct {
 	// the group has come past. One call at a time.
 	Progress func(done, total int64)
 
+	// Smooth, if set, also smooths what the replay has published, with these settings and into a
+	// topic of its own: up to the end, the last records of each user included.
+	Smooth *engine.SmoothSettings
+	// Smoothing is Progress for that, in offsets of the output.
+	Smoothing func(done, total int64)
+
 	// TempDir is where states go while the cost of a second release is worked out: as
 	// large as the service's own store, and as private. Default the system's.
 	TempDir string
@@ -52,6 +58,7 @@ type Options struct {
 // Plan is what a replay does.
 type Plan struct {
 	Output      string `json:"output_topic"`
+	Smoothed    string `json:"smoothed_topic,omitempty"` // of Options.Smooth
 	DeadLetters string `json:"dead_letters_topic"`
 	Changelog   string `json:"changelog_topic"`
 	Group       string `json:"group"`
@@ -230,6 +237,12 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 			return plan, err
 		}
 	}
+	if r.Smooth != nil {
+		plan.Smoothed = smoothing(p.replay).Topics.Sanitized
+		if err := p.requireUnsmoothed(ctx); err != nil {
+			return plan, err
+		}
+	}
 	if err := p.requireFitting(ctx); err != nil {
 		return plan, err
 	}
@@ -293,6 +306,18 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 		}
 	}
 	return nil
+}
+
+// requireUnsmoothed refuses a smoothed topic that holds records of something else.
+func (p *planner) requireUnsmoothed(ctx context.Context) error {
+	t := smoothing(p.replay).Topics
+	for n := range int32(p.partitions) {
+		_, begun, err := topics.LastMark(ctx, p.client, t.Changelog, n)
+		if err != nil || begun {
+			return err
+		}
+	}
+	return p.requireUnused(ctx, t.Sanitized)
 }
 
 // requireFitting refuses topics that exist and would stop the replay at its start.

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -60,6 +62,87 @@ func TestReplayIsTheFirstRelease(t *testing.T) {
 	servicetest.RequireSame(t, first.Dead, three.Dead)
 	if report := atwork.Verify(t, o); !report.Verified {
 		t.Errorf("after replays the first release does not verify: %+v", report)
+	}
+}
+
+// TestReplaySmoothed: a replay that is stopped before it smooths its output and run again by two
+// instances gives one smoothed record for each of the output, the last ones of each user included.
+// A topic with other records is refused.
+func TestReplaySmoothed(t *testing.T) {
+	w := atwork.Served(t, 12, 30)
+	o := atwork.Options(w, "first")
+	o.Release.ReleaseInterval = 4 // a second release, then
+	r := replay.Options{
+		Output: "again", SpendAgain: true,
+		Smooth: &engine.SmoothSettings{Model: o.Model, Release: o.Release, LagSteps: 4},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Progress = func(done, total int64) {
+		if done == total {
+			cancel()
+		}
+	}
+	if plan, err := replay.Run(ctx, o, r); err != nil || plan.Done ||
+		plan.Smoothed != "again.smoothed" {
+		t.Fatalf("stopped before it smooths, the plan is %+v, %v", plan, err)
+	}
+	r.Progress = nil
+	var wait sync.WaitGroup
+	for _, name := range []string{"a", "b"} {
+		wait.Go(func() {
+			beside := r
+			beside.StateDir = filepath.Join(w.Dir, "again", name)
+			atwork.Replay(t, o, beside)
+		})
+	}
+	wait.Wait()
+	codec := servicetest.NewCodec(t, schemas.Avro)
+	type fix struct {
+		user string
+		time int64
+	}
+	read := func(topic string) (all map[fix]schemas.Sanitized, n int64) {
+		all = map[fix]schemas.Sanitized{}
+		view := w.View(t, topic, false)
+		n = view.Read(t)
+		for _, l := range slices.Concat(view.Lines...) {
+			record, err := codec.DecodeSanitized([]byte(l.Value))
+			servicetest.OK(t, err)
+			all[fix{l.Key, l.Timestamp}] = record
+		}
+		return all, n
+	}
+	records, n := read("again")
+	smoothed, m := read("again.smoothed")
+	if n == 0 || m != n || len(smoothed) != len(records) {
+		t.Fatalf("%d records, %d of them different, and %d smoothed, %d of them different", n,
+			len(records), m, len(smoothed))
+	}
+	moved := 0
+	for at, record := range smoothed {
+		if !schemas.HasNote(record.Mechanism, schemas.Smoothed) ||
+			!schemas.HasNote(record.Mechanism, schemas.SecondRelease) {
+			t.Fatalf("a record is by %s", record.Mechanism)
+		}
+		if records[at].Latitude != record.Latitude {
+			moved++
+		}
+	}
+	if moved < len(records)/4 {
+		t.Errorf("smoothing has changed %d of %d estimates", moved, len(records))
+	}
+
+	// Another replay would write to a topic that has records.
+	r.Output = "third"
+	servicetest.OK(t, topics.Create(t.Context(), w.Client, wire.Options{}, topics.Set{
+		Raw: "raw", Sanitized: "third.smoothed", Changelog: "third.log", DeadLetters: "third.dead",
+		Create: true,
+	}))
+	w.Write(t, true, "third.smoothed", 0,
+		servicetest.Line{Key: "vehicle-000", Value: "other", Timestamp: servicetest.StartMS})
+	if _, err := replay.NewPlan(t.Context(), o, r); err == nil ||
+		!strings.Contains(err.Error(), "topic third.smoothed holds records already") {
+		t.Errorf("a smoothed topic with other records: %v", err)
 	}
 }
 

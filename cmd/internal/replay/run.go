@@ -27,49 +27,97 @@ const endInterval = 500 * time.Millisecond
 // ErrSpend says that it would be a second release, without SpendAgain. The plan
 // is what NewPlan gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
+//
+// With Smooth the records of the whole output are smoothed then, into another topic. Done is true
+// when that has come to the end too.
 func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
-	if err != nil || plan.Done {
-		return plan, err
+	if err == nil && !plan.Done {
+		err = plan.replay(ctx, o, r)
 	}
-	if err := plan.Refusal(r); err != nil {
-		return plan, err
+	if err == nil && plan.Done && r.Smooth != nil {
+		replayed, r := r.options(o.WithDefaults())
+		err = plan.smooth(ctx, replayed, r)
+	}
+	return plan, err
+}
+
+// replay runs what a plan has left.
+func (p *Plan) replay(ctx context.Context, o service.Options, r Options) error {
+	if err := p.Refusal(r); err != nil {
+		return err
 	}
 	replayed, r := r.options(o.WithDefaults())
 	settings := o.Fingerprint()
-	for _, p := range plan.Partitions {
-		replayed.Windows = append(replayed.Windows, p.window(settings, r.Output))
+	for _, part := range p.Partitions {
+		replayed.Windows = append(replayed.Windows, part.window(settings, r.Output))
 	}
 	s, err := service.New(replayed)
 	if err != nil {
-		return plan, err
+		return err
 	}
-	if !plan.Identical {
-		replayed.Logger.Warn("the replay is a second release", "users", plan.Cost.Users,
-			"epsilon", plan.Cost.Epsilon, "epsilon_user_max", plan.Cost.UserMax,
-			"epsilon_before_from", plan.Cost.BeforeFrom, "epsilon_spent_already",
-			plan.Spent.Epsilon)
+	if !p.Identical {
+		replayed.Logger.Warn("the replay is a second release", "users", p.Cost.Users,
+			"epsilon", p.Cost.Epsilon, "epsilon_user_max", p.Cost.UserMax,
+			"epsilon_before_from", p.Cost.BeforeFrom, "epsilon_spent_already",
+			p.Spent.Epsilon)
 	}
+	err = p.work(ctx, s, replayed, r.Progress)
+	if err == nil && p.Done && !p.Identical {
+		// A user who stops it now knows all but that: the replay is done.
+		if settled := p.settle(ctx, o, r); ctx.Err() == nil {
+			err = settled
+		}
+	}
+	return err
+}
+
+// work runs a service until the group has committed all windows of the options.
+func (p *Plan) work(ctx context.Context, s *service.Service, o service.Options,
+	progress func(done, total int64),
+) error {
 	done := make(chan error, 1)
-	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		done <- plan.await(ctx, replayed, r.Progress)
+		done <- p.await(ctx, o, progress)
 		cancel() // a clean stop, as at a signal
 	}()
-	err = s.Run(ctx)
+	err := s.Run(ctx)
 	cancel()
 	if ended := <-done; err == nil {
 		err = ended
 	}
-	if err == nil && plan.Done && !plan.Identical {
-		// A user who stops it now knows all but that: the replay is done.
-		if settled := plan.settle(asked, o, r); asked.Err() == nil {
-			err = settled
+	return err
+}
+
+// smooth smooths the output of a replay that is done: each record once, exactly. The topic is whole
+// now, so the last record of each user closes the user's block, as the end of a file does.
+func (p *Plan) smooth(ctx context.Context, replayed service.Options, r Options) error {
+	o, settings := smoothing(replayed), *r.Smooth
+	client, past := o.Client(), Plan{}
+	for n := range p.Partitions {
+		ends, next, err := lastRecords(ctx, client, o.Topics.Raw, int32(n))
+		if ctx.Err() != nil {
+			p.Done = false
+			return nil //nolint:nilerr // it was stopped
 		}
+		if err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, o.Topics.Raw, err)
+		}
+		settings.Ends = append(settings.Ends, ends)
+		past.Partitions = append(past.Partitions, PartitionPlan{Partition: int32(n)})
+		o.Windows = append(o.Windows, service.Window{End: next})
 	}
-	return plan, err
+	hosted := o
+	hosted.Windows = nil // await alone looks at them: the service goes through all there is
+	s, err := service.NewFollowing(hosted, service.Smoothing(settings))
+	if err != nil {
+		return err
+	}
+	err = past.work(ctx, s, o, r.Smoothing)
+	p.Done = past.Done
+	return err
 }
 
 // Refusal is what a replay that is run with these options ends with instead of beginning:
