@@ -159,7 +159,7 @@ func (d *checkup) examine(ctx context.Context, path string, bar *cli.Progress) {
 			return
 		}
 		d.findings = append(d.findings,
-			doctor.ExamineFollowing(ctx, "smooth", second.Options, d.tell)...)
+			doctor.ExamineFollowing(ctx, "smooth", second.Options, second.Smooth, d.tell)...)
 	}
 	d.counts(ctx, file, options)
 	if ctx.Err() == nil && d.count(doctor.Failure) == 0 {
@@ -178,7 +178,7 @@ func (d *checkup) counts(ctx context.Context, file config.File, first service.Op
 		return
 	}
 	for _, o := range []service.Options{n.Windows, n.Totals} {
-		d.findings = append(d.findings, doctor.ExamineFollowing(ctx, "counts", o, d.tell)...)
+		d.findings = append(d.findings, doctor.ExamineFollowing(ctx, "counts", o, nil, d.tell)...)
 	}
 	if d.count(doctor.Failure) > 0 { // brokers or topics are missing, say
 		return

@@ -68,10 +68,11 @@ func newExamination(command string, o service.Options, tell func(Finding)) *exam
 }
 
 // ExamineFollowing looks for whatever would keep another service from working, which follows the
-// one that Examine has looked at: its folder, schemas, rights and topics. Without brokers it has no
-// findings about these, since Examine has them.
-func ExamineFollowing(
-	ctx context.Context, command string, o service.Options, tell func(Finding),
+// one that Examine has looked at: its folder, schemas, rights, topics, and the settings in its
+// changelog, unless own is nil. Without brokers it has no findings about these, since Examine has
+// them.
+func ExamineFollowing(ctx context.Context, command string, o service.Options,
+	own service.Fingerprints, tell func(Finding),
 ) []Finding {
 	d := newExamination(command, o, tell)
 	d.stateDir()
@@ -79,7 +80,10 @@ func ExamineFollowing(
 	d.client = o.Client()
 	if admin.Ping(ctx, d.client, d.call) == nil {
 		d.rights(ctx)
-		d.topicsThere(ctx)
+		counts, t := d.topicsThere(ctx), d.o.Topics
+		if n := counts[t.Raw]; own != nil && n > 0 && counts[t.Changelog] == n {
+			d.lastSettings(ctx, n, own)
+		}
 	}
 	return d.found
 }
@@ -225,7 +229,7 @@ func (d *examination) topics(ctx context.Context) {
 		d.group(ctx, n)
 		d.unwritten(ctx, counts[t.Sanitized])
 		if counts[t.Changelog] == n {
-			d.lastSettings(ctx, n)
+			d.lastSettings(ctx, n, d.o)
 		}
 	}
 }
@@ -508,17 +512,19 @@ func (d *examination) moved(ctx context.Context, n int32) (moved error) {
 }
 
 // differences says in which settings a mark's differ from these, and what a key means among them.
-func (d *examination) differences(m task.Mark) string {
-	text := d.o.Differences(m.Settings)
-	if bytes.Equal(m.Names, d.o.KeyFingerprint()) {
+func (d *examination) differences(m task.Mark, own service.Fingerprints) string {
+	text := own.Differences(m.Settings)
+	if d.command != run || bytes.Equal(m.Names, d.o.KeyFingerprint()) {
 		return text
 	}
 	return text + ". Under another noise key run refuses to start where the changelog keeps " +
 		"accounts of erased users"
 }
 
-// lastSettings compares the last marks of the changelog with the options.
-func (d *examination) lastSettings(ctx context.Context, partitions int) {
+// lastSettings compares the last marks of the changelog with the settings of the service.
+func (d *examination) lastSettings(
+	ctx context.Context, partitions int, own service.Fingerprints,
+) {
 	source, err := topics.ID(ctx, d.client, d.o.Topics.Raw)
 	if err != nil {
 		d.add("changelog", Failure, "the id of %s cannot be read: %v", d.o.Topics.Raw, err)
@@ -535,30 +541,36 @@ func (d *examination) lastSettings(ctx context.Context, partitions int) {
 			d.add("changelog", Failure, "partition %d: %v", n, err)
 			return
 		}
-		if bytes.Equal(mark.Settings, d.o.Fingerprint()) {
+		same := bytes.Equal(mark.Settings, own.Fingerprint())
+		if same {
 			if _, err := engine.Resolve(mark.Amendments, d.o.Later); err != nil {
 				d.add("changelog", Failure, "partition %d: %v", n, err)
 				return
 			}
 			adopted = max(adopted, len(mark.Amendments))
 		}
-		if !found || len(mark.Settings) == 0 || bytes.Equal(mark.Settings, d.o.Fingerprint()) {
+		if !found || len(mark.Settings) == 0 || same {
 			continue
 		}
 		other++
-		differ = d.differences(mark)
+		differ = d.differences(mark, own)
 		if mark.Open {
 			open++
 		}
+	}
+	instead, made := "start once with --accept-settings", "releases are made"
+	if d.command != run {
+		instead = "start with another smooth.group and topics.smoothed"
+		made = "records are smoothed"
 	}
 	switch {
 	case open > 0:
 		d.add("changelog", Failure, "%d partitions were written under other settings by an "+
 			"instance that works still or was killed: stop it cleanly under its own settings, or "+
-			"start once with --accept-settings. What differs: %s", open, differ)
+			"%s. What differs: %s", open, instead, differ)
 	case other > 0:
 		d.add("changelog", Warning, "%d partitions were written under other settings: from the "+
-			"start on releases are made under these. What differs: %s", other, differ)
+			"start on %s under these. What differs: %s", other, made, differ)
 	default:
 		d.add("changelog", OK, "under these settings, or not begun; %d later versions of the "+
 			"model adopted, at most %d fit", adopted, task.MaxAmendments)
