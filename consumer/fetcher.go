@@ -393,3 +393,10 @@ func (f *Fetcher) take(got *Fetched, hidden *filter, b *batch, offset int64) err
 func (f *Fetcher) corrupt(offset int64, reason string) error {
 	return &CorruptError{f.topic, f.partition, offset, reason}
 }
+
+// leftOut is the error for an answer without the partition that was asked for.
+func leftOut(op string) error {
+	return &wire.Error{
+		Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out"),
+	}
+}

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -178,11 +177,4 @@ func readCommitted(op string, body []byte, topic string, partition int32) (
 		return 0, false, leftOut(op)
 	}
 	return max(offset, 0), offset >= 0, nil
-}
-
-// leftOut is the error for an answer without the partition that was asked for.
-func leftOut(op string) error {
-	return &wire.Error{
-		Op: op, Temporary: true, Err: errors.New("the broker's answer leaves the partition out"),
-	}
 }

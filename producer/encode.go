@@ -176,3 +176,12 @@ func varintBytes(v int64) int {
 func advance(sequence int32, n int) int32 {
 	return int32((int64(sequence) + int64(n)) & 0x7fffffff)
 }
+
+// session is what a producer id and epoch stand for: the broker accepts the batches of a partition
+// in the order of their sequence numbers, each once.
+type session struct {
+	transactionalID string // empty if there are no transactions
+	producerID      int64
+	producerEpoch   int16
+	sequences       map[TopicPartition]int32 // of the next record
+}

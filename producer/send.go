@@ -17,15 +17,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 )
 
-// session is what a producer id and epoch stand for: the broker accepts the batches of a partition
-// in the order of their sequence numbers, each once.
-type session struct {
-	transactionalID string // empty if there are no transactions
-	producerID      int64
-	producerEpoch   int16
-	sequences       map[TopicPartition]int32 // of the next record
-}
-
 // maxRequestBytes bounds one produce request, but a single batch may be larger. Kafka's default
 // socket.request.max.bytes is 100 MiB.
 const maxRequestBytes = 32 << 20

@@ -9,35 +9,6 @@ import (
 	"github.com/linkedin/goavro/v2"
 )
 
-// headerBytes is the length of a single-object header: C3 01 and a fingerprint.
-const headerBytes = 10
-
-func header(fingerprint uint64) (h [headerBytes]byte) {
-	h[0], h[1] = 0xC3, 0x01
-	binary.LittleEndian.PutUint64(h[2:], fingerprint)
-	return h
-}
-
-// primitives holds goavro's codecs of the primitive types. The encoding of a record is that of its
-// fields, one after the other. So to code the fields one by one gives goavro's bytes without
-// goavro's map[string]any for every record; a test compares the two. To decode a primitive never
-// allocates more than the length of the input, whatever the input says, and does not panic.
-type primitives struct {
-	long, double, bytes *goavro.Codec // bytes also decodes strings, without a copy
-}
-
-func newPrimitives() (p primitives, err error) {
-	for _, t := range []struct {
-		name string
-		into **goavro.Codec
-	}{{`"long"`, &p.long}, {`"double"`, &p.double}, {`"bytes"`, &p.bytes}} {
-		if *t.into, err = goavro.NewCodec(t.name); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
-}
-
 // Branches of the union of null and double, in the order of the schema.
 const (
 	branchNull   = 0

@@ -317,3 +317,10 @@ func (s *shard) grow() bool {
 	}
 	return true
 }
+
+// Stats are counts since Open and sizes now.
+type Stats struct {
+	CacheHits, CacheMisses uint64
+	CacheBytes             int64 // used by the cache, with its overhead
+	DiskBytes              uint64
+}

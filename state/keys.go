@@ -94,3 +94,9 @@ func appendIdentity(dst, identity []byte) []byte {
 func sameIdentity(record, identity []byte) bool {
 	return len(record) > 0 && record[0] == identityVersion && bytes.Equal(record[1:], identity)
 }
+
+// Positions say which prefix of the input and of the changelog a partition's values are: the input
+// offset (-1 if it is not known yet), the changelog offset from which a restoration goes on, and a
+// time in Unix milliseconds at which the values were the changelog's last. The type is an alias of
+// an unnamed type, so that users of the store need not import this package.
+type Positions = struct{ Input, Changelog, AppliedMS int64 }

@@ -7,12 +7,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Positions say which prefix of the input and of the changelog a partition's values are: the input
-// offset (-1 if it is not known yet), the changelog offset from which a restoration goes on, and a
-// time in Unix milliseconds at which the values were the changelog's last. The type is an alias of
-// an unnamed type, so that users of the store need not import this package.
-type Positions = struct{ Input, Changelog, AppliedMS int64 }
-
 // Change is a new value of a key; an empty Value removes the key. It is an alias for the same
 // reason as Positions.
 type Change = struct{ Key, Value []byte }

@@ -318,13 +318,6 @@ func (s *Store) Partitions() ([]int32, error) {
 	return found, explain(errors.Join(it.Error(), it.Close()))
 }
 
-// Stats are counts since Open and sizes now.
-type Stats struct {
-	CacheHits, CacheMisses uint64
-	CacheBytes             int64 // used by the cache, with its overhead
-	DiskBytes              uint64
-}
-
 // Stats takes a few microseconds. DiskBytes is 0 after a failure.
 func (s *Store) Stats() Stats {
 	st := s.cache.stats()

@@ -206,3 +206,6 @@ func (m Mark) sameBut(o Mark) bool {
 func (a Amendment) equal(b Amendment) bool {
 	return a.From == b.From && bytes.Equal(a.Name, b.Name)
 }
+
+// none stands for an offset that does not exist.
+const none = -1

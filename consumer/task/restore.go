@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// none stands for an offset that does not exist.
-const none = -1
-
 // restoration brings the store up to the end of the changelog. It happens once after each fence.
 //
 // The changelog holds every key's state, and with it whatever the processor counts there, such as

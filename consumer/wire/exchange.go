@@ -125,9 +125,6 @@ func (x *Exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	return true
 }
 
-// A connection carries one exchange at a time, so one correlation id is enough.
-const correlationID = 1
-
 // RawExchange implements protocol.RawExchanger.
 func (x *Exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err error) {
 	if conn, ok := rw.(net.Conn); ok && x.Cut != nil {

@@ -82,3 +82,6 @@ func (q *Request) frame(clientID string) []byte {
 	be.PutUint32(b, uint32(len(b)-4))
 	return b
 }
+
+// A connection carries one exchange at a time, so one correlation id is enough.
+const correlationID = 1

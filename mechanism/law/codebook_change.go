@@ -67,9 +67,6 @@ type halves struct {
 	gain        float64 // what the two are worth more than the region
 }
 
-// inertia is the second moments of a region about the prior's mean.
-type inertia struct{ xx, xy, yy float64 }
-
 // leastSpread is a mass times a variance in squared cells that is rounding, not an extent.
 const leastSpread = 1e-12
 

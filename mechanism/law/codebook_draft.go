@@ -122,3 +122,6 @@ func (d *draft) copyFrom(from *draft) {
 	d.votes = append(d.votes[:0], from.votes...)
 	d.worth, d.stale = from.worth, from.stale
 }
+
+// inertia is the second moments of a region about the prior's mean.
+type inertia struct{ xx, xy, yy float64 }

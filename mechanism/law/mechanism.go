@@ -1,6 +1,9 @@
 package law
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -34,4 +37,27 @@ type Mechanism interface {
 	LogPeak() float64
 	// SquaredError returns E‖z - x‖², km².
 	SquaredError() float64
+}
+
+// New returns a mechanism. It refuses Codebook, which NewQuantizer makes.
+func New(o Options) (Mechanism, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	if o.Name == Codebook {
+		return nil, fmt.Errorf("the %s mechanism has no location set and no density: choose one "+
+			"of %s here", Codebook, strings.Join(HullNames(), ", "))
+	}
+	switch o.Name {
+	case PIM:
+		return &planarIsotropic{sampled: o.Isotropy == IsotropySampled}, nil
+	case KNorm:
+		return &direct{}, nil
+	case Laplace:
+		return &laplace{}, nil
+	case LaplaceTight:
+		return &laplace{tight: true}, nil
+	}
+	return &lattice{parts: uint64(o.Subdivision)}, nil
 }

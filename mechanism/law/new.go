@@ -121,26 +121,3 @@ func oneOf(setting, value string, names ...string) error {
 	return fmt.Errorf("%s %q is unknown: choose one of %s", setting, value,
 		strings.Join(names, ", "))
 }
-
-// New returns a mechanism. It refuses Codebook, which NewQuantizer makes.
-func New(o Options) (Mechanism, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o = o.WithDefaults()
-	if o.Name == Codebook {
-		return nil, fmt.Errorf("the %s mechanism has no location set and no density: choose one "+
-			"of %s here", Codebook, strings.Join(HullNames(), ", "))
-	}
-	switch o.Name {
-	case PIM:
-		return &planarIsotropic{sampled: o.Isotropy == IsotropySampled}, nil
-	case KNorm:
-		return &direct{}, nil
-	case Laplace:
-		return &laplace{}, nil
-	case LaplaceTight:
-		return &laplace{tight: true}, nil
-	}
-	return &lattice{parts: uint64(o.Subdivision)}, nil
-}

@@ -34,12 +34,6 @@ func (s *Set) ChoosePadded(
 	}
 }
 
-// nearCell is a cell with its squared distance to another, in cells.
-type nearCell struct {
-	square int64
-	cell   grid.Cell
-}
-
 // addNearest adds the missing cells that are nearest to a given one. It looks at a square around
 // that cell. All cells no farther away than the square's half side are in the square, so once there
 // are enough of them the nearest are among them.

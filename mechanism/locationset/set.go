@@ -38,6 +38,12 @@ type Set struct {
 	nearby []nearCell // for padding
 }
 
+// nearCell is a cell with its squared distance to another, in cells.
+type nearCell struct {
+	square int64
+	cell   grid.Cell
+}
+
 // candidate is a cell of the bucket in which the set ends.
 type candidate struct {
 	p        float64

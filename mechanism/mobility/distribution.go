@@ -246,3 +246,21 @@ func addInto(dst, more *Distribution, scale float64) {
 		}
 	}
 }
+
+// Source yields uniform random bits, as math/rand/v2's sources do.
+type Source interface{ Uint64() uint64 }
+
+// sample inverts the distribution function at a uniform multiple of 2⁻⁵³ in [0, 1). What
+// rounding leaves over at the top belongs to the last cell.
+func sample(cells []grid.Cell, p []float64, src Source) grid.Cell {
+	u := uniform01(src)
+	for i, v := range p {
+		if u -= v; u < 0 {
+			return cells[i]
+		}
+	}
+	return cells[len(cells)-1]
+}
+
+// uniform01 draws a uniform multiple of 2⁻⁵³ in [0, 1).
+func uniform01(src Source) float64 { return float64(src.Uint64()>>11) / (1 << 53) }

@@ -192,9 +192,6 @@ func (m *Model) layout() *layout {
 	return m.derived
 }
 
-// Source yields uniform random bits, as math/rand/v2's sources do.
-type Source interface{ Uint64() uint64 }
-
 // SampleInitial draws a cell from the initial distribution. It takes one number from src. Cost: the
 // length of the distribution.
 func (m *Model) SampleInitial(src Source) grid.Cell {
@@ -254,18 +251,6 @@ func (m *Model) SampleNext(src Source, c grid.Cell, step int64) grid.Cell {
 	return grid.Cell(row*l.width + column)
 }
 
-// sample inverts the distribution function at a uniform multiple of 2⁻⁵³ in [0, 1). What
-// rounding leaves over at the top belongs to the last cell.
-func sample(cells []grid.Cell, p []float64, src Source) grid.Cell {
-	u := uniform01(src)
-	for i, v := range p {
-		if u -= v; u < 0 {
-			return cells[i]
-		}
-	}
-	return cells[len(cells)-1]
-}
-
 // Copy returns a model of the same parts, which may be changed before it is used.
 func (m *Model) Copy() *Model {
 	return &Model{
@@ -273,6 +258,3 @@ func (m *Model) Copy() *Model {
 		Jumps: m.Jumps, Initial: m.Initial, Gaps: m.Gaps, Provenance: m.Provenance,
 	}
 }
-
-// uniform01 draws a uniform multiple of 2⁻⁵³ in [0, 1).
-func uniform01(src Source) float64 { return float64(src.Uint64()>>11) / (1 << 53) }

@@ -28,13 +28,6 @@ type Predictor struct {
 	moved     Distribution // of PredictGap
 }
 
-// blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is
-// noted by blocks. A mask skips the zeros in a block.
-const (
-	blockBits = 6
-	blockSize = 1 << blockBits
-)
-
 // NewPredictor returns a predictor for m.
 func NewPredictor(m *Model) *Predictor {
 	l := m.layout()

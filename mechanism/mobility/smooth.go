@@ -6,6 +6,13 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 )
 
+// blockBits is the logarithm of the number of cells in a block. Which cells a prediction reaches is
+// noted by blocks. A mask skips the zeros in a block.
+const (
+	blockBits = 6
+	blockSize = 1 << blockBits
+)
+
 // masses are those of cells, all zero between calls.
 type masses struct {
 	mass []float64 // whole blocks

@@ -3,7 +3,10 @@ package mapping
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -313,3 +316,17 @@ func unwrapEnvelope(tree any) any {
 }
 
 func refused(reason schemas.Reason) error { return &schemas.Rejection{Reason: reason} }
+
+// userOf reads a user id: a text, or a whole number as it is written.
+func userOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case json.Number:
+		text := v.String()
+		return text, !strings.ContainsAny(text, ".eE")
+	case int64:
+		return strconv.FormatInt(v, 10), true
+	}
+	return "", false
+}

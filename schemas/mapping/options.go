@@ -6,6 +6,22 @@ import (
 	"github.com/geodither/geodither/schemas"
 )
 
+// Preset names a source whose messages are well known.
+type Preset string
+
+// The presets.
+const (
+	Tesla                 Preset = "tesla"   // fleet-telemetry's vehicle_data
+	Traccar               Preset = "traccar" // its Kafka forwarder, {"position": …, "device": …}
+	OwnTracks             Preset = "owntracks"
+	MDS                   Preset = "mds" // Mobility Data Specification 2.0, telemetry
+	Samsara               Preset = "samsara"
+	Geotab                Preset = "geotab"  // LogRecord
+	GTFSRealtime          Preset = "gtfs_rt" // VehiclePosition
+	BackgroundGeolocation Preset = "background_geolocation"
+	Debezium              Preset = "debezium"
+)
+
 // Options say where the parts of a record are. What is empty is the preset's, or, without a preset,
 // that of records of raw.avsc: user_id, timestamp, latitude, longitude.
 type Options struct {

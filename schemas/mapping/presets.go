@@ -2,22 +2,6 @@ package mapping
 
 import "github.com/geodither/geodither/schemas"
 
-// Preset names a source whose messages are well known.
-type Preset string
-
-// The presets.
-const (
-	Tesla                 Preset = "tesla"   // fleet-telemetry's vehicle_data
-	Traccar               Preset = "traccar" // its Kafka forwarder, {"position": …, "device": …}
-	OwnTracks             Preset = "owntracks"
-	MDS                   Preset = "mds" // Mobility Data Specification 2.0, telemetry
-	Samsara               Preset = "samsara"
-	Geotab                Preset = "geotab"  // LogRecord
-	GTFSRealtime          Preset = "gtfs_rt" // VehiclePosition
-	BackgroundGeolocation Preset = "background_geolocation"
-	Debezium              Preset = "debezium"
-)
-
 // source is what a preset has: options, and what no option can say.
 type source struct {
 	options Options

@@ -105,20 +105,6 @@ func at(reason schemas.Reason, field string) schemas.Reason {
 	return reason
 }
 
-// userOf reads a user id: a text, or a whole number as it is written.
-func userOf(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case json.Number:
-		text := v.String()
-		return text, !strings.ContainsAny(text, ".eE")
-	case int64:
-		return strconv.FormatInt(v, 10), true
-	}
-	return "", false
-}
-
 // degreesOf reads a coordinate, which may be a number in a text.
 func degreesOf(v any) (float64, schemas.Reason) {
 	switch v := v.(type) {

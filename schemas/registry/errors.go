@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
 )
@@ -138,13 +139,6 @@ func missing(err error) bool {
 		(e.code == codeNoSubject || e.code == codeNoVersion || e.code == codeNoSchema)
 }
 
-// lacks says that the registry has no schema of a number, which does not count yet.
-func (c *Client) lacks() error {
-	return &Error{
-		url: c.url, Status: http.StatusNotFound, code: codeNoSchema, cause: ErrMissing, lacks: true,
-	}
-}
-
 // shorten keeps a registry's words short enough for a log.
 func shorten(text string) string {
 	const enough = 300
@@ -153,3 +147,10 @@ func shorten(text string) string {
 	}
 	return text
 }
+
+// ErrMissing says that a subject does not have a schema, or that there is no such subject.
+var ErrMissing = errors.New("the schema is not registered")
+
+// believed is for how long a registry must have lacked a schema, from the first question on, until
+// that counts: a registry that follows another one learns of a schema later.
+const believed = time.Minute

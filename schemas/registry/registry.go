@@ -43,10 +43,6 @@ type Options struct {
 // that answer counts (see believed). A schema that the registry has never changes.
 const unknownFor = 5 * time.Second
 
-// believed is for how long a registry must have lacked a schema, from the first question on, until
-// that counts: a registry that follows another one learns of a schema later.
-const believed = time.Minute
-
 // timeout bounds a request.
 const timeout = 10 * time.Second
 
@@ -135,9 +131,6 @@ type Registered struct {
 	ID      uint32
 	Version int // in its subject
 }
-
-// ErrMissing says that a subject does not have a schema, or that there is no such subject.
-var ErrMissing = errors.New("the schema is not registered")
 
 // Subject returns the subject of a topic's values, by the registries' default strategy.
 func Subject(topic string) string { return topic + "-value" }
@@ -404,4 +397,11 @@ func (c *Client) refer(
 		}
 	}
 	return true, nil
+}
+
+// lacks says that the registry has no schema of a number, which does not count yet.
+func (c *Client) lacks() error {
+	return &Error{
+		url: c.url, Status: http.StatusNotFound, code: codeNoSchema, cause: ErrMissing, lacks: true,
+	}
 }

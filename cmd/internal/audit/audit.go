@@ -99,6 +99,18 @@ func Run(ctx context.Context, start Maker, s Settings, o Options) (*Report, erro
 	return report, nil
 }
 
+func newReport(p *plan, o Options) *Report {
+	r := &Report{
+		Mechanism: p.settings.Release.Mechanism, Epsilon: p.settings.Release.Epsilon,
+		Delta: p.settings.Release.Delta, ModelID: p.settings.Model.ID(),
+		Settings: p.settings.Facts(), Seed: o.Seed, Confidence: o.Confidence,
+	}
+	if near := p.settings.Release.Near; near != (law.Near{}) {
+		r.Near, r.NearLimit = new(Bound), math.Log(near.Factor)
+	}
+	return r
+}
+
 func newPlan(start Maker, s Settings, o Options) (*plan, error) {
 	// The key is parsed as from a key file: under a key that is known to be a seed's, records say
 	// that they are not private.
@@ -285,4 +297,39 @@ func bounded(guesses [2]int64, alpha float64) Bound {
 		Epsilon: min(epsilonLowerBound(guesses[0], guesses[1], alpha), math.MaxFloat64),
 		Hits:    guesses[0], Misses: guesses[1],
 	}
+}
+
+// powers describes what the checks would have found.
+func powers(p *plan, c *checks, walk []draw, noises int) {
+	same := "any such difference in what was compared"
+	for _, check := range c.list() {
+		check.Power = same
+	}
+	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
+	c.rules.Power = fmt.Sprintf(
+		"any rule that comes to another result in one of these records, under %d sets of rules",
+		ruleVariants)
+	c.equal.Power = same + "; releases are made equal at ε = 2"
+	c.inference.Power = "posteriors that are off by 10⁻³"
+	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
+	const quantile = 6
+	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
+	for i := range walk {
+		moved += walk[i].moves
+	}
+	off := 100 * quantile / math.Sqrt(2*n)
+	if p.settings.coded() {
+		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
+		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
+	}
+	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
+		"%.1g of the releases of the first situation lie", off, tails,
+		18/float64(max(p.sizes.Users, 1)))
+	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
+		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
+		longestPeriod, releasesEach)
+	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
+	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
+		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
+	c.attack.Power = "what tells the farthest two places of a situation apart"
 }

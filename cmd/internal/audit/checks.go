@@ -1,9 +1,6 @@
 package audit
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Check is one kind of test of the service.
 type Check struct {
@@ -106,39 +103,4 @@ func (c *checks) add(o *checks) {
 		mine[i].add(others[i])
 	}
 	c.fed += o.fed
-}
-
-// powers describes what the checks would have found.
-func powers(p *plan, c *checks, walk []draw, noises int) {
-	same := "any such difference in what was compared"
-	for _, check := range c.list() {
-		check.Power = same
-	}
-	c.exponents.Power = same + "; exponents that are off by 10⁻⁹"
-	c.rules.Power = fmt.Sprintf(
-		"any rule that comes to another result in one of these records, under %d sets of rules",
-		ruleVariants)
-	c.equal.Power = same + "; releases are made equal at ε = 2"
-	c.inference.Power = "posteriors that are off by 10⁻³"
-	// A normal quantile of 6 covers both the share of one test among thousands and a power of .9.
-	const quantile = 6
-	moved, n, tails := 0.0, float64(max(len(walk), 1)), "a tail that is cut"
-	for i := range walk {
-		moved += walk[i].moves
-	}
-	off := 100 * quantile / math.Sqrt(2*n)
-	if p.settings.coded() {
-		off, tails = 100*quantile*math.Sqrt(n)/math.Max(moved, 1e-9), "far code points left out"
-		c.inference.Power = "posteriors that are off by an eighth, to which masses are rounded"
-	}
-	c.law.Power = fmt.Sprintf("another ε in all long runs that is off by %.1f %%, and %s where "+
-		"%.1g of the releases of the first situation lie", off, tails,
-		18/float64(max(p.sizes.Users, 1)))
-	c.periods.Power = fmt.Sprintf("another ε in every 16th step that is off by %.0f %%, nothing "+
-		"slower than every %dth, and a user's own place in each of %d releases", 4*off,
-		longestPeriod, releasesEach)
-	// If 14 pairs are expected, the probability of none is e⁻¹⁴.
-	c.streams.Power = fmt.Sprintf("noise that ignores a tested fact, and seeds of at most %d bits",
-		max(0, int(math.Log2(float64(noises)*float64(noises)/2/14))))
-	c.attack.Power = "what tells the farthest two places of a situation apart"
 }

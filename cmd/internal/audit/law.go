@@ -309,3 +309,16 @@ func moves(law []float64, ranks []int, slopes []float64, epsilon float64) float6
 	}
 	return math.Abs(epsilon * sum)
 }
+
+// rank fills in the coordinates of an answer. The code points are ordered by their distance from
+// the own one, and where in its own part of the law an answer lies is left to rng. That makes
+// beyond uniform, and the radius exponential, for every codebook: so the tests pool the releases of
+// all of them. Another ε shows in how often the own point is drawn, a tail that is cut in the last
+// ones. An answer has no direction.
+func (d *draw) rank(a *answers, j int, rng *rand.Rand) {
+	d.beyond = a.p[j] * (1 - rng.Float64())
+	for i := len(a.ranks) - 1; a.ranks[i] != j; i-- {
+		d.beyond += a.p[a.ranks[i]]
+	}
+	d.shape, d.radius, d.sector, d.moves = 1, -math.Log(d.beyond), rng.Float64(), a.moves
+}

@@ -90,18 +90,6 @@ func (at *situation) describe(b Bound) SituationReport {
 	return r
 }
 
-func newReport(p *plan, o Options) *Report {
-	r := &Report{
-		Mechanism: p.settings.Release.Mechanism, Epsilon: p.settings.Release.Epsilon,
-		Delta: p.settings.Release.Delta, ModelID: p.settings.Model.ID(),
-		Settings: p.settings.Facts(), Seed: o.Seed, Confidence: o.Confidence,
-	}
-	if near := p.settings.Release.Near; near != (law.Near{}) {
-		r.Near, r.NearLimit = new(Bound), math.Log(near.Factor)
-	}
-	return r
-}
-
 // find turns failed checks into findings.
 func (r *Report) find() {
 	r.Findings = []string{} // an array in JSON

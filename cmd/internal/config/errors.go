@@ -3,8 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
@@ -65,26 +63,4 @@ func eachOf(err error) (texts []string) {
 		}
 	}
 	return []string{err.Error()}
-}
-
-// unknown says that a key does not exist, and which one may have been meant.
-func unknown(key string) string {
-	message := fmt.Sprintf("unknown key %q: ", key)
-	near := cli.Nearest(key, allKeys())
-	if len(near) == 0 {
-		return message + "a misspelling? geodither run --help lists the keys"
-	}
-	return message + "did you mean " + strings.Join(near, " or ") + "?"
-}
-
-// allKeys are the keys of configs and schedules, each once.
-func allKeys() []string {
-	top, sections := KeysOf(reflect.TypeFor[File]())
-	versions, _ := KeysOf(reflect.TypeFor[entry]())
-	all := append(top, versions...)
-	for _, s := range sections {
-		all = append(append(all, s.Name[strings.LastIndex(s.Name, ".")+1:]), s.Keys...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -48,9 +48,6 @@ type Topic struct {
 // itself; see Compact.
 const never = 10 * 365 * 24 * time.Hour
 
-// minSessionTimeout lets tests have a dead member removed soon. Kafka's own default is 6 s.
-const minSessionTimeout = 100 * time.Millisecond
-
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster

@@ -10,6 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// minSessionTimeout lets tests have a dead member removed soon. Kafka's own default is 6 s.
+const minSessionTimeout = 100 * time.Millisecond
+
 // sessions removes members that a group has not heard from for two session timeouts.
 //
 // kfake does so after one. But it starts a new member's session only when the member has received

@@ -77,6 +77,13 @@ func (p Partitioner) Partition(key []byte, partitions int) (partition int32, ok 
 	return 0, false
 }
 
+// Partition is one partition of the raw topic.
+type Partition struct {
+	Topic  string
+	Number int32
+	Of     int // partitions in all
+}
+
 // misplaces reports whether a key belongs to another partition than the one it lies in.
 func (p Partitioner) misplaces(key []byte, at Partition) bool {
 	right, ok := p.Partition(key, at.Of)

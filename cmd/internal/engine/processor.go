@@ -44,13 +44,6 @@ type Processor struct {
 	next     int64           // offset behind the last record
 }
 
-// Partition is one partition of the raw topic.
-type Partition struct {
-	Topic  string
-	Number int32
-	Of     int // partitions in all
-}
-
 // NewProcessor makes the processor of one partition.
 func NewProcessor(s Settings, at Partition) (*Processor, error) {
 	s = s.WithDefaults()

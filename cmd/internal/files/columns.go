@@ -3,6 +3,7 @@ package files
 import (
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/geodither/geodither/schemas"
 )
@@ -117,4 +118,25 @@ func nullables(
 func number(text string) (float64, bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
+}
+
+// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with as many decimals of a
+// second as it takes.
+func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
+
+// Degrees prints seven decimals of a degree, which is a centimetre.
+func Degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
+
+// Number prints a number with as many digits as it takes to read the same number again.
+func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// tenths prints one decimal, of a metre or of a degree of direction.
+func tenths(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+
+// azimuth prints one decimal of a direction, which is below 180 degrees.
+func azimuth(x float64) string {
+	if x >= 179.95 {
+		x = 0
+	}
+	return tenths(x)
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/schemas"
@@ -74,10 +72,6 @@ type object struct {
 
 func objectOf(r schemas.Sanitized) object { return object{r.UserID, Time(r.Timestamp), r} }
 
-// Time prints a time in milliseconds since 1970 as RFC 3339 in UTC, with as many decimals of a
-// second as it takes.
-func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }
-
 type jsonWriter struct{ lines *json.Encoder }
 
 // Write implements [Writer].
@@ -116,21 +110,4 @@ func (w csvWriter) Write(r schemas.Sanitized) error {
 func (w csvWriter) Close() error {
 	w.rows.Flush()
 	return w.rows.Error()
-}
-
-// Degrees prints seven decimals of a degree, which is a centimetre.
-func Degrees(x float64) string { return strconv.FormatFloat(x, 'f', 7, 64) }
-
-// Number prints a number with as many digits as it takes to read the same number again.
-func Number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-
-// tenths prints one decimal, of a metre or of a degree of direction.
-func tenths(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
-
-// azimuth prints one decimal of a direction, which is below 180 degrees.
-func azimuth(x float64) string {
-	if x >= 179.95 {
-		x = 0
-	}
-	return tenths(x)
 }

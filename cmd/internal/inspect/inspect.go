@@ -23,6 +23,7 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
+	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // State is one user's state in words that can be read. It is private: it
@@ -330,4 +331,23 @@ func (f stored) inspect(o Options) (State, error) {
 func degreesOf(g *grid.Grid, p grid.Point) *Place {
 	lat, lon := g.ToDegrees(p)
 	return &Place{lat, lon}
+}
+
+// modelOf finds the version whose model a state is of. Without one it is the first version, and ok
+// is false.
+func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err error) {
+	if o.Model.ID() == s.Model.String() {
+		return o.Model, true, nil
+	}
+	for _, v := range o.Later {
+		if v.ID.Model != s.Model {
+			continue
+		}
+		model, err := v.Load()
+		if err != nil {
+			return nil, false, err
+		}
+		return model, true, nil
+	}
+	return o.Model, false, nil
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/consumer/task"
-	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/mobility"
 )
 
 // AdoptedVersion is a version of the model that a partition has adopted.
@@ -33,23 +31,4 @@ func describe(
 		described = append(described, d)
 	}
 	return described, nil
-}
-
-// modelOf finds the version whose model a state is of. Without one it is the first version, and ok
-// is false.
-func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err error) {
-	if o.Model.ID() == s.Model.String() {
-		return o.Model, true, nil
-	}
-	for _, v := range o.Later {
-		if v.ID.Model != s.Model {
-			continue
-		}
-		model, err := v.Load()
-		if err != nil {
-			return nil, false, err
-		}
-		return model, true, nil
-	}
-	return o.Model, false, nil
 }

@@ -3,38 +3,10 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
-	"github.com/geodither/geodither/mechanism/trial"
 )
-
-// paperClaims is which sentences of the paper hold. It plans what the other experiments do, and a
-// little more.
-var paperClaims = Experiment{
-	Name: "claims", Title: "The paper's claims",
-	Plan: func(s *Study) (pieces []Piece) {
-		for _, other := range []Experiment{overTime, parameters, knn} {
-			pieces = append(pieces, other.Plan(s)...)
-		}
-		for _, c := range s.Cases() {
-			for _, delta := range []float64{Fixed.Delta, halfDelta, wideDelta} {
-				pieces = append(pieces, traceErrors.Pieces(s,
-					Point{Case: c, Variant: PIM, Setting: Setting{Fixed.Epsilon, delta}})...)
-			}
-		}
-		for _, d := range s.Data {
-			pieces = append(pieces, (&singles{s, d}).pieces()...)
-			if s.Options.Clock != nil {
-				pieces = append(pieces, releaseTimes.Pieces(s, watchedAt(d))...)
-			}
-		}
-		return pieces
-	},
-	Show: showClaims,
-}
 
 // Verdict is what the measurements say of a claim.
 type Verdict string
@@ -105,6 +77,21 @@ func (c *comparison) numbers() string {
 	}
 	return text
 }
+
+// claim is a sentence of the paper that can be tested.
+type claim struct {
+	sentence string
+	rule     string // what is compared, in words
+	// strict: only all comparisons of a where together are the claim, such as not shrinking and not
+	// growing, or a setting each of those that everywhere means; a single one that fails refutes
+	// it.
+	strict bool
+	// of returns the comparisons on a case; none if the sentence says nothing of it.
+	of func(prover, Case) []comparison
+}
+
+// prover reads what comparisons are made of.
+type prover struct{ *Page }
 
 // tested is a claim with its comparisons.
 type tested struct {
@@ -188,43 +175,6 @@ func (c *tested) verdict(where string) Verdict {
 	return each.verdict(true)
 }
 
-func showClaims(p *Page) {
-	verdicts := &report.Table{Columns: []string{"the paper", "verdict", "comparisons", "rule"}}
-	where := &report.Table{
-		Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"},
-	}
-	all := long("claims-comparisons", "the paper", "data, model", "comparison", "confidence",
-		"verdict")
-	all.Caption = "Every comparison: what is said to be above 0."
-	for _, claim := range claims {
-		c := &tested{claim: claim}
-		for _, k := range p.Cases() {
-			from := len(c.comparisons)
-			c.comparisons = append(c.comparisons, claim.of(prover{p}, k)...)
-			for i := range c.comparisons[from:] {
-				c.comparisons[from+i].where = k.Title()
-			}
-		}
-		verdicts.Add(c.sentence, string(c.verdict("")), c.counted("").String(), c.rule)
-		for i := range c.comparisons {
-			at := &c.comparisons[i]
-			if i == 0 || at.where != c.comparisons[i-1].where {
-				where.Add(c.sentence, at.where, string(c.verdict(at.where)),
-					c.counted(at.where).String(), c.numbers(at.where))
-			}
-			all.Add(c.sentence, at.where, at.what, c.level(), string(at.verdict(c.level())),
-				at.band(c.level()))
-		}
-	}
-	if p.Options.Clock != nil {
-		p.addTimes(verdicts, where)
-	}
-	p.Table("claims", "What holds: the verdicts over all data and models.", verdicts)
-	p.Table("claims-where", "The same, by data and model: |ΔX| in cells, distances in kilometres, "+
-		"drift, precision and recall as shares.", where)
-	p.Add(all)
-}
-
 // mostNumbers is how many comparisons have their numbers in the table; all are in the file.
 const mostNumbers = 4
 
@@ -238,50 +188,6 @@ func (c *tested) numbers(where string) string {
 		}
 	}
 	return strings.Join(words, "; ")
-}
-
-// promised is the paper's time for a release.
-const promised = 300 * time.Millisecond
-
-// releaseTimes measures how long the releases of the first trace take.
-var releaseTimes = &Walks{
-	Name:   "time",
-	Traces: func(_ *Study, d *Data) []Trace { return d.Traces[:1] },
-	Probe: func(s *Study, _ *Walk) (Probe, error) {
-		before := s.Options.Clock()
-		return func(to *Sums, _ *trial.Result) error {
-			took := s.Options.Clock() - before
-			to.Add(1, share(took <= promised))
-			before = s.Options.Clock()
-			return nil
-		}, nil
-	},
-}
-
-// addTimes adds whether releases come within the paper's time. It holds if more than nine tenths
-// do, and fails if fewer than half. The times are this machine's.
-func (p *Page) addTimes(verdicts, where *report.Table) {
-	const sentence = "Most releases come within 0.3 s"
-	var all []Verdict
-	for _, d := range p.Data {
-		within := p.Read(releaseTimes, watchedAt(d)).All()
-		v := Depends
-		switch timely := mean(0, within).Value; {
-		case timely > .9:
-			v = Holds
-		case timely < .5:
-			v = Fails
-		}
-		all = append(all, v)
-		where.Add(sentence, Case{d, Popular}.Title(), string(v), "",
-			fmt.Sprintf("%.0f of %.0f releases", within[0].Of[0], within.N()))
-	}
-	v := Depends
-	if len(slices.Compact(slices.Sorted(slices.Values(all)))) == 1 {
-		v = all[0]
-	}
-	verdicts.Add(sentence, string(v), "",
-		"one trace, PIM: more than nine tenths of the releases, on this machine")
 }
 
 // slopes are the weights of the least squares' slope over the logarithms of ascending values.

@@ -1,6 +1,38 @@
 package experiment
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/trial"
+)
+
+// paperClaims is which sentences of the paper hold. It plans what the other experiments do, and a
+// little more.
+var paperClaims = Experiment{
+	Name: "claims", Title: "The paper's claims",
+	Plan: func(s *Study) (pieces []Piece) {
+		for _, other := range []Experiment{overTime, parameters, knn} {
+			pieces = append(pieces, other.Plan(s)...)
+		}
+		for _, c := range s.Cases() {
+			for _, delta := range []float64{Fixed.Delta, halfDelta, wideDelta} {
+				pieces = append(pieces, traceErrors.Pieces(s,
+					Point{Case: c, Variant: PIM, Setting: Setting{Fixed.Epsilon, delta}})...)
+			}
+		}
+		for _, d := range s.Data {
+			pieces = append(pieces, (&singles{s, d}).pieces()...)
+			if s.Options.Clock != nil {
+				pieces = append(pieces, releaseTimes.Pieces(s, watchedAt(d))...)
+			}
+		}
+		return pieces
+	},
+	Show: showClaims,
+}
 
 // The paper's parameters that claims name.
 const (
@@ -18,18 +50,6 @@ const (
 	// oneCell is up to what mean |ΔX| counts as 1.
 	oneCell = 1.5
 )
-
-// claim is a sentence of the paper that can be tested.
-type claim struct {
-	sentence string
-	rule     string // what is compared, in words
-	// strict: only all comparisons of a where together are the claim, such as not shrinking and not
-	// growing, or a setting each of those that everywhere means; a single one that fails refutes
-	// it.
-	strict bool
-	// of returns the comparisons on a case; none if the sentence says nothing of it.
-	of func(prover, Case) []comparison
-}
 
 var claims = []claim{
 	{
@@ -105,9 +125,6 @@ var claims = []claim{
 		},
 	},
 }
-
-// prover reads what comparisons are made of.
-type prover struct{ *Page }
 
 // one is a single comparison.
 func one(what string, constant float64, terms ...term) []comparison {
@@ -239,4 +256,85 @@ func (p prover) grows(c Case, in func(query) (k int, ok bool)) (list []compariso
 		list = append(list, of)
 	}
 	return list
+}
+
+func showClaims(p *Page) {
+	verdicts := &report.Table{Columns: []string{"the paper", "verdict", "comparisons", "rule"}}
+	where := &report.Table{
+		Columns: []string{"the paper", "data, model", "verdict", "comparisons", "numbers"},
+	}
+	all := long("claims-comparisons", "the paper", "data, model", "comparison", "confidence",
+		"verdict")
+	all.Caption = "Every comparison: what is said to be above 0."
+	for _, claim := range claims {
+		c := &tested{claim: claim}
+		for _, k := range p.Cases() {
+			from := len(c.comparisons)
+			c.comparisons = append(c.comparisons, claim.of(prover{p}, k)...)
+			for i := range c.comparisons[from:] {
+				c.comparisons[from+i].where = k.Title()
+			}
+		}
+		verdicts.Add(c.sentence, string(c.verdict("")), c.counted("").String(), c.rule)
+		for i := range c.comparisons {
+			at := &c.comparisons[i]
+			if i == 0 || at.where != c.comparisons[i-1].where {
+				where.Add(c.sentence, at.where, string(c.verdict(at.where)),
+					c.counted(at.where).String(), c.numbers(at.where))
+			}
+			all.Add(c.sentence, at.where, at.what, c.level(), string(at.verdict(c.level())),
+				at.band(c.level()))
+		}
+	}
+	if p.Options.Clock != nil {
+		p.addTimes(verdicts, where)
+	}
+	p.Table("claims", "What holds: the verdicts over all data and models.", verdicts)
+	p.Table("claims-where", "The same, by data and model: |ΔX| in cells, distances in kilometres, "+
+		"drift, precision and recall as shares.", where)
+	p.Add(all)
+}
+
+// promised is the paper's time for a release.
+const promised = 300 * time.Millisecond
+
+// releaseTimes measures how long the releases of the first trace take.
+var releaseTimes = &Walks{
+	Name:   "time",
+	Traces: func(_ *Study, d *Data) []Trace { return d.Traces[:1] },
+	Probe: func(s *Study, _ *Walk) (Probe, error) {
+		before := s.Options.Clock()
+		return func(to *Sums, _ *trial.Result) error {
+			took := s.Options.Clock() - before
+			to.Add(1, share(took <= promised))
+			before = s.Options.Clock()
+			return nil
+		}, nil
+	},
+}
+
+// addTimes adds whether releases come within the paper's time. It holds if more than nine tenths
+// do, and fails if fewer than half. The times are this machine's.
+func (p *Page) addTimes(verdicts, where *report.Table) {
+	const sentence = "Most releases come within 0.3 s"
+	var all []Verdict
+	for _, d := range p.Data {
+		within := p.Read(releaseTimes, watchedAt(d)).All()
+		v := Depends
+		switch timely := mean(0, within).Value; {
+		case timely > .9:
+			v = Holds
+		case timely < .5:
+			v = Fails
+		}
+		all = append(all, v)
+		where.Add(sentence, Case{d, Popular}.Title(), string(v), "",
+			fmt.Sprintf("%.0f of %.0f releases", within[0].Of[0], within.N()))
+	}
+	v := Depends
+	if len(slices.Compact(slices.Sorted(slices.Values(all)))) == 1 {
+		v = all[0]
+	}
+	verdicts.Add(sentence, string(v), "",
+		"one trace, PIM: more than nine tenths of the releases, on this machine")
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -222,19 +221,6 @@ func (d *Data) without(key string, held func(string) bool) (*mobility.Model, err
 	return lazy.model, lazy.err
 }
 
-// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest
-// cells, even a single one.
-func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
-	gap := mechanism.DefaultMaxGap
-	if !d.EveryFix {
-		gap = max(gap, int(d.MaxGap/d.Step))
-	}
-	return mechanism.Options{
-		Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta,
-		MinCells: -1, MaxGap: gap,
-	}
-}
-
 // ownWeight is κ of a personal model here: its rows are the user's own where there are any, as the
 // paper's are.
 const ownWeight = .1
@@ -277,3 +263,19 @@ func counts(of map[[2]grid.Cell]float64) []mobility.Count {
 	})
 	return list
 }
+
+// Kind is whose traces a mobility model is learned from.
+type Kind string
+
+// The kinds.
+const (
+	// Popular is other users' traces: the model has not seen the user who is measured.
+	Popular Kind = "popular"
+	// Personal is all of the user's own traces, the measured one among them, over the popular
+	// model: as the paper has it. The model has seen what it is measured on, so its figures are
+	// better than anybody would get.
+	Personal Kind = "personal"
+	// PersonalEarlier is the user's own traces from before the measured one, over the popular
+	// model.
+	PersonalEarlier Kind = "personal-earlier"
+)

@@ -12,7 +12,8 @@
 //	data.go         data sets cut into traces, models without and of their users; places.go
 //	walk.go         a trace walked at a point; sums.go adds up, with intervals over users or runs
 //	engine.go       pieces of work, each a function of its inputs alone, and their results
-//	section.go      all of them, and how they are carried out; words.md has the text
+//	all.go          all of them, by name
+//	section.go      how they are carried out, and shown; words.md has the text
 //	errors.go       the paper's metrics on whole traces, and what a score is
 //	overtime.go     one trace over time
 //	parameters.go   many traces over ε and δ
@@ -21,7 +22,8 @@
 //	fleet.go        where a whole fleet is, by its size; fleets.go measures one kind at one ε
 //	mechanisms.go   all mechanisms beside each other; once.go compares one release with the bound,
 //	                which bound.go finds, by bound_prior.go, bound_sweep.go and bound_master.go
-//	claims.go       when a sentence of the paper holds; claims_list.go has the sentences
+//	claims.go       when a sentence of the paper holds; claims_list.go has
+//	                the sentences, and shows what holds
 //
 // A further experiment is a further value in [All], with its words in words.md. An experiment that
 // judges what others measure plans the same points, and they are measured once.

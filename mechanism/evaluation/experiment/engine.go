@@ -73,22 +73,6 @@ type Progress struct {
 	Finished    int   // pieces that have been measured
 }
 
-// Measure measures what the experiments need. What was measured before an error stays in the
-// folder.
-func (s *Study) Measure(experiments []Experiment, r Run) (Results, error) {
-	var pieces []Piece
-	planned := map[string]bool{}
-	for _, e := range experiments {
-		for _, p := range e.Plan(s) {
-			if !planned[p.Name] {
-				planned[p.Name] = true
-				pieces = append(pieces, p)
-			}
-		}
-	}
-	return carry(pieces, s.Options.Tool, r)
-}
-
 // engine is the pieces of a study being worked off.
 type engine struct {
 	run      Run

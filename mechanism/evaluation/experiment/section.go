@@ -19,33 +19,6 @@ type Experiment struct {
 	Show func(*Page)
 }
 
-// All returns the experiments in the order of the report.
-func All() []Experiment {
-	return []Experiment{
-		overTime, parameters, knn, adversaries, whereFleet, mechanisms, paperClaims,
-	}
-}
-
-// Names are those of all experiments.
-func Names() (names []string) {
-	for _, e := range All() {
-		names = append(names, e.Name)
-	}
-	return names
-}
-
-// Choose returns the experiments of some names, in the order of All; "all" stands for all of them.
-func Choose(names []string) ([]Experiment, error) {
-	for _, name := range names {
-		if name != "all" && !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("experiment %q is unknown: choose of %v, or all", name, Names())
-		}
-	}
-	return slices.DeleteFunc(All(), func(e Experiment) bool {
-		return !slices.Contains(names, "all") && !slices.Contains(names, e.Name)
-	}), nil
-}
-
 //go:embed words.md
 var wordsText string
 
@@ -80,6 +53,22 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 		out.Sections = append(out.Sections, section)
 	}
 	return out, nil
+}
+
+// Measure measures what the experiments need. What was measured before an error stays in the
+// folder.
+func (s *Study) Measure(experiments []Experiment, r Run) (Results, error) {
+	var pieces []Piece
+	planned := map[string]bool{}
+	for _, e := range experiments {
+		for _, p := range e.Plan(s) {
+			if !planned[p.Name] {
+				planned[p.Name] = true
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	return carry(pieces, s.Options.Tool, r)
 }
 
 // dataTable says what is measured.

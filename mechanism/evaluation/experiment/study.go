@@ -177,22 +177,6 @@ type Setting struct{ Epsilon, Delta float64 }
 // Fixed is the setting at which nothing is swept.
 var Fixed = Setting{Epsilon: 1, Delta: .01}
 
-// Kind is whose traces a mobility model is learned from.
-type Kind string
-
-// The kinds.
-const (
-	// Popular is other users' traces: the model has not seen the user who is measured.
-	Popular Kind = "popular"
-	// Personal is all of the user's own traces, the measured one among them, over the popular
-	// model: as the paper has it. The model has seen what it is measured on, so its figures are
-	// better than anybody would get.
-	Personal Kind = "personal"
-	// PersonalEarlier is the user's own traces from before the measured one, over the popular
-	// model.
-	PersonalEarlier Kind = "personal-earlier"
-)
-
 // Case is a data set under a kind of model.
 type Case struct {
 	Data *Data
@@ -304,4 +288,17 @@ func spread(list []Trace, most int) []Trace {
 		chosen = append(chosen, list[i*len(list)/n])
 	}
 	return chosen
+}
+
+// Release returns the options of a variant on a data set. Location sets are the paper's: the fewest
+// cells, even a single one.
+func (d *Data) Release(v Variant, epsilon, delta float64) mechanism.Options {
+	gap := mechanism.DefaultMaxGap
+	if !d.EveryFix {
+		gap = max(gap, int(d.MaxGap/d.Step))
+	}
+	return mechanism.Options{
+		Mechanism: v.Mechanism, Inference: v.Inference, Epsilon: epsilon, Delta: delta,
+		MinCells: -1, MaxGap: gap,
+	}
 }

@@ -34,16 +34,6 @@ type Fixes struct {
 	users map[string]*thread
 }
 
-// NewFixes returns an empty gathering for a search. Its bins are as long as the step, or as the
-// shortest that the search may choose.
-func NewFixes(o Options) *Fixes {
-	bin := usualSteps[0]
-	if o.Step > 0 {
-		bin = o.Step
-	}
-	return &Fixes{box: o.Box, binMS: max(1, bin.Milliseconds()), users: map[string]*thread{}}
-}
-
 // Add takes a fix.
 func (f *Fixes) Add(at train.Fix) {
 	f.All++

@@ -140,20 +140,6 @@ func (l *lab) model(without int) (*mobility.Model, error) {
 	return m, err
 }
 
-// part is what one pass over a group's days adds up to.
-type part struct {
-	km               []float64 // from each fix to its estimate
-	weights          []int64   // how many fixes it stands for
-	users            []int32   // whose
-	days             int
-	releases, drifts int64
-	cells            int64       // Σ|ΔX|
-	spent            float64     // Σε
-	beside           float64     // Σ law.Metric.NearShare
-	past             [][]float64 // km, of the same estimates smoothed, for each of Setting.lags
-	told             trial.Tellings
-}
-
 // measure returns an outcome for each setting, over all groups and some runs. Its bits do not
 // depend on the number of goroutines: each part has a place of its own, and noise that belongs to
 // the run, the user, the step and the setting. Blind is the best of the models at hand, that of

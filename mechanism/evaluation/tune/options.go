@@ -172,3 +172,13 @@ func (o *Options) local() time.Duration {
 	const degrees = 15 // the earth turns by so many in an hour
 	return time.Duration(math.Round((o.Box.West+o.Box.East)/2/degrees)) * time.Hour
 }
+
+// NewFixes returns an empty gathering for a search. Its bins are as long as the step, or as the
+// shortest that the search may choose.
+func NewFixes(o Options) *Fixes {
+	bin := usualSteps[0]
+	if o.Step > 0 {
+		bin = o.Step
+	}
+	return &Fixes{box: o.Box, binMS: max(1, bin.Milliseconds()), users: map[string]*thread{}}
+}

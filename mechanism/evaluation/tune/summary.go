@@ -185,3 +185,17 @@ func medianOver(km []float64, weights []int64, of []int32) (users int, median, l
 	at := func(share float64) float64 { return medians[int(math.Round(share*last))] }
 	return len(number), median, at(tail), at(1 - tail)
 }
+
+// part is what one pass over a group's days adds up to.
+type part struct {
+	km               []float64 // from each fix to its estimate
+	weights          []int64   // how many fixes it stands for
+	users            []int32   // whose
+	days             int
+	releases, drifts int64
+	cells            int64       // Σ|ΔX|
+	spent            float64     // Σε
+	beside           float64     // Σ law.Metric.NearShare
+	past             [][]float64 // km, of the same estimates smoothed, for each of Setting.lags
+	told             trial.Tellings
+}
