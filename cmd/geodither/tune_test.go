@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/explore"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/mechanism"
 )
 
 // tuneTown is a search of few settings on the town.
@@ -74,6 +78,7 @@ func TestTune(t *testing.T) {
 		"the model alone") {
 		t.Errorf("%d rows of plans: %v\n%s", len(rows), err, r.out)
 	}
+	requireSameOnPage(t, folder, line[2], o.Release)
 	// What is there is not overwritten.
 	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
 
@@ -90,6 +95,32 @@ func TestTune(t *testing.T) {
 	if code := service.stop(t); code != cli.ExitDone {
 		t.Errorf("exit %d: %s", code, service.log)
 	}
+}
+
+// requireSameOnPage fails unless the address that a tuned report names shows the release of its
+// config on the page of its model.
+func requireSameOnPage(t *testing.T, folder, traces string, want mechanism.Options) {
+	t.Helper()
+	named := regexp.MustCompile(`#(mechanism=\S+)`).FindStringSubmatch(
+		read(t, filepath.Join(folder, "report.md")))
+	if named == nil {
+		t.Fatal("the report names no address")
+	}
+	address, page := explored(t, "--model", filepath.Join(folder, tunedModel), traces)
+	var users explore.Users
+	var shown explore.Course
+	err := json.Unmarshal([]byte(fetched(t, address+"api/users")), &users)
+	if err != nil || len(users.Names) == 0 {
+		t.Fatalf("the page has no users: %v", err)
+	}
+	text := fetched(t, address+"api/course?user="+users.Names[0]+"&"+named[1])
+	err = json.Unmarshal([]byte(text), &shown)
+	got := shown.Settings
+	if err != nil || got.Mechanism != want.Mechanism || got.Epsilon != want.Epsilon ||
+		got.Interval != want.ReleaseInterval || got.Budget != want.Budget.Epsilon {
+		t.Errorf("%s shows %+v, want %+v: %v", named[1], got, want, err)
+	}
+	page.stop(t)
 }
 
 // TestTuneRefuses: what is wrong is said before anything is read or written, and what cannot be

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -14,7 +15,6 @@ import (
 // said is everything that a report says and tabulates.
 func said(r *report.Report) (all []string) {
 	all = append(all, r.Title)
-	all = append(all, r.Text...)
 	for _, s := range r.Sections {
 		all = append(all, s.Title)
 		for _, part := range s.Parts {
@@ -170,5 +170,52 @@ func TestChoose(t *testing.T) {
 	}
 	if _, err := Choose([]string{"overtime"}); err == nil {
 		t.Error("an experiment that does not exist is chosen")
+	}
+}
+
+// TestOpening: a report opens with the least error at each Σε of a trace, which its tables have
+// too, and says what it means; without such a measurement it opens with the data.
+func TestOpening(t *testing.T) {
+	got, err := Carry(testStudy(t), []Experiment{parameters}, Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := got.Sections[0]
+	words, figure := fmt.Sprint(first.Parts[0]), first.Parts[1].(*report.Figure)
+	lines := figure.Panels[0].(*report.Lines).Series
+	if first.Title != "What this means" || !strings.Contains(words, "without any release") ||
+		strings.Count(words, ". ") != 2 || len(lines) != 3 || !lines[1].Reference ||
+		!lines[2].Guide {
+		t.Fatalf("the report opens with %s: %s, %+v", first.Title, words, lines)
+	}
+	section := got.Sections[2].Parts
+	all := section[len(section)-1].(*report.Table).Where("model", "popular").
+		Where("metric", "estimate").Where("delta", Fixed.Delta)
+	least := map[any]float64{}
+	for _, row := range all.Rows {
+		epsilon, value := row[3], row[len(row)-1].(report.Band).Value
+		if old, known := least[epsilon]; !known || value < old {
+			least[epsilon] = value
+		}
+	}
+	n := 0
+	for i, x := range lines[0].X {
+		for epsilon, value := range least {
+			if epsilon, ok := epsilon.(float64); ok && near(x/lines[0].X[0],
+				epsilon/testStudy(t).Options.Epsilons[0]) {
+				n++
+				if value != lines[0].Y[i] {
+					t.Errorf("at ε = %g the error is %g, and %g in the table", epsilon,
+						lines[0].Y[i], value)
+				}
+			}
+		}
+	}
+	if n != len(testStudy(t).Options.Epsilons) || lines[1].Y[0] != least[nil] {
+		t.Errorf("%d sums of ε, and blind is %g, not %g", n, lines[1].Y[0], least[nil])
+	}
+	got, err = Carry(testStudy(t), []Experiment{adversaries}, Run{Workers: 2})
+	if err != nil || got.Sections[0].Title != "What was measured" {
+		t.Errorf("a report of adversaries alone opens with %v, %v", got.Sections[0].Title, err)
 	}
 }

@@ -39,12 +39,21 @@ func Carry(s *Study, experiments []Experiment, r Run) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &report.Report{
-		Title: "Experiments on releases of locations", Text: words("preface"),
-		Sections: []report.Section{{
-			Title: "Data", Parts: []report.Part{report.Text(words("data")[0]), dataTable(s)},
-		}},
+	out := &report.Report{Title: "Experiments on releases of locations"}
+	opening, data := &Page{Study: s, Results: results}, &Page{Study: s}
+	if meaning(opening, experiments); opening.err != nil {
+		return nil, opening.err
 	}
+	if len(opening.parts) > 0 {
+		out.Sections = append(out.Sections,
+			report.Section{Title: "What this means", Parts: opening.parts})
+	}
+	for _, paragraph := range append(words("preface"), words("data")...) {
+		data.Add(report.Text(paragraph))
+	}
+	data.Add(dataTable(s))
+	out.Sections = append(out.Sections,
+		report.Section{Title: "What was measured", Parts: data.parts})
 	for _, e := range experiments {
 		section, err := e.section(s, results)
 		if err != nil {

@@ -32,14 +32,6 @@ func (r *Report) html(drawings map[string][]byte) string {
 	var p page
 	p.WriteString(strings.ReplaceAll(head, "TITLE", html.EscapeString(r.Title)))
 	p.put("<h1>%s</h1>\n", r.Title)
-	for _, text := range r.Text {
-		p.put("<p>%s</p>\n", text)
-	}
-	p.put("<nav aria-label=\"Contents\"><ul>\n")
-	for i, s := range r.Sections {
-		p.put("<li><a href=\"#section-%v\">%s</a></li>\n", i, s.Title)
-	}
-	p.put("</ul></nav>\n")
 	for i, s := range r.Sections {
 		p.put("<section id=\"section-%v\"><h2>%s</h2>\n", i, s.Title)
 		for _, part := range s.Parts {
@@ -53,9 +45,21 @@ func (r *Report) html(drawings map[string][]byte) string {
 			}
 		}
 		p.put("</section>\n")
+		if i == 0 {
+			p.contents(r)
+		}
 	}
 	p.put("</body>\n</html>\n")
 	return p.String()
+}
+
+// contents lists all sections, behind the first one, which says what the report means.
+func (p *page) contents(r *Report) {
+	p.put("<nav aria-label=\"Contents\"><ul>\n")
+	for i, s := range r.Sections {
+		p.put("<li><a href=\"#section-%v\">%s</a></li>\n", i, s.Title)
+	}
+	p.put("</ul></nav>\n")
 }
 
 func (p *page) figure(f *Figure, svg []byte) {
@@ -97,9 +101,6 @@ func (r *Report) markdown() string {
 	var b strings.Builder
 	put := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
 	put("# %s\n", plain.Replace(r.Title))
-	for _, text := range r.Text {
-		put("\n%s\n", plain.Replace(text))
-	}
 	for _, s := range r.Sections {
 		put("\n## %s\n", plain.Replace(s.Title))
 		for _, part := range s.Parts {

@@ -21,10 +21,9 @@ import (
 	"regexp"
 )
 
-// Report is a title, an introduction and sections.
+// Report is a title and sections.
 type Report struct {
 	Title    string
-	Text     []string // paragraphs
 	Sections []Section
 }
 

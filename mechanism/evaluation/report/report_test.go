@@ -14,7 +14,7 @@ import (
 func testReport(t *testing.T) *Report {
 	t.Helper()
 	return &Report{
-		Title: "A <title>", Text: []string{"First | of all."},
+		Title: "A <title>",
 		Sections: []Section{{Title: "One & only", Parts: []Part{
 			Text("|ΔX| < 4 & *more*"),
 			&Table{

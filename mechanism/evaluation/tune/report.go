@@ -17,6 +17,9 @@ func (r *Result) Report() *report.Report {
 		means.Parts = append(means.Parts, report.Text(line))
 	}
 	means.Parts = append(means.Parts, r.figure())
+	if p := r.Promise; p != nil {
+		means.Parts = append(means.Parts, report.Text(p.look()))
+	}
 	choice := report.Section{Title: "What to choose"}
 	for _, line := range r.Words() {
 		choice.Parts = append(choice.Parts, report.Text(line))

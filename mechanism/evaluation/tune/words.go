@@ -217,3 +217,15 @@ func Short(d time.Duration) string {
 	}
 	return text
 }
+
+// look says how to look at a choice on a map.
+func (o *Outcome) look() string {
+	text := fmt.Sprintf("To see this choice on a map, beside the truth, run \"geodither explore "+
+		"--model model.avro\" in this folder, with your traces behind it. Append #mechanism=%s"+
+		"&epsilon=%g&interval=%d&budget=%g", o.Mechanism, o.Epsilon, o.Interval/o.Step,
+		o.DayEpsilon)
+	if o.Delta > 0 && o.Mechanism != law.Codebook {
+		text += fmt.Sprintf("&delta=%g", o.Delta)
+	}
+	return text + " to the address that it prints."
+}
