@@ -7,7 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -57,5 +60,31 @@ func TestJSONOnTerminal(t *testing.T) {
 	var report Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil || report.RecordsOut == 0 {
 		t.Errorf("the output is no report (%v): %s", err, &out.Buffer)
+	}
+}
+
+// TestView: a bar and its number are full where all is answered and not before, and every line fits
+// a terminal of 80 columns.
+func TestView(t *testing.T) {
+	s := status{fleetTime: time.Unix(1769443200, 0), answered: .998, perSecond: 99999}
+	s.report = Report{
+		RecordsIn: 1e7 - 1, RecordsOut: 1e7 - 1, Releases: 1e7 - 1, Repeats: 999999, Users: 1008,
+		RMSEReleaseM: 9999, RMSEEstimateM: 9999, RMSEBlindM: 9999, Mechanism: law.Codebook,
+	}
+	var out strings.Builder
+	v := newView(&out)
+	v.show(s)
+	lines := append(v.frame(s), strings.TrimSuffix(out.String(), "\n"))
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("a line of %d columns: %q", n, line)
+		}
+	}
+	if !strings.Contains(lines[0], "█·  99 %") {
+		t.Errorf("at 99.8 %%: %q", lines[0])
+	}
+	s.answered = 1
+	if full := v.frame(s)[0]; strings.Contains(full, "·") || !strings.Contains(full, "█ 100 %") {
+		t.Errorf("at the end: %q", full)
 	}
 }

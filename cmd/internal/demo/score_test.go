@@ -22,7 +22,8 @@ func TestDemoView(t *testing.T) {
 	v := newView(&out)
 	v.show(status)
 	if got := out.String(); strings.Count(got, "\n") != 1 ||
-		!strings.Contains(got, "in 12  out 11  dead 1") || strings.Contains(got, "\x1b") {
+		!strings.Contains(got, "out 11  releases 0  estimate 0 m  blind 700 m") ||
+		strings.Contains(got, "\x1b") {
 		t.Errorf("a line without a terminal is %q", got)
 	}
 	out.Reset()

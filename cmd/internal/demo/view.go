@@ -44,11 +44,9 @@ func (v *view) interval() time.Duration {
 func (v *view) show(s status) {
 	if !v.live {
 		r := s.report
-		fmt.Fprintf(v.out, "%s  in %d  out %d  dead %d  releases %d  repeats %d  predicted %d  "+
-			"cells %.0f  rms m: release %.0f, estimate %.0f, blind %.0f  %.0f/s\n",
-			s.fleetTime.Format("15:04"), r.RecordsIn, r.RecordsOut, r.DeadLetters, r.Releases,
-			r.Repeats, r.Predictions, r.LocationSetMean, r.RMSEReleaseM, r.RMSEEstimateM,
-			r.RMSEBlindM, s.perSecond)
+		fmt.Fprintf(v.out, "%s  out %d  releases %d  estimate %.0f m  blind %.0f m  %.0f/s\n",
+			s.fleetTime.Format("15:04"), r.RecordsOut, r.Releases, r.RMSEEstimateM, r.RMSEBlindM,
+			s.perSecond)
 		return
 	}
 	frame := v.frame(s)
@@ -74,16 +72,16 @@ func clip(line string, columns int) string {
 func (v *view) frame(s status) []string {
 	const width = 30
 	r := s.report
-	done := int(s.answered*width + .5)
+	done := int(s.answered * width) // full, and 100 %, where all is answered and not before
 	bar := strings.Repeat("█", done) + strings.Repeat("·", width-done)
 	return []string{
-		fmt.Sprintf("  fleet time %s  %s %3.0f %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"),
-			bar, 100*s.answered, s.elapsed.Round(time.Second)),
+		fmt.Sprintf("  fleet time %s  %s %3d %%   %s", s.fleetTime.Format("2006-01-02 15:04:05"),
+			bar, int(100*s.answered), s.elapsed.Round(time.Second)),
 		"",
 		fmt.Sprintf("  records     in %-8d out %-8d dead letters %-5d %s",
 			r.RecordsIn, r.RecordsOut, r.DeadLetters, s.pace()),
-		fmt.Sprintf("  of these    releases %-6d repeats %-6d predicted %-5d late %-4d users %d",
-			r.Releases, r.Repeats, r.Predictions, r.Late, r.Users),
+		fmt.Sprintf("  of these    releases %-7d repeats %-7d predicted %-5d users %d",
+			r.Releases, r.Repeats, r.Predictions, r.Users),
 		r.cellsLine(),
 		"",
 		"  distance to the truth (rms)        release    estimate    blind",
