@@ -32,8 +32,9 @@ func newExplore(std cli.Streams) *cobra.Command {
 		Short: "Look at what the mechanism does, step by step, on a web page of this machine",
 		Long: `Serve a web page that takes a release apart: where the model expects somebody, what could be
 released, what was drawn, and what an observer concludes. Mechanism, ε, δ, interval and cells
-can be turned while one looks, also two settings side by side. A third view shows what somebody
-who sees every record learns about two places over time, beside what Σε allows.
+can be turned while one looks, also two settings side by side. Further views show a day of one
+vehicle, what somebody who sees every record learns about two places, beside what Σε allows, and
+the whole fleet.
 
 Without files the page shows the shipped sample, eight Liverpool buses, under a model that is
 trained on them. --model and files of traces show those. The page has the truth then: it is for
@@ -46,8 +47,7 @@ topic nor users' own models. A model that was trained without differential priva
 traces, and the page shows its map, with a warning. Beside -c, traces that are named have the views
 above, and say that they are secret.
 
---outline draws lines and polygons of your own below the maps, for orientation: there are no map
-tiles.
+--outline draws lines, areas and named points of your own on the maps: there are no map tiles.
 
 The page is served at this machine alone, everything in it comes from this binary, and it asks
 nobody else for anything. Its address has a random token, new at each start: anybody with that
@@ -73,7 +73,7 @@ Licence v3.0.`,
 	flags.StringVar(&f.listen, "listen", explore.DefaultListen,
 		"`ADDRESS` to serve at; port 0: the system chooses one")
 	flags.StringVar(&f.outline, "outline", "",
-		"GeoJSON `FILE` of coasts or streets, to draw below the maps")
+		"GeoJSON `FILE` of coasts, streets and names, for the maps")
 	return cmd
 }
 
@@ -83,6 +83,8 @@ func (f *exploreFlags) run(
 	o := explore.Options{
 		Listen: f.listen, Logger: slog.New(slog.NewTextHandler(std.Err, nil)),
 	}
+	// Most of the heap is a model, which stays. Garbage as large as that would be a waste.
+	debug.SetGCPercent(25)
 	var err error
 	if f.outline != "" {
 		if o.Outline, err = explore.ReadOutline(f.outline); err != nil {
@@ -100,8 +102,7 @@ func (f *exploreFlags) run(
 		return cli.Usage(err)
 	}
 	defer server.Close()
-	// Most of the heap is a model, which stays. Garbage as large as that would be a waste.
-	debug.SetGCPercent(25)
+	debug.FreeOSMemory() // what reading took
 	fmt.Fprintf(std.Out, "open %s in a browser; Ctrl-C ends it\n", server.URL)
 	if o.Public != nil {
 		o.Public.Run(ctx)

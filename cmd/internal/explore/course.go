@@ -57,17 +57,10 @@ type Course struct {
 // Summary sums up the fixes of a course that are computed, as "sanitize" does. Distances to the
 // truth are in metres.
 type Summary struct {
-	Releases    int64         `json:"releases"`
-	Repeats     int64         `json:"repeats"`
-	Predictions int64         `json:"predictions"`
-	Late        int64         `json:"late"`
-	Refused     int64         `json:"refused"`
-	Spent       float64       `json:"spent"` // Σε
-	SetMean     float64       `json:"location_set_mean"`
-	Drift       float64       `json:"drift_ratio"`
-	Release     expect.Errors `json:"release_m"`
-	Estimate    expect.Errors `json:"estimate_m"`
-	Blind       expect.Errors `json:"blind_m"`
+	Releases int64         `json:"releases"`
+	Spent    float64       `json:"spent"` // Σε
+	Estimate expect.Errors `json:"estimate_m"`
+	Blind    expect.Errors `json:"blind_m"`
 }
 
 // course computes a Course fix by fix, as far as somebody asked for. It keeps the states before
@@ -124,26 +117,17 @@ func (t *Truth) user(name string) (*User, error) {
 	return &t.users[i], nil
 }
 
-// part returns the fixes from one on, maxRows at most. It computes what is missing: all of it, or
-// with a time within which there should be an answer as many fixes as that allows, at least one.
+// part returns so many fixes from one on. It computes what is missing: all of it, or with a time
+// within which there should be an answer as many fixes as that allows, at least one.
 func (c *course) part(
-	ctx context.Context, from int, within time.Duration,
+	ctx context.Context, from, number int, within time.Duration,
 ) (part *Course, err error) {
-	most := min(from+maxRows, c.Total)
+	most := min(from+number, c.Total)
 	err = c.grow(ctx, &c.Done, most, within, c.next, func() {
-		rows := c.rowsOf(from, min(from+maxRows, c.Done))
+		rows := c.rowsOf(from, min(most, c.Done))
 		part = &rows
 	})
 	return part, err
-}
-
-// row returns one fix.
-func (c *course) row(ctx context.Context, i int) (row *Course, err error) {
-	err = c.grow(ctx, &c.Done, i+1, 0, c.next, func() {
-		rows := c.rowsOf(i, i+1)
-		row = &rows
-	})
-	return row, err
 }
 
 // next computes one fix.
@@ -253,29 +237,17 @@ func (t *Truth) before(ctx context.Context, c *course, i int) (*mechanism.State,
 
 // tally adds up a course as a run of "sanitize" does.
 type tally struct {
-	score   trial.Score
-	kinds   map[mechanism.Kind]int64
-	refused int64
+	score    trial.Score
+	releases int64
 }
 
 func (a *tally) add(truth grid.Point, s *sanitize.Step) {
-	if s.Refused != "" {
-		a.refused++
-		return
-	}
-	if a.kinds == nil {
-		a.kinds = map[mechanism.Kind]int64{}
-	}
 	out := &s.Outcome
-	a.kinds[out.Kind]++
-	if out.Kind == mechanism.Released {
-		a.score.AddRelease(out.SetSize, out.Drift)
-	}
-	if !out.Kind.Published() {
+	if s.Refused != "" || !out.Kind.Published() {
 		return
 	}
-	if out.Kind != mechanism.Predicted {
-		a.score.Release.Add(out.Release.Distance(truth))
+	if out.Kind == mechanism.Released {
+		a.releases++
 	}
 	a.score.Estimate.Add(out.Estimate.Distance(truth))
 	a.score.Blind.Add(s.Blind.Distances(truth))
@@ -283,11 +255,7 @@ func (a *tally) add(truth grid.Point, s *sanitize.Step) {
 
 func (a *tally) summary(last *mechanism.State) Summary {
 	return Summary{
-		Releases: a.kinds[mechanism.Released], Repeats: a.kinds[mechanism.Repeated],
-		Predictions: a.kinds[mechanism.Predicted], Late: a.kinds[mechanism.Late],
-		Refused: a.refused, Spent: last.EpsilonSpent,
-		SetMean: a.score.LocationSetMean(), Drift: a.score.DriftRatio(),
-		Release:  expect.ErrorsOf(&a.score.Release),
+		Releases: a.releases, Spent: last.EpsilonSpent,
 		Estimate: expect.ErrorsOf(&a.score.Estimate), Blind: expect.ErrorsOf(&a.score.Blind),
 	}
 }

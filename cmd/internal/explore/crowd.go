@@ -79,8 +79,8 @@ type CrowdSpan struct {
 }
 
 // Crowd is one window. The cells of the fields are zones. Fitted and Blind follow from sanitized
-// records and the public model alone, Counted is what the trusted side may publish, with negative
-// counts as 0; Truth is secret.
+// records and the public model alone, Counted is the "estimate" of the counts that the trusted side
+// may publish; Truth is secret.
 type Crowd struct {
 	CrowdSpan
 	ZoneKM  float64 `json:"zone_km"`
@@ -368,10 +368,7 @@ func (c *crowd) count(first []map[int64]grid.Cell, windowMS int64, g *grid.Grid)
 		if err != nil {
 			return err
 		}
-		w.truth, w.counted = truth[w.startMS], make([]float64, c.zones.Count())
-		for z := range w.counted {
-			w.counted[z] = float64(max(0, p.Vehicles[z]))
-		}
+		w.truth, w.counted = truth[w.startMS], p.Estimates[:c.zones.Count()]
 	}
 	return nil
 }
@@ -406,10 +403,14 @@ func (c *crowd) spans() *Crowds {
 func (c *crowd) at(startMS int64) (*Crowd, error) {
 	for i := range c.windows {
 		if w := &c.windows[i]; w.startMS == startMS {
+			most := slices.Max(slices.Concat(w.truth, w.counted, w.fitted, w.blind))
+			field := func(numbers []float64) *Field {
+				return fieldOfZones(c.zones, numbers, most)
+			}
 			return &Crowd{
 				CrowdSpan: w.span(), ZoneKM: c.zones.SideKM(),
-				Fitted: fieldOfZones(c.zones, w.fitted), Blind: fieldOfZones(c.zones, w.blind),
-				Truth: fieldOfZones(c.zones, w.truth), Counted: fieldOfZones(c.zones, w.counted),
+				Fitted: field(w.fitted), Blind: field(w.blind), Truth: field(w.truth),
+				Counted: field(w.counted),
 			}, nil
 		}
 	}

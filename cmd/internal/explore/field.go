@@ -23,8 +23,9 @@ type Field struct {
 	Height int `json:"height"`
 	// Block is the side of a block in cells.
 	Block int `json:"block"`
-	// Max is the largest value. A block's value is Max·(q/65535)², where q is its number in Data,
-	// 0 for blocks without any and at least 1 for others.
+	// Max is the largest value of this field, and of those that it is compared with. A block's
+	// value is Max·(q/65535)², where q is its number in Data, 0 for blocks without any and at
+	// least 1 for others.
 	Max float64 `json:"max"`
 	// Blocks is how many blocks have a value.
 	Blocks int `json:"blocks"`
@@ -39,9 +40,10 @@ type join func(a, b float64) float64
 
 func sum(a, b float64) float64 { return a + b }
 
-// fieldOf returns the field of some cells and their values, as far as a view has them.
-func fieldOf(v view, cells []grid.Cell, values []float64, j join) *Field {
-	f := &Field{Block: v.block}
+// fieldOf returns the field of some cells and their values, as far as a view has them, with a Max
+// of at least most: so several fields have one scale.
+func fieldOf(v view, cells []grid.Cell, values []float64, j join, most float64) *Field {
+	f := &Field{Block: v.block, Max: most}
 	wide := v.blocksWide()
 	all := make([]float64, wide*v.blocksHigh())
 	west, east, south, north := wide, -1, v.blocksHigh(), -1
@@ -86,7 +88,7 @@ func quantized(value, most float64) uint16 {
 
 // fieldOfMass returns the field of a distribution, whose masses sum to 1 in the field.
 func fieldOfMass(v view, d *mobility.Distribution) *Field {
-	f := fieldOf(v, d.Cells, d.P, sum)
+	f := fieldOf(v, d.Cells, d.P, sum, 0)
 	if total := d.Total(); total > 0 { // short masses sum to 1 on average only
 		f.Max /= total
 	}
@@ -94,12 +96,12 @@ func fieldOfMass(v view, d *mobility.Distribution) *Field {
 }
 
 // fieldOfZones returns the field of a number for each zone. Its blocks are zones.
-func fieldOfZones(z *aggregate.Zones, values []float64) *Field {
+func fieldOfZones(z *aggregate.Zones, values []float64, most float64) *Field {
 	zones := make([]grid.Cell, len(values))
 	for i := range zones {
 		zones[i] = grid.Cell(i)
 	}
-	return fieldOf(wholeView(z.Columns(), z.Rows()), zones, values, sum)
+	return fieldOf(wholeView(z.Columns(), z.Rows()), zones, values, sum, most)
 }
 
 // Votes says for which code point each block of a part of the map votes, row by row from the south:

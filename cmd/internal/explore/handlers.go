@@ -30,7 +30,6 @@ type api struct {
 	pasts   *pastsOf
 	fleets  *crowdsOf
 	habits  *habits
-	outline Outline
 	log     *slog.Logger
 }
 
@@ -43,7 +42,7 @@ var site embed.FS
 func handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	a := &api{
-		truth: o.Truth, public: o.Public, outline: o.Outline, log: o.Logger,
+		truth: o.Truth, public: o.Public, log: o.Logger,
 		attacks: newOddsOf(o.Truth), pasts: newPastsOf(o.Truth), fleets: newCrowdsOf(o.Truth),
 		habits: newHabits(o.Truth),
 	}
@@ -57,18 +56,18 @@ func handler(o Options) http.Handler {
 		mux.HandleFunc("/api/odds", under(a, a.odds))
 		mux.HandleFunc("/api/habit", under(a, a.habit))
 		mux.HandleFunc("/api/fleet", under(a, a.fleet))
+		lines := o.Outline
+		if lines == nil && o.Truth.sample { // not on the public side: they are true places
+			lines = routesOf(o.Truth.users)
+		}
+		mux.HandleFunc("/api/outline", a.lines(lines, o.Truth.model.Grid))
 	}
 	if o.Public != nil {
 		mux.HandleFunc("/api/live", answers(a, a.live))
 		mux.HandleFunc("/api/live/map", answers(a, a.liveMap))
 		mux.HandleFunc("/api/live/track", answers(a, a.liveTrack))
 		mux.HandleFunc("/api/live/window", answers(a, a.liveWindow))
-	}
-	if o.Outline != nil && o.Truth != nil {
-		mux.HandleFunc("/api/outline", a.lines(o.Truth.model.Grid))
-	}
-	if o.Outline != nil && o.Public != nil {
-		mux.HandleFunc("/api/live/outline", a.lines(o.Public.model.Grid))
+		mux.HandleFunc("/api/live/outline", a.lines(o.Outline, o.Public.model.Grid))
 	}
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "this page has no such answer; see /api/about")
@@ -86,7 +85,6 @@ type About struct {
 	Truth  bool `json:"truth"`  // it has the secret side
 	Sample bool `json:"sample"` // its traces are the shipped buses
 	Public bool `json:"public"` // it has the side of a sanitized topic
-	Lines  bool `json:"lines"`  // it has an outline
 
 	Users      int       `json:"users"`
 	StepS      float64   `json:"step_s"` // of the model, seconds
@@ -97,7 +95,7 @@ type About struct {
 
 func (a *api) about(w http.ResponseWriter, _ *http.Request) {
 	about := About{
-		Truth: a.truth != nil, Public: a.public != nil, Lines: a.outline != nil,
+		Truth: a.truth != nil, Public: a.public != nil,
 		Mechanisms: law.Names(), CellsM: []float64{}, Defaults: DefaultSettings(),
 	}
 	if a.truth != nil {
@@ -218,7 +216,7 @@ func (a *api) course(ctx context.Context, query url.Values, s Settings) (any, er
 	if err != nil {
 		return nil, err
 	}
-	return c.part(ctx, from, within)
+	return c.part(ctx, from, maxRows, within)
 }
 
 // past answers with what later records tell about a user's fixes.
@@ -295,20 +293,11 @@ func (a *api) fleet(ctx context.Context, query url.Values, s Settings) (any, err
 	if query.Get("start_ms") == "" {
 		return c.spans(), nil
 	}
-	start, err := startOf(query)
+	start, err := count(query, "start_ms", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	return c.at(start)
-}
-
-// startOf reads the beginning of a window.
-func startOf(query url.Values) (int64, error) {
-	start, err := strconv.ParseInt(query.Get("start_ms"), 10, 64)
-	if err != nil {
-		return 0, errOther("start_ms is no whole number of milliseconds")
-	}
-	return start, nil
+	return c.at(int64(start))
 }
 
 func (a *api) live(_ context.Context, query url.Values) (any, error) {
@@ -332,9 +321,9 @@ func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
 }
 
 // lines answers with the outline on a map.
-func (a *api) lines(g *grid.Grid) http.HandlerFunc {
+func (a *api) lines(o Outline, g *grid.Grid) http.HandlerFunc {
 	return answers(a, func(context.Context, url.Values) (any, error) {
-		return a.outline.on(g), nil
+		return o.on(g), nil
 	})
 }
 
@@ -343,11 +332,11 @@ func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {
 }
 
 func (a *api) liveWindow(_ context.Context, query url.Values) (any, error) {
-	start, err := startOf(query)
+	start, err := count(query, "start_ms", math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	return a.public.fleet(start)
+	return a.public.fleet(int64(start))
 }
 
 // under makes a handler of a question about settings.

@@ -25,7 +25,7 @@ type Options struct {
 	Truth *Truth
 	// Public is the side of a sanitized topic, which the caller runs; nil: the page has none.
 	Public *Public
-	// Outline is drawn below the maps; nil: there is none.
+	// Outline is drawn below the maps; nil: the secret side of the sample has its streets.
 	Outline Outline
 	Logger  *slog.Logger
 }

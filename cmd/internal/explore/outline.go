@@ -17,11 +17,19 @@ const (
 	maxOutline   = 32 << 20
 	maxPositions = 1_000_000
 	maxDepth     = 8 // of collections in collections
+	// routePauseMS is after how long without a report the line of a bus is broken off.
+	routePauseMS = 90_000
 )
 
-// Outline has lines for orientation, such as coasts and streets: in degrees, longitude first. It is
-// drawn below everything else, and nothing is computed from it.
-type Outline [][][2]float64
+// Outline has lines for orientation, such as coasts and streets, and names of places. It is drawn
+// below everything else, and nothing is computed from it.
+type Outline []shape
+
+// shape is a line, or a place with a name, which is a line of one position.
+type shape struct {
+	name string
+	line [][2]float64 // degrees, longitude first
+}
 
 // geoJSON is any object of GeoJSON (RFC 7946), as far as an outline needs it.
 type geoJSON struct {
@@ -30,9 +38,10 @@ type geoJSON struct {
 	Geometry    *geoJSON        `json:"geometry"`
 	Geometries  []geoJSON       `json:"geometries"`
 	Coordinates json.RawMessage `json:"coordinates"`
+	Properties  map[string]any  `json:"properties"`
 }
 
-// ReadOutline reads the lines and the polygons of a file of GeoJSON.
+// ReadOutline reads the lines, polygons and named points of a file of GeoJSON.
 func ReadOutline(path string) (Outline, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -60,11 +69,11 @@ func parseOutline(text []byte) (Outline, error) {
 		return nil, fmt.Errorf("this is no GeoJSON: %w", err)
 	}
 	r := outlineReader{}
-	if err := r.add(&all, 0); err != nil {
+	if err := r.add(&all, "", 0); err != nil {
 		return nil, err
 	}
 	if len(r.lines) == 0 {
-		return nil, errors.New("there is no line and no polygon in it")
+		return nil, errors.New("there is no line, polygon or named point in it")
 	}
 	return r.lines, nil
 }
@@ -75,18 +84,18 @@ type outlineReader struct {
 	positions int
 }
 
-func (r *outlineReader) add(o *geoJSON, depth int) error {
+func (r *outlineReader) add(o *geoJSON, name string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("collections lie more than %d deep in each other", maxDepth)
 	}
-	var lines Outline
-	var polygons []Outline
+	var lines [][][2]float64
+	var polygons [][][][2]float64
 	var err error
 	switch o.Type {
 	case "FeatureCollection", "GeometryCollection":
 		for _, parts := range [][]geoJSON{o.Features, o.Geometries} {
 			for i := range parts {
-				if err := r.add(&parts[i], depth+1); err != nil {
+				if err := r.add(&parts[i], name, depth+1); err != nil {
 					return err
 				}
 			}
@@ -96,17 +105,23 @@ func (r *outlineReader) add(o *geoJSON, depth int) error {
 		if o.Geometry == nil { // which the format allows
 			return nil
 		}
-		return r.add(o.Geometry, depth+1)
+		name, _ := o.Properties["name"].(string)
+		return r.add(o.Geometry, name, depth+1)
 	case "LineString":
-		lines = make(Outline, 1)
+		lines = make([][][2]float64, 1)
 		err = json.Unmarshal(o.Coordinates, &lines[0])
 	case "MultiLineString", "Polygon":
 		err = json.Unmarshal(o.Coordinates, &lines)
 	case "MultiPolygon":
 		err = json.Unmarshal(o.Coordinates, &polygons)
 	default:
-		return fmt.Errorf("geometry %.40q cannot be drawn: only lines and polygons can, "+
-			"LineString, MultiLineString, Polygon and MultiPolygon", o.Type)
+		if o.Type != "Point" || name == "" {
+			return fmt.Errorf("geometry %.40q cannot be drawn: only lines and polygons can "+
+				"(LineString, MultiLineString, Polygon, MultiPolygon), and points of features "+
+				"with a property \"name\"", o.Type)
+		}
+		lines = [][][2]float64{make([][2]float64, 1)}
+		err = json.Unmarshal(o.Coordinates, &lines[0][0])
 	}
 	if err != nil {
 		return fmt.Errorf("the coordinates of a %s are none: %w", o.Type, err)
@@ -114,11 +129,11 @@ func (r *outlineReader) add(o *geoJSON, depth int) error {
 	for _, p := range polygons {
 		lines = append(lines, p...)
 	}
-	return r.check(lines)
+	return r.check(name, lines)
 }
 
 // check takes lines whose positions can be.
-func (r *outlineReader) check(lines Outline) error {
+func (r *outlineReader) check(name string, lines [][][2]float64) error {
 	for _, line := range lines {
 		if r.positions += len(line); r.positions > maxPositions {
 			return fmt.Errorf("an outline has at most %d positions: simplify it", maxPositions)
@@ -129,15 +144,15 @@ func (r *outlineReader) check(lines Outline) error {
 					"latitude: GeoJSON has longitude and latitude in degrees, in this order")
 			}
 		}
-		r.lines = append(r.lines, line)
+		r.lines = append(r.lines, shape{name, line})
 	}
 	return nil
 }
 
-// Lines are the lines of an outline on a map: of each the kilometres east and north of its
-// positions, in turn, to metres. Lines that miss the map are left out.
-type Lines struct {
-	Lines [][]float64 `json:"lines"`
+// Line is a line on a map, or a place with a name, which has one position.
+type Line struct {
+	Name   string    `json:"name"`
+	Places []float64 `json:"places"` // kilometres east and north of each position, to metres
 }
 
 // check fails where all lines lie beside all of the maps, as those of a file with the latitude
@@ -147,7 +162,7 @@ func (o Outline) check(maps ...*grid.Grid) error {
 		return nil
 	}
 	for _, g := range maps {
-		if len(o.on(g).Lines) > 0 {
+		if len(o.on(g)) > 0 {
 			return nil
 		}
 	}
@@ -157,28 +172,52 @@ func (o Outline) check(maps ...*grid.Grid) error {
 	north, east := g.ToDegrees(grid.Point{
 		X: float64(g.Width()) * side, Y: float64(g.Height()) * side,
 	})
-	return fmt.Errorf("no line of the outline touches the map, from %.3f, %.3f (latitude, "+
+	return fmt.Errorf("nothing of the outline touches the map, from %.3f, %.3f (latitude, "+
 		"longitude) to %.3f, %.3f: take lines from there, and write the longitude first, as "+
 		"GeoJSON has it", south, west, north, east)
 }
 
-// on returns the lines on a map.
-func (o Outline) on(g *grid.Grid) Lines {
+// on returns what lies on a map.
+func (o Outline) on(g *grid.Grid) []Line {
 	east, north := float64(g.Width())*g.CellKM(), float64(g.Height())*g.CellKM()
-	shown := Lines{Lines: [][]float64{}}
-	for _, line := range o {
+	shown := []Line{}
+	for _, s := range o {
 		low := grid.Point{X: math.Inf(1), Y: math.Inf(1)}
 		high := grid.Point{X: math.Inf(-1), Y: math.Inf(-1)}
-		places := make([]float64, 0, 2*len(line))
-		for _, p := range line {
+		places := make([]float64, 0, 2*len(s.line))
+		for _, p := range s.line {
 			at := g.ToMap(p[1], p[0])
 			low = grid.Point{X: min(low.X, at.X), Y: min(low.Y, at.Y)}
 			high = grid.Point{X: max(high.X, at.X), Y: max(high.Y, at.Y)}
 			places = append(places, math.Round(at.X*1000)/1000, math.Round(at.Y*1000)/1000)
 		}
 		if high.X >= 0 && high.Y >= 0 && low.X <= east && low.Y <= north {
-			shown.Lines = append(shown.Lines, places)
+			shown = append(shown, Line{s.name, places})
 		}
 	}
 	return shown
+}
+
+// routesOf are the ways of the shipped buses, which are the streets of their map, and the names of
+// districts, to about 300 m.
+func routesOf(buses []User) Outline {
+	o := Outline{
+		{"Lime Street", [][2]float64{{-2.978, 53.407}}},
+		{"Everton", [][2]float64{{-2.963, 53.426}}},
+		{"Anfield", [][2]float64{{-2.961, 53.431}}},
+		{"Walton", [][2]float64{{-2.967, 53.457}}},
+		{"Norris Green", [][2]float64{{-2.93, 53.443}}},
+		{"Fazakerley", [][2]float64{{-2.937, 53.469}}},
+	}
+	for i := range buses {
+		var way [][2]float64
+		for k, fix := range buses[i].Fixes {
+			if k > 0 && fix.Timestamp-buses[i].Fixes[k-1].Timestamp > routePauseMS {
+				o, way = append(o, shape{line: way}), nil
+			}
+			way = append(way, [2]float64{fix.Longitude, fix.Latitude})
+		}
+		o = append(o, shape{line: way})
+	}
+	return o
 }

@@ -1,10 +1,16 @@
 package explore
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/geodither/geodither/mechanism"
+	"github.com/geodither/geodither/mechanism/aggregate"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // TestOutline reads every geometry that can be drawn, and refuses what cannot.
@@ -27,7 +33,11 @@ func TestOutline(t *testing.T) {
 		"collection": {`{"type":"GeometryCollection","geometries":[` + one + `]}`, 1, ""},
 		"features": {`{"type":"FeatureCollection","features":[{"type":"Feature","geometry":null},` +
 			`{"type":"Feature","properties":{"a":1},"geometry":` + one + `}]}`, 1, ""},
-		"point":   {`{"type":"Point","coordinates":[1,2]}`, 0, `"Point" cannot be drawn`},
+		"point": {`{"type":"Point","coordinates":[1,2]}`, 0, `"Point" cannot be drawn`},
+		"name": {`{"type":"Feature","properties":{"name":"Pier"},"geometry":{"type":"Point",` +
+			`"coordinates":[-2.95,53.41]}}`, 1, ""},
+		"no position": {`{"type":"Feature","properties":{"name":"Pier"},"geometry":` +
+			`{"type":"Point"}}`, 0, "coordinates"},
 		"nothing": {`{"type":"FeatureCollection","features":[]}`, 0, "no line"},
 		"swapped": {
 			`{"type":"LineString","coordinates":[[-2.9,93.4]]}`, 0, "longitude and latitude",
@@ -54,26 +64,64 @@ func TestOutline(t *testing.T) {
 		t.Error("a file of any size is read")
 	}
 	var r outlineReader
-	if err := r.check(Outline{make([][2]float64, maxPositions+1)}); err == nil {
+	if err := r.check("", [][][2]float64{make([][2]float64, maxPositions+1)}); err == nil {
 		t.Error("any number of positions is read")
 	}
 }
 
-// TestOutlineOnTheMap: lines are sent in kilometres, and those elsewhere not at all.
+// TestOutlineOnTheMap: lines and names are sent in kilometres, and those elsewhere not at all.
 func TestOutlineOnTheMap(t *testing.T) {
 	truth := sampleTruth(t)
 	g := truth.model.Grid
 	h := handler(Options{Truth: truth, Logger: quiet(), Outline: Outline{
-		{{-2.95, 53.41}, {-2.94, 53.42}}, {{10, 10}, {11, 11}},
+		{"", [][2]float64{{-2.95, 53.41}, {-2.94, 53.42}}},
+		{"", [][2]float64{{10, 10}, {11, 11}}},
+		{"Pier", [][2]float64{{-2.95, 53.41}}},
 	}})
-	var found Lines
+	var found []Line
 	ask(t, h, "/api/outline", &found)
 	at := g.ToMap(53.41, -2.95)
-	if len(found.Lines) != 1 || len(found.Lines[0]) != 4 || found.Lines[0][0]-at.X > .001 ||
-		at.Y-found.Lines[0][1] > .001 {
-		t.Errorf("the outline is %v, the first place %v", found, at)
+	if len(found) != 2 || len(found[0].Places) != 4 || found[1].Name != "Pier" {
+		t.Fatalf("the outline is %v", found)
 	}
-	if status, _ := ask(t, sampleHandler(t), "/api/outline", nil); status != 404 {
-		t.Errorf("a page without an outline answers %d", status)
+	for _, line := range found {
+		if math.Abs(line.Places[0]-at.X) > .001 || math.Abs(line.Places[1]-at.Y) > .001 {
+			t.Errorf("%q begins at %v, not %v", line.Name, line.Places, at)
+		}
+	}
+}
+
+// TestStreets: the ways of the shipped buses are the streets of their map, on the secret side
+// alone, and other traces are not drawn.
+func TestStreets(t *testing.T) {
+	var found []Line
+	ask(t, sampleHandler(t), "/api/outline", &found)
+	names, positions := 0, 0
+	for _, line := range found {
+		positions += len(line.Places) / 2
+		names += min(1, len(line.Name))
+	}
+	if names < 6 || positions < 1500 {
+		t.Errorf("the sample has %d names, and lines of %d positions", names, positions)
+	}
+	truth := newTruth(sampleTruth(t).model)
+	truth.users = sampleTruth(t).users
+	ask(t, handler(Options{Truth: truth, Logger: quiet()}), "/api/outline", &found)
+	if len(found) != 0 {
+		t.Errorf("other traces are drawn: %d lines", len(found))
+	}
+	public, err := NewPublic(PublicOptions{
+		Window: time.Minute, Read: aggregate.ReadOptions{
+			Models:  aggregate.Models{truth.model},
+			Release: mechanism.Options{Mechanism: law.Codebook, Epsilon: 1},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := Options{Truth: sampleTruth(t), Public: public, Logger: quiet()}
+	ask(t, handler(both), "/api/live/outline", &found)
+	if len(found) != 0 {
+		t.Errorf("the public side draws %d true ways", len(found))
 	}
 }

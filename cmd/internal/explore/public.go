@@ -388,9 +388,11 @@ func (p *Public) fleet(startMS int64) (*Fleet, error) {
 	p.mu.Unlock()
 	for _, w := range windows {
 		if w.startMS == startMS {
+			most := slices.Max(slices.Concat(w.fitted, w.blind))
 			return &Fleet{
 				Span: Span{w.startMS, w.endMS, w.vehicles}, ZoneKM: w.zones.SideKM(),
-				Fitted: fieldOfZones(w.zones, w.fitted), Blind: fieldOfZones(w.zones, w.blind),
+				Fitted: fieldOfZones(w.zones, w.fitted, most),
+				Blind:  fieldOfZones(w.zones, w.blind, most),
 			}, nil
 		}
 	}

@@ -92,7 +92,7 @@ func dissect(ctx context.Context, t *Truth, c *course, i int, shown area) (*Anat
 	if err != nil {
 		return nil, err
 	}
-	row, err := c.row(ctx, i)
+	row, err := c.part(ctx, i, 1, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (a *Anatomy) draw(
 		a.set(e, v, cell)
 	}
 	likelihood := e.Likelihoods(out.Release, out.Prior.Cells)
-	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max)
+	a.Likelihood = fieldOf(v, out.Prior.Cells, likelihood, math.Max, 0)
 	least, most := math.Inf(1), 0.
 	for _, l := range likelihood {
 		least, most = min(least, l), max(most, l)
@@ -218,7 +218,7 @@ func (a *Anatomy) set(e *mechanism.Emission, v view, cell grid.Cell) {
 	for i := range ones {
 		ones[i] = 1
 	}
-	shown.Cells = fieldOf(v, cells, ones, sum)
+	shown.Cells = fieldOf(v, cells, ones, sum, 0)
 	side := g.CellKM()
 	for _, v := range convex.HullOfCells(nil, cells, g.Width()) {
 		shown.Hull = append(shown.Hull,

@@ -61,7 +61,7 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, ar
 
 // picture waits until a map has more than its paper.
 const picture = (page) => page.waitForFunction(() => document.querySelector("#caption")?.textContent.length > 20 &&
-  !document.querySelector("#step .busy"), null, { timeout: 120_000, polling: 20 });
+  !document.querySelector("#step .busy, #step.busy"), null, { timeout: 120_000, polling: 20 });
 
 // frames drags the map for some seconds, and returns the times between frames, sorted, in ms.
 async function frames(page, at) {
@@ -117,10 +117,10 @@ try {
   }
   const since = performance.now();
   await page.fill("#user", "9876");
-  await page.waitForSelector("#user-names [data-name=user-09876]");
+  await page.waitForSelector("#user-names option[value=user-09876]", { state: "attached" });
   say("a name found among 10,000", seconds(since));
   await page.keyboard.press("Escape");
-  const done = () => page.evaluate(() => document.querySelector("#step .facts").textContent.match(/([\d,]+) of [\d,]+ reports/)?.[1] ?? "all");
+  const done = () => page.evaluate(() => document.querySelector("#step-facts").textContent.match(/([\d,]+) of [\d,]+ reports/)?.[1] ?? "all");
   await page.waitForTimeout(20_000);
   say("of a trace of 1,000 reports computed after about 30 s", await done());
   say("largest answer; all answers", `${(largest / 1e6).toFixed(2)} MB; ${(bytes / 1e6).toFixed(1)} MB`);

@@ -14,9 +14,9 @@ export interface Settings {
   seed: number;
 }
 
-// About says which sides a page has, whether it shows the sample, and whether it has an outline.
+// About says which sides a page has, and whether it shows the sample.
 export interface About {
-  truth: boolean; public: boolean; sample: boolean; lines: boolean;
+  truth: boolean; public: boolean; sample: boolean;
   users: number;
   step_s: number;
   mechanisms: string[];
@@ -47,6 +47,9 @@ export interface Summary { releases: number; spent: number; estimate_m: Errors; 
 export type Column = (number | null)[];
 
 export interface Place { x: number; y: number }
+
+// Line is a line below the maps, or a place with a name: kilometres east and north in turn.
+export interface Line { name: string; places: number[] }
 
 // Rows are what is computed fix by fix: columns from one fix on, and how many are done.
 export interface Rows { total: number; from: number; done: number; time_ms: number[] }

@@ -1,7 +1,7 @@
 // A line chart in SVG.
 
 import { Column } from "./api";
-import { minute } from "./look";
+import { minute, nearest } from "./look";
 
 // Series is a line; its colour is a name of style.css.
 export interface Series { values: Column; colour: string; dash?: string }
@@ -99,11 +99,7 @@ export function draw(chart: Chart): SVGElement {
     const box = svg.getBoundingClientRect();
     const time = first + (((e as MouseEvent).clientX - box.left) / box.width * width - left) /
       (width - left - right) * span;
-    let best = 0;
-    chart.times.forEach((t, i) => {
-      if (Math.abs(t - time) < Math.abs(chart.times[best]! - time)) best = i;
-    });
-    chart.onPick(best);
+    chart.onPick(nearest(chart.times, time));
   });
   return svg;
 }

@@ -96,7 +96,7 @@ export class DayView {
     const [told, back] = [at(c.estimate_x, c.estimate_y), at(past.x, past.y)];
     if (told) pen.mark(told, "cross", "estimate", 8);
     if (back) pen.mark(back, "diamond", "release", 7);
-    pen.mark({ x: c.truth_x[now]!, y: c.truth_y[now]! }, "disc", "truth", 7, c.user);
+    pen.mark({ x: c.truth_x[now]!, y: c.truth_y[now]! }, "disc", "truth", 7, c.user, "below");
   }
 
   private line(pen: Pen, part: Place[], name: string, width: number, opacity: number): Place[] {
@@ -118,10 +118,10 @@ export class DayView {
     this.facts.replaceChildren(
       fact("Off now", each((_, i) => metres(told[i]![now])), "distance from the truth to the guess that a reader had at this time"),
       fact("… smoothed", each((_, i) => metres(back[i]![now])), "distance from the truth to the smoothed guess about this time"),
-      fact("Median of the day", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
+      fact("Spent, Σε", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "so far today, and the budget"),
+      fact("Median, day", each((_, i) => metres(median(told[i]!))), "of the guess at the time"),
       fact("… smoothed", each((_, i) => metres(median(back[i]!))), "of the smoothed guess, as geodither smooth gives it"),
-      fact("… no records", metres(median(blind)), "by the model alone"),
-      fact("Spent, Σε", each((d) => `${sum(d.course.spent[now] ?? 0)}${d.settings.budget ? ` of ${d.settings.budget}` : ""}`), "so far today, and the budget"));
+      fact("… no records", metres(median(blind)), "by the model alone"));
     const { course } = day;
     const done = Math.min(...this.days.map((d) => d.past.time_ms.length));
     this.says.textContent = done < course.total ? `Computed so far: ${done.toLocaleString("en")} of ${course.total.toLocaleString("en")} reports.`

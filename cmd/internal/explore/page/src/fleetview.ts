@@ -1,7 +1,7 @@
 // Where all vehicles are: in truth, as counts may say it, and as records tell it.
 
-import { Crowd, Crowds, Field, MapInfo } from "./api";
-import { fact, make, metres, percent, rich, sum, windowsOf } from "./look";
+import { ask, Crowd, Crowds, CrowdSpan, MapInfo, Span } from "./api";
+import { fact, make, metres, percent, rich, sum, whileShown, windowsOf } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
@@ -15,22 +15,32 @@ const pictures: { of: Of; title: string; says: string; colour: string }[] = [
   { of: "blind", title: "The model alone", colour: "prior", says: "Without any record." },
 ];
 
-// FleetView is the view of all users.
+// FleetView is the view of all users, or of a topic where there is no state.
 export class FleetView {
   readonly element: HTMLElement;
-  readonly facts = make("dl", { class: "facts", id: "fleet-facts" });
+  readonly facts = make("dl", { class: "facts" });
   readonly beside: HTMLElement;
   readonly maps: MapView[];
   private start = 0;
   private readonly latest = new Latest(() => this.element);
-  private readonly says = make("div", { class: "says", id: "fleet-says", "aria-live": "polite" });
-  private readonly table = make("div", { class: "wide", id: "windows" });
+  // update shows truth and counts at once, and the estimate when it has been made; a topic again and
+  // again while the view is open.
+  readonly update: () => void;
+  private readonly says = make("div", { class: "says", "aria-live": "polite" });
+  private readonly table = make("div", { class: "wide windows" });
+  private readonly pictures: typeof pictures;
+  private map: MapInfo | null = null; // of a topic
+  private begun = 0; // how often the topic was read from its first record
+  private listed = ""; // what the table shows
   private readonly notes: HTMLElement[] = [];
   private readonly scales: HTMLElement[] = [];
 
-  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+  constructor(private readonly state: State | null, camera: Camera, private readonly failed: (e: unknown) => void) {
     const figures: HTMLElement[] = [];
-    this.maps = pictures.map((p, i) => {
+    this.update = state ? () => this.release(state) : whileShown(() => this.element, 5000, () => this.follow(), failed);
+    this.pictures = state ? pictures : pictures.slice(2);
+    this.facts.id = state ? "fleet-facts" : "live-fleet-facts";
+    this.maps = this.pictures.map((p, i) => {
       const canvas = make("canvas", { role: "img", "aria-label": `Map of the fleet: ${p.title}. ${p.says}` });
       const view = new MapView(canvas, camera);
       const note = make("p", { class: "note", hidden: "" });
@@ -48,14 +58,28 @@ export class FleetView {
       make("section", { class: "card" }, this.says));
   }
 
-  // update shows truth and counts at once, and the estimate when it has been made.
-  update(): void {
-    const s = { ...this.state.settings };
+  // chosen is the window to look at. If nobody chose it is the last one, of traces with the most vehicles.
+  private chosen<W extends Span>(windows: W[]): W | undefined {
+    const most = Math.max(...windows.map((w) => w.vehicles));
+    return windows.find((w) => w.start_ms === this.start) ?? windows.findLast((w) => !this.state || w.vehicles === most);
+  }
+
+  // follow looks at a topic once.
+  private async follow(): Promise<void> {
+    this.map ??= await ask<MapInfo>("live/map");
+    const live = await ask<{ windows: CrowdSpan[]; no_fleet: string; start: number }>("live", { start: this.begun, since: 2 ** 50 });
+    this.begun = live.start;
+    const chosen = this.chosen(live.windows);
+    this.render(this.map, { windows: live.windows, no_estimate: live.no_fleet },
+      chosen ? await ask<Crowd>("live/window", { start_ms: chosen.start_ms }) : null);
+  }
+
+  private release(state: State): void {
+    const s = { ...state.settings };
     const fetch = async (signal: AbortSignal, quick: boolean) => {
-      const [map, crowds] = await Promise.all([this.state.map(s, signal), this.state.crowds(s, quick, signal)]);
-      const most = Math.max(...crowds.windows.map((w) => w.vehicles));
-      const chosen = crowds.windows.find((w) => w.start_ms === this.start) ?? crowds.windows.findLast((w) => w.vehicles === most);
-      return { map, crowds, crowd: chosen ? await this.state.crowd(s, chosen.start_ms, quick, signal) : null };
+      const [map, crowds] = await Promise.all([state.map(s, signal), state.crowds(s, quick, signal)]);
+      const chosen = this.chosen(crowds.windows);
+      return { map, crowds, crowd: chosen ? await state.crowd(s, chosen.start_ms, quick, signal) : null };
     };
     const whole = async (signal: AbortSignal) => {
       const first = await fetch(signal, true);
@@ -70,34 +94,46 @@ export class FleetView {
     this.latest.stop();
   }
 
-  private render(map: MapInfo, crowds: Crowds, crowd: Crowd | null): void {
-    const most = crowd ? Math.max(...pictures.map((p) => crowd[p.of].max)) : 1;
+  private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
     this.maps.forEach((view, i) => {
-      const { of, colour } = pictures[i]!;
+      const { of, colour } = this.pictures[i]!;
       view.show(map, (pen) => {
-        if (crowd) pen.field(levelled(crowd[of], most), colour, "root", 0.95, crowd.zone_km);
+        if (crowd) pen.field(crowd[of], colour, "root", 0.95, crowd.zone_km);
       });
       const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
       this.notes[i]!.hidden = !lacks;
       this.notes[i]!.textContent = crowds.no_estimate;
-      this.scales[i]!.textContent = `0 to ${Math.round(most)} vehicles in a zone`;
+      this.scales[i]!.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} vehicles in a zone`;
     });
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
+    const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
+      ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.fitted_off)], ["model", (w) => off(w.blind_off)]]
+      : [["vehicles", (w) => String(w.vehicles)]];
     const times = windowsOf(crowds.windows);
-    this.table.replaceChildren(make("table", { class: "small" },
-      make("thead", {}, make("tr", {}, ...["UTC", "vehicles", "counts", "records", "model"].map((h) => make("th", { scope: "col" }, h)))),
+    const listed = JSON.stringify([crowds.windows, crowd?.start_ms]);
+    if (this.listed !== listed) this.table.replaceChildren(make("table", { class: "small" },
+      make("caption", {}, "settings" in crowds ? "How far off each is, by window" : "Windows"),
+      make("thead", {}, make("tr", {}, ...["UTC", ...columns.map(([name]) => name)].map((h) => make("th", { scope: "col" }, h)))),
       make("tbody", {}, ...crowds.windows.map((w, i) => {
         const now = w.start_ms === crowd?.start_ms;
         const button = make("button", { type: "button", "aria-pressed": String(now) }, times[i]!.replace(" to ", "–"));
         button.addEventListener("click", () => {
           this.start = w.start_ms;
-          this.update();
+          if (this.state) this.update();
+          else void this.follow().catch(this.failed);
         });
-        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, button), make("td", {}, String(w.vehicles)),
-          ...[w.counted_off, w.fitted_off, w.blind_off].map((x) => make("td", {}, off(x))));
+        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, button),
+          ...columns.map(([, say]) => make("td", {}, say(w))));
       }))));
+    this.listed = listed;
     if (!crowd) {
-      this.says.replaceChildren(make("p", {}, "No window has a vehicle whose records can be followed."));
+      this.says.replaceChildren(make("p", {}, this.state ? "No window has a vehicle whose records can be followed." : "No window of the topic has ended yet. The page looks again every moment."));
+      return;
+    }
+    if (!("settings" in crowds)) {
+      this.facts.replaceChildren(fact("Vehicles", String(crowd.vehicles)), fact("A zone", metres(crowd.zone_km)), fact("Windows", String(times.length)));
+      this.says.replaceChildren(make("p", {}, "Estimated from all records of the topic together: a single draw is mostly noise, and the noise of many averages out. " +
+        "With a handful of vehicles it tells about individual people, so do not publish it."));
       return;
     }
     this.facts.replaceChildren(
@@ -110,29 +146,9 @@ export class FleetView {
     this.says.replaceChildren(
       make("p", {}, rich(`*${crowd.vehicles.toLocaleString("en")} ${crowds.simulated ? "simulated vehicles, which move by the model of the buses" : "vehicles"}.* ` +
         `One record tells little about one vehicle; all together tell where many are. Zones are ${metres(crowd.zone_km)} wide.` +
-        (crowd.fitted_off === null ? "" : ` To turn the estimate from the records into the truth, ${percent(crowd.fitted_off)} of the vehicles would have to be in another zone.`))),
+        (crowd.fitted_off === null ? "" : ` To turn the estimate from the records into the truth, ${percent(crowd.fitted_off)} of the vehicles would have to be in another zone.`) +
+        (crowd.fitted_off !== null && crowd.blind_off !== null && crowd.fitted_off > 0.8 * crowd.blind_off ? " *At this ε that is hardly better than the model alone:* turn ε up, or publish counts." : ""))),
       make("p", {}, `Somebody who is trusted with all fixes can publish counts: each vehicle counts in at most ${crowds.per_day} windows of a day. ` +
         "A zone with few vehicles tells about single people: do not publish such a zone alone."));
   }
-}
-
-const scaled = new WeakMap<Field, { most: number; field: Field }>();
-
-// levelled is a field in the colours of all four: the darkest colour is the same number in each.
-function levelled(field: Field, most: number): Field {
-  if (field.blocks === 0 || field.max >= most) return field;
-  const kept = scaled.get(field);
-  if (kept?.most === most) return kept.field;
-  const root = Math.sqrt(field.max / most);
-  const raw = Uint8Array.from(atob(field.data), (c) => c.charCodeAt(0));
-  for (let i = 0; i < raw.length; i += 2) {
-    const q = Math.round((raw[i]! | (raw[i + 1]! << 8)) * root);
-    raw[i] = q & 255;
-    raw[i + 1] = q >> 8;
-  }
-  let text = "";
-  for (const b of raw) text += String.fromCharCode(b);
-  const own = { ...field, max: most, data: btoa(text) };
-  scaled.set(field, { most, field: own });
-  return own;
 }

@@ -58,7 +58,9 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
     svg.append(element("line", { x1: left, x2: width - right, y1: y(km), y2: y(km), class: km ? "now" : "axis" }),
       element("text", { x: left - 6, y: y(km) + 4, "text-anchor": "end" }, text));
   }
-  svg.append(element("text", { x: width - right, y: y(blind) - 5, "text-anchor": "end" }, "without any release"));
+  const far = (p: Point) => Math.abs(p.km - blind);
+  const away = far(points[0]!) > far(points.at(-1)!); // from where the line comes near
+  svg.append(element("text", { x: away ? left + 4 : width - right, y: y(blind) - 5, "text-anchor": away ? "start" : "end" }, "without any release"));
   svg.append(element("polyline", { points: points.map((p) => `${x(p)},${y(p.km)}`).join(" "), class: "series", stroke: "var(--accent)" }));
   for (const p of points) {
     const here = p.epsilon === own;
@@ -66,7 +68,7 @@ function draw(points: Point[], own: number, blind: number, take: (epsilon: numbe
     dot.append(element("title", {}, `ε = ${sum(p.epsilon)}: Σε = ${sum(p.spent)} over the trace, median error ${metres(p.km)}`));
     dot.addEventListener("click", () => take(p.epsilon));
     svg.append(dot, element("text", { x: x(p), y: height - 7, "text-anchor": "middle" }, `ε ${sum(p.epsilon)}`));
-    if (here) svg.append(element("text", { x: x(p), y: y(p.km) - 11, "text-anchor": "middle" }, metres(p.km)));
+    if (here) svg.append(element("text", { x: x(p), y: y(p.km) - 11, "text-anchor": p === points.at(-1) ? "end" : "start" }, metres(p.km)));
   }
   return make("figure", {}, svg, make("figcaption", { class: "small" }, `Median error over this trace, by ${by === "spent" ? "what is spent" : "ε: the budget makes the costs equal"}`));
 }

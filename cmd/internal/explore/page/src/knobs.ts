@@ -1,21 +1,13 @@
 // The knobs of a release.
 
 import { About, Settings } from "./api";
-import { during, make, metres, sum } from "./look";
+import { during, make, metres, nearest, sum } from "./look";
 import { State } from "./state";
 import { mechanisms } from "./words";
 
 // scale of the slider of ε: its positions are equal factors.
-const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 10];
+const epsilons = [0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 3, 4, 6, 8, 10, 15, 20];
 const intervals = [1, 2, 4, 10, 20, 40, 120, 360, 720];
-
-function nearest(list: number[], value: number): number {
-  let best = 0;
-  list.forEach((x, i) => {
-    if (Math.abs(x - value) < Math.abs(list[best]! - value)) best = i;
-  });
-  return best;
-}
 
 // named says settings in a few words.
 export function named(s: Settings): string {

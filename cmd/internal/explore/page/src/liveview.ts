@@ -1,7 +1,7 @@
 // A sanitized topic, as everybody with the public model may see it.
 
-import { ask, Column, Field, MapInfo, Span } from "./api";
-import { clock, fact, make, metres, rich, sum, whileShown, windowsOf } from "./look";
+import { ask, Column, MapInfo } from "./api";
+import { clock, fact, make, metres, nearest, rich, sum, whileShown } from "./look";
 import { MapView, Pen } from "./map";
 import { Picker } from "./picker";
 import { legend, zoomer } from "./stepview";
@@ -14,15 +14,12 @@ interface Vehicles {
 }
 
 interface Live {
-  topic: string; trouble: string; no_fleet: string; // why nothing comes, or no window is estimated
+  topic: string; trouble: string; // why nothing comes
   records: number; seeded: number; more: number; users: number;
   last_ms: number;
   start: number; // how often the topic was read from its first record
   vehicles: Vehicles;
-  windows: Span[];
 }
-
-interface Fleet extends Span { zone_km: number; fitted: Field; blind: Field }
 
 const every = 1500; // ms from one look to the next
 
@@ -35,18 +32,15 @@ export class LiveView {
   private info: MapInfo | null = null;
   private live: Live | null = null;
   private way: Vehicles | null = null;
-  private fleet: Fleet | null = null;
   private view = "";
   private chosen = "";
   private readonly rows = new Map<string, number>(); // of vehicles, by name
   private readonly model = make("p", { id: "live-model" });
-  private ground: "none" | "fitted" | "blind" = "none";
   // update looks again and again while the view is open.
   readonly update: () => void;
   private readonly says = make("figcaption", { id: "live-caption" });
-  private readonly numbers = make("dl", { class: "facts" });
+  readonly facts = make("dl", { class: "facts", id: "live-facts" });
   private readonly user: Picker;
-  private readonly windows = make("select", { id: "live-window", "aria-label": "Window" });
   private readonly about = make("div", { class: "says" });
   private readonly trouble = make("p", { class: "soft", role: "status" });
 
@@ -57,14 +51,8 @@ export class LiveView {
     this.maps = [this.map];
     this.map.picked = (p) => {
       const v = this.live?.vehicles;
-      if (!v) return;
-      let best = -1;
-      let least = Infinity;
-      v.user.forEach((_, i) => {
-        const d = Math.hypot(v.estimate_x[i]! - p.x, v.estimate_y[i]! - p.y);
-        if (d < least) [best, least] = [i, d];
-      });
-      if (best >= 0) void this.choose(v.user[best]!);
+      const away = v?.user.map((_, i) => Math.hypot(v.estimate_x[i]! - p.x, v.estimate_y[i]! - p.y)) ?? [];
+      if (v && away.length > 0) void this.choose(v.user[nearest(away, 0)]!);
     };
     this.user = new Picker("live-user", "Vehicle", (text) => Promise.resolve(this.find(text)),
       (name) => void this.choose(name), failed);
@@ -76,15 +64,6 @@ export class LiveView {
         this.render();
       }, failed);
     };
-    this.windows.addEventListener("change", () => void this.pickWindow());
-    const grounds = make("select", { id: "live-ground", "aria-label": "What the map shows below" },
-      make("option", { value: "none" }, "the streets of the model"),
-      make("option", { value: "fitted" }, "where the fleet was, from the records"),
-      make("option", { value: "blind" }, "where the model alone expects the fleet"));
-    grounds.addEventListener("change", () => {
-      this.ground = grounds.value as typeof this.ground;
-      void this.pickWindow();
-    });
     this.element =
       make("div", { class: "stack" },
         make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map)), this.says,
@@ -92,23 +71,18 @@ export class LiveView {
             { sign: "cross", colour: "estimate", text: "best guess of a vehicle" },
             { sign: "circle", colour: "estimate", text: "95 % of the belief about the chosen one" },
             { sign: "diamond", colour: "release", text: "its last draw" },
-            { sign: "fill", colour: "posterior", text: "where the fleet was" },
-          ])),
-        this.numbers);
+          ])));
     this.beside =
       make("div", { class: "stack" },
         this.trouble,
         make("section", { class: "card knobs" }, make("h2", {}, "Look at"),
-          make("label", {}, "One vehicle", this.user.element),
-          make("label", {}, "Below the vehicles", grounds),
-          make("label", {}, "Window of the fleet", this.windows)),
+          make("label", {}, "One vehicle", this.user.element)),
         make("section", { class: "card" }, this.about));
     this.about.append(
       make("p", {}, rich("*This is the public side.* It has the records of the topic, the public model and the public settings, and nothing else. " +
         "No true place of these vehicles was sent to this view.")),
       this.model,
-      make("p", {}, "A cross is where a vehicle most likely is, given all its records. The fleet’s map is estimated from all records together. " +
-        "A single draw is mostly noise, and the noise of many draws averages out. With a handful of vehicles that map tells about individual people, so do not publish it."));
+      make("p", {}, "A cross is where a vehicle most likely is, given all its records."));
   }
 
   private async look(): Promise<void> {
@@ -117,7 +91,7 @@ export class LiveView {
     this.take(await ask<Live>("live", known ? { start: known.start, since: known.records } : {}), known);
     if (!this.rows.has(this.chosen)) this.chosen = this.live!.vehicles.user[0] ?? "";
     this.way = this.chosen ? await ask<Vehicles>("live/track", { user: this.chosen }) : null;
-    this.lists();
+    this.user.show(this.chosen);
     this.render();
   }
 
@@ -155,38 +129,8 @@ export class LiveView {
     }
   }
 
-  private async pickWindow(): Promise<void> {
-    const start = this.windows.value;
-    try {
-      this.fleet = this.ground === "none" || !start ? null : await ask<Fleet>("live/window", { start_ms: start });
-    } catch (error) {
-      this.failed(error);
-    }
-    this.render();
-  }
-
-  // lists fills the two lists where something new has come.
-  private lists(): void {
-    const live = this.live!;
-    const fill = (select: HTMLSelectElement, values: string[], texts: string[], chosen: string) => {
-      if (select.length !== values.length || select.options[values.length - 1]?.value !== values[values.length - 1]) {
-        select.replaceChildren(...values.map((value, i) => make("option", { value }, texts[i]!)));
-      }
-      select.value = chosen;
-    };
-    this.user.show(this.chosen);
-    const starts = live.windows.map((w) => String(w.start_ms));
-    const last = starts[starts.length - 1] ?? "";
-    const before = this.windows.value;
-    fill(this.windows, starts,
-      windowsOf(live.windows).map((times, i) => `${times} UTC, ${live.windows[i]!.vehicles} vehicles`),
-      starts.includes(before) ? before : last);
-    if (this.windows.value !== before && this.ground !== "none") void this.pickWindow();
-  }
-
   private paint(pen: Pen): void {
     const v = this.live!.vehicles;
-    if (this.fleet) pen.field(this.fleet[this.ground === "blind" ? "blind" : "fitted"], "posterior", "root", 0.9, this.fleet.zone_km);
     this.follow(pen);
     if (v.user.length > 200) pen.dots(v.estimate_x, v.estimate_y, "estimate");
     else {
@@ -228,18 +172,17 @@ export class LiveView {
       "that it was trained on, and so does its map. Show this page only to those who may have the model.";
     const problems = [];
     if (live.trouble) problems.push(live.trouble);
-    if (live.no_fleet) problems.push(`Where the fleet is cannot be estimated: ${live.no_fleet}`);
     if (live.more > 0) problems.push(`${live.more} records of further users are not shown.`);
     if (live.seeded > 0) problems.push("The noise of these records comes from a seed: they are not private.");
     this.trouble.textContent = problems.join(" ");
     const way = this.way;
     const last = way ? way.user.length - 1 : -1;
     const drawn = way?.epsilon.findLast((e) => e > 0); // none if only older records have one
-    this.numbers.replaceChildren(
+    this.facts.replaceChildren(
       fact("Records", live.records.toLocaleString("en")), fact("Vehicles", live.users.toLocaleString("en")),
-      fact("Latest record", live.records ? `${clock(live.last_ms)} UTC` : "–"),
-      fact("ε of the last draw", drawn === undefined ? "–" : sum(drawn)),
-      fact("Releases of the chosen one", way && last >= 0 ? String(way.releases[last]) : "–"));
+      fact("Latest, UTC", live.records ? clock(live.last_ms).slice(11) : "–", clock(live.last_ms)),
+      fact("ε, last draw", drawn === undefined ? "–" : sum(drawn)),
+      fact("Its releases", way && last >= 0 ? String(way.releases[last]) : "–", "of the chosen vehicle"));
     if (!way || last < 0) {
       this.says.textContent = `The topic ${live.topic} has no record yet. The page looks again every moment.`;
       return;

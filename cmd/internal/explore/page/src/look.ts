@@ -141,6 +141,11 @@ export function likelier(x: number): number {
   return 1 / (1 + Math.exp(-x));
 }
 
+// nearest is the index of the number that is nearest to a value.
+export function nearest(list: number[], value: number): number {
+  return list.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(list[best]! - value) ? i : best), 0);
+}
+
 export function distance(a: { x: number; y: number }, b: { x: number; y: number }): number {
   return Math.hypot(a.x - b.x, a.y - b.y);
 }

@@ -1,13 +1,13 @@
 // The page: what it may show, its views, and its keys.
 
-import { About, ask, Wrong } from "./api";
+import { About, ask, Line, Wrong } from "./api";
 import { DayView } from "./dayview";
 import { FleetView } from "./fleetview";
 import { frontier } from "./frontier";
 import { Panel } from "./knobs";
 import { clock, get, make } from "./look";
 import { LiveView } from "./liveview";
-import { Camera, MapView } from "./map";
+import { Camera, MapView, outlined } from "./map";
 import { OddsView } from "./oddsview";
 import { Picker } from "./picker";
 import { most, State } from "./state";
@@ -47,8 +47,8 @@ class Page {
   private address = ""; // without the report
   private whole = ""; // with it
   private pushes = false; // the next change of the address is a step that Back goes back
-  private written: number[] = []; // when it was written
   private writing: ReturnType<typeof setTimeout> | null = null;
+  private wrote = -1000; // when
   private turns = 0; // how often somebody went back
   private readonly question = make("h2", { class: "question" });
   private readonly panel: Panel | null;
@@ -67,17 +67,11 @@ class Page {
     for (const map of this.views.flatMap((v) => v.maps)) map.town = name;
   }
 
-  // outline draws lines below the maps of some views.
-  outline(lines: number[][], of: (view: View) => boolean): void {
-    const path = new Path2D();
-    for (const line of lines) {
-      for (let i = 0; i + 1 < line.length; i += 2) {
-        if (i === 0) path.moveTo(line[i]!, line[i + 1]!);
-        else path.lineTo(line[i]!, line[i + 1]!);
-      }
-    }
-    for (const map of this.views.filter(of).flatMap((v) => v.maps)) {
-      map.outline = path;
+  // outline draws lines and names below the maps of a side.
+  outline(lines: Line[], side: string): void {
+    const o = outlined(lines);
+    for (const map of this.views.filter((v) => v.side === side).flatMap((v) => v.maps)) {
+      map.outline = o;
       map.redraw();
     }
   }
@@ -86,6 +80,7 @@ class Page {
     const main = make("div", { class: "stack pictures" });
     const aside = make("div", { class: "stack" }, this.question);
     get("main").append(main, aside);
+    aside.append(...this.views.flatMap((v) => v.facts ?? []));
     if (this.state) {
       await this.read();
       this.bar = this.trackBar(this.state);
@@ -95,7 +90,7 @@ class Page {
         void this.price().catch(() => null); // the picture says what is wrong
       });
       main.append(this.bar);
-      aside.append(...this.views.flatMap((v) => v.facts ?? []), this.panel!.element);
+      aside.append(this.panel!.element);
     }
     const tabs = get("tabs");
     for (const view of this.views) {
@@ -126,6 +121,8 @@ class Page {
   // back follows an address that somebody went back to, or has typed.
   private async back(): Promise<void> {
     const turn = ++this.turns;
+    clearTimeout(this.writing ?? undefined);
+    this.writing = null;
     this.whole = location.hash;
     this.stop();
     if (this.state) await this.read();
@@ -136,13 +133,13 @@ class Page {
 
   // tabKey goes from tab to tab by keys (WAI-ARIA's pattern of tabs).
   private tabKey(e: KeyboardEvent, view: View): void {
-    const at = this.views.indexOf(view);
-    const n = this.views.length;
+    const all = this.views.filter((v) => v.side === view.side);
+    const [at, n] = [all.indexOf(view), all.length];
     const to = { ArrowRight: at + 1, ArrowLeft: at + n - 1, Home: 0, End: n - 1 }[e.key];
     if (to === undefined) return;
     e.preventDefault();
     e.stopPropagation(); // the same keys go through the reports elsewhere
-    this.open(this.views[to % n]!);
+    this.open(all[to % n]!);
     get(`tab-${this.now.id}`).focus();
   }
 
@@ -154,6 +151,7 @@ class Page {
       const tab = get(`tab-${v.id}`);
       tab.setAttribute("aria-selected", String(v === view));
       tab.tabIndex = v === view ? 0 : -1;
+      tab.hidden = v.side !== view.side;
     }
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
@@ -166,6 +164,10 @@ class Page {
     side.hidden = false;
     side.textContent = view.side;
     side.classList.toggle("public", view.side !== secret);
+    const beyond = this.views.find((v) => v.side !== view.side);
+    get("beyond").hidden = !beyond;
+    get("beyond").textContent = view.side === secret ? "See what is public" : "See the truth";
+    get("beyond").onclick = () => beyond && this.open(beyond);
     this.follow();
     view.update();
     void this.price().catch(() => null);
@@ -253,18 +255,11 @@ class Page {
 
   // write puts what is chosen into the address, 80 times in 30 s at most: Safari takes 100, and throws.
   private write(): void {
-    const now = performance.now();
-    this.written = this.written.filter((t) => now - t < 30_000);
-    if (this.written.length >= 80) {
-      this.writing ??= setTimeout(() => {
-        this.writing = null;
-        this.write();
-      }, 1000);
-      return;
-    }
-    this.written.push(now);
-    history[this.pushes ? "pushState" : "replaceState"](null, "", this.whole);
-    this.pushes = false;
+    this.writing ??= setTimeout(() => {
+      [this.writing, this.wrote] = [null, performance.now()];
+      history[this.pushes ? "pushState" : "replaceState"](null, "", this.whole);
+      this.pushes = false;
+    }, Math.max(0, this.wrote + 375 - performance.now()));
   }
 
   // read takes what is chosen from the address.
@@ -327,11 +322,11 @@ class Page {
   }
 }
 
-// opening is where a page begins that shows the sample: five other buses are on their way, this one
-// crosses the map, and what is published is about a kilometre off.
-const opening = { user: "bus-4842", fix: 112 };
+// opening is where a page begins that shows the sample: four other buses are on their way, and what is
+// published of this one is about 700 m off, for a while.
+const opening = { user: "bus-4720", fix: 189 };
 
-const secret = "Secret side: shows the truth";
+const [secret, open] = ["Secret side: shows the truth", "Public side: records only"];
 
 async function start(): Promise<void> {
   const about = await ask<About>("about");
@@ -351,12 +346,13 @@ async function start(): Promise<void> {
     }
   }
   if (about.public) {
-    page.add("live", state ? "The topic, live" : "The topic", "What does everybody see?", new LiveView(failed), false, "Public side: records only");
+    page.add("live", "One moment", "What does everybody see?", new LiveView(failed), false, open);
+    page.add("live-fleet", "The fleet", "Where are they all?", new FleetView(null, new Camera(), failed), false, open);
   }
-  for (const [there, question, of] of [
-    [about.truth, "outline", (v: View) => v.id !== "live"], [about.public, "live/outline", (v: View) => v.id === "live"],
+  for (const [there, question, side] of [
+    [about.truth, "outline", secret], [about.public, "live/outline", open],
   ] as const) {
-    if (about.lines && there) ask<{ lines: number[][] }>(question).then(({ lines }) => page.outline(lines, of), failed);
+    if (there) ask<Line[]>(question).then((lines) => page.outline(lines, side), failed);
   }
   await page.start();
 }

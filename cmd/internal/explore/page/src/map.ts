@@ -1,7 +1,7 @@
 // A map of cells on a canvas: no tiles, nothing from outside. Places are in kilometres east and
 // north of the map's south-west corner.
 
-import { Blocks, bytes, Field, MapInfo, Place } from "./api";
+import { Blocks, bytes, Field, Line, MapInfo, Place } from "./api";
 import { colour, make } from "./look";
 
 // Ramp says how a value becomes opaque: "root" shows small masses too, "plain" is in proportion.
@@ -73,6 +73,25 @@ export function region(width: number, height: number, votes: Uint8Array, vote: n
   return path;
 }
 
+// Outline is what is drawn for orientation: lines, closed ones as areas, and names of places.
+export interface Outline { lines: Path2D; areas: Path2D; names: Map<string, Place> }
+
+export function outlined(lines: Line[]): Outline {
+  const o: Outline = { lines: new Path2D(), areas: new Path2D(), names: new Map() };
+  for (const { name, places } of lines) {
+    const closed = places.length > 6 && places[0] === places.at(-2) && places[1] === places.at(-1);
+    const middle = { x: 0, y: 0 };
+    for (const path of closed ? [o.lines, o.areas] : [o.lines]) path.moveTo(places[0]!, places[1]!);
+    for (let i = 0; i < places.length; i += 2) {
+      for (const path of closed ? [o.lines, o.areas] : [o.lines]) path.lineTo(places[i]!, places[i + 1]!);
+      middle.x += (2 * places[i]!) / places.length;
+      middle.y += (2 * places[i + 1]!) / places.length;
+    }
+    if (name) o.names.set(name, middle);
+  }
+  return o;
+}
+
 // Camera is what maps look at: the middle in kilometres, and how many times larger than a map that
 // fits its canvas. Maps of different sizes may share one.
 export class Camera {
@@ -113,8 +132,12 @@ export class Pen {
     private readonly width: number,
     private readonly height: number,
     private readonly scale: number,
-    private readonly labels: [x: number, y: number, long: number][] = [], // that stand already
+    private readonly west = 0, // between which pixels labels lie
+    private readonly east = width,
   ) {}
+
+  private readonly words: (() => void)[] = []; // labels to be written
+  private readonly labels: [x: number, y: number, long: number][] = []; // that stand already
 
   at(p: Place): [number, number] {
     return [
@@ -137,19 +160,30 @@ export class Pen {
     c.restore();
   }
 
-  // outline draws lines for orientation.
-  outline(path: Path2D): void {
+  // outline draws lines and areas for orientation.
+  outline(o: Outline): void {
     const c = this.context;
     const [x, y] = this.at({ x: 0, y: 0 });
     c.save();
     c.translate(x, y);
     c.scale(this.scale, -this.scale);
+    c.fillStyle = colour.css("line");
     c.strokeStyle = colour.css("soft");
-    c.globalAlpha = 0.7;
-    c.lineWidth = 1 / this.scale;
-    c.setLineDash([5 / this.scale, 3 / this.scale]);
-    c.stroke(path);
+    c.globalAlpha = 0.5;
+    c.fill(o.areas, "evenodd");
+    c.lineWidth = 1.2 / this.scale;
+    c.lineJoin = "round";
+    c.stroke(o.lines);
     c.restore();
+  }
+
+  // write writes all labels above all signs, and names of places where nothing stands in a corner.
+  write(names: Iterable<[string, Place]>): void {
+    for (const write of this.words) write();
+    for (const [name, p] of names) {
+      const [x, y] = this.at(p);
+      if (x > 0 && y > 40 && x < this.width && y < this.height - 44) this.word(name, x, y, "soft", "12px", true);
+    }
   }
 
   // frame draws the edge of the map.
@@ -194,15 +228,18 @@ export class Pen {
       else c.lineTo(x, y);
     });
     if (how.close) c.closePath();
+    this.ink(name, width, how);
+  }
+
+  // ink fills and strokes the path that was begun after a save.
+  private ink(name: string, width: number, how: { dash?: number[]; opacity?: number; fill?: number }): void {
+    const c = this.context;
+    c.fillStyle = c.strokeStyle = colour.css(name);
+    c.globalAlpha = how.fill ?? 0;
+    if (how.fill) c.fill();
+    c.globalAlpha = how.opacity ?? 1;
     c.setLineDash(how.dash ?? []);
     c.lineJoin = "round";
-    if (how.fill) {
-      c.globalAlpha = how.fill;
-      c.fillStyle = colour.css(name);
-      c.fill();
-    }
-    c.globalAlpha = how.opacity ?? 1;
-    c.strokeStyle = colour.css(name);
     c.lineWidth = width;
     c.stroke();
     c.restore();
@@ -216,17 +253,7 @@ export class Pen {
     c.beginPath();
     // The canvas turns clockwise from east, an azimuth clockwise from north.
     c.ellipse(x, y, majorKM * k, minorKM * k, ((azimuth - 90) * Math.PI) / 180, 0, 2 * Math.PI);
-    if (how.fill) {
-      c.globalAlpha = how.fill;
-      c.fillStyle = colour.css(name);
-      c.fill();
-      c.globalAlpha = 1;
-    }
-    c.setLineDash(how.dash ?? []);
-    c.strokeStyle = colour.css(name);
-    c.lineWidth = width;
-    c.stroke();
-    c.restore();
+    this.ink(name, width, how);
   }
 
   // dots draws many places, without signs: as many as there are pixels for.
@@ -246,24 +273,29 @@ export class Pen {
     c.save();
     c.translate(x, y);
     sketch(c, sign, size, colour.css(name), colour.css("paper"));
-    if (label) {
-      c.font = "600 13px system-ui, sans-serif";
-      c.textBaseline = "middle";
-      c.lineWidth = 4;
-      c.lineJoin = "round";
-      c.strokeStyle = colour.css("paper");
-      const long = c.measureText(label).width;
-      // A label above or below stays in the picture.
-      const dx = where === "right" ? size + 5 : Math.max(4 - x, Math.min(this.width - long - 4 - x, -long / 2));
-      const dy = where === "right" ? 0 : where === "above" ? -size - 9 : size + 11;
-      const [left, top] = [x + dx, y + dy];
-      // A label that would lie on another one is left out: its sign stands.
-      if (!this.labels.some(([l, t, w]) => Math.abs(t - top) < 14 && left < l + w && l < left + long)) {
-        this.labels.push([left, top, long]);
-        c.strokeText(label, dx, dy);
-        c.fillStyle = colour.css("ink");
-        c.fillText(label, dx, dy);
-      }
+    c.restore();
+    if (!label) return;
+    const [dx, dy] = where === "right" ? [size + 5, 0] : [0, where === "above" ? -size - 9 : size + 11];
+    this.words.push(() => this.word(label, x + dx, y + dy, "ink", "600 13px", where !== "right"));
+  }
+
+  // word writes a label at a place of the canvas, and leaves it out where it would lie on another one.
+  private word(text: string, x: number, y: number, name: string, font: string, middle: boolean): void {
+    const c = this.context;
+    c.save();
+    c.font = `${font} system-ui, sans-serif`;
+    c.textBaseline = "middle";
+    c.lineWidth = 4;
+    c.lineJoin = "round";
+    c.strokeStyle = colour.css("paper");
+    c.fillStyle = colour.css(name);
+    const long = c.measureText(text).width;
+    const inside = x > this.west && x < this.east; // and is whole then
+    x = Math.max(this.west + 4, Math.min(this.east - long - 4, middle ? x - long / 2 : x));
+    if (inside && !this.labels.some(([l, t, w]) => Math.abs(t - y) < 14 && x < l + w && l < x + long)) {
+      this.labels.push([x, y, long]);
+      c.strokeText(text, x, y);
+      c.fillText(text, x, y);
     }
     c.restore();
   }
@@ -336,8 +368,7 @@ export class MapView {
   closer: ((view: string) => void) | null = null;
   // opened is called when a map is seen for the first time, whole.
   opened: ((camera: Camera) => void) | null = null;
-  // outline has lines for orientation, as a path in kilometres.
-  outline: Path2D | null = null;
+  outline: Outline | null = null; // for orientation
   private view = "";
   private pausing: ReturnType<typeof setTimeout> | null = null;
   // place says where the pointer is, in degrees and in cells, and else which town this is.
@@ -425,11 +456,12 @@ export class MapView {
       c.beginPath();
       c.rect(from, 0, width, box.height);
       c.clip();
-      const pen = new Pen(c, this.camera, map, box.width, box.height, scale);
+      const pen = new Pen(c, this.camera, map, box.width, box.height, scale, from, from + width);
       pen.field(map.popularity, "street", "root", 0.85);
       if (this.outline) pen.outline(this.outline);
       pen.frame();
       scene(pen);
+      pen.write(this.outline?.names ?? []);
       c.restore();
     };
     half(0, at, this.map, this.scene);
@@ -463,9 +495,8 @@ export class MapView {
 
   // ruler draws how long a kilometre is.
   private ruler(c: CanvasRenderingContext2D, width: number, height: number): void {
-    let km = 10 ** Math.floor(Math.log10(width / 3 / this.scale));
-    if (km * 5 * this.scale < width / 3) km *= 5;
-    else if (km * 2 * this.scale < width / 3) km *= 2;
+    const ten = 10 ** Math.floor(Math.log10(width / 3 / this.scale));
+    const km = ten * ([5, 2].find((k) => ten * k * this.scale < width / 3) ?? 1);
     const long = km * this.scale;
     const text = km >= 1 ? `${km} km` : `${Math.round(km * 1000)} m`;
     c.save();

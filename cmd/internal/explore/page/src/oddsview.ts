@@ -132,12 +132,12 @@ export class OddsView {
     const { habit } = this;
     const home = (n: number) => (habit ? this.off(habit.homes[n]?.median_m) : "…");
     this.facts.replaceChildren(
-      fact("Learned at the time", side(odds.learned[i]), "how the odds of A against B have changed by the records up to now"),
+      fact("Learned so far", side(odds.learned[i]), "how the odds of A against B have changed by the records up to now"),
       fact("… by all records", side(odds.later[i]), "the same, for somebody who waits for later records"),
       fact("Bound e^Σε", `× ${raised(odds.spent[i] ?? 0)}`, "of all releases so far"),
-      fact("Bound of a moment", !habit ? "…" : habit.moment === null ? "e^Σε alone" : `× ${raised(habit.moment)}`,
+      fact("Moment’s bound", !habit ? "…" : habit.moment === null ? "e^Σε alone" : `× ${raised(habit.moment)}`,
         "of what any number of releases tells about one moment, under these settings"),
-      fact("A home, 1 night", home(0), "distance from an attacker's guess to where somebody sleeps"),
+      fact("Home, 1 night", home(0), "distance from an attacker's guess to where somebody sleeps"),
       fact("… 14 nights", home(2), "the same, after 14 nights"));
     if (habit) this.sleep(habit);
     this.tell(look.course, odds, i);
@@ -161,7 +161,7 @@ export class OddsView {
       texts.push(`However many records there are, all of them together change the odds about one moment by *${raised(this.habit.moment)}* at most, because the model forgets.`);
     }
     const most = odds.later.reduce<number>((m, x, k) => (Math.abs(x ?? 0) > Math.abs(odds.later[m] ?? 0) ? k : m), 0);
-    texts.push(`The most that this trace tells about any moment is ${side(odds.later[most])}, at ${clock(odds.time_ms[most] ?? 0).slice(11, 16)}. ${course.user} is chosen above.`);
+    texts.push(`The most that the records of ${course.user} tell about any moment is ${side(odds.later[most])}, at ${clock(odds.time_ms[most] ?? 0).slice(11, 16)}.`);
     this.says.replaceChildren(...texts.map((text) => make("p", {}, rich(text))));
   }
 

@@ -312,7 +312,6 @@ export class StepView {
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
     const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
-    if (this.state.about.lines) list.push({ sign: "line", colour: "soft", text: "the outline, for orientation (dashed)" });
     this.under.replaceChildren(legend(list));
     const sure = likelier(s.epsilon);
     const strip = make("div", { class: "odds", role: "img", "aria-label": `at most ${percent(sure)} against ${percent(1 - sure)}` },
