@@ -71,6 +71,11 @@ func TestACLs(t *testing.T) {
 	if out, code := s.geodither("state", "verify", "-c", config); code != 0 {
 		t.Errorf("state verify exits with %d:\n%s", code, out)
 	}
+	// A broker refuses this login a topic that does not exist as one that it may not see.
+	if out, code := s.geodither("consume", "-c", config, "--topic",
+		o.Topics.Sanitized+"s"); code == 0 || !strings.Contains(out, "a misspelling?") {
+		t.Errorf("consume of a misspelt topic exits with %d:\n%s", code, out)
+	}
 	if out, code := s.geodither("erase", "-c", config, "--user", "vehicle-001"); code != 0 ||
 		!strings.Contains(out, "changelog_tombstone_offset") {
 		t.Errorf("erase exits with %d:\n%s", code, out)

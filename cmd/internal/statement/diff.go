@@ -71,7 +71,7 @@ func (l fieldList) value(path string) string {
 	return ""
 }
 
-var errNoStatement = errors.New("it is no statement: make one with --format yaml")
+var errNoStatement = errors.New("it is no statement in YAML: make one with --format yaml")
 
 // fields reads the YAML of a statement, in its order.
 func fields(text []byte) (list fieldList, err error) {

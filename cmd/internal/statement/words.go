@@ -101,8 +101,8 @@ multiply: k releases keep to %[2]s^k between near places.`,
 that the location set may leave out. It trades the size of the noise against how often the true cell
 is replaced by a nearby one. It does not weaken the bound.`, number(s.Release.Delta))
 	return fmt.Sprintf(`One release costs ε = %s: it changes the odds between any two cells of the
-map by at most a factor of e^ε = %s, whatever an observer knew before. Somebody who held two places
-for equally likely holds one of them for at most %[2]s times as likely as the other afterwards.%[3]s
+map by at most a factor of e^ε = %s, whatever an observer knew before. If two places were equally
+likely to somebody, one of them is afterwards at most %[2]s times as likely as the other.%[3]s
 
 There is no δ in the guarantee: it does not fail with some small probability. It is computational,
 though: it holds against everybody who does not have the noise key.%[4]s`,

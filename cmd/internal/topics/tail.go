@@ -45,9 +45,11 @@ func (t Tail) Run(ctx context.Context, each func(partition int32, r consumer.Rec
 // error is returned whichever partition ends first.
 func (t Tail) all(ctx context.Context, each func(partition int32, r consumer.Record) error) error {
 	counts, err := admin.Partitions(ctx, t.Client, wire.Options{}, t.Topic)
-	if missing, ok := errors.AsType[*admin.MissingTopicsError](err); ok {
+	// Brokers refuse a topic that a login may not see in the same way as one that does not exist.
+	if errors.As(err, new(*admin.MissingTopicsError)) ||
+		errors.Is(err, kafka.TopicAuthorizationFailed) {
 		return fmt.Errorf("%w%s", err,
-			Similar(ctx, t.Client, wire.Options{}, Set{}, missing.Topics))
+			Similar(ctx, t.Client, wire.Options{}, Set{}, []string{t.Topic}))
 	}
 	if err != nil {
 		return err
