@@ -42,7 +42,7 @@ type SmoothProcessor struct {
 	seen     sanitizedRecord // what Key has read last: Process gets it next
 	blocks   openBlocks
 
-	state     smoothState           // scratch
+	state     *openBlock            // of the record at hand
 	epsilon   float64               // scratch: of the filter of the user's last record
 	published []aggregate.Published // scratch
 	value     []byte                // scratch: encoded records
@@ -179,10 +179,12 @@ func (p *SmoothProcessor) take(
 	if seen.refused != "" {
 		return p.reject(rec, seen.refused, fx)
 	}
-	s, r := &p.state, &seen.record
-	if err := s.DecodeBinary(state, p.stepMS); err != nil {
+	s, err := p.blocks.of(rec.Key, state, p.stepMS)
+	if err != nil {
 		return err
 	}
+	r := &seen.record
+	p.state = s
 	w := waiting{record: *r, kafkaMS: rec.Timestamp}
 	if _, known := p.model(rec.Offset, r.ModelID); !known {
 		return p.pass(rec, w, fx)
@@ -203,12 +205,11 @@ func (p *SmoothProcessor) take(
 	case err != nil:
 		return err
 	}
-	block := p.blocks.of(rec.Key, state, len(s.open))
-	if err := p.advance(rec, w, record, known, linked, block, fx); err != nil {
+	if err := p.advance(rec, w, record, known, linked, fx); err != nil {
 		return err
 	}
 	p.store(fx)
-	p.blocks.keep(rec.Key, block, p.stored, len(s.open))
+	p.blocks.keep(rec.Key, s, p.stored)
 	return nil
 }
 
@@ -230,7 +231,7 @@ func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) err
 		return err
 	}
 	if len(p.state.open) > 0 {
-		if err := p.close(rec, true, new(openBlock), fx); err != nil {
+		if err := p.close(rec, true, fx); err != nil {
 			return err
 		}
 	}
@@ -240,12 +241,13 @@ func (p *SmoothProcessor) pass(rec task.Record, w waiting, fx *task.Effects) err
 }
 
 // advance takes a record into its user's block, and writes what it closes.
-func (p *SmoothProcessor) advance(rec task.Record, w waiting, record aggregate.Published,
-	known, linked bool, block *openBlock, fx *task.Effects,
+func (p *SmoothProcessor) advance(
+	rec task.Record, w waiting, record aggregate.Published, known, linked bool, fx *task.Effects,
 ) error {
-	s := &p.state
+	s, again := p.state, false
 	if len(s.open) > 0 && !linked {
-		if err := p.end(rec, block, fx); err != nil {
+		again = !s.known
+		if err := p.end(rec, fx); err != nil {
 			return err
 		}
 	}
@@ -258,6 +260,8 @@ func (p *SmoothProcessor) advance(rec task.Record, w waiting, record aggregate.P
 	}
 	if len(s.open) == 0 {
 		s.before = p.replayer.AppendBefore(s.before[:0])
+		s.block.Reset()
+		s.known = !again // else the filter has run since the record was followed
 	}
 	lastStep := w.record.Step
 	if n := len(s.open); n > 0 {
@@ -267,15 +271,15 @@ func (p *SmoothProcessor) advance(rec task.Record, w waiting, record aggregate.P
 	// at once has what one has that was stored.
 	s.add(w, p.stepMS)
 	full := len(s.stored) > maxOpenBytes || p.ends[rec.Offset]
-	if block.known {
-		n, before, err := p.replayer.Next(&block.open, full, p.writer(rec, fx))
+	if s.known {
+		n, before, err := p.replayer.Next(&s.block, full, p.writer(rec, fx))
 		if err == nil && n > 0 {
 			s.drop(n, before, p.stepMS)
 		}
 		return err
 	}
 	if full || p.replayer.Closes(record, lastStep, s.open[0].record.Step, len(s.open)) {
-		return p.close(rec, full, block, fx)
+		return p.close(rec, full, fx)
 	}
 	return nil
 }
@@ -289,15 +293,12 @@ func (p *SmoothProcessor) writer(
 	}
 }
 
-// end closes the open block. block is known afterwards only if the filter has not run again since
-// the last record was followed.
-func (p *SmoothProcessor) end(rec task.Record, block *openBlock, fx *task.Effects) error {
-	if !block.known {
-		err := p.close(rec, true, block, fx)
-		block.known = false
-		return err
+// end closes the open block.
+func (p *SmoothProcessor) end(rec task.Record, fx *task.Effects) error {
+	if !p.state.known {
+		return p.close(rec, true, fx)
 	}
-	if err := p.replayer.End(&block.open, p.writer(rec, fx)); err != nil {
+	if err := p.replayer.End(&p.state.block, p.writer(rec, fx)); err != nil {
 		return err
 	}
 	p.state.drop(len(p.state.open), nil, p.stepMS)
@@ -306,11 +307,9 @@ func (p *SmoothProcessor) end(rec task.Record, block *openBlock, fx *task.Effect
 
 // close runs the open block again and writes the records that its last one closes, or all of them.
 // Under other settings than the block's a record may not follow from the one before any more: then
-// all pass as they are. block becomes what stays open.
-func (p *SmoothProcessor) close(
-	rec task.Record, all bool, block *openBlock, fx *task.Effects,
-) error {
-	s, known := &p.state, true
+// all pass as they are.
+func (p *SmoothProcessor) close(rec task.Record, all bool, fx *task.Effects) error {
+	s, known := p.state, true
 	p.published = p.published[:0]
 	for i := range s.open {
 		one, err := p.of(rec.Offset, &s.open[i].record)
@@ -323,7 +322,7 @@ func (p *SmoothProcessor) close(
 	if !known { // an earlier model is gone; that of the last record is there
 		return p.forget(rec, aggregate.NoModel, fx)
 	}
-	n, before, err := p.replayer.Replay(&block.open, s.before, p.published, all,
+	n, before, err := p.replayer.Replay(&s.block, s.before, p.published, all,
 		p.writer(rec, fx))
 	if errors.Is(err, mechanism.ErrUnseen) {
 		return p.forget(rec, aggregate.NotFollowed, fx)
@@ -334,7 +333,7 @@ func (p *SmoothProcessor) close(
 	if n > 0 {
 		s.drop(n, before, p.stepMS)
 	}
-	block.known = true
+	s.known = true
 	return nil
 }
 
@@ -342,7 +341,7 @@ func (p *SmoothProcessor) close(
 func (p *SmoothProcessor) forget(
 	rec task.Record, reason aggregate.Unsmoothed, fx *task.Effects,
 ) error {
-	s := &p.state
+	s := p.state
 	for _, w := range s.open {
 		if err := p.write(rec.Key, w, nil, reason, fx); err != nil {
 			return err
@@ -388,7 +387,7 @@ func (p *SmoothProcessor) prepare(
 	if p.replayer.Filters() > maxFilters || len(p.names) > 4*maxFilters {
 		p.restart()
 	}
-	s := &p.state
+	s := p.state
 	p.epsilon = p.settings.Release.Epsilon
 	if name := s.track.Filter(); name != "" {
 		lane, err := parseLane(name)

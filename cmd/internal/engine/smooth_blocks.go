@@ -10,48 +10,47 @@ import (
 // users with two intervals of ten steps each.
 const maxBlockBytes = 16 << 20
 
-// openBlocks keeps open blocks in memory, so that their records need not be run again. A block is a
-// function of the user's state, whose bytes it is kept with: for any other state it is not used. So
-// what is kept changes no result. Where there is no room, any block makes way.
+// openBlocks keeps open blocks in memory, so that their records need not be decoded and run again.
+// A block is a function of the user's encoded state, with which it is kept: for any other state it
+// is not used. So what is kept changes no result. Where there is no room, any block makes way.
 type openBlocks struct {
 	users       map[string]*openBlock
 	bytes, most int
 }
 
-// openBlock is the open block of a user.
+// openBlock is a user's state with the open block.
 type openBlock struct {
-	open  aggregate.Open
-	state []byte // the encoded state behind its last record
-	known bool   // it has all open records of the state at hand
-	size  int    // in bytes
+	smoothState
+	block   aggregate.Open
+	known   bool   // block has the open records
+	encoded []byte // the state
+	size    int    // in bytes
 }
 
-// of returns a user's block, which has so many open records: known if it is the one of the state,
-// or a new one. It is the caller's until keep.
-func (b *openBlocks) of(user, state []byte, records int) *openBlock {
+// of returns a user's state. It is the caller's until keep.
+func (b *openBlocks) of(user, state []byte, stepMS int64) (*openBlock, error) {
 	o := b.users[string(user)]
-	if o == nil {
-		o = new(openBlock)
-	} else {
+	if o != nil {
 		b.bytes -= o.size
 		delete(b.users, string(user))
-	}
-	if records == 0 {
-		o.open.Reset()
-		o.known = true
+		if bytes.Equal(o.encoded, state) {
+			return o, nil
+		}
 	} else {
-		o.known = o.open.Records() == records && bytes.Equal(o.state, state)
+		o = new(openBlock)
 	}
-	return o
+	o.known = false
+	return o, o.DecodeBinary(state, stepMS)
 }
 
-// keep keeps a block with the state that it belongs to, if it is known and has a record.
-func (b *openBlocks) keep(user []byte, o *openBlock, state []byte, records int) {
-	if !o.known || records == 0 || o.open.Records() != records {
+// keep keeps a user's state if the block is known and has a record.
+func (b *openBlocks) keep(user []byte, o *openBlock, encoded []byte) {
+	if !o.known || len(o.open) == 0 {
 		return
 	}
-	o.state = append(o.state[:0], state...)
-	o.size = 200 + len(user) + cap(o.state) + o.open.Size()
+	o.encoded = append(o.encoded[:0], encoded...)
+	const record = 300 // of open, in bytes
+	o.size = 500 + len(user) + cap(o.encoded) + cap(o.stored) + record*cap(o.open) + o.block.Size()
 	if o.size > b.most {
 		return
 	}
