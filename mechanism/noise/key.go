@@ -97,15 +97,22 @@ func ParseKey(text string) (Key, error) {
 // KeyFromSeed derives a key from a number, so that an experiment can be repeated. Such a key
 // protects nothing: there are few seeds.
 func KeyFromSeed(seed uint64) Key {
-	key := hold(seededMaster(seed))
+	master := seededMaster(seed)
+	key := hold(&master)
 	key.secret().seeded = true
 	return key
 }
 
-func seededMaster(seed uint64) *[KeySize]byte {
-	message := binary.BigEndian.AppendUint64([]byte("geodither experiment key "), seed)
-	sum := sha256.Sum256(message)
-	return &sum
+// seedLabel stands before the seed in what a seeded key is the hash of.
+const seedLabel = "geodither experiment key "
+
+// seededMaster does not allocate, because SeedBelow tries hundreds of thousands of seeds at each
+// start of a service.
+func seededMaster(seed uint64) [KeySize]byte {
+	var message [len(seedLabel) + 8]byte
+	copy(message[:], seedLabel)
+	binary.BigEndian.PutUint64(message[len(seedLabel):], seed)
+	return sha256.Sum256(message[:])
 }
 
 // Seeded reports whether k was made by KeyFromSeed, here and now. What is published under such a
@@ -120,13 +127,13 @@ func (k Key) SeedBelow(limit uint64) (seed uint64, found bool) {
 	}
 	s := k.secret()
 	for seed = range limit {
-		master := seededMaster(seed)
 		if s.master != nil {
-			found = *s.master == *master
+			found = *s.master == seededMaster(seed)
 		} else {
+			master := seededMaster(seed)
 			for use, subkey := range s.uses {
 				if subkey != nil {
-					found = extract(master, useLabels[use]) == *subkey
+					found = extract(&master, useLabels[use]) == *subkey
 					break
 				}
 			}
