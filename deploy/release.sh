@@ -62,4 +62,6 @@ tar -C "$dir/oci" --sort=name --mtime="@$COMMITTED" --owner=0 --group=0 -cf "$ou
 
 "$dir/helm" package deploy/helm/geodither --version "$VERSION" \
   --app-version "$VERSION" --destination "$out" > /dev/null
-(cd "$out" && sha256sum geodither[_-]*.* > checksums.txt && cat checksums.txt)
+# Files alone: goreleaser leaves folders of programs there, some with a dot in their names.
+(cd "$out" && find geodither[_-]*.* -maxdepth 0 -type f -exec sha256sum {} + > checksums.txt &&
+  cat checksums.txt)
