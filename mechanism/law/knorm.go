@@ -23,7 +23,8 @@ type normLaw struct {
 	logPeak float64
 }
 
-func (m *normLaw) prepare(h *SensitivityHull, epsilon float64) {
+// Prepare implements Mechanism.
+func (m *normLaw) Prepare(h *SensitivityHull, epsilon float64) {
 	m.hull, m.epsilon = h, epsilon
 	switch h.body.Dim() {
 	case 2:
@@ -69,9 +70,6 @@ type planarIsotropic struct {
 
 // Name implements Mechanism.
 func (*planarIsotropic) Name() string { return PIM }
-
-// Prepare implements Mechanism.
-func (m *planarIsotropic) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
 
 // Sample implements Mechanism.
 func (m *planarIsotropic) Sample(src noise.Source, x grid.Cell) grid.Point {
@@ -119,9 +117,6 @@ type direct struct{ normLaw }
 
 // Name implements Mechanism.
 func (*direct) Name() string { return KNorm }
-
-// Prepare implements Mechanism.
-func (m *direct) Prepare(h *SensitivityHull, epsilon float64) { m.prepare(h, epsilon) }
 
 // Sample implements Mechanism.
 func (m *direct) Sample(src noise.Source, x grid.Cell) grid.Point {
