@@ -43,7 +43,7 @@ func serveCounts(ctx context.Context, path string, std cli.Streams) error {
 		}
 		sources[i] = countsSource(stage.name, *o, n)
 	}
-	sources[0].Next, sources[1].Overdue = &sources[1], n.Count.Overdue
+	sources[0].Next = &sources[1]
 	server, err := monitor.Open(file.HTTP.Options(n.Windows.WithDefaults().SessionTimeout),
 		sources[0], log)
 	if err != nil {

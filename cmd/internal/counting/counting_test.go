@@ -484,10 +484,22 @@ func TestTotals(t *testing.T) {
 			records = append(records, task.Record{Key: m.Key, Value: m.Value})
 		}
 	}
+	own, newest := states{}, int64(0)
 	for _, rec := range records {
+		before := len(w.output)
 		if err := w.process(t, p, rec.Key, rec); err != nil {
 			t.Fatal(err)
 		}
+		if len(w.output) > before {
+			newest = s.Plan.At(read(t, rec.Value).startMS).EndMS
+		}
+		if p.PublishedMS() != newest {
+			t.Fatalf("published until %d, and is said to be until %d", newest, p.PublishedMS())
+		}
+		own.take(p.Changes())
+	}
+	if err := p.Restored(own.list()); err != nil || p.PublishedMS() != newest {
+		t.Errorf("after a restart it is %d, not %d: %v", p.PublishedMS(), newest, err)
 	}
 	if got, want := published(w), fromFile(t, s, key, log, encode); !maps.Equal(got, want) {
 		t.Errorf("published %.400v\nfrom a file %.400v", got, want)
@@ -502,6 +514,25 @@ func TestTotals(t *testing.T) {
 		t.Error("equal partials that come again change something")
 	}
 	refused(t, s, p, w, records[0])
+}
+
+// TestDue: a partition's next window is due when it is closed, of the windows that are its own: the
+// first one that ends after a time and does not lie before the first day.
+func TestDue(t *testing.T) {
+	s := testSettings(t)
+	first := s.Plan.Windows(s.First)[0]
+	const hour = 3_600_000
+	for after := first.StartMS - 9*hour; after < first.StartMS+50*hour; after += hour/2 - 1 {
+		for target := range int32(partitions) {
+			want := first
+			for want.EndMS <= after || s.Target(want.StartMS, partitions) != target {
+				want = s.Plan.At(want.EndMS)
+			}
+			if due := s.DueMS(after, target, partitions); due != want.EndMS+600_000+120_000 {
+				t.Fatalf("after %d, partition %d: %d, want that of %+v", after, target, due, want)
+			}
+		}
+	}
 }
 
 // refused changes a partial in every way that must stop the processor.

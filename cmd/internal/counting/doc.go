@@ -100,5 +100,18 @@ func (s Settings) Target(startMS int64, partitions int) int32 {
 	return int32(startMS / s.Plan.Length().Milliseconds() % int64(partitions))
 }
 
+// DueMS is when the records of the first window after a time, of those with a target, are to be
+// published, Unix milliseconds: once it is closed. A window that contains the time counts as later.
+func (s Settings) DueMS(afterMS int64, target int32, partitions int) int64 {
+	w := s.Plan.At(afterMS)
+	if first := s.Plan.Windows(s.First); s.First > w.Day && len(first) > 0 {
+		w = first[0]
+	}
+	for s.Target(w.StartMS, partitions) != target {
+		w = s.after(w)
+	}
+	return s.deadline(w) + s.SkewMS
+}
+
 // after returns the window that follows one.
 func (s Settings) after(w counts.Window) counts.Window { return s.Plan.At(w.EndMS) }

@@ -34,10 +34,11 @@ type Totals struct {
 	sums      []int64 // scratch
 	values    []byte  // scratch
 
-	restored bool
-	newestMS int64 // start of the newest window
-	changed  bool  // newestMS
-	expires  bool  // states may have expired
+	restored    bool
+	publishedMS int64 // see PublishedMS
+	newestMS    int64 // start of the newest window
+	changed     bool  // newestMS
+	expires     bool  // states may have expired
 }
 
 // NewTotals makes the processor.
@@ -168,13 +169,20 @@ func (t *Totals) publish(window counts.Window, known *windowState, fx *task.Effe
 		})
 	}
 	known.published, known.digest = true, published.Digest
+	t.publishedMS = max(t.publishedMS, window.EndMS)
 	return nil
 }
+
+// PublishedMS is the end of the newest window that was published since Restored. All windows of the
+// partition before it were published too. Before the first one it is the end of the newest window
+// of which there were counts, because states of windows are not read then; 0: of none.
+func (t *Totals) PublishedMS() int64 { return t.publishedMS }
 
 // Restored implements task.Partitioned. The partition has one state without a name: version 1 and
 // the start of the newest window in ms.
 func (t *Totals) Restored(states []task.Change) error {
 	t.restored, t.newestMS, t.changed, t.expires = true, 0, false, true
+	t.publishedMS = 0
 	for _, s := range states {
 		r := readerOf(s.Value)
 		r.version()
@@ -183,6 +191,7 @@ func (t *Totals) Restored(states []task.Change) error {
 			return errors.New("the partition's states are not those of counts: name a group and " +
 				"a changelog of their own")
 		}
+		t.publishedMS = t.settings.Plan.At(t.newestMS).EndMS
 	}
 	return nil
 }

@@ -193,6 +193,7 @@ type Partition struct {
 	restoring    bool  // also where the phase is joining
 	next, stable int64 // offsets: where reading goes on, and the last stable one
 	fetched      bool  // they are known
+	dueMS        int64 // when the next window of counts is due; 0: none is
 }
 
 // End says that the task has returned. A partition whose task has returned waits for the group.
@@ -256,6 +257,14 @@ func (p *Partition) Committed(records int, took time.Duration) {
 	p.board.shown.LastCommit = p.board.now().UTC()
 }
 
+// Due says when the partition's next window of counts has to be published, Unix milliseconds; 0: it
+// has none.
+func (p *Partition) Due(ms int64) {
+	p.board.mu.Lock()
+	defer p.board.mu.Unlock()
+	p.dueMS = ms
+}
+
 // Standby is the part of the board that a standby of a partition writes.
 type Standby struct {
 	board  *Board
@@ -310,6 +319,9 @@ func (b *Board) look() Status {
 		number := strconv.Itoa(int(p.number))
 		s.Readiness.Partitions[number], s.Partitions[number] = p.shown, p.look(s.Time)
 		furthest = min(furthest, slices.Index(partitionPhases, p.shown.Phase))
+		if p.dueMS > 0 {
+			s.overdue = max(s.overdue, s.Time.Sub(time.UnixMilli(p.dueMS)))
+		}
 	}
 	for c := range b.standbys {
 		s.Standbys[strconv.Itoa(int(c.number))] = c.shown

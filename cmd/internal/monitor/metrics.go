@@ -171,7 +171,8 @@ var families = append(counted(),
 		func(s *Status) float64 { return unixSeconds(s.LastCommit) }),
 
 	single("window_overdue_seconds",
-		"By how much the next window of counts is overdue; 0: it is not, or nothing is counted.",
+		"By how much the oldest window of counts is overdue that this instance has to publish; "+
+			"0: none is.",
 		func(s *Status) float64 { return s.overdue.Seconds() }),
 	single("ready", "1 if /ready answers 200, else 0.",
 		func(s *Status) float64 { return truth(s.Ready) }),

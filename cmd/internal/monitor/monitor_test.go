@@ -395,6 +395,8 @@ func TestStatus(t *testing.T) {
 	running.Committed(10, time.Second)
 	restoring.Move(Restoring)
 	restoring.Restoring(1000, 1250, 2000)
+	running.Due(at.now().Add(-30 * time.Second).UnixMilli())
+	restoring.Due(at.now().Add(-90 * time.Second).UnixMilli())
 	b.Lost()
 	refuses := b.Standby(7)
 	refuses.Following(8, 9, false)
@@ -416,6 +418,7 @@ func TestStatus(t *testing.T) {
 		`geodither_lag_seconds{partition="0"} 3`,
 		`geodither_restore_records_remaining{partition="2"} 750`,
 		`geodither_standby_lag_records{partition="3"} 10`,
+		`geodither_window_overdue_seconds 90`,
 		`geodither_standby_waits{partition="3"} 0`, `geodither_standby_waits{partition="7"} 1`,
 		`geodither_tls_certificate_expiry_timestamp_seconds{certificate="client"} 2e+09`,
 	} {

@@ -17,8 +17,6 @@ type Source struct {
 	Counters *engine.Counters
 	// Certificates are the ends of the TLS certificates in use, by whose they are.
 	Certificates func() map[string]time.Time
-	// Overdue says by how much the next window of counts is overdue; nil: there is none.
-	Overdue func(now time.Time) time.Duration
 	// Stage is the name of one of two services of a process, and Next the other one, which works on
 	// what this one writes. Empty and nil where there is one service.
 	Stage string
@@ -191,7 +189,7 @@ type Status struct {
 
 	tally        engine.Tally // what the counters above are from
 	certificates func() map[string]time.Time
-	overdue      time.Duration
+	overdue      time.Duration // of the partition whose next window of counts is most
 }
 
 // StandbyStatus is how a copy is.
@@ -222,9 +220,6 @@ type PartitionStatus struct {
 func (s Source) Status() Status {
 	now := s.Board.look()
 	now.tally, now.certificates = s.Counters.Snapshot(), s.Certificates
-	if s.Overdue != nil {
-		now.overdue = s.Overdue(now.Time)
-	}
 	now.Build, now.Service, now.Settings = s.Build, s.Service, s.Settings
 	now.EpsilonSpent = now.tally.Epsilon
 	now.Counters, now.DeadLetters = map[string]int64{}, map[string]int64{}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -34,42 +34,13 @@ type Counting struct {
 	mu             sync.Mutex
 	found          bool
 	producersTimes bool // for tests, whose records are not of now
-	began          time.Time
-	published      atomic.Int64 // end of the newest window since then, milliseconds; 0: none
+	now            func() time.Time
 }
 
 // NewCounting returns it for settings without Source, Ledger and Partitions. If First is 0, it is
 // the day on which the group starts for the first time.
 func NewCounting(s counting.Settings, windows topics.Cluster) *Counting {
-	return &Counting{settings: s, windows: windows.WithDefaults(), began: time.Now()}
-}
-
-// Overdue says by how much the window after the newest one that this process has published is later
-// than it may be, where records come in time. Before the first one it is as if the service had been
-// up to date at its start.
-func (c *Counting) Overdue(now time.Time) time.Duration {
-	c.mu.Lock()
-	s := c.settings
-	c.mu.Unlock()
-	until := c.published.Load()
-	if until == 0 {
-		until = c.began.UnixMilli()
-	}
-	if first := s.Plan.Windows(s.First); s.First > 0 && len(first) > 0 { // it may be tomorrow
-		until = max(until, first[0].StartMS)
-	}
-	due := until + s.Plan.Length().Milliseconds() + s.Admission.GraceMS + s.SkewMS
-	return max(0, time.Duration(now.UnixMilli()-due)*time.Millisecond)
-}
-
-// noting notes which windows are published.
-func (c *Counting) noting(encode counting.Encode) counting.Encode {
-	return func(dst []byte, r schemas.Counts) ([]byte, error) {
-		for old := c.published.Load(); old < r.WindowEnd; old = c.published.Load() {
-			c.published.CompareAndSwap(old, r.WindowEnd)
-		}
-		return encode(dst, r)
-	}
+	return &Counting{settings: s, windows: windows.WithDefaults(), now: time.Now}
 }
 
 // NewWindows returns the service that counts the raw topic's fixes by partition, into a topic of
@@ -128,7 +99,7 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 	}
 	s := host(o)
 	return s, s.does(&countingJob{Counting: c, service: s, make: func(
-		engine.Partition, *task.Dependencies,
+		at engine.Partition, _ *task.Dependencies,
 	) (*stage, error) {
 		codec, err := schemas.NewCodec(s.options.SanitizedEncoding)
 		if err != nil {
@@ -137,13 +108,16 @@ func NewTotals(o Options, c *Counting) (*Service, error) {
 		codec.UseIDs(s.options.SchemaIDs)
 		settings := c.settings
 		settings.Ledger = Ledger(s.copied, s.options.Cluster)
-		t, err := counting.NewTotals(settings, o.Key, c.noting(codec.AppendCounts))
+		t, err := counting.NewTotals(settings, o.Key, codec.AppendCounts)
 		if err != nil {
 			return nil, err
 		}
+		began := time.Now().UnixMilli()
 		return &stage{counter: t, key: func(rec task.Record) ([]byte, error) {
 			return rec.Key, nil
-		}, late: func() int64 { return 0 }}, nil
+		}, late: func() int64 { return 0 }, due: func() int64 {
+			return settings.DueMS(cmp.Or(t.PublishedMS(), began), at.Number, at.Of)
+		}}, nil
 	}, check: s.checkKept})
 }
 
@@ -164,6 +138,8 @@ type countingJob struct {
 }
 
 func (j *countingJob) try(*engine.Version) (any, error) { return struct{}{}, nil }
+
+func (j *countingJob) settled() {}
 
 func (j *countingJob) begin(ctx context.Context) error {
 	err := j.service.patiently(ctx, func() error {
@@ -281,7 +257,7 @@ func (c *Counting) find(
 	id := ids[t.Raw]
 	c.settings.Source, c.settings.Partitions = idText(id[:], t.Raw), int32(sizes[t.Raw])
 	first, begun, err := c.firstDay(ctx, client)
-	today := c.settings.Plan.At(time.Now().UnixMilli()).Day
+	today := c.settings.Plan.At(c.now().UnixMilli()).Day
 	switch {
 	case err != nil:
 		return err
@@ -365,6 +341,7 @@ type stage struct {
 	counter
 	key    func(task.Record) ([]byte, error)
 	late   func() int64 // takes how many fixes came after their window was closed
+	due    func() int64 // DueMS; nil: nothing is
 	log    *slog.Logger
 	warned bool // of late
 	tally  engine.Tally
@@ -385,6 +362,14 @@ func (p *stage) Passed(ms int64, fx *task.Effects) error {
 	err := p.counter.Passed(ms, fx)
 	p.tally.RecordsOut += int64(len(fx.Output))
 	return err
+}
+
+// DueMS implements awaited.
+func (p *stage) DueMS() int64 {
+	if p.due == nil {
+		return 0
+	}
+	return p.due()
 }
 
 // Key implements Processor.

@@ -104,11 +104,23 @@ func (f *countedFleet) start(t *testing.T, folder string) (
 	*servicetest.Running, *servicetest.Network,
 ) {
 	t.Helper()
-	log, network := new(servicetest.Log), new(servicetest.Network)
-	common := service.NewCounting(f.settings, f.windows.Cluster)
+	return f.startWith(t, folder, f.common())
+}
+
+// common is what both services of an instance have in common.
+func (f *countedFleet) common() *service.Counting {
+	c := service.NewCounting(f.settings, f.windows.Cluster)
 	if f.trust {
-		common.TrustProducers()
+		c.TrustProducers()
 	}
+	return c
+}
+
+func (f *countedFleet) startWith(t *testing.T, folder string, common *service.Counting) (
+	*servicetest.Running, *servicetest.Network,
+) {
+	t.Helper()
+	log, network := new(servicetest.Log), new(servicetest.Network)
 	var run [2]func(context.Context) error
 	for i, create := range []func(service.Options, *service.Counting) (*service.Service, error){
 		service.NewWindows, service.NewTotals,
@@ -270,14 +282,22 @@ func TestCountingVerified(t *testing.T) {
 	r.Stop(t)
 	verified := func(change func(*counting.Settings)) verify.CountsReport {
 		t.Helper()
-		s := f.settings
-		change(&s)
-		count := service.NewCounting(s, f.windows.Cluster)
-		count.TrustProducers()
-		report, err := verify.Counts(t.Context(),
-			verify.CountsOptions{Windows: f.windows, Totals: f.totals, Count: count})
-		servicetest.OK(t, err)
-		return report
+		g := *f
+		change(&g.settings)
+		var reports [2]verify.CountsReport
+		for days := range reports { // all days at a time, or each by itself
+			var err error
+			reports[days], err = verify.Counts(t.Context(), verify.CountsOptions{
+				Windows: f.windows, Totals: f.totals, Count: g.common(), Days: days,
+			})
+			servicetest.OK(t, err)
+		}
+		all, each := reports[0], reports[1]
+		if each.Windows != all.Windows || each.Records != all.Records ||
+			each.NotCommitted != all.NotCommitted || each.ViolationCount != all.ViolationCount {
+			t.Errorf("day by day it is %+v, and at once %+v", each, all)
+		}
+		return all
 	}
 	requireKinds := func(what string, report verify.CountsReport, kinds ...string) {
 		t.Helper()
@@ -325,11 +345,7 @@ func TestCountingRefuses(t *testing.T) {
 	run := func(change func(*countedFleet)) error {
 		g := *f
 		change(&g)
-		common := service.NewCounting(g.settings, g.windows.Cluster)
-		if g.trust {
-			common.TrustProducers()
-		}
-		s, err := service.NewWindows(g.windows, common)
+		s, err := service.NewWindows(g.windows, g.common())
 		if err != nil {
 			return err
 		}
@@ -433,39 +449,90 @@ func TestCountingOldTimes(t *testing.T) {
 	r.Stop(t)
 }
 
-// TestOverdue: the next window is overdue when it is not published an hour, the grace and the skew
-// after the end of the newest one, of the start, or of the day before the first one.
-func TestOverdue(t *testing.T) {
-	plan, err := counts.NewPlan("UTC", time.Hour)
-	servicetest.OK(t, err)
-	day := plan.At(time.Now().UnixMilli()).Day
-	const due = time.Hour + 10*time.Minute + time.Second
-	for name, c := range map[string]struct {
-		first     counts.Date
-		published []int64 // after the start of the first day, hours
-		want      time.Duration
-	}{
-		"started":   {first: day - 9},
-		"tomorrow":  {first: day + 3, want: 72 * time.Hour},
-		"published": {first: day - 1, published: []int64{70, 71, 69}, want: 48 * time.Hour},
-		"long ago":  {first: day - 40, published: []int64{0}, want: -959 * time.Hour},
-	} {
-		o := service.NewCounting(counting.Settings{
-			Plan: plan, First: c.first, Admission: counts.Admission{GraceMS: 600_000}, SkewMS: 1000,
-		}, topics.Cluster{})
-		at := time.Now()
-		if c.want != 0 {
-			at = time.UnixMilli(plan.Windows(day)[0].StartMS).Add(c.want)
+// TestCountingAtMidnight: of two instances that start for the first time on both sides of midnight,
+// and do not see each other, the later one never publishes under a first day of its own. It says
+// which setting differs, also after the earlier one has stopped. Started again, it has the group's
+// first day, and every window is published once.
+func TestCountingAtMidnight(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	yesterday := f.settings.First
+	midnight := time.UnixMilli(f.settings.Plan.Windows(yesterday + 1)[0].StartMS)
+	f.feed(t, 0, 9)
+	f.settings.First = 0
+	for _, c := range []topics.Cluster{f.windows.Cluster, f.totals.Cluster} {
+		servicetest.OK(t, topics.Create(t.Context(), f.w.Client, wire.Options{}, c.Topics))
+	}
+	late := f.common()
+	late.StartsAt(midnight.Add(time.Second))
+	found, err := late.Settings(t.Context(), f.w.Client, time.Second)
+	if err != nil || found.First != yesterday+1 {
+		t.Fatalf("the first day is %v, %v", found.First, err)
+	}
+	early := f.common()
+	early.StartsAt(midnight.Add(-time.Second))
+	a, _ := f.startWith(t, ".a", early)
+	published := func(of *servicetest.Running) {
+		servicetest.Await(t, "yesterday is published", func() bool {
+			return len(f.have(t, false)) >= 8*f.settings.Zones.Count()
+		}, of)
+	}
+	published(a)
+	requireRefused := func(when string) {
+		t.Helper()
+		b, _ := f.startWith(t, ".b", late)
+		if err := b.Wait(t); err == nil || !strings.Contains(err.Error(), "counts.first") &&
+			!strings.Contains(err.Error(), "other settings") {
+			t.Errorf("%s: %v", when, err)
 		}
-		for _, hour := range c.published {
-			o.Publishes(plan.Windows(c.first)[0].StartMS + (hour+1)*time.Hour.Milliseconds())
+	}
+	requireRefused("beside the earlier one")
+	a.Stop(t)
+	requireRefused("after the earlier one")
+	b, _ := f.start(t, ".b")
+	published(b)
+	b.Stop(t)
+	f.settings.First = yesterday
+	have, seen := f.have(t, false), f.have(t, true)
+	for name, value := range f.want(t, midnight.UnixMilli()+1) {
+		if len(have[name]) != 1 {
+			t.Fatalf("%s was published %d times", name, len(have[name]))
 		}
-		at = at.Add(due)
-		if got := o.Overdue(at.Add(-time.Minute)); got != 0 {
-			t.Errorf("%s: %v overdue in time", name, got)
+		for _, other := range seen[name] {
+			if other != value {
+				t.Fatalf("%s was seen as %q, want %q", name, other, value)
+			}
 		}
-		if got := o.Overdue(at.Add(time.Minute)); (got - time.Minute).Abs() > time.Second {
-			t.Errorf("%s: %v overdue, want a minute", name, got)
+	}
+}
+
+// TestCountingAgain: another group, with a cap of its own, does not publish into the same topic:
+// its counts of the same days would be a further ε. It says which keys to set.
+func TestCountingAgain(t *testing.T) {
+	t.Parallel()
+	f := newCountedFleet(t)
+	f.feed(t, 0, 1)
+	a, _ := f.start(t, ".a")
+	servicetest.Await(t, "yesterday is published", func() bool {
+		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
+			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
+	}, a)
+	a.Stop(t)
+	other := *f
+	other.windows.Cluster, other.totals.Cluster = topics.Cluster{
+		Brokers: f.windows.Brokers, Topics: topics.Set{Raw: "raw", Create: true},
+	}.Counting("other", f.totals.Topics.Sanitized)
+	other.settings.PerDay++
+	b, _ := other.start(t, ".b")
+	err := b.Wait(t)
+	for _, words := range []string{"counts.group", "topics.counts", "counts.first", "further ε"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("another group publishes the same days: %v", err)
+		}
+	}
+	for name, values := range f.have(t, false) {
+		if len(values) != 1 {
+			t.Errorf("%s is published %d times", name, len(values))
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
-	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/schemas/registry"
 	"github.com/geodither/geodither/state"
 )
@@ -42,8 +41,5 @@ func (s *Service) Registry() *registry.Client { return s.options.Registry }
 // both.
 func (c *Counting) TrustProducers() { c.producersTimes = true }
 
-// Publishes notes a window as one that is published.
-func (c *Counting) Publishes(endMS int64) {
-	_, _ = c.noting(func([]byte, schemas.Counts) ([]byte, error) { return nil, nil })(nil,
-		schemas.Counts{WindowEnd: endMS})
-}
+// StartsAt sets the time by which the first day is chosen.
+func (c *Counting) StartsAt(now time.Time) { c.now = func() time.Time { return now } }

@@ -35,6 +35,9 @@ type Fingerprints interface {
 	DifferencesInGroup(fingerprint []byte) string
 }
 
+// settled is a job that never goes on under other settings, and says what to do instead.
+type settled interface{ settled() }
+
 // Processor is what processes the records of one partition.
 type Processor interface {
 	task.Processor
@@ -44,6 +47,20 @@ type Processor interface {
 	Take() (engine.Tally, int64)
 	// Use makes it work with later versions of the model, each from its offset on.
 	Use(versions []engine.Amended)
+}
+
+// awaited is a Processor that writes by the clock, and not for each record.
+type awaited interface {
+	// DueMS is when it has to have written what follows, Unix milliseconds; 0: at no time.
+	DueMS() int64
+}
+
+// dueMS is DueMS of an awaited Processor, and 0 of any other one.
+func dueMS(p Processor) int64 {
+	if a, ok := p.(awaited); ok {
+		return a.DueMS()
+	}
+	return 0
 }
 
 // releasing is a Processor that draws releases: for these it counts when a version comes.

@@ -33,6 +33,7 @@ type observer struct {
 	processor Processor
 	sealed    engine.Tally // of the transaction that is being written
 	end       int64        // offset behind its last record
+	due       int64        // dueMS after it
 	dropped   engine.Tally // of a transaction that was given up; its outcome may still show
 	next      int64        // offset behind its last record
 	warned    bool         // of misplaced records
@@ -65,6 +66,9 @@ func (o *observer) Moved(from, to task.State) {
 	if phase, ok := phases[to]; ok {
 		o.board.Move(phase)
 	}
+	if from == task.Restoring && to == task.Running {
+		o.board.Due(dueMS(o.processor))
+	}
 	o.log.Debug("task moved", "from", from.String(), "to", to.String())
 }
 
@@ -76,11 +80,13 @@ func (o *observer) Erased(users int) {
 // Sealed implements task.Observer.
 func (o *observer) Sealed(int) {
 	o.sealed, o.end = o.processor.Take()
+	o.due = dueMS(o.processor)
 }
 
 // Committed implements task.Observer.
 func (o *observer) Committed(t task.Transaction) {
 	o.board.Committed(t.Records, t.Took)
+	o.board.Due(o.due)
 	tally := o.sealed
 	o.sealed = engine.Tally{}
 	if tally.Misplaced > 0 && !o.warned {
@@ -190,6 +196,9 @@ type changes struct {
 
 // warn takes what a partition was restored from, and the partition's own log.
 func (c *changes) warn(log *slog.Logger, r task.Restore) {
+	if _, ok := c.own.(settled); ok {
+		return // it is about to refuse them
+	}
 	c.once.Do(func() {
 		c.log.Warn("settings have changed since this group worked last: from here on releases "+
 			"are made under the new ones; stop any instance of this group that still runs under "+

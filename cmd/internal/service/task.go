@@ -63,6 +63,7 @@ func (s *Service) newTask(
 	if err != nil {
 		return nil, err
 	}
+	board.Due(dueMS(processor))
 	parts.Processor = timed{processor, &o.Counters.Busy, board}
 	parts.Key = processor.Key
 	if s.probation != nil {
