@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ import (
 type CountsOptions struct {
 	Windows, Totals service.Options // the second has the key
 	Count           *service.Counting
+	// Days is how many days are counted at a time, default 31: with more, memory grows.
+	Days int
 }
 
 // Counts counts the raw topic again and compares: every zone of each window that is published must
@@ -35,12 +38,14 @@ type CountsOptions struct {
 // partition may be missing. Readers of uncommitted data must have seen no other bytes. It shares
 // with the service only what reads a fix, bounds a user's day, and draws noise.
 //
-// The error says why it could not work. Memory: some bytes for each user and day, one for each zone
-// of a published window, and eight for each zone of the windows of a day.
+// It goes through the days in parts, and reads the published counts from each part on to their end
+// again: a record may lie anywhere. The error says why it could not work. Memory, for the days of a
+// part: some bytes for each user and day, one for each zone of a published window, and eight for
+// each zone of the windows of one day.
 func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
+	o.Days = cmp.Or(o.Days, 31)
 	c := &recount{
-		o: o, client: o.Totals.Client(), days: map[counts.Date]*countedDay{},
-		committed: map[int64][]bool{}, zones: map[string]int32{},
+		o: o, client: o.Totals.Client(), zones: map[string]int32{},
 		report: CountsReport{Violations: []Violation{}},
 	}
 	err := c.run(ctx)
@@ -62,8 +67,13 @@ type recount struct {
 	zones     map[string]int32 // by name
 	report    CountsReport
 
-	days  map[counts.Date]*countedDay
-	whole counts.Date // the first day of which all fixes are there
+	whole counts.Date  // the first day of which all fixes are there
+	raw   []rawReading // by partition
+
+	// Of the part at hand, which has the days from one on and before another.
+	from, before counts.Date
+	first        bool // it is the first part, which has all earlier days too
+	days         map[counts.Date]*countedDay
 
 	day       counts.Date // of tally
 	tally     [][]int64
@@ -72,6 +82,13 @@ type recount struct {
 
 	committed map[int64][]bool // which zones of a window were published
 	value     []byte           // scratch
+}
+
+// rawReading is a raw partition, and the offset of the first record that may count in the next
+// part.
+type rawReading struct {
+	log  *topics.Reader
+	next int64
 }
 
 // countedDay is what counts on a day.
@@ -118,23 +135,57 @@ func (c *recount) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for p := range c.settings.Partitions {
-		if err := c.count(ctx, p); err != nil {
-			return fmt.Errorf("partition %d of %s: %w", p, t.Raw, err)
+	c.raw = make([]rawReading, c.settings.Partitions)
+	for p := range c.raw {
+		if err := c.open(ctx, int32(p)); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", p, c.o.Windows.Topics.Raw, err)
 		}
 	}
 	var first []counts.Window
 	for day := max(c.settings.First, c.whole); len(first) == 0; day++ { // a calendar may lack a day
 		first = c.settings.Plan.Windows(day)
 	}
+	c.before, c.first = first[0].Day, true
 	spans := make([]span, len(outputs))
+	for newest := c.before; c.before <= newest; c.first = false {
+		if err := c.part(ctx, outputs, spans, first[0].StartMS); err != nil {
+			return err
+		}
+		for _, s := range spans {
+			newest = max(newest, c.settings.Plan.At(s.newest).Day)
+		}
+	}
+	c.tell(spans)
+	return nil
+}
+
+// part counts the next days, and compares what is published of them.
+func (c *recount) part(
+	ctx context.Context, outputs []*topics.Reader, spans []span, firstMS int64,
+) (err error) {
+	c.from, c.before = c.before, c.before+counts.Date(c.o.Days)
+	c.days, c.committed = map[counts.Date]*countedDay{}, map[int64][]bool{}
+	c.tally, c.window = nil, counts.Window{}
+	for p := range c.raw {
+		if err := c.count(ctx, int32(p)); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", p, c.o.Windows.Topics.Raw, err)
+		}
+	}
 	for p, r := range outputs {
-		if spans[p], err = c.compare(ctx, int32(p), r, first[0].StartMS); err != nil {
-			return fmt.Errorf("partition %d of %s: %w", p, t.Sanitized, err)
+		if c.first {
+			spans[p].first = firstMS
+		}
+		if err := c.compare(ctx, int32(p), r, &spans[p]); err != nil {
+			return fmt.Errorf("partition %d of %s: %w", p, c.o.Totals.Topics.Sanitized, err)
 		}
 	}
 	c.complete(spans)
 	return nil
+}
+
+// has reports whether a window is one of the part at hand.
+func (c *recount) has(w counts.Window) bool {
+	return (w.Day >= c.from || c.first) && w.Day < c.before
 }
 
 // on returns a day.
@@ -147,17 +198,13 @@ func (c *recount) on(day counts.Date) *countedDay {
 	return d
 }
 
-// count takes the fixes of a raw partition.
-func (c *recount) count(ctx context.Context, p int32) error {
-	o := c.o.Windows.WithDefaults()
-	reader, err := engine.NewReader(o.Source())
+// open opens a raw partition, and looks from which day on its fixes are there.
+func (c *recount) open(ctx context.Context, p int32) error {
+	log, err := topics.Open(ctx, c.client, c.o.Windows.Topics.Raw, p, consumer.FetcherOptions{})
 	if err != nil {
 		return err
 	}
-	log, err := topics.Open(ctx, c.client, o.Topics.Raw, p, consumer.FetcherOptions{})
-	if err != nil {
-		return err
-	}
+	c.raw[p] = rawReading{log, log.First}
 	if log.First > 0 { // what retention has removed was appended before the first one, or by now
 		gone := time.Now().UnixMilli()
 		at := log.Cursor(log.First, log.End)
@@ -169,7 +216,33 @@ func (c *recount) count(ctx context.Context, p int32) error {
 		gone += c.settings.Admission.MaxAheadMS + c.settings.SkewMS
 		c.whole = max(c.whole, c.settings.Plan.At(gone).Day+1)
 	}
-	return log.Scan(ctx, log.First, log.End, func(r consumer.Record) error {
+	return nil
+}
+
+// errBeyond ends the reading of a raw partition behind the part's days.
+var errBeyond = errors.New("later records do not count in these days")
+
+// count takes the fixes of a raw partition that count in the part at hand.
+func (c *recount) count(ctx context.Context, p int32) error {
+	o := c.o.Windows.WithDefaults()
+	reader, err := engine.NewReader(o.Source())
+	if err != nil {
+		return err
+	}
+	at := &c.raw[p]
+	from, found := at.next, false
+	// Whether a record counts on a day follows from its own times. A zone's day lies within a day
+	// of the same date in UTC, and append times go back by much less than a day.
+	const day = 24 * 60 * 60 * 1000
+	nextMS := int64(c.before)*day - 2*day - c.settings.Admission.MaxAheadMS
+	endMS := int64(c.before)*day + 3*day + c.settings.Admission.GraceMS
+	err = at.log.Scan(ctx, from, at.log.End, func(r consumer.Record) error {
+		if !found && r.Timestamp >= nextMS {
+			at.next, found = r.Offset, true
+		}
+		if r.Timestamp > endMS {
+			return errBeyond
+		}
 		home, ok := o.Partitioner.Partition(r.Key, int(c.settings.Partitions))
 		if !r.Appended && !c.o.Count.TrustsProducers() || ok && home != p {
 			return nil
@@ -186,13 +259,20 @@ func (c *recount) count(ctx context.Context, p int32) error {
 			return nil
 		})
 	})
+	if !found {
+		at.next = at.log.End
+	}
+	if errors.Is(err, errBeyond) {
+		return nil
+	}
+	return err
 }
 
 // take counts a fix.
 func (c *recount) take(user string, fix schemas.Raw, appendedMS int64) {
 	s := c.settings
 	w := s.Plan.At(fix.Timestamp)
-	if w.Day < s.First || !s.Admission.Admits(w, fix.Timestamp, appendedMS) {
+	if w.Day < c.from || w.Day >= c.before || !s.Admission.Admits(w, fix.Timestamp, appendedMS) {
 		return
 	}
 	day := c.on(w.Day)
@@ -233,48 +313,46 @@ func (c *recount) locate(r consumer.Record) (w counts.Window, zone int32, ok boo
 // has; 0: it has none.
 type span struct{ first, newest int64 }
 
-// compare compares what a partition has of the topic of counts, for both kinds of readers.
-// The first window that must be there starts at firstMS.
+// compare compares what a partition has of the part at hand, for both kinds of readers. The span is
+// known after the first part, all but where its windows end.
 func (c *recount) compare(
-	ctx context.Context, p int32, committed *topics.Reader, firstMS int64,
-) (has span, err error) {
-	has.first = firstMS
-	cut := committed.First > 0
+	ctx context.Context, p int32, committed *topics.Reader, has *span,
+) (err error) {
+	cut := c.first && committed.First > 0
 	err = committed.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
 		if !ok {
 			return nil
 		}
-		c.report.NotCommitted--
 		if cut { // retention may have removed a part of the first window
 			has.first, cut = max(has.first, w.EndMS), false
 		}
-		if w.StartMS < has.first {
-			return nil
+		if w.StartMS >= has.first {
+			has.newest = max(has.newest, w.StartMS)
 		}
-		has.newest = max(has.newest, w.StartMS)
-		c.report.Records++
-		if c.committed[w.StartMS] == nil {
-			c.committed[w.StartMS] = make([]bool, len(c.zones))
+		if c.has(w) {
+			c.report.NotCommitted--
+			if w.StartMS >= has.first {
+				c.once(w, zone, r.Offset)
+			}
 		}
-		if c.committed[w.StartMS][zone] {
-			c.violated(Duplicate, r.Offset, "a zone comes again"+in(w))
-		}
-		c.committed[w.StartMS][zone] = true
 		return nil
 	})
 	if err != nil {
-		return has, err
+		return err
 	}
 	all, err := topics.Open(ctx, c.client, c.o.Totals.Topics.Sanitized, p,
 		consumer.FetcherOptions{Uncommitted: true})
 	if err != nil {
-		return has, err
+		return err
 	}
-	return has, all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+	return all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
-		if !ok {
+		switch {
+		case !ok && c.first:
 			c.violated(Extra, r.Offset, "a record of no window and zone")
+			return nil
+		case !ok, !c.has(w):
 			return nil
 		}
 		c.report.NotCommitted++
@@ -283,6 +361,18 @@ func (c *recount) compare(
 		}
 		return c.same(r, w, zone)
 	})
+}
+
+// once notes a committed record.
+func (c *recount) once(w counts.Window, zone int32, offset int64) {
+	c.report.Records++
+	if c.committed[w.StartMS] == nil {
+		c.committed[w.StartMS] = make([]bool, len(c.zones))
+	}
+	if c.committed[w.StartMS][zone] {
+		c.violated(Duplicate, offset, "a zone comes again"+in(w))
+	}
+	c.committed[w.StartMS][zone] = true
 }
 
 // same compares a record with what the fixes give.
@@ -304,10 +394,30 @@ func (c *recount) same(r consumer.Record, w counts.Window, zone int32) (err erro
 	return nil
 }
 
-// complete looks for what is missing between the first and the newest window of each partition. A
-// service at work writes one partition before another, so no other's newest window counts.
+// complete looks for what is missing in the part at hand between the first and the newest window of
+// each partition. A service at work writes one partition before another, so no other's newest
+// window counts.
 func (c *recount) complete(spans []span) {
-	if len(c.committed) == 0 {
+	whole := spans[0]
+	for _, s := range spans {
+		whole = span{min(whole.first, s.first), max(whole.newest, s.newest)}
+	}
+	plan := c.settings.Plan
+	for w := plan.At(whole.first); w.StartMS <= whole.newest; w = plan.At(w.EndMS) {
+		has := spans[c.settings.Target(w.StartMS, len(spans))]
+		if !c.has(w) || w.StartMS < has.first || w.StartMS > has.newest {
+			continue
+		}
+		c.report.Windows++
+		if zones := c.committed[w.StartMS]; zones == nil || slices.Contains(zones, false) {
+			c.violated(Missing, -1, "not every zone is published"+in(w))
+		}
+	}
+}
+
+// tell says what could not be verified.
+func (c *recount) tell(spans []span) {
+	if !slices.ContainsFunc(spans, func(s span) bool { return s.newest > 0 }) {
 		c.report.NotVerified = append(c.report.NotVerified, "no window was published yet of which "+
 			"all raw records are there")
 		return
@@ -316,23 +426,10 @@ func (c *recount) complete(spans []span) {
 		c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf("retention has removed "+
 			"raw records of the days before %v", c.whole))
 	}
-	whole := spans[0]
 	for p, s := range spans {
-		whole = span{min(whole.first, s.first), max(whole.newest, s.newest)}
 		if s.newest == 0 {
 			c.report.NotVerified = append(c.report.NotVerified, fmt.Sprintf("partition %d of the "+
 				"counts has no window yet", p))
-		}
-	}
-	plan := c.settings.Plan
-	for w := plan.At(whole.first); w.StartMS <= whole.newest; w = plan.At(w.EndMS) {
-		has := spans[c.settings.Target(w.StartMS, len(spans))]
-		if w.StartMS < has.first || w.StartMS > has.newest {
-			continue
-		}
-		c.report.Windows++
-		if zones := c.committed[w.StartMS]; zones == nil || slices.Contains(zones, false) {
-			c.violated(Missing, -1, "not every zone is published"+in(w))
 		}
 	}
 }
