@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/cmd/internal/counting"
+	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
+	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -68,6 +71,7 @@ http: {listen: "127.0.0.1:0"}
 		!strings.HasSuffix(out, "\nverified: counts are what the raw topic gives\n") {
 		t.Errorf("state verify prints %q", out)
 	}
+	requireErased(t, w, config)
 	w.Write(t, true, "counted", 0, servicetest.Line{Value: "{}"})
 	if r := call(t, "state", "verify", "-c", config); r.code != cli.ExitFailed ||
 		!strings.Contains(r.err, "counts differ") || !strings.Contains(r.out, "extra: ") {
@@ -80,6 +84,8 @@ http: {listen: "127.0.0.1:0"}
 	for _, c := range []struct{ before, after, words string }{
 		{"per_day: 2", "per_day: 5", "counts.per_day"},
 		{"zone: 3km, ", "", "counts.zone"},
+		{"zone: 3km", "zone: 2", "counts.zone: length"},
+		{"51.40,-0.20,", "51.40,", "counts.box: box"},
 		{"window: 6h", "window: 7h", "counts.window"},
 		{"counts: counted", "counts: raw", "another use"},
 		{"key_file: noise.key\n", "", "key_file"},
@@ -88,6 +94,47 @@ http: {listen: "127.0.0.1:0"}
 		wrong := write(t, dir, "wrong.yml", strings.Replace(read(t, config), c.before, c.after, 1))
 		requireMessage(t, call(t, "counts", "-c", wrong), cli.ExitUsage, c.words)
 	}
+}
+
+// requireErased erases a user who counts today, as the changelog says: the embedded broker has no
+// times of its own. The id leaves the changelog, the day stays under another name, and the receipt
+// tells it, also when it is asked for again.
+func requireErased(t *testing.T, w *servicetest.World, config string) {
+	t.Helper()
+	const changelog, user = "town-counts-changelog", "person-who-goes"
+	const day = "\x01\xa0\x9c\x01\x01\x00"
+	home := partition.Murmur2([]byte(user), servicetest.Partitions)
+	w.WriteState(t, changelog, home, user, day)
+	states := func() (now map[string]string) {
+		now = map[string]string{}
+		v := w.View(t, changelog, false)
+		v.Read(t)
+		for _, lines := range v.Lines {
+			for _, l := range lines {
+				now[l.Key] = l.Value
+			}
+		}
+		return now
+	}
+	kept := new(counting.Eraser).Kept([]byte(user))
+	for range 2 {
+		var r erase.Receipt
+		out := succeed(t, "erase", "-c", config, "--user", user).out
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Group != "town-counts" || !strings.HasPrefix(r.Counted, "removed from") ||
+			!strings.HasPrefix(r.LocalStore, "removed from") || r.GoneBy == nil ||
+			!strings.Contains(strings.Join(r.Remains, "\n"), "raw topic raw") ||
+			strings.Contains(out, user) {
+			t.Errorf("the receipt is %s", out)
+		}
+		if now := states(); now[user] != "" || now[string(kept)] != day {
+			t.Errorf("the changelog has %q", now)
+		}
+	}
+	requireMessage(t, call(t, "erase", "-c", config, "--user", "nobody"), cli.ExitFailed,
+		"nothing is stored of this person")
 }
 
 // requireStages asks a service that counts over HTTP.

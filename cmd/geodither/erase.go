@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/service"
 )
@@ -27,9 +29,10 @@ func newErase(std cli.Streams) *cobra.Command {
 		Use:   "erase -c FILE {--user ID | --users FILE}",
 		Short: "Erase what a service has stored of a person, with a receipt",
 		Long: `Erase what a service has stored of a person: the state in the changelog, which every instance's
-state folder follows, and in the state folder on this machine; and the state in the service that
-smooths the records, if the config has smooth or topics.smoothed. First stop whatever produces the
-person's raw records, or the next one makes a new state.
+state folder follows, and in the state folder on this machine. The same holds for the service that
+smooths, if the config has smooth or topics.smoothed, and for the one that counts, if it has counts,
+also alone. First stop whatever produces the person's raw records, or the next one makes a new
+state.
 
 The service may be at work. The command takes the person's partition from the running instance for
 one transaction, and that instance takes it up again: within seconds, or half a minute if
@@ -56,6 +59,15 @@ message names such people by their place in the list.`,
 			list, err := whom(cmd, std.In, user, users)
 			if err != nil {
 				return err
+			}
+			file, err := config.Read(path)
+			if err != nil {
+				return err
+			}
+			if file.CountsAlone() {
+				result, err := eraseCounted(cmd.Context(), path, file, list, std)
+				return errors.Join(writeReceipts(std.Out, result.Receipts), err,
+					unknown(result, len(list)))
 			}
 			options, err := loadService(cmd.Context(), path, std)
 			if err != nil {
@@ -118,6 +130,28 @@ func countedBy(path string, o service.Options) (*erase.Counted, error) {
 	}
 	windows.Connection = o.Connection
 	return &erase.Counted{Cluster: windows, StateDir: file.CountsDir()}, nil
+}
+
+// eraseCounted erases users where the config has counts alone.
+func eraseCounted(
+	ctx context.Context, path string, file config.File, users []string, std cli.Streams,
+) (erase.Result, error) {
+	n, err := file.Counting()
+	if err != nil {
+		return erase.Result{}, config.Error(path, err)
+	}
+	log, err := file.Log.Logger(std.Err)
+	if err != nil {
+		return erase.Result{}, config.Error(path, err)
+	}
+	if err := n.Windows.Connection.Refused(ctx, n.Windows.Brokers); err != nil {
+		return erase.Result{}, err
+	}
+	return erase.RunCounted(ctx, erase.Options{
+		Settings: engine.Settings{Key: n.Totals.Key},
+		Counted:  &erase.Counted{Cluster: n.Windows.Cluster, StateDir: n.Windows.StateDir},
+		Users:    users, MaxBatchBytes: n.Windows.MaxBatchBytes, Logger: log,
+	})
 }
 
 // whom reads whom to erase.

@@ -95,7 +95,7 @@ func verifyAll(ctx context.Context, path string, bar *cli.Progress, std cli.Stre
 		return report, err
 	}
 	report.Verified = true
-	if !file.CountsUsers() || file.Topics.Sanitized != "" {
+	if !file.CountsAlone() {
 		bar.Phase("reading the model", nil)
 		options, read, err := loadFile(path, std)
 		if err == nil {

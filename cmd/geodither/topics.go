@@ -127,7 +127,7 @@ service could not use it. With the sections smooth or counts, the topics of the 
 // clustersOf returns the places of a config's services, each after that whose output it reads.
 func clustersOf(file config.File) (all []topics.Cluster, err error) {
 	first := file.Cluster()
-	if first.Topics.Sanitized != "" || !file.CountsUsers() {
+	if !file.CountsAlone() {
 		all, err = append(all, first), first.Validate()
 	}
 	if err == nil && file.Smooths() {

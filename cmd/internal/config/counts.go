@@ -127,7 +127,11 @@ func (c *File) squares(name func(key string) string) (*grid.Grid, error) {
 		return nil, err
 	}
 	if n.Box != "" {
-		return cli.ParseMap(n.Box, n.Zone)
+		g, err := cli.ParseMap(n.Box, n.Zone)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name("box"), err)
+		}
+		return g, nil
 	}
 	if c.Model == "" && c.Models == "" {
 		return nil, fmt.Errorf("name what %s divides: %s BOX, or the map of the config's model",

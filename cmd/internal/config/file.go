@@ -270,6 +270,9 @@ func (c *File) withoutFiles() service.Options {
 // CountsUsers reports whether the config speaks of the services that count.
 func (c *File) CountsUsers() bool { return c.written["counts"] || c.written["topics.counts"] }
 
+// CountsAlone reports whether the services that count are the config's only ones.
+func (c *File) CountsAlone() bool { return c.CountsUsers() && c.Topics.Sanitized == "" }
+
 // part is a section of the config, or a key, that has more to check than its text.
 type part struct {
 	name string

@@ -76,16 +76,22 @@ func newEraser(o Options) (*eraser, error) {
 	if err := errors.Join(o.Cluster.Validate(), o.Settings.Validate()); err != nil {
 		return nil, err
 	}
+	o.Settings = o.Settings.WithDefaults()
+	return eraserOf(o, engine.NewEraser(o.Key), o.Settings)
+}
+
+// eraserOf returns the eraser of a service with these names and settings.
+func eraserOf(o Options, names names, settings settings) (*eraser, error) {
 	if len(o.Users) == 0 {
 		return nil, errors.New("name at least one user to erase")
 	}
-	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
+	o.Cluster = o.Cluster.WithDefaults()
 	o.Wait = cmp.Or(o.Wait, 2*time.Minute)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	e := &eraser{
-		o: o, client: o.Client(), names: engine.NewEraser(o.Key), settings: o.Settings,
+		o: o, client: o.Client(), names: names, settings: settings,
 		wanted: map[string]string{}, now: time.Now,
 	}
 	for i, user := range o.Users {
@@ -141,12 +147,30 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	smoothed, notThere := e.smoothing(ctx)
 	counted, neither := e.counting(ctx)
 	result, err := e.run(ctx, counts[e.o.Topics.Changelog],
-		reporter{e, smoothed, counted})
+		reporter{e, smoothed, counted}.receipts)
 	return result, errors.Join(err, notThere, neither)
 }
 
+// RunCounted is Run where the service that counts is alone: of o it needs Counted, Key and Users.
+func RunCounted(ctx context.Context, o Options) (Result, error) {
+	o.Cluster, o.StateDir, o.ResetBudget = o.Counted.Cluster, o.Counted.StateDir, false
+	if err := o.Cluster.Validate(); err != nil {
+		return Result{}, err
+	}
+	e, err := eraserOf(o, new(counting.Eraser), o.Counted)
+	if err != nil {
+		return Result{}, err
+	}
+	changelog := e.o.Topics.Changelog
+	sizes, err := admin.Partitions(ctx, e.client, wire.Options{}, changelog)
+	if err != nil {
+		return Result{}, topics.LostTopic(err, changelog)
+	}
+	return e.run(ctx, sizes[changelog], reporter{eraser: e}.countedReceipts)
+}
+
 // run erases users from all partitions of the changelog.
-func (e *eraser) run(ctx context.Context, partitions int, about reporter) (
+func (e *eraser) run(ctx context.Context, partitions int, receipts receipter) (
 	result Result, err error,
 ) {
 	known := map[string]bool{}
@@ -160,7 +184,7 @@ func (e *eraser) run(ctx context.Context, partitions int, about reporter) (
 		if err != nil {
 			return result, fmt.Errorf("partition %d: %w", p, err)
 		}
-		made, err := about.receipts(ctx, p, found)
+		made, err := receipts(ctx, p, found)
 		result.Receipts = append(result.Receipts, made...)
 		if err != nil {
 			return result, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
+	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -74,20 +75,27 @@ type reporter struct {
 	smoothed, counted map[string]string
 }
 
+// receipter makes the receipts of the users who are erased from a partition.
+type receipter func(ctx context.Context, p int32, found map[string]*userFound) ([]Receipt, error)
+
 // Settings are those of the changelog that GoneBy takes.
 func Settings() []string { return []string{cleanupPolicy, maxLag, deleteRetention, segmentMS} }
+
+// done is how many users are erased.
+func done(found map[string]*userFound) (n int) {
+	for _, f := range found {
+		if !f.pending {
+			n++
+		}
+	}
+	return n
+}
 
 // receipts makes those of the users who are erased from a partition.
 func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userFound) (
 	made []Receipt, err error,
 ) {
-	done := 0
-	for _, f := range found {
-		if !f.pending {
-			done++
-		}
-	}
-	if done == 0 {
+	if done(found) == 0 {
 		return nil, nil
 	}
 	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
@@ -137,6 +145,67 @@ func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userF
 	}
 	return made, nil
 }
+
+// countedReceipts is receipts of the service that counts, where it is alone.
+func (e reporter) countedReceipts(
+	ctx context.Context, p int32, found map[string]*userFound,
+) (made []Receipt, err error) {
+	if done(found) == 0 {
+		return nil, nil
+	}
+	var configs [3]map[string]string
+	for i, topic := range []string{
+		e.o.Topics.Changelog, e.o.Topics.Raw, e.o.Topics.Sanitized,
+	} {
+		configs[i], err = admin.Configs(ctx, e.client, wire.Options{}, topic, append(Settings(),
+			retentionMS)...)
+		if err != nil {
+			return nil, fmt.Errorf("the receipt: %w", err)
+		}
+	}
+	delete(configs[0], retentionMS)
+	at, _, err := consumer.Committed(ctx, e.client, wire.Options{RetryTimeout: e.o.Patience()},
+		e.o.Group, e.o.Topics.Raw, p)
+	if err != nil {
+		return nil, fmt.Errorf("the receipt: %w", err)
+	}
+	local, err := folder{e.eraser}.erase(ctx, p, found)
+	if err != nil {
+		return nil, err
+	}
+	subjects, now := engine.NewEraser(e.o.Key), e.now().UTC().Truncate(time.Millisecond)
+	for _, user := range sorted(found, e.o.Users) {
+		f := found[user]
+		if f.pending {
+			continue
+		}
+		r := Receipt{
+			Receipt: ReceiptVersion, ErasedAt: now,
+			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
+			Partition: p, RawOffset: at, Changelog: configs[0], LocalStore: local.about(user),
+			Account:  Account{Note: "counts have no account of ε"},
+			Smoothed: notSmoothed, Counted: erasedCounted,
+			Remains: []string{
+				fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, Retention(configs[1])),
+				fmt.Sprintf("published counts, and those of topic %s, in which the user counted: "+
+					"they name nobody (%s)", e.o.Topics.Sanitized, Retention(configs[2])),
+				foldersRemain, downstreamRemains,
+			},
+		}
+		if f.tombstone >= 0 {
+			r.ChangelogTombstoneOffset = &f.tombstone
+		}
+		r.GoneBy, r.GoneByNote = GoneBy(now.Add(openDay), configs[0])
+		r.GoneByNote = "counted from the end of the user's day on, two days from now at most " +
+			"while the service is at work. " + r.GoneByNote
+		made = append(made, r)
+	}
+	return made, nil
+}
+
+// openDay is how long a user's day may be open at most: the longest day has 25 hours, and its last
+// window is open for the grace after that.
+const openDay = 48 * time.Hour
 
 // GoneBy returns when neither state nor id is in the changelog's files any more, at the latest, nil
 // if its settings promise no time; and a note on it.
@@ -252,16 +321,13 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 		fmt.Sprintf("dead letters %s: %s; without an id, with the offset, the time and the reason "+
 			"of each refused record, of which outside_map says something about the place",
 			e.o.Topics.DeadLetters, dead),
-		"state folders: a running instance's follows within half a minute. One of an instance " +
-			"that is stopped, or that had the partition before or was its standby, keeps its " +
-			"copy until it restores the partition; stores that were set aside (store.aside-N) " +
-			"keep it. Remove those: \"geodither state reset\"",
+		foldersRemain,
 		"the keyed hash above, with the raw offset, in the changelog",
 		"replays of the raw topic, and their states",
 		"users' own models (personal models), if there is one of this user",
 		"that there was an erasure, to readers of the sanitized records: the user's next " +
 			"estimate starts from the map's popular places and not from the one before",
-		"everything downstream of the topics, and backups",
+		downstreamRemains,
 	}
 	if s := e.o.Smoothed; s != nil {
 		list = append(list, fmt.Sprintf("smoothed topic %s, if there is one: until its retention",
@@ -273,6 +339,15 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 	}
 	return list, nil
 }
+
+// What remains after each erasure.
+const (
+	foldersRemain = "state folders: a running instance's follows within half a minute. One of an " +
+		"instance that is stopped, or that had the partition before or was its standby, keeps " +
+		"its copy until it restores the partition; stores that were set aside (store.aside-N) " +
+		"keep it. Remove those: \"geodither state reset\""
+	downstreamRemains = "everything downstream of the topics, and backups"
+)
 
 // What a receipt says of the services beside the one that sanitizes.
 const (

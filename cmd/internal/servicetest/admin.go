@@ -19,6 +19,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/admin"
+	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
 	"github.com/geodither/geodither/producer/partition"
@@ -142,6 +143,14 @@ func (w *World) Cleaned(tb testing.TB, topic, key string, value []byte) *kafka.C
 		OK(tb, w.Broker.Compact())
 	}}
 	return &own
+}
+
+// WriteState commits a user's state to a changelog, and the partition's last mark once more.
+func (w *World) WriteState(tb testing.TB, changelog string, partition int32, user, state string) {
+	tb.Helper()
+	mark := task.AppendMark(nil, w.LastMarks(tb, changelog)[partition])
+	w.Write(tb, true, changelog, partition, Line{Key: user, Value: state},
+		Line{Key: task.MarkKey, Value: string(mark)})
 }
 
 // Put writes a record into a topic's first partition, in a batch of its own.
