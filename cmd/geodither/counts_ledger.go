@@ -43,6 +43,25 @@ func (l ledgerLine) fields() []string {
 // noise names what decides the noise of a window under one key.
 func (l ledgerLine) noise() string { return strings.Join(l.fields()[3:9], " ") }
 
+// differences names the settings in which a line differs from another one, with its own values.
+func (l ledgerLine) differences(other ledgerLine) string {
+	var all []string
+	for _, s := range [][3]string{
+		{"time zone", l.timeZone, other.timeZone},
+		{"window", l.length, other.length},
+		{"epsilon", l.epsilon, other.epsilon},
+		{"per day", l.perDay, other.perDay},
+	} {
+		if s[1] != s[2] {
+			all = append(all, s[0]+" "+s[1])
+		}
+	}
+	if l.zones != other.zones {
+		all = append(all, "other zones")
+	}
+	return strings.Join(all, ", ")
+}
+
 // publication names the settings of a publication, whose ε adds to those of others of a day.
 func (l ledgerLine) publication() string {
 	return strings.Join([]string{
@@ -110,6 +129,26 @@ func (l *countsLedger) add(line ledgerLine) error {
 		l.known[line.noise()] = line.digest
 	case digest != line.digest:
 		return fmt.Errorf("%s, window of %s: %w", l.path, line.start, counts.ErrChanged)
+	}
+	return nil
+}
+
+// unspent returns an error if an added window lies where others were published under the same
+// edition with other settings: it would cost a further ε that no edition names.
+func (l *countsLedger) unspent() error {
+	if l.added == 0 {
+		return nil
+	}
+	old, added := l.lines[:len(l.lines)-l.added], l.lines[len(l.lines)-l.added:]
+	one, end := added[0], added[len(added)-1].end
+	for _, o := range old {
+		if o.edition != one.edition || o.publication() == one.publication() ||
+			o.start >= end || o.end <= one.start {
+			continue
+		}
+		return fmt.Errorf("%s: %s was published under edition %s with other settings (%s): "+
+			"publish other days, or raise the edition by 1, at a further ε", l.path, o.day,
+			o.edition, o.differences(one))
 	}
 	return nil
 }

@@ -268,6 +268,9 @@ func (r *countsRun) register(ctx context.Context) (words string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if err := ledger.unspent(); err != nil {
+		return "", err
+	}
 	return ledger.spent(r.days), ledger.commit(ctx)
 }
 

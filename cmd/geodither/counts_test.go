@@ -199,7 +199,8 @@ func TestCounts(t *testing.T) {
 }
 
 // TestCountsLedger: counts of a window that was published are published again as they were, or
-// refused, or come as another edition at a further ε.
+// refused, or come as another edition at a further ε. Other settings take another edition or other
+// days.
 func TestCountsLedger(t *testing.T) {
 	dir := t.TempDir()
 	lines := someFixes()
@@ -231,6 +232,22 @@ func TestCountsLedger(t *testing.T) {
 	if !strings.HasPrefix(kept, ledger) || len(kept) <= len(ledger) {
 		t.Error("the ledger has lost windows")
 	}
+	for _, c := range []struct{ flag, value, words string }{
+		{"--per-day", "4", "(per day 3)"},
+		{"--epsilon", "2", "(epsilon 1)"},
+		{"--zone", "3km", "(other zones)"},
+		{"--window", "30m", "(window 1h0m0s)"},
+	} {
+		args := append(countsArgs("--in", in, "--key-file", key, "--out", out), c.flag, c.value)
+		requireMessage(t, call(t, args...), cli.ExitFailed,
+			"2026-10-25 was published under edition 1", c.words, "raise the edition by 1")
+		if read(t, key+".counts") != kept || slices.Contains(names(t, dir), "out.csv") {
+			t.Errorf("with %s a refused run has left something behind", c.flag)
+		}
+	}
+	succeed(t, countsArgs("--in", in, "--key-file", key, "--per-day", "4", "--edition", "3")...)
+	succeed(t, countsArgs("--in", in, "--key-file", key, "--per-day", "4", "--from", "2026-10-27",
+		"--to", "2026-10-27")...)
 	write(t, dir, "noise.key.counts.new", "")
 	requireMessage(t, call(t, countsArgs("--in", in, "--key-file", key)...), cli.ExitFailed,
 		"noise.key.counts.new", "another run")

@@ -172,7 +172,8 @@ func (w *Windows) Passed(ms int64, fx *task.Effects) error {
 
 // errSettings: two caps, two ε or two sets of zones in one day would be no guarantee at all.
 var errSettings = errors.New("this group has counted under other settings: put them back, or " +
-	"name a group and topics of their own, at a further ε")
+	"choose another counts.group and topics.counts, and counts.first from tomorrow on: earlier " +
+	"days again are a further ε")
 
 // errRules: the windows of the states are not those of this program.
 var errRules = errors.New("the rules of counts.time_zone for open days differ from those of the " +
