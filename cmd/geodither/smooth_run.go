@@ -70,6 +70,9 @@ func located(err error, where string) error {
 		err = fmt.Errorf("%w: leave release.%s out of the config, or smooth the records of one "+
 			"setting by themselves", err, setting.Name)
 	}
+	if errors.Is(err, aggregate.ErrModel) {
+		err = fmt.Errorf("%w: add its file with --model", err)
+	}
 	if where == "" {
 		return err
 	}

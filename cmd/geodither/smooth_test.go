@@ -309,9 +309,36 @@ func TestSmoothModels(t *testing.T) {
 		second.ID()); !strings.Contains(said.err, want) {
 		t.Errorf("without the second model, %q is not in: %s", want, said.err)
 	}
+	other := filepath.Join(dir, "other.avro")
+	succeed(t, townTraining(filepath.Join(dir, "traces.csv"), other, "--smoothing", "backoff=4")...)
+	args[2] = other
+	requireMessage(t, call(t, args...), 1, "a model is missing", "add its file with --model")
+	args[2] = filepath.Join(dir, "model.avro")
 	args = append(args, "--model", filepath.Join(dir, "second.avro"))
 	if said := succeed(t, args...); strings.Contains(said.err, "unsmoothed") {
 		t.Errorf("with both models: %s", said.err)
+	}
+}
+
+// TestSmoothCutFile: a file that begins behind each user's first release is one with records that
+// cannot be followed, and not one of other settings.
+func TestSmoothCutFile(t *testing.T) {
+	dir := t.TempDir()
+	config, _, jsonFile, _ := smoothFiles(t, dir,
+		"mechanism: codebook, epsilon: 3, interval: 4m, budget: none")
+	var rest strings.Builder
+	released := map[string]bool{}
+	lines := strings.SplitAfter(strings.TrimSpace(read(t, jsonFile)), "\n")
+	for i, r := range decoded(t, read(t, jsonFile)) {
+		if released[r.UserID] {
+			rest.WriteString(lines[i])
+		}
+		released[r.UserID] = released[r.UserID] || r.Kind == schemas.KindReleased
+	}
+	in := write(t, dir, "rest.ndjson", rest.String())
+	said := succeed(t, "smooth", "-c", config, "--in", in, "--out", filepath.Join(dir, "out.csv"))
+	if !strings.Contains(said.err, "unsmoothed: cannot be followed") {
+		t.Errorf("the summary says %s", said.err)
 	}
 }
 

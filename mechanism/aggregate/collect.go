@@ -164,7 +164,7 @@ func (k *Collector) userOf(r Record) *user {
 		u = &user{name: r.User}
 		k.users[r.User] = u
 		k.order = append(k.order, u)
-		if r.Number <= 1 {
+		if releasesBefore(r) == 0 {
 			k.whole++
 		}
 	}

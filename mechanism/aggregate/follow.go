@@ -201,11 +201,11 @@ func (f *Follower) of(v *filter) *mechanism.Sanitizer {
 
 var (
 	// ErrOrder is what Follow returns for a record of a step before the user's last one.
-	ErrOrder = errors.New("aggregate: a record lies before the last one of its user: " +
+	ErrOrder = errors.New("a record lies before the last one of its user: " +
 		"records of a user must come in the order in which they were published, each once")
 	// ErrSettings is what Follow returns where not even the first record follows, and Finish where
 	// most of them do not.
-	ErrSettings = errors.New("aggregate: the records' estimates do not follow from this model " +
+	ErrSettings = errors.New("the records' estimates do not follow from this model " +
 		"and these options: give the service's own, as its config has them (mechanism, epsilon, " +
 		"delta, near, interval, between, budget, publish.estimate)")
 )
@@ -246,7 +246,7 @@ func (f *Follower) Follow(t *Track, r Record) (known bool, err error) {
 		}
 	}
 	t.standing, t.state = lost, t.state[:0]
-	if before.standing == unseen && r.Number <= 1 && !f.agreed {
+	if before.standing == unseen && releasesBefore(r) == 0 && !f.agreed {
 		return false, ErrSettings
 	}
 	return false, nil

@@ -214,7 +214,7 @@ func (s *Smoothing[T]) submit(t smoothTask[T]) error {
 	if t.user = s.users[p.User]; t.user == nil {
 		t.user = &pastUser[T]{name: p.User}
 		s.users[p.User], s.order = t.user, append(s.order, t.user)
-		s.whole = s.whole || p.Number <= 1
+		s.whole = s.whole || releasesBefore(p.Record) == 0
 	}
 	if t.filter = s.follower.filters[p.Model]; t.filter != nil {
 		s.given++
