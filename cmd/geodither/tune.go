@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/traces"
+	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/evaluation/tune"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility/train"
@@ -24,6 +28,7 @@ type tuneFlags struct {
 	cells        []string
 	targetRadius string
 	folder       string
+	latest       atomic.Int64 // time of the newest fix, Unix milliseconds
 	options      tune.Options
 }
 
@@ -124,7 +129,24 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	return deliver(ctx, result, f.folder, std)
+	err = deliver(ctx, result, f.folder, std)
+	fmt.Fprint(std.Out, f.fleet(args))
+	return err
+}
+
+// fleet names the command for the question that needs no plan: where all users are.
+func (f *tuneFlags) fleet(args []string) string {
+	const week = 7
+	last := counts.Date(f.latest.Load() / (24 * time.Hour).Milliseconds())
+	words := slices.Concat([]string{"geodither", "counts"}, f.input.Words(args), []string{
+		"--from", (last - week + 1).String(), "--to", last.String(), "--box", f.box,
+	})
+	for i, word := range words {
+		words[i] = shellWord(word)
+	}
+	return "Where all users are together takes far less ε than where one is: publish counts.\n" +
+		"This shows which zones and windows suit the last week of these traces:\n  " +
+		strings.Join(words, " ") + "\n"
 }
 
 // complete makes options of the flags.
@@ -169,6 +191,9 @@ func (f *tuneFlags) read(
 		w.Add(train.Fix{
 			User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude,
 		})
+		for at := f.latest.Load(); raw.Timestamp > at; at = f.latest.Load() {
+			f.latest.CompareAndSwap(at, raw.Timestamp)
+		}
 		if w.All%many == 0 {
 			bar.Show(all.Add(many))
 		}

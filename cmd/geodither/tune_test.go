@@ -58,7 +58,7 @@ func TestTune(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(r.out, "\n") {
-		if utf8.RuneCountInString(line) > 80 && !strings.Contains(line, folder) {
+		if utf8.RuneCountInString(line) > 80 && !strings.Contains(line, dir) {
 			t.Errorf("a line of %d characters: %q", utf8.RuneCountInString(line), line)
 		}
 	}
@@ -79,6 +79,16 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d rows of plans: %v\n%s", len(rows), err, r.out)
 	}
 	requireSameOnPage(t, folder, line[2], o.Release)
+	// The last line is the command for the question where all users are.
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	fleet := strings.Fields(lines[len(lines)-1])
+	if fleet[0] != "geodither" || fleet[1] != "counts" {
+		t.Fatalf("the last line is %q", fleet)
+	}
+	if chosen := succeed(t, fleet[1:]...).err; !strings.Contains(chosen, "keep them on the") ||
+		strings.Contains(chosen, "no fix lies") {
+		t.Errorf("it prints %s", chosen)
+	}
 	// What is there is not overwritten.
 	requireMessage(t, call(t, line...), cli.ExitUsage, "not empty", "--out")
 

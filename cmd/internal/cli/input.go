@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -50,4 +51,15 @@ func (f *InputFlags) Open(
 			cmp.Or(f.flag, "in"))
 	}
 	return traces.Open(ctx, paths, stdin, options)
+}
+
+// Words are the arguments that name the same paths and columns for a command whose flag is "in".
+func (f *InputFlags) Words(more []string) (words []string) {
+	for _, path := range slices.Concat(f.Paths, more) {
+		words = append(words, "--in", path)
+	}
+	for _, column := range slices.Sorted(maps.Keys(f.columns)) {
+		words = append(words, "--columns", column+"="+f.columns[column])
+	}
+	return words
 }
