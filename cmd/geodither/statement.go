@@ -35,8 +35,7 @@ prints no secret. It needs the model, and works without the key.
 --audit adds what an attack has measured: a report of "geodither audit -c FILE --json" on the same
 model and settings. --simulate adds the error to expect, which "geodither doctor" works out too,
 what an observer learns of a home in 1, 7, 30 and 90 nights, and a bound on what all records tell
-about one moment. It takes some 20 s of processor time, and minutes on maps of a
-thousand cells or more.
+about one moment. It takes a minute or two on the sample's map, and longer on larger ones.
 
 --diff shows only what differs from an earlier statement: "-" was there, "+" is there now.`,
 		Example: `  geodither statement -c geodither.yml --format md > statement.md

@@ -399,5 +399,5 @@ tested, and mechanism/evaluation/RESULTS.md has the errors on real traces.`
 	askAudit     = "a measured attack: run \"geodither audit -c FILE --json > audit.json\", then " +
 		"\"geodither statement -c FILE --audit audit.json\""
 	askError = "the error to expect of the estimates: \"geodither statement -c FILE --simulate\" " +
-		"works it out, in a minute or less"
+		"works it out, in minutes"
 )
