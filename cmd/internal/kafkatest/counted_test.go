@@ -168,13 +168,14 @@ func (w *countedWorld) verified(change func(*counting.Settings)) verify.CountsRe
 // as leaves the settings as they are.
 func as(*counting.Settings) {}
 
-// TestCountedUnderFaults kills and freezes two instances of "geodither counts": in the first
-// windows, those of the day so far, and while a window of the feed closes. One loses its disk.
+// TestCountedUnderFaults kills and freezes two instances of "geodither counts" and two brokers: in
+// the first windows, those of the day so far, and while a window of the feed closes. One instance
+// loses its disk.
 // Every zone of each window must be published once, with the bytes that counting the raw topic
 // again gives, and no window before its end, counts.grace and counts.skew. That fixes are left out
 // of the recount has to be found.
 func TestCountedUnderFaults(t *testing.T) {
-	t.Parallel()
+	cluster := kafkaDir{dir: shared(t).dir} // so it is not parallel
 	w, instances := newCountedWorld(t)
 	for _, i := range instances {
 		w.start(i)
@@ -183,17 +184,23 @@ func TestCountedUnderFaults(t *testing.T) {
 		n, _, _ := w.published()
 		return n > 0
 	})
-	const least = 5 * time.Second // the freeze has ended when the window closes
+	const least = 15 * time.Second // the freezes have ended when the window closes
 	last := w.Settings.Plan.At(time.Now().Add(least).UnixMilli()).EndMS
 	closes := time.UnixMilli(w.closes(last))
 	b := &breaker{
-		instances: instances, note: t.Logf, feeding: func() bool { return true },
+		cluster: cluster, instances: instances, note: t.Logf, feeding: func() bool { return true },
 		began: time.Now(), counts: map[kind]int{},
 	}
 	group, ctx := errgroup.WithContext(t.Context())
 	group.Go(func() error { return w.feed(ctx, time.UnixMilli(last).Add(5*time.Second)) })
+	atClose := time.Until(closes) - 50*time.Millisecond
 	group.Go(func() error {
-		atClose := time.Until(closes) - 50*time.Millisecond
+		return b.strikeAll(ctx, []fault{
+			{kind: brokerFreeze, target: 0, lasts: 5 * time.Second},
+			{kind: brokerKill, target: 1, at: atClose, lasts: time.Second},
+		})
+	})
+	group.Go(func() error {
 		return b.strikeAll(ctx, []fault{
 			{kind: instanceWipe, target: 0},
 			{kind: instanceFreeze, target: 1, lasts: sessionTimeout + time.Second},
