@@ -117,6 +117,9 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 		return now
 	}
 	kept := new(counting.Eraser).Kept([]byte(user))
+	w.Alter(t, "counted", "retention.ms", "3600000")
+	config = write(t, filepath.Dir(config), "long.yml", strings.Replace(read(t, config),
+		"counts: {", "counts: {grace: 30h, ", 1))
 	for range 2 {
 		var r erase.Receipt
 		out := succeed(t, "erase", "-c", config, "--user", user).out
@@ -125,14 +128,31 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 		}
 		if r.Group != "town-counts" || !strings.HasPrefix(r.Counted, "removed from") ||
 			!strings.HasPrefix(r.LocalStore, "removed from") || r.GoneBy == nil ||
-			!strings.Contains(strings.Join(r.Remains, "\n"), "raw topic raw") ||
-			strings.Contains(out, user) {
+			strings.Contains(out, user) || strings.Contains(out, `"settings"`) {
 			t.Errorf("the receipt is %s", out)
+		}
+		for i, words := range []string{
+			"raw topic raw: ", "true counts, topic town-counts-partial,",
+			"published counts, topic counted,", "changelog " + changelog,
+		} {
+			if !strings.Contains(r.Remains[i], words) {
+				t.Errorf("%q lacks %q", r.Remains, words)
+			}
+		}
+		if strings.Contains(r.Remains[1], "1h0m0s") || !strings.Contains(r.Remains[2], "1h0m0s") {
+			t.Errorf("the topics' retentions are %q", r.Remains)
+		}
+		// Cleaned two lags of a day and a day after the longest day: grace, skew and a fix ahead.
+		open := 25*time.Hour + 30*time.Hour + time.Minute + 2*time.Minute
+		if by := r.GoneBy.Sub(r.ErasedAt); by != open+72*time.Hour {
+			t.Errorf("gone %v after the erasure: %s", by, r.GoneByNote)
 		}
 		if now := states(); now[user] != "" || now[string(kept)] != day {
 			t.Errorf("the changelog has %q", now)
 		}
 	}
+	requireMessage(t, call(t, "erase", "-c", config, "--user", user, "--reset-budget"),
+		cli.ExitUsage, "no account of ε")
 	requireMessage(t, call(t, "erase", "-c", config, "--user", "nobody"), cli.ExitFailed,
 		"nothing is stored of this person")
 }

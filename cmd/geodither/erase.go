@@ -65,6 +65,10 @@ message names such people by their place in the list.`,
 				return err
 			}
 			if file.CountsAlone() {
+				if reset {
+					return cli.Usagef("--reset-budget: counts alone keep no account of ε; leave " +
+						"it out")
+				}
 				result, err := eraseCounted(cmd.Context(), path, file, list, std)
 				return errors.Join(writeReceipts(std.Out, result.Receipts), err,
 					unknown(result, len(list)))
@@ -149,8 +153,11 @@ func eraseCounted(
 	}
 	return erase.RunCounted(ctx, erase.Options{
 		Settings: engine.Settings{Key: n.Totals.Key},
-		Counted:  &erase.Counted{Cluster: n.Windows.Cluster, StateDir: n.Windows.StateDir},
-		Users:    users, MaxBatchBytes: n.Windows.MaxBatchBytes, Logger: log,
+		Counted: &erase.Counted{
+			Cluster: n.Windows.Cluster, StateDir: n.Windows.StateDir,
+			Published: n.Totals.Topics.Sanitized, Open: n.Settings.Open(),
+		},
+		Users: users, MaxBatchBytes: n.Windows.MaxBatchBytes, Logger: log,
 	})
 }
 

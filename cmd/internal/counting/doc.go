@@ -34,6 +34,7 @@ package counting
 import (
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"github.com/geodither/geodither/mechanism/counts"
 )
@@ -90,6 +91,13 @@ func (s Settings) check() error {
 			"record of Kafka: choose larger squares, or a smaller map", n, maxZones)
 	}
 	return nil
+}
+
+// Open is how long a user's day may be open at most after the user's last fix was appended, which
+// may lie ahead in a day of 25 hours that begins there.
+func (s Settings) Open() time.Duration {
+	ms := s.Admission.MaxAheadMS + s.Admission.GraceMS + s.SkewMS
+	return 25*time.Hour + time.Duration(ms)*time.Millisecond
 }
 
 // deadline is the last append time at which a fix counts in a window.

@@ -289,6 +289,10 @@ func (s *Smoothed) SameReleases(fingerprint []byte) bool {
 type Counted struct {
 	topics.Cluster
 	StateDir string // its folder on this machine; "": none
+	// Published is the topic of what is published in the end, and Open how long a user's day may be
+	// open after the erasure. RunCounted alone needs both.
+	Published string
+	Open      time.Duration
 }
 
 // SameReleases implements settings. What remains of a user there has the same name under all

@@ -32,7 +32,7 @@ type Receipt struct {
 	RawOffset int64 `json:"raw_offset"`
 	// ChangelogTombstoneOffset is nil when the cleaner has removed the tombstone too.
 	ChangelogTombstoneOffset *int64 `json:"changelog_tombstone_offset"`
-	Settings                 string `json:"settings"` // fingerprint
+	Settings                 string `json:"settings,omitempty"` // fingerprint; counts have none
 	// Changelog are the broker's settings that say when the erased bytes leave its disk.
 	Changelog map[string]string `json:"changelog"`
 	// GoneBy is when the changelog's files hold neither the state nor the id any more, at the
@@ -153,17 +153,15 @@ func (e reporter) countedReceipts(
 	if done(found) == 0 {
 		return nil, nil
 	}
-	var configs [3]map[string]string
-	for i, topic := range []string{
-		e.o.Topics.Changelog, e.o.Topics.Raw, e.o.Topics.Sanitized,
-	} {
-		configs[i], err = admin.Configs(ctx, e.client, wire.Options{}, topic, append(Settings(),
-			retentionMS)...)
-		if err != nil {
-			return nil, fmt.Errorf("the receipt: %w", err)
-		}
+	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
+		Settings()...)
+	if err != nil {
+		return nil, fmt.Errorf("the receipt: %w", err)
 	}
-	delete(configs[0], retentionMS)
+	remains, err := e.countedRemains(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the receipt: %w", err)
+	}
 	at, _, err := consumer.Committed(ctx, e.client, wire.Options{RetryTimeout: e.o.Patience()},
 		e.o.Group, e.o.Topics.Raw, p)
 	if err != nil {
@@ -182,30 +180,37 @@ func (e reporter) countedReceipts(
 		r := Receipt{
 			Receipt: ReceiptVersion, ErasedAt: now,
 			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
-			Partition: p, RawOffset: at, Changelog: configs[0], LocalStore: local.about(user),
+			Partition: p, RawOffset: at, Changelog: changelog, LocalStore: local.about(user),
 			Account:  Account{Note: "counts have no account of ε"},
-			Smoothed: notSmoothed, Counted: erasedCounted,
-			Remains: []string{
-				fmt.Sprintf("raw topic %s: %s", e.o.Topics.Raw, Retention(configs[1])),
-				fmt.Sprintf("published counts, and those of topic %s, in which the user counted: "+
-					"they name nobody (%s)", e.o.Topics.Sanitized, Retention(configs[2])),
-				foldersRemain, downstreamRemains,
-			},
+			Smoothed: notSmoothed, Counted: erasedCounted, Remains: remains,
 		}
 		if f.tombstone >= 0 {
 			r.ChangelogTombstoneOffset = &f.tombstone
 		}
-		r.GoneBy, r.GoneByNote = GoneBy(now.Add(openDay), configs[0])
-		r.GoneByNote = "counted from the end of the user's day on, two days from now at most " +
-			"while the service is at work. " + r.GoneByNote
+		r.GoneBy, r.GoneByNote = GoneBy(now.Add(e.o.Counted.Open), changelog)
+		r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
+			"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
 		made = append(made, r)
 	}
 	return made, nil
 }
 
-// openDay is how long a user's day may be open at most: the longest day has 25 hours, and its last
-// window is open for the grace after that.
-const openDay = 48 * time.Hour
+// countedRemains is remains of the service that counts, where it is alone.
+func (e reporter) countedRemains(ctx context.Context) (list []string, err error) {
+	const counts = "%s, in which the user counted: they name nobody (%s)"
+	for _, t := range []struct{ about, topic string }{
+		{"raw topic %s: %s", e.o.Topics.Raw},
+		{"true counts, topic " + counts, e.o.Topics.Sanitized},
+		{"published counts, topic " + counts, e.o.Counted.Published},
+	} {
+		kept, err := e.retention(ctx, t.topic)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, fmt.Sprintf(t.about, t.topic, kept))
+	}
+	return append(list, hoursRemain+e.o.Topics.Changelog, foldersRemain, downstreamRemains), nil
+}
 
 // GoneBy returns when neither state nor id is in the changelog's files any more, at the latest, nil
 // if its settings promise no time; and a note on it.
@@ -294,24 +299,26 @@ func Retention(settings map[string]string) string {
 	return fmt.Sprintf("until its retention, %v after each record", ms)
 }
 
+// retention is Retention of a topic.
+func (e reporter) retention(ctx context.Context, topic string) (string, error) {
+	c, err := admin.Configs(ctx, e.client, wire.Options{}, topic, cleanupPolicy, retentionMS)
+	if err != nil {
+		return "", err
+	}
+	return Retention(c), nil
+}
+
 // remains lists what the command does not reach.
 func (e reporter) remains(ctx context.Context) ([]string, error) {
-	retention := func(topic string) (string, error) {
-		c, err := admin.Configs(ctx, e.client, wire.Options{}, topic, cleanupPolicy, retentionMS)
-		if err != nil {
-			return "", err
-		}
-		return Retention(c), nil
-	}
-	raw, err := retention(e.o.Topics.Raw)
+	raw, err := e.retention(ctx, e.o.Topics.Raw)
 	if err != nil {
 		return nil, err
 	}
-	sanitized, err := retention(e.o.Topics.Sanitized)
+	sanitized, err := e.retention(ctx, e.o.Topics.Sanitized)
 	if err != nil {
 		return nil, err
 	}
-	dead, err := retention(e.o.Topics.DeadLetters)
+	dead, err := e.retention(ctx, e.o.Topics.DeadLetters)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +342,8 @@ func (e reporter) remains(ctx context.Context) ([]string, error) {
 	}
 	if c := e.o.Counted; c != nil {
 		list = append(list, fmt.Sprintf("published counts, and those of topic %s, in which the "+
-			"user counted: they name nobody", c.Topics.Sanitized))
+			"user counted: they name nobody", c.Topics.Sanitized),
+			hoursRemain+c.Topics.Changelog)
 	}
 	return list, nil
 }
@@ -347,6 +355,10 @@ const (
 		"its copy until it restores the partition; stores that were set aside (store.aside-N) " +
 		"keep it. Remove those: \"geodither state reset\""
 	downstreamRemains = "everything downstream of the topics, and backups"
+	hoursRemain       = "the hours in which the user has counted on a day that is not closed, " +
+		"without a place, under the SHA-256 of the id. It has no key: a reader who has a list of " +
+		"ids finds whose hours they are. Until Kafka's cleaner has been there after the day is " +
+		"closed, in changelog "
 )
 
 // What a receipt says of the services beside the one that sanitizes.
