@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // said is everything that a report says and tabulates.
@@ -213,6 +214,27 @@ func TestOpening(t *testing.T) {
 	}
 	if n != len(testStudy(t).Options.Epsilons) || lines[1].Y[0] != least[nil] {
 		t.Errorf("%d sums of ε, and blind is %g, not %g", n, lines[1].Y[0], least[nil])
+	}
+	// Each data set is named with settings of its own, and δ where the mechanism has one.
+	other := testData(t)
+	other.Name, other.Title, other.ID = "others", "Others", "others"
+	two, err := New([]*Data{testData(t), other}, testStudy(t).Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err = Carry(two, []Experiment{parameters}, Run{Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := said(got); !slices.ContainsFunc(all, func(text string) bool {
+		return strings.Contains(text, "#mechanism=codebook&epsilon=1 (Wanderers); "+
+			"#mechanism=codebook&epsilon=1 (Others).")
+	}) {
+		t.Errorf("the page is told of one data set alone: %q", all[:8])
+	}
+	tight := reached{Point: popular(nil, Tight, 2, .1)}
+	if at := tight.fragment(); at != "#mechanism="+law.LaplaceTight+"&epsilon=2&delta=0.1" {
+		t.Errorf("the page is told %s", at)
 	}
 	got, err = Carry(testStudy(t), []Experiment{adversaries}, Run{Workers: 2})
 	if err != nil || got.Sections[0].Title != "What was measured" {

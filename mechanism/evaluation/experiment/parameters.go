@@ -8,6 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
+	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/trial"
 )
 
@@ -83,6 +84,15 @@ type reached struct {
 	error report.Band // root mean square, km
 }
 
+// fragment is what shows such releases on the page of geodither explore.
+func (r reached) fragment() string {
+	text := fmt.Sprintf("#mechanism=%s&epsilon=%g", r.Mechanism, r.Epsilon)
+	if r.Mechanism != law.Codebook {
+		text += fmt.Sprintf("&delta=%g", r.Delta)
+	}
+	return text
+}
+
 // frontier returns the least error of a data set under the popular model at each ε, ascending, of
 // what some experiments measure.
 func frontier(p *Page, d *Data, chosen []Experiment) (best []reached) {
@@ -125,13 +135,13 @@ func meaning(p *Page, chosen []Experiment) {
 			"best at each ε, under the popular model. Bands: 95 % confidence over users. blind: " +
 			"no release.",
 	}
-	var last reached
+	var seen []string // what the page shows of each data set
 	for _, d := range p.Data {
 		best, n := frontier(p, d, chosen), 0
 		if len(best) == 0 {
 			return
 		}
-		last = best[len(best)-1]
+		seen = append(seen, best[len(best)-1].fragment()+" ("+strings.TrimSuffix(d.Title, ".")+")")
 		for _, trace := range p.Traces(d) {
 			n += len(trace.Steps)
 		}
@@ -156,9 +166,9 @@ func meaning(p *Page, chosen []Experiment) {
 		p.Add(report.Text(means(d, best, alone.Value, n)))
 	}
 	p.Add(f)
-	p.Add(report.Text(fmt.Sprintf("To see such releases on a map, run \"geodither explore\" (with "+
-		"--model FILE and the traces, if they are yours), and append #mechanism=%s&epsilon=%g to "+
-		"the address that it prints.", last.Mechanism, last.Epsilon)))
+	p.Add(report.Text("To see such releases on a map, run \"geodither explore\" (with --model " +
+		"FILE and the traces, if they are yours), and append this to the address that it prints: " +
+		strings.Join(seen, "; ") + "."))
 }
 
 // means says in three sentences what the least errors of a data set mean. Its traces have n

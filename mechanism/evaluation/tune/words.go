@@ -149,8 +149,8 @@ func (r *Result) noChoice() string {
 	})
 	if r.OutOfReach {
 		return fmt.Sprintf("A median error of %s is not reached by far. The nearest plan has %s, "+
-			"at Σε = %g a day, the largest that is tried: %s. Smaller cells would take off "+
-			"some %s at most, so nothing else was tried. Name a larger error, or none "+
+			"at Σε = %g a day, the largest that is tried: %s. Smaller cells may take off "+
+			"about %s, so nothing else was tried. Name a larger error, or none "+
 			"to see what each Σε a day brings.", length(o.TargetKM), length(best.MedianKM),
 			best.DayEpsilon, best.Words(), length(.4*best.CellM/1000))
 	}
