@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,6 @@ type tuneFlags struct {
 	cells        []string
 	targetRadius string
 	folder       string
-	latest       atomic.Int64 // time of the newest fix, Unix milliseconds
 	options      tune.Options
 }
 
@@ -106,6 +104,7 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
+	last := counts.Date(fixes.LastDay()) // before the search, which takes the fixes over
 	bar.Phase("preparing", nil)
 	phase, announced := "", map[string]bool{}
 	f.options.Progress = func(name string, done, total int64) error {
@@ -130,22 +129,26 @@ func (f *tuneFlags) run(ctx context.Context, args []string, std cli.Streams) err
 		return err
 	}
 	err = deliver(ctx, result, f.folder, std)
-	fmt.Fprint(std.Out, f.fleet(args))
+	fmt.Fprint(std.Out, f.fleet(args, last))
 	return err
 }
 
-// fleet names the command for the question that needs no plan: where all users are.
-func (f *tuneFlags) fleet(args []string) string {
+// fleet names the command for the question that needs no plan: where all users are. What came on
+// standard input is gone, so then there is none.
+func (f *tuneFlags) fleet(args []string, last counts.Date) string {
 	const week = 7
-	last := counts.Date(f.latest.Load() / (24 * time.Hour).Milliseconds())
+	if slices.Contains(slices.Concat(f.input.Paths, args), "-") {
+		return ""
+	}
 	words := slices.Concat([]string{"geodither", "counts"}, f.input.Words(args), []string{
 		"--from", (last - week + 1).String(), "--to", last.String(), "--box", f.box,
 	})
 	for i, word := range words {
 		words[i] = shellWord(word)
 	}
-	return "Where all users are together takes far less ε than where one is: publish counts.\n" +
-		"This shows which zones and windows suit the last week of these traces:\n  " +
+	return "Where all users are together takes far less ε than where one is: publish counts\n" +
+		"if hundreds of users report. This shows which zones and windows suit the last\n" +
+		"week of these traces:\n  " +
 		strings.Join(words, " ") + "\n"
 }
 
@@ -191,9 +194,6 @@ func (f *tuneFlags) read(
 		w.Add(train.Fix{
 			User: raw.UserID, TimeMS: raw.Timestamp, Lat: raw.Latitude, Lon: raw.Longitude,
 		})
-		for at := f.latest.Load(); raw.Timestamp > at; at = f.latest.Load() {
-			f.latest.CompareAndSwap(at, raw.Timestamp)
-		}
 		if w.All%many == 0 {
 			bar.Show(all.Add(many))
 		}

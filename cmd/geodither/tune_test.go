@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -137,7 +138,23 @@ func requireSameOnPage(t *testing.T, folder, traces string, want mechanism.Optio
 // reached leaves the frontier and no config.
 func TestTuneRefuses(t *testing.T) {
 	dir := t.TempDir()
-	r := call(t, tuneTown(t, dir, "--target-radius", "1m")...)
+	line := tuneTown(t, dir, "--target-radius", "1m")
+	// A wrong clock, and what lies outside the box, decide no day.
+	traces := read(t, line[2]) + "0,4102444800000,10.004,20.006\n"
+	for range 100 {
+		traces += "0,1800000000000,50,20\n"
+	}
+	write(t, dir, "traces.csv", traces)
+	r := call(t, line...)
+	if !strings.Contains(r.out, "--from 2023-11-08 --to 2023-11-14 ") {
+		t.Errorf("the command for counts has other days:\n%s", r.out)
+	}
+	gone := slices.Clone(line)
+	gone[2], gone[slices.Index(gone, "--out")+1] = "-", filepath.Join(dir, "gone")
+	if r := callWith(t, traces, gone...); r.code != cli.ExitFailed ||
+		!strings.Contains(r.out, "The nearest is") || strings.Contains(r.out, "counts") {
+		t.Errorf("from standard input: exit %d\n%s%s", r.code, r.out, r.err)
+	}
 	if _, err := os.Stat(
 		filepath.Join(dir, "tuned", tunedConfig)); r.code != cli.ExitFailed ||
 		err == nil || !strings.Contains(r.err, "no plan meets the target") ||

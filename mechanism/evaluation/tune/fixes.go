@@ -66,6 +66,27 @@ func (f *Fixes) Merge(other *Fixes) {
 	}
 }
 
+// LastDay is the last day (UTC, since 1970) that is not of a few wrong clocks alone: it has a
+// hundredth of the fixes that the fullest day has. There must be a fix inside the box.
+func (f *Fixes) LastDay() (last int64) {
+	const few = 100
+	days, most := map[int64]int64{}, int64(0)
+	for _, t := range f.users {
+		for _, at := range t.fixes {
+			day := mobility.StepOf(at.timeMS, (24 * time.Hour).Milliseconds())
+			days[day] += at.weight
+			most = max(most, days[day])
+		}
+	}
+	last = math.MinInt64
+	for day, n := range days {
+		if n*few >= most {
+			last = max(last, day)
+		}
+	}
+	return last
+}
+
 // thinned returns a user's fixes in the order of time.
 func (f *Fixes) thinned(user string) []fix {
 	t := f.users[user]

@@ -161,3 +161,35 @@ func TestMedianGap(t *testing.T) {
 		t.Errorf("of nothing %v", gap)
 	}
 }
+
+// TestLastDay: a wrong clock decides nothing, a thin day at the end counts, and so do days that
+// each have few of all fixes.
+func TestLastDay(t *testing.T) {
+	for name, c := range map[string]struct {
+		perDay map[int64]int
+		want   int64
+	}{
+		"a wrong clock": {map[int64]int{19000: 300, 47482: 1}, 19000},
+		"a thin last":   {map[int64]int{19000: 300, 19001: 4}, 19001},
+		"before 1970":   {map[int64]int{-2: 3}, -2},
+		"many even days": {func() map[int64]int {
+			days := map[int64]int{}
+			for day := range int64(300) {
+				days[day] = 2
+			}
+			return days
+		}(), 299},
+	} {
+		f := NewFixes(Options{Box: box, Step: time.Second})
+		for day, n := range c.perDay {
+			for i := range n {
+				f.Add(train.Fix{
+					User: "ann", TimeMS: day*86_400_000 + int64(i)*60_000, Lat: 10.01, Lon: 20.01,
+				})
+			}
+		}
+		if got := f.LastDay(); got != c.want {
+			t.Errorf("%s: day %d, want %d", name, got, c.want)
+		}
+	}
+}
