@@ -50,11 +50,12 @@ type openRecord struct {
 // Records returns how many records are open.
 func (o *Open) Records() int { return len(o.records) }
 
-// Size returns about how many bytes of memory are in use.
+// Size returns about how many bytes of memory o has, that behind its records included.
 func (o *Open) Size() int {
 	n := o.block.Size()
-	for i := range o.records {
-		n += 40 + cap(o.records[i].before)
+	records := o.records[:cap(o.records)]
+	for i := range records {
+		n += 40 + cap(records[i].before)
 	}
 	return n
 }
@@ -313,6 +314,9 @@ func (t *Track) Filter() string { return t.name }
 
 // Last returns the step of the last record; only a user without a record is new.
 func (t *Track) Last() (step int64, isNew bool) { return t.last, t.standing == unseen }
+
+// Size returns about how many bytes of memory the state and the name have.
+func (t *Track) Size() int { return cap(t.state) + len(t.name) }
 
 // Reset makes the track that of a new user, in the same memory.
 func (t *Track) Reset() { *t = Track{state: t.state[:0]} }

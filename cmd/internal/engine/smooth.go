@@ -186,6 +186,7 @@ func (p *SmoothProcessor) take(
 	r := &seen.record
 	p.state = s
 	w := waiting{record: *r, kafkaMS: rec.Timestamp}
+	w.record.UserID = "" // write has it from the key
 	if _, known := p.model(rec.Offset, r.ModelID); !known {
 		return p.pass(rec, w, fx)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
-// maxBlockBytes bounds the memory for the open blocks of a partition's users: about a thousand
-// users with two intervals of ten steps each.
+// maxBlockBytes bounds the memory for the open blocks of a partition's users: 300 to 500 users with
+// two intervals of ten steps each, and a record a step.
 const maxBlockBytes = 16 << 20
 
 // openBlocks keeps open blocks in memory, so that their records need not be decoded and run again.
@@ -50,7 +50,8 @@ func (b *openBlocks) keep(user []byte, o *openBlock, encoded []byte) {
 	}
 	o.encoded = append(o.encoded[:0], encoded...)
 	const record = 300 // of open, in bytes
-	o.size = 500 + len(user) + cap(o.encoded) + cap(o.stored) + record*cap(o.open) + o.block.Size()
+	o.size = 500 + len(user) + cap(o.encoded) + cap(o.stored) + cap(o.before) + record*cap(o.open) +
+		o.track.Size() + o.block.Size()
 	if o.size > b.most {
 		return
 	}

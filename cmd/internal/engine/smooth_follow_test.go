@@ -118,7 +118,8 @@ func (j *smoothJob) tally(t *testing.T) Tally {
 }
 
 // inOrder requires that a single user's records came out once and in their order, up to the open
-// ones. It returns how many are smoothed, by model.
+// ones, and that one which is not smoothed says what it said. It returns how many are smoothed, by
+// model.
 func (j *smoothJob) inOrder(t *testing.T, records []task.Record) map[string]int {
 	t.Helper()
 	user, smoothed := string(records[0].Key), map[string]int{}
@@ -136,6 +137,11 @@ func (j *smoothJob) inOrder(t *testing.T, records []task.Record) map[string]int 
 		}
 		if schemas.HasNote(r.Mechanism, schemas.Smoothed) {
 			smoothed[r.ModelID]++
+			continue
+		}
+		in.Mechanism = schemas.Noted(in.Mechanism, schemas.Unsmoothed)
+		if in.RadiusM <= 0 || !in.SigmaMajorM.Known || r != in {
+			t.Fatalf("record %d is not smoothed and says\n%+v, want\n%+v", i, r, in)
 		}
 	}
 	return smoothed
@@ -222,7 +228,7 @@ func TestSmoothProcessorBounds(t *testing.T) {
 			t.Fatalf("%s: record %d of %d closes a block, want %d", name, first, len(records),
 				one.first)
 		}
-		if largest > 16<<10 {
+		if largest > 32<<10 {
 			t.Errorf("%s: a state has %d bytes", name, largest)
 		}
 		codec := servicetest.NewCodec(t, schemas.Avro)

@@ -22,8 +22,8 @@ type smoothState struct {
 	coder  waitingCoder // behind the last open record
 }
 
-// waiting is a record of an open block. Its user is the state's. It has no place, radius and
-// ellipse: those will be of the smoothed posterior.
+// waiting is a record of an open block. Its user is the state's. It has the filter's estimate, for
+// the case that its model is gone when its block closes.
 type waiting struct {
 	record  schemas.Sanitized
 	kafkaMS int64 // Kafka's timestamp
@@ -43,6 +43,10 @@ const (
 	waitsNumber  = 1 << 6 // the release number follows; else it counts releases
 	waitsStep    = 1 << 7 // the step follows; else it is that of the timestamp
 )
+
+// waitsEllipse, in the byte before the estimate: there is an ellipse. The lower bits say which
+// numbers of estimateOf follow; the others are as in the record before.
+const waitsEllipse = 1 << 6
 
 var smoothKinds = [...]string{
 	schemas.KindReleased, schemas.KindRepeated, schemas.KindPredicted,
@@ -83,6 +87,14 @@ func (c *waitingCoder) went(w *waiting) {
 	}
 }
 
+// estimateOf returns what a record says of the place; the last three numbers are the ellipse, or 0.
+func estimateOf(r *schemas.Sanitized) [6]float64 {
+	return [...]float64{
+		r.Latitude, r.Longitude, r.RadiusM,
+		r.SigmaMajorM.Number, r.SigmaMinorM.Number, r.AzimuthDeg.Number,
+	}
+}
+
 // append appends a record, whose kind is one of smoothKinds.
 func (c *waitingCoder) append(dst []byte, w *waiting, stepMS int64) []byte {
 	r, last := &w.record, &c.last.record
@@ -119,6 +131,18 @@ func (c *waitingCoder) append(dst []byte, w *waiting, stepMS int64) []byte {
 	if step := mobility.StepOf(r.Timestamp, stepMS); r.Step != step {
 		dst[at] |= waitsStep
 		dst = binary.AppendVarint(dst, r.Step-step)
+	}
+	at = len(dst)
+	dst = append(dst, 0)
+	if r.SigmaMajorM.Known {
+		dst[at] |= waitsEllipse
+	}
+	before := estimateOf(last)
+	for i, x := range estimateOf(r) {
+		if x != before[i] {
+			dst[at] |= 1 << i
+			dst = appendFloat(dst, x)
+		}
 	}
 	c.went(w)
 	return dst
@@ -157,6 +181,17 @@ func (c *waitingCoder) read(d *smoothReader, stepMS int64) (w waiting) {
 	r.Step = mobility.StepOf(r.Timestamp, stepMS)
 	if flags&waitsStep != 0 {
 		r.Step += d.varint()
+	}
+	said, e := d.take(1)[0], estimateOf(last)
+	for i := range e {
+		if said>>i&1 != 0 {
+			e[i] = d.float()
+		}
+	}
+	r.Latitude, r.Longitude, r.RadiusM = e[0], e[1], e[2]
+	if said&waitsEllipse != 0 {
+		r.SigmaMajorM, r.SigmaMinorM = schemas.Some(e[3]), schemas.Some(e[4])
+		r.AzimuthDeg = schemas.Some(e[5])
 	}
 	c.went(&w)
 	return w
