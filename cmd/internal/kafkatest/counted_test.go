@@ -40,7 +40,9 @@ func newCountedWorld(t *testing.T) (w *countedWorld, instances []*supervised) {
 	t.Helper()
 	h := newHarness(t)
 	times := map[string]string{"message.timestamp.type": "LogAppendTime"}
-	w = &countedWorld{harness: h, raw: h.topic("raw", countedPartitions, times)}
+	w = &countedWorld{harness: h, raw: h.topic("raw", countedPartitions, map[string]string{
+		"message.timestamp.after.max.ms": "9223372036854775807",
+	})}
 	counted, dir := h.topic("counted", countedPartitions, times), t.TempDir()
 	h.ok(os.WriteFile(filepath.Join(dir, "noise.key"), []byte(testKey.Reveal()+"\n"), 0o600))
 	binary, err := built()
@@ -68,6 +70,8 @@ counts: {epsilon: 1, per_day: 2, zone: 4km, box: "51.40,-0.20,51.46,-0.10", wind
 	h.ok(err)
 	w.feeder, err = producer.NewIdempotent(h.client, producer.Options{RetryTimeout: patience})
 	h.ok(err)
+	h.ok(w.early(t.Context()))
+	h.alter(w.raw, "message.timestamp.type", "LogAppendTime")
 	for _, c := range []topics.Set{w.Windows.Topics, w.Totals.Topics} {
 		h.ok(topics.Create(t.Context(), h.client, wire.Options{}, c))
 	}
@@ -87,6 +91,28 @@ func (w *countedWorld) start(i *supervised) {
 			w.Logf("%s's log:\n%s", i.name, text)
 		}
 	})
+}
+
+// early sends a fix to each partition while the raw topic still has the producers' times: ten years
+// ahead. None counts, and none hides what comes after it.
+func (w *countedWorld) early(ctx context.Context) error {
+	const ahead = 10 * 365 * 24 * time.Hour
+	var records []producer.Record
+	for n := range 20 {
+		fix := schemas.Raw{
+			UserID: fmt.Sprintf("early-%02d", n), Timestamp: time.Now().Add(ahead).UnixMilli(),
+			Latitude: 51.43, Longitude: -.15,
+		}
+		value, err := w.codec.AppendRaw(nil, fix)
+		if err != nil {
+			return err
+		}
+		records = append(records, producer.Record{
+			Key: []byte(fix.UserID), Value: value, Timestamp: fix.Timestamp,
+		})
+	}
+	_, err := w.feeder.Send(ctx, w.raw, countedPartitions, records)
+	return err
 }
 
 // feed sends fixes of now until a time, of other vehicles again and again: some fixes are late, and

@@ -331,6 +331,19 @@ func TestCountingVerified(t *testing.T) {
 	other.Value = v.Lines[0][1].Value
 	f.w.Write(t, false, f.totals.Topics.Sanitized, 0, other)
 	requireKinds("another zone's bytes, aborted", verified(same), verify.Different)
+	codec, err := schemas.NewCodec(schemas.Avro)
+	servicetest.OK(t, err)
+	later, err := codec.DecodeCounts([]byte(line.Value))
+	servicetest.OK(t, err)
+	later.WindowStart += 3 * 24 * 3600_000
+	value, err := codec.AppendCounts(nil, later)
+	servicetest.OK(t, err)
+	days := line
+	days.Value = string(value)
+	f.w.Write(t, false, f.totals.Topics.Sanitized, 0, days)
+	if late := verified(same); late.NotCommitted != 2 || late.ViolationCount != 2 {
+		t.Errorf("two records were aborted, one days later: %+v", late)
+	}
 	f.w.Write(t, true, f.totals.Topics.Sanitized, 0, line)
 	requireKinds("a zone twice", verified(same), verify.Different, verify.Duplicate)
 	f.w.Write(t, true, f.totals.Topics.Sanitized, 1, servicetest.Line{Value: "x"})

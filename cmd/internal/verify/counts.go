@@ -38,10 +38,10 @@ type CountsOptions struct {
 // partition may be missing. Readers of uncommitted data must have seen no other bytes. It shares
 // with the service only what reads a fix, bounds a user's day, and draws noise.
 //
-// It goes through the days in parts, and reads the published counts from each part on to their end
-// again: a record may lie anywhere. The error says why it could not work. Memory, for the days of a
-// part: some bytes for each user and day, one for each zone of a published window, and eight for
-// each zone of the windows of one day.
+// It goes through the days in parts. The published counts are read from the first record of a part
+// or a later one to their end, for each part: a record may lie anywhere. The error says why it could
+// not work. Memory, for the days of a part: some bytes for each user and day, one for each zone of a
+// published window, and eight for each zone of the windows of one day.
 func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
 	o.Days = cmp.Or(o.Days, 31)
 	c := &recount{
@@ -74,6 +74,8 @@ type recount struct {
 	from, before counts.Date
 	first        bool // it is the first part, which has all earlier days too
 	days         map[counts.Date]*countedDay
+	// later is the first day behind the part of which anybody has read a record; 0: there is none.
+	later counts.Date
 
 	day       counts.Date // of tally
 	tally     [][]int64
@@ -147,12 +149,18 @@ func (c *recount) run(ctx context.Context) (err error) {
 	}
 	c.before, c.first = first[0].Day, true
 	spans := make([]span, len(outputs))
+	for p, r := range outputs {
+		spans[p].next = r.First
+	}
 	for newest := c.before; c.before <= newest; c.first = false {
 		if err := c.part(ctx, outputs, spans, first[0].StartMS); err != nil {
 			return err
 		}
 		for _, s := range spans {
 			newest = max(newest, c.settings.Plan.At(s.newest).Day)
+		}
+		if c.before > newest && c.later > 0 { // of records that were aborted, or of no service
+			c.before, newest = c.later, c.later
 		}
 	}
 	c.tell(spans)
@@ -164,7 +172,7 @@ func (c *recount) part(
 	ctx context.Context, outputs []*topics.Reader, spans []span, firstMS int64,
 ) (err error) {
 	c.from, c.before = c.before, c.before+counts.Date(c.o.Days)
-	c.days, c.committed = map[counts.Date]*countedDay{}, map[int64][]bool{}
+	c.days, c.committed, c.later = map[counts.Date]*countedDay{}, map[int64][]bool{}, 0
 	c.tally, c.window = nil, counts.Window{}
 	for p := range c.raw {
 		if err := c.count(ctx, int32(p)); err != nil {
@@ -237,6 +245,9 @@ func (c *recount) count(ctx context.Context, p int32) error {
 	nextMS := int64(c.before)*day - 2*day - c.settings.Admission.MaxAheadMS
 	endMS := int64(c.before)*day + 3*day + c.settings.Admission.GraceMS
 	err = at.log.Scan(ctx, from, at.log.End, func(r consumer.Record) error {
+		if !r.Appended && !c.o.Count.TrustsProducers() {
+			return nil // its time is the producer's, and says nothing about later records
+		}
 		if !found && r.Timestamp >= nextMS {
 			at.next, found = r.Offset, true
 		}
@@ -244,7 +255,7 @@ func (c *recount) count(ctx context.Context, p int32) error {
 			return errBeyond
 		}
 		home, ok := o.Partitioner.Partition(r.Key, int(c.settings.Partitions))
-		if !r.Appended && !c.o.Count.TrustsProducers() || ok && home != p {
+		if ok && home != p {
 			return nil
 		}
 		rec := topics.Record(r)
@@ -311,15 +322,18 @@ func (c *recount) locate(r consumer.Record) (w counts.Window, zone int32, ok boo
 
 // span are the starts of the first window that a partition must have, and of the newest that it
 // has; 0: it has none.
-type span struct{ first, newest int64 }
+type span struct {
+	first, newest int64
+	next          int64 // the offset of the first record of the next part, or of a later one
+}
 
 // compare compares what a partition has of the part at hand, for both kinds of readers. The span is
 // known after the first part, all but where its windows end.
 func (c *recount) compare(
 	ctx context.Context, p int32, committed *topics.Reader, has *span,
 ) (err error) {
-	cut := c.first && committed.First > 0
-	err = committed.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+	from, cut := has.next, c.first && committed.First > 0
+	err = committed.Scan(ctx, from, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
 		if !ok {
 			return nil
@@ -346,8 +360,15 @@ func (c *recount) compare(
 	if err != nil {
 		return err
 	}
-	return all.Scan(ctx, committed.First, committed.End, func(r consumer.Record) error {
+	has.next = committed.End
+	return all.Scan(ctx, from, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
+		if ok && w.Day >= c.before {
+			has.next = min(has.next, r.Offset)
+			if c.later == 0 || w.Day < c.later {
+				c.later = w.Day
+			}
+		}
 		switch {
 		case !ok && c.first:
 			c.violated(Extra, r.Offset, "a record of no window and zone")
@@ -400,7 +421,7 @@ func (c *recount) same(r consumer.Record, w counts.Window, zone int32) (err erro
 func (c *recount) complete(spans []span) {
 	whole := spans[0]
 	for _, s := range spans {
-		whole = span{min(whole.first, s.first), max(whole.newest, s.newest)}
+		whole.first, whole.newest = min(whole.first, s.first), max(whole.newest, s.newest)
 	}
 	plan := c.settings.Plan
 	for w := plan.At(whole.first); w.StartMS <= whole.newest; w = plan.At(w.EndMS) {
