@@ -38,9 +38,9 @@ type CountsOptions struct {
 // partition may be missing. Readers of uncommitted data must have seen no other bytes. It shares
 // with the service only what reads a fix, bounds a user's day, and draws noise.
 //
-// It goes through the days in parts. The published counts are read from the first record of a part
-// or a later one to their end, for each part: a record may lie anywhere. The error says why it could
-// not work. Memory, for the days of a part: some bytes for each user and day, one for each zone of a
+// It goes through the days in parts. For each part it reads the published counts to their end,
+// from the first record of this part or a later one on. The error says why it could not work.
+// Memory, for the days of a part: some bytes for each user and day, one for each zone of a
 // published window, and eight for each zone of the windows of one day.
 func Counts(ctx context.Context, o CountsOptions) (CountsReport, error) {
 	o.Days = cmp.Or(o.Days, 31)
@@ -143,6 +143,11 @@ func (c *recount) run(ctx context.Context) (err error) {
 			return fmt.Errorf("partition %d of %s: %w", p, c.o.Windows.Topics.Raw, err)
 		}
 	}
+	return c.parts(ctx, outputs)
+}
+
+// parts goes through all days.
+func (c *recount) parts(ctx context.Context, outputs []*topics.Reader) error {
 	var first []counts.Window
 	for day := max(c.settings.First, c.whole); len(first) == 0; day++ { // a calendar may lack a day
 		first = c.settings.Plan.Windows(day)
@@ -355,16 +360,25 @@ func (c *recount) compare(
 	if err != nil {
 		return err
 	}
+	has.next, err = c.seen(ctx, p, from, committed)
+	return err
+}
+
+// seen compares what readers of uncommitted records have seen from an offset on, and returns that
+// of the first record behind the part.
+func (c *recount) seen(
+	ctx context.Context, p int32, from int64, committed *topics.Reader,
+) (next int64, err error) {
 	all, err := topics.Open(ctx, c.client, c.o.Totals.Topics.Sanitized, p,
 		consumer.FetcherOptions{Uncommitted: true})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	has.next = committed.End
-	return all.Scan(ctx, from, committed.End, func(r consumer.Record) error {
+	next = committed.End
+	err = all.Scan(ctx, from, committed.End, func(r consumer.Record) error {
 		w, zone, ok := c.locate(r)
 		if ok && w.Day >= c.before {
-			has.next = min(has.next, r.Offset)
+			next = min(next, r.Offset)
 			if c.later == 0 || w.Day < c.later {
 				c.later = w.Day
 			}
@@ -382,6 +396,7 @@ func (c *recount) compare(
 		}
 		return c.same(r, w, zone)
 	})
+	return next, err
 }
 
 // once notes a committed record.
