@@ -98,7 +98,7 @@ http: {listen: "127.0.0.1:0"}
 
 // requireErased erases a user who counts today, as the changelog says: the embedded broker has no
 // times of its own. The id leaves the changelog, the day stays under another name, and the receipt
-// tells it, also when it is asked for again.
+// tells it. It is the same when it is asked for again, later and after the day is closed.
 func requireErased(t *testing.T, w *servicetest.World, config string) {
 	t.Helper()
 	const changelog, user = "town-counts-changelog", "person-who-goes"
@@ -120,7 +120,12 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	w.Alter(t, "counted", "retention.ms", "3600000")
 	config = write(t, filepath.Dir(config), "long.yml", strings.Replace(read(t, config),
 		"counts: {", "counts: {grace: 30h, ", 1))
-	for range 2 {
+	marks := w.LastMarks(t, changelog)
+	mark := marks[home]
+	first, later := "", mark
+	later.Input += 5
+	steps := [][]servicetest.Line{nil, {{Key: string(kept)}}} // in the second the day is closed
+	for i := range 3 {
 		var r erase.Receipt
 		out := succeed(t, "erase", "-c", config, "--user", user).out
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
@@ -147,9 +152,45 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 		if by := r.GoneBy.Sub(r.ErasedAt); by != open+72*time.Hour {
 			t.Errorf("gone %v after the erasure: %s", by, r.GoneByNote)
 		}
-		if now := states(); now[user] != "" || now[string(kept)] != day {
+		if first == "" {
+			first = out
+		}
+		if out != first || r.RawOffset != mark.Input {
+			t.Errorf("receipt %d is %s, not %s", i+1, out, first)
+		}
+		if now := states(); now[user] != "" || i < 2 && now[string(kept)] != day {
 			t.Errorf("the changelog has %q", now)
 		}
+		if i < len(steps) {
+			w.WriteMarked(t, changelog, home, later, steps[i]...)
+		}
+	}
+	// An erasure's time and offset are the changelog's, also once its tombstone has been cleaned.
+	const other = "person-who-went"
+	gone := servicetest.Line{Key: other, Timestamp: servicetest.StartMS}
+	left := servicetest.Line{
+		Key: string(new(counting.Eraser).Kept([]byte(other))), Value: day,
+		Timestamp: servicetest.StartMS,
+	}
+	for p, lines := range [][]servicetest.Line{{left}, {gone, left}} {
+		w.WriteMarked(t, changelog, int32(p), later, lines...)
+		var r erase.Receipt
+		out := succeed(t, "erase", "-c", config, "--user", other).out
+		line := strings.Split(out, "\n")[p]
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.ErasedAt.UnixMilli() != servicetest.StartMS || r.RawOffset != later.Input {
+			t.Errorf("the receipt of partition %d is %s", p, line)
+		}
+	}
+	// A day that is closed without an erasure leaves nothing.
+	w.WriteState(t, changelog, home, user, day)
+	w.WriteState(t, changelog, home, user, "")
+	requireMessage(t, call(t, "erase", "-c", config, "--user", user), cli.ExitFailed,
+		"nothing is stored of this person")
+	for p, mark := range marks {
+		w.WriteMarked(t, changelog, int32(p), mark)
 	}
 	requireMessage(t, call(t, "erase", "-c", config, "--user", user, "--reset-budget"),
 		cli.ExitUsage, "no account of ε")

@@ -39,7 +39,7 @@ one transaction, and that instance takes it up again: within seconds, or half a 
 the partition has no records. If the service has records in
 hand that readers may have seen already, the command leaves a request in the changelog, which the
 service carries out, and waits for it. To repeat the command is harmless, and gives the receipt
-again.
+again; for counts alone only until Kafka's cleaner has removed all trace of the erasure.
 
 The account of ε stays, without the id and without any place, under a hash that only the noise key
 can compute: a person who comes back goes on with it. Without it, erasing would be a way to start a

@@ -33,16 +33,19 @@ const (
 // Entry is a record of a changelog, decoded as far as its kind tells. It shares the record's
 // memory.
 type Entry struct {
-	Kind       Kind
-	Offset     int64
-	Key, Value []byte
-	Mark       Mark // of kind Marked
+	Kind              Kind
+	Offset, Timestamp int64
+	Key, Value        []byte
+	Mark              Mark // of kind Marked
 }
 
 // ReadEntry decodes a record of a changelog. A mark that cannot be read is a Fatal error, because
 // whatever follows from it would be wrong.
 func ReadEntry(rec Record) (e Entry, err error) {
-	e = Entry{Kind: kindOf(rec), Offset: rec.Offset, Key: rec.Key, Value: rec.Value}
+	e = Entry{
+		Kind: kindOf(rec), Offset: rec.Offset, Timestamp: rec.Timestamp, Key: rec.Key,
+		Value: rec.Value,
+	}
 	if e.Kind != Marked {
 		return e, nil
 	}

@@ -20,8 +20,11 @@ func TestReadEntry(t *testing.T) {
 		{"\x00", "state", Foreign},
 		{MarkKey + "-2", "state", Foreign},
 	} {
-		e, err := ReadEntry(Record{Offset: 3, Key: []byte(c.key), Value: []byte(c.value)})
-		if err != nil || e.Kind != c.want || e.Offset != 3 || string(e.Value) != c.value {
+		e, err := ReadEntry(Record{
+			Offset: 3, Timestamp: 5, Key: []byte(c.key), Value: []byte(c.value),
+		})
+		if err != nil || e.Kind != c.want || e.Offset != 3 || e.Timestamp != 5 ||
+			string(e.Value) != c.value {
 			t.Errorf("%q, %q: %+v, %v", c.key, c.value, e, err)
 		}
 		if e.Kind == Marked && e.Mark.Input != 7 {

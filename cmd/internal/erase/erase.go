@@ -152,6 +152,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 // RunCounted is Run where the service that counts is alone: of o it needs Counted, Key and Users.
+// It gives receipts as long as the changelog has a trace of the erasure.
 func RunCounted(ctx context.Context, o Options) (Result, error) {
 	o.Cluster, o.StateDir, o.ResetBudget = o.Counted.Cluster, o.Counted.StateDir, false
 	if err := o.Cluster.Validate(); err != nil {

@@ -18,8 +18,12 @@ type userFound struct {
 	state     []byte // empty: none
 	tombstone int64  // offset of the last record that removes a state; -1: there is none any more
 	kept      []byte // what remains of an earlier erasure
-	request   []byte // that is not carried out yet
-	pending   bool   // it was still not carried out when Run gave up
+	dropped   int64  // offset of the last record that removes what remained; -1: there is none
+	// erasedMS is the time of the last erasure, and input the raw offset of the first mark behind
+	// it that the cleaner has left.
+	erasedMS, input int64
+	request         []byte // that is not carried out yet
+	pending         bool   // it was still not carried out when Run gave up
 }
 
 // erased reports that nothing is left to do.
@@ -34,13 +38,19 @@ func (f *userFound) erased(reset bool) bool {
 	return err == nil && len(kept.Account) == 0
 }
 
+// over reports that the user was erased, and that what remained has been removed since.
+func (f *userFound) over() bool {
+	return len(f.state) == 0 && f.tombstone >= 0 && f.dropped > f.tombstone
+}
+
 // looking is a partition of the changelog, read up to an offset.
 type looking struct {
 	*topics.Reader
-	of    *eraser
-	found map[string]*userFound
-	mark  task.Mark
-	marks int
+	of     *eraser
+	found  map[string]*userFound
+	behind []*userFound // their erasures have no mark behind them yet
+	mark   task.Mark
+	marks  int
 }
 
 // look reads a partition for the users that are to be erased.
@@ -59,6 +69,10 @@ func (l *looking) goOn(ctx context.Context) error {
 		if e.Kind == task.Marked {
 			l.mark = e.Mark.Clone()
 			l.marks++
+			for _, f := range l.behind {
+				f.input = l.mark.Input
+			}
+			l.behind = l.behind[:0]
 		} else if user, ok := l.of.wanted[string(e.Key)]; ok {
 			l.take(user, e)
 		}
@@ -70,7 +84,7 @@ func (l *looking) goOn(ctx context.Context) error {
 func (l *looking) take(user string, e task.Entry) {
 	f := l.found[user]
 	if f == nil {
-		f = &userFound{tombstone: -1}
+		f = &userFound{tombstone: -1, dropped: -1}
 		l.found[user] = f
 	}
 	value := bytes.Clone(e.Value)
@@ -79,12 +93,23 @@ func (l *looking) take(user string, e task.Entry) {
 		f.state = value
 	case task.Tombstone: // a user who is at work may come back at once, so a state may follow
 		f.state, f.tombstone = nil, e.Offset
+		l.erased(f, e)
 	case task.Kept:
-		f.kept = value
+		if f.kept = value; len(value) == 0 {
+			f.dropped = e.Offset
+		} else if f.tombstone < 0 { // the cleaner was there
+			l.erased(f, e)
+		}
 	case task.Requested:
 		f.request = value
 	case task.Foreign, task.Marked, task.Common: // of no user
 	}
+}
+
+// erased takes note of an erasure.
+func (l *looking) erased(f *userFound, e task.Entry) {
+	f.erasedMS = e.Timestamp
+	l.behind = append(l.behind, f)
 }
 
 // requests is how many users wait for the partition's owner.
@@ -100,7 +125,7 @@ func (l *looking) requests() (n int) {
 // drop forgets users of whom nothing is left but removed records: those are unknown.
 func (l *looking) drop() {
 	for user, f := range l.found {
-		if len(f.state) == 0 && len(f.kept) == 0 && len(f.request) == 0 {
+		if len(f.state) == 0 && len(f.kept) == 0 && len(f.request) == 0 && !f.over() {
 			delete(l.found, user)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
@@ -27,7 +26,7 @@ type Receipt struct {
 	Subject  string    `json:"subject"` // keyed hash of the user's id
 	Group    string    `json:"group"`
 	// Partition and RawOffset say from where on the user's raw records were processed without the
-	// state.
+	// state. Of counts alone it is a later offset once the cleaner has removed the erasure's mark.
 	Partition int32 `json:"partition"`
 	RawOffset int64 `json:"raw_offset"`
 	// ChangelogTombstoneOffset is nil when the cleaner has removed the tombstone too.
@@ -162,32 +161,27 @@ func (e reporter) countedReceipts(
 	if err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
-	at, _, err := consumer.Committed(ctx, e.client, wire.Options{RetryTimeout: e.o.Patience()},
-		e.o.Group, e.o.Topics.Raw, p)
-	if err != nil {
-		return nil, fmt.Errorf("the receipt: %w", err)
-	}
 	local, err := folder{e.eraser}.erase(ctx, p, found)
 	if err != nil {
 		return nil, err
 	}
-	subjects, now := engine.NewEraser(e.o.Key), e.now().UTC().Truncate(time.Millisecond)
+	subjects := engine.NewEraser(e.o.Key)
 	for _, user := range sorted(found, e.o.Users) {
 		f := found[user]
 		if f.pending {
 			continue
 		}
 		r := Receipt{
-			Receipt: ReceiptVersion, ErasedAt: now,
+			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(f.erasedMS).UTC(),
 			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
-			Partition: p, RawOffset: at, Changelog: changelog, LocalStore: local.about(user),
+			Partition: p, RawOffset: f.input, Changelog: changelog, LocalStore: local.about(user),
 			Account:  Account{Note: "counts have no account of ε"},
 			Smoothed: notSmoothed, Counted: erasedCounted, Remains: remains,
 		}
 		if f.tombstone >= 0 {
 			r.ChangelogTombstoneOffset = &f.tombstone
 		}
-		r.GoneBy, r.GoneByNote = GoneBy(now.Add(e.o.Counted.Open), changelog)
+		r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), changelog)
 		r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
 			"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
 		made = append(made, r)

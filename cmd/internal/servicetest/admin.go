@@ -148,9 +148,17 @@ func (w *World) Cleaned(tb testing.TB, topic, key string, value []byte) *kafka.C
 // WriteState commits a user's state to a changelog, and the partition's last mark once more.
 func (w *World) WriteState(tb testing.TB, changelog string, partition int32, user, state string) {
 	tb.Helper()
-	mark := task.AppendMark(nil, w.LastMarks(tb, changelog)[partition])
-	w.Write(tb, true, changelog, partition, Line{Key: user, Value: state},
-		Line{Key: task.MarkKey, Value: string(mark)})
+	w.WriteMarked(tb, changelog, partition, w.LastMarks(tb, changelog)[partition],
+		Line{Key: user, Value: state})
+}
+
+// WriteMarked commits records to a changelog, and a mark behind them.
+func (w *World) WriteMarked(tb testing.TB, changelog string, partition int32, mark task.Mark,
+	lines ...Line,
+) {
+	tb.Helper()
+	w.Write(tb, true, changelog, partition, append(lines,
+		Line{Key: task.MarkKey, Value: string(task.AppendMark(nil, mark))})...)
 }
 
 // Put writes a record into a topic's first partition, in a batch of its own.
