@@ -322,9 +322,7 @@ func (a *api) liveMap(_ context.Context, query url.Values) (any, error) {
 
 // lines answers with the outline on a map.
 func (a *api) lines(o Outline, g *grid.Grid) http.HandlerFunc {
-	return answers(a, func(context.Context, url.Values) (any, error) {
-		return o.on(g), nil
-	})
+	return answers(a, func(context.Context, url.Values) (any, error) { return o.on(g), nil })
 }
 
 func (a *api) liveTrack(_ context.Context, query url.Values) (any, error) {

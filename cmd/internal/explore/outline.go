@@ -1,12 +1,14 @@
 package explore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
 )
@@ -88,16 +90,13 @@ func (r *outlineReader) add(o *geoJSON, name string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("collections lie more than %d deep in each other", maxDepth)
 	}
-	var lines [][][2]float64
-	var polygons [][][][2]float64
+	areas := [][][][2]float64{{{{}}}} // of rings of positions; a line or point is one ring
 	var err error
 	switch o.Type {
 	case "FeatureCollection", "GeometryCollection":
-		for _, parts := range [][]geoJSON{o.Features, o.Geometries} {
-			for i := range parts {
-				if err := r.add(&parts[i], name, depth+1); err != nil {
-					return err
-				}
+		for _, part := range slices.Concat(o.Features, o.Geometries) {
+			if err := r.add(&part, name, depth+1); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -108,44 +107,68 @@ func (r *outlineReader) add(o *geoJSON, name string, depth int) error {
 		name, _ := o.Properties["name"].(string)
 		return r.add(o.Geometry, name, depth+1)
 	case "LineString":
-		lines = make([][][2]float64, 1)
-		err = json.Unmarshal(o.Coordinates, &lines[0])
+		err = json.Unmarshal(o.Coordinates, &areas[0][0])
 	case "MultiLineString", "Polygon":
-		err = json.Unmarshal(o.Coordinates, &lines)
+		err = json.Unmarshal(o.Coordinates, &areas[0])
 	case "MultiPolygon":
-		err = json.Unmarshal(o.Coordinates, &polygons)
+		err = json.Unmarshal(o.Coordinates, &areas)
 	default:
 		if o.Type != "Point" || name == "" {
 			return fmt.Errorf("geometry %.40q cannot be drawn: only lines and polygons can "+
 				"(LineString, MultiLineString, Polygon, MultiPolygon), and points of features "+
 				"with a property \"name\"", o.Type)
 		}
-		lines = [][][2]float64{make([][2]float64, 1)}
-		err = json.Unmarshal(o.Coordinates, &lines[0][0])
+		err = json.Unmarshal(o.Coordinates, &areas[0][0][0])
 	}
 	if err != nil {
 		return fmt.Errorf("the coordinates of a %s are none: %w", o.Type, err)
 	}
-	for _, p := range polygons {
-		lines = append(lines, p...)
-	}
-	return r.check(name, lines)
+	return r.draw(o.Type, name, areas)
 }
 
-// check takes lines whose positions can be.
-func (r *outlineReader) check(name string, lines [][][2]float64) error {
-	for _, line := range lines {
-		if r.positions += len(line); r.positions > maxPositions {
-			return fmt.Errorf("an outline has at most %d positions: simplify it", maxPositions)
-		}
-		for _, p := range line {
-			if !(math.Abs(p[0]) <= 180 && math.Abs(p[1]) <= 90) {
-				return errors.New("a position lies beyond 180 degrees of longitude or 90 of " +
-					"latitude: GeoJSON has longitude and latitude in degrees, in this order")
+// draw takes lines, rings or a point; what ends where it begins is an area.
+func (r *outlineReader) draw(kind, name string, areas [][][][2]float64) (err error) {
+	solid := kind == "Polygon" || kind == "MultiPolygon"
+	named, largest := len(r.lines), 0. // of a feature's areas the largest one has its name
+	for _, rings := range areas {
+		for i, ring := range rings {
+			if size := wind(ring, solid && i > 0); solid && i == 0 && size > largest {
+				named, largest = len(r.lines), size
 			}
+			err = cmp.Or(err, r.take(ring))
 		}
-		r.lines = append(r.lines, shape{name, line})
 	}
+	if (solid || kind == "Point") && named < len(r.lines) {
+		r.lines[named].name = name
+	}
+	return err
+}
+
+// wind lets a ring turn counterclockwise, one of a hole clockwise, and returns twice its area.
+func wind(ring [][2]float64, hole bool) float64 {
+	area := 0.
+	for i := 1; i < len(ring); i++ {
+		a, b := ring[i-1], ring[i]
+		area += (a[0]-ring[0][0])*(b[1]-ring[0][1]) - (b[0]-ring[0][0])*(a[1]-ring[0][1])
+	}
+	if area != 0 && area < 0 != hole {
+		slices.Reverse(ring)
+	}
+	return math.Abs(area)
+}
+
+// take takes a line whose positions can be.
+func (r *outlineReader) take(line [][2]float64) error {
+	if r.positions += len(line); r.positions > maxPositions {
+		return fmt.Errorf("an outline has at most %d positions: simplify it", maxPositions)
+	}
+	for _, p := range line {
+		if !(math.Abs(p[0]) <= 180 && math.Abs(p[1]) <= 90) {
+			return errors.New("a position lies beyond 180 degrees of longitude or 90 of " +
+				"latitude: GeoJSON has longitude and latitude in degrees, in this order")
+		}
+	}
+	r.lines = append(r.lines, shape{line: line})
 	return nil
 }
 
@@ -158,13 +181,9 @@ type Line struct {
 // check fails where all lines lie beside all of the maps, as those of a file with the latitude
 // first do.
 func (o Outline) check(maps ...*grid.Grid) error {
-	if o == nil || len(maps) == 0 {
+	touches := func(g *grid.Grid) bool { return len(o.on(g)) > 0 }
+	if o == nil || len(maps) == 0 || slices.ContainsFunc(maps, touches) {
 		return nil
-	}
-	for _, g := range maps {
-		if len(o.on(g)) > 0 {
-			return nil
-		}
 	}
 	g := maps[0]
 	side := g.CellKM()

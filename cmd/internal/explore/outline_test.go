@@ -64,8 +64,36 @@ func TestOutline(t *testing.T) {
 		t.Error("a file of any size is read")
 	}
 	var r outlineReader
-	if err := r.check("", [][][2]float64{make([][2]float64, maxPositions+1)}); err == nil {
+	if err := r.take(make([][2]float64, maxPositions+1)); err == nil {
 		t.Error("any number of positions is read")
+	}
+}
+
+// TestOutlineAreas: whichever way a file turns them, areas turn counterclockwise and holes
+// clockwise, and the largest area of a feature has its name, while lines have none.
+func TestOutlineAreas(t *testing.T) {
+	const wide = `[[0,0],[0,9],[9,9],[9,0],[0,0]]`       // clockwise
+	const hole = `[[1,1],[2,1],[2,2],[1,2],[1,1]]`       // counterclockwise
+	const small = `[[20,0],[21,0],[21,1],[20,1],[20,0]]` // counterclockwise
+	named := func(kind, coordinates string) string {
+		return `{"type":"Feature","properties":{"name":"Isles"},"geometry":{"type":"` + kind +
+			`","coordinates":` + coordinates + `}}`
+	}
+	o, err := parseOutline([]byte(`{"type":"FeatureCollection","features":[` +
+		named("MultiPolygon", `[[`+small+`],[`+wide+`,`+hole+`]]`) + `,` +
+		named("Polygon", `[`+wide+`]`) + `,` + named("LineString", wide) + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := [...]string{"", "Isles", "", "Isles", ""}
+	second := [...][2]float64{{21, 0}, {9, 0}, {1, 2}, {9, 0}, {9, 0}}
+	if len(o) != len(name) {
+		t.Fatalf("%d shapes: %v", len(o), o)
+	}
+	for i, s := range o {
+		if s.name != name[i] || s.line[1] != second[i] {
+			t.Errorf("shape %d is %v, want the name %q and %v next", i, s, name[i], second[i])
+		}
 	}
 }
 

@@ -322,19 +322,32 @@ test("an outline is drawn below the map, with its names", async (t) => {
   const file = join(folder, "outline.geojson");
   const line = { type: "LineString", coordinates: [[-2.99, 53.40], [-2.89, 53.47]] };
   const name = { type: "Feature", properties: { name: "Fair Green" }, geometry: { type: "Point", coordinates: [-2.96, 53.455] } };
+  const namesake = { ...name, geometry: { type: "Point", coordinates: [-2.93, 53.415] } };
+  const named = { type: "Feature", properties: { name: "Long Way" }, geometry: line };
+  const ring = [[-4, 53], [-2, 53], [-2, 54], [-4, 54], [-4, 53]]; // around all that is seen
+  const hole = [[-2.95, 53.43], [-2.94, 53.43], [-2.94, 53.44], [-2.95, 53.44], [-2.95, 53.43]];
+  const area = (...coordinates) => ({ type: "Polygon", coordinates });
   const at = "#view=step&user=bus-4720&fix=122";
   const plain = await open(t, server.url + at);
   await settled(plain);
-  const pictures = new Set([await ink(plain)]);
-  for (const drawn of [[line], [line, name]]) {
+  const picture = async (...drawn) => {
     writeFileSync(file, JSON.stringify({ type: "FeatureCollection", features: drawn }));
     const served = await own(t, ["explore", "--outline", file]);
     const page = await open(t, served.url + at);
     await settled(page);
     assert.equal(await page.textContent("#caption"), await plain.textContent("#caption"));
-    pictures.add(await ink(page));
-  }
-  assert.equal(pictures.size, 3, "lines or names are not drawn");
+    return ink(page);
+  };
+  const lined = await picture(line);
+  const pictures = new Set([await ink(plain), lined, await picture(line, name), await picture(line, namesake),
+    await picture(line, name, namesake)]);
+  assert.equal(pictures.size, 5, "lines or names are not drawn, or one name of two places");
+  assert.ok(await picture(named) === lined, "a line has its name where it may not be");
+  const round = await picture(area(ring));
+  assert.ok(!pictures.has(round), "areas are not filled");
+  assert.ok(await picture(area(ring), area(ring.toReversed())) === round, "areas above each other cancel out");
+  const filled = await picture(area(ring), { type: "LineString", coordinates: hole });
+  assert.ok(await picture(area(ring, hole)) !== filled, "a hole is filled");
 });
 
 test("the fleet, as its records tell it and as it was", async (t) => {

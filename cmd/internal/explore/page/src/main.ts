@@ -105,6 +105,7 @@ class Page {
       main.append(view.element);
       aside.append(view.beside);
     }
+    get("beyond").addEventListener("click", () => this.open(this.views.find((v) => v.side !== this.now.side)!));
     document.addEventListener("keydown", (e) => this.key(e));
     addEventListener("popstate", () => void this.back().catch(failed));
     const moves = location.hash === "" && this.state?.about.sample && !matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -164,10 +165,8 @@ class Page {
     side.hidden = false;
     side.textContent = view.side;
     side.classList.toggle("public", view.side !== secret);
-    const beyond = this.views.find((v) => v.side !== view.side);
-    get("beyond").hidden = !beyond;
+    get("beyond").hidden = this.views.every((v) => v.side === view.side);
     get("beyond").textContent = view.side === secret ? "See what is public" : "See the truth";
-    get("beyond").onclick = () => beyond && this.open(beyond);
     this.follow();
     view.update();
     void this.price().catch(() => null);

@@ -73,21 +73,18 @@ export function region(width: number, height: number, votes: Uint8Array, vote: n
   return path;
 }
 
-// Outline is what is drawn for orientation: lines, closed ones as areas, and names of places.
-export interface Outline { lines: Path2D; areas: Path2D; names: Map<string, Place> }
+// Outline is what is drawn for orientation: lines, closed ones as areas (holes turn the other way), and names.
+export interface Outline { lines: Path2D; areas: Path2D; names: [string, Place][] }
 
 export function outlined(lines: Line[]): Outline {
-  const o: Outline = { lines: new Path2D(), areas: new Path2D(), names: new Map() };
+  const o: Outline = { lines: new Path2D(), areas: new Path2D(), names: [] };
   for (const { name, places } of lines) {
     const closed = places.length > 6 && places[0] === places.at(-2) && places[1] === places.at(-1);
-    const middle = { x: 0, y: 0 };
-    for (const path of closed ? [o.lines, o.areas] : [o.lines]) path.moveTo(places[0]!, places[1]!);
     for (let i = 0; i < places.length; i += 2) {
-      for (const path of closed ? [o.lines, o.areas] : [o.lines]) path.lineTo(places[i]!, places[i + 1]!);
-      middle.x += (2 * places[i]!) / places.length;
-      middle.y += (2 * places[i + 1]!) / places.length;
+      for (const path of closed ? [o.lines, o.areas] : [o.lines]) path[i ? "lineTo" : "moveTo"](places[i]!, places[i + 1]!);
     }
-    if (name) o.names.set(name, middle);
+    const mean = (axis: number) => places.reduce((sum, x, i) => (i % 2 === axis ? sum + x : sum), 0) * 2 / places.length;
+    if (name && o.names.length < 1000) o.names.push([name, { x: mean(0), y: mean(1) }]);
   }
   return o;
 }
@@ -170,7 +167,7 @@ export class Pen {
     c.fillStyle = colour.css("line");
     c.strokeStyle = colour.css("soft");
     c.globalAlpha = 0.5;
-    c.fill(o.areas, "evenodd");
+    c.fill(o.areas);
     c.lineWidth = 1.2 / this.scale;
     c.lineJoin = "round";
     c.stroke(o.lines);
@@ -449,14 +446,13 @@ export class MapView {
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.fillStyle = colour.css("paper");
     c.fillRect(0, 0, box.width, box.height);
-    const { scale } = this;
     const at = this.other ? box.width * Number(this.edge.value) / 100 : box.width;
     const half = (from: number, width: number, map: MapInfo, scene: (pen: Pen) => void) => {
       c.save();
       c.beginPath();
       c.rect(from, 0, width, box.height);
       c.clip();
-      const pen = new Pen(c, this.camera, map, box.width, box.height, scale, from, from + width);
+      const pen = new Pen(c, this.camera, map, box.width, box.height, this.scale, from, from + width);
       pen.field(map.popularity, "street", "root", 0.85);
       if (this.outline) pen.outline(this.outline);
       pen.frame();
