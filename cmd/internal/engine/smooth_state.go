@@ -48,6 +48,10 @@ const (
 // numbers of estimateOf follow; the others are as in the record before.
 const waitsEllipse = 1 << 6
 
+// estimateUnits are how many of the stored units a degree or a metre has. They are kept small,
+// because the state is written with each record: a place to a centimetre, a length to a decimetre.
+var estimateUnits = [...]float64{1e7, 1e7, 10, 10, 10, 10}
+
 var smoothKinds = [...]string{
 	schemas.KindReleased, schemas.KindRepeated, schemas.KindPredicted,
 }
@@ -87,11 +91,28 @@ func (c *waitingCoder) went(w *waiting) {
 	}
 }
 
-// estimateOf returns what a record says of the place; the last three numbers are the ellipse, or 0.
-func estimateOf(r *schemas.Sanitized) [6]float64 {
-	return [...]float64{
+// estimateOf returns what a record says of the place, in estimateUnits: latitude, longitude, radius,
+// and the ellipse, zeros if there is none.
+func estimateOf(r *schemas.Sanitized) (e [len(estimateUnits)]int64) {
+	for i, x := range [...]float64{
 		r.Latitude, r.Longitude, r.RadiusM,
 		r.SigmaMajorM.Number, r.SigmaMinorM.Number, r.AzimuthDeg.Number,
+	} {
+		const most = 1 << 50 // beyond, what a whole number is depends on the processor
+		if x = math.Round(x * estimateUnits[i]); math.Abs(x) < most {
+			e[i] = int64(x)
+		}
+	}
+	return e
+}
+
+// setEstimate sets what a record says of the place.
+func setEstimate(r *schemas.Sanitized, e [len(estimateUnits)]int64, ellipse bool) {
+	in := func(i int) float64 { return float64(e[i]) / estimateUnits[i] }
+	r.Latitude, r.Longitude, r.RadiusM = in(0), in(1), in(2)
+	if ellipse {
+		r.SigmaMajorM, r.SigmaMinorM = schemas.Some(in(3)), schemas.Some(in(4))
+		r.AzimuthDeg = schemas.Some(in(5))
 	}
 }
 
@@ -141,7 +162,7 @@ func (c *waitingCoder) append(dst []byte, w *waiting, stepMS int64) []byte {
 	for i, x := range estimateOf(r) {
 		if x != before[i] {
 			dst[at] |= 1 << i
-			dst = appendFloat(dst, x)
+			dst = binary.AppendVarint(dst, x-before[i])
 		}
 	}
 	c.went(w)
@@ -185,14 +206,10 @@ func (c *waitingCoder) read(d *smoothReader, stepMS int64) (w waiting) {
 	said, e := d.take(1)[0], estimateOf(last)
 	for i := range e {
 		if said>>i&1 != 0 {
-			e[i] = d.float()
+			e[i] += d.varint()
 		}
 	}
-	r.Latitude, r.Longitude, r.RadiusM = e[0], e[1], e[2]
-	if said&waitsEllipse != 0 {
-		r.SigmaMajorM, r.SigmaMinorM = schemas.Some(e[3]), schemas.Some(e[4])
-		r.AzimuthDeg = schemas.Some(e[5])
-	}
+	setEstimate(r, e, said&waitsEllipse != 0)
 	c.went(&w)
 	return w
 }
@@ -217,8 +234,9 @@ func (c *waitingCoder) text(b []byte) string {
 // restart makes the coder one before the first record.
 func (c *waitingCoder) restart() { *c = waitingCoder{known: c.known} }
 
-// add appends a record to the open ones.
+// add appends a record to the open ones. Its estimate is rounded first, as it is stored.
 func (s *smoothState) add(w waiting, stepMS int64) {
+	setEstimate(&w.record, estimateOf(&w.record), w.record.SigmaMajorM.Known)
 	s.stored = s.coder.append(s.stored, &w, stepMS)
 	s.open = append(s.open, w)
 }
