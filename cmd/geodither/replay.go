@@ -41,9 +41,10 @@ has not released yet), this would be a second release of the same fixes. The com
 says why and what it would cost, and goes on only with --spend-again. The records show it too:
 their mechanism is "codebook (second release)".
 
-With smooth or topics.smoothed in the config the command then smooths the records of the output, as
-"geodither smooth" does, into the output topic's name and ".smoothed": all of them, because no later
-ones follow.
+With smooth or topics.smoothed in the config, and without --from, the command then smooths the
+records of the output, as "geodither smooth" does, into the output topic's name and ".smoothed": all
+of them, because no later ones follow. A longer range or another smooth.lag then needs a new
+--output-topic.
 
 The cost is the ε of all second releases that the published records depend on: for each user with
 a record in the range, every release since processing began, also before --from. It is exact: the
@@ -92,6 +93,8 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		}
 		smoothing.Smooth.Scheduled = false // no further model will come
 		f.options.Smooth = &smoothing.Smooth
+		t := smoothing.Topics
+		f.options.Taken = []string{t.Sanitized, t.Changelog, t.DeadLetters}
 	}
 	if _, err := options.Connection.Connect(cmd.Context(), options.Brokers); err != nil {
 		return err
@@ -110,6 +113,7 @@ func (f *replayFlags) run(cmd *cobra.Command, std cli.Streams) error {
 		}
 	}
 	f.options.Progress = phase("replaying", "raw offsets")
+	f.options.Ending = phase("looking for last records", "offsets")
 	f.options.Smoothing = phase("smoothing", "offsets")
 	plan, err := replay.Run(cmd.Context(), options, f.options)
 	bar.Done()
@@ -157,6 +161,7 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 		if plan.Smoothed != "" && !f.dry {
 			fmt.Fprintf(out, "smoothed: all of them are in %s\n", plan.Smoothed)
 		}
+		printUnsmoothed(out, plan)
 		if !plan.Identical {
 			printCost(out, "spent", plan.Spent)
 		}
@@ -179,6 +184,7 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 	if plan.Smoothed != "" {
 		fmt.Fprintf(out, "smoothed   %s\n", plan.Smoothed)
 	}
+	printUnsmoothed(out, plan)
 	fmt.Fprintf(out, "records    %d to process, %d of them to publish\n", plan.Read, plan.Publish)
 	if plan.Identical {
 		_, err := fmt.Fprintln(out, "cost       none: these are the first releases again")
@@ -196,6 +202,13 @@ func (f *replayFlags) print(out io.Writer, plan replay.Plan) error {
 		printCost(out, "spent", plan.Spent)
 	}
 	return nil
+}
+
+// printUnsmoothed prints why a replay does not smooth, although the config has smooth.
+func printUnsmoothed(out io.Writer, plan replay.Plan) {
+	if plan.NotSmoothed != "" {
+		fmt.Fprintf(out, "not smoothed: %s\n", plan.NotSmoothed)
+	}
 }
 
 // printCost prints what second releases cost, or have cost by now.

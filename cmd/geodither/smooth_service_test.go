@@ -44,6 +44,16 @@ smooth: {lag: 4m}
 	requireWords(t, plan.out, "smoothed   again.smoothed")
 	done := succeed(t, "replay", "-c", config, "--output-topic", "again")
 	requireWords(t, done.out, "all of them are in again.smoothed")
+	for _, flag := range []string{"--dry-run", "--json=false"} {
+		const why = "not smoothed: smoothing needs a replay from the beginning, without --from\n"
+		middle := succeed(t, "replay", "-c", config, "--output-topic", "middle", "--from", "2",
+			flag)
+		if !strings.Contains(middle.out, why) || strings.Contains(middle.out, "middle.smoothed") {
+			t.Errorf("with --from a replay prints\n%s", middle.out)
+		}
+	}
+	requireMessage(t, call(t, "replay", "-c", config, "--output-topic", "out.smoothed"),
+		cli.ExitFailed, "topic out.smoothed", "name another --output-topic")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}

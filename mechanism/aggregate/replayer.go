@@ -47,9 +47,6 @@ type openRecord struct {
 	before []byte // the state before it; empty: it is not the first of its step, or not known
 }
 
-// Records returns how many records are open.
-func (o *Open) Records() int { return len(o.records) }
-
 // Size returns about how many bytes of memory o has, that behind its records included.
 func (o *Open) Size() int {
 	n := o.block.Size()

@@ -271,7 +271,8 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo, sync},
 		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/mobility",
+			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"mechanism/aggregate", "mechanism/mobility", "producer",
 		},
 	},
 	// The only package that knows Prometheus.

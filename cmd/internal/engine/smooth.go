@@ -32,7 +32,7 @@ type SmoothProcessor struct {
 	settings SmoothSettings
 	options  mechanism.Options // of the settings, the defaults filled in
 	at       Partition
-	ends     map[int64]bool // SmoothSettings.Ends of the partition
+	ends     map[int64]bool // End.Last of the partition
 	stepMS   int64
 	out      *schemas.Codec
 	amended  []Amended
@@ -97,7 +97,7 @@ func NewSmoothProcessor(s SmoothSettings, at Partition) (*SmoothProcessor, error
 		stepMS: s.Model.Step.Milliseconds(), blocks: openBlocks{most: maxBlockBytes},
 	}
 	if int(at.Number) < len(s.Ends) {
-		p.ends = s.Ends[at.Number]
+		p.ends = s.Ends[at.Number].Last
 	}
 	p.restart()
 	return p, nil

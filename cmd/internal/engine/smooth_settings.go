@@ -30,9 +30,17 @@ type SmoothSettings struct {
 	// sanitized topic tell theirs.
 	Encoding  schemas.Encoding
 	SchemaIDs schemas.IDs // see Settings
-	// Ends, if set, says that the topic is whole: the offsets of the last records of users, by
-	// partition. Each closes its user's block, as the end of a file does.
-	Ends []map[int64]bool
+	// Ends, if set, says that the topic is whole: where each of its partitions ends.
+	Ends []End
+}
+
+// End is where a partition ends.
+type End struct {
+	// Last has the offsets of the last records of users. Each closes its user's block, as the end
+	// of a file does.
+	Last map[int64]bool
+	// Next is the offset behind the last record of all.
+	Next int64
 }
 
 // WithDefaults returns the settings with an empty encoding filled in.
@@ -76,8 +84,12 @@ func (s SmoothSettings) settings() []setting {
 	list = append(list, setting{hoursKey, hoursSetting(r.Hours)},
 		setting{"smooth.lag", text("%d", s.LagSteps)},
 		setting{"encoding.sanitized", text("%q", s.Encoding)})
-	if s.Ends != nil { // the topic alone says which these are
-		list = append(list, setting{"whether the sanitized topic is whole", "true"})
+	if s.Ends != nil { // up to there the topic alone says which the last records are
+		ends := make([]int64, len(s.Ends))
+		for n, end := range s.Ends {
+			ends[n] = end.Next
+		}
+		list = append(list, setting{"where the sanitized topic ends", text("%d", ends)})
 	}
 	return list
 }

@@ -187,9 +187,10 @@ func TestSmoothProcessorIsSmoothing(t *testing.T) {
 			for _, rec := range records {
 				last[string(rec.Key)] = rec.Offset
 			}
-			whole.Ends = []map[int64]bool{{}}
+			whole.Ends = []End{{Last: map[int64]bool{}}}
 			for _, offset := range last {
-				whole.Ends[0][offset] = true
+				whole.Ends[0].Last[offset] = true
+				whole.Ends[0].Next = max(whole.Ends[0].Next, offset+1)
 			}
 			j = newSmoothJob(t, whole)
 			for _, rec := range records {
@@ -201,8 +202,11 @@ func TestSmoothProcessorIsSmoothing(t *testing.T) {
 					t.Errorf("at the end %d records of %s wait", n, user)
 				}
 			}
-			if bytes.Equal(s.Fingerprint(), whole.Fingerprint()) {
-				t.Error("the two write other records under one fingerprint")
+			longer := s
+			longer.Ends = []End{{Next: whole.Ends[0].Next + 1}}
+			if is := whole.Fingerprint(); bytes.Equal(is, s.Fingerprint()) ||
+				bytes.Equal(is, longer.Fingerprint()) {
+				t.Error("two that write other records have one fingerprint")
 			}
 		})
 	}

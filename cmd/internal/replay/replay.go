@@ -44,8 +44,11 @@ type Options struct {
 	// Smooth, if set, also smooths what the replay has published, with these settings and into a
 	// topic of its own: up to the end, the last records of each user included.
 	Smooth *engine.SmoothSettings
-	// Smoothing is Progress for that, in offsets of the output.
-	Smoothing func(done, total int64)
+	// Taken are the topics of the service that smooths what the first release published.
+	Taken []string
+	// Smoothing is Progress for that, in offsets of the output, and Ending for the search of the
+	// last records before.
+	Smoothing, Ending func(done, total int64)
 
 	// TempDir is where states go while the cost of a second release is worked out: as
 	// large as the service's own store, and as private. Default the system's.
@@ -59,6 +62,7 @@ type Options struct {
 type Plan struct {
 	Output      string `json:"output_topic"`
 	Smoothed    string `json:"smoothed_topic,omitempty"` // of Options.Smooth
+	NotSmoothed string `json:"not_smoothed,omitempty"`   // why not, in spite of Options.Smooth
 	DeadLetters string `json:"dead_letters_topic"`
 	Changelog   string `json:"changelog_topic"`
 	Group       string `json:"group"`
@@ -136,12 +140,20 @@ func (r Options) check(o service.Options) error {
 		first.Topics.Raw: true, first.Topics.Sanitized: true, first.Topics.Changelog: true,
 		first.Topics.DeadLetters: true,
 	}
-	for _, topic := range []string{
-		replayed.Topics.Sanitized, replayed.Topics.Changelog, replayed.Topics.DeadLetters,
-	} {
-		if used[topic] {
-			return fmt.Errorf("the service itself uses topic %s: name another --output-topic",
-				topic)
+	for _, topic := range r.Taken {
+		used[topic] = true
+	}
+	own := []topics.Set{replayed.Topics}
+	if r.Smooth != nil {
+		own = append(own, smoothing(replayed).Topics)
+	}
+	for _, t := range own {
+		for _, topic := range []string{t.Sanitized, t.Changelog, t.DeadLetters} {
+			if used[topic] {
+				return fmt.Errorf("the service itself uses topic %s: name another --output-topic",
+					topic)
+			}
+			used[topic] = true
 		}
 	}
 	switch {
@@ -171,14 +183,20 @@ type planner struct {
 // its Refusal.
 func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
-	if err != nil || plan.Done {
+	if err != nil {
+		return plan, err
+	}
+	replayed, _ := r.options(o.WithDefaults())
+	if plan.Done {
+		if plan.Smoothed != "" {
+			_, err = plan.whole(ctx, smoothing(replayed), r)
+		}
 		return plan, err
 	}
 	p := &planner{first: o.WithDefaults(), client: o.Client(), r: r}
 	if err := p.count(ctx, &plan); err != nil {
 		return plan, err
 	}
-	replayed, _ := r.options(p.first)
 	_, err = service.New(replayed)
 	return plan, err
 }
@@ -186,7 +204,7 @@ func NewPlan(ctx context.Context, o service.Options, r Options) (Plan, error) {
 // planTwice plans, and looks a second time where that helps.
 func planTwice(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planOnce(ctx, o, r)
-	if errors.Is(err, errUsed) {
+	if errors.Is(err, errUsed) || errors.Is(err, errSmoothed) {
 		// Another instance may have begun since the marks were read. Its mark is
 		// committed before its first record is written, so a second look finds it.
 		return planOnce(ctx, o, r)
@@ -237,9 +255,13 @@ func planOnce(ctx context.Context, o service.Options, r Options) (Plan, error) {
 			return plan, err
 		}
 	}
-	if r.Smooth != nil {
+	switch {
+	case r.Smooth == nil:
+	case r.From != topics.Bound{}:
+		plan.NotSmoothed = needsAll
+	default:
 		plan.Smoothed = smoothing(p.replay).Topics.Sanitized
-		if err := p.requireUnsmoothed(ctx); err != nil {
+		if err := p.requireUnsmoothed(ctx, plan.Done); err != nil {
 			return plan, err
 		}
 	}
@@ -308,11 +330,15 @@ func (p *planner) requireUnused(ctx context.Context, topic string) error {
 	return nil
 }
 
-// requireUnsmoothed refuses a smoothed topic that holds records of something else.
-func (p *planner) requireUnsmoothed(ctx context.Context) error {
+// requireUnsmoothed refuses a smoothed topic that holds records of something else, or of an output
+// that becomes longer now. Plan.whole compares one that is done.
+func (p *planner) requireUnsmoothed(ctx context.Context, done bool) error {
 	t := smoothing(p.replay).Topics
 	for n := range int32(p.partitions) {
 		_, begun, err := topics.LastMark(ctx, p.client, t.Changelog, n)
+		if begun && !done {
+			return fmt.Errorf("%s %w: name a new --output-topic", t.Raw, errSmoothed)
+		}
 		if err != nil || begun {
 			return err
 		}

@@ -28,14 +28,14 @@ const endInterval = 500 * time.Millisecond
 // is what NewPlan gives, its Done true when the range is done; with no error and
 // Done false the context has ended before.
 //
-// With Smooth the records of the whole output are smoothed then, into another topic. Done is true
-// when that has come to the end too.
+// With Smooth, and without From, the records of the whole output are smoothed then, into another
+// topic. Done is true when that has come to the end too.
 func Run(ctx context.Context, o service.Options, r Options) (Plan, error) {
 	plan, err := planTwice(ctx, o, r)
 	if err == nil && !plan.Done {
 		err = plan.replay(ctx, o, r)
 	}
-	if err == nil && plan.Done && r.Smooth != nil {
+	if err == nil && plan.Done && plan.Smoothed != "" {
 		replayed, r := r.options(o.WithDefaults())
 		err = plan.smooth(ctx, replayed, r)
 	}
@@ -94,26 +94,25 @@ func (p *Plan) work(ctx context.Context, s *service.Service, o service.Options,
 // smooth smooths the output of a replay that is done: each record once, exactly. The topic is whole
 // now, so the last record of each user closes the user's block, as the end of a file does.
 func (p *Plan) smooth(ctx context.Context, replayed service.Options, r Options) error {
-	o, settings := smoothing(replayed), *r.Smooth
-	client, past := o.Client(), Plan{}
-	for n := range p.Partitions {
-		ends, next, err := lastRecords(ctx, client, o.Topics.Raw, int32(n))
-		if ctx.Err() != nil {
-			p.Done = false
-			return nil //nolint:nilerr // it was stopped
-		}
-		if err != nil {
-			return fmt.Errorf("partition %d of %s: %w", n, o.Topics.Raw, err)
-		}
-		settings.Ends = append(settings.Ends, ends)
-		past.Partitions = append(past.Partitions, PartitionPlan{Partition: int32(n)})
-		o.Windows = append(o.Windows, service.Window{End: next})
+	o, past := smoothing(replayed), Plan{}
+	settings, err := p.whole(ctx, o, r)
+	if ctx.Err() != nil {
+		p.Done = false
+		return nil //nolint:nilerr // it was stopped
 	}
-	hosted := o
-	hosted.Windows = nil // await alone looks at them: the service goes through all there is
-	s, err := service.NewFollowing(hosted, service.Smoothing(settings))
 	if err != nil {
 		return err
+	}
+	job := service.Smoothing(settings)
+	job.StartOver = "the replay with a new --output-topic"
+	s, err := service.NewFollowing(o, job)
+	if err != nil {
+		return err
+	}
+	// await alone looks at the windows: the service goes through all there is.
+	for n, end := range settings.Ends {
+		past.Partitions = append(past.Partitions, PartitionPlan{Partition: int32(n)})
+		o.Windows = append(o.Windows, service.Window{End: end.Next})
 	}
 	err = past.work(ctx, s, o, r.Smoothing)
 	p.Done = past.Done

@@ -139,8 +139,6 @@ type countingJob struct {
 
 func (j *countingJob) try(*engine.Version) (any, error) { return struct{}{}, nil }
 
-func (j *countingJob) settled() {}
-
 func (j *countingJob) begin(ctx context.Context) error {
 	err := j.service.patiently(ctx, func() error {
 		return j.find(ctx, j.service.client, j.service.patience)

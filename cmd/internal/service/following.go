@@ -22,6 +22,8 @@ type Following struct {
 	Processor func(at engine.Partition, ids schemas.IDs) (Processor, error)
 	// Eraser returns what erases users of a partition; nil: nothing does.
 	Eraser func() task.Eraser
+	// StartOver says how to begin again where states or input are lost, behind "start".
+	StartOver string
 }
 
 // NewFollowing returns a service that does a job on a sanitized topic, which the options name as
@@ -66,8 +68,7 @@ func (j *following) explained(err error) error {
 	if !found {
 		return err
 	}
-	return &startOver{what, "with another group and output topic (smooth.group, " +
-		"topics.smoothed): the input topic fills them", err}
+	return &startOver{what, j.StartOver, err}
 }
 
 // lostInput says what a fatal error of a job without accounts of ε means, if its states or its

@@ -63,6 +63,7 @@ var holds = service.Following{
 	Processor: func(engine.Partition, schemas.IDs) (service.Processor, error) {
 		return new(held), nil
 	},
+	StartOver: "with what is new",
 }
 
 // followers is what runs a job after the service "first".
@@ -188,7 +189,7 @@ func TestFollowingLost(t *testing.T) {
 		r, _ := lost.start(t, name)
 		err := r.Wait(t)
 		if !errors.Is(err, task.ErrLost) || strings.Contains(err.Error(), "accept-lost") ||
-			!strings.Contains(err.Error(), "another group and output topic") {
+			!strings.Contains(err.Error(), "and start with what is new") {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}

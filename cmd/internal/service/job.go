@@ -35,9 +35,6 @@ type Fingerprints interface {
 	DifferencesInGroup(fingerprint []byte) string
 }
 
-// settled is a job that never goes on under other settings, and says what to do instead.
-type settled interface{ settled() }
-
 // Processor is what processes the records of one partition.
 type Processor interface {
 	task.Processor

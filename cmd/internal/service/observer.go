@@ -196,7 +196,7 @@ type changes struct {
 
 // warn takes what a partition was restored from, and the partition's own log.
 func (c *changes) warn(log *slog.Logger, r task.Restore) {
-	if _, ok := c.own.(settled); ok {
+	if _, ok := c.own.(*countingJob); ok {
 		return // it is about to refuse them
 	}
 	c.once.Do(func() {

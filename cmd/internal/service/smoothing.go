@@ -17,5 +17,7 @@ func Smoothing(settings engine.SmoothSettings) Following {
 			return engine.NewSmoothProcessor(s, at)
 		},
 		Eraser: func() task.Eraser { return new(engine.SmoothEraser) },
+		StartOver: "with another group and output topic (smooth.group, topics.smoothed): the " +
+			"input topic fills them",
 	}
 }
