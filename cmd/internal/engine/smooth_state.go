@@ -48,8 +48,8 @@ const (
 // numbers of estimateOf follow; the others are as in the record before.
 const waitsEllipse = 1 << 6
 
-// estimateUnits are how many of the stored units a degree or a metre has. They are kept small,
-// because the state is written with each record: a place to a centimetre, a length to a decimetre.
+// estimateUnits are how many of the stored units a degree or a metre has: a place is stored to a
+// centimetre, a length to a decimetre. The state is written with each record, so it must be small.
 var estimateUnits = [...]float64{1e7, 1e7, 10, 10, 10, 10}
 
 var smoothKinds = [...]string{
@@ -91,8 +91,8 @@ func (c *waitingCoder) went(w *waiting) {
 	}
 }
 
-// estimateOf returns what a record says of the place, in estimateUnits: latitude, longitude, radius,
-// and the ellipse, zeros if there is none.
+// estimateOf returns what a record says of the place, in estimateUnits: latitude, longitude,
+// radius, and the ellipse, zeros if there is none.
 func estimateOf(r *schemas.Sanitized) (e [len(estimateUnits)]int64) {
 	for i, x := range [...]float64{
 		r.Latitude, r.Longitude, r.RadiusM,
