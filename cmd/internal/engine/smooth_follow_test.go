@@ -118,8 +118,8 @@ func (j *smoothJob) tally(t *testing.T) Tally {
 }
 
 // inOrder requires that a single user's records came out once and in their order, up to the open
-// ones, and that one which is not smoothed says what it said, to a centimetre. It returns how many are smoothed, by
-// model.
+// ones, and that one which is not smoothed says what it said, to a centimetre. It returns how many
+// are smoothed, by model.
 func (j *smoothJob) inOrder(t *testing.T, records []task.Record) map[string]int {
 	t.Helper()
 	user, smoothed := string(records[0].Key), map[string]int{}
