@@ -77,11 +77,11 @@ message names such people by their place in the list.`,
 			if err != nil {
 				return err
 			}
-			smoothed, err := smoothedBy(path, options)
+			smoothed, err := smoothedBy(path, file, options)
 			if err != nil {
 				return err
 			}
-			counted, err := countedBy(path, options)
+			counted, err := countedBy(path, file, options)
 			if err != nil {
 				return err
 			}
@@ -107,10 +107,11 @@ message names such people by their place in the list.`,
 
 // smoothedBy returns the service that smooths what a config's service publishes; nil where the
 // config does not speak of one.
-func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
-	file, err := config.Read(path)
-	if err != nil || !file.Smooths() {
-		return nil, err
+func smoothedBy(
+	path string, file config.File, o service.Options,
+) (*erase.Smoothed, error) {
+	if !file.Smooths() {
+		return nil, nil
 	}
 	second, err := file.SmoothingOf(o)
 	if err != nil {
@@ -123,10 +124,9 @@ func smoothedBy(path string, o service.Options) (*erase.Smoothed, error) {
 
 // countedBy returns the service that counts what a config's service reads; nil where the config
 // does not speak of one.
-func countedBy(path string, o service.Options) (*erase.Counted, error) {
-	file, err := config.Read(path)
-	if err != nil || !file.CountsUsers() {
-		return nil, err
+func countedBy(path string, file config.File, o service.Options) (*erase.Counted, error) {
+	if !file.CountsUsers() {
+		return nil, nil
 	}
 	windows, _, err := file.CountingClusters()
 	if err != nil {

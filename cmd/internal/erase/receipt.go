@@ -92,73 +92,35 @@ func done(found map[string]*userFound) (n int) {
 
 // receipts makes those of the users who are erased from a partition.
 func (e reporter) receipts(ctx context.Context, p int32, found map[string]*userFound) (
-	made []Receipt, err error,
+	[]Receipt, error,
 ) {
-	if done(found) == 0 {
-		return nil, nil
-	}
-	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
-		Settings()...)
-	if err != nil {
-		return nil, fmt.Errorf("the receipt: %w", err)
-	}
-	remains, err := e.remains(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("the receipt: %w", err)
-	}
-	local, err := folder{e.eraser}.erase(ctx, p, found)
-	if err != nil {
-		return nil, err
-	}
-	subjects := engine.NewEraser(e.o.Key)
-	for _, user := range sorted(found, e.o.Users) {
-		f := found[user]
-		if f.pending {
-			continue
-		}
-		kept, err := engine.DecodeKept(f.kept)
-		if err != nil {
-			return nil, err
-		}
-		if len(kept.Erasures) == 0 {
-			continue // there was a request for somebody without a state
-		}
-		r := Receipt{
-			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(kept.TimeMS).UTC(),
-			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
-			Partition: p, Settings: hex.EncodeToString(e.o.Fingerprint()), Changelog: changelog,
-			LocalStore: local.about(user), Smoothed: e.smoothed[user], Counted: e.counted[user],
-			Remains: remains,
-		}
-		if n := len(kept.Erasures); n > 0 {
-			r.RawOffset = kept.Erasures[n-1].Offset
-		}
-		if f.tombstone >= 0 {
-			r.ChangelogTombstoneOffset = &f.tombstone
-		}
-		r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt, changelog)
-		if r.Account, err = e.account(kept); err != nil {
-			return nil, err
-		}
-		made = append(made, r)
-	}
-	return made, nil
+	return e.complete(ctx, p, found, e.remains, e.sanitized)
 }
 
 // countedReceipts is receipts of the service that counts, where it is alone.
-func (e reporter) countedReceipts(
+func (e reporter) countedReceipts(ctx context.Context, p int32, found map[string]*userFound) (
+	[]Receipt, error,
+) {
+	return e.complete(ctx, p, found, e.countedRemains, e.alone)
+}
+
+// complete makes the receipts of a partition's users: with what remains, and with what about fills
+// in. Where that finds nothing to tell, there is no receipt.
+func (e reporter) complete(
 	ctx context.Context, p int32, found map[string]*userFound,
+	remains func(context.Context) ([]string, error),
+	about func(r *Receipt, user string, f *userFound) (told bool, err error),
 ) (made []Receipt, err error) {
 	if done(found) == 0 {
 		return nil, nil
 	}
-	changelog, err := admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
+	blank := Receipt{Receipt: ReceiptVersion, Group: e.o.Group, Partition: p}
+	blank.Changelog, err = admin.Configs(ctx, e.client, wire.Options{}, e.o.Topics.Changelog,
 		Settings()...)
 	if err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
-	remains, err := e.countedRemains(ctx)
-	if err != nil {
+	if blank.Remains, err = remains(ctx); err != nil {
 		return nil, fmt.Errorf("the receipt: %w", err)
 	}
 	local, err := folder{e.eraser}.erase(ctx, p, found)
@@ -171,22 +133,48 @@ func (e reporter) countedReceipts(
 		if f.pending {
 			continue
 		}
-		r := Receipt{
-			Receipt: ReceiptVersion, ErasedAt: time.UnixMilli(f.erasedMS).UTC(),
-			Subject: hex.EncodeToString(subjects.Subject(nil, []byte(user))), Group: e.o.Group,
-			Partition: p, RawOffset: f.input, Changelog: changelog, LocalStore: local.about(user),
-			Account:  Account{Note: "counts have no account of ε"},
-			Smoothed: notSmoothed, Counted: erasedCounted, Remains: remains,
-		}
+		r := blank
+		r.Subject = hex.EncodeToString(subjects.Subject(nil, []byte(user)))
+		r.LocalStore = local.about(user)
 		if f.tombstone >= 0 {
 			r.ChangelogTombstoneOffset = &f.tombstone
 		}
-		r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), changelog)
-		r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
-			"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
-		made = append(made, r)
+		told, err := about(&r, user, f)
+		if err != nil {
+			return nil, err
+		}
+		if told {
+			made = append(made, r)
+		}
 	}
 	return made, nil
+}
+
+// sanitized fills in what the service that sanitizes has kept of a user: nothing, where somebody
+// without a state was to be erased.
+func (e reporter) sanitized(r *Receipt, user string, f *userFound) (told bool, err error) {
+	kept, err := engine.DecodeKept(f.kept)
+	n := len(kept.Erasures)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	r.ErasedAt, r.RawOffset = time.UnixMilli(kept.TimeMS).UTC(), kept.Erasures[n-1].Offset
+	r.Settings = hex.EncodeToString(e.o.Fingerprint())
+	r.Smoothed, r.Counted = e.smoothed[user], e.counted[user]
+	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt, r.Changelog)
+	r.Account, err = e.account(kept)
+	return true, err
+}
+
+// alone fills in what the service that counts knows of a user, where it is alone.
+func (e reporter) alone(r *Receipt, _ string, f *userFound) (told bool, err error) {
+	r.ErasedAt, r.RawOffset = time.UnixMilli(f.erasedMS).UTC(), f.input
+	r.Account = Account{Note: "counts have no account of ε"}
+	r.Smoothed, r.Counted = notSmoothed, erasedCounted
+	r.GoneBy, r.GoneByNote = GoneBy(r.ErasedAt.Add(e.o.Counted.Open), r.Changelog)
+	r.GoneByNote = fmt.Sprintf("counted from when the user's day is closed, %v after the "+
+		"erasure at most while the service is at work. ", e.o.Counted.Open) + r.GoneByNote
+	return true, nil
 }
 
 // countedRemains is remains of the service that counts, where it is alone.
