@@ -224,6 +224,15 @@ func (f *countedFleet) have(t *testing.T, uncommitted bool) map[string][]string 
 	return all
 }
 
+// awaitWindows waits until eight windows are published.
+func (f *countedFleet) awaitWindows(t *testing.T, r *servicetest.Running) {
+	t.Helper()
+	servicetest.Await(t, "eight windows are published", func() bool {
+		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
+			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
+	}, r)
+}
+
 // TestCounting: two services count a raw topic. An instance is cut off in the middle, another one
 // with empty folders takes over, and the first comes back. Every zone of every window is published
 // once, with the bytes that counting the fixes again gives. Readers of uncommitted records see no
@@ -275,10 +284,7 @@ func TestCountingVerified(t *testing.T) {
 	f := newCountedFleet(t)
 	f.feed(t, 0, 9)
 	r, _ := f.start(t, "")
-	servicetest.Await(t, "windows are published", func() bool {
-		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
-			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
-	}, r)
+	f.awaitWindows(t, r)
 	r.Stop(t)
 	verified := func(change func(*counting.Settings)) verify.CountsReport {
 		t.Helper()
@@ -438,10 +444,7 @@ func TestCountingOldTimes(t *testing.T) {
 	f.trust = false
 	r, _ := f.start(t, ".a")
 	f.fixes = nil
-	servicetest.Await(t, "windows are published", func() bool {
-		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
-			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
-	}, r)
+	f.awaitWindows(t, r)
 	have := f.have(t, false)
 	for name, value := range f.want(t, before) {
 		if len(have[name]) != 1 || have[name][0] != value {
@@ -526,10 +529,7 @@ func TestCountingAgain(t *testing.T) {
 	f := newCountedFleet(t)
 	f.feed(t, 0, 1)
 	a, _ := f.start(t, ".a")
-	servicetest.Await(t, "yesterday is published", func() bool {
-		return f.w.Exists(t, f.totals.Topics.Sanitized) &&
-			len(f.have(t, false)) >= 8*f.settings.Zones.Count()
-	}, a)
+	f.awaitWindows(t, a)
 	a.Stop(t)
 	other := *f
 	other.windows.Cluster, other.totals.Cluster = topics.Cluster{
