@@ -6,7 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -58,7 +58,7 @@ func (f *Inference) relative(m law.Mechanism, z grid.Point, places []convex.Vec)
 		return e
 	}
 	for i, x := range e {
-		e[i] = exp.Of(x - largest)
+		e[i] = portable.Exp(x - largest)
 	}
 	return e
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/ledger"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -143,7 +143,7 @@ func (s *State) DecodeBinary(data []byte) error {
 		return fmt.Errorf("%w: version %d is not known here; run the program that wrote it, or a "+
 			"newer one", ErrState, data[0])
 	}
-	d := decoder{decode.Reader{Rest: data[1:]}}
+	d := decoder{portable.Reader{Rest: data[1:]}}
 	flags := d.byte()
 	if !d.Bad && flags == 0 && len(d.Rest) == 0 {
 		return nil
@@ -230,7 +230,7 @@ func (s *State) Erase() {
 
 // decoder also reads bytes and floating-point numbers. After the first read beyond the end, or of a
 // number that is not finite, Bad is true and every result 0.
-type decoder struct{ decode.Reader }
+type decoder struct{ portable.Reader }
 
 var zeros [8]byte
 

@@ -3,7 +3,6 @@ package producer
 import (
 	"context"
 
-	"github.com/geodither/geodither/producer/partition"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
@@ -38,7 +37,7 @@ func NewIdempotent(client *kafka.Client, o Options) (*Idempotent, error) {
 }
 
 // Send writes records to a topic of the given number of partitions: each to the
-// partition of its key (see Partition), in the order given within a partition;
+// partition of its key, in the order given within a partition;
 // records with a null key go around. It returns when all are acknowledged by all
 // in-sync replicas, with the last offset written to each partition (a partition
 // is left out if the broker could not say which). The records may be reused
@@ -46,14 +45,15 @@ func NewIdempotent(client *kafka.Client, o Options) (*Idempotent, error) {
 func (p *Idempotent) Send(ctx context.Context, topic string, partitions int, records []Record) (
 	Offsets, error,
 ) {
-	batches := make([]Batch, partitions)
+	batches, all := make([]Batch, partitions), make([]int, partitions)
+	byKey := kafka.Murmur2Balancer{} // as Kafka's Java client does
 	for i := range batches {
-		batches[i].TopicPartition = TopicPartition{topic, int32(i)}
+		batches[i].TopicPartition, all[i] = TopicPartition{topic, int32(i)}, i
 	}
 	for _, r := range records {
 		to := p.rotate % int32(partitions)
 		if r.Key != nil {
-			to = partition.Murmur2(r.Key, partitions)
+			to = int32(byKey.Balance(kafka.Message{Key: r.Key}, all...))
 		} else {
 			p.rotate = (to + 1) % int32(partitions)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/geodither/geodither/consumer/wire/wiretest"
-	"github.com/geodither/geodither/producer/partition"
 )
 
 func (h *harness) idempotent(o Options) *Idempotent {
@@ -304,7 +303,7 @@ func TestIdempotentSpreadsByKey(t *testing.T) {
 	}
 	want := make([][]string, 4)
 	for _, r := range records[:40] {
-		to := partition.Murmur2(r.Key, 4)
+		to := kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: r.Key}, 0, 1, 2, 3)
 		want[to] = append(want[to], string(r.Value))
 	}
 	for i, v := range []string{"a", "b", "c", "d"} { // without a key, around

@@ -15,7 +15,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/counting"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -103,7 +102,7 @@ func requireErased(t *testing.T, w *servicetest.World, config string) {
 	t.Helper()
 	const changelog, user = "town-counts-changelog", "person-who-goes"
 	const day = "\x01\xa0\x9c\x01\x01\x00"
-	home := partition.Murmur2([]byte(user), servicetest.Partitions)
+	home := servicetest.Murmur2Place([]byte(user))
 	w.WriteState(t, changelog, home, user, day)
 	states := func() (now map[string]string) {
 		now = map[string]string{}

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
 	"github.com/geodither/geodither/cmd/internal/files"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -119,7 +119,7 @@ func similarKey(t *testing.T, path string) noise.Key {
 // TestStateAccounts sums up the accounts before and after an erasure, and names nobody.
 func TestStateAccounts(t *testing.T) {
 	s := newTownService(t)
-	report := func() (r inspect.Report) {
+	report := func() (r account.Report) {
 		t.Helper()
 		out := succeed(t, "state", "inspect", "-c", s.config, "--json").out
 		if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Contains(out, "sim-") {
@@ -140,7 +140,7 @@ func TestStateAccounts(t *testing.T) {
 		"in all", "at the limit")
 	limited := s.edit(t, "budget: none", "budget: {lifetime: 10}")
 	out := succeed(t, "state", "inspect", "-c", limited, "--json").out
-	var r inspect.Report
+	var r account.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}

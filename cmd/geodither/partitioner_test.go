@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/producer/partition"
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -44,8 +44,8 @@ func copyMisplaced(t *testing.T, broker, topic string, partitions, records int) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := partition.CRC32(r.Key, partitions)
-			if at != partition.Murmur2(r.Key, partitions) {
+			at, _ := engine.CRC32.Partition(r.Key, partitions)
+			if at != r.Partition { // which "geodither produce" chose
 				misplaced++
 			}
 			copies = append(copies, &kgo.Record{
@@ -95,9 +95,11 @@ release: {mechanism: codebook, epsilon: 2, budget: {epsilon: 6, window: 10m}}
 	}
 	user := ""
 	for line := range strings.Lines(consumed("json")) {
-		if id := []byte(
-			record(t, line).UserID); partition.CRC32(id, 3) != partition.Murmur2(id, 3) {
-			user = string(id)
+		id := record(t, line).UserID
+		crc32, _ := engine.CRC32.Partition([]byte(id), 3)
+		murmur2, _ := engine.Murmur2.Partition([]byte(id), 3)
+		if crc32 != murmur2 {
+			user = id
 		}
 	}
 	said := succeed(t, "state", "inspect", "-c", config, "--user", user).out

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
 	"github.com/geodither/geodither/schemas"
@@ -247,7 +247,7 @@ session_timeout: 2s
 	adopted := func(n int) func() bool {
 		return func() bool {
 			r := call(t, "state", "inspect", "-c", config, "--user", "sim-000001", "--json")
-			var found inspect.State
+			var found account.State
 			return r.code == cli.ExitDone && json.Unmarshal([]byte(r.out), &found) == nil &&
 				len(found.Versions) == n
 		}

@@ -9,15 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 )
 
 func newStateInspect(std cli.Streams) *cobra.Command {
 	var (
-		config string
-		query  inspect.Options
-		asJSON bool
+		config, user string
+		asJSON       bool
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect -c FILE [--user ID]",
@@ -39,27 +38,27 @@ describe people.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := !cmd.Flags().Changed("user")
-			if !all && query.User == "" {
+			if !all && user == "" {
 				return cli.Usagef("--user must name a user")
 			}
 			options, err := loadService(cmd.Context(), config, std)
 			if err != nil {
 				return err
 			}
-			query.Settings, query.Cluster, query.Later = options.Settings,
-				options.Cluster, options.Later
-			query.Logger = options.Logger
+			of := account.Options{
+				Settings: options.Settings, Cluster: options.Cluster, Later: options.Later,
+			}
 			if all {
-				found, err := inspect.Accounts(cmd.Context(), query)
+				found, err := account.Accounts(cmd.Context(), of)
 				return show(std.Out, found, err, asJSON, printAccounts)
 			}
-			found, err := inspect.User(cmd.Context(), query)
+			found, err := account.User(cmd.Context(), of, user)
 			return show(std.Out, found, err, asJSON, printStates)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&config, "config", "c", "", "config `FILE` of the service")
-	flags.StringVar(&query.User, "user", "",
+	flags.StringVar(&user, "user", "",
 		"`ID` of the user in the raw records; without it, all users")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object")
 	cli.Required(cmd, "config")
@@ -80,7 +79,7 @@ func show[T any](out io.Writer, found T, err error, asJSON bool,
 }
 
 // printStates prints a user's state in each partition that has one.
-func printStates(out io.Writer, first inspect.State) error {
+func printStates(out io.Writer, first account.State) error {
 	err := printState(out, first)
 	for _, s := range first.Elsewhere {
 		fmt.Fprintln(out)
@@ -101,7 +100,7 @@ func printStates(out io.Writer, first inspect.State) error {
 	return err
 }
 
-func printState(out io.Writer, s inspect.State) error {
+func printState(out io.Writer, s account.State) error {
 	fmt.Fprintf(out, "private      what follows is not published; keep it on the trusted side\n")
 	fmt.Fprintf(out, "user         %s\n", s.User)
 	fmt.Fprintf(out, "found in     partition %d, changelog, offset %d, %d bytes\n", s.Partition,
@@ -141,7 +140,7 @@ func printState(out io.Writer, s inspect.State) error {
 }
 
 // printAccounts prints how Σε is distributed over users.
-func printAccounts(out io.Writer, r inspect.Report) error {
+func printAccounts(out io.Writer, r account.Report) error {
 	fmt.Fprintf(out, "group %s, settings %.8s, %s\n", r.Group, r.Settings,
 		r.Time.Format(time.RFC3339))
 	fmt.Fprintf(out, "%s with a state, ε = %g a release\n", cli.Quantity(r.Users, "user"),
@@ -155,7 +154,7 @@ func printAccounts(out io.Writer, r inspect.Report) error {
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "Σε\thalf up to\t90 % up to\t99 % up to\tmost\tmean\tlimit\tat the limit\t")
-	line := func(name string, s inspect.Spending) {
+	line := func(name string, s account.Spending) {
 		limit, at := "none", ""
 		if s.Limit != nil {
 			limit, at = cli.Sum(*s.Limit), fmt.Sprint(s.AtLimit)

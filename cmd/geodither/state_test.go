@@ -13,8 +13,8 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 )
 
 // townService is a service of the synthetic town on an embedded broker, that has
@@ -74,7 +74,7 @@ func TestStateInspectAndReset(t *testing.T) {
 	fromChangelog := succeed(t, state("inspect", "--user", "sim-000001")...).out
 	requireWords(t, fromChangelog, "private", "changelog, offset", "estimate",
 		"10, Σε 10", "posterior")
-	var inspected inspect.State
+	var inspected account.State
 	r := succeed(t, state("inspect", "--user", "sim-000001", "--json")...)
 	if err := json.Unmarshal([]byte(r.out), &inspected); err != nil || inspected.Offset < 0 ||
 		inspected.Estimate == nil || inspected.Releases != 10 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -276,7 +276,7 @@ func (t *Track) DecodeBinary(data []byte) (rest []byte, err error) {
 	if len(data) == 0 {
 		return nil, ErrTrack
 	}
-	d := decode.Reader{Rest: data[1:]}
+	d := portable.Reader{Rest: data[1:]}
 	if t.standing = standing(data[0]); t.standing == unseen {
 		t.name = ""
 		return d.Rest, nil
@@ -295,7 +295,7 @@ func (t *Track) DecodeBinary(data []byte) (rest []byte, err error) {
 }
 
 // cut takes bytes that have their length in front.
-func cut(d *decode.Reader) []byte {
+func cut(d *portable.Reader) []byte {
 	n := d.Uvarint()
 	if n > uint64(len(d.Rest)) {
 		d.Rest, d.Bad = nil, true

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -241,10 +241,10 @@ func (p *Publisher) Interval(vehicles int64) (low, high int64) {
 func (s Settings) halfWidth() int64 {
 	const beyond = .1
 	rate := s.Epsilon / float64(s.PerDay)
-	a := exp.Of(-rate)
+	a := portable.Exp(-rate)
 	// e^{-3.1} is below .05, and 1 + a above 1.
 	return int64(sort.Search(int(math.Ceil(3.1/rate)), func(m int) bool {
-		return 2*exp.Of(-float64(float64(m+1)*rate)) <= float64(beyond*(1+a))
+		return 2*portable.Exp(-float64(float64(m+1)*rate)) <= float64(beyond*(1+a))
 	}))
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -29,7 +29,7 @@ func pmf(k int, s Settings) float64 {
 }
 
 // TestNoiseLaw: the published numbers of true counts are discrete Laplace around them, by χ² with
-// a false alarm in a million (goodness.FalseAlarm) for each law.
+// a false alarm in a million (oracle.FalseAlarm) for each law.
 func TestNoiseLaw(t *testing.T) {
 	z := areas(t, square("a", 0, 1))
 	for _, s := range []Settings{
@@ -69,7 +69,7 @@ func noiseBroken(t *testing.T, z *Zones, drawn, claimed Settings) float64 {
 			}
 		}
 	}
-	return goodness.ChiSquare(counts, p, n)
+	return oracle.ChiSquare(counts, p, n)
 }
 
 // TestRatio: one user more in m counts changes the probability of any publication by at most

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/internal/geodesic"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 )
 
 // boxes are where the projection is put to the test: both hemispheres, the equator, far north, wide
@@ -36,7 +36,7 @@ func TestDistortionBoundsTheError(t *testing.T) {
 		for range 3000 {
 			lat1, lon1 := side(box.South, box.North), side(box.West, box.East)
 			lat2, lon2 := side(box.South, box.North), side(box.West, box.East)
-			truth := geodesic.Distance(lat1, lon1, lat2, lon2)
+			truth := oracle.Distance(lat1, lon1, lat2, lon2)
 			if truth < 0.1 {
 				continue
 			}
@@ -67,7 +67,7 @@ func TestPlantedSphere(t *testing.T) {
 	g := *mustNew(t, beijing, 340)
 	g.kmPerLat = 6371 * radians
 	g.kmPerLon = g.kmPerLat * math.Cos(39.91*radians)
-	truth := geodesic.Distance(beijing.South, beijing.West, beijing.South, beijing.East)
+	truth := oracle.Distance(beijing.South, beijing.West, beijing.South, beijing.East)
 	if d := math.Abs(truth/g.ToMap(beijing.South, beijing.East).X - 1); d <= g.Distortion() {
 		t.Errorf("a spherical map is off by %.5f, within the bound %.5f", d, g.Distortion())
 	}
@@ -134,7 +134,7 @@ func TestOnMap(t *testing.T) {
 func ground(g *Grid, p, q Point) float64 {
 	lat1, lon1 := g.ToDegrees(p)
 	lat2, lon2 := g.ToDegrees(q)
-	return geodesic.Distance(lat1, lon1, lat2, lon2)
+	return oracle.Distance(lat1, lon1, lat2, lon2)
 }
 
 func (g *Grid) pointBeyond(p Point) float64 { return g.Beyond(g.ToDegrees(p)) }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -61,7 +61,7 @@ var samplerFaults = map[string]codebookSampler{
 }
 
 // codebookFit compares draws with the law by χ², over all answers of some cells. It returns the
-// statistic over goodness.ChiSquareLimit: above 1 the law is rejected.
+// statistic over oracle.ChiSquareLimit: above 1 the law is rejected.
 func codebookFit(q *Quantizer, cells []grid.Cell, draw codebookSampler, seed string) float64 {
 	const n = 60_000
 	src := noise.NewKeyed(noise.KeyFromSeed(107)).Stream([]byte(seed))
@@ -82,7 +82,7 @@ func codebookFit(q *Quantizer, cells []grid.Cell, draw codebookSampler, seed str
 		}
 	}
 	degrees := float64(len(cells) * (len(q.points) - 1))
-	return statistic / goodness.ChiSquareLimit(degrees)
+	return statistic / oracle.ChiSquareLimit(degrees)
 }
 
 // TestCodebookLaw compares draws with the two probabilities, for cells with and without prior mass.
@@ -151,7 +151,7 @@ func wordFit(q *Quantizer, x grid.Cell, draw codebookSampler) float64 {
 		}
 	}
 	degrees := float64(max(used, 2) * (len(q.points) - 1))
-	return statistic / goodness.ChiSquareLimit(degrees)
+	return statistic / oracle.ChiSquareLimit(degrees)
 }
 
 // TestCodebookWords: how many words an answer takes is independent of the answer, and from one

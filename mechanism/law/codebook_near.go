@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -309,7 +309,7 @@ func logOf(x float64) float64 {
 	fraction, e := math.Frexp(x)
 	y := float64(float64(e)*math.Ln2) - 2*(1-fraction)/(1+fraction)
 	for range 4 {
-		power := exp.Of(y)
+		power := portable.Exp(y)
 		y += 2 * (x - power) / (x + power)
 	}
 	return y

@@ -15,7 +15,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
@@ -414,7 +414,7 @@ func nearFit(q *Quantizer, all [][]uint64, cells []grid.Cell, draw codebookSampl
 			statistic += (count - expected) * (count - expected) / expected
 		}
 	}
-	return statistic / goodness.ChiSquareLimit(float64(len(cells)*(len(q.points)-1)))
+	return statistic / oracle.ChiSquareLimit(float64(len(cells)*(len(q.points)-1)))
 }
 
 // TestNearLaw compares draws with the law by χ², for cells in the middle and in corners of the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -157,7 +157,7 @@ func (c *jointCounts) events(limits []int) []int {
 // over all events and both orders of the cells, or 0. If the pair has an ε of its own, an event
 // that happened n times came from one of the cells with a probability of at most q = e^ε/(1+e^ε)
 // each time, so k times or more with at most exp(-n·D(k/n ‖ q)), D being the divergence of two
-// coins (Chernoff). All events share goodness.FalseAlarm evenly, so that the bound exceeds the
+// coins (Chernoff). All events share oracle.FalseAlarm evenly, so that the bound exceeds the
 // pair's ε with a probability of at most that.
 func leastEpsilon(counts [2]*jointCounts) float64 {
 	var limits []int
@@ -168,7 +168,7 @@ func leastEpsilon(counts [2]*jointCounts) float64 {
 		limits = append(limits, i+1, usualBlock+i*noise.WordUnit)
 	}
 	events := [2][]int{counts[0].events(limits), counts[1].events(limits)}
-	surprise := math.Log(float64(2*len(events[0])) / goodness.FalseAlarm)
+	surprise := math.Log(float64(2*len(events[0])) / oracle.FalseAlarm)
 	least := 0.0
 	for i := range events[0] {
 		n := float64(events[0][i] + events[1][i])
@@ -194,7 +194,7 @@ func divergence(p, q float64) float64 {
 }
 
 // dependence returns the χ² statistic of shells against numbers of words over its quantile at
-// goodness.FalseAlarm: above 1 they are not independent. Numbers of words that are rare share a
+// oracle.FalseAlarm: above 1 they are not independent. Numbers of words that are rare share a
 // column.
 func (c *jointCounts) dependence() float64 {
 	var byShell [shells]map[int]int
@@ -248,7 +248,7 @@ func (c *jointCounts) dependence() float64 {
 	if used < 2 {
 		return 0
 	}
-	return statistic / goodness.ChiSquareLimit(float64((shells-1)*(used-1)))
+	return statistic / oracle.ChiSquareLimit(float64((shells-1)*(used-1)))
 }
 
 // TestReleaseAndWordsArePrivate checks the pair of release and number of words, for two cells at

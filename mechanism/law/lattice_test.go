@@ -6,7 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 	"github.com/geodither/geodither/mechanism/noise"
 )
@@ -68,7 +68,7 @@ func latticeLaw(m *lattice) (p map[convex.Lattice]float64, rest float64) {
 	return p, 1 - total/m.mass
 }
 
-// latticeFit compares draws of displacements with the law, by goodness.ChiSquare.
+// latticeFit compares draws of displacements with the law, by oracle.ChiSquare.
 func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int) float64 {
 	drawn := map[convex.Lattice]int{}
 	for range n {
@@ -79,7 +79,7 @@ func latticeFit(p map[convex.Lattice]float64, draw func() convex.Lattice, n int)
 	for v, probability := range p {
 		counts, law = append(counts, drawn[v]), append(law, probability)
 	}
-	return goodness.ChiSquare(counts, law, n)
+	return oracle.ChiSquare(counts, law, n)
 }
 
 // latticeCases are hulls whose law has few enough outcomes to be compared one by one.

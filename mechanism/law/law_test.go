@@ -6,7 +6,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/noise"
 )
 
@@ -105,9 +105,9 @@ func fit(h *SensitivityHull, draw sampler, n int) map[string]float64 {
 		chi += (count - expected) * (count - expected) / expected
 	}
 	return map[string]float64{
-		"norm":   goodness.Kolmogorov(norms, gamma2CDF),
-		"sector": chi / goodness.ChiSquareLimit(float64(len(counts)-1)),
-		"edge":   goodness.Kolmogorov(along, uniformCDF),
+		"norm":   oracle.Kolmogorov(norms, gamma2CDF),
+		"sector": chi / oracle.ChiSquareLimit(float64(len(counts)-1)),
+		"edge":   oracle.Kolmogorov(along, uniformCDF),
 	}
 }
 
@@ -258,7 +258,7 @@ func TestLawOnALine(t *testing.T) {
 			}
 			sample = append(sample, convex.Dot(u, z)/convex.Dot(u, u)*lawEpsilon)
 		}
-		return goodness.Kolmogorov(sample, laplaceCDF)
+		return oracle.Kolmogorov(sample, laplaceCDF)
 	}
 	for _, name := range []string{PIM, KNorm} {
 		if ratio := statistic(mechanismSampler(t, name, "")); ratio > 1 {
@@ -293,8 +293,8 @@ func TestLaplaceLaw(t *testing.T) {
 			joint = append(joint, (math.Abs(z.X)+math.Abs(z.Y))*lawEpsilon/sensitivity)
 		}
 		// The ℓ1 norm is Gamma(2) only where the axes are independent.
-		return max(goodness.Kolmogorov(x, laplaceCDF), goodness.Kolmogorov(y, laplaceCDF),
-			goodness.Kolmogorov(joint, gamma2CDF))
+		return max(oracle.Kolmogorov(x, laplaceCDF), oracle.Kolmogorov(y, laplaceCDF),
+			oracle.Kolmogorov(joint, gamma2CDF))
 	}
 	if ratio := statistic(mechanismSampler(t, Laplace, ""), h.Extents()); ratio > 1 {
 		t.Errorf("Laplace: %.2f times its limit", ratio)

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/geodither/geodither/mechanism/convex"
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // Factor returns the largest factor by which one release can tell two places of the location set
@@ -35,7 +35,7 @@ func (h *SensitivityHull) Factor(mechanism string, epsilon, km float64) float64 
 		return 1
 	}
 	rate, most := h.rate(mechanism)
-	return exp.Of(epsilon * min(rate*km, most))
+	return portable.Exp(epsilon * min(rate*km, most))
 }
 
 // rate returns the greatest norm of a vector of one kilometre, and of any that joins two places of
@@ -136,7 +136,7 @@ func (h *SensitivityHull) Metric(mechanism string, epsilon float64) Metric {
 	// The centres of two positions' cells can be a cell's diagonal further apart than the
 	// positions.
 	diagonal := float64(math.Sqrt2 * h.scale)
-	within := func(km float64) float64 { return exp.Of(epsilon * min(rate*(km+diagonal), most)) }
+	within := func(km float64) float64 { return portable.Exp(epsilon * min(rate*(km+diagonal), most)) }
 	width := h.WidthKM()
 	return Metric{
 		Within200M: within(.2), Within1KM: within(1), Across: within(width),

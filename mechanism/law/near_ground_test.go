@@ -11,7 +11,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/geodesic"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 	"github.com/geodither/geodither/mechanism/internal/testcase"
 )
 
@@ -151,7 +151,7 @@ func newGroundPairs(t *testing.T, g *grid.Grid, r *rand.Rand) *groundPairs {
 		lat2, lon2, away := lat1, lon1, 0.0
 		for range 6 {
 			lat2, lon2 = g.ToDegrees(at.Add(step))
-			away = geodesic.Distance(lat1, lon1, lat2, lon2)
+			away = oracle.Distance(lat1, lon1, lat2, lon2)
 			step = step.Scale(want / away)
 		}
 		if away < .338 || away > groundKM || max(g.Beyond(lat1, lon1), g.Beyond(lat2, lon2)) > km {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // NearVersion goes up whenever the codebook mechanism displaces votes by other noise for the same
@@ -70,7 +70,7 @@ func (n Near) Validate(epsilon float64) error {
 		new(big.Int).Lsh(new(big.Int).SetUint64(per), 64)) >= 0 {
 		return fmt.Errorf("near factor %g is not below e^epsilon, which is %.4g and holds between "+
 			"any two places without it: lower the factor, or leave near out", n.Factor,
-			exp.Of(epsilon))
+			portable.Exp(epsilon))
 	}
 	return nil
 }
@@ -373,13 +373,13 @@ func (s *noiseSearch) fill(k kernel, radius, rho float64) float64 {
 	s.octant = s.octant[:0]
 	rest, sum := 0.0, 0.0
 	if k.tapered {
-		rest = exp.Of(-(radius + .01) / rho)
+		rest = portable.Exp(-(radius + .01) / rho)
 	}
 	for x := 0; x <= d.reach; x++ {
 		for y := 0; y <= x; y++ {
 			w := 0.0
 			if away := k.norm(float64(x), float64(y)); away <= radius {
-				w = exp.Of(-away/rho) - rest
+				w = portable.Exp(-away/rho) - rest
 			}
 			s.octant = append(s.octant, w)
 			sum += float64(w * float64(copies(x, y)))

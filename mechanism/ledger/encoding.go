@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // AppendBinary appends the encoding of l:
@@ -85,7 +85,7 @@ var errEncoding = errors.New("ledger: the encoding is cut short or out of range"
 // allocate once l has grown.
 func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error) {
 	l.Reset()
-	r := decode.Reader{Rest: data}
+	r := portable.Reader{Rest: data}
 	l.decode(&r, stepMS)
 	if r.Bad {
 		return nil, errEncoding
@@ -93,7 +93,7 @@ func (l *Ledger) DecodeBinary(data []byte, stepMS int64) (rest []byte, err error
 	return r.Rest, nil
 }
 
-func (l *Ledger) decode(d *decode.Reader, stepMS int64) {
+func (l *Ledger) decode(d *portable.Reader, stepMS int64) {
 	head := d.Uvarint()
 	l.older.amount = Billionths(d.Uvarint())
 	unit := stepMS
@@ -138,7 +138,7 @@ func (l *Ledger) decode(d *decode.Reader, stepMS int64) {
 }
 
 // later returns a time so many units after another one. Beyond int64 it makes d bad.
-func later(d *decode.Reader, ms int64, units uint64, unit int64) int64 {
+func later(d *portable.Reader, ms int64, units uint64, unit int64) int64 {
 	high, span := bits.Mul64(units, uint64(unit))
 	if high != 0 || span > uint64(math.MaxInt64)-uint64(ms) {
 		d.Bad = true

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // block is a block of a model file and the part in it: rows of a class, or cells of the initial
@@ -73,7 +73,7 @@ func (b *block) decode(of *Model) error {
 	// A number takes at least nine bytes, eight of them for its value.
 	b.lengths, b.columns = b.lengths[:0], slices.Grow(b.columns[:0], len(content)/9)
 	b.values, b.spread = slices.Grow(b.values[:0], len(content)/9), b.spread[:0]
-	c := cursor{decode.Reader{Rest: content}}
+	c := cursor{portable.Reader{Rest: content}}
 	switch b.kind = c.Varint(); {
 	case c.Bad:
 	case b.kind == initialKind:
@@ -176,7 +176,7 @@ func appendFloats(dst []float64, data []byte) []float64 {
 }
 
 // cursor reads Avro's binary encoding. Bad is set once something could not be read.
-type cursor struct{ decode.Reader }
+type cursor struct{ portable.Reader }
 
 func (c *cursor) int() int {
 	v := c.Varint()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/internal/decode"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // Schema is the Avro schema of a model file, an Avro object container with the deflate codec; see
@@ -90,7 +90,7 @@ func decodeHeader(at *block) (*head, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cursor{decode.Reader{Rest: content}}
+	c := cursor{portable.Reader{Rest: content}}
 	if c.Varint() != headerKind {
 		return nil, at.damaged("its parts are not in order: it does not begin with a header")
 	}

@@ -10,7 +10,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/geodither/geodither/mechanism/internal/exp"
+	"github.com/geodither/geodither/mechanism/internal/portable"
 )
 
 // Contraction bounds what a kernel, which takes a user from one time to a later one, lets through
@@ -84,7 +84,7 @@ func (k *Contraction) Earlier(s float64) float64 {
 	}
 	// ln cosh x = |x| + ln(1+e^(-2|x|)) - ln 2
 	lnCosh := func(x float64) float64 {
-		return math.Abs(x) + math.Log1p(exp.Of(-2*math.Abs(x)))
+		return math.Abs(x) + math.Log1p(portable.Exp(-2*math.Abs(x)))
 	}
 	return min(s, k.diameter, up(2*(lnCosh((k.diameter+s)/4)-lnCosh((k.diameter-s)/4))))
 }

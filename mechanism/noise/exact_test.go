@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 )
 
 // wrongRates are laws near exp(-num/den), which the test must tell apart.
@@ -50,12 +50,12 @@ func TestBernoulliExp(t *testing.T) {
 					counts[0]++
 				}
 			}
-			if ratio := goodness.ChiSquare(counts, []float64{math.Exp(-rate)}, n); ratio > 1 {
+			if ratio := oracle.ChiSquare(counts, []float64{math.Exp(-rate)}, n); ratio > 1 {
 				t.Errorf("%s, exp(-%d/%d): %d of %d, %.2f times the limit", name, c.num, c.den,
 					counts[0], n, ratio)
 			}
 			for wrong, law := range wrongRates {
-				if goodness.ChiSquare(counts, []float64{law(float64(c.num), float64(c.den))},
+				if oracle.ChiSquare(counts, []float64{law(float64(c.num), float64(c.den))},
 					n) > 1 {
 					noticed[wrong] = true
 				}
@@ -120,10 +120,10 @@ func TestDiscreteLaplace(t *testing.T) {
 				}
 				return signed(y, negative)
 			})
-			if ratio := goodness.ChiSquare(counts, law, n); ratio > 1 {
+			if ratio := oracle.ChiSquare(counts, law, n); ratio > 1 {
 				t.Errorf("the statistic is %.2f times its limit", ratio)
 			}
-			if ratio := goodness.ChiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den),
+			if ratio := oracle.ChiSquare(counts, laplaceLaw(reach, c.num+c.num/20+1, c.den),
 				n); c.num > 6 && c.num < 1<<60 && c.den < c.num && ratio <= 1 {
 				t.Errorf("the test does not notice a scale 5 %% larger: %.2f of its limit", ratio)
 			}
@@ -165,12 +165,12 @@ func TestDiscreteLaplaceNoticesFaults(t *testing.T) {
 			return signed(Wide{0, (u + num*v) / den}, src.Uint64()&1 == 0)
 		},
 	} {
-		if ratio := goodness.ChiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den),
+		if ratio := oracle.ChiSquare(laplaceCounts(n, reach, draw), laplaceLaw(reach, num, den),
 			n); ratio <= 1 {
 			t.Errorf("the test does not notice: %s (%.2f of its limit)", name, ratio)
 		}
 	}
-	if ratio := goodness.ChiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den),
+	if ratio := oracle.ChiSquare(laplaceCounts(n, reach, exact), laplaceLaw(reach, num, den),
 		n); ratio > 1 {
 		t.Errorf("the law itself: %.2f times its limit", ratio)
 	}
@@ -221,7 +221,7 @@ func TestBelow(t *testing.T) {
 		for range n {
 			counts[c.draw()]++
 		}
-		if ratio := goodness.ChiSquare(counts, c.law, n); (ratio <= 1) != c.ok {
+		if ratio := oracle.ChiSquare(counts, c.law, n); (ratio <= 1) != c.ok {
 			t.Errorf("%s: %.2f times the limit, %v", name, ratio, counts)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/geodither/geodither/mechanism/internal/goodness"
+	"github.com/geodither/geodither/mechanism/internal/oracle"
 )
 
 func draws(n int, draw func(Source) float64) []float64 {
@@ -64,10 +64,10 @@ func TestLaws(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			sample := draws(n, c.draw)
-			if d := goodness.Kolmogorov(sample, c.cdf); d > 1 {
+			if d := oracle.Kolmogorov(sample, c.cdf); d > 1 {
 				t.Errorf("√n·D is %.2f of its limit", d)
 			}
-			if d := goodness.Kolmogorov(sample, c.wrong); d <= 1 {
+			if d := oracle.Kolmogorov(sample, c.wrong); d <= 1 {
 				t.Errorf("the test does not notice a wrong law: √n·D is %.2f of its limit", d)
 			}
 		})

@@ -18,11 +18,14 @@ import (
 	"github.com/geodither/geodither/state"
 )
 
-// Options are those of the service, and how to reset or rebuild its states. Required is what
-// Settings and Cluster require, and StateDir. No instance may be at work.
+// Options are those of the service, and how to look at its states, reset or rebuild them. Required
+// is what Settings and Cluster require. To reset or rebuild, StateDir is required too, and no
+// instance may be at work.
 type Options struct {
 	engine.Settings
 	topics.Cluster
+	// Later are the versions of the model that follow the first one.
+	Later         []*engine.Version
 	StateDir      string // the local state folder
 	MaxBatchBytes int    // size of a record batch that is written; default the producer's
 

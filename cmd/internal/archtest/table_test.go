@@ -39,10 +39,10 @@ type rule struct {
 var table = map[string]rule{
 	"deploy":           {}, // the config that explains every key
 	"mechanism/convex": {pure: true},
-	"mechanism/grid":   {tests: []string{"mechanism/internal/geodesic"}, pure: true},
-	"mechanism/noise":  {tests: []string{"mechanism/internal/goodness"}, pure: true},
+	"mechanism/grid":   {tests: []string{"mechanism/internal/oracle"}, pure: true},
+	"mechanism/noise":  {tests: []string{"mechanism/internal/oracle"}, pure: true},
 	"mechanism/mobility": {
-		ours:  []string{"mechanism/grid", "mechanism/internal/decode", "mechanism/parallel"},
+		ours:  []string{"mechanism/grid", "mechanism/internal/portable", "mechanism/parallel"},
 		tests: []string{goavro}, // reads the model file by itself
 		pure:  true,
 	},
@@ -64,7 +64,7 @@ var table = map[string]rule{
 	},
 	"mechanism/hours": {pure: true},
 	"mechanism/ledger": {
-		ours:  []string{"mechanism/internal/decode"},
+		ours:  []string{"mechanism/internal/portable"},
 		tests: []string{"mechanism/internal/testcase"}, pure: true,
 	},
 	"mechanism/locationset": {
@@ -73,26 +73,24 @@ var table = map[string]rule{
 	},
 	"mechanism/law": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/internal/exp", "mechanism/noise",
+			"mechanism/convex", "mechanism/grid", "mechanism/internal/portable", "mechanism/noise",
 		},
 		tests: []string{
-			"mechanism/internal/geodesic", "mechanism/internal/goodness",
+			"mechanism/internal/oracle",
 			"mechanism/internal/testcase", "mechanism/locationset", "mechanism/mobility",
 		},
 		pure: true,
 	},
-	"mechanism/internal/decode": {pure: true},
-	"mechanism/internal/exp":    {pure: true},
+	"mechanism/internal/portable": {pure: true},
 	// Inputs for tests, oracles, and tests of distributions.
-	"mechanism/internal/geodesic": {pure: true},
-	"mechanism/internal/goodness": {third: []string{gonum}, pure: true},
+	"mechanism/internal/oracle": {third: []string{gonum}, pure: true},
 	"mechanism/internal/testcase": {ours: []string{
 		"mechanism/convex", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
 	}, pure: true},
 	"mechanism": {
 		ours: []string{
-			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/internal/decode",
-			"mechanism/internal/exp", "mechanism/law", "mechanism/ledger",
+			"mechanism/convex", "mechanism/grid", "mechanism/hours", "mechanism/internal/portable",
+			"mechanism/law", "mechanism/ledger",
 			"mechanism/locationset", "mechanism/mobility", "mechanism/noise",
 		},
 		tests: []string{"mechanism/internal/testcase", "mechanism/moment"},
@@ -105,7 +103,7 @@ var table = map[string]rule{
 	// A product for the readers of a sanitized topic, so it knows nothing of the evaluation.
 	"mechanism/aggregate": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/internal/decode", "mechanism/law",
+			"mechanism", "mechanism/grid", "mechanism/internal/portable", "mechanism/law",
 			"mechanism/mobility", "mechanism/noise", "mechanism/parallel",
 		},
 		third: []string{gonum},
@@ -114,15 +112,15 @@ var table = map[string]rule{
 	},
 	"mechanism/moment": {
 		ours: []string{
-			"mechanism/grid", "mechanism/internal/exp", "mechanism/mobility", "mechanism/parallel",
+			"mechanism/grid", "mechanism/internal/portable", "mechanism/mobility", "mechanism/parallel",
 		},
 		pure: true,
 	},
 	"mechanism/counts": {
 		ours: []string{
-			"mechanism/grid", "mechanism/hours", "mechanism/internal/exp", "mechanism/noise",
+			"mechanism/grid", "mechanism/hours", "mechanism/internal/portable", "mechanism/noise",
 		},
-		tests: []string{"mechanism/internal/goodness"},
+		tests: []string{"mechanism/internal/oracle"},
 		pure:  true,
 	},
 	"mechanism/parallel": {pure: true},
@@ -170,11 +168,10 @@ var table = map[string]rule{
 	},
 	"state": {third: []string{pebble}},
 	"producer": {
-		ours:  []string{"consumer/wire", "producer/partition"},
+		ours:  []string{"consumer/wire"},
 		third: []string{kafkaGo},
 		tests: []string{"consumer/wire/wiretest", franz},
 	},
-	"producer/partition": {tests: []string{kafkaGo}},
 	"consumer": {
 		ours:  []string{"consumer/wire"},
 		third: []string{kafkaGo},
@@ -205,21 +202,9 @@ var table = map[string]rule{
 	"cmd/internal/servicetest/atwork": {
 		ours: []string{
 			"cmd/internal/account", "cmd/internal/doctor", "cmd/internal/engine",
-			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
+			"cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/topics", "cmd/internal/verify",
 			"mechanism/law", "mechanism/mobility",
-		},
-	},
-	"cmd/internal/inspect": {
-		ours: []string{
-			"cmd/internal/engine", "cmd/internal/topics", "consumer",
-			"consumer/admin", "consumer/task", "consumer/wire", "mechanism", "mechanism/grid",
-			"mechanism/ledger", "mechanism/mobility",
-		},
-		third: []string{kafkaGo},
-		tests: []string{
-			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/noise",
-			"schemas",
 		},
 	},
 	"cmd/internal/verify": {
@@ -243,9 +228,9 @@ var table = map[string]rule{
 		},
 		third: []string{kafkaGo},
 		tests: []string{
-			"cmd/internal/inspect", "cmd/internal/replay", "cmd/internal/service",
+			"cmd/internal/replay", "cmd/internal/service",
 			"cmd/internal/servicetest", "cmd/internal/servicetest/atwork", "mechanism/grid",
-			"mechanism/mobility", "producer/partition", "schemas", pebble,
+			"mechanism/mobility", "schemas", pebble,
 		},
 	},
 	"cmd/internal/doctor": {
@@ -295,11 +280,11 @@ var table = map[string]rule{
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/devbroker", "cmd/internal/doctor", "cmd/internal/erase",
-			"cmd/internal/inspect", "cmd/internal/kafkaconn",
+			"cmd/internal/kafkaconn",
 			"cmd/internal/replay", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
 			"cmd/internal/verify",
 			"mechanism", "mechanism/grid", "mechanism/mobility",
-			"producer/partition", franz, pebble,
+			franz, pebble,
 		},
 	},
 	// The engine is attacked from outside: this package meets bytes and mathematics too.
@@ -421,7 +406,7 @@ var table = map[string]rule{
 			"cmd/internal/servicetest/atwork", "cmd/internal/topics", "cmd/internal/verify",
 			"consumer", "consumer/admin", "consumer/group", "consumer/task", "consumer/wire",
 			"mechanism", "mechanism/grid", "mechanism/law",
-			"mechanism/mobility", "mechanism/noise", "producer", "producer/partition", "schemas",
+			"mechanism/mobility", "mechanism/noise", "producer", "schemas",
 			"schemas/registry", franz, kafkaGo, sync,
 		},
 	},
@@ -431,7 +416,7 @@ var table = map[string]rule{
 			"consumer", "consumer/admin", "consumer/task", "consumer/wire", "mechanism",
 			"mechanism/grid", "mechanism/mobility", "mechanism/mobility/train",
 			"mechanism/noise", "producer",
-			"producer/partition", "schemas", "mechanism/law",
+			"schemas", "mechanism/law",
 		},
 		third: []string{franz, kafkaGo},
 	},
@@ -439,9 +424,9 @@ var table = map[string]rule{
 		ours: []string{
 			"consumer/task", "mechanism", "mechanism/aggregate", "mechanism/grid",
 			"mechanism/hours", "mechanism/law", "mechanism/mobility", "mechanism/noise",
-			"producer/partition", "schemas", "schemas/mapping", "schemas/registry",
+			"schemas", "schemas/mapping", "schemas/registry",
 		},
-		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz},
+		tests: []string{"cmd/internal/servicetest", "mechanism/ledger", franz, kafkaGo},
 	},
 	"cmd/internal/counting": {
 		ours: []string{
@@ -460,11 +445,13 @@ var table = map[string]rule{
 	"cmd/internal/account": {
 		ours: []string{
 			"cmd/internal/engine", "cmd/internal/topics", "consumer", "consumer/admin",
-			"consumer/task", "consumer/wire", "producer", "state",
+			"consumer/task", "consumer/wire", "mechanism", "mechanism/grid", "mechanism/ledger",
+			"mechanism/mobility", "producer", "state",
 		},
 		third: []string{kafkaGo},
 		tests: []string{
 			"cmd/internal/service", "cmd/internal/servicetest", "cmd/internal/servicetest/atwork",
+			"mechanism/noise", "schemas",
 		},
 	},
 	"cmd/internal/archtest": {tests: []string{yamlGo}},
@@ -476,7 +463,7 @@ var table = map[string]rule{
 			"cmd/internal/doctor", "cmd/internal/engine", "cmd/internal/erase",
 			"cmd/internal/expect", "cmd/internal/explore",
 			"cmd/internal/files", "cmd/internal/fleet",
-			"cmd/internal/gather", "cmd/internal/inspect", "cmd/internal/kafkaconn",
+			"cmd/internal/gather", "cmd/internal/kafkaconn",
 			"cmd/internal/monitor",
 			"cmd/internal/replay", "cmd/internal/sanitize", "cmd/internal/service",
 			"cmd/internal/statement", "cmd/internal/topics", "cmd/internal/traces",
@@ -493,7 +480,7 @@ var table = map[string]rule{
 		tests: []string{
 			"consumer/admin", "schemas/mapping",
 			"cmd/internal/servicetest", "mechanism/trial",
-			"producer/partition", franz, jsonSchema, parquet, yamlGo,
+			franz, jsonSchema, parquet, yamlGo,
 		},
 	},
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/consumer/admin"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
-	"github.com/geodither/geodither/producer/partition"
 )
 
 // TestCounted: where the user counts, the id goes, and the day stays under another name until it is
@@ -25,7 +24,7 @@ func TestCounted(t *testing.T) {
 	of.Group, of.Topics = "first-counts", servicetest.Topics("counted")
 	asked := options(o, user)
 	asked.Counted, asked.ResetBudget = of, true
-	changelog, p := of.Topics.Changelog, partition.Murmur2([]byte(user), servicetest.Partitions)
+	changelog, p := of.Topics.Changelog, servicetest.Murmur2Place([]byte(user))
 
 	if r := run(t, asked).Receipts[0]; !strings.HasPrefix(r.Counted, "there is no service") {
 		t.Errorf("without its changelog: %s", r.Counted)

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/erase"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -21,7 +21,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/topics"
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -78,7 +77,7 @@ func TestStopped(t *testing.T) {
 	w := servicetest.NewWorld(t, 6)
 	o := atwork.Options(w, "first")
 	serve(t, w, o, 3)
-	before, err := inspect.User(t.Context(), atwork.InspectOptions(o, user))
+	before, err := account.User(t.Context(), atwork.AccountOptions(o), user)
 	servicetest.OK(t, err)
 	result := run(t, options(o, user))
 	if len(result.Receipts) != 1 || len(result.Unknown)+len(result.Pending) > 0 {
@@ -89,8 +88,8 @@ func TestStopped(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	requireGone(t, o.StateDir)
-	if _, err := inspect.User(t.Context(), atwork.InspectOptions(o, user)); !errors.Is(err,
-		inspect.ErrNoState) {
+	if _, err := account.User(t.Context(), atwork.AccountOptions(o), user); !errors.Is(err,
+		account.ErrNoState) {
 		t.Errorf("after the erasure: %v", err)
 	}
 	again := run(t, options(o, user))
@@ -101,7 +100,7 @@ func TestStopped(t *testing.T) {
 	requireVerified(t, o)
 	serve(t, w, o, 1)
 	requireVerified(t, o)
-	after, err := inspect.User(t.Context(), atwork.InspectOptions(o, user))
+	after, err := account.User(t.Context(), atwork.AccountOptions(o), user)
 	servicetest.OK(t, err)
 	if after.Releases != before.Releases+1 ||
 		after.EpsilonSpent != before.EpsilonSpent+servicetest.Release.Epsilon {
@@ -151,7 +150,7 @@ func TestReset(t *testing.T) {
 	requireVerified(t, o)
 	serve(t, w, o, 1)
 	requireVerified(t, o)
-	after, err := inspect.User(t.Context(), atwork.InspectOptions(o, user))
+	after, err := account.User(t.Context(), atwork.AccountOptions(o), user)
 	servicetest.OK(t, err)
 	if after.Releases != 1 || after.EpsilonSpent != servicetest.Release.Epsilon {
 		t.Errorf("after a reset: %d releases, Σε %v", after.Releases, after.EpsilonSpent)
@@ -179,7 +178,7 @@ func TestIdle(t *testing.T) {
 		return o.Counters.Snapshot().RecordsIn >= w.Fed
 	}, s)
 	s.Stop(t)
-	after, err := inspect.User(t.Context(), atwork.InspectOptions(o, user))
+	after, err := account.User(t.Context(), atwork.AccountOptions(o), user)
 	servicetest.OK(t, err)
 	requireVerified(t, o)
 	if after.Releases != 4 {
@@ -199,7 +198,7 @@ func TestTwoInstances(t *testing.T) {
 	feed(t, w, steps)
 	s1, s2 := atwork.Start(t, one), atwork.Start(t, two)
 	servicetest.Await(t, "the user is known", func() bool {
-		_, err := inspect.User(t.Context(), atwork.InspectOptions(one, user))
+		_, err := account.User(t.Context(), atwork.AccountOptions(one), user)
 		return err == nil
 	}, s1, s2)
 	result := run(t, options(one, user))
@@ -221,7 +220,7 @@ func TestTwoInstances(t *testing.T) {
 			t.Errorf("the log names the user:\n%s", s.Log)
 		}
 	}
-	after, err := inspect.User(t.Context(), atwork.InspectOptions(one, user))
+	after, err := account.User(t.Context(), atwork.AccountOptions(one), user)
 	servicetest.OK(t, err)
 	if after.Releases != steps+1 {
 		t.Errorf("%d releases, want one for each of %d steps", after.Releases, steps+1)
@@ -235,7 +234,7 @@ func TestPending(t *testing.T) {
 	o := atwork.Options(w, "first")
 	serve(t, w, o, 3)
 	feed(t, w, 1)
-	p := partition.Murmur2([]byte(user), servicetest.Partitions)
+	p := servicetest.Murmur2Place([]byte(user))
 	open(t, w, o, p)
 	result, err := erase.Run(t.Context(), options(o, user))
 	if !errors.Is(err, erase.ErrPending) || !strings.Contains(err.Error(), "start it") ||

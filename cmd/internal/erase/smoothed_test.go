@@ -11,7 +11,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
-	"github.com/geodither/geodither/producer/partition"
 )
 
 // smoothing returns the options of the service that smooths what a service publishes, and what a
@@ -101,7 +100,7 @@ func TestSmoothedPending(t *testing.T) {
 	before := out.Read(t)
 	smooth(t, after, of, before).Stop(t)
 	serve(t, w, o, 1)
-	open(t, w, after, partition.Murmur2([]byte(user), servicetest.Partitions))
+	open(t, w, after, servicetest.Murmur2Place([]byte(user)))
 	asked := options(o, user)
 	asked.Smoothed = of
 	result, err := erase.Run(t.Context(), asked)

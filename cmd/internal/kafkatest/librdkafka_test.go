@@ -11,8 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -69,11 +69,11 @@ func (w *world) answer(o service.Options) {
 // TestPartitionsAreLibrdkafkas: what the hashes here say is where librdkafka writes.
 func TestPartitionsAreLibrdkafkas(t *testing.T) {
 	for name, test := range map[string]struct {
-		args  []string
-		place func([]byte, int) int32
+		args []string
+		by   engine.Partitioner
 	}{
-		"crc32":   {asLibrdkafka, partition.CRC32},
-		"murmur2": {asJava, partition.Murmur2},
+		"crc32":   {asLibrdkafka, engine.CRC32},
+		"murmur2": {asJava, engine.Murmur2},
 	} {
 		w := newHarness(t).world(7, 1)
 		w.createRaw()
@@ -88,7 +88,7 @@ func TestPartitionsAreLibrdkafkas(t *testing.T) {
 		for seen < len(users) {
 			client.PollFetches(w.Context()).EachRecord(func(r *kgo.Record) {
 				seen++
-				if want := test.place(r.Key, 7); r.Partition != want {
+				if want, _ := test.by.Partition(r.Key, 7); r.Partition != want {
 					t.Errorf("%s: librdkafka puts %q into partition %d, not %d",
 						name, r.Key, r.Partition, want)
 				}

@@ -19,7 +19,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 	"github.com/geodither/geodither/state"
 )
@@ -222,7 +221,7 @@ func expose(
 
 	// A second run finds a state that it cannot read.
 	user := "user-of-a-bad-state"
-	p := partition.Murmur2([]byte(user), servicetest.Partitions)
+	p := servicetest.Murmur2Place([]byte(user))
 	_, err := w.Feeder.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{
 			Topic: servicetest.Topics(o.Group).Changelog, Partition: p,

@@ -25,7 +25,6 @@ import (
 	"github.com/geodither/geodither/mechanism/counts"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -75,7 +74,7 @@ func (f *countedFleet) feed(t *testing.T, fromHour, toHour int) {
 	for minute := fromHour * 60; minute < toHour*60; minute += 7 {
 		for n := range 40 {
 			user := fmt.Sprintf("user-%02d", n)
-			if partition.Murmur2([]byte(user), servicetest.Partitions) == servicetest.Partitions-1 {
+			if servicetest.Murmur2Place([]byte(user)) == servicetest.Partitions-1 {
 				continue
 			}
 			event := start + int64(minute)*60_000 + int64(n)

@@ -17,7 +17,6 @@ import (
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/producer/partition"
 )
 
 // fails runs a service that must end by itself, and holds its error against what
@@ -94,7 +93,7 @@ func TestFatalErrorEndsTheService(t *testing.T) {
 	published := w.Answers(t, "bad")
 	fix := servicetest.Sentinel()
 	rec := servicetest.Record(t, 0, fix)
-	p := partition.Murmur2(rec.Key, servicetest.Partitions)
+	p := servicetest.Murmur2Place(rec.Key)
 	_, err := w.Feeder.Produce(t.Context(), producer.Batch{
 		TopicPartition: producer.TopicPartition{Topic: "bad.log", Partition: p},
 		Records: []producer.Record{

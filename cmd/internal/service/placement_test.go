@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -116,10 +115,10 @@ func TestTwoProducersOneBudget(t *testing.T) {
 
 	// Inspect finds both states of such a user, and doctor both partitions.
 	for _, user := range servicetest.Users(6) {
-		if servicetest.CRC32Place(user) == partition.Murmur2(user, servicetest.Partitions) {
+		if servicetest.CRC32Place(user) == servicetest.Murmur2Place(user) {
 			continue
 		}
-		got, err := inspect.User(t.Context(), atwork.InspectOptions(blind, string(user)))
+		got, err := account.User(t.Context(), atwork.AccountOptions(blind), string(user))
 		servicetest.OK(t, err)
 		if len(got.Elsewhere) != 1 || got.EpsilonSpentAll != 2*budget ||
 			got.EpsilonSpent != budget || got.Elsewhere[0].EpsilonSpent != budget ||
@@ -127,10 +126,10 @@ func TestTwoProducersOneBudget(t *testing.T) {
 			got.Partition == got.Elsewhere[0].Partition {
 			t.Errorf("a user in two partitions is inspected as %+v", got)
 		}
-		got, err = inspect.User(t.Context(), atwork.InspectOptions(o, string(user)))
+		got, err = account.User(t.Context(), atwork.AccountOptions(o), string(user))
 		servicetest.OK(t, err)
 		if len(got.Elsewhere) != 0 || got.EpsilonSpentAll != budget ||
-			got.Partition != partition.Murmur2(user, servicetest.Partitions) {
+			got.Partition != servicetest.Murmur2Place(user) {
 			t.Errorf("a user in one partition is inspected as %+v", got)
 		}
 	}
@@ -191,9 +190,7 @@ func TestProbationEnds(t *testing.T) {
 	w := servicetest.NewWorld(t, 40)
 	o := atwork.Options(w, "first")
 	for range 12 { // 480 records, 100 and more in each partition
-		w.FeedBy(t, func(key []byte) int32 {
-			return partition.Murmur2(key, servicetest.Partitions)
-		}, 0, servicetest.Users(40)...)
+		w.FeedBy(t, servicetest.Murmur2Place, 0, servicetest.Users(40)...)
 		w.Step++
 	}
 	a := w.Answers(t, o.Group)

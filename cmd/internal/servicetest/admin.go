@@ -22,7 +22,6 @@ import (
 	"github.com/geodither/geodither/consumer/task"
 	"github.com/geodither/geodither/consumer/wire"
 	"github.com/geodither/geodither/producer"
-	"github.com/geodither/geodither/producer/partition"
 	"github.com/geodither/geodither/schemas"
 )
 
@@ -270,5 +269,11 @@ func Users(n int) [][]byte {
 // under test.
 func CRC32Place(key []byte) int32 { return int32(crc32.ChecksumIEEE(key) % Partitions) }
 
-// Murmur2Place is where Kafka's Java client writes a key.
-func Murmur2Place(key []byte) int32 { return partition.Murmur2(key, Partitions) }
+// Murmur2Place is where Kafka's Java client writes a key, computed apart as well.
+func Murmur2Place(key []byte) int32 {
+	var all [Partitions]int
+	for i := range all {
+		all[i] = i
+	}
+	return int32(kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: key}, all[:]...))
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/doctor"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/replay"
 	"github.com/geodither/geodither/cmd/internal/service"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
@@ -155,12 +154,19 @@ func Verify(tb testing.TB, o service.Options) verify.Report {
 	return report
 }
 
+// AccountOptions look at what a service has left.
+func AccountOptions(o service.Options) account.Options {
+	return account.Options{
+		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, StateDir: o.StateDir,
+		Logger: o.Logger,
+	}
+}
+
 // RepairOptions reset or write back what a service has left.
 func RepairOptions(o service.Options, dryRun, discard bool) account.Options {
-	return account.Options{
-		Settings: o.Settings, Cluster: o.Cluster, StateDir: o.StateDir, DryRun: dryRun,
-		Discard: discard, Logger: o.Logger,
-	}
+	repair := AccountOptions(o)
+	repair.DryRun, repair.Discard = dryRun, discard
+	return repair
 }
 
 // VerifyOptions verify what a service has committed, in a folder for temporary ones.
@@ -168,14 +174,6 @@ func VerifyOptions(o service.Options, tempDir string) verify.Options {
 	return verify.Options{
 		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later, TempDir: tempDir,
 		Logger: o.Logger,
-	}
-}
-
-// InspectOptions look for a user in what a service has left.
-func InspectOptions(o service.Options, user string) inspect.Options {
-	return inspect.Options{
-		Settings: o.Settings, Cluster: o.Cluster, Later: o.Later,
-		Logger: o.Logger, User: user,
 	}
 }
 

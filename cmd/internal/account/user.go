@@ -1,14 +1,10 @@
-// Package inspect reads one user's state (User) from the changelog, and puts it into words: what
-// the user has spent, when and where the last release was, and what the posterior holds. It also
-// sums up what all users have spent (Accounts). It changes nothing.
-package inspect
+package account
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -81,32 +77,19 @@ type Place struct {
 var ErrNoState = errors.New(
 	"the user has no state: no fix of this user was accepted yet, or the id is written otherwise")
 
-// Options say where to look and what for. Required is what Settings and Cluster require; for one
-// user also User.
-type Options struct {
-	engine.Settings
-	topics.Cluster
-	// Later are the versions of the model that follow the first one.
-	Later []*engine.Version
-
-	User string
-
-	Logger *slog.Logger // default slog.Default()
-}
-
 // User finds a user's state in the changelog, as of the last transaction that was committed when it
 // looks. It looks into every partition, so it costs reading the whole topic. The partition that the
 // configured partitioner gives the user comes first, and what others hold is in Elsewhere.
 // ErrNoState says that there is none.
-func User(ctx context.Context, o Options) (State, error) {
+func User(ctx context.Context, o Options, user string) (State, error) {
 	o, err := o.prepare()
 	if err != nil {
 		return State{}, err
 	}
-	if !task.ValidKey([]byte(o.User)) {
+	if !task.ValidKey([]byte(user)) {
 		return State{}, ErrNoState
 	}
-	found, err := findInChangelog(ctx, o, []byte(o.User))
+	found, err := findInChangelog(ctx, o, []byte(user))
 	if err != nil {
 		return State{}, err
 	}
@@ -115,7 +98,7 @@ func User(ctx context.Context, o Options) (State, error) {
 	}
 	// Where the user belongs comes first; the others are in the order of partitions.
 	belongs := func(f stored) bool {
-		at, ok := o.Partitioner.Partition([]byte(o.User), f.partitions)
+		at, ok := o.Partitioner.Partition([]byte(user), f.partitions)
 		return ok && at == f.partition
 	}
 	if i := slices.IndexFunc(found, belongs); i > 0 {
@@ -124,7 +107,7 @@ func User(ctx context.Context, o Options) (State, error) {
 	}
 	all := make([]State, len(found))
 	for i, f := range found {
-		if all[i], err = f.inspect(o); err != nil {
+		if all[i], err = f.inspect(o, user); err != nil {
 			return State{}, err
 		}
 		mark, _, err := topics.LastMark(ctx, o.Client(), o.Topics.Changelog, f.partition)
@@ -136,16 +119,6 @@ func User(ctx context.Context, o Options) (State, error) {
 		}
 	}
 	return total(o, all), nil
-}
-
-// prepare checks the options and fills in what was left empty.
-func (o Options) prepare() (Options, error) {
-	err := errors.Join(o.Cluster.Validate(), o.Settings.Validate())
-	o.Settings, o.Cluster = o.Settings.WithDefaults(), o.Cluster.WithDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	return o, err
 }
 
 // total is the first of a user's states with the others in it, and what all have spent.
@@ -284,7 +257,7 @@ func lastValues(ctx context.Context, client *kafka.Client, o Options, p int32, k
 }
 
 // inspect decodes a state.
-func (f stored) inspect(o Options) (State, error) {
+func (f stored) inspect(o Options, user string) (State, error) {
 	var s mechanism.State
 	if err := s.DecodeBinary(f.value); err != nil {
 		return State{}, fmt.Errorf("partition %d: %w", f.partition, err)
@@ -294,8 +267,8 @@ func (f stored) inspect(o Options) (State, error) {
 		return State{}, err
 	}
 	found := State{
-		User: o.User, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
-		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: o.User,
+		User: user, Partition: f.partition, Offset: f.offset, Bytes: len(f.value),
+		Step: s.Step, Releases: s.Releases, EpsilonSpent: s.EpsilonSpent, PublishedAs: user,
 		ModelID: s.Model.String(), OfThisModel: known,
 		RadiusM: s.RadiusKM * 1000, Cells: s.Posterior.Len(), state: &s,
 	}
@@ -307,7 +280,7 @@ func (f stored) inspect(o Options) (State, error) {
 		}
 	}
 	if o.Publish.User == engine.UserPseudonym {
-		found.PublishedAs = engine.Pseudonym(o.Key, o.User)
+		found.PublishedAs = engine.Pseudonym(o.Key, user)
 	}
 	for _, p := range s.Posterior.P {
 		if p > 0 {
@@ -350,4 +323,29 @@ func (o Options) modelOf(s *mechanism.State) (m *mobility.Model, ok bool, err er
 		return model, true, nil
 	}
 	return o.Model, false, nil
+}
+
+// AdoptedVersion is a version of the model that a partition has adopted.
+type AdoptedVersion struct {
+	FromOffset int64     `json:"from_offset"` // of the raw topic
+	Start      time.Time `json:"start"`       // event time
+	Model      string    `json:"model"`
+	// Missing: the config's schedule does not have it.
+	Missing bool `json:"missing,omitempty"`
+}
+
+// describe puts amendments into words.
+func describe(
+	list []task.Amendment, known []*engine.Version,
+) (described []AdoptedVersion, err error) {
+	for _, a := range list {
+		id, err := engine.ParseVersionID(a.Name)
+		if err != nil {
+			return nil, err
+		}
+		d := AdoptedVersion{FromOffset: a.From, Start: id.Start(), Model: id.Model.String()}
+		d.Missing = !slices.ContainsFunc(known, func(v *engine.Version) bool { return v.ID == id })
+		described = append(described, d)
+	}
+	return described, nil
 }

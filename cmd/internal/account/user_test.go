@@ -1,12 +1,12 @@
-package inspect_test
+package account_test
 
 import (
 	"errors"
 	"math"
 	"testing"
 
+	"github.com/geodither/geodither/cmd/internal/account"
 	"github.com/geodither/geodither/cmd/internal/engine"
-	"github.com/geodither/geodither/cmd/internal/inspect"
 	"github.com/geodither/geodither/cmd/internal/servicetest"
 	"github.com/geodither/geodither/cmd/internal/servicetest/atwork"
 	"github.com/geodither/geodither/mechanism"
@@ -30,13 +30,13 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	o := atwork.Options(w, "first")
-	query := atwork.InspectOptions(o, user)
-	got, err := inspect.User(t.Context(), query)
+	query := atwork.AccountOptions(o)
+	got, err := account.User(t.Context(), query, user)
 	servicetest.OK(t, err)
 	if got.Step != last.Step || int64(got.Releases) != last.Release ||
 		got.ModelID != last.ModelID || !got.OfThisModel ||
-		*got.Estimate != (inspect.Place{last.Latitude, last.Longitude}) ||
-		*got.LastRelease != (inspect.Place{
+		*got.Estimate != (account.Place{last.Latitude, last.Longitude}) ||
+		*got.LastRelease != (account.Place{
 			last.ReleaseLatitude.Number, last.ReleaseLongitude.Number,
 		}) || got.RadiusM != last.RadiusM ||
 		schemas.Some(got.SigmaMajorM) != last.SigmaMajorM ||
@@ -49,8 +49,7 @@ func TestInspect(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, nobody := range []string{"nobody", "", "\x00input"} {
-		query.User = nobody
-		if _, err := inspect.User(t.Context(), query); !errors.Is(err, inspect.ErrNoState) {
+		if _, err := account.User(t.Context(), query, nobody); !errors.Is(err, account.ErrNoState) {
 			t.Errorf("the state of %q gives %v", nobody, err)
 		}
 	}
@@ -58,7 +57,7 @@ func TestInspect(t *testing.T) {
 	budgeted := o
 	budgeted.Release.Budget = mechanism.Budget{Epsilon: 5, WindowSteps: 2}
 	budgeted.Publish.User = engine.UserPseudonym
-	spent, err := inspect.User(t.Context(), atwork.InspectOptions(budgeted, user))
+	spent, err := account.User(t.Context(), atwork.AccountOptions(budgeted), user)
 	servicetest.OK(t, err)
 	if spent.EpsilonWindow == nil || *spent.EpsilonWindow != 2*servicetest.Release.Epsilon ||
 		spent.PublishedAs != engine.Pseudonym(servicetest.Key, user) {
@@ -67,7 +66,7 @@ func TestInspect(t *testing.T) {
 	// Under another map the points mean nothing, and are not shown.
 	other := o
 	other.Model = servicetest.NeighbourModel(t, servicetest.Town, 2000, 4)
-	got, err = inspect.User(t.Context(), atwork.InspectOptions(other, user))
+	got, err = account.User(t.Context(), atwork.AccountOptions(other), user)
 	servicetest.OK(t, err)
 	if got.OfThisModel || got.Estimate != nil || got.LastRelease != nil ||
 		got.Step != last.Step {
@@ -85,8 +84,8 @@ func TestInspectElsewhere(t *testing.T) {
 		servicetest.Line{Key: "c", Value: string(s.AppendBinary(nil))},
 		servicetest.Line{Key: "d", Value: string(s.AppendBinary(nil))})
 	for _, user := range []string{"a", "b", "c", "d"} {
-		got, err := inspect.User(t.Context(),
-			atwork.InspectOptions(atwork.Options(w, "first"), user))
+		got, err := account.User(t.Context(),
+			atwork.AccountOptions(atwork.Options(w, "first")), user)
 		servicetest.OK(t, err)
 		if got.Partition != 0 {
 			t.Errorf("%s is found in partition %d", user, got.Partition)

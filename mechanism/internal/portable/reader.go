@@ -1,5 +1,4 @@
-// Package decode reads numbers from the front of bytes that may hold anything.
-package decode
+package portable
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-package geodesic
+package oracle
 
 import (
 	"math"

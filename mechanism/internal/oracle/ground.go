@@ -1,5 +1,4 @@
-// Package geodesic measures distances on the ground, for tests of what the map makes of them.
-package geodesic
+package oracle
 
 import "math"
 

@@ -1,15 +1,16 @@
-// Package exp has an exponential function with the same bits on every architecture. The standard
-// library's has assembly on some, whose last bit differs.
-package exp
+// Package portable has numbers that are the same on every machine: an exponential function with the
+// same bits on every architecture, and integers read from bytes that may hold anything.
+package portable
 
 import "math"
 
-// Of returns e^x to about one unit in the last place, 0 for x ≤ -708 and +Inf for x ≥ 709. What
-// is published or goes into a state is computed with it, so that it is the same everywhere.
+// Exp returns e^x to about one unit in the last place, 0 for x ≤ -708 and +Inf for x ≥ 709. What
+// is published or goes into a state is computed with it, so that it is the same everywhere: the
+// standard library's has assembly on some architectures, whose last bit differs.
 //
 // x = k·ln2/32 + r with |r| ≤ ln2/64 < .0109, so e^x = 2^(k div 32) · 2^(k mod 32 / 32) · e^r.
 // Of e^r the terms up to r⁶/720 are taken; the next is below .0109⁷/5040 < 2⁻⁵⁷.
-func Of(x float64) float64 {
+func Exp(x float64) float64 {
 	if !(x > least) {
 		return 0
 	}

@@ -1,7 +1,9 @@
-// Package goodness tests whether samples are of a distribution, for the tests of the noise and of
-// the laws. A statistic comes as a multiple of what it exceeds by chance with a probability of
-// FalseAlarm at most: above 1 the distribution is rejected.
-package goodness
+// Package oracle has what tests of the mathematics compare with: whether samples are of a
+// distribution, and distances on the ground.
+//
+// A statistic comes as a multiple of what it exceeds by chance with a probability of FalseAlarm at
+// most: above 1 the distribution is rejected.
+package oracle
 
 import (
 	"math"

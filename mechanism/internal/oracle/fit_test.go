@@ -1,4 +1,4 @@
-package goodness
+package oracle
 
 import (
 	"math/rand/v2"
