@@ -196,10 +196,15 @@ func (b *Backward) massOf(cells []grid.Cell) []float64 {
 // expectJumps adds what jumps from the cells make of the function.
 func (b *Backward) expectJumps(dst []float64, cells []grid.Cell) {
 	p := b.predictor
-	last, jumped := -1, 0.0
+	width, first, end := grid.Cell(p.width), grid.Cell(0), grid.Cell(0)
+	last, jumped := int32(-1), 0.0 // the column of blocks, in this row
 	for i, c := range cells {
-		if block := p.blockOf(c); block != last {
-			last, jumped = block, 0
+		if c >= end {
+			row := c / width
+			first, end, last = row*width, row*width+width, -1
+		}
+		if column := p.blockColumn[c-first]; column != last {
+			last, jumped = column, 0
 			for _, to := range p.jumpsFrom(c) {
 				jumped += b.function[to]
 			}

@@ -127,6 +127,9 @@ type layout struct {
 	columns, rows []float64
 	// blocks is how many blocks there are in a row of them, 0 without jumps. Each has side columns.
 	blocks, side int
+	// blockColumn is the column of blocks in which each column of cells lies: a look instead of a
+	// division.
+	blockColumn []int32
 	// Block b jumps to targets[start[b]:start[b+1]].
 	start   []int32
 	targets []grid.Cell
@@ -142,6 +145,9 @@ func newLayout(g *grid.Grid, k Kernel, j Jumps) *layout {
 	}
 	columns, rows := j.blocks(g)
 	l.blocks, l.side, l.start = columns, j.Side, append(l.start, 0)
+	for column := range l.width {
+		l.blockColumn = append(l.blockColumn, int32(column/l.side))
+	}
 	for block := range columns * rows {
 		to := slices.Sorted(j.targets(g, block%columns, block/columns))
 		l.targets = append(l.targets, to...)

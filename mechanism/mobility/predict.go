@@ -195,22 +195,22 @@ func (p *Predictor) addOwn(from *Distribution) {
 
 // jump adds the jumps of cells with weights, block by block.
 func (p *Predictor) jump(cells []grid.Cell, weights []float64) {
-	width := grid.Cell(p.width)
-	row, first, end := 0, grid.Cell(0), grid.Cell(0)
+	width, side := grid.Cell(p.width), grid.Cell(p.side)
+	band, first, end := grid.Cell(0), grid.Cell(0), grid.Cell(0)
 	for i := 0; i < len(cells); {
 		if cells[i] >= end {
-			row = int(cells[i] / width)
-			first, end = grid.Cell(row)*width, grid.Cell(row+1)*width
+			row := cells[i] / width
+			band, first, end = row/side*grid.Cell(p.blocks), row*width, row*width+width
 		}
 		// The cells of one row and one block lie side by side.
-		column := int(cells[i]-first) / p.side
-		block, next := row/p.side*p.blocks+column, first+grid.Cell((column+1)*p.side)
+		column := p.blockColumn[cells[i]-first]
+		block, next := band+column, first+(column+1)*side
 		sum := 0.0
 		for next = min(next, end); i < len(cells) && cells[i] < next; i++ {
 			sum += weights[i]
 		}
 		if p.jumping[block] == 0 {
-			p.jumped = append(p.jumped, int32(block))
+			p.jumped = append(p.jumped, block)
 		}
 		p.jumping[block] += sum
 	}

@@ -34,18 +34,38 @@ const (
 // hash of the mass and the cell, and no secret: anybody with the mass has the result, with the same
 // bits on every architecture.
 func Short(p float64, c grid.Cell, least float64) float64 {
-	word := math.Float64bits(p)
-	chance := scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
-	// The bits of a positive number grow with it, evenly between two short masses.
+	r, word := roundingTo(least), math.Float64bits(p)
+	return math.Float64frombits(r.round(word, chanceOf(word, c)))
+}
+
+// rounding is what Short needs of the least mass: its bits, and what makes a mass below it a share
+// of it in units of 2⁻⁵³.
+type rounding struct {
+	least uint64
+	units float64
+}
+
+func roundingTo(least float64) rounding {
+	return rounding{math.Float64bits(least), 0x1p53 / least}
+}
+
+// round returns the bits of the short mass for those of a mass, and a chance. The bits of a
+// positive number grow with it, evenly between two short masses. Which way a mass below the least
+// goes is hard to foresee, so it is chosen without a branch: raised is all ones where the chance is
+// below the mass's share of the least, and else 0.
+func (r rounding) round(word, chance uint64) uint64 {
 	rounded := (word + chance>>(64-shortShift)) >> shortShift << shortShift
-	// Which way a mass goes is hard to foresee, so it is chosen without a branch: raised is all
-	// ones where the chance is below the mass's share of least, and else 0.
-	share := uint64(float64(min(p, least) * (0x1p53 / least)))
-	raised := -((chance>>11 - share) >> 63)
-	if from := math.Float64bits(least); word < from {
-		rounded = from & raised
+	share := int64(float64(math.Float64frombits(min(word, r.least)) * r.units))
+	raised := -((chance>>11 - uint64(share)) >> 63)
+	if word < r.least {
+		rounded = r.least & raised
 	}
-	return math.Float64frombits(rounded)
+	return rounded
+}
+
+// chanceOf is the chance of a cell's mass: a hash of both.
+func chanceOf(word uint64, c grid.Cell) uint64 {
+	return scramble(word + uint64(uint32(c))*0x9e3779b97f4a7c15)
 }
 
 // ShortOf sets dst to the short masses of cells: Short of each weight times a scale, without those
@@ -54,11 +74,12 @@ func ShortOf(dst *Distribution, cells []grid.Cell, weights []float64, scale, lea
 	dst.resize(len(weights))
 	to, p := dst.Cells, dst.P[:len(dst.Cells)]
 	cells = cells[:len(weights)]
-	kept := 0
+	r, kept := roundingTo(least), 0
 	for i, w := range weights {
-		q := Short(float64(w*scale), cells[i], least)
-		to[kept], p[kept] = cells[i], q
-		kept += int(-math.Float64bits(q) >> 63) // 1 unless q is 0, without a branch
+		c, word := cells[i], math.Float64bits(float64(w*scale))
+		rounded := r.round(word, chanceOf(word, c))
+		to[kept], p[kept] = c, math.Float64frombits(rounded)
+		kept += int(-rounded >> 63) // 1 unless it is 0, without a branch
 	}
 	dst.Cells, dst.P = to[:kept], p[:kept]
 }
