@@ -92,6 +92,9 @@ async function settled(page) {
   await page.waitForTimeout(400); // until the address has it
 }
 
+// show writes a length as the page does.
+const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
+
 before(async () => {
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM,
@@ -215,6 +218,30 @@ test("two settings by a split of one picture", async (t) => {
   assert.equal(await page.textContent("#step-facts"), alone, "A has changed with B's knob");
 });
 
+test("four ε beside each other, of which a click takes one", async (t) => {
+  const page = await open(t, `${server.url}#view=step&user=bus-4722&fix=40`, { viewport: { width: 1280, height: 720 } });
+  await settled(page);
+  await page.click("#four");
+  await settled(page);
+  assert.match(page.url(), /shows=4/);
+  const within = await page.evaluate(() => Promise.all([0.5, 1, 2, 4].map(async (epsilon) =>
+    (await (await fetch(`api/step?user=bus-4722&fix=40&epsilon=${epsilon}`)).json()).radius_km)));
+  assert.deepEqual(await page.$$eval("#step .four button", (all) => all.map((b) => b.textContent)),
+    [0.5, 1, 2, 4].map((epsilon, i) => `ε = ${epsilon}: within ${show(within[i])}`));
+  const drawn = await page.$$("#step .four canvas");
+  assert.equal(new Set(await Promise.all(drawn.map((c) => c.evaluate((e) => e.toDataURL())))).size, 4);
+  for (const c of drawn) assert.ok(await c.evaluate((e) => e.getBoundingClientRect().bottom < 720 && e.getBoundingClientRect().width > 150));
+  await shot(page, "four");
+  await page.goto(`${page.url()}&again`); // a link
+  await settled(page);
+  await page.click("#step .four figure:nth-child(3) button");
+  await settled(page);
+  assert.match(page.url(), /epsilon=2/);
+  assert.doesNotMatch(page.url(), /shows/);
+  assert.equal(await page.textContent(".knobs output"), "ε = 2");
+  assert.equal(await page.isVisible("#step .four canvas"), false);
+});
+
 test("a day: what records tell at the time and afterwards, within a budget", async (t) => {
   const page = await open(t, `${server.url}#view=day&user=bus-4722&fix=40`);
   await settled(page);
@@ -223,7 +250,6 @@ test("a day: what records tell at the time and afterwards, within a budget", asy
   await settled(page);
   const [past, course] = await page.evaluate(() => Promise.all(["past?lag=-1&", "course?"].map(async (q) =>
     (await fetch(`api/${q}user=bus-4722&epsilon=1&budget=50&from=0`)).json())));
-  const show = (km) => (km >= 1 ? `${km.toFixed(1)} km` : `${Math.round(km * 100) * 10} m`);
   const median = (all) => [(all.length - 1) >> 1, all.length >> 1].reduce((sum, i) => sum + all.toSorted((a, b) => a - b)[i] / 2, 0);
   const has = (text) => page.waitForFunction((part) => document.querySelector("#day-facts").textContent.includes(part), text);
   await has(`Median, day${show(course.summary.estimate_m.median / 1000)}… smoothed${show(median(past.off_km))}`);

@@ -68,9 +68,8 @@ export class DayView {
       const [map, course, past] = await Promise.all([this.state.map(s, signal), this.state.course(s), this.state.past(s)]);
       return { settings: { ...s }, map, course, past };
     };
-    const { settings, other, split } = this.state;
     void this.latest.run(
-      (signal) => Promise.all((split ? [settings, other] : [settings]).map((s) => fetch(s, signal))),
+      (signal) => Promise.all(this.state.halves.map((s) => fetch(s, signal))),
       (days) => {
         this.days = days;
         this.render();

@@ -1,7 +1,7 @@
 // Where all vehicles are: in truth, as counts may say it, and as records tell it.
 
 import { ask, Crowd, Crowds, CrowdSpan, MapInfo, Span } from "./api";
-import { fact, make, metres, percent, rich, sum, whileShown, windowsOf } from "./look";
+import { button, fact, make, metres, percent, rich, sum, whileShown, windowsOf } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { zoomer } from "./stepview";
@@ -28,31 +28,23 @@ export class FleetView {
   readonly update: () => void;
   private readonly says = make("div", { class: "says", "aria-live": "polite" });
   private readonly table = make("div", { class: "wide windows" });
-  private readonly pictures: typeof pictures;
+  private readonly pictures: (typeof pictures[number] & { view: MapView; note: HTMLElement; scale: HTMLElement })[];
   private map: MapInfo | null = null; // of a topic
   private begun = 0; // how often the topic was read from its first record
   private listed = ""; // what the table shows
-  private readonly notes: HTMLElement[] = [];
-  private readonly scales: HTMLElement[] = [];
 
   constructor(private readonly state: State | null, camera: Camera, private readonly failed: (e: unknown) => void) {
-    const figures: HTMLElement[] = [];
     this.update = state ? () => this.release(state) : whileShown(() => this.element, 5000, () => this.follow(), failed);
-    this.pictures = state ? pictures : pictures.slice(2);
     this.facts.id = state ? "fleet-facts" : "live-fleet-facts";
-    this.maps = this.pictures.map((p, i) => {
+    this.pictures = (state ? pictures : pictures.slice(2)).map((p) => {
       const canvas = make("canvas", { role: "img", "aria-label": `Map of the fleet: ${p.title}. ${p.says}` });
-      const view = new MapView(canvas, camera);
-      const note = make("p", { class: "note", hidden: "" });
-      const scale = make("p", { class: `scale ${p.of}` });
-      this.scales.push(scale);
-      this.notes.push(note);
-      figures.push(make("figure", { class: "picture half" }, canvas,
-        make("figcaption", { class: p.of === "truth" ? "corner secret" : "corner", title: p.says }, p.title),
-        note, scale, i === 1 ? zoomer(view) : null));
-      return view;
+      return { ...p, view: new MapView(canvas, camera), note: make("p", { class: "note", hidden: "" }), scale: make("p", { class: `scale ${p.of}` }) };
     });
-    this.element = make("div", {}, make("div", { class: "two" }, ...figures));
+    this.maps = this.pictures.map(({ view }) => view);
+    this.element = make("div", {}, make("div", { class: "two" }, ...this.pictures.map(({ of, title, says, view, note, scale }, i) =>
+      make("figure", { class: "picture half" }, view.canvas,
+        make("figcaption", { class: of === "truth" ? "corner secret" : "corner", title: says }, title),
+        note, scale, i === 1 ? zoomer(view) : null))));
     this.beside = make("div", { class: "stack" },
       make("section", { class: "card", "aria-label": "Windows of the fleet" }, this.table),
       make("section", { class: "card" }, this.says));
@@ -79,7 +71,7 @@ export class FleetView {
     const fetch = async (signal: AbortSignal, quick: boolean) => {
       const [map, crowds] = await Promise.all([state.map(s, signal), state.crowds(s, quick, signal)]);
       const chosen = this.chosen(crowds.windows);
-      return { map, crowds, crowd: chosen ? await state.crowd(s, chosen.start_ms, quick, signal) : null };
+      return { map, crowds, crowd: chosen ? await state.crowds<Crowd>(s, quick, signal, { start_ms: chosen.start_ms }) : null };
     };
     const whole = async (signal: AbortSignal) => {
       const first = await fetch(signal, true);
@@ -95,16 +87,15 @@ export class FleetView {
   }
 
   private render(map: MapInfo, crowds: Crowds | Pick<Crowds, "windows" | "no_estimate">, crowd: Crowd | null): void {
-    this.maps.forEach((view, i) => {
-      const { of, colour } = this.pictures[i]!;
+    for (const { of, colour, view, note, scale } of this.pictures) {
       view.show(map, (pen) => {
         if (crowd) pen.field(crowd[of], colour, "root", 0.95, crowd.zone_km);
       });
       const lacks = crowds.no_estimate !== "" && (of === "fitted" || of === "blind");
-      this.notes[i]!.hidden = !lacks;
-      this.notes[i]!.textContent = crowds.no_estimate;
-      this.scales[i]!.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} vehicles in a zone`;
-    });
+      note.hidden = !lacks;
+      note.textContent = crowds.no_estimate;
+      scale.textContent = `0 to ${Math.round(crowd?.fitted.max ?? 1)} vehicles in a zone`;
+    }
     const off = (x: number | null) => (x === null ? "…" : `${Math.round(100 * x)} %`);
     const columns: [string, (w: CrowdSpan) => string][] = "settings" in crowds
       ? [["counts", (w) => off(w.counted_off)], ["records", (w) => off(w.fitted_off)], ["model", (w) => off(w.blind_off)]]
@@ -116,13 +107,12 @@ export class FleetView {
       make("thead", {}, make("tr", {}, ...["UTC", ...columns.map(([name]) => name)].map((h) => make("th", { scope: "col" }, h)))),
       make("tbody", {}, ...crowds.windows.map((w, i) => {
         const now = w.start_ms === crowd?.start_ms;
-        const button = make("button", { type: "button", "aria-pressed": String(now) }, times[i]!.replace(" to ", "–"));
-        button.addEventListener("click", () => {
+        const chooser = button({ "aria-pressed": String(now) }, times[i]!.replace(" to ", "–"), () => {
           this.start = w.start_ms;
           if (this.state) this.update();
           else void this.follow().catch(this.failed);
         });
-        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, button),
+        return make("tr", now ? { class: "key" } : {}, make("th", { scope: "row" }, chooser),
           ...columns.map(([, say]) => make("td", {}, say(w))));
       }))));
     this.listed = listed;

@@ -1,7 +1,7 @@
 // The knobs of a release.
 
 import { About, Settings } from "./api";
-import { during, make, metres, nearest, sum } from "./look";
+import { button, during, make, metres, nearest, sum } from "./look";
 import { State } from "./state";
 import { mechanisms } from "./words";
 
@@ -29,6 +29,13 @@ export class Panel {
     const { state, about } = this;
     const s = state.turned;
     const changed = () => state.changed();
+    // relay shows other knobs, and keeps the focus on one of them.
+    const relay = (id: string) => {
+      const focused = document.activeElement?.id === id;
+      this.lay();
+      if (focused) document.getElementById(id)?.focus();
+      changed();
+    };
 
     const slide = (name: string, list: number[], value: number, say: (x: number) => string, set: (x: number) => void) => {
       const input = make("input", {
@@ -61,42 +68,28 @@ export class Panel {
       if (!options.some(([v]) => v === value)) list.append(make("option", { value }, value)); // from an address
       list.value = value;
       list.addEventListener("change", () => {
-        const focused = document.activeElement === list;
         set(list.value);
-        this.lay();
-        if (focused) document.getElementById(list.id)?.focus();
-        changed();
+        relay(list.id);
       });
       return make("label", {}, text, list);
     };
     const number = (list: number[], say: (x: number) => string) => list.map((x): [string, string] => [String(x), say(x)]);
-    const again = make("button", { type: "button", id: "a-again", title: "The same reports with another seed of the noise" }, "Draw again");
-    again.addEventListener("click", () => {
+    const again = button({ id: "a-again", title: "The same reports with another seed of the noise" }, "Draw again", () => {
       s.seed++;
       changed();
     });
-    const split = make("button", { type: "button", id: "split", "aria-pressed": String(state.split) }, "Split: compare two");
-    split.addEventListener("click", () => {
-      state.split = !state.split;
-      state.turnB = state.split;
-      this.lay();
-      document.getElementById("split")?.focus();
-      changed();
+    const compare = (id: string, shows: number, text: string, title: string) => button({ id, "aria-pressed": String(state.shows === shows), title }, text, () => {
+      state.shows = state.shows === shows ? 1 : shows;
+      state.turnB = state.shows === 2;
+      relay(id);
     });
-    const which = (["A", "B"] as const).map((letter) => {
-      const own = (letter === "B") === state.turnB;
-      const b = make("button", { type: "button", id: `turn-${letter}`, "aria-pressed": String(own) }, letter);
-      b.addEventListener("click", () => {
-        state.turnB = letter === "B";
-        this.lay();
-        document.getElementById(b.id)?.focus();
-        changed();
-      });
-      return b;
-    });
+    const which = ["A", "B"].map((letter) => button({ id: `turn-${letter}`, "aria-pressed": String((letter === "B") === state.turnB) }, letter, () => {
+      state.turnB = letter === "B";
+      relay(`turn-${letter}`);
+    }));
     const codebook = s.mechanism === "codebook";
     this.element.replaceChildren(make("div", { class: "knobs" },
-      state.split ? make("div", { class: "row" }, make("strong", {}, "Turn the knobs of"), ...which) : null,
+      state.shows === 2 ? make("div", { class: "row" }, make("strong", {}, "Turn the knobs of"), ...which) : null,
       make("label", {}, "ε: how much one release may tell",
         slide("epsilon", epsilons, s.epsilon, (x) => `ε = ${sum(x)}`, (x) => (s.epsilon = x))),
       make("label", {}, "A new release at most every",
@@ -117,6 +110,7 @@ export class Panel {
         about.cells_m.length > 0
           ? choose("cell", "Side of a cell", number(about.cells_m, (m) => metres(m / 1000)), String(s.cell_m || 250), (x) => (s.cell_m = Number(x)))
           : null),
-      make("div", { class: "row" }, again, split)));
+      make("div", { class: "row" }, again, compare("split", 2, "Split in two", "Two settings, by a split of one picture"),
+        compare("four", 4, "Four ε", "The same moment under four ε, beside each other"))));
   }
 }

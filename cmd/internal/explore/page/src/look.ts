@@ -44,6 +44,13 @@ export function make<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+// button makes a button that does something.
+export function button(attributes: Record<string, string>, text: string, act: () => void): HTMLButtonElement {
+  const b = make("button", { type: "button", ...attributes }, text);
+  b.addEventListener("click", act);
+  return b;
+}
+
 // fact makes a number with its name, for a list of them.
 export function fact(name: string, value: string, title = ""): HTMLElement {
   return make("div", title ? { title } : {}, make("dt", {}, name), make("dd", {}, value));

@@ -5,7 +5,7 @@ import { DayView } from "./dayview";
 import { FleetView } from "./fleetview";
 import { frontier } from "./frontier";
 import { Panel } from "./knobs";
-import { clock, get, make } from "./look";
+import { button, clock, get, make } from "./look";
 import { LiveView } from "./liveview";
 import { Camera, MapView, outlined } from "./map";
 import { OddsView } from "./oddsview";
@@ -42,7 +42,7 @@ class Page {
   private user: Picker | null = null;
   private readonly time = make("input", { type: "range", id: "time", min: "0", value: "0", "aria-label": "Report" });
   private readonly label = make("output", { for: "time", id: "clock" });
-  private readonly play = make("button", { type: "button", class: "main", id: "play" }, "▶ Play");
+  private readonly play = button({ class: "main", id: "play" }, "▶ Play", () => (this.playing ? this.stop() : this.tick()));
   private bar: HTMLElement | null = null;
   private address = ""; // without the report
   private whole = ""; // with it
@@ -94,8 +94,7 @@ class Page {
     }
     const tabs = get("tabs");
     for (const view of this.views) {
-      const tab = make("button", { type: "button", role: "tab", id: `tab-${view.id}`, "aria-controls": view.id }, view.title);
-      tab.addEventListener("click", () => this.open(view));
+      const tab = button({ role: "tab", id: `tab-${view.id}`, "aria-controls": view.id }, view.title, () => this.open(view));
       tab.addEventListener("keydown", (e) => this.tabKey(e, view));
       tabs.append(tab);
       view.element.id = view.id;
@@ -157,6 +156,7 @@ class Page {
     if (this.bar) this.bar.hidden = !view.track;
     if (!view.track) this.stop();
     this.question.textContent = view.question;
+    get("main").dataset["view"] = view.id;
     if (this.panel) {
       this.panel.element.hidden = view.side !== secret;
       this.panel.lay();
@@ -172,6 +172,12 @@ class Page {
     void this.price().catch(() => null);
   }
 
+  // turned follows settings that were chosen beside the knobs.
+  turned(): void {
+    this.panel?.lay();
+    this.state?.changed();
+  }
+
   // price shows what other ε would give, once for each vehicle and setting.
   private async price(): Promise<void> {
     const state = this.state;
@@ -183,8 +189,7 @@ class Page {
     const [course, map] = await Promise.all([state.course(state.turned), state.map(s, new AbortController().signal)]);
     const picture = await frontier(course, s, map.width * map.height, (epsilon) => {
       state.turned.epsilon = epsilon;
-      this.panel!.lay();
-      state.changed();
+      this.turned();
     });
     if (this.priced === key) this.panel!.below.replaceChildren(...(picture ? [picture] : []));
   }
@@ -196,16 +201,10 @@ class Page {
       state.changed();
     }, failed);
     this.time.addEventListener("input", () => this.go(Number(this.time.value)));
-    const button = (text: string, label: string, by: number) => {
-      const b = make("button", { type: "button", "aria-label": label, title: label }, text);
-      b.addEventListener("click", () => this.go(state.fix + by));
-      return b;
-    };
-    this.play.addEventListener("click", () => this.toggle());
-    const bar = make("div", { class: "bar card" });
-    bar.append(this.user.element, button("◀", "The report before", -1), this.play, button("▶", "The next report", 1), this.time, this.label);
+    const go = (text: string, label: string, by: number) => button({ "aria-label": label, title: label }, text, () => this.go(state.fix + by));
     state.grows(() => this.tellTime());
-    return bar;
+    return make("div", { class: "bar card" },
+      this.user.element, go("◀", "The report before", -1), this.play, go("▶", "The next report", 1), this.time, this.label);
   }
 
   // tellTime says which report is looked at, and how far the computing is if that is not there yet.
@@ -276,11 +275,6 @@ class Page {
     state.fix = Math.max(0, Math.min(this.last(), Number.isInteger(fix) ? fix : start));
   }
 
-  private toggle(): void {
-    if (this.playing) this.stop();
-    else this.tick();
-  }
-
   private stop(): void {
     if (this.playing) clearTimeout(this.playing);
     this.playing = null;
@@ -308,7 +302,7 @@ class Page {
     if (track) {
       acts["ArrowRight"] = () => this.go(this.state!.fix + 1);
       acts["ArrowLeft"] = () => this.go(this.state!.fix - 1);
-      acts[" "] = () => this.toggle();
+      acts[" "] = () => this.play.click();
     }
     if (this.now.move) {
       acts["ArrowDown"] = () => this.now.move!(1);
@@ -333,7 +327,7 @@ async function start(): Promise<void> {
   const page = new Page(state);
   if (state) {
     const [near, camera] = [new Camera(), new Camera()];
-    page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed));
+    page.add("step", "One moment", "Where is it, and what do others see?", new StepView(state, near, failed, () => page.turned()));
     page.add("day", "A day", "What do all records of a day tell?", new DayView(state, camera, failed));
     page.add("odds", "What an attacker learns", "Is it at home or at the clinic?", new OddsView(state, camera, failed));
     page.add("fleet", "The fleet", "Where are they all?", new FleetView(state, camera, failed), false);

@@ -2,7 +2,7 @@
 
 import { Course, Habit, Odds, Place } from "./api";
 import { draw } from "./chart";
-import { clock, fact, likelier, make, metres, percent, raised, rich, sum, tall } from "./look";
+import { button, clock, fact, likelier, make, metres, percent, raised, rich, sum, tall } from "./look";
 import { Camera, MapView } from "./map";
 import { Latest, State } from "./state";
 import { legend, Look, lookAt, paint, pauseOf, seen, zoomer } from "./stepview";
@@ -39,12 +39,8 @@ export class OddsView {
       this.choose(this.picking === "a" ? "b" : "a");
       this.update();
     };
-    const button = (which: "a" | "b", text: string) => {
-      const b = make("button", { type: "button", id: `pick-${which}` }, text);
-      b.addEventListener("click", () => this.choose(which));
-      return b;
-    };
-    this.buttons = { a: button("a", "Move A, home"), b: button("b", "Move B, clinic") };
+    const mover = (which: "a" | "b", text: string) => button({ id: `pick-${which}` }, text, () => this.choose(which));
+    this.buttons = { a: mover("a", "Move A, home"), b: mover("b", "Move B, clinic") };
     this.choose("a");
     this.element = make("div", {},
       make("div", { class: "two" },

@@ -1,8 +1,11 @@
 // What the person at the page has chosen, and what was fetched for it.
 
-import { About, Anatomy, ask, Course, Crowd, Crowds, Habit, MapInfo, Odds, Past, Place, Rows, Settings, Users } from "./api";
+import { About, Anatomy, ask, Course, Crowds, Habit, MapInfo, Odds, Past, Place, Rows, Settings, Users } from "./api";
 
 export type Watcher = () => void;
+
+// multiples are the ε of the small pictures.
+const multiples = [0.5, 1, 2, 4];
 
 // most is how many reports of a vehicle the page keeps.
 export const most = 200_000;
@@ -85,7 +88,7 @@ export class State {
   fix = 0;
   settings: Settings;
   other: Settings; // of the other half of a picture that is split
-  split = false;
+  shows = 1; // pictures: 2 are the halves of one, 4 stand beside each other
   turnB = false; // the knobs turn the other settings
   private readonly otherBegins: Settings; // what it is at the start
   reports = 1; // of the user
@@ -106,7 +109,17 @@ export class State {
 
   // turned are the settings that the knobs turn.
   get turned(): Settings {
-    return this.split && this.turnB ? this.other : this.settings;
+    return this.shows === 2 && this.turnB ? this.other : this.settings;
+  }
+
+  // halves are the settings of a picture, or of its halves.
+  get halves(): Settings[] {
+    return this.shows === 2 ? [this.settings, this.other] : [this.settings];
+  }
+
+  // four are the settings of the small pictures, if they are shown.
+  get four(): Settings[] {
+    return this.shows === 4 ? multiples.map((epsilon) => ({ ...this.settings, epsilon })) : [];
   }
 
   // told are the settings that differ from those of the start, for the address.
@@ -119,7 +132,7 @@ export class State {
     };
     add("", this.settings, this.about.defaults);
     add("b.", this.other, this.otherBegins);
-    if (this.split) all["split"] = "1";
+    if (this.shows > 1) all["shows"] = String(this.shows);
     return all;
   }
 
@@ -134,8 +147,8 @@ export class State {
     };
     take("", this.settings, this.about.defaults);
     take("b.", this.other, this.otherBegins);
-    this.split = address.get("split") === "1";
-    this.turnB = this.turnB && this.split;
+    this.shows = [2, 4].find((n) => address.get("shows") === String(n)) ?? 1;
+    this.turnB = this.turnB && this.shows === 2;
   }
 
   watch(watcher: Watcher): void {
@@ -206,7 +219,7 @@ export class State {
   };
 
   private looksAt(user: string, s: string): boolean {
-    return user === this.user && (s === JSON.stringify(this.settings) || s === JSON.stringify(this.other));
+    return user === this.user && [this.settings, this.other, ...this.four].some((one) => s === JSON.stringify(one));
   }
 
   // course returns the course as soon as it has a fix. More of it comes while it is looked at.
@@ -251,12 +264,8 @@ export class State {
   }
 
   // crowds has the windows of the fleet; quick ones lack the estimate, which takes long.
-  crowds(s: Settings, quick: boolean, signal: AbortSignal): Promise<Crowds> {
-    return this.fetched("fleet", { ...s, ...(quick ? { quick: 1 } : {}) }, signal);
-  }
-
-  crowd(s: Settings, start: number, quick: boolean, signal: AbortSignal): Promise<Crowd> {
-    return this.fetched("fleet", { ...s, start_ms: start, ...(quick ? { quick: 1 } : {}) }, signal);
+  crowds<T = Crowds>(s: Settings, quick: boolean, signal: AbortSignal, window: { start_ms?: number } = {}): Promise<T> {
+    return this.fetched("fleet", { ...s, ...window, ...(quick ? { quick: 1 } : {}) }, signal);
   }
 
   findUsers(text: string): Promise<Users> {

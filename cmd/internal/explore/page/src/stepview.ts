@@ -2,7 +2,7 @@
 
 import { Anatomy, Blocks, bytes, Course, MapInfo, Place, Settings, Summary } from "./api";
 import { named } from "./knobs";
-import { colour, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
+import { button, colour, distance, fact, likelier, make, metres, percent, rich, sum } from "./look";
 import { borders, Camera, MapView, Pen, region, Sign, sketch } from "./map";
 import { Latest, State } from "./state";
 import { taker } from "./take";
@@ -192,15 +192,11 @@ export function legend(list: Entry[]): HTMLElement {
 
 // zoomer makes the buttons of a map.
 export function zoomer(view: MapView): HTMLElement {
-  const button = (text: string, label: string, act: () => void) => {
-    const b = make("button", { type: "button", "aria-label": label, title: label }, text);
-    b.addEventListener("click", act);
-    return b;
-  };
+  const zoom = (text: string, label: string, act: () => void) => button({ "aria-label": label, title: label }, text, act);
   return make("div", { class: "zoom" },
-    button("+", "Zoom in", () => view.zoom(1.5)),
-    button("−", "Zoom out", () => view.zoom(1 / 1.5)),
-    button("⤢", "The whole map", () => view.fit()));
+    zoom("+", "Zoom in", () => view.zoom(1.5)),
+    zoom("−", "Zoom out", () => view.zoom(1 / 1.5)),
+    zoom("⤢", "The whole map", () => view.fit()));
 }
 
 // seen makes a map ask for what is closer, and a view show what has come since, once a frame.
@@ -221,10 +217,10 @@ export function seen(state: State, map: MapView, element: () => HTMLElement, ren
 }
 
 // lookAt fetches what a picture of a step needs.
-export async function lookAt(state: State, s: Settings, signal: AbortSignal): Promise<Look> {
+export async function lookAt(state: State, s: Settings, signal: AbortSignal, alone = false): Promise<Look> {
   const fix = state.fix;
   const [map, step, course, others] = await Promise.all([
-    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix), state.others(s),
+    state.map(s, signal), state.course(s, fix).then(() => state.step(s, fix, signal)), state.course(s, fix), alone ? [] : state.others(s),
   ]);
   const from = originOf(course, fix);
   return { map, course, others, step, origin: from === fix ? step : await state.step(s, from, signal) };
@@ -236,10 +232,12 @@ export class StepView {
   readonly beside: HTMLElement;
   readonly map: MapView;
   readonly maps: MapView[];
+  private looks: Look[] = []; // of the small pictures
   private part = 0;
   private shown: Shown = { truth: true };
   private look: Look | null = null;
   private other: Look | null = null; // of the other half
+  private readonly four: { map: MapView; take: HTMLButtonElement; figure: HTMLElement }[];
   private readonly latest = new Latest(() => this.figure);
   private readonly list = make("ol", { class: "parts" });
   private readonly caption = make("figcaption", { id: "caption", "aria-live": "polite" });
@@ -248,17 +246,28 @@ export class StepView {
   private readonly mine = make("p", { class: "after", id: "mine" });
   readonly facts = make("dl", { class: "facts", id: "step-facts" });
   private readonly figure: HTMLElement;
+  private readonly picture: HTMLElement;
 
-  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void) {
+  constructor(private readonly state: State, camera: Camera, private readonly failed: (e: unknown) => void, turned: () => void) {
     const canvas = make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step" });
     this.map = seen(state, new MapView(canvas, camera), () => this.element, () => this.look && this.tell(this.look));
-    this.maps = [this.map];
+    this.four = [0, 1, 2, 3].map((i) => {
+      const map = new MapView(make("canvas", { role: "img", "aria-describedby": "caption", "aria-label": "Map of the step under another ε" }), camera);
+      const take = button({ class: "corner", title: "Take this ε" }, "", () => {
+        state.settings.epsilon = state.four[i]!.epsilon;
+        state.shows = 1;
+        turned();
+      });
+      return { map, take, figure: make("figure", { class: "picture", hidden: "" }, map.canvas, take) };
+    });
+    this.maps = [this.map, ...this.four.map(({ map }) => map)];
     const box = make("input", { type: "checkbox", id: "show-truth", checked: "" });
     box.addEventListener("change", () => {
       this.shown.truth = box.checked;
       this.render();
     });
-    this.figure = make("figure", {}, make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter()), this.list, this.caption);
+    this.picture = make("div", { class: "picture" }, canvas, zoomer(this.map), ...this.map.splitter());
+    this.figure = make("figure", {}, this.picture, make("div", { class: "four" }, ...this.four.map(({ figure }) => figure)), this.list, this.caption);
     this.element = make("div", {}, this.figure,
       make("div", { class: "bar small" }, this.under, make("label", { class: "secret" }, box, " show the truth")));
     this.beside = make("div", { class: "stack" },
@@ -289,12 +298,14 @@ export class StepView {
   }
 
   update(): void {
-    const s: Settings = this.state.settings;
+    const { state } = this;
     void this.latest.run(
-      (signal) => Promise.all((this.state.split ? [s, this.state.other] : [s]).map((one) => lookAt(this.state, one, signal))),
-      ([look, other]) => {
+      (signal) => Promise.all([Promise.all(state.halves.map((s) => lookAt(state, s, signal))),
+        Promise.all(state.four.map((s) => lookAt(state, s, signal, true)))]),
+      ([[look, other], four]) => {
         this.look = look!;
         this.other = other ?? null;
+        this.looks = four;
         this.render();
       },
       this.failed,
@@ -309,6 +320,16 @@ export class StepView {
     const { other } = this;
     this.map.show(look.map, (pen) => paint(pen, look, this.part, this.shown),
       other && [named(s), { name: named(other.course.settings), map: other.map, scene: (pen) => paint(pen, other, this.part, this.shown) }]);
+    this.picture.hidden = this.looks.length > 0;
+    this.four.forEach(({ map, take, figure }, i) => {
+      const small = this.looks[i];
+      figure.hidden = !small;
+      if (!small) return;
+      const { estimate, radius_km } = small.step;
+      take.textContent = `ε = ${sum(small.course.settings.epsilon)}${estimate ? `: within ${metres(radius_km)}` : ""}`;
+      take.setAttribute("aria-pressed", String(small.course.settings.epsilon === s.epsilon));
+      map.show(small.map, (pen) => paint(pen, small, this.part, { ...this.shown, unnamed: true }));
+    });
     this.listParts(told);
     this.caption.replaceChildren(rich(told[this.part]!.text));
     const list = entries(this.part >= 1 && this.part <= 4 ? look.origin : look.step, this.part, this.shown);
@@ -323,19 +344,12 @@ export class StepView {
 
   private listParts(told: Part[]): void {
     if (this.list.children.length === 0) {
-      told.forEach((_, i) => {
-        const button = make("button", { type: "button" });
-        button.addEventListener("click", () => {
-          this.part = i;
-          this.render();
-        });
-        this.list.append(make("li", {}, button));
-      });
+      told.forEach((_, i) => this.list.append(make("li", {}, button({}, "", () => this.move(i - this.part)))));
     }
     told.forEach((part, i) => {
-      const button = this.list.children[i]!.firstChild as HTMLElement;
-      button.replaceChildren(make("b", {}, i === 0 ? "★" : String(i)), make("span", {}, part.title));
-      button.setAttribute("aria-pressed", String(i === this.part));
+      const tab = this.list.children[i]!.firstChild as HTMLElement;
+      tab.replaceChildren(make("b", {}, i === 0 ? "★" : String(i)), make("span", {}, part.title));
+      tab.setAttribute("aria-pressed", String(i === this.part));
     });
   }
 

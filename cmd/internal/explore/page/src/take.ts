@@ -1,7 +1,7 @@
 // What somebody takes along from a picture: the picture, its numbers, its settings as a config.
 
 import { Course, Past, Settings } from "./api";
-import { make } from "./look";
+import { button, make } from "./look";
 
 // save hands a file to the browser. Nothing leaves the machine.
 function save(name: string, content: Blob): void {
@@ -36,21 +36,17 @@ export function config(s: Settings, stepSeconds: number): string {
 
 // taker makes the buttons. course returns what is shown, if anything is.
 export function taker(name: () => string, canvas: () => HTMLCanvasElement, course: () => Course | null, past: () => Past | null = () => null): HTMLElement {
-  const button = (id: string, text: string, title: string, act: (c: Course) => void) => {
-    const b = make("button", { type: "button", id: `take-${id}`, title }, text);
-    b.addEventListener("click", () => {
-      const c = course();
-      if (c) act(c);
-    });
-    return b;
-  };
+  const take = (id: string, text: string, title: string, act: (c: Course) => void) => button({ id: `take-${id}`, title }, text, () => {
+    const c = course();
+    if (c) act(c);
+  });
   const text = (content: string, type: string) => new Blob([content], { type });
   return make("div", { class: "bar small", role: "group", "aria-label": "Take along" },
     make("span", { class: "soft" }, "Save"),
-    button("picture", "Picture", "The map as it is shown, as PNG. It has the true place, unless you hide it", () =>
+    take("picture", "Picture", "The map as it is shown, as PNG. It has the true place, unless you hide it", () =>
       canvas().toBlob((blob) => blob && save(`${name()}.png`, blob))),
-    button("numbers", "Numbers", "All reports that are computed, as CSV. It has the true places", (c) =>
+    take("numbers", "Numbers", "All reports that are computed, as CSV. It has the true places", (c) =>
       save(`${name()}.csv`, text(numbers(c, past()), "text/csv"))),
-    button("config", "Config", "These settings as the release section of a service's config", (c) =>
+    take("config", "Config", "These settings as the release section of a service's config", (c) =>
       save("release.yml", text(config(c.settings, c.step_s), "application/yaml"))));
 }
