@@ -14,9 +14,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/expect"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 func newModel(std cli.Streams) *cobra.Command {
@@ -221,7 +221,7 @@ A model that was trained with differential privacy can be measured on traces of 
 				return json.NewEncoder(std.Out).Encode(measured)
 			}
 			var text strings.Builder
-			printFit(&text, measured, fit.Verdict(*measured))
+			printFit(&text, measured, trial.FitVerdict(*measured))
 			_, err = io.WriteString(std.Out, text.String())
 			return err
 		},

@@ -8,20 +8,20 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // modelDiff is how far one model is from another one.
 type modelDiff struct {
-	A          string          `json:"a"` // ids
-	B          string          `json:"b"`
-	Same       bool            `json:"same"`
-	Comparable bool            `json:"comparable"` // the same grid and step
-	Reason     string          `json:"reason,omitempty"`
-	Changes    []string        `json:"changes,omitempty"` // in what the files say of themselves
-	Comparison *fit.Comparison `json:"comparison,omitempty"`
+	A          string            `json:"a"` // ids
+	B          string            `json:"b"`
+	Same       bool              `json:"same"`
+	Comparable bool              `json:"comparable"` // the same grid and step
+	Reason     string            `json:"reason,omitempty"`
+	Changes    []string          `json:"changes,omitempty"` // in what the files say of themselves
+	Comparison *trial.Comparison `json:"comparison,omitempty"`
 }
 
 // diffModels compares two models. Models of different maps or steps are not comparable, which is no
@@ -35,10 +35,10 @@ func diffModels(
 	if s.Same {
 		return s, nil
 	}
-	s.Comparison, err = fit.Compare(a, b, fit.Options{
+	s.Comparison, err = trial.CompareModels(a, b, trial.FitOptions{
 		Seed: fitSeed, Workers: runtime.GOMAXPROCS(0), Progress: progress,
 	})
-	if errors.Is(err, fit.ErrOtherMap) {
+	if errors.Is(err, trial.ErrOtherMap) {
 		s.Comparable, s.Reason, err = false, err.Error(), nil
 	}
 	return s, err
@@ -91,7 +91,7 @@ func (s modelDiff) Print(out io.Writer) error {
 	return err
 }
 
-func printComparison(b *strings.Builder, c *fit.Comparison) {
+func printComparison(b *strings.Builder, c *trial.Comparison) {
 	fmt.Fprintf(b, `initial      total variation %.3f
 rows         total variation %.3f on average by popularity, %.3f at most; %d rows differ
 `, c.Initial, c.RowMean, c.RowWorst, c.Rows)
@@ -100,7 +100,7 @@ rows         total variation %.3f on average by popularity, %.3f at most; %d row
 	runs := report.Table{Columns: []string{"under", "drift, 95 %", "|ΔX|", "estimate", "blind"}}
 	for _, run := range []struct {
 		name string
-		fit.Run
+		trial.FilterRun
 	}{{"the first", c.AofA}, {"the second", c.BofA}} {
 		runs.Add(run.name, report.Band{Value: run.Drift, Low: run.DriftLow, High: run.DriftHigh},
 			run.SetMean, cli.Metres(run.Estimate), cli.Metres(run.Blind))
@@ -119,7 +119,7 @@ func printTable(b *strings.Builder, t *report.Table) {
 }
 
 // comparisonVerdict says what a difference does to releases.
-func comparisonVerdict(c *fit.Comparison) string {
+func comparisonVerdict(c *trial.Comparison) string {
 	sets := c.BofA.SetMean / max(c.AofA.SetMean, 1)
 	switch {
 	case c.BofA.Drift > 1.5*c.Delta && c.BofA.DriftLow > c.AofA.DriftHigh:

@@ -18,9 +18,9 @@ import (
 	"github.com/geodither/geodither/cmd/internal/gather"
 	"github.com/geodither/geodither/cmd/internal/traces"
 	"github.com/geodither/geodither/mechanism"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/mobility/train"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 const (
@@ -161,19 +161,19 @@ func (m *fitMeasurement) heldOut() (*mobility.Fit, error) {
 	return measured, m.store(measured)
 }
 
-func (m *fitMeasurement) options(everyFix bool) fit.Options {
-	return fit.Options{
+func (m *fitMeasurement) options(everyFix bool) trial.FitOptions {
+	return trial.FitOptions{
 		Release: m.Release, EveryFix: everyFix, MaxSteps: mostSteps, Seed: fitSeed,
 		Workers: runtime.GOMAXPROCS(0), Progress: m.bar.Reporter(m.ctx, "steps"),
 	}
 }
 
 func (m *fitMeasurement) measure(
-	model *mobility.Model, tracks iter.Seq[mobility.Track], o fit.Options,
+	model *mobility.Model, tracks iter.Seq[mobility.Track], o trial.FitOptions,
 ) (*mobility.Fit, error) {
 	m.bar.Phase("measuring", nil)
-	measured, err := fit.Measure(model, tracks, o)
-	if errors.Is(err, fit.ErrNoTracks) {
+	measured, err := trial.MeasureFit(model, tracks, o)
+	if errors.Is(err, trial.ErrNoTracks) {
 		return nil, fmt.Errorf("%w; and see that the traces lie in the model's box", err)
 	}
 	return &measured, err
@@ -193,12 +193,12 @@ func (m *fitMeasurement) requireTraces(trainer *train.Trainer) error {
 
 // disclosable returns an error unless the fit may be stored, with what to do.
 func disclosable(held, others int64) error {
-	err := fit.Disclosable(held, others)
+	err := trial.Disclosable(held, others)
 	if err == nil {
 		return nil
 	}
 	remedy := "more"
-	if errors.Is(err, fit.ErrFewOthers) {
+	if errors.Is(err, trial.ErrFewOthers) {
 		remedy = "fewer"
 	}
 	return fmt.Errorf("%w: hold out %s users, or leave --write out", err, remedy)
@@ -231,7 +231,7 @@ func (m *fitMeasurement) store(measured *mobility.Fit) error {
 // are a sample that depends on nothing else.
 func holding(who string, trainer *train.Trainer) (string, func(user string) bool, error) {
 	users := slices.SortedFunc(trainer.Users(), func(a, b string) int {
-		return cmp.Or(cmp.Compare(fit.Unit(a, 0), fit.Unit(b, 0)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(trial.Unit(a, 0), trial.Unit(b, 0)), cmp.Compare(a, b))
 	})
 	set := map[string]bool{}
 	number, err := strconv.ParseFloat(who, 64)

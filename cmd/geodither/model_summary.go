@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/geodither/geodither/cmd/internal/expect"
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // modelSummary is what a model holds and how it was made, as "model inspect" prints it.
@@ -39,7 +39,7 @@ type modelSummary struct {
 	Private    bool                `json:"differentially_private"`
 	Fit        *mobility.Fit       `json:"fit,omitempty"`        // nil: not measured
 	Verdict    []string            `json:"verdict,omitempty"`    // on the fit, in words
-	Suspicious []fit.Remark        `json:"suspicious,omitempty"` // why releases may disappoint
+	Suspicious []trial.Remark      `json:"suspicious,omitempty"` // why releases may disappoint
 	Expected   *expect.Summary     `json:"expected,omitempty"`
 }
 
@@ -63,12 +63,12 @@ func summarizeModel(m *mobility.Model) modelSummary {
 		Transitions: m.Transitions(), InitialBits: entropy(m.Initial.P), Initial: m.Initial.Len(),
 		Calendar: m.Calendar.String(), Provenance: m.Provenance,
 		Private: m.Provenance.Privacy != nil,
-		Fit:     m.Provenance.Fit, Gaps: modelGaps(m.Gaps), Suspicious: fit.Check(m),
+		Fit:     m.Provenance.Fit, Gaps: modelGaps(m.Gaps), Suspicious: trial.CheckModel(m),
 		MemoryBytes: 12*int64(m.Transitions()+m.Initial.Len()) +
 			16*int64(len(m.Matrices)*(cells+1)),
 	}
 	if s.Fit != nil {
-		s.Verdict = fit.Verdict(*s.Fit)
+		s.Verdict = trial.FitVerdict(*s.Fit)
 	}
 	s.Provenance.Fit = nil // once is enough
 	s.Classes = modelClasses(m)

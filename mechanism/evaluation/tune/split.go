@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geodither/geodither/mechanism/evaluation/fit"
 	"github.com/geodither/geodither/mechanism/mobility"
+	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // userDay is what one user reported on a day: the unit of a plan, whatever gaps it has.
@@ -50,7 +50,7 @@ func split(f *Fixes, local time.Duration, seed uint64) ([]user, error) {
 	}
 	unit := map[string]float64{}
 	for _, u := range users {
-		unit[u.name] = fit.Unit(u.name, seed)
+		unit[u.name] = trial.Unit(u.name, seed)
 	}
 	slices.SortFunc(users, func(a, b user) int {
 		return cmp.Or(cmp.Compare(unit[a.name], unit[b.name]), cmp.Compare(a.name, b.name))

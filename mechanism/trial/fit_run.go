@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"math"
@@ -7,7 +7,6 @@ import (
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
 	"github.com/geodither/geodither/mechanism/parallel"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // part is the sum of one pass over one track.
@@ -15,8 +14,8 @@ type part struct {
 	steps, lost int64 // lost: of probability 0
 	logs        float64
 
-	popular float64     // one step
-	score   trial.Score // the filter, with distances only for the δ of the settings
+	popular float64 // one step
+	score   Score   // the filter, with distances only for the δ of the settings
 }
 
 // addLog counts one place and the probability that it was given.
@@ -73,7 +72,7 @@ func (f *measurement) blindPlaces() ([]mechanism.Best, error) {
 	for i := range steps {
 		steps[i] = int64(i)
 	}
-	return trial.Alone(s, steps)
+	return Alone(s, steps)
 }
 
 // sanitizer returns one for a δ.
@@ -94,7 +93,7 @@ type worker struct {
 	popularity  []float64
 	here, there mobility.Distribution
 	pass        int
-	runner      trial.Runner
+	runner      Runner
 }
 
 func (w *worker) task(i int) error {
@@ -141,8 +140,8 @@ func (w *worker) oneStep(p *part, t mobility.Track) {
 
 // filter releases a track.
 func (w *worker) filter(p *part, t mobility.Track) error {
-	reports := trial.Centres(w.model.Grid, t.Steps, t.Cells)
-	return w.runner.Run(trial.Track{User: t.User, Reports: reports}, func(r *trial.Result) error {
+	reports := Centres(w.model.Grid, t.Steps, t.Cells)
+	return w.runner.Run(Track{User: t.User, Reports: reports}, func(r *Result) error {
 		p.addLog(r.Outcome.Prior.At(r.Cell))
 		switch {
 		case w.runner.Beside:

@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"fmt"
@@ -40,7 +40,7 @@ func TestGather(t *testing.T) {
 	tracks := []mobility.Track{
 		track("b", 1, 2, 3, 4, 5), track("a", 1, 2, 3), track("b", 6), track("b", 7, 8, 9, 10),
 	}
-	sizes := func(o Options) (list []string) {
+	sizes := func(o FitOptions) (list []string) {
 		held, _ := gather(slices.Values(tracks), o)
 		for _, t := range held {
 			list = append(list, fmt.Sprintf("%s%d", t.User, len(t.Cells)))
@@ -50,18 +50,18 @@ func TestGather(t *testing.T) {
 		}
 		return list
 	}
-	if got := sizes(Options{MinSegment: 2}); !slices.Equal(got, []string{"a3", "b3"}) {
+	if got := sizes(FitOptions{MinSegment: 2}); !slices.Equal(got, []string{"a3", "b3"}) {
 		t.Errorf("tracks of two steps or more, of none more than of all others, are %v", got)
 	}
 	for seed := range uint64(5) {
-		got := sizes(Options{MinSegment: 2, MaxSteps: 7, Seed: seed})
+		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 7, Seed: seed})
 		if !slices.Equal(got, []string{"a3", "b3"}) {
 			t.Errorf("7 of 12 steps are %v", got)
 		}
 	}
 	chosen := map[string]bool{}
 	for seed := range uint64(20) {
-		got := sizes(Options{MinSegment: 2, MaxSteps: 3, Seed: seed})
+		got := sizes(FitOptions{MinSegment: 2, MaxSteps: 3, Seed: seed})
 		if len(got) != 1 || got[0][1:] != "3" && got[0][1:] != "2" {
 			t.Errorf("3 of 12 steps are %v", got)
 		}

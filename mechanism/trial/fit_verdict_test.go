@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"errors"
@@ -84,7 +84,7 @@ func TestVerdict(t *testing.T) {
 		f := good
 		f.Calibration = append([]mobility.FitDelta{}, good.Calibration...)
 		c.change(&f)
-		got := Verdict(f)
+		got := FitVerdict(f)
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %d lines, want %d: %q", c.name, len(got), len(c.want), got)
 			continue

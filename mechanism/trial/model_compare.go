@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"errors"
@@ -13,7 +13,6 @@ import (
 	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
 // Of a comparison: the simulated tracks, and the steps of each.
@@ -36,12 +35,12 @@ type Comparison struct {
 	Delta   float64 `json:"delta"`
 	// AofA and BofA are what the filter does with tracks that are simulated from A, released under
 	// A and under B. The drift of the first is about δ.
-	AofA Run `json:"tracks_of_a_under_a"`
-	BofA Run `json:"tracks_of_a_under_b"`
+	AofA FilterRun `json:"tracks_of_a_under_a"`
+	BofA FilterRun `json:"tracks_of_a_under_b"`
 }
 
-// Run is what one simulated filter did.
-type Run struct {
+// FilterRun is what one simulated filter did.
+type FilterRun struct {
 	Drift     float64 `json:"drift"`
 	DriftLow  float64 `json:"drift_low"` // 95 %, over tracks
 	DriftHigh float64 `json:"drift_high"`
@@ -53,14 +52,14 @@ type Run struct {
 // ErrOtherMap says that two models cannot be compared row by row.
 var ErrOtherMap = errors.New("the models have another grid or step")
 
-// Compare says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
+// CompareModels says how far b is from a. It returns [ErrOtherMap], and why, for models of another grid
 // or step. Of the options it uses Seed, Workers and Progress.
 //
 // Cost: one pass over the transitions for each pair of classes that meet in a week, and the
 // simulation: 3,600 releases under each model, by the lattice at ε = 1 and δ = .01. Under the
 // codebook no release drifts, so drift would compare nothing. The same arguments give the same
 // figures.
-func Compare(a, b *mobility.Model, o Options) (*Comparison, error) {
+func CompareModels(a, b *mobility.Model, o FitOptions) (*Comparison, error) {
 	if a.Grid.ID() != b.Grid.ID() {
 		return nil, fmt.Errorf("%w: %d × %d cells of %g m and %d × %d of %g m, or elsewhere; "+
 			"train both with the same box and cell", ErrOtherMap,
@@ -77,14 +76,14 @@ func Compare(a, b *mobility.Model, o Options) (*Comparison, error) {
 	c.rows(a, b)
 	for _, run := range []struct {
 		model *mobility.Model
-		into  *Run
+		into  *FilterRun
 	}{{a, &c.AofA}, {b, &c.BofA}} {
-		f, err := Measure(run.model, simulated(a, o.Seed), o)
+		f, err := MeasureFit(run.model, simulated(a, o.Seed), o)
 		if err != nil {
 			return nil, err
 		}
 		at := f.Calibration[0]
-		*run.into = Run{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
+		*run.into = FilterRun{at.Drift, at.Low, at.High, at.SetMean, f.Estimate.Mean, f.Blind.Mean}
 	}
 	return c, nil
 }
@@ -99,7 +98,7 @@ func simulated(m *mobility.Model, seed uint64) iter.Seq[mobility.Track] {
 		for i := range int64(comparedTracks) {
 			first := week * i / comparedTracks
 			track := mobility.Track{User: fmt.Sprintf("simulated-%06d", i)}
-			walker := trial.NewWalker(m, rng)
+			walker := NewWalker(m, rng)
 			for step := first; step < first+comparedSteps; step++ {
 				track.Steps = append(track.Steps, step)
 				track.Cells = append(track.Cells, walker.Cell)

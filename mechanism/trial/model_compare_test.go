@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"errors"
@@ -87,8 +87,8 @@ func TestCompareClasses(t *testing.T) {
 func TestCompareDrift(t *testing.T) {
 	a := lineModel(t, 30, .4, nil)
 	b := lineModel(t, 30, .995, nil)
-	o := Options{Seed: 5}
-	c, err := Compare(a, b, o)
+	o := FitOptions{Seed: 5}
+	c, err := CompareModels(a, b, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +97,13 @@ func TestCompareDrift(t *testing.T) {
 		t.Errorf("under its own model %+v, under the other %+v", c.AofA, c.BofA)
 	}
 	o.Workers = 2
-	again, err := Compare(a, b, o)
+	again, err := CompareModels(a, b, o)
 	if err != nil || again.BofA != c.BofA {
 		t.Errorf("with more workers: %v, %+v", err, again)
 	}
 	stop := errors.New("stop")
 	o.Progress = func(int64, int64) error { return stop }
-	if _, err := Compare(a, b, o); !errors.Is(err, stop) {
+	if _, err := CompareModels(a, b, o); !errors.Is(err, stop) {
 		t.Errorf("a progress that ends it: %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestCompareRefuses(t *testing.T) {
 	for name, b := range map[string]*mobility.Model{
 		"11 × 1": lineModel(t, 11, .5, nil), "1h0m0s": slow,
 	} {
-		if _, err := Compare(a, b, Options{}); !errors.Is(err, ErrOtherMap) ||
+		if _, err := CompareModels(a, b, FitOptions{}); !errors.Is(err, ErrOtherMap) ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"fmt"
@@ -64,9 +64,9 @@ func Judge(f mobility.Fit) (Calibration, mobility.FitDelta) {
 	return Calibrated, at
 }
 
-// Verdict says in a few sentences what a fit means and what to try, the most important sentence
+// FitVerdict says in a few sentences what a fit means and what to try, the most important sentence
 // first. Each sentence is a line without its line end.
-func Verdict(f mobility.Fit) []string {
+func FitVerdict(f mobility.Fit) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	what, at := Judge(f)
@@ -143,7 +143,7 @@ var (
 // measured, and others is how many users with a transition the measured model is trained on.
 //
 // Figures are of both groups. That of one user tells how this user moves, and from the fit of a few
-// anybody who knows all but one of them can take them off; [Measure] lets no user have more than
+// anybody who knows all but one of them can take them off; [MeasureFit] lets no user have more than
 // all others together. Five is in the middle of what statistical offices ask for behind a published
 // figure, three to ten (Hundepool et al., Statistical Disclosure Control, Wiley 2012, chapter 4).
 // The rules prove nothing, as the rest of a model that was learned without differential privacy

@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"slices"
@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
-			for _, r := range Check(tt.model) {
+			for _, r := range CheckModel(tt.model) {
 				names = append(names, r.Name)
 				if len(r.Text) < 20 {
 					t.Errorf("%s: %q", r.Name, r.Text)

@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"errors"
@@ -63,9 +63,9 @@ func track(user string, cells ...grid.Cell) mobility.Track {
 	return t
 }
 
-func measure(t *testing.T, m *mobility.Model, tracks []mobility.Track, o Options) mobility.Fit {
+func measure(t *testing.T, m *mobility.Model, tracks []mobility.Track, o FitOptions) mobility.Fit {
 	t.Helper()
-	fit, err := Measure(m, slices.Values(tracks), o)
+	fit, err := MeasureFit(m, slices.Values(tracks), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestFitByHand(t *testing.T) {
 	tracks := []mobility.Track{
 		track("b", 1), track("a", 0, 0, 1), track("c", 1), track("d", 1),
 	}
-	fit := measure(t, m, tracks, Options{
+	fit := measure(t, m, tracks, FitOptions{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .45, MinCells: -1},
 		Deltas:  []float64{}, MinSegment: 1,
 	})
@@ -125,7 +125,7 @@ func TestFitImpossible(t *testing.T) {
 		return 0
 	})
 	fit := measure(t, m, []mobility.Track{track("a", 0, 0, 2)},
-		Options{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}})
+		FitOptions{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .01}})
 	about(t, "impossible", fit.Impossible, .5)
 	about(t, "log-likelihood", fit.LogLikelihood, math.Log(mobility.MinProbability)/2)
 }
@@ -168,7 +168,7 @@ func walk(t *testing.T, move float64) *mobility.Model {
 func TestFitOnTheModel(t *testing.T) {
 	m := walk(t, .15)
 	tracks := wander(m, 200, 60)
-	o := Options{
+	o := FitOptions{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
 		Deltas:  []float64{.3}, Workers: 2,
 	}
@@ -190,7 +190,7 @@ func TestFitOnTheModel(t *testing.T) {
 func TestFitFindsFaults(t *testing.T) {
 	tracks := wander(walk(t, .15), 60, 60)
 	still := wander(walk(t, 0), 60, 60)
-	o := Options{
+	o := FitOptions{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 2, Delta: .1},
 		Deltas:  []float64{}, Workers: 2,
 	}
@@ -215,7 +215,7 @@ func TestFitFindsFaults(t *testing.T) {
 func TestFitRepeats(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 7, 20)
-	o := Options{
+	o := FitOptions{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .05},
 		Seed:    3, MaxSteps: 100, MinSegment: 1,
 	}
@@ -236,7 +236,7 @@ func TestFitRepeats(t *testing.T) {
 func TestFitStops(t *testing.T) {
 	m := walk(t, .1)
 	tracks := wander(m, 5, 10)
-	o := Options{
+	o := FitOptions{
 		Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1},
 		Deltas:  []float64{},
 	}
@@ -254,7 +254,7 @@ func TestFitStops(t *testing.T) {
 		calls++
 		return stop
 	}
-	if _, err := Measure(m, slices.Values(tracks), o); !errors.Is(err, stop) || calls != 1 {
+	if _, err := MeasureFit(m, slices.Values(tracks), o); !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("error %v after %d calls, want that of the first", err, calls)
 	}
 }
@@ -264,18 +264,18 @@ func TestFitRefuses(t *testing.T) {
 	m := walk(t, .1)
 	tracks := slices.Values(wander(m, 2, 10))
 	good := mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: .1}
-	if _, err := Measure(
-		m, tracks, Options{Release: good, MinSegment: 11},
+	if _, err := MeasureFit(
+		m, tracks, FitOptions{Release: good, MinSegment: 11},
 	); !errors.Is(err, ErrNoTracks) {
 		t.Errorf("tracks that are too short give %v", err)
 	}
-	for _, o := range []Options{
+	for _, o := range []FitOptions{
 		{},
 		{Release: mechanism.Options{Mechanism: law.Lattice, Epsilon: 1, Delta: 1}},
 		{Release: good, Deltas: []float64{2}},
 		{Release: good, MaxSteps: -1},
 	} {
-		if _, err := Measure(m, tracks, o); err == nil {
+		if _, err := MeasureFit(m, tracks, o); err == nil {
 			t.Errorf("%+v is measured", o)
 		}
 	}

@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"fmt"
@@ -26,9 +26,9 @@ const (
 	minUsers = 20
 )
 
-// Check returns remarks about a valid model, each with what "geodither train" can do about it.
+// CheckModel returns remarks about a valid model, each with what "geodither train" can do about it.
 // Cost: a pass over its transitions.
-func Check(m *mobility.Model) (remarks []Remark) {
+func CheckModel(m *mobility.Model) (remarks []Remark) {
 	say := func(name, format string, args ...any) {
 		remarks = append(remarks, Remark{name, fmt.Sprintf(format, args...)})
 	}
@@ -54,7 +54,7 @@ func Check(m *mobility.Model) (remarks []Remark) {
 	p := m.Provenance
 	if p.Fit != nil {
 		if what, _ := Judge(*p.Fit); what == TooSure || what == TooUnsure {
-			say("fit", "%s", Verdict(*p.Fit)[0])
+			say("fit", "%s", FitVerdict(*p.Fit)[0])
 		}
 	}
 	if users := p.Report.Users; p.Privacy == nil && users > 0 && users < minUsers {

@@ -1,18 +1,4 @@
-// Package fit says whether a mobility model is good enough: for other users than those that it was
-// trained on, in place of another model, and by what is in it.
-//
-// [Measure] runs the filter along tracks of other users, as a service would. It compares how often
-// the filter is surprised with how often it may be: drift with δ. [Judge] and [Verdict] say what
-// that means. [Compare] measures the difference between two models, and [Check] finds what is
-// suspicious about one.
-//
-//	fit.go      Measure, its options, and how parts become figures with intervals over users
-//	run.go      the parts: one pass of the filter over one track
-//	tracks.go   which tracks are measured
-//	verdict.go  figures in words, and who may read them
-//	compare.go  two models: their rows, and the filter under each of them
-//	check.go    one model by itself
-package fit
+package trial
 
 import (
 	"errors"
@@ -25,12 +11,11 @@ import (
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/noise"
-	"github.com/geodither/geodither/mechanism/trial"
 )
 
-// Options say how a model is measured. Release needs an ε and a δ. The zero value of each other
+// FitOptions say how a model is measured. Release needs an ε and a δ. The zero value of each other
 // field means its default.
-type Options struct {
+type FitOptions struct {
 	// Release is how the filter releases: in every step, unless its rules say otherwise.
 	Release mechanism.Options
 	// Deltas are the points of the calibration curve besides Release.Delta; default .001, .003,
@@ -56,7 +41,7 @@ type Options struct {
 	Progress func(done, total int64) error
 }
 
-func (o Options) withDefaults() Options {
+func (o FitOptions) withDefaults() FitOptions {
 	if o.Deltas == nil {
 		o.Deltas = []float64{.001, .003, .01, .03, .1, .3}
 	}
@@ -68,7 +53,7 @@ func (o Options) withDefaults() Options {
 }
 
 // Validate reports what cannot be used.
-func (o Options) Validate() error {
+func (o FitOptions) Validate() error {
 	errs := []error{o.Release.Validate()}
 	for _, delta := range o.Deltas {
 		errs = append(errs, mechanism.ValidateDelta(delta))
@@ -84,19 +69,19 @@ func (o Options) Validate() error {
 var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap that is long " +
 	"enough: hold out more users, or allow shorter stretches or longer gaps")
 
-// Measure measures a model on the tracks of users that it was not trained on. A track is a stretch
+// MeasureFit measures a model on the tracks of users that it was not trained on. A track is a stretch
 // of successive steps without a gap. The filter starts at the model's initial distribution in each
 // track. Tracks of one user must not overlap.
 //
 // For each δ, the sanitizer goes through all tracks as a service would. For Release.Delta,
-// Measure also takes the distances to the truth, beside those of a filter that sees no release.
+// MeasureFit also takes the distances to the truth, beside those of a filter that sees no release.
 // Means are over steps, and intervals come from resampling users.
 //
 // Cost: (number of δs) × steps releases, each a few hundred microseconds on maps of a thousand
 // cells. Memory: 30 bytes a step. The same arguments give the same
 // figures whatever Workers is.
-func Measure(
-	model *mobility.Model, tracks iter.Seq[mobility.Track], o Options,
+func MeasureFit(
+	model *mobility.Model, tracks iter.Seq[mobility.Track], o FitOptions,
 ) (mobility.Fit, error) {
 	if err := o.Validate(); err != nil {
 		return mobility.Fit{}, err
@@ -121,7 +106,7 @@ func Measure(
 // measurement is one measurement in progress.
 type measurement struct {
 	model   *mobility.Model
-	options Options
+	options FitOptions
 	held    []mobility.Track // by user
 	parts   []part           // for each pass and track; see pass
 }
@@ -167,7 +152,7 @@ func (f *measurement) oneStep(fit *mobility.Fit) {
 	if sum.steps > 0 {
 		fit.LogLikelihood = sum.logs / float64(sum.steps)
 		fit.LogPopularity = sum.popular / float64(sum.steps)
-		fit.Impossible = trial.Share(sum.lost, sum.steps)
+		fit.Impossible = Share(sum.lost, sum.steps)
 	}
 }
 
@@ -176,7 +161,7 @@ func (f *measurement) oneStep(fit *mobility.Fit) {
 func (f *measurement) calibrate(
 	fit *mobility.Fit, i int, delta float64, users []int,
 ) mobility.FitDelta {
-	var score trial.Score
+	var score Score
 	logs := 0.0
 	parts, by := f.pass(1+i), make([]clusterCount, len(users)-1)
 	for u := range by {
@@ -200,7 +185,7 @@ func (f *measurement) calibrate(
 	return point
 }
 
-func errorOf(d trial.Losses) mobility.FitError {
+func errorOf(d Losses) mobility.FitError {
 	return mobility.FitError{Mean: d.Mean(), Median: d.Median()}
 }
 

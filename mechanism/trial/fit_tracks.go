@@ -1,4 +1,4 @@
-package fit
+package trial
 
 import (
 	"cmp"
@@ -52,7 +52,7 @@ func shortest(tracks iter.Seq[mobility.Track]) int {
 
 // gather returns the tracks that are measured, in memory of their own, sorted by user, and the
 // least length of one. Tracks of one user keep their order.
-func gather(tracks iter.Seq[mobility.Track], o Options) ([]mobility.Track, int) {
+func gather(tracks iter.Seq[mobility.Track], o FitOptions) ([]mobility.Track, int) {
 	if o.MinSegment < 1 {
 		o.MinSegment = shortest(tracks)
 	}
@@ -92,7 +92,7 @@ func renumber(held []mobility.Track) {
 // o.MaxSteps are left and no user has more than all others together: figures are means over steps,
 // and that user would determine them. If not even MinSegment steps of each user fit, it keeps as
 // many users as fit, at least one, chosen at random.
-func atMost(held []mobility.Track, o Options) (kept []mobility.Track) {
+func atMost(held []mobility.Track, o FitOptions) (kept []mobility.Track) {
 	var users [][]mobility.Track
 	totals := map[string]int64{}
 	all, most := int64(0), int64(0)
@@ -128,7 +128,7 @@ func atMost(held []mobility.Track, o Options) (kept []mobility.Track) {
 
 // some returns tracks of one user with at most limit steps together, chosen at random, in their
 // order. The last one chosen is cut short, if enough of it is left.
-func some(tracks []mobility.Track, limit int64, o Options) []mobility.Track {
+func some(tracks []mobility.Track, limit int64, o FitOptions) []mobility.Track {
 	total := int64(0)
 	for _, t := range tracks {
 		total += int64(len(t.Cells))
