@@ -73,12 +73,12 @@ overlap. Those off the map are left out, with a warning.
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,
 		Example: `  geodither aggregate --model model.avro --in sanitized.csv --window 15m --zone 1km \
-    --out density.csv --map density.png
+    --out density.csv --map density.svg
   geodither aggregate -c geodither.yml --window 1h --zone 2km --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
   geodither aggregate -c geodither.yml --window 1h --zones districts.geojson \
-    --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --map afternoon.png --out districts.csv
+    --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --map afternoon.svg --out districts.csv
   geodither consume --topic fleet.sanitized |
     geodither aggregate --model model.avro --in - --window 10m`,
 		Args: cobra.ArbitraryArgs,
@@ -116,7 +116,7 @@ a hundred vehicles and more are about a fleet.`,
 		"`FILE` for the densities: .csv, .ndjson, .geojson or .parquet; - is CSV on standard "+
 			"output")
 	flags.StringVar(&f.output.Map, "map", "",
-		"draw the window with most vehicles to this `FILE`, .png or .svg")
+		"draw the window with most vehicles to this `FILE`, .svg")
 	return cmd
 }
 

@@ -304,7 +304,7 @@ func TestAggregateRefuses(t *testing.T) {
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
-		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{".png or .svg"}},
+		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{"is a .svg file"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},
 		{args("-", "--in", "-"), cli.ExitUsage, []string{"named twice"}},
 		{args(filepath.Join(dir, "gone")), cli.ExitFailed, []string{"no such file"}},

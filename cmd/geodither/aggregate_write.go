@@ -65,7 +65,7 @@ func (r zoneRow) fields() []string {
 // Output says where to write estimates and how.
 type aggregateOutput struct {
 	Path string // "-" is standard output, as CSV; the extension of a file is its format
-	Map  string // file, .png or .svg; empty: none
+	Map  string // file, .svg; empty: none
 	// Areas are the zones of --zones, to write their outlines; nil: none. OffMap others lie off the
 	// map and are left out.
 	Areas  []aggregate.Area

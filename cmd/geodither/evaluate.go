@@ -30,8 +30,8 @@ func newEvaluate(std cli.Streams) *cobra.Command {
 		Use:   "evaluate --out FOLDER",
 		Short: "Repeat the paper's experiments on your traces, and write a report",
 		Long: fmt.Sprintf(`Repeat the experiments of Xiao and Xiong (CCS 2015) on traces, beside a baseline that sees no
-release, and write a report: report.html (one file with all figures), report.md, each figure as
-SVG and PNG, each number as CSV. Without --data the traces are those of the shipped buses.
+release, and write a report: report.html (one file with all figures), each figure as SVG, each
+number as CSV. Without --data the traces are those of the shipped buses.
 
   over-time    one trace over time
   parameters   the traces of many users, over ε and δ

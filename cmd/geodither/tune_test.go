@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"html"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,9 +39,9 @@ func TestTune(t *testing.T) {
 	r := succeed(t, line...)
 	folder := filepath.Join(dir, "tuned")
 	for _, name := range []string{
-		tunedConfig, tunedModel, tunedKey, "report.html", "report.md",
+		tunedConfig, tunedModel, tunedKey, "report.html",
 		"tables/past.csv", "tables/moment.csv",
-		"figures/plans.svg", "figures/plans.png", "tables/plans.csv", "tables/scouted.csv",
+		"figures/plans.svg", "tables/plans.csv", "tables/scouted.csv",
 	} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
 			t.Error(err)
@@ -112,8 +113,8 @@ func TestTune(t *testing.T) {
 // config on the page of its model.
 func requireSameOnPage(t *testing.T, folder, traces string, want mechanism.Options) {
 	t.Helper()
-	named := regexp.MustCompile(`#(mechanism=\S+)`).FindStringSubmatch(
-		read(t, filepath.Join(folder, "report.md")))
+	named := regexp.MustCompile(`#(mechanism=[^\s<]+)`).FindStringSubmatch(
+		html.UnescapeString(read(t, filepath.Join(folder, "report.html"))))
 	if named == nil {
 		t.Fatal("the report names no address")
 	}
@@ -162,7 +163,7 @@ func TestTuneRefuses(t *testing.T) {
 		t.Errorf("exit %d, %v\n%s%s", r.code, err, r.out, r.err)
 	}
 	if text := read(t, filepath.Join(dir, "tuned",
-		"report.md")); !strings.Contains(text, "The nearest is") {
+		"report.html")); !strings.Contains(text, "The nearest is") {
 		t.Error("the report does not say what comes nearest")
 	}
 	for words, more := range map[string][]string{

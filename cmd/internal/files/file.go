@@ -133,12 +133,11 @@ func NotAnInput(out string, inputs []string) error {
 // CheckPicture returns an error now if a picture could not be drawn into a file later; an empty
 // path is none.
 func CheckPicture(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".png", ".svg":
-		return CheckTarget(path)
-	}
-	if path == "" {
+	switch {
+	case path == "":
 		return nil
+	case !strings.EqualFold(filepath.Ext(path), ".svg"):
+		return cli.Usagef("a picture is a .svg file: %s is none", path)
 	}
-	return cli.Usagef("a picture is a .png or .svg file: %s is neither", path)
+	return CheckTarget(path)
 }

@@ -1,12 +1,8 @@
 package report
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"image"
-	"image/draw"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -37,41 +33,23 @@ type Panel interface {
 	frame(row []Panel) (*frame, error)
 }
 
-// dotsPerInch of a PNG: twice what a plain screen shows.
-const dotsPerInch = 160
-
-// draw returns the file of the figure in a format, .svg or .png. An error names what in the figure
-// cannot be drawn.
-func (f *Figure) draw(format string) ([]byte, error) {
+// draw returns the figure as SVG. An error names what in the figure cannot be drawn.
+func (f *Figure) draw() ([]byte, error) {
 	l, err := f.layout()
 	if err != nil {
 		return nil, err
 	}
-	var buf bytes.Buffer
-	switch format {
-	case ".svg":
-		c := &svg{}
-		l.draw(c)
-		fmt.Fprintf(&buf, `<svg xmlns="http://www.w3.org/2000/svg" width="%dpt" height="%dpt" `+
-			`viewBox="0 0 %[1]d %[2]d" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
-			`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
-			int(math.Ceil(l.width)), int(math.Ceil(l.height)), c.Bytes())
-	case ".png":
-		const scale = dotsPerInch / inch
-		whole := image.Rect(0, 0, int(math.Ceil(l.width*scale)), int(math.Ceil(l.height*scale)))
-		c := &raster{img: image.NewRGBA(whole), inside: whole, scale: scale}
-		draw.Draw(c.img, whole, image.White, image.Point{}, draw.Src)
-		l.draw(c)
-		err = png.Encode(&buf, c.img)
-	default:
-		err = fmt.Errorf("report: no figure has the format %q: choose .png or .svg", format)
-	}
-	return buf.Bytes(), err
+	c := &svg{}
+	l.draw(c)
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%dpt" height="%dpt" `+
+		`viewBox="0 0 %[1]d %[2]d" font-family="Go,Arial,Helvetica,sans-serif">`+"\n"+
+		`<rect width="100%%" height="100%%" fill="#fff"/>`+"\n%s</svg>\n",
+		int(math.Ceil(l.width)), int(math.Ceil(l.height)), c.Bytes()), nil
 }
 
-// WriteFile draws the figure to a file, as PNG or SVG by the name's ending; see [Save].
+// WriteFile draws the figure to a file, as SVG; see [Save].
 func (f *Figure) WriteFile(path string) error {
-	data, err := f.draw(strings.ToLower(filepath.Ext(path)))
+	data, err := f.draw()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

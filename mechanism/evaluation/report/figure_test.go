@@ -6,7 +6,6 @@ import (
 	"errors"
 	"image"
 	"image/color"
-	"image/png"
 	"io"
 	"math"
 	"os"
@@ -65,9 +64,9 @@ func testPanels(t *testing.T) []Panel {
 	}
 }
 
-func drawn(t *testing.T, f *Figure, format string) []byte {
+func drawn(t *testing.T, f *Figure) []byte {
 	t.Helper()
-	data, err := f.draw(format)
+	data, err := f.draw()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +75,7 @@ func drawn(t *testing.T, f *Figure, format string) []byte {
 
 func TestSVG(t *testing.T) {
 	texts := map[string]bool{}
-	d := xml.NewDecoder(bytes.NewReader(drawn(t, testFigure(t), ".svg")))
+	d := xml.NewDecoder(bytes.NewReader(drawn(t, testFigure(t))))
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -148,41 +147,48 @@ func TestNothingIsCutOff(t *testing.T) {
 }
 
 // TestMapColours looks for the colours of the least and the greatest cell, and of the one without a
-// value, where the map must have them, and nothing where the view ends.
+// value, where the map must have them, and for the picture where the view has the grid.
 func TestMapColours(t *testing.T) {
 	m := &Map{
 		Grid: plainGrid(t, 2, 2), Values: []float64{1, math.NaN(), 3, 5}, Scale: Axis{Label: "x"},
 		View: [2]grid.Point{{X: 0, Y: 0}, {X: 2, Y: 1}},
 	}
 	f := &Figure{Panels: []Panel{m}}
-	img, err := png.Decode(bytes.NewReader(drawn(t, f, ".png")))
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := f.layout()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var p pictures
+	l.draw(&p)
 	at := l.frames[0].at
+	if got, want := p.at[0], (rect{at.left, at.top, at.left + at.width()/2, at.bottom}); got != want {
+		t.Errorf("the grid lies at %v, want %v: the view is twice as wide", got, want)
+	}
 	for _, c := range []struct {
 		name string
-		x, y float64 // shares of the view from the top left
-		want [3]uint32
+		x, y int // from the top left
+		want color.NRGBA
 	}{
-		{"least, south-west", .12, .75, [3]uint32{0x44, 0x01, 0x54}},
-		{"none, south-east", .37, .75, [3]uint32{236, 236, 236}},
-		{"greatest, north-east", .37, .25, [3]uint32{0xfd, 0xe7, 0x25}},
-		{"beside the grid", .77, .3, [3]uint32{255, 255, 255}},
+		{"least, south-west", 0, 1, viridis[0]},
+		{"none, south-east", 1, 1, nothing},
+		{"middle, north-west", 0, 0, viridis[len(viridis)/2]},
+		{"greatest, north-east", 1, 0, viridis[len(viridis)-1]},
 	} {
-		x, y := at.left+c.x*at.width(), at.top+c.y*at.height()
-		r, g, b, _ := img.At(int(x*dotsPerInch/inch), int(y*dotsPerInch/inch)).RGBA()
-		for i, got := range []uint32{r >> 8, g >> 8, b >> 8} {
-			if max(got, c.want[i])-min(got, c.want[i]) > 9 { // air beyond the values
-				t.Errorf("%s: colour %02x%02x%02x, want %02x", c.name, r>>8, g>>8, b>>8, c.want)
-				break
-			}
+		if got := p.images[0].NRGBAAt(c.x, c.y); got != c.want {
+			t.Errorf("%s: colour %v, want %v", c.name, got, c.want)
 		}
 	}
+}
+
+// pictures is a canvas that keeps the pictures.
+type pictures struct {
+	extents
+	at     []rect
+	images []*image.NRGBA
+}
+
+func (p *pictures) picture(at rect, img *image.NRGBA) {
+	p.at, p.images = append(p.at, at), append(p.images, img)
 }
 
 // TestDegrees: a map's axes have the degrees of its edges, also at the antimeridian.
@@ -207,26 +213,24 @@ func TestRefuses(t *testing.T) {
 	line := func(s Series) *Figure { return &Figure{Panels: []Panel{&Lines{Series: []Series{s}}}} }
 	for name, c := range map[string]struct {
 		figure *Figure
-		format string
 		want   string
 	}{
-		"no panel":  {&Figure{}, ".png", "needs a panel"},
-		"no series": {&Figure{Panels: []Panel{&Lines{}}}, ".png", "needs a series"},
-		"format":    {line(Series{X: []float64{1}, Y: []float64{1}}), ".gif", "has the format"},
+		"no panel":  {&Figure{}, "needs a panel"},
+		"no series": {&Figure{Panels: []Panel{&Lines{}}}, "needs a series"},
 		"uneven": {
-			line(Series{Name: "a", X: []float64{1, 2}, Y: []float64{1}}), ".png",
+			line(Series{Name: "a", X: []float64{1, 2}, Y: []float64{1}}),
 			`series "a": 2 values of x and 1 of y`,
 		},
 		"half a band": {
-			line(Series{X: []float64{1}, Y: []float64{1}, Low: []float64{1}}), ".svg", "band",
+			line(Series{X: []float64{1}, Y: []float64{1}, Low: []float64{1}}), "band",
 		},
-		"no grid": {&Figure{Panels: []Panel{&Map{}}}, ".png", "needs a grid"},
+		"no grid": {&Figure{Panels: []Panel{&Map{}}}, "needs a grid"},
 		"values of less": {
-			&Figure{Panels: []Panel{&Map{Grid: g, Values: []float64{1}}}}, ".png",
+			&Figure{Panels: []Panel{&Map{Grid: g, Values: []float64{1}}}},
 			"1 values for a grid of 4 cells",
 		},
 	} {
-		if _, err := c.figure.draw(c.format); err == nil ||
+		if _, err := c.figure.draw(); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
@@ -318,7 +322,7 @@ func TestBars(t *testing.T) {
 		f := &Figure{Panels: []Panel{&Lines{Series: []Series{
 			{X: []float64{1, 2, 3}, Y: []float64{1, 2, 3}, Low: low, High: high},
 		}, Y: Axis{Min: 0, Max: 4}}}}
-		return bytes.Count(drawn(t, f, ".svg"), []byte("<path"))
+		return bytes.Count(drawn(t, f), []byte("<path"))
 	}
 	none := strokes([]float64{nan, nan, nan}, []float64{nan, nan, nan})
 	if got := strokes([]float64{nan, 1, nan}, []float64{nan, 3, nan}); got != none+1 {

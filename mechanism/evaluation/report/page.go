@@ -65,7 +65,7 @@ func (p *page) contents(r *Report) {
 func (p *page) figure(f *Figure, svg []byte) {
 	p.put("<figure><img alt=\"%s. %s\" src=\"data:image/svg+xml;base64,%s\">",
 		f.Title, f.Note, base64.StdEncoding.EncodeToString(svg))
-	p.put("<figcaption>%s (<a href=\"figures/%s.png\">figures/%s.png</a>)</figcaption></figure>\n",
+	p.put("<figcaption>%s (<a href=\"figures/%s.svg\">figures/%s.svg</a>)</figcaption></figure>\n",
 		f.Title+".", f.Name, f.Name)
 }
 
@@ -90,57 +90,4 @@ func (p *page) table(t *Table) {
 		p.put("</tr>\n")
 	}
 	p.put("</tbody></table></div></details>\n")
-}
-
-// plain escapes text for Markdown.
-var plain = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<",
-	"&lt;", "`", "\\`", "[", `\[`)
-
-// markdown returns report.md.
-func (r *Report) markdown() string {
-	var b strings.Builder
-	put := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	put("# %s\n", plain.Replace(r.Title))
-	for _, s := range r.Sections {
-		put("\n## %s\n", plain.Replace(s.Title))
-		for _, part := range s.Parts {
-			switch part := part.(type) {
-			case Text:
-				put("\n%s\n", plain.Replace(string(part)))
-			case *Figure:
-				put("\n![%s](figures/%s.png)\n", plain.Replace(part.Title), part.Name)
-				put("\n%s ([SVG](figures/%s.svg), [PNG](figures/%s.png))\n",
-					plain.Replace(part.Title+"."), part.Name, part.Name)
-			case *Table:
-				put("\n%s ([%s.csv](tables/%s.csv))\n", plain.Replace(part.Caption), part.Name,
-					part.Name)
-				if !part.Long {
-					b.WriteString(markdownRows(part))
-				}
-			}
-		}
-	}
-	return b.String()
-}
-
-// markdownRows returns the rows of a table below a blank line.
-func markdownRows(t *Table) string {
-	var b strings.Builder
-	b.WriteByte('\n')
-	line := func(cells []any) {
-		for _, cell := range cells {
-			fmt.Fprintf(&b, "| %s ", plain.Replace(shown(cell)))
-		}
-		b.WriteString("|\n")
-	}
-	var names []any
-	for _, column := range t.Columns {
-		names = append(names, column)
-	}
-	line(names)
-	b.WriteString(strings.Repeat("|---", len(names)) + "|\n")
-	for _, row := range t.Rows {
-		line(row)
-	}
-	return b.String()
 }

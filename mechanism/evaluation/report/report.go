@@ -1,15 +1,14 @@
-// Package report turns sections of text, tables and figures into a folder that a person can read:
-// report.md, a report.html that needs no other file, each table as CSV and each figure as SVG and
-// PNG. Readers with any colour vision can distinguish the colours of figures, and the series also
+// Package report turns sections of text, tables and figures into a folder that a person can read: a
+// report.html that needs no other file, each table as CSV and each figure as SVG. Readers with any colour vision can distinguish the colours of figures, and the series also
 // differ in dashes and markers. The same report gives the same bytes on one machine.
 //
-//	report.go  sections, and the files of a folder; page.go has report.html and report.md
+//	report.go  sections, and the files of a folder; page.go has report.html
 //	table.go   Table: results as data, and its projections; band.go a value with its interval
 //	figure.go  Figure: panels in rows, one legend, a note; files
 //	lines.go   Lines: series over an axis
 //	map.go     Map: a grid's values as colours, tracks and places on it
 //	frame.go   a panel with its axes; axis.go has their ends and labels
-//	canvas.go  the two formats
+//	canvas.go  SVG
 package report
 
 import (
@@ -77,31 +76,20 @@ func (r *Report) Write(dir string, step func() error) error {
 				return err
 			}
 		case *Figure:
-			drawing, err := part.write(filepath.Join(dir, figures, part.Name))
+			drawing, err := part.draw()
 			if err != nil {
 				return fmt.Errorf("figure %s: %w", part.Name, err)
 			}
 			drawings[part.Name] = drawing
+			if err := Save(filepath.Join(dir, figures, part.Name+".svg"), drawing); err != nil {
+				return err
+			}
 		}
 	}
 	if err := step(); err != nil {
 		return err
 	}
-	return errors.Join(Save(filepath.Join(dir, "report.md"), []byte(r.markdown())),
-		Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings))))
-}
-
-// write writes a figure as PNG and as SVG, and returns the SVG.
-func (f *Figure) write(base string) (drawing []byte, err error) {
-	for _, format := range []string{".png", ".svg"} {
-		if drawing, err = f.draw(format); err != nil {
-			return nil, err
-		}
-		if err := Save(base+format, drawing); err != nil {
-			return nil, err
-		}
-	}
-	return drawing, nil
+	return Save(filepath.Join(dir, "report.html"), []byte(r.html(drawings)))
 }
 
 func (r *Report) parts() (all []Part) {

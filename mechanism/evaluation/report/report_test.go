@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"os"
@@ -71,24 +70,8 @@ func TestWrite(t *testing.T) {
 			t.Errorf("report.html has %q: it must stand alone, and show text as it is", other)
 		}
 	}
-	text := read(t, dir, "report.md")
-	for _, want := range []string{
-		"# A &lt;title>", "## One & only", `\|ΔX\| &lt; 4 & \*more\*`, `| ε | \|ΔX\| |`,
-		"![A line](figures/lines.png)", "[SVG](figures/lines.svg)",
-		"[long.csv](tables/long.csv)",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("report.md has no %q:\n%s", want, text)
-		}
-	}
-	if strings.Contains(text, "secret") {
-		t.Error("report.md has the long table")
-	}
-	if svg := read(
-		t, dir, "figures", "lines.svg",
-	); !strings.Contains(svg, "<svg") ||
-		!bytes.HasPrefix([]byte(read(t, dir, "figures", "lines.png")), []byte("\x89PNG")) {
-		t.Error("the figures are not what their names say")
+	if svg := read(t, dir, "figures", "lines.svg"); !strings.HasPrefix(svg, "<svg") {
+		t.Error("the figure is not what its name says")
 	}
 }
 
@@ -96,7 +79,7 @@ func TestWrite(t *testing.T) {
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{
-		"report.md", "report.html", "tables/small.csv", "figures/lines.svg", "figures/lines.png",
+		"report.html", "tables/small.csv", "figures/lines.svg",
 	}
 	var first []string
 	for range 2 {
