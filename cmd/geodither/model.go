@@ -22,9 +22,8 @@ import (
 func newModel(std cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Look at mobility models, compare, check and measure them",
+		Short: "Look at mobility models, check and measure them",
 		Example: `  geodither model inspect model.avro
-  geodither model inspect --against old.avro new.avro
   geodither model fit model.avro --in other-users.csv`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -35,7 +34,6 @@ func newModel(std cli.Streams) *cobra.Command {
 
 type inspectFlags struct {
 	json, strict bool
-	against      string // file of the model to compare with; empty: none
 	settings     config.Flags
 }
 
@@ -52,21 +50,12 @@ A model is suspicious if releases under it will probably disappoint: rows that a
 themselves, a step that does not suit the cells, drift far from δ on users held out, or a model
 learned from a few people. --strict makes that a failure.
 
---against OLD prints how far the model is from another one instead: by how much their initial
-distributions and their rows differ (total variation, 0 to 1, rows weighted by how popular their
-cells are), and what that does: tracks that are simulated from OLD are released under both by the
-mechanism lattice, and drift, location sets and errors are compared.
-If the model drifts far more than OLD, it does not know how OLD's vehicles move. That counts for
-codebook too, which has no location set to drift from, but the same filter. With --strict the
-command fails if the models differ.
-
 With -c the command also simulates tracks that move as the model says, and prints
 what to expect of releases: the error of the release and of the estimate, and beside them the
 error of an estimate that sees no release (blind); the size |ΔX| of the location sets, or with
 codebook how many cells are possible before a release; and the ε that a user spends in an hour
 and a day. Real people move otherwise: "geodither sanitize" measures the same on traces.`,
 		Example: `  geodither model inspect model.avro
-  geodither model inspect --against old.avro new.avro
   geodither model inspect -c geodither.yml model.avro
   geodither model inspect --json --strict model.avro`,
 		Args: cli.OneFile("model file"),
@@ -74,9 +63,7 @@ and a day. Real people move otherwise: "geodither sanitize" measures the same on
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
-	flags.BoolVar(&f.strict, "strict", false, "fail if the model is suspicious, or differs from "+
-		"that of --against")
-	flags.StringVar(&f.against, "against", "", "print how far the model is from the one in `FILE`")
+	flags.BoolVar(&f.strict, "strict", false, "fail if the model is suspicious")
 	f.settings.RegisterConfig(flags, "release")
 	return cmd
 }
@@ -86,9 +73,6 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if err != nil {
 		return err
 	}
-	if f.against != "" {
-		return f.compare(cmd, model, std)
-	}
 	summary := summarizeModel(model)
 	if summary.Expected, err = f.simulate(cmd, model, std.Err); err != nil {
 		return err
@@ -96,42 +80,16 @@ func (f *inspectFlags) run(cmd *cobra.Command, path string, std cli.Streams) err
 	if info, err := os.Stat(path); err == nil {
 		summary.FileBytes = info.Size()
 	}
-	if err := f.print(summary, std.Out); err != nil {
+	if f.json {
+		err = json.NewEncoder(std.Out).Encode(summary)
+	} else {
+		err = summary.Print(std.Out)
+	}
+	if err != nil {
 		return err
 	}
 	if f.strict && len(summary.Suspicious) > 0 {
 		return errors.New("the model is suspicious")
-	}
-	return nil
-}
-
-// print writes a view for people, or as JSON.
-func (f *inspectFlags) print(view interface{ Print(out io.Writer) error }, out io.Writer) error {
-	if f.json {
-		return json.NewEncoder(out).Encode(view)
-	}
-	return view.Print(out)
-}
-
-// compare prints how far a model is from the other one.
-func (f *inspectFlags) compare(cmd *cobra.Command, model *mobility.Model, std cli.Streams) error {
-	old, err := mobility.ReadModelFile(f.against)
-	if err != nil {
-		return err
-	}
-	bar := cli.NewProgress(std.Err, nil)
-	defer bar.Done()
-	bar.Phase("simulating", nil)
-	difference, err := diffModels(old, model, bar.Reporter(cmd.Context(), "steps"))
-	if err != nil {
-		return err
-	}
-	bar.Done()
-	if err := f.print(difference, std.Out); err != nil {
-		return err
-	}
-	if f.strict && !difference.Same {
-		return errors.New("the models differ")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,15 +22,5 @@ func TestGapLines(t *testing.T) {
 	}
 	if got := gapLines(modelGaps(nil)); !strings.Contains(got, "none learned") {
 		t.Error(got)
-	}
-}
-
-func TestChangesOfGaps(t *testing.T) {
-	a := &mobility.Model{Gaps: mobility.GapLaw{{Chain: 1}, {Chain: 1}}}
-	b := &mobility.Model{Gaps: mobility.GapLaw{{Chain: .5, Anew: .5}}}
-	const want = "law of gaps: 2 steps: 100 % a move a step; 3 to 4 steps: 100 % a move a step, " +
-		"then 2 steps: 50 % a move a step, 50 % start over"
-	if got := modelChanges(a, b); !slices.Contains(got, want) {
-		t.Errorf("no %q in %q", want, got)
 	}
 }

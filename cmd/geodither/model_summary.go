@@ -181,15 +181,3 @@ func gapLines(rows []modelGap) string {
 		"skip\",\n%13snor with a budget that suppresses\n", "", "")
 	return b.String()
 }
-
-// gapsWord is the law of gaps in one line.
-func gapsWord(law mobility.GapLaw) string {
-	if len(law) == 0 {
-		return "none"
-	}
-	var parts []string
-	for _, g := range modelGaps(law) {
-		parts = append(parts, g.steps()+": "+g.shares())
-	}
-	return strings.Join(parts, "; ")
-}

@@ -70,44 +70,6 @@ func TestModelInspectAll(t *testing.T) {
 	}
 }
 
-func TestModelDiff(t *testing.T) {
-	dir := t.TempDir()
-	traces, a := townFiles(t, dir)
-	b := filepath.Join(dir, "b.avro")
-	succeed(t, townTraining(traces, b, "--smoothing", "backoff=1")...)
-	out := succeed(t, "model", "inspect", "--against", a, b).out
-	for _, word := range []string{
-		"options: kernel_radius=5 backoff=20", "rows         total variation", "under", "verdict",
-	} {
-		if !strings.Contains(out, word) {
-			t.Errorf("the text does not say %q:\n%s", word, out)
-		}
-	}
-	var s modelDiff
-	r := call(t, "model", "inspect", "--json", "--strict", "--against", a, b)
-	if r.code != cli.ExitFailed || !strings.Contains(r.err, "the models differ") {
-		t.Errorf("exit %d, %s", r.code, r.err)
-	}
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
-		t.Fatal(err)
-	}
-	if c := s.Comparison; s.Same || !s.Comparable || c.RowMean <= 0 || c.RowMean > c.RowWorst ||
-		c.BofA.SetMean == 0 {
-		t.Errorf("%+v", s)
-	}
-	if r := succeed(t, "model", "inspect", "--strict", "--against", a, a); !strings.Contains(r.out,
-		"the same model") {
-		t.Errorf("a model and itself: %s", r.out)
-	}
-	slow := changedModel(t, a, "slow.avro", func(m *mobility.Model) { m.Step *= 2 })
-	if out := succeed(t, "model", "inspect", "--against", a, slow).out; !strings.Contains(out,
-		"steps of 1m0s and 2m0s") {
-		t.Errorf("another step: %s", out)
-	}
-	requireMessage(t, call(t, "model", "inspect", "--against", traces, a), cli.ExitFailed,
-		"not a mobility model")
-}
-
 // TestModelSuspicious: a model of few people is called suspicious, and --strict fails for it; a
 // damaged one fails always.
 func TestModelSuspicious(t *testing.T) {

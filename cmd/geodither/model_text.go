@@ -139,3 +139,12 @@ func onDisk(size int64) string {
 	}
 	return ", " + cli.ByteSize(size) + " on disk"
 }
+
+// printTable prints a table below the column of names.
+func printTable(b *strings.Builder, t *report.Table) {
+	var text strings.Builder
+	_ = t.Text(&text) // a builder has no errors
+	for line := range strings.Lines(text.String()) {
+		fmt.Fprintf(b, "%13s%s", "", line)
+	}
+}

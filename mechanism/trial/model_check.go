@@ -96,3 +96,12 @@ func habitsOf(m *mobility.Model) (h habits) {
 	}
 	return h
 }
+
+// popularity is the initial distribution, per cell.
+func popularity(m *mobility.Model) []float64 {
+	p := make([]float64, m.Grid.Cells())
+	for i, c := range m.Initial.Cells {
+		p[c] = m.Initial.P[i]
+	}
+	return p
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/geodither/geodither/mechanism/grid"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
 
@@ -82,4 +83,23 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lineModel is a line of cells on which a vehicle stays with a probability, else goes one cell on
+// or back. change may alter a row.
+func lineModel(
+	t *testing.T, cells int, stay float64, change func(cell int, row map[int]float64),
+) *mobility.Model {
+	t.Helper()
+	rows := make([]map[int]float64, cells)
+	for c := range rows {
+		row := map[int]float64{c: stay}
+		row[max(c-1, 0)] += (1 - stay) / 2
+		row[min(c+1, cells-1)] += (1 - stay) / 2
+		if change != nil {
+			change(c, row)
+		}
+		rows[c] = row
+	}
+	return chain(t, cells, 1, nil, func(from, to grid.Cell) float64 { return rows[from][int(to)] })
 }

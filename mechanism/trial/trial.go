@@ -1,11 +1,10 @@
 // Package trial takes people whose places are known through a filter. It says how near its releases
 // and estimates come to the truth, and with that whether a mobility model is good enough: for other
-// users than those that it was trained on, in place of another model, and by what is in it.
+// users than those that it was trained on, and by what is in it.
 //
 // [MeasureFit] runs the filter along tracks of other users, as a service would. It compares how
 // often the filter is surprised with how often it may be: drift with δ. [Judge] and [FitVerdict]
-// say what that means. [CompareModels] measures the difference between two models, and [CheckModel]
-// finds what is suspicious about one.
+// say what that means. [CheckModel] finds what is suspicious about a model.
 //
 //	trial.go          Runner: a track through a sanitizer, and beside it one without releases
 //	score.go          Score: distances, location sets and drift
@@ -17,7 +16,6 @@
 //	fit_run.go        the parts: one pass of the filter over one track
 //	fit_tracks.go     which tracks are measured
 //	fit_verdict.go    figures in words, and who may read them
-//	model_compare.go  two models: their rows, and the filter under each of them
 //	model_check.go    one model by itself
 package trial
 

@@ -75,7 +75,7 @@ func (l *stated) drifts(x grid.Cell) bool {
 
 // twin returns a cell that must be released exactly as x is: its surrogate, another cell with that
 // surrogate, or another one with the same vote. It is x itself if none is easily found, and with a
-// nearFactor factor, under which each cell has a law of its own.
+// near factor, under which each cell has a law of its own.
 func (l *stated) twin(rng *rand.Rand, x grid.Cell) grid.Cell {
 	if l.code != nil && l.code.blurred() {
 		return x
