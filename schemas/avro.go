@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"unicode/utf8"
@@ -31,7 +30,7 @@ func (l *layout) decodeAvro(row []value, data []byte) Reason {
 func (l *layout) decodeBody(row []value, rest []byte) Reason {
 	for i, c := range l.columns {
 		var reason Reason
-		if rest, reason = l.primitives.decode(&row[i], c.kind, rest); reason != "" {
+		if rest, reason = decode(&row[i], c.kind, rest); reason != "" {
 			return reason
 		}
 	}
@@ -41,24 +40,26 @@ func (l *layout) decodeBody(row []value, rest []byte) Reason {
 	return ""
 }
 
-func (p *primitives) decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
+// decode reads one field. The encoding of a record is that of its fields, one after the other, so
+// no map[string]any is made for a record, as goavro would; a test compares the two.
+func decode(v *value, k kind, data []byte) (rest []byte, reason Reason) {
 	v.present = true
 	switch k {
 	case kindText:
-		return p.decodeText(v, data)
+		return decodeText(v, data)
 	case kindInt:
-		// An int is decoded as a long that must fit, because goavro's int wraps around silently.
-		rest, reason = p.decodeLong(v, data)
+		// An int is decoded as a long that must fit.
+		rest, reason = decodeLong(v, data)
 		if reason == "" && int64(int32(v.integer)) != v.integer {
 			reason = ReasonMalformed
 		}
 		return rest, reason
 	case kindLong, kindTimestamp:
-		return p.decodeLong(v, data)
+		return decodeLong(v, data)
 	case kindDouble:
-		return p.decodeDouble(v, data)
+		return decodeDouble(v, data)
 	case kindNullOrDouble:
-		if rest, reason = p.decodeLong(v, data); reason != "" {
+		if rest, reason = decodeLong(v, data); reason != "" {
 			return nil, reason
 		}
 		switch v.integer {
@@ -66,93 +67,70 @@ func (p *primitives) decode(v *value, k kind, data []byte) (rest []byte, reason 
 			v.present = false
 			return rest, ""
 		case branchDouble:
-			return p.decodeDouble(v, rest)
+			return decodeDouble(v, rest)
 		}
 	}
 	return nil, ReasonMalformed
 }
 
-func (p *primitives) decodeText(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := p.bytes.NativeFromBinary(data)
-	if err != nil {
+func decodeText(v *value, data []byte) ([]byte, Reason) {
+	var length value
+	rest, reason := decodeLong(&length, data)
+	if reason != "" || length.integer < 0 || length.integer > int64(len(rest)) {
 		return nil, ReasonMalformed
 	}
-	text, ok := native.([]byte)
-	if !ok {
-		return nil, ReasonMalformed
-	}
-	var prefix [binary.MaxVarintLen64]byte
-	if len(data)-len(rest) != binary.PutVarint(prefix[:], int64(len(text)))+len(text) {
-		return nil, ReasonMalformed // the length takes more bytes than it needs
-	}
+	text := rest[:length.integer]
 	if !utf8.Valid(text) {
 		return nil, ReasonInvalidUTF8
 	}
 	v.text = string(text)
-	return rest, ""
+	return rest[length.integer:], ""
 }
 
-func (p *primitives) decodeLong(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := p.long.NativeFromBinary(data)
-	if err != nil {
-		return nil, ReasonMalformed
-	}
-	integer, ok := native.(int64)
-	if !ok {
-		return nil, ReasonMalformed
-	}
-	// goavro accepts varints of any length and drops what does not fit.
+// decodeLong reads a number in zigzag base 128. It refuses more bytes than the number needs, so
+// that a record has one encoding.
+func decodeLong(v *value, data []byte) ([]byte, Reason) {
+	integer, n := binary.Varint(data)
 	var shortest [binary.MaxVarintLen64]byte
-	n := binary.PutVarint(shortest[:], integer)
-	if !bytes.Equal(shortest[:n], data[:len(data)-len(rest)]) {
+	if n <= 0 || n != binary.PutVarint(shortest[:], integer) {
 		return nil, ReasonMalformed
 	}
 	v.integer = integer
-	return rest, ""
+	return data[n:], ""
 }
 
-func (p *primitives) decodeDouble(v *value, data []byte) ([]byte, Reason) {
-	native, rest, err := p.double.NativeFromBinary(data)
-	if err != nil {
+func decodeDouble(v *value, data []byte) ([]byte, Reason) {
+	const size = 8
+	if len(data) < size {
 		return nil, ReasonMalformed
 	}
-	number, ok := native.(float64)
-	if !ok {
-		return nil, ReasonMalformed
-	}
-	if math.IsNaN(number) || math.IsInf(number, 0) {
+	v.number = math.Float64frombits(binary.LittleEndian.Uint64(data))
+	if math.IsNaN(v.number) || math.IsInf(v.number, 0) {
 		return nil, ReasonNotFinite
 	}
-	v.number = number
-	return rest, ""
+	return data[size:], ""
 }
 
 // appendBody appends the fields of row to dst, which ends with a header.
-func (l *layout) appendBody(dst []byte, row []value) (_ []byte, err error) {
+func (l *layout) appendBody(dst []byte, row []value) []byte {
 	for i, c := range l.columns {
-		if dst, err = l.primitives.append(dst, c.kind, row[i]); err != nil {
-			return dst, err
-		}
+		dst = appendField(dst, c.kind, row[i])
 	}
-	return dst, nil
+	return dst
 }
 
-func (p *primitives) append(dst []byte, k kind, v value) ([]byte, error) {
+func appendField(dst []byte, k kind, v value) []byte {
 	switch k {
 	case kindText:
-		return p.bytes.BinaryFromNative(dst, v.text)
+		return append(binary.AppendVarint(dst, int64(len(v.text))), v.text...)
 	case kindDouble:
-		return p.double.BinaryFromNative(dst, v.number)
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.number))
 	case kindNullOrDouble:
 		if !v.present {
-			return p.long.BinaryFromNative(dst, branchNull)
+			return binary.AppendVarint(dst, branchNull)
 		}
-		out, err := p.long.BinaryFromNative(dst, branchDouble)
-		if err != nil {
-			return dst, err
-		}
-		return p.double.BinaryFromNative(out, v.number)
+		return appendField(binary.AppendVarint(dst, branchDouble), kindDouble, v)
 	default: // kindInt, kindLong, kindTimestamp
-		return p.long.BinaryFromNative(dst, v.integer)
+		return binary.AppendVarint(dst, v.integer)
 	}
 }

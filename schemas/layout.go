@@ -51,9 +51,8 @@ type column struct {
 
 // layout is a schema that is prepared for coding: its fields in order, and the header of its data.
 type layout struct {
-	columns    []column
-	header     [headerBytes]byte
-	primitives primitives
+	columns []column
+	header  [headerBytes]byte
 	// before and after enclose a JSON object of the fields in JSONSchema.
 	before, after string
 }
@@ -94,8 +93,7 @@ func newLayout(schema string) (*layout, error) {
 	}
 	l.header = header(codec.Rabin)
 	l.before, l.after = connectEnvelope(d, l.columns)
-	l.primitives, err = newPrimitives()
-	return l, err
+	return l, nil
 }
 
 func parse(schema string) (definition, error) {
@@ -194,24 +192,4 @@ func header(fingerprint uint64) (h [headerBytes]byte) {
 	h[0], h[1] = 0xC3, 0x01
 	binary.LittleEndian.PutUint64(h[2:], fingerprint)
 	return h
-}
-
-// primitives holds goavro's codecs of the primitive types. The encoding of a record is that of its
-// fields, one after the other. So to code the fields one by one gives goavro's bytes without
-// goavro's map[string]any for every record; a test compares the two. To decode a primitive never
-// allocates more than the length of the input, whatever the input says, and does not panic.
-type primitives struct {
-	long, double, bytes *goavro.Codec // bytes also decodes strings, without a copy
-}
-
-func newPrimitives() (p primitives, err error) {
-	for _, t := range []struct {
-		name string
-		into **goavro.Codec
-	}{{`"long"`, &p.long}, {`"double"`, &p.double}, {`"bytes"`, &p.bytes}} {
-		if *t.into, err = goavro.NewCodec(t.name); err != nil {
-			return p, err
-		}
-	}
-	return p, nil
 }

@@ -9,6 +9,22 @@ import (
 	"github.com/geodither/geodither/mechanism/parallel"
 )
 
+// measurement is one measurement in progress.
+type measurement struct {
+	model   *mobility.Model
+	options FitOptions
+	held    []mobility.Track // by user
+	parts   []part           // for each pass and track; see pass
+}
+
+// A pass is the one-step likelihoods, number 0, or the filter at a δ, numbers 1 to len(Deltas).
+func (f *measurement) passes() int { return 1 + len(f.options.Deltas) }
+
+// pass returns the results of a pass, by track.
+func (f *measurement) pass(number int) []part {
+	return f.parts[number*len(f.held) : (number+1)*len(f.held)]
+}
+
 // part is the sum of one pass over one track.
 type part struct {
 	steps, lost int64 // lost: of probability 0

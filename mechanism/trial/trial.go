@@ -13,6 +13,7 @@
 //	told.go           Tellings: what all records tell about one moment
 //	ranks.go          the rank correlation of two rows
 //	fit.go            MeasureFit: how parts become figures with intervals over users
+//	fit_options.go    how a model is measured
 //	fit_run.go        the parts: one pass of the filter over one track
 //	fit_tracks.go     which tracks are measured
 //	fit_verdict.go    figures in words, and who may read them

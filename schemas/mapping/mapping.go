@@ -165,6 +165,88 @@ type sight struct {
 	badKey      *schemas.Rejection // why there is none
 }
 
+// fix says what comes of one fix.
+func (m *Reader) fix(s *sight) (f Fix) {
+	for i, rule := range m.rules {
+		if !rule.holds(s.whole, s.part) {
+			return Fix{Skipped: firstWhere + i}
+		}
+	}
+	raw, reason := m.rawOf(s)
+	if reason != "" {
+		return Fix{Refused: &schemas.Rejection{Reason: reason}}
+	}
+	if errors.As(raw.Validate(), &f.Refused) {
+		return f
+	}
+	f.Raw = raw
+	return f
+}
+
+// rawOf reads the fields of a fix.
+func (m *Reader) rawOf(s *sight) (fix schemas.Raw, reason schemas.Reason) {
+	if fix.UserID, reason = m.userID(s); reason != "" {
+		return fix, reason
+	}
+	if fix.Timestamp, reason = m.time(s); reason != "" {
+		return fix, reason
+	}
+	if fix.Latitude, reason = m.degrees(s, m.latitude, "latitude"); reason != "" {
+		return fix, reason
+	}
+	fix.Longitude, reason = m.degrees(s, m.longitude, "longitude")
+	return fix, reason
+}
+
+func (m *Reader) userID(s *sight) (string, schemas.Reason) {
+	switch {
+	case s.badKey != nil:
+		return "", schemas.ReasonKeyMismatch
+	case m.UserFromKey():
+		return s.key, ""
+	case m.header != "":
+		if s.record.Headers != nil {
+			if value, ok := s.record.Headers.Last(m.header); ok {
+				return string(value), ""
+			}
+		}
+		return "", schemas.ReasonMissingField.At("user_id")
+	}
+	found, ok := m.userPath.find(s.whole, s.part)
+	if !ok || found == nil {
+		return "", schemas.ReasonMissingField.At("user_id")
+	}
+	user, ok := userOf(found)
+	if !ok {
+		return "", schemas.ReasonWrongType.At("user_id")
+	}
+	return user, ""
+}
+
+func (m *Reader) time(s *sight) (int64, schemas.Reason) {
+	if m.fromKafka {
+		if s.record.Timestamp < 0 {
+			return 0, schemas.ReasonMissingField.At("timestamp")
+		}
+		return s.record.Timestamp, ""
+	}
+	found, ok := m.timestamp.find(s.whole, s.part)
+	if !ok || found == nil {
+		return 0, schemas.ReasonMissingField.At("timestamp")
+	}
+	ms, reason := millisOf(found, m.unit)
+	return ms, at(reason, "timestamp")
+}
+
+func (m *Reader) degrees(s *sight, p path, field string) (float64, schemas.Reason) {
+	found, ok := p.find(s.whole, s.part)
+	if !ok || found == nil {
+		return 0, schemas.ReasonMissingField.At(field)
+	}
+	degrees, reason := degreesOf(found)
+	return degrees, at(reason, field)
+}
+
 // elements returns the parts of a message that are fixes: nil for a row that is gone.
 func (m *Reader) elements(whole any) ([]any, error) {
 	part, found := first(m.unwraps, whole, whole)
