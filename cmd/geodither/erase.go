@@ -35,8 +35,7 @@ also alone. First stop whatever produces the person's raw records, or the next o
 state.
 
 The service may be at work. The command takes the person's partition from the running instance for
-one transaction, and that instance takes it up again: within seconds, or half a minute if
-the partition has no records. If the service has records in
+one transaction, and that instance takes it up again within seconds. If the service has records in
 hand that readers may have seen already, the command leaves a request in the changelog, which the
 service carries out, and waits for it. To repeat the command is harmless, and gives the receipt
 again; for counts alone only until Kafka's cleaner has removed all trace of the erasure.

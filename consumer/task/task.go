@@ -258,7 +258,7 @@ func (t *Task) locate(ctx context.Context, input int64) (end int64, err error) {
 }
 
 // lookInterval is how often an idle task looks whether somebody has written to its changelog.
-const lookInterval = 30 * time.Second
+const lookInterval = 2 * time.Second
 
 // errDisturbed: a request to erase was written, or carried out, behind the back of an idle task.
 // Its store has to catch up.
