@@ -22,6 +22,6 @@
 // anything of a record in it.
 //
 // Files: options.go settings; presets.go those of well-known sources; new.go their check;
-// mapping.go the way of a record; values.go the types of their fields; path.go, rule.go parts of a tree;
-// protobuf.go two messages in protobuf, and places that are texts.
+// mapping.go the way of a record; values.go the types of its fields; path.go, rule.go parts of a
+// tree; protobuf.go two messages in protobuf, and places that are texts.
 package mapping

@@ -98,8 +98,8 @@ var table = map[string]rule{
 	},
 	"mechanism/trial": {
 		ours: []string{
-			"mechanism", "mechanism/grid", "mechanism/law", "mechanism/mobility",
-			"mechanism/noise", "mechanism/parallel",
+			"mechanism", "mechanism/grid", "mechanism/mobility", "mechanism/noise",
+			"mechanism/parallel",
 		},
 		pure: true,
 	},
