@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/geodither/geodither/cmd/internal/cli"
 	"github.com/geodither/geodither/cmd/internal/config"
 	"github.com/geodither/geodither/cmd/internal/files"
+	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 	"github.com/geodither/geodither/mechanism/law"
 )
@@ -22,8 +25,8 @@ type aggregateFlags struct {
 	models   []string // files
 
 	window   time.Duration
-	zone     string
-	zones    string // file
+	zone     string // side, or a file of polygons
+	lag      string
 	from, to string // times
 	output   aggregateOutput
 }
@@ -66,9 +69,13 @@ If the service has changed its model, give all versions, with -c or several --mo
 follows users from one version to the next. Zones are parts of one map, so windows on another map
 are refused: leave them out with --from or --to.
 
-Zones of your own (--zones) are polygons with names, such as districts. Intervals of several zones
-do not add up to one of their sum, so draw the area that you ask for as one zone. Zones must not
-overlap. Those off the map are left out, with a warning.
+A file of --zone has polygons with names, such as districts. Intervals of several zones do not add
+up to one of their sum, so draw the area that you ask for as one zone. Zones must not overlap.
+Those off the map are left out, with a warning.
+
+With --lag a vehicle counts where its releases up to the first one at --lag after its last report
+in the window have it, or later: the same records tell more about the past ("smooth" explains it).
+One release interval gives most of the gain. Without it only earlier releases count.
 
 With a handful of vehicles the estimate is about individual people. Do not publish it. Windows of
 a hundred vehicles and more are about a fleet.`,
@@ -77,7 +84,7 @@ a hundred vehicles and more are about a fleet.`,
   geodither aggregate -c geodither.yml --window 1h --zone 2km --out density.geojson
   geodither aggregate -c geodither.yml --in sanitized.csv --from 2026-12-01T04:00:00Z \
     --window 1h --out december.csv
-  geodither aggregate -c geodither.yml --window 1h --zones districts.geojson \
+  geodither aggregate -c geodither.yml --window 1h --zone districts.geojson --lag 10m \
     --from 2026-12-01T17:00:00Z --to 2026-12-01T18:00:00Z --map afternoon.svg --out districts.csv
   geodither consume --topic fleet.sanitized |
     geodither aggregate --model model.avro --in - --window 10m`,
@@ -104,10 +111,12 @@ a hundred vehicles and more are about a fleet.`,
 	flags.DurationVar(&f.window, "window", 15*time.Minute,
 		"length of a window, a multiple of the model's step")
 	flags.StringVar(&f.zone, "zone", "",
-		"`LENGTH` of a zone's side, such as 1km, rounded to whole cells; default: one cell")
-	flags.StringVar(&f.zones, "zones", "",
-		"GeoJSON `FILE` of polygons with the property name, instead of --zone: a cell belongs to "+
-			"the one that holds its middle, the rest of the map is elsewhere")
+		"`LENGTH` of a zone's side, such as 1km, rounded to whole cells, or GeoJSON file of "+
+			"polygons with the property name: a cell belongs to the one that holds its middle, "+
+			"the rest of the map is elsewhere; default: one cell")
+	flags.StringVar(&f.lag, "lag", "",
+		"how long after a window's last report to wait for its user's next release, `DURATION` "+
+			"or all; default: do not wait")
 	flags.StringVar(&f.from, "from", "",
 		"`TIME` at which the first window starts at the earliest; older records are followed only")
 	flags.StringVar(&f.to, "to", "",
@@ -167,11 +176,13 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 		return o, cli.Usage(err)
 	}
 	collect.WindowSteps = int64(steps)
-	if collect.ZoneKM, err = cli.Kilometres("zone", f.zone); err != nil {
-		return o, cli.Usage(err)
-	}
 	if err := f.areas(&o); err != nil {
 		return o, err
+	}
+	if f.lag != "" {
+		if collect.LagSteps, err = lagSteps(f.lag, model.Step); err != nil {
+			return o, err
+		}
 	}
 	if collect.FromMS, err = cli.ParseTime("from", f.from); err != nil {
 		return o, err
@@ -185,15 +196,33 @@ func (f *aggregateFlags) options(flags *pflag.FlagSet) (o aggregateOptions, err 
 	return o, nil
 }
 
-// areas reads the zones of --zones, and refuses what cannot be used on the map of the first model.
+// lagSteps returns the steps of a --lag.
+func lagSteps(text string, step time.Duration) (int64, error) {
+	if text == "all" {
+		return mechanism.SmoothAll, nil
+	}
+	lag, err := time.ParseDuration(text)
+	if err != nil || lag <= 0 {
+		return 0, cli.Usagef("--lag %q is no time to wait: write one such as 10m, or all", text)
+	}
+	steps, err := cli.InSteps("lag", lag, step)
+	if err != nil {
+		return 0, cli.Usage(err)
+	}
+	return int64(steps), nil
+}
+
+// areas reads the zones of --zone, and refuses what cannot be used on the map of the first model.
 func (f *aggregateFlags) areas(o *aggregateOptions) error {
-	if f.zones == "" {
+	side, err := cli.Kilometres("zone", f.zone)
+	if err == nil {
+		o.Read.Collect.ZoneKM = side
 		return nil
 	}
-	if f.zone != "" {
-		return cli.Usagef("--zone and --zones exclude each other: give one of them")
+	if _, missing := os.Stat(f.zone); missing != nil {
+		return cli.Usage(fmt.Errorf("%w, or name a GeoJSON file that is there", err))
 	}
-	zones, err := files.ReadZones(f.zones)
+	zones, err := files.ReadZones(f.zone)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -204,11 +233,11 @@ func (f *aggregateFlags) areas(o *aggregateOptions) error {
 	g := o.Read.Models[0].Grid
 	on, off := zonesOnMap(g, areas)
 	if len(on) == 0 && off > 0 {
-		return cli.Usagef("--zones %s: no polygon lies on the map: check that they have longitude "+
-			"before latitude", f.zones)
+		return cli.Usagef("--zone %s: no polygon lies on the map: check that they have longitude "+
+			"before latitude", f.zone)
 	}
 	if _, err := aggregate.NewNamedZones(g, on); err != nil {
-		return cli.Usagef("--zones %s: %v", f.zones, err)
+		return cli.Usagef("--zone %s: %v", f.zone, err)
 	}
 	o.Read.Collect.Areas, o.Output.Areas, o.Output.OffMap = on, on, off
 	return nil

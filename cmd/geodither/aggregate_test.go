@@ -117,6 +117,37 @@ func TestAggregateFiles(t *testing.T) {
 	}
 }
 
+// TestAggregateLag: with --lag later releases count too, also those after --to, and all vehicles
+// count once in each window.
+func TestAggregateLag(t *testing.T) {
+	dir := t.TempDir()
+	traces, model := townFiles(t, dir)
+	sanitized := filepath.Join(dir, "sanitized.csv")
+	succeed(t, sanitizeArgs(traces, model, "--interval", "3m", "--seed", "3", "--out",
+		sanitized)...)
+	args := []string{
+		"aggregate", "-c", readerConfig(t, dir, "model: "+model, "interval: 3m, budget: none"),
+		"--in", sanitized, "--window", "10m",
+	}
+	now := succeed(t, args...).out
+	for _, lag := range []string{"3m", "all"} {
+		later := succeed(t, append(args, "--lag", lag)...)
+		for window, sum := range sumOfColumn(t, later.out, "vehicles") {
+			if sum < 5.99 || sum > 6.01 {
+				t.Errorf("--lag %s: %g vehicles in the window from %s", lag, sum, window)
+			}
+		}
+		if later.out == now || !strings.Contains(later.err, "followed    all") {
+			t.Errorf("--lag %s changes nothing, or cannot follow:\n%s", lag, later.err)
+		}
+		_, rows := zoneRows(t, later.out)
+		first := succeed(t, append(args, "--lag", lag, "--to", rows[0][1])...).out
+		if !strings.HasPrefix(later.out, first) || strings.HasPrefix(now, first) {
+			t.Errorf("--lag %s: with --to the first window is another one:\n%s", lag, first)
+		}
+	}
+}
+
 // halves parts JSON lines into those of the user with the greatest name, and the others.
 func halves(t *testing.T, text string) (last, others string) {
 	t.Helper()
@@ -303,6 +334,8 @@ func TestAggregateRefuses(t *testing.T) {
 		}},
 		{args(sanitized, "--window", "0s"), cli.ExitUsage, []string{"not positive"}},
 		{args(sanitized, "--zone", "12"), cli.ExitUsage, []string{"no unit"}},
+		{args(sanitized, "--lag", "soon"), cli.ExitUsage, []string{"such as 10m, or all"}},
+		{args(sanitized, "--lag", "90s"), cli.ExitUsage, []string{"lag: 1m30s is not"}},
 		{args(sanitized, "--out", "x.xml"), cli.ExitUsage, []string{".csv, .ndjson"}},
 		{args(sanitized, "--map", "x.gif"), cli.ExitUsage, []string{"is a .svg file"}},
 		{args(sanitized, "--out", sanitized), cli.ExitUsage, []string{"input too"}},

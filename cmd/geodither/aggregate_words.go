@@ -41,7 +41,7 @@ func (r *aggregation) words(s aggregate.Summary) string {
 		l.add("seeded", "%s", files.SeededWords(r.seeded))
 	}
 	if n := r.options.Output.OffMap; n > 0 {
-		l.add("WARNING", "%s of --zones off the map left out", cli.Quantity(int64(n), "polygon"))
+		l.add("WARNING", "%s of --zone off the map left out", cli.Quantity(int64(n), "polygon"))
 	}
 	l.followed(s)
 	if cause := r.input.split.cause(); cause != "" {
@@ -98,8 +98,8 @@ func (l *summaryLines) followed(s aggregate.Summary) {
 // outside says what became of records outside of --from and --to.
 func (l *summaryLines) outside(s aggregate.Summary) {
 	if c := s.Counts; c.Unwanted > 0 {
-		l.add("outside", "%s of windows before --from count in no window; %d could be followed",
-			cli.Quantity(c.Unwanted, "record"), c.Followed-c.Wanted.Followed)
+		l.add("outside", "%s of windows outside --from and --to count in no window; %d could be "+
+			"followed", cli.Quantity(c.Unwanted, "record"), c.Followed-c.Wanted.Followed)
 	}
 	if s.After > 0 {
 		l.add("outside", "%s of windows that end after --to, not looked at",

@@ -21,7 +21,7 @@ type zoneRow struct {
 	WindowStart   instant `json:"window_start" parquet:"window_start,timestamp(millisecond:utc)"`
 	WindowEnd     instant `json:"window_end" parquet:"window_end,timestamp(millisecond:utc)"`
 	Zone          int64   `json:"zone" parquet:"zone"`
-	Name          string  `json:"name,omitempty" parquet:"name"` // of --zones
+	Name          string  `json:"name,omitempty" parquet:"name"` // of --zone
 	Latitude      float64 `json:"latitude" parquet:"latitude"`   // of its middle
 	Longitude     float64 `json:"longitude" parquet:"longitude"`
 	Vehicles      float64 `json:"vehicles" parquet:"vehicles"`
@@ -66,7 +66,7 @@ func (r zoneRow) fields() []string {
 type aggregateOutput struct {
 	Path string // "-" is standard output, as CSV; the extension of a file is its format
 	Map  string // file, .svg; empty: none
-	// Areas are the zones of --zones, to write their outlines; nil: none. OffMap others lie off the
+	// Areas are the zones of --zone, to write their outlines; nil: none. OffMap others lie off the
 	// map and are left out.
 	Areas  []aggregate.Area
 	OffMap int

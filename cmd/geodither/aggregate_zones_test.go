@@ -43,7 +43,7 @@ func TestAggregateZones(t *testing.T) {
 	}
 	args := []string{"aggregate", "--model", model, "--window", "10m", "--in", sanitized}
 	good := zonesOf("good.geojson", polygon("centre", 1, 1, 3, 3), polygon("west", 0, 0, 1, 3))
-	got := succeed(t, append(args, "--zones", good)...)
+	got := succeed(t, append(args, "--zone", good)...)
 	header, rows := zoneRows(t, got.out)
 	name, start, end := slices.Index(header, "name"), rows[0][0], rows[0][1]
 	for i, row := range rows {
@@ -57,7 +57,7 @@ func TestAggregateZones(t *testing.T) {
 		}
 	}
 	picture := filepath.Join(dir, "map.svg")
-	shown := succeed(t, append(args, "--zones", good, "--map", picture, "--from", start,
+	shown := succeed(t, append(args, "--zone", good, "--map", picture, "--from", start,
 		"--to", end)...)
 	if !strings.Contains(shown.err, "from "+start) || !strings.Contains(shown.err, "centre   ") {
 		t.Errorf("the summary does not show the only window, or no name:\n%s", shown.err)
@@ -74,26 +74,26 @@ func TestAggregateZones(t *testing.T) {
 	if !slices.Equal(header[2:4], []string{"zone", "name"}) {
 		t.Errorf("the columns are %v", header)
 	}
-	partly := succeed(t, append(args, "--zones", zonesOf("partly.geojson",
+	partly := succeed(t, append(args, "--zone", zonesOf("partly.geojson",
 		polygon("far", 90, 90, 95, 95), polygon("centre", 1, 1, 3, 3),
 		polygon("west", 0, 0, 1, 3)))...)
-	if partly.out != got.out || !strings.Contains(partly.err, "1 polygon of --zones off the map") ||
+	if partly.out != got.out || !strings.Contains(partly.err, "1 polygon of --zone off the map") ||
 		strings.Contains(got.err, "off the map") {
 		t.Errorf("a polygon off the map: %s", partly.err)
 	}
 	features := filepath.Join(dir, "density.geojson")
-	succeed(t, append(args, "--zones", good, "--out", features)...)
+	succeed(t, append(args, "--zone", good, "--out", features)...)
 	if text := read(t, features); !strings.Contains(text, `"name":"centre"`) {
 		t.Errorf("no name in the GeoJSON:\n%.300s", text)
 	}
 	for text, flags := range map[string][]string{
-		"overlap": {"--zones", zonesOf("overlap.geojson",
+		"overlap": {"--zone", zonesOf("overlap.geojson",
 			polygon("a", 0, 0, 2, 2), polygon("b", 1, 1, 3, 3))},
-		"holds no middle": {"--zones", zonesOf("small.geojson", polygon("a", .6, .6, .9, .9))},
-		"no GeoJSON":      {"--zones", traces},
-		"no polygon lies on the map": {"--zones", zonesOf("off.geojson",
+		"holds no middle": {"--zone", zonesOf("small.geojson", polygon("a", .6, .6, .9, .9))},
+		"no GeoJSON":      {"--zone", traces},
+		"no polygon lies on the map": {"--zone", zonesOf("off.geojson",
 			polygon("far", 90, 90, 95, 95))},
-		"exclude": {"--zones", good, "--zone", "1km"},
+		"or name a GeoJSON file": {"--zone", "missing.geojson"},
 	} {
 		requireMessage(t, call(t, append(args, flags...)...), cli.ExitUsage, text)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,7 +14,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/files"
 	"github.com/geodither/geodither/cmd/internal/monitor"
 	"github.com/geodither/geodither/cmd/internal/service"
-	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/aggregate"
 )
 
@@ -157,9 +155,6 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 	}
 	o.Workers = runtime.GOMAXPROCS(0)
 	switch {
-	case f.lag == "all":
-		o.LagSteps = mechanism.SmoothAll
-		return o, nil
 	case f.lag == "" && f.settings.Path == "":
 		return o, cli.Usagef("name a --lag, such as the interval between two releases, or all; " +
 			"with -c it is the config's interval")
@@ -167,16 +162,8 @@ func (f *smoothFlags) options(flags *pflag.FlagSet) (o aggregate.SmoothOptions, 
 		o.LagSteps = int64(max(o.Read.Release.ReleaseInterval, 1))
 		return o, nil
 	}
-	lag, err := time.ParseDuration(f.lag)
-	if err != nil || lag <= 0 {
-		return o, cli.Usagef("--lag %q is no time to wait: write one such as 10m, or all", f.lag)
-	}
-	steps, err := cli.InSteps("lag", lag, o.Read.Models[0].Step)
-	if err != nil {
-		return o, cli.Usage(err)
-	}
-	o.LagSteps = int64(steps)
-	return o, nil
+	o.LagSteps, err = lagSteps(f.lag, o.Read.Models[0].Step)
+	return o, err
 }
 
 // check refuses what cannot be used before anything is read.

@@ -22,8 +22,12 @@ type CollectOptions struct {
 	ZoneKM float64
 	// Areas, if there are any, are the zones instead of blocks, and the rest of the map one more.
 	Areas []Area
-	// Open is how many windows are open at once, 0 for all until the end. The record of a window
-	// that is closed is followed, but has no part in the window.
+	// LagSteps, if it is not 0, is the lag of mechanism.NewSmoother: a vehicle counts where all its
+	// records up to its first release at or after that many steps have it.
+	LagSteps int64
+	// Open is how many windows are open at once, 0 for all until the end, and more with LagSteps.
+	// The record of a window that is closed is followed, but has no part in the window. A vehicle
+	// whose release has not come when the window closes counts by the records that have.
 	Open int
 	// FromMS and BeforeMS bound the windows that are wanted: those that start at FromMS or later
 	// and end at BeforeMS or earlier, milliseconds since 1970; 0 is no bound. Records of other
@@ -40,7 +44,8 @@ type CollectOptions struct {
 // probability; two distributions that are not pruned, with releases and
 // without, about 10 bytes together for each cell within the user's reach, soon the whole map; and
 // half a kilobyte. The length of a user's history adds nothing. For each vehicle of an open window
-// 12 bytes a zone. With several workers up to 262,144 records more, 250 bytes each.
+// 12 bytes a zone, and with LagSteps for each that waits 24 bytes a cell. With several workers up
+// to 262,144 records more, 250 bytes each.
 //
 // Time: a record costs the service's own step and a prediction; a vehicle costs once a window the
 // prediction of its prior through the window.
@@ -86,9 +91,22 @@ func NewCollector(models Models, o mechanism.Options, c CollectOptions,
 		users: map[string]*user{}, windows: map[int64]*Window{},
 		latest: -1 << 62, closed: -1 << 62,
 	}
-	k.hands = []*hand{newHand(follower, newExactFilter())}
+	if c.Open > 0 && c.LagSteps != 0 {
+		k.options.Open = c.openWith(follower.options.ReleaseInterval)
+	}
+	k.hands = []*hand{newHand(follower, newExactFilter(), c.LagSteps)}
 	k.do = func(worker int, t *task) { k.hands[worker].do(t) }
 	return k, nil
+}
+
+// openWith returns how many windows are open while vehicles wait for a release, which an interval
+// of steps separates.
+func (c *CollectOptions) openWith(interval int) int {
+	if c.LagSteps < 0 {
+		return 0
+	}
+	wait := c.LagSteps + int64(max(interval, 1))
+	return c.Open + int((wait+c.WindowSteps-1)/c.WindowSteps)
 }
 
 // Zones returns the zones of the map of the first record that is wanted, nil before it.
@@ -222,7 +240,7 @@ func (k *Collector) start() error {
 		if err != nil {
 			return err
 		}
-		h := newHand(follower, k.hands[0].exact.fork())
+		h := newHand(follower, k.hands[0].exact.fork(), k.options.LagSteps)
 		h.zones = k.zones
 		k.hands = append(k.hands, h)
 	}
@@ -259,11 +277,12 @@ func (k *Collector) Close() {
 	}
 }
 
-// countAll counts the users for whom a window before one waits. All records are done.
+// countAll counts the users for whom a window before one waits, or who wait for later records in
+// one. All records are done.
 func (k *Collector) countAll(before int64) error {
 	var waiting []*user
 	for _, u := range k.order {
-		if u.waits != nil && u.window < before {
+		if u.waits != nil && u.window < before || k.opens(u, before) {
 			waiting = append(waiting, u)
 		}
 	}
@@ -272,11 +291,22 @@ func (k *Collector) countAll(before int64) error {
 			h := k.hands[worker]
 			return func(t *parallel.Task) error {
 				u := waiting[t.Number]
-				w := u.waits
-				u.waits = nil
-				return h.count(u, w)
+				if w := u.waits; w != nil && u.window < before {
+					u.waits = nil
+					if err := h.count(u, w); err != nil {
+						return err
+					}
+				}
+				h.finish(u)
+				return nil
 			}
 		})
+}
+
+// opens says whether a user waits for later records in a window before one.
+func (k *Collector) opens(u *user, before int64) bool {
+	return len(u.smoothed) > 0 &&
+		u.smoothed[0].window.StartMS < before*k.options.WindowSteps*k.stepMS
 }
 
 // Finish closes all windows, and the Collector. It fails with ErrModel if no record is of a model

@@ -119,14 +119,28 @@ func TestCollectShuffled(t *testing.T) {
 	}
 	start := func(v int) grid.Cell { return grid.Cell(20 + v%3) }
 	records, _ := drive(t, model, o, 5, 24, 20, start)
-	byUser := map[string][]Record{}
-	for _, r := range records {
-		byUser[r.User] = append(byUser[r.User], r)
+	for _, lag := range []int64{0, 3, mechanism.SmoothAll} {
+		testShuffled(t, model, o, CollectOptions{WindowSteps: 5, Block: 2, LagSteps: lag}, records)
 	}
+}
+
+// byUserLists returns the records of each user.
+func byUserLists(records []Record) map[string][]Record {
+	lists := map[string][]Record{}
+	for _, r := range records {
+		lists[r.User] = append(lists[r.User], r)
+	}
+	return lists
+}
+
+func testShuffled(
+	t *testing.T, model *mobility.Model, o mechanism.Options, c CollectOptions, records []Record,
+) {
+	t.Helper()
+	byUser := byUserLists(records)
 	names := slices.Sorted(maps.Keys(byUser))
 	estimates := func(records []Record) string {
-		windows, counts := collect(t, Models{model}, o,
-			CollectOptions{WindowSteps: 5, Block: 2}, records)
+		windows, counts := collect(t, Models{model}, o, c, records)
 		text := fmt.Sprintf("%+v\n", counts)
 		for _, w := range windows {
 			text += fmt.Sprintln(w.StartMS, w.Lost, w.Released,
@@ -151,6 +165,92 @@ func TestCollectShuffled(t *testing.T) {
 			t.Fatalf("another order gives another estimate: %d and %d bytes", len(got), len(want))
 		}
 	}
+}
+
+// TestCollectLag: with a lag a vehicle counts where its records up to its first release at or after
+// window and lag have it. Its posterior is that of mechanism.Smoother, which rounds a little. It is
+// sharper than that of the filter. A closing window does not wait for a late release.
+func TestCollectLag(t *testing.T) {
+	t.Parallel()
+	model := testcase.Town(t)
+	o := mechanism.Options{
+		Mechanism: law.Lattice, Epsilon: 4, Delta: .05, ReleaseInterval: 3, Prune: -1,
+	}
+	const vehicles, window, lag = 40, 5, 4
+	records, _ := drive(t, model, o, 9, vehicles, 20, nil)
+	windows := func(c CollectOptions, records []Record) []*Window {
+		c.WindowSteps = window
+		all, counts := collect(t, Models{model}, o, c, records)
+		if len(all) != 4 || counts.Followed != int64(len(records)) {
+			t.Fatalf("%d windows, %+v", len(all), counts)
+		}
+		return all
+	}
+	filter, smoothed := windows(CollectOptions{}, records), windows(CollectOptions{LagSteps: lag},
+		records)
+	want := smoothedZones(t, model, o, records, lag)
+	for i, w := range smoothed {
+		if w.Vehicles() != vehicles {
+			t.Fatalf("window %d has %d vehicles", i, w.Vehicles())
+		}
+		got := valuesOf(w.posterior)
+		for z, n := range want[int64(i+1)*window-1] {
+			if !near(got[z], n, 1e-4) {
+				t.Errorf("window %d, zone %d: %g vehicles, want %g", i, z, got[z], n)
+			}
+		}
+		before, after := total(valuesOf(filter[i].squares)), total(valuesOf(w.squares))
+		if i == 3 && !near(before, after, 1e-4) || i < 3 && after < 1.05*before {
+			t.Errorf("window %d: the squares of posteriors add up to %g without a lag, to %g "+
+				"with it", i, before, after)
+		}
+	}
+	// Open windows wait for the release, and no longer.
+	for i, w := range windows(CollectOptions{LagSteps: lag, Open: 1}, records) {
+		if !slices.Equal(w.posterior, smoothed[i].posterior) {
+			t.Errorf("window %d, read as a topic, has another posterior", i)
+		}
+	}
+	var silent []Record // in the second window and the third
+	for _, r := range records {
+		if r.User != "v0" || r.Step < window || r.Step >= 3*window {
+			silent = append(silent, r)
+		}
+	}
+	waits, counts := collect(t, Models{model}, o,
+		CollectOptions{WindowSteps: window, LagSteps: lag, Open: 1}, silent)
+	if waits[0].Vehicles() != vehicles || counts.Late != 0 {
+		t.Errorf("%d vehicles in the first window, %+v", waits[0].Vehicles(), counts)
+	}
+}
+
+// smoothedZones returns the sums of the vehicles' smoothed posteriors, by step and cell.
+func smoothedZones(
+	t *testing.T, model *mobility.Model, o mechanism.Options, records []Record, lag int64,
+) map[int64][]float64 {
+	t.Helper()
+	sums := map[int64][]float64{}
+	each := func(m mechanism.Smoothed) {
+		if sums[m.Step] == nil {
+			sums[m.Step] = make([]float64, model.Grid.Cells())
+		}
+		for i, c := range m.Posterior.Cells {
+			sums[m.Step][c] += m.Posterior.P[i]
+		}
+	}
+	s, smoother := newService(t, model, o), mechanism.NewSmoother(o, lag)
+	for _, of := range byUserLists(records) {
+		var block mechanism.Block
+		var state mechanism.State
+		for _, r := range of {
+			seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release}
+			if _, err := smoother.Observe(&block, s, &state, seen, each); err != nil {
+				t.Fatal(err)
+			}
+		}
+		smoother.Finish(&block, each)
+	}
+	return sums
 }
 
 // TestFollowSettings: a reader with other settings than the service's is told so.

@@ -108,6 +108,16 @@ type user struct {
 	alone carried   // where the model alone has the user
 	told  carried   // where the model and the releases have the user
 	turns turnsHash // of both, one for each change of the model and each gap by a law
+
+	block    mechanism.Block // of the moments that smoothed waits for
+	smoothed []smoothedCount // in windows that wait for later records
+}
+
+// smoothedCount is a vehicle that counts in a window when its block closes.
+type smoothedCount struct {
+	window *Window
+	blind  *mobility.Distribution // at the moment
+	moment int64
 }
 
 // goesOn says whether the user's filter has not started again since.

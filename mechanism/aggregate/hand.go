@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"slices"
+
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/mobility"
 )
@@ -55,12 +57,19 @@ type hand struct {
 	zones    *Zones // nil before the first record that is wanted
 	counts   Counts // of its records
 
+	smoother *mechanism.Smoother // nil: vehicles count where they were by the records up to then
+
 	dense     []float64 // scratch, a number a zone
 	posterior ByZone    // scratch
 }
 
-func newHand(follower *Follower, exact exactFilter) *hand {
-	return &hand{follower: follower, exact: exact}
+// newHand returns a hand that smooths if the lag is not 0.
+func newHand(follower *Follower, exact exactFilter, lag int64) *hand {
+	h := &hand{follower: follower, exact: exact}
+	if lag != 0 {
+		h.smoother = mechanism.NewExactSmoother(follower.options, lag)
+	}
+	return h
 }
 
 // do does a task.
@@ -103,6 +112,11 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 		if u.starts != starts {
 			h.exact.arrive(u)
 		}
+		if len(u.smoothed) > 0 {
+			seen := mechanism.Seen{Step: r.Step, Kind: r.Kind, Release: r.Release}
+			f := h.follower
+			h.smoother.Note(&u.block, f.of(v), &f.state, seen, f.linked, h.place(u))
+		}
 		if r.Kind == mechanism.Released {
 			if err := h.exact.learn(u, h.follower.of(v).Emission(), r.Release); err != nil {
 				return err
@@ -111,6 +125,7 @@ func (h *hand) follow(u *user, v *filter, r Record, wanted bool) error {
 	} else {
 		u.lostEver = true
 		u.told.encoded = nil
+		h.finish(u)
 	}
 	if !wanted {
 		return nil
@@ -137,24 +152,47 @@ func (h *hand) count(u *user, w *Window) error {
 	if !u.known() {
 		return nil
 	}
-	if len(h.dense) != h.zones.Count() {
-		h.dense = make([]float64, h.zones.Count())
-	}
 	told, err := h.exact.told(u)
 	if err != nil {
 		return err
 	}
-	h.zones.Gather(&h.posterior, told, h.dense)
 	blind, err := h.exact.alone(u)
 	if err != nil {
 		return err
 	}
-	h.add(w, u, blind)
+	if h.smoother != nil {
+		moment := u.block.Ask(u.filter.model, u.last, told)
+		u.smoothed = append(u.smoothed, smoothedCount{w, blind, moment})
+		return nil
+	}
+	h.add(w, u, told, blind)
 	return nil
 }
 
+// place returns what counts a user's vehicle where a moment that closes has it.
+func (h *hand) place(u *user) func(mechanism.Smoothed) {
+	return func(m mechanism.Smoothed) {
+		i := slices.IndexFunc(u.smoothed,
+			func(c smoothedCount) bool { return c.moment == m.Number })
+		c := u.smoothed[i]
+		u.smoothed = slices.Delete(u.smoothed, i, i+1)
+		h.add(c.window, u, m.Posterior, c.blind)
+	}
+}
+
+// finish counts a user's vehicle in all windows that wait for later records.
+func (h *hand) finish(u *user) {
+	if len(u.smoothed) > 0 {
+		h.smoother.Finish(&u.block, h.place(u))
+	}
+}
+
 // add adds a vehicle to a window, among the other goroutines' ones.
-func (h *hand) add(w *Window, u *user, blind *mobility.Distribution) {
+func (h *hand) add(w *Window, u *user, told, blind *mobility.Distribution) {
+	if len(h.dense) != h.zones.Count() {
+		h.dense = make([]float64, h.zones.Count())
+	}
+	h.zones.Gather(&h.posterior, told, h.dense)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.AddVehicle(u.name, &h.posterior, blind, h.dense)

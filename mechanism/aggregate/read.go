@@ -301,6 +301,12 @@ func (o *ReadOptions) check(p Published) error {
 // records.
 func (r *Reader) After(step int64) bool {
 	c := &r.options.Collect
+	if c.LagSteps < 0 {
+		return false
+	}
+	if c.LagSteps > 0 { // later records count too
+		step -= c.LagSteps + int64(max(r.options.Release.ReleaseInterval, 1))
+	}
 	end := (mobility.StepOf(step, c.WindowSteps) + 1) * c.WindowSteps *
 		r.options.Models[0].Step.Milliseconds()
 	return c.BeforeMS != 0 && end > c.BeforeMS
