@@ -171,12 +171,6 @@ func varintBytes(v int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// advance returns the sequence number after n records. After 2^31-1 the numbers start again at 0
-// (Kafka's DefaultRecordBatch.incrementSequence).
-func advance(sequence int32, n int) int32 {
-	return int32((int64(sequence) + int64(n)) & 0x7fffffff)
-}
-
 // session is what a producer id and epoch stand for: the broker accepts the batches of a partition
 // in the order of their sequence numbers, each once.
 type session struct {

@@ -185,6 +185,12 @@ func (s *sender) acknowledge(ses *session, p *parcel, last Offsets) {
 	p.enc, p.frame = nil, nil
 }
 
+// advance returns the sequence number after n records. After 2^31-1 the numbers start again at 0
+// (Kafka's DefaultRecordBatch.incrementSequence).
+func advance(sequence int32, n int) int32 {
+	return int32((int64(sequence) + int64(n)) & 0x7fffffff)
+}
+
 // graver returns the error that decides what happens next.
 func graver(a, b *Error) *Error {
 	if a == nil || gravity(b.Remedy) > gravity(a.Remedy) {

@@ -28,10 +28,6 @@ type health struct {
 	manifests atomic.Int64 // how many the database has begun
 }
 
-func newHealth(report func(error)) *health {
-	return &health{broken: make(chan struct{}), frozen: make(chan struct{}), report: report}
-}
-
 // fail makes an error the failure if it is the first one, and returns it explained.
 func (h *health) fail(err error) error {
 	h.breaks.Do(func() {

@@ -108,7 +108,9 @@ func (s *Store) openDB() error {
 	if s.o.ReadOnly && !s.folder.exists(storeName) {
 		return ErrAbsent
 	}
-	s.health = newHealth(s.failed)
+	s.health = &health{
+		broken: make(chan struct{}), frozen: make(chan struct{}), report: s.failed,
+	}
 	var db *pebble.DB
 	done := make(chan error, 1)
 	go func() {

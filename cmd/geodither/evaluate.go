@@ -125,7 +125,7 @@ func (f *evaluateFlags) prepare(sets []dataSet, std cli.Streams) error {
 	}
 	files.WarnOpenFolder(f.out, std.Err)
 	for _, set := range sets {
-		if !set.public() {
+		if !set.definition.Open {
 			return files.Hide(f.out, std.Err)
 		}
 	}

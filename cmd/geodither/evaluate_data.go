@@ -232,6 +232,3 @@ func (s *dataSet) load(
 	}
 	return data, nil
 }
-
-// public reports that the traces are public, so that what is measured of them is too.
-func (s *dataSet) public() bool { return s.definition.Open }

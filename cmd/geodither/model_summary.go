@@ -163,21 +163,3 @@ func (g modelGap) shares() string {
 	add(g.Anew, "start over")
 	return strings.Join(parts, ", ")
 }
-
-// gapLines are the lines of "model inspect" on the law of gaps.
-func gapLines(rows []modelGap) string {
-	if len(rows) == 0 {
-		return "gaps         none learned: a gap of so many steps is as many moves\n"
-	}
-	var b strings.Builder
-	for i, g := range rows {
-		name := ""
-		if i == 0 {
-			name = "gaps"
-		}
-		fmt.Fprintf(&b, "%-12s %-18s %s\n", name, g.steps(), g.shares())
-	}
-	fmt.Fprintf(&b, "%13sused only where every report leaves a record: not with \"between: "+
-		"skip\",\n%13snor with a budget that suppresses\n", "", "")
-	return b.String()
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/parallel"
@@ -90,6 +91,13 @@ func powers(a *dense, exponents []int, pool workers) []*Contraction {
 		list[j] = contract(at, pool)
 	}
 	return list
+}
+
+// none is the contraction of the kernel that leaves everybody where they are: there is none.
+func none() *Contraction {
+	return &Contraction{
+		profile: slices.Repeat([]float64{1}, len(lambdas)), diameter: math.Inf(1),
+	}
 }
 
 // runs knows the classes of the steps of a week.

@@ -34,13 +34,6 @@ var lambdas = [...]float64{
 	1, 1.05, 1.1, 1.2, 1.35, 1.55, 1.8, 2.2, 2.7, 3.7, 5.5, 9, 20, 55, 90, 150, 400,
 }
 
-// none is the contraction of the kernel that leaves everybody where they are: there is none.
-func none() *Contraction {
-	return &Contraction{
-		profile: slices.Repeat([]float64{1}, len(lambdas)), diameter: math.Inf(1),
-	}
-}
-
 // up rounds a computed logarithm up. Its relative error is some units of the last place.
 func up(v float64) float64 { return float64(v*(1+0x1p-40)) + 0x1p-40 }
 

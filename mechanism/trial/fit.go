@@ -16,17 +16,16 @@ import (
 var ErrNoTracks = errors.New("fit: no held-out user has a stretch without a gap that is long " +
 	"enough: hold out more users, or allow shorter stretches or longer gaps")
 
-// MeasureFit measures a model on the tracks of users that it was not trained on. A track is a stretch
-// of successive steps without a gap. The filter starts at the model's initial distribution in each
-// track. Tracks of one user must not overlap.
+// MeasureFit measures a model on the tracks of users that it was not trained on. A track is a
+// stretch of successive steps without a gap. The filter starts at the model's initial distribution
+// in each track. Tracks of one user must not overlap.
 //
 // For each δ, the sanitizer goes through all tracks as a service would. For Release.Delta,
 // MeasureFit also takes the distances to the truth, beside those of a filter that sees no release.
 // Means are over steps, and intervals come from resampling users.
 //
 // Cost: (number of δs) × steps releases, each a few hundred microseconds on maps of a thousand
-// cells. Memory: 30 bytes a step. The same arguments give the same
-// figures whatever Workers is.
+// cells. Memory: 30 bytes a step. The same arguments give the same figures whatever Workers is.
 func MeasureFit(
 	model *mobility.Model, tracks iter.Seq[mobility.Track], o FitOptions,
 ) (mobility.Fit, error) {

@@ -3,9 +3,7 @@ package audit
 import (
 	"cmp"
 	"math"
-	"math/big"
 	"slices"
-	"strconv"
 
 	"github.com/geodither/geodither/mechanism/convex"
 	"github.com/geodither/geodither/mechanism/grid"
@@ -177,27 +175,4 @@ func (c *codebook) farthest(cells []grid.Cell) (pair [2]grid.Cell, ok bool) {
 		}
 	}
 	return pair, most > 0
-}
-
-// otherWeight returns ⌈2⁶⁴·e^-ε⌉ from 64 halvings and squarings of the exponential series
-// with 600 bits, of which rounding takes less than 200.
-func otherWeight(epsilon float64) *big.Int {
-	const halvings, precision = 64, 600
-	number := func() *big.Float { return new(big.Float).SetPrec(precision) }
-	// ε is the number that its shortest text stands for.
-	x, _ := number().SetString(strconv.FormatFloat(epsilon, 'f', -1, 64))
-	x.Neg(x).SetMantExp(x, -halvings)
-	sum, term := number().SetInt64(1), number().SetInt64(1)
-	for k := int64(1); k < 20; k++ { // the last term is below 2^-1000
-		term.Mul(term, x).Quo(term, number().SetInt64(k))
-		sum.Add(sum, term)
-	}
-	for range halvings {
-		sum.Mul(sum, sum)
-	}
-	t, exact := sum.SetMantExp(sum, 64).Int(nil)
-	if exact != big.Exact {
-		t.Add(t, big.NewInt(1))
-	}
-	return t
 }

@@ -145,6 +145,29 @@ func weights(l *stated, c *Check) {
 	}
 }
 
+// otherWeight returns ⌈2⁶⁴·e^-ε⌉ from 64 halvings and squarings of the exponential series
+// with 600 bits, of which rounding takes less than 200.
+func otherWeight(epsilon float64) *big.Int {
+	const halvings, precision = 64, 600
+	number := func() *big.Float { return new(big.Float).SetPrec(precision) }
+	// ε is the number that its shortest text stands for.
+	x, _ := number().SetString(strconv.FormatFloat(epsilon, 'f', -1, 64))
+	x.Neg(x).SetMantExp(x, -halvings)
+	sum, term := number().SetInt64(1), number().SetInt64(1)
+	for k := int64(1); k < 20; k++ { // the last term is below 2^-1000
+		term.Mul(term, x).Quo(term, number().SetInt64(k))
+		sum.Add(sum, term)
+	}
+	for range halvings {
+		sum.Mul(sum, sum)
+	}
+	t, exact := sum.SetMantExp(sum, 64).Int(nil)
+	if exact != big.Exact {
+		t.Add(t, big.NewInt(1))
+	}
+	return t
+}
+
 // nearFactor says that no two cells that hold near places exceed the near factor, for any answer.
 // It keeps the tallies of as many rows of the map as such cells lie apart at most.
 func nearFactor(l *stated, c *Check, other uint64) {

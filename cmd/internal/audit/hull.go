@@ -158,16 +158,3 @@ func (k *hull) cone(x, y float64) float64 {
 	}
 	return 0
 }
-
-// nearestMember returns the member of a location set that is nearest to a cell, the lower
-// index among equals: the surrogate by its definition. Every member is looked at.
-func nearestMember(g *grid.Grid, cells []grid.Cell, c grid.Cell) grid.Cell {
-	best, least := cells[0], int64(math.MaxInt64)
-	for _, member := range cells {
-		x, y := int64(g.Column(member)-g.Column(c)), int64(g.Row(member)-g.Row(c))
-		if square := x*x + y*y; square < least {
-			best, least = member, square
-		}
-	}
-	return best
-}

@@ -65,6 +65,19 @@ func (l *stated) site(x grid.Cell) grid.Cell {
 	return nearestMember(l.grid, l.cells, x)
 }
 
+// nearestMember returns the member of a location set that is nearest to a cell, the lower
+// index among equals: the surrogate by its definition. Every member is looked at.
+func nearestMember(g *grid.Grid, cells []grid.Cell, c grid.Cell) grid.Cell {
+	best, least := cells[0], int64(math.MaxInt64)
+	for _, member := range cells {
+		x, y := int64(g.Column(member)-g.Column(c)), int64(g.Row(member)-g.Row(c))
+		if square := x*x + y*y; square < least {
+			best, least = member, square
+		}
+	}
+	return best
+}
+
 // drifts says that a cell lies outside the location set, or outside a codebook's prior.
 func (l *stated) drifts(x grid.Cell) bool {
 	if l.code != nil {

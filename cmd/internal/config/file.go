@@ -7,15 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/geodither/geodither/cmd/internal/engine"
 	"github.com/geodither/geodither/cmd/internal/files"
@@ -195,48 +191,6 @@ func writtenKeys(section map[string]any) map[string]bool {
 		}
 	}
 	return keys
-}
-
-// secretLines reports of a line of a config whether it is in a section that has keys for secrets,
-// where any value may be one that was meant for another line.
-func secretLines(root *yaml.Node) func(line int) bool {
-	var ranges [][2]int
-	for _, document := range root.Content {
-		for i := 0; i+1 < len(document.Content); i += 2 {
-			t, ok := fieldOf(reflect.TypeFor[File](), document.Content[i].Value)
-			if !ok || !holdsSecrets(t) {
-				continue
-			}
-			lines := [2]int{document.Content[i].Line, math.MaxInt}
-			if i+2 < len(document.Content) {
-				lines[1] = document.Content[i+2].Line
-				if document.Style&yaml.FlowStyle == 0 {
-					lines[1]-- // the next key begins a line
-				}
-			}
-			ranges = append(ranges, lines)
-		}
-	}
-	return func(line int) bool {
-		return slices.ContainsFunc(ranges, func(lines [2]int) bool {
-			return line >= lines[0] && line <= lines[1]
-		})
-	}
-}
-
-// holdsSecrets reports whether a type has a secret in it.
-func holdsSecrets(t reflect.Type) bool {
-	switch {
-	case t == reflect.TypeFor[kafkaconn.Secret]():
-		return true
-	case t.Kind() == reflect.Struct:
-		for i := range t.NumField() {
-			if t.Field(i).IsExported() && holdsSecrets(t.Field(i).Type) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // withoutFiles returns the options that no file is read for. It leaves values to the options' own

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/geodither/geodither/cmd/internal/kafkaconn"
 )
 
 // decode reads a YAML text of one document into a value, with the variables of its numbers. It
@@ -28,12 +32,13 @@ func decode(text []byte, into any) (*yaml.Node, error) {
 			"a second YAML document follows the first (---), and would be ignored: keep one")
 	}
 	d := document{seen: map[visit]bool{}}
-	d.walk(root, reflect.TypeOf(into).Elem(), "")
+	of := reflect.TypeOf(into).Elem()
+	d.walk(root, of, "")
 	if len(d.wrong) > 0 {
 		return root, errors.Join(d.wrong...)
 	}
 	err := root.Decode(into)
-	return root, errors.Join(append(d.unknown, explainYAML(err, secretLines(root)))...)
+	return root, errors.Join(append(d.unknown, explainYAML(err, secretLines(root, of)))...)
 }
 
 var wrongKind = regexp.MustCompile("cannot unmarshal \\S+( `.*`)? into (.*)")
@@ -86,4 +91,49 @@ func explainTab(text []byte, err error) error {
 		}
 	}
 	return err
+}
+
+// secretLines reports of a line of a text of a type whether it is in a section that has keys for
+// secrets, where any value may be one that was meant for another line.
+func secretLines(root *yaml.Node, of reflect.Type) func(line int) bool {
+	var ranges [][2]int
+	if of.Kind() != reflect.Struct {
+		return func(int) bool { return false }
+	}
+	for _, document := range root.Content {
+		for i := 0; i+1 < len(document.Content); i += 2 {
+			t, ok := fieldOf(of, document.Content[i].Value)
+			if !ok || !holdsSecrets(t) {
+				continue
+			}
+			lines := [2]int{document.Content[i].Line, math.MaxInt}
+			if i+2 < len(document.Content) {
+				lines[1] = document.Content[i+2].Line
+				if document.Style&yaml.FlowStyle == 0 {
+					lines[1]-- // the next key begins a line
+				}
+			}
+			ranges = append(ranges, lines)
+		}
+	}
+	return func(line int) bool {
+		return slices.ContainsFunc(ranges, func(lines [2]int) bool {
+			return line >= lines[0] && line <= lines[1]
+		})
+	}
+}
+
+// holdsSecrets reports whether a type has a secret in it.
+func holdsSecrets(t reflect.Type) bool {
+	switch {
+	case t == reflect.TypeFor[kafkaconn.Secret]():
+		return true
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			if t.Field(i).IsExported() && holdsSecrets(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
 }

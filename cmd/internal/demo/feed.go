@@ -29,17 +29,6 @@ type feedResult struct {
 	err  error
 }
 
-// spoil makes a record that must become a dead letter: one that is cut short, or one under another
-// user's key.
-func spoil(item feedItem, i int) feedItem {
-	if i%2 == 0 {
-		item.value = item.value[:len(item.value)/2]
-	} else {
-		item.key = []byte("somebody-else")
-	}
-	return item
-}
-
 // run feeds all items. The Kafka timestamp is the event time, so that two runs write the same
 // records.
 func (f *sampleFeed) run(ctx context.Context) feedResult {

@@ -560,3 +560,14 @@ func fleetOf(o Options) (*mobility.Model, []schemas.Raw, error) {
 	}
 	return model, fixes, nil
 }
+
+// spoil makes a record that must become a dead letter: one that is cut short, or one under another
+// user's key.
+func spoil(item feedItem, i int) feedItem {
+	if i%2 == 0 {
+		item.value = item.value[:len(item.value)/2]
+	} else {
+		item.key = []byte("somebody-else")
+	}
+	return item
+}

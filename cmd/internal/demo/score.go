@@ -16,7 +16,6 @@ import (
 	"github.com/geodither/geodither/cmd/internal/fleet"
 	"github.com/geodither/geodither/consumer"
 	"github.com/geodither/geodither/mechanism/grid"
-	"github.com/geodither/geodither/mechanism/law"
 	"github.com/geodither/geodither/mechanism/mobility"
 	"github.com/geodither/geodither/mechanism/trial"
 	"github.com/geodither/geodither/schemas"
@@ -219,15 +218,4 @@ func (d *digest) add(r consumer.Record) {
 	}
 	d.buf = binary.BigEndian.AppendUint64(d.buf, uint64(r.Timestamp))
 	d.hash.Write(d.buf)
-}
-
-// cellsLine says between how many cells a release decides: those of the prior under a codebook, or
-// those of the location set, which may lack the true one.
-func (r Report) cellsLine() string {
-	if r.Mechanism == law.Codebook {
-		return fmt.Sprintf("  before it   the vehicle may be in %.1f of %d cells",
-			r.LocationSetMean, r.cells)
-	}
-	return fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
-		r.LocationSetMean, r.cells, 100*r.DriftRatio)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/geodither/geodither/cmd/internal/cli"
+	"github.com/geodither/geodither/mechanism/law"
 )
 
 // status is what the live view shows at one moment.
@@ -98,4 +99,15 @@ func (s status) pace() string {
 		return fmt.Sprintf("fed at %.0f/s", s.perSecond)
 	}
 	return fmt.Sprintf("%.0f records/s", s.perSecond)
+}
+
+// cellsLine says between how many cells a release decides: those of the prior under a codebook, or
+// those of the location set, which may lack the true one.
+func (r Report) cellsLine() string {
+	if r.Mechanism == law.Codebook {
+		return fmt.Sprintf("  before it   the vehicle may be in %.1f of %d cells",
+			r.LocationSetMean, r.cells)
+	}
+	return fmt.Sprintf("  location    set |ΔX| %.1f of %d cells; true cell outside it: %.1f %%",
+		r.LocationSetMean, r.cells, 100*r.DriftRatio)
 }

@@ -185,9 +185,6 @@ func (r *Reader) check(f Fix, rec task.Record) Fix {
 	return f
 }
 
-// several reports whether a record may have more than one fix.
-func (r *Reader) several() bool { return r.mapped != nil && r.mapped.Several() }
-
 // mapped is what a mapping looks at of a record.
 func mapped(rec task.Record) mapping.Record {
 	return mapping.Record{

@@ -146,7 +146,7 @@ func (p *Processor) Process(rec task.Record, state []byte, fx *task.Effects) err
 
 // checkpoint returns what takes the tally back to where it is.
 func (p *Processor) checkpoint() (back func()) {
-	if !p.reader.several() {
+	if m := p.reader.mapped; m == nil || !m.Several() {
 		return func() {} // a record that is refused for its day has counted nothing
 	}
 	before := p.tally

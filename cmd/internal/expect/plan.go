@@ -132,11 +132,6 @@ func (p *plan) reported(step time.Duration) (steps []int64) {
 	return steps
 }
 
-// tracksFor returns how many tracks take mostWork, from the work of one.
-func tracksFor(one float64) int {
-	return int(min(max(mostWork/one, leastTracks), mostTracks))
-}
-
 // rowLength is the mean number of products that a row takes: its entries, and the kernel's weights
 // of a column and of a row.
 func rowLength(m *mobility.Model) float64 {

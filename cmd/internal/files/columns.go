@@ -55,14 +55,6 @@ var columns = []column{
 		func(r *schemas.Sanitized) *schemas.Nullable { return &r.ReleaseLongitude }, Degrees),
 }
 
-// names are those of the columns.
-func names() (all []string) {
-	for _, c := range columns {
-		all = append(all, c.name)
-	}
-	return all
-}
-
 func texts(name string, field func(*schemas.Sanitized) *string) column {
 	return column{
 		name, false, func(r *schemas.Sanitized) string { return *field(r) },

@@ -36,6 +36,14 @@ func NewWriter(format string, out io.Writer) (Writer, error) {
 	return nil, CheckFormat(format)
 }
 
+// names are those of the columns.
+func names() (all []string) {
+	for _, c := range columns {
+		all = append(all, c.name)
+	}
+	return all
+}
+
 // CheckFormat refuses a format that [NewWriter] does not know.
 func CheckFormat(format string) error {
 	switch format {

@@ -8,7 +8,6 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"math"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/goregular"
@@ -125,14 +124,4 @@ func (c *svg) picture(at rect, img *image.NRGBA) {
 		`preserveAspectRatio="none" style="image-rendering:pixelated" `+
 		`href="data:image/png;base64,%s"/>`+"\n", at.left, at.top, at.width(), at.height(),
 		base64.StdEncoding.EncodeToString(dots.Bytes()))
-}
-
-// corners returns a regular polygon, which turns like the segments of a line.
-func corners(middle point, radius float64, n int, turn float64) (points []point) {
-	for i := range n {
-		angle := turn - 2*math.Pi*float64(i)/float64(n)
-		points = append(points,
-			point{middle.x + radius*math.Cos(angle), middle.y + radius*math.Sin(angle)})
-	}
-	return points
 }

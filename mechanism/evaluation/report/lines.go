@@ -108,6 +108,16 @@ func (m *mark) draw(c canvas, at point) {
 	}
 }
 
+// corners returns a regular polygon, which turns like the segments of a line.
+func corners(middle point, radius float64, n int, turn float64) (points []point) {
+	for i := range n {
+		angle := turn - 2*math.Pi*float64(i)/float64(n)
+		points = append(points,
+			point{middle.x + radius*math.Cos(angle), middle.y + radius*math.Sin(angle)})
+	}
+	return points
+}
+
 // colours are those of Okabe and Ito (https://jfly.uni-koeln.de/color/), which readers with any
 // colour vision can distinguish. Yellow is missing because it is too pale for a line, and black
 // because it is the reference's.

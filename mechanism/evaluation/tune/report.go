@@ -3,7 +3,6 @@ package tune
 import (
 	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/geodither/geodither/mechanism"
 	"github.com/geodither/geodither/mechanism/evaluation/report"
@@ -109,17 +108,6 @@ func (r *Result) past() *report.Table {
 		}
 	}
 	return t
-}
-
-// words name the lag.
-func (p Past) words() string {
-	if p.Lag == atOnce {
-		return "at once"
-	}
-	if p.Lag == 0 {
-		return "all records"
-	}
-	return Short(p.Lag)
 }
 
 // told has two rows for each plan.
@@ -246,12 +234,4 @@ func (r *Result) figure() *report.Figure {
 			Series: append(errors.Lines("of", []string{"Σε"}, nil), r.marks()...),
 		}},
 	}
-}
-
-// length is a distance in words, metres below a kilometre.
-func length(km float64) string {
-	if km < .9995 {
-		return strconv.FormatFloat(1000*km, 'f', 0, 64) + " m"
-	}
-	return strconv.FormatFloat(km, 'f', 2, 64) + " km"
 }

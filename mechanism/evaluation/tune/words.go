@@ -229,3 +229,22 @@ func (o *Outcome) look() string {
 	}
 	return text + " to the address that it prints."
 }
+
+// length is a distance in words, metres below a kilometre.
+func length(km float64) string {
+	if km < .9995 {
+		return strconv.FormatFloat(1000*km, 'f', 0, 64) + " m"
+	}
+	return strconv.FormatFloat(km, 'f', 2, 64) + " km"
+}
+
+// words name the lag.
+func (p Past) words() string {
+	if p.Lag == atOnce {
+		return "at once"
+	}
+	if p.Lag == 0 {
+		return "all records"
+	}
+	return Short(p.Lag)
+}
